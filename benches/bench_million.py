@@ -316,7 +316,7 @@ def _measure(
 
 
 def _wait_until_idle(pids: list[int]) -> None:
-    """Until all have started: else the cost of that would be told as one of the objects."""
+    """Wait until all have started, so that the cost of the start is not counted as one of the objects."""
     before, deadline = sum(usage(pid).cpu_s for pid in pids), time.monotonic() + 30
     while time.monotonic() < deadline:
         time.sleep(1.5)

@@ -232,7 +232,7 @@ def _measure(bench: Bench, work: MountTask, mount: ServedFolder, proxy: Proxy | 
 
 
 def _run(bench: Bench, work: MountTask, mount: ServedFolder, target: Path | None = None) -> TaskResult | None:
-    """None when it was not done in time."""
+    """Result of one run; None when it was not done in time."""
     if target is None:
         with tempfile.TemporaryDirectory(prefix="target-", dir=bench.scratch) as name:
             return _run(bench, work, mount, Path(name))

@@ -60,7 +60,7 @@ QUANTITIES: Final[tuple[tuple[str, str, PreferredDirection, str], ...]] = (
     ("requests in flight, most", "", "", "peak_in_flight"),
     ("cores kept busy", "", "", "cores_busy"),
 )
-"""Of each row: name, unit, which way is good, field."""
+"""Name, unit, preferred direction and field of each row."""
 
 
 @dataclass(frozen=True)
@@ -356,7 +356,7 @@ def _row(data: DataSet, method: Method, measured: dict[str, Any], simulator: Sim
 
 
 def _last_line(folder: Path) -> str:
-    """Of what the processes said."""
+    """Last line that the processes have logged."""
     said = [line for log in sorted(folder.glob("log-*")) for line in log.read_text(errors="replace").splitlines()]
     return next((line.strip() for line in reversed(said) if line.strip()), "it said nothing")
 

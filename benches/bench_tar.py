@@ -96,7 +96,7 @@ class _Bench:
             raise RuntimeError("the members are not what was stored")
 
     def methods(self) -> dict[str, dict[str, Callable[[], float]]]:
-        """By what they do, and by name."""
+        """Methods by their work, and by name."""
         packs: dict[str, Callable[[], float]] = {PACK: lambda: self.pack(None, "")}
         unpacks: dict[str, Callable[[], float]] = {
             UNPACK: lambda: self.unpack(None, ""),

@@ -43,10 +43,10 @@ BASELINE = "seqferry"
 CRT = "crt"
 METHODS = (BASELINE, "s5cmd", "rclone", CRT, "aws")
 LIKE_US = "crt-crc64nvme"
-"""Only when it is named: the CRT with the checksum that Seqferry sends. Its own choice costs versitygw less."""
+"""The CRT with the checksum that Seqferry sends, run only when named. Its own choice costs versitygw less."""
 FLOOR = "floor"
-"""Only when it is named, and without TLS: the least that a client can do with whole files. What it takes is the
-server's and the system's, so a tool near it is bounded by them."""
+"""The least that a client can do with whole files, run only when named, and without TLS. Its time is the server's and
+the system's, so a tool near it is bounded by them."""
 SIMULATOR = "s3sim"
 SECURE = "versitygw-tls"
 SERVERS = ("versitygw", SECURE, "seaweedfs", SIMULATOR)
@@ -58,7 +58,7 @@ READ_AT_ONCE = 16
 def main(arguments: Sequence[str] | None = None) -> int:
     options = _parse(arguments)
     wanted = options.only or METHODS
-    asked = ComparisonParameters(
+    parameters = ComparisonParameters(
         workloads=tuple(workload.parse(each) for each in options.workload or (QUICK if options.quick else WORKLOADS)),
         methods=tuple(dict.fromkeys(CRT if name == LIKE_US else name for name in wanted if name != FLOOR)),
         warm_up=options.warm_up,
@@ -66,7 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         first_round=options.turn,
         seed=options.seed + options.turn,
     )
-    installed, left_out = available(asked.methods, accelerated=False, tools=_tools())
+    installed, left_out = available(parameters.methods, accelerated=False, tools=_tools())
     found = [each for each in installed if each.method.name in wanted]
     if FLOOR in wanted:
         found.append(_floor())
@@ -74,7 +74,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         found += [_like_us(each) for each in installed if each.method.name == CRT]
     for line in left_out:
         print(line)
-    plan = make_plan(asked, found)
+    plan = make_plan(parameters, found)
     outcomes: dict[str, Outcome] = {}
     model: dict[str, Any] | None = None
     bench = Run.create()
@@ -87,7 +87,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                     server = servers.start_secure(bench) if kind == SECURE else servers.start(bench, kind)
                     storage = _connect(server.environment(), server.create_bucket(), prepared_at=server.plain_url)
                     print(f"\n{kind}", flush=True)
-                    piece = workload.random_pieces(asked.seed)
+                    piece = workload.random_pieces(parameters.seed)
                     outcomes[kind] = run(
                         plan, storage, work_folder=bench.folder, keep=False, tell=PrintedProgress(), piece=piece
                     )
@@ -170,7 +170,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def _tools() -> Mapping[str, str]:
-    """Those of this checkout, or that the environment names; others are looked for on the path."""
+    """Tools of this checkout, or that the environment names; others are looked for on the path."""
     found: dict[str, str] = {}
     for name in ("seqferry", "s5cmd", "rclone", "aws"):
         try:
@@ -181,10 +181,10 @@ def _tools() -> Mapping[str, str]:
 
 
 def _connect(environment: Mapping[str, str], bucket: str, *, prepared_at: str | None = None) -> Storage:
-    """Nothing of the developer's own settings, here and in the processes that are started.
+    """Connects without the developer's own settings, here and in the processes that are started.
 
-    ``prepared_at``: an endpoint of the same bucket for what is not measured. Over TLS boto3 sends checksums as
-    trailers, and versitygw refuses its parts.
+    ``prepared_at``: an endpoint of the same bucket for preparations, which are not measured. Over TLS boto3 sends
+    checksums as trailers, and versitygw refuses its parts.
     """
     for name in [name for name in os.environ if name.startswith("AWS_")]:
         del os.environ[name]
@@ -197,15 +197,15 @@ def _connect(environment: Mapping[str, str], bucket: str, *, prepared_at: str | 
 
 def _on_the_simulator(plan: Any, options: argparse.Namespace) -> tuple[Outcome, dict[str, Any]]:
     find_tool(SIMULATOR, variable="SEQFERRY_S3SIM", hint="run `make tools`")
-    scale, seed = options.time_scale, plan.asked.seed
+    scale, seed = options.time_scale, plan.parameters.seed
     words = ["--bucket", "ours", "--set", f"time_scale={scale}", "--set", f"seed={seed}"]
-    for number, each in enumerate(plan.asked.workloads):
+    for number, each in enumerate(plan.parameters.workloads):
         words += ["--bucket", f"source-{number}=keys=file_{{i:07}};count={each.files};size={each.size}B"]
     with Simulator(*words) as simulator:
         print(f"\n{SIMULATOR}, a model of S3: {scale:g} of its seconds pass in one", flush=True)
         storage = _connect(simulator.environment(), "ours")
-        piece = _streams(simulator, plan.asked.workloads)
-        model = simulator.model()  # asked now: after an interruption it may be gone
+        piece = _streams(simulator, plan.parameters.workloads)
+        model = simulator.model()  # read now: after an interruption the simulator may be gone
         return run(plan, storage, work_folder=None, keep=False, tell=PrintedProgress(), piece=piece), model
 
 
@@ -225,7 +225,7 @@ def _streams(simulator: Simulator, workloads: Sequence[Workload]) -> PieceMaker:
         return answer["Body"].read()
 
     def ahead(each: Workload) -> Iterator[tuple[tuple[int, int, int], bytes]]:
-        """All pieces in order. Answers take as long as S3's would, so the next are asked for before they are wanted."""
+        """All pieces in order. Replies take as long as S3's would, so pieces are requested before they are needed."""
         under_way: deque[tuple[tuple[int, int, int], Future[bytes]]] = deque()
         with ThreadPoolExecutor(READ_AT_ONCE) as threads:
             for piece in ((file, start, length) for file in range(each.files) for start, length in each.pieces()):

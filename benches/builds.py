@@ -32,7 +32,7 @@ class Target:
     """A ref that can be built."""
 
     root: Path
-    """Of the repository."""
+    """Root of the repository."""
     ref: str
     commit: str
     """All of its digits."""
@@ -50,7 +50,7 @@ def find(root: Path, ref: str) -> Target:
     """Looks at a ref without building it.
 
     Raises:
-        RefusedError: there is no such ref, or nothing in it that can be built.
+        RefusedError: the ref does not exist, or holds nothing that can be built.
     """
     ended = _git(root, "rev-parse", "--git-dir")
     if ended.returncode:
@@ -74,7 +74,7 @@ def built(target: Target, folder: Path) -> Iterator[BuiltTarget]:
     What this checkout has compiled is copied, so that only what differs is compiled; cargo decides what that is.
 
     Raises:
-        RefusedError: it does not build, or another run is at work in ``folder``.
+        RefusedError: the build fails, or another run is at work in ``folder``.
     """
     folder.parent.mkdir(parents=True, exist_ok=True)
     with folder.with_suffix(".lock").open("w") as lock:

@@ -58,7 +58,7 @@ def tool(name: str) -> str:
     """The command.
 
     Raises:
-        MissingToolError: it is not installed.
+        MissingToolError: the tool is not installed.
     """
     variable, hint = _TOOLS[name]
     return str(find_tool(name, variable=variable, hint=hint))
@@ -141,7 +141,7 @@ def available() -> tuple[list[tuple[Method, str]], list[str]]:
 
 
 def base_environment() -> dict[str, str]:
-    """Nothing of the developer's own settings."""
+    """Environment without the developer's own settings."""
     kept = ("PATH", "LANG", "LC_ALL", "TMPDIR")
     return {
         **{name: os.environ[name] for name in kept if name in os.environ},

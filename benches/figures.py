@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 SCHEMA: Final = 1
-"""Of results and reports. Raised when a field changes its meaning or goes; new fields do not raise it."""
+"""Schema of results and reports. Raised when a field changes its meaning or goes; new fields do not raise it."""
 
 PreferredDirection = Literal["lower", "higher", ""]
 """Which way is good; empty where neither is (how many requests were in flight)."""
@@ -30,9 +30,9 @@ class Figure:
     unit: str
     better: PreferredDirection
     series: dict[str, list[float]]
-    """By the name of the method or process; the values in the order of the rounds."""
+    """Values in the order of the rounds, by the name of the method or process."""
     baseline: str | None = None
-    """The series that the others are told as multiples of."""
+    """The series of which the others are shown as multiples."""
     dot: str = "round"
     """What one value is. All but rounds are not independent of their neighbours: no verdict is made of their spread."""
 
@@ -43,7 +43,7 @@ class Figure:
 
 @dataclass
 class Result:
-    """Of one run of a bench, or of several merged ones."""
+    """Result of one run of a bench, or of several merged ones."""
 
     bench: str
     figures: list[Figure]
@@ -69,7 +69,7 @@ class Result:
         """What ``write`` wrote.
 
         Raises:
-            ValueError: it is no JSON, or no result of this schema.
+            ValueError: the file is no JSON, or no result of this schema.
         """
         fields = json.loads(path.read_text())
         if fields.get("schema") != SCHEMA:
@@ -105,7 +105,7 @@ def _once(lines: Iterable[str]) -> list[str]:
 
 
 def ratios(figure: Figure) -> dict[str, tuple[float, float, float]]:
-    """Of each series to the baseline: ratio of the medians, lowest and highest ratio within a round.
+    """Ratios of each series to the baseline: of the medians, and the lowest and highest within a round.
 
     Rounds are paired where both series have as many; else lowest and highest are those of all pairs. Series are left
     out when the baseline is missing or holds a zero.

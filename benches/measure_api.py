@@ -236,7 +236,7 @@ def _milliseconds(act: Callable[[], object]) -> float:
 
 
 def _events(service: Service, client: httpx.Client, path: str, transfer_id: str, repetitions: int) -> list[float]:
-    """From the commit of an event until a client that follows ``path`` has it."""
+    """Times from the commit of an event until a client that follows ``path`` has it."""
     arrived: dict[str, float] = {}
     there = threading.Condition()
 

@@ -155,7 +155,7 @@ def mounted(
     """A folder served by the program until the end of the block, however it ends.
 
     Raises:
-        RuntimeError: it did not mount; the text has the end of what it printed.
+        RuntimeError: the program did not mount; the text has the end of its output.
     """
     with tempfile.TemporaryDirectory(prefix=f"{program.name}-", dir=base) as name:
         scratch = Path(name)

@@ -31,12 +31,12 @@ class Sizes:
 
     big: int
     reads: int
-    """In the BAM: some 168 bytes each."""
+    """Reads in the BAM, some 168 bytes each."""
     regions: int
     random: int
     small: int
     folders: int
-    """Of a hundred keys each."""
+    """Folders of a hundred keys each."""
     members: int
     chosen: int
 
@@ -61,7 +61,7 @@ class MountTask:
 
     name: str
     command: Callable[[Path, bool, Path], list[str]]
-    """Of the mounted folder, whether archives are shown as folders, and an empty folder to write into."""
+    """Command line for the mounted folder; the arguments say whether archives are folders, and where to write."""
     check: Callable[[str, Path], str | None]
     """What is wrong, from what it printed and what it wrote; None when all is as in the bucket."""
     wanted: int | None

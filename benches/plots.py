@@ -24,9 +24,9 @@ CHARACTER: Final = 6.6
 """Width of a character of the labels at most, in pixels of the drawing."""
 LONGEST_LABEL: Final = 52
 TICK_ROOM: Final = 44
-"""Between the middles of two texts of an axis."""
+"""Room between the middles of two texts of an axis."""
 _PARTS: Final = ((1, 1.1, 1.25, 1.5, 1.75, 2, 2.5, 3, 4, 5, 6, 7, 8, 9), (1, 1.5, 2, 3, 5, 7), (1, 2, 5), (1, 3), (1,))
-"""Of a decade, from many to few."""
+"""Divisions of a decade, from many to few."""
 COLOURS: Final = 8
 """Classes ``c0`` to ``c7`` of the page's style."""
 
@@ -51,7 +51,7 @@ class Mark:
 
 @dataclass(frozen=True)
 class _Scale:
-    """From values to pixels."""
+    """Map from values to pixels."""
 
     low: float
     high: float
@@ -156,7 +156,7 @@ def _axis(scale: _Scale, ticks: Sequence[float], rows: int, unit: str) -> list[s
 
 
 def _linear_ticks(high: float) -> list[float]:
-    """From zero in four to eight round steps to beyond ``high``."""
+    """Ticks from zero to beyond ``high``, in four to eight round steps."""
     if high <= 0:
         return [0.0, 1.0]
     step = 10.0 ** floor(log10(high))

@@ -15,7 +15,7 @@ from typing import Final
 @dataclass(frozen=True)
 class Bench:
     name: str
-    """Of the section on the page, of ``--only``, and in the result."""
+    """Name of the section on the page, for ``--only``, and in the result."""
     title: str
     script: str
     proves: str

@@ -23,7 +23,7 @@ class Build:
     """``this`` (the checkout that ran the benches) or ``base``."""
     commit: str
     version: str
-    """As the command tells it."""
+    """Version as the command prints it."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Section:
     options: tuple[str, ...]
     attempts: list[Attempt] = field(default_factory=list)
     results: dict[str, Result] = field(default_factory=dict)
-    """By build; the rounds merged."""
+    """Results by build, with the rounds merged."""
     left_out: str | None = None
     """Why it was not run, if it was not."""
 
@@ -110,7 +110,7 @@ class Report:
 
     @property
     def versions(self) -> dict[str, str]:
-        """Of the peers and instruments."""
+        """Versions of the peers and instruments."""
         return {
             name: version
             for section in self.sections
@@ -123,7 +123,7 @@ class Report:
         return any(section.errors for section in self.sections)
 
     def write(self, path: Path) -> None:
-        """As JSON, schema ``figures.SCHEMA``: see ``docs/benchmarks.md``."""
+        """Writes the report as JSON of the schema ``figures.SCHEMA``: see ``docs/benchmarks.md``."""
         path.write_text(json.dumps(self.as_json(), indent=1) + "\n")
 
     def as_json(self) -> dict[str, Any]:

@@ -35,7 +35,7 @@ from verdict import FEWEST_ROUNDS, RULE
 
 QUICK_ROUNDS = 2
 WITHIN = 3600.0
-"""Seconds for one round of a bench: far more than any takes, so that a bench which hangs is told as one."""
+"""Seconds for one round of a bench: far more than any takes, so that a bench which hangs is reported as such."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -2,7 +2,7 @@
 
 The rounds of the two builds alternate, so what the machine does meanwhile hits both. The ratio new / old is estimated
 by the median of all pairs of rounds (Hodges and Lehmann's estimate on a scale of ratios); its interval is the exact one
-that belongs to the rank sum test, so no distribution is assumed, few rounds are told as few, and outliers do no harm.
+that belongs to the rank sum test, so no distribution is assumed, few rounds are named as few, and outliers do no harm.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ CONFIDENCE: Final = 0.95
 SMALLEST: Final = 0.03
 """A smaller difference is within noise whatever the spread: where code lies in memory makes as much."""
 FEWEST_ROUNDS: Final = 4
-"""Of each build: three of each can be in order by chance once in ten times."""
+"""Fewest rounds of each build: three of each are in order by chance once in ten times."""
 
 RULE: Final = (
     f"A figure is better or worse when the {CONFIDENCE:.0%} interval of the ratio new / old (exact, from the rank sum "
@@ -39,13 +39,13 @@ class Verdict:
     """new / old"""
     low: float
     high: float
-    """Of the interval; of all pairs when there are too few rounds for one."""
+    """Ends of the interval; of all pairs when the rounds are too few for one."""
     word: Word
     why: str = ""
 
 
 def verdict(new: Sequence[float], old: Sequence[float], better: PreferredDirection) -> Verdict | None:
-    """None when there is no ratio: a side is empty or holds a zero."""
+    """Verdict on two builds; None when there is no ratio: a side is empty or holds a zero."""
     if not new or not old or min(*new, *old) <= 0:
         return None
     pairs = sorted(one / other for one in new for other in old)
@@ -75,7 +75,7 @@ def _rank(new: int, old: int) -> int:
 
 @cache
 def _ways(new: int, old: int, statistic: int) -> int:
-    """In how many orders of all rounds just ``statistic`` pairs have the new one below the old one."""
+    """Number of orders of all rounds in which ``statistic`` pairs have the new one below the old one."""
     if statistic < 0:
         return 0
     if new == 0 or old == 0:

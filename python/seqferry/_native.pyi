@@ -43,7 +43,7 @@ class Endpoint:
         """An S3 endpoint; or with ``disk`` this machine's disks, where buckets are the absolute paths of folders.
 
         Args:
-            resolved: of the environment and the AWS files only credentials and the number of tries are read. No
+            resolved: of the environment and the AWS files only credentials and the number of attempts are read. No
                 endpoint URL means AWS itself then, and the next six hold.
             ca_bundle: path of certificates to trust besides those of the system.
             use_fips: use the endpoints of AWS that conform to FIPS 140.
@@ -52,16 +52,16 @@ class Endpoint:
             accelerate: use S3 Transfer Acceleration.
             sign_bodies: signatures cover bodies too.
             request_payer: the caller pays for requests to buckets of others.
-            attempts: tries of each request; None: as the AWS settings say.
+            attempts: attempts of each request, the first included; None: as the AWS settings say.
             customer_key: 32 bytes: objects are read and written with this key (SSE-C).
             copy_source_key: the key of objects that are copied from.
             symlinks: below those folders: ``follow`` | ``skip`` | ``keep``.
             empty_directories: are keys with a last slash; else they are not seen.
-            page_cache: what is written stays in the system's cache; else large files pass it.
+            page_cache: written files stay in the system's cache; else large files pass it.
             preserve_permissions: those of metadata are set as they are; else they only narrow those of a new file.
 
         Raises:
-            ValueError: for a word that is none of the above.
+            ValueError: a word is none of the above, or one of the six settings is given when they are not resolved.
         """
 
 @final
@@ -73,7 +73,7 @@ class ObjectInfo:
         """Bytes."""
     @property
     def etag(self) -> str:
-        """Without quotes."""
+        """ETag without quotes."""
     @property
     def last_modified(self) -> float:
         """Seconds since the epoch."""
@@ -95,7 +95,7 @@ class PipeReport:
     def version_id(self) -> str | None: ...
     @property
     def verified(self) -> str:
-        """As of ``ObjectRecord``."""
+        """Verification, as of ``ObjectRecord``."""
 
 @final
 class Pipe:
@@ -103,14 +103,14 @@ class Pipe:
         """True when it has ended, after waiting so many seconds."""
     @property
     def bytes(self) -> int:
-        """That have gone through."""
+        """Bytes that have gone through."""
     def cancel(self) -> None: ...
     def end(self) -> PipeReport | None:
-        """None while it goes on, after a cancel, and when it was asked before.
+        """Report of an ended pipe, given once; None while it goes on, and after a cancel.
 
         Raises:
-            EngineError: of the storage, or the bytes are not what they must be.
-            OSError: of the descriptor.
+            EngineError: the storage failed, or the bytes are not what they must be.
+            OSError: the descriptor failed.
         """
 
 def write_output(
@@ -139,7 +139,7 @@ def store_input(
     """Start to store standard input. ``journal``: the file for the id of its upload."""
 
 def restore(engine: Engine, endpoint: Endpoint, bucket: str, keys: list[str], days: int, tier: str) -> list[bool]:
-    """For each key whether it can be read now. For archived objects a readable copy is asked for."""
+    """Request readable copies of archived objects; returns for each key whether it can be read now."""
 
 def abort_upload(engine: Engine, endpoint: Endpoint, bucket: str, key: str, upload_id: str) -> None:
     """Abort an upload; one that is gone counts as aborted."""
@@ -179,7 +179,7 @@ class Properties:
             checksum: algorithm that the storage keeps.
 
         Raises:
-            ValueError: for a word that is none of the above.
+            ValueError: a word is none of the above, or options exclude each other or lack their other half.
         """
 
 @final
@@ -200,7 +200,7 @@ class CopyPolicy:
         storage_class: str | None = None,
         properties: Properties | None = None,
         md5: bool = False,
-        way: str = "copy",
+        data_path: str = "copy",
         resumed: bool = False,
         since: float = 0.0,
         only_clean: bool = False,
@@ -210,27 +210,27 @@ class CopyPolicy:
         """Options that hold for all items of a job.
 
         Args:
-            source_prefix: what the transfer reads below; empty for anything in the bucket. How much may be asked of the
-                storage at a time is found for each folder that is named so, since S3 limits prefixes apart.
-            target_prefix: the same for what it writes.
+            source_prefix: prefix that the transfer reads below; empty for the whole bucket. The engine finds the
+                request rate for each prefix that is named so, since S3 limits prefixes apart.
+            target_prefix: the same for the keys that it writes.
             if_exists: ``same`` | ``skip`` | ``overwrite`` | ``fail``.
             verify: ``auto`` | ``checksum`` | ``content``.
             part_size: bytes; None lets the engine choose per object.
             copy_threshold: bytes up to which one CopyObject is used; None for the default (128 MiB).
-            properties: what the targets carry; None: what their sources do.
+            properties: properties of the targets; None: those of their sources.
             md5: keep the MD5 of each file with its object, as rclone does; changes nothing where the source is no disk.
-            way: ``copy`` has the storage copy, and streams what it refuses; ``stream`` reads and writes all here.
+            data_path: ``copy`` has the storage copy, and streams what it refuses; ``stream`` reads and writes all here.
             resumed: an earlier run of the same items may have been cut off, so the target is looked at first.
             since: epoch seconds of the transfer's birth; open uploads of a resumed item that are younger and hold
                 no part are aborted.
             only_clean: copy nothing; abort the uploads that earlier runs of the items left open, recorded or not. Every
                 item ends as ``cancelled``.
             compare_only: write nothing; an item whose target does not hold the same bytes fails as ``mismatch``.
-            transfer: whose job it is. Jobs of one transfer take turns with others as if they were one, and their
-                objects are served in the order in which they began. Empty: this job for itself.
+            transfer: flow for fair queueing. Jobs of one transfer share one turn, and their objects are served in the
+                order in which they began. Empty: the job is its own flow.
 
         Raises:
-            ValueError: for a word that is none of the above.
+            ValueError: a word is none of the above.
         """
 
 @final
@@ -251,6 +251,9 @@ class CopyItem:
         """One object.
 
         ``upload_id`` and ``part_size`` are what was recorded from an earlier StartedUpload, if anything was.
+
+        Raises:
+            ValueError: ``upload_id`` is given without its ``part_size``.
         """
 
 @final
@@ -287,7 +290,7 @@ class Events:
         ``started_at``, ``ended_at``; ``attempts``: how often it was begun in this run (1 normally, 2 when its source
         changed under us); ``retries``: requests sent again; ``target_etag``, ``target_version_id``;
         ``checksum_algorithm``, ``checksum`` (base64, as S3 writes it); ``verified``: ``checksum`` | ``etag`` |
-        ``content`` | ``time`` | ``size`` | ``none``, the evidence that the target rests on; ``not_carried``: what the
+        ``content`` | ``time`` | ``size`` | ``none``, the verification of the target; ``not_carried``: what the
         target lacks of the source, a JSON list with one sentence each, null nearly always; ``error_class``,
         ``error_code``, ``error_operation``, ``error_message``; ``keeps_upload``: it did not arrive, and the id of its
         upload is kept as a trace of what may be left in the storage.
@@ -335,7 +338,7 @@ class Progress:
     def throttled(self) -> int: ...
     @property
     def slowest(self) -> list[ActiveObject]:
-        """At most 5, the longest-running first."""
+        """Longest-running objects, the longest first, at most 5."""
 
 @final
 class Failure:
@@ -375,7 +378,7 @@ class Job:
         """Stop within a second.
 
         With ``abort_uploads`` every open upload of the job's items is aborted and each unfinished item ends as
-        ``cancelled``; without, uploads stay open and nothing is told of unfinished items, so that a later job resumes
+        ``cancelled``; without, uploads stay open and unfinished items are not reported, so that a later job resumes
         them.
         """
 
@@ -413,14 +416,14 @@ class ScanOptions:
             lenient_sizes: where two sizes are stated, believe the PAX record.
 
         Raises:
-            ValueError: for a word that is none of the above.
+            ValueError: a word is none of the above.
         """
 
 @final
 class FoundMember:
     @property
     def name(self) -> str:
-        """As the archive has it, with escapes where it is no printable text."""
+        """Name as the archive has it, with escapes where it is no printable text."""
     @property
     def path(self) -> str:
         """Safe relative path, with a last slash for a directory; empty for a refused member."""
@@ -434,7 +437,7 @@ class FoundMember:
         """Its place in the archive: the version of the member."""
     @property
     def etag(self) -> str:
-        """Of the member: that of the archive and its place."""
+        """ETag of the member, made of the archive's ETag and the member's place."""
     @property
     def modified(self) -> float: ...
     @property
@@ -444,7 +447,7 @@ class FoundMember:
         """Target of a link; empty for others."""
     @property
     def crc32c(self) -> int | None:
-        """Of its contents, where an index states it."""
+        """CRC-32C of its contents, where an index states it."""
     @property
     def implied(self) -> bool:
         """A directory that other members lie in."""
@@ -453,7 +456,7 @@ class FoundMember:
         """Code and text of why it is not unpacked."""
     @property
     def left_out(self) -> bool:
-        """It is nothing that can be unpacked, or is left out as asked: no failure."""
+        """True for a member that cannot be unpacked, or is left out by an option: no failure."""
 
 @final
 class ArchiveScan:
@@ -534,7 +537,7 @@ class Metric:
 
     @property
     def name(self) -> str:
-        """For Prometheus: a unit as suffix, ``_total`` for counters."""
+        """Name for Prometheus: a unit as suffix, ``_total`` for counters."""
     @property
     def kind(self) -> str:
         """``counter`` | ``gauge`` | ``histogram``."""
@@ -553,10 +556,10 @@ class MetricSample:
         """Values, in the order of their names."""
     @property
     def value(self) -> float:
-        """Of a histogram: the sum in seconds."""
+        """Value of a counter or a gauge; of a histogram the sum in seconds."""
     @property
     def counts(self) -> list[int]:
-        """Of a histogram: how many fell into each bucket. Else empty."""
+        """Counts of a histogram by bucket; empty for other metrics."""
 
 @final
 class InventoryRows:
@@ -565,7 +568,7 @@ class InventoryRows:
     def __new__(cls, path: str) -> InventoryRows: ...
     @property
     def columns(self) -> list[str]:
-        """Those of the file that are read."""
+        """Columns of the file that are read."""
     def next_rows(
         self, most: int
     ) -> list[tuple[str, int | None, str | None, int | None, str | None, bool | None, bool | None]]:
@@ -582,8 +585,8 @@ class Engine:
     def __new__(
         cls,
         *,
-        max_requests: int = 10_000,
-        memory: int = 268435456,
+        max_requests: int | None = None,
+        memory: int | None = None,
         max_bandwidth: int | None = None,
         threads: int | None = None,
     ) -> Engine: ...
@@ -652,7 +655,7 @@ class Engine:
         """Start a job that packs all items into one tar, whose key is their target key. See ``start``.
 
         Args:
-            strip: what the names of members lack of their keys at the front.
+            strip: start of the keys that the names of members lack.
             index: whether the sidecar index is written.
         """
     def retune(self, *, max_requests: int | None = None, max_bandwidth: int | None = None) -> None:
@@ -674,7 +677,7 @@ def pack_shards(names: list[str], sizes: list[int], shard_size: int) -> list[int
     """Cut members into archives of at most ``shard_size`` bytes: the ordinals at which shards end.
 
     Raises:
-        ValueError: they have more bytes than any tar can hold.
+        ValueError: the members have more bytes than any tar can hold.
     """
 
 def path_refusal(key: str, size: int) -> tuple[str, str] | None:
@@ -756,7 +759,7 @@ def audit_names(endpoint: Endpoint, *, endpoint_name: str, bucket: str, prefix: 
     """Walk over everything that a mount would show, naming up to ``most`` keys that it would hide. Linux only.
 
     Raises:
-        OSError: with one sentence for the user.
+        OSError: the walk failed, as one sentence for the user.
     """
 
 @final
@@ -794,7 +797,7 @@ class Mount:
         Args:
             endpoint_name: stands for the endpoint in inodes.
             prefix: empty, or with a slash at its end.
-            source: what the table of mounts shows.
+            source: text that the table of mounts shows.
             archive: key of a tar archive whose members are the root, where there is such an object.
             lifetime: seconds for which listings are believed; None: for good.
             freshness: ``ttl`` | ``open`` | ``frozen``.
@@ -803,12 +806,12 @@ class Mount:
             manifest: a file that fixes names, sizes and versions.
 
         Raises:
-            OSError: with one sentence for the user; nothing is left mounted.
-            ValueError: for a word or number that is none of the above.
+            OSError: the mount failed, as one sentence for the user; nothing is left mounted.
+            ValueError: a word or number is none of the above.
         """
 
     def wait(self, seconds: float) -> bool:
-        """Wait until the folder is unmounted, by anybody. True when it is."""
+        """Wait until the folder is unmounted, by this process or another program. True when it is."""
 
     def unmount(self) -> None:
         """Unmount the folder. One in use is detached, and its session ends with the last open file.
@@ -834,7 +837,7 @@ class ObjectFacts:
     def storage_class(self) -> str | None: ...
     @property
     def archived(self) -> bool:
-        """It must be restored before it can be read."""
+        """True for an object that must be restored before it can be read."""
     @property
     def checksum_algorithm(self) -> str | None: ...
     @property

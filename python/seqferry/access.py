@@ -22,7 +22,7 @@ from seqferry.errors import AccessError
 from seqferry.models import OPERATION_TRANSFER, Access, Identity, LocalFolder, Location, S3Location, TransferSpec
 
 _PROOF_DIGITS: Final = 12
-"""Of a SHA-256 in hexadecimal: no key can be found from so few, and no two identities of one site meet by chance."""
+"""Hexadecimal digits of a SHA-256 that are kept: too few to find a key, enough to tell a site's identities apart."""
 
 _OF_IDENTITY: Final = (
     "role_arn",
@@ -140,7 +140,7 @@ def lane(needs: str | None) -> str | None:
 
 
 def own_needs() -> str | None:
-    """Of transfers that are submitted in this process, when no option says otherwise."""
+    """Needs of transfers that are submitted in this process, when no option says otherwise."""
     place = resolved_place(S3Location(""))
     return needs(TransferSpec(source=place, target=place))
 
@@ -160,7 +160,7 @@ def missing(needs: str | None) -> str | None:
 
 
 def access_of(data: Mapping[str, Any]) -> Access:
-    """Of its JSON form. Fields of a later version are left out."""
+    """Returns the access that a JSON form describes. Fields of a later version are left out."""
 
     def known(found: Mapping[str, Any], of: type[Access | Identity]) -> dict[str, Any]:
         return {field.name: found[field.name] for field in fields(of) if field.name in found}
@@ -263,7 +263,7 @@ _OF_PLACE: Final = {
 
 
 def proofs(spec: TransferSpec) -> list[str]:
-    """Of the identities at both places: equal for equal ones."""
+    """Proofs of the identities at both places: equal for equal ones."""
     return [access.identity.proof for access in _of(spec)]
 
 
@@ -290,7 +290,7 @@ def _default_profile() -> str:
 
 
 def _identity(profile: str | None) -> Identity:
-    """Of this process, with or without the option ``--profile``: in the order in which the engine looks."""
+    """Identity of this process, with or without ``--profile``, found in the order in which the engine looks."""
     if profile is not None:
         return _of_profile(profile)
     key, secret = os.environ.get("AWS_ACCESS_KEY_ID"), os.environ.get("AWS_SECRET_ACCESS_KEY")

@@ -33,7 +33,7 @@ from seqferry.models import S3Location
 from seqferry.spec import build_spec, parse_uri
 
 WRITE_SECONDS: Final = 15.0
-"""After so long a try to write an anchor is given up."""
+"""Time limit for one try to write an anchor."""
 
 _OVERDUE_SECONDS: Final = 60.0
 _ENTRIES: Final = 1000
@@ -123,7 +123,7 @@ def write(
     """Write the head of the ledger as an anchor, unless it is there; None when there is nothing to write.
 
     Raises:
-        NotWrittenError: it could not be written in that time, or is not what was written.
+        NotWrittenError: the anchor could not be written in that time, or what is stored differs from it.
     """
     place = place_of(settings)
     if place is None:
@@ -214,10 +214,10 @@ _NO_LOCK: Final = ("InvalidRequest", "NotLocked", "ObjectLockConfigurationNotFou
 
 
 def _read_back(engine: Engine, at_key: S3Location, head: Head) -> float | None:
-    """Until when the anchor is locked, None when it is not.
+    """Time until which the anchor is locked, None when it is not locked.
 
     Raises:
-        NotWrittenError: what is there is another thing.
+        NotWrittenError: the object there is not the anchor of this head.
     """
     import httpx
 

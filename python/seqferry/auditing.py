@@ -35,7 +35,7 @@ def known_heads(texts: Sequence[str]) -> list[KnownHead]:
     """Heads as a person has kept them.
 
     Raises:
-        UsageError: one is none.
+        UsageError: a text is no head of a ledger.
     """
     try:
         return [KnownHead(Head.parse(text), f"the head {text.strip()[:24]}... that was given") for text in texts]

@@ -89,5 +89,5 @@ def biggest(items: Sequence[SizedObject]) -> int:
 
 
 def priority_of(biggest: int) -> int:
-    """``priority`` of objects of which the biggest has so many bytes."""
+    """``priority`` of a batch whose biggest object has ``biggest`` bytes."""
     return 1 + max(0, 50 - biggest.bit_length())

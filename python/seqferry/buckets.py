@@ -78,7 +78,7 @@ def names(engine: Engine, place: Location) -> list[tuple[str, float]]:
     """The buckets of the account with the times of their making, seconds since the epoch.
 
     Raises:
-        StorageError: they cannot be listed.
+        StorageError: the buckets cannot be listed.
     """
     with _advised(place):
         return _native.list_buckets(native(engine), native_endpoint(place))
@@ -148,7 +148,7 @@ def look_up_versions(engine: Engine, place: Location, wanted: Sequence[tuple[str
     """Versions of objects (key, version id) in the bucket of ``place``, in their order; None where there is none.
 
     Raises:
-        StorageError: one cannot be looked at.
+        StorageError: an object cannot be looked at.
     """
 
     def look(one: tuple[str, str]) -> FoundVersion | None:
@@ -173,7 +173,7 @@ def read_range(
     """Bytes ``first`` to ``last`` of an object, or of a version, while it is what ``found`` tells.
 
     Raises:
-        StorageError: they cannot be read, or it has changed.
+        StorageError: the bytes cannot be read, or the object has changed.
     """
     with translated():
         return _native.read_range(
@@ -234,7 +234,7 @@ def uploads(engine: Engine, place: Location) -> list[OpenUpload]:
     """Uploads that are open and whose key starts with ``place.key``.
 
     Raises:
-        StorageError: they cannot be listed.
+        StorageError: the uploads cannot be listed.
     """
     with translated():
         found = _native.list_uploads(native(engine), native_endpoint(place), place.container, place.key)

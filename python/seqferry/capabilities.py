@@ -1,4 +1,4 @@
-"""Capabilities of an endpoint as far as they can be told without writing an object: by reads, its name, and records.
+"""Capabilities of an endpoint that can be found without writing an object: by reads, its name, and records.
 
 Answers of reads are kept (``endpoint_facts``). A refusal for lack of permission is not, nor is a failure: either may be
 gone by the next look.
@@ -38,8 +38,8 @@ class Capability:
 
     Attributes:
         age: seconds since it was found; None where it has no time.
-        kept: it is from an earlier look.
-        advice: what to do, where that is worth a warning.
+        kept: True for a fact from an earlier look.
+        advice: the next step, where the fact is worth a warning.
     """
 
     topic: str
@@ -70,14 +70,14 @@ class ProbedBucket:
 
 
 class _UnknownError(Exception):
-    """There is nothing that shows it."""
+    """A capability that nothing at this endpoint shows."""
 
 
 def found(probed: ProbedBucket) -> Iterator[Capability]:
     """Tell what the endpoint can do, from what is kept where that is young enough; keeps the new answers.
 
     Raises:
-        OSError: they cannot be kept. All were told by then.
+        OSError: the answers cannot be kept. All were yielded before.
     """
     facts = endpoint_facts.read(probed.state_dir, probed.place)
     identity = _identity(probed.place)

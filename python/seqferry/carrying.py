@@ -98,7 +98,7 @@ def fields(given: PropertyOptions) -> dict[str, Any]:
     """The fields of a spec.
 
     Raises:
-        UsageError: one cannot be read.
+        UsageError: a value cannot be read.
     """
     found: dict[str, Any] = dict(given)
     found["grants"] = tuple(given.get("grants") or ())
@@ -182,7 +182,7 @@ def grants(spec: TransferSpec) -> list[tuple[str, str]]:
     """The grants by what the headers call them: ``read`` and its grantees.
 
     Raises:
-        UsageError: one is none.
+        UsageError: a grant does not have the form PERMISSION=KIND=GRANTEE.
     """
     found: dict[str, list[str]] = {}
     for grant in spec.grants:
@@ -265,7 +265,7 @@ def until(text: str) -> datetime:
     """A time as ``--object-lock-until`` takes it; of an age the time from now.
 
     Raises:
-        UsageError: it is none.
+        UsageError: the text is neither an age nor a time.
     """
     if age := _AGE.fullmatch(text):
         at = datetime.now(UTC) + timedelta(hours=int(age[1]) * _HOURS[age[2]])

@@ -29,7 +29,7 @@ class Channel:
     name: str
     url: str = field(repr=False)
     secret: bytes | None = field(default=None, repr=False)
-    """Of a webhook: the key of its signatures."""
+    """Key of a webhook's signatures."""
     events: tuple[NoticeKind, ...] = get_args(NoticeKind)
 
     @property
@@ -69,7 +69,7 @@ def parse(table: object) -> Notices:
     """The table ``[notices]`` of a configuration file.
 
     Raises:
-        ChannelError: it makes no sense.
+        ChannelError: the table or a value in it is not valid.
     """
     if not isinstance(table, dict):
         raise ChannelError("notices", "'notices' is a table; write [notices.NAME]")

@@ -28,7 +28,7 @@ def build_check_spec(
     """The spec of ``check SOURCE TARGET``; ``given`` is for ``build_spec``.
 
     Raises:
-        UsageError: what is asked makes no sense.
+        UsageError: the addresses or options do not fit a comparison.
     """
     spec = build_spec(source, target, verify=verify, **given)
     if isinstance(spec.target, LocalFolder) and not os.path.isdir(spec.target.path):  # noqa: PTH112
@@ -40,7 +40,7 @@ def build_check_spec(
 
 
 def mark(state: str, error_code: str | None) -> str:
-    """As ``rclone check --combined`` has it.
+    """Mark of an object as ``rclone check --combined`` writes it.
 
     ``=`` identical, ``*`` differs, ``+`` only in the source, ``-`` only in the target, ``!`` could not be compared.
     """

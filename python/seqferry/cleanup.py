@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
-from seqferry import buckets, paths
+from seqferry import buckets, paths, planning
 from seqferry.engine import Engine
 from seqferry.errors import StorageError, UsageError
 from seqferry.models import OPERATION_CLEANUP, S3Location, TransferSpec
@@ -28,7 +28,7 @@ OPTIONS: Final = frozenset({MOST})
 _SIZED_AT_ONCE: Final = 200
 
 UploadsInUse = Callable[[Sequence[str]], set[str]]
-"""Those of some upload ids that belong to unfinished transfers."""
+"""Returns the upload ids, among the given ones, that belong to unfinished transfers."""
 
 
 class StaleUpload(NamedTuple):
@@ -47,7 +47,7 @@ def build_cleanup_spec(
     """The spec of ``cleanup PLACE``; ``given`` is for ``build_spec``.
 
     Raises:
-        UsageError: what is asked makes no sense.
+        UsageError: the address or an option does not fit the command.
     """
     if paths.is_local(place):
         raise UsageError(f"'{place}' is a local path, and open uploads are in buckets; write s3://bucket/prefix/.")
@@ -74,7 +74,7 @@ def stale(engine: Engine, spec: TransferSpec, in_use: UploadsInUse) -> Iterator[
     """Pages of the uploads that are old enough, with what they hold.
 
     Raises:
-        StorageError: they cannot be listed, or are more than may be aborted.
+        StorageError: the uploads cannot be listed, or are more than may be aborted.
     """
     until = moment(spec.older_than or OLDER_THAN, spec.as_of or 0.0)
     found = [one for one in buckets.uploads(engine, spec.source) if 0 < one.initiated < until]
@@ -93,7 +93,7 @@ def stale(engine: Engine, spec: TransferSpec, in_use: UploadsInUse) -> Iterator[
                 one.upload_id,
                 one.initiated,
                 size[0],
-                "an unfinished transfer of ours goes on with it" if one.upload_id in used else None,
+                planning.upload_in_use(one.key).reason if one.upload_id in used else None,
             )
             for one, size in zip(chunk, sizes, strict=True)
             if size is not None

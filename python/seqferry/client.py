@@ -25,7 +25,7 @@ Transfer = dict[str, Any]
 
 _LEAST_POLL_SECONDS: Final = 0.2
 _MOST_POLL_SECONDS: Final = 5.0
-_TRIES: Final = 5
+_ATTEMPTS: Final = 5
 _PASSING: Final = frozenset({429, 502, 503, 504})
 
 
@@ -86,12 +86,12 @@ class Client:
         headers = {} if idempotency_key is None else {"Idempotency-Key": idempotency_key}
         body = {"source": source, "target": target, **options}
         # Without a key a second try could start a second transfer.
-        tries = 1 if idempotency_key is None else _TRIES
-        return self._ask("POST", "/api/v1/transfers", tries, json=body, headers=headers)["id"]
+        attempts = 1 if idempotency_key is None else _ATTEMPTS
+        return self._ask("POST", "/api/v1/transfers", attempts, json=body, headers=headers)["id"]
 
     def transfer(self, transfer_id: str) -> Transfer:
         """The transfer, now."""
-        return self._ask("GET", f"/api/v1/transfers/{transfer_id}", _TRIES)
+        return self._ask("GET", f"/api/v1/transfers/{transfer_id}", _ATTEMPTS)
 
     def transfers(self, **filters: Any) -> Iterator[Transfer]:
         """All transfers, newest first; ``filters`` as ``state``, ``text``, ``prefix``, ``person``."""
@@ -121,8 +121,8 @@ class Client:
             check: raise when it has not ended with all objects at the target.
 
         Raises:
-            TimeoutError: it has not ended within ``timeout``.
-            ClientError: it has failed, was cancelled, or objects of it failed.
+            TimeoutError: the transfer has not ended within ``timeout``.
+            ClientError: the transfer has failed, was cancelled, or objects of it failed.
         """
         deadline = None if timeout is None else time.monotonic() + timeout
         pause = _LEAST_POLL_SECONDS
@@ -141,15 +141,15 @@ class Client:
         cursor: str | None = None
         while True:
             given = dict(filters) if cursor is None else {**filters, "cursor": cursor}
-            page = self._ask("GET", path, _TRIES, params=given)
+            page = self._ask("GET", path, _ATTEMPTS, params=given)
             yield from page[name]
             cursor = page["next_cursor"]
             if cursor is None:
                 return
 
-    def _ask(self, method: str, path: str, tries: int, **options: Any) -> dict[str, Any]:
+    def _ask(self, method: str, path: str, attempts: int, **options: Any) -> dict[str, Any]:
         """The answer; a server that is away for a moment is asked again."""
-        for left in reversed(range(tries)):
+        for left in reversed(range(attempts)):
             try:
                 answer = self._http.request(method, path, **options)
             except httpx.TransportError as why:

@@ -19,7 +19,7 @@ from seqferry.models import TransferSpec
 
 PAGE: Final = 1000
 _CACHE_KIB: Final = 16 * 1024
-"""Of memory for the temporary database: beyond it, pages are on the disk."""
+"""Memory for the temporary database; further pages are on the disk."""
 
 Item = TypeVar("Item")
 

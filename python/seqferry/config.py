@@ -68,7 +68,7 @@ def parse_size(text: str) -> int:
     """Bytes of ``8388608``, ``8M``, ``8MiB`` (powers of 1024) or ``8MB`` (powers of 1000).
 
     Raises:
-        ValueError: for anything else, and for more than 1 EiB.
+        ValueError: the text has another form, or means more than 1 EiB.
     """
     match = _SIZE.fullmatch(text)
     unit = _UNITS.get(match[2].lower()) if match else None
@@ -101,7 +101,7 @@ class Bandwidth:
         return in_force
 
     def __str__(self) -> str:
-        """In the form that ``parse`` takes."""
+        """Text that ``parse`` takes."""
         if len(self.changes) == 1:
             return _rate(self.changes[0][1])
         return " ".join(f"{minute // 60:02}:{minute % 60:02},{_rate(limit)}" for minute, limit in self.changes)
@@ -111,10 +111,10 @@ class Bandwidth:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Of ``50MB``, ``50MB/s``, ``off``, or a timetable: ``08:00,50MB/s 18:00,off``.
+        """Parses ``50MB``, ``50MB/s``, ``off``, or a timetable: ``08:00,50MB/s 18:00,off``.
 
         Raises:
-            ValueError: it is neither.
+            ValueError: the text is neither a limit nor a timetable.
         """
         words = text.split()
         if words and "," not in text:
@@ -161,7 +161,7 @@ class Settings:
             password, so it is never printed: use ``database_label``.
         max_requests: S3 requests in flight.
         memory: bytes of buffers.
-        attempts: tries of each request; None: as the AWS settings say.
+        attempts: attempts of each request, the first included; None: as the AWS settings say.
         max_bandwidth: bytes per second that pass through this process.
         tpslimit: requests started per second; None: no limit. Recorded with the transfers that are submitted here.
         cache: a folder that keeps blocks of what was downloaded, up to ``max_cache_size`` bytes; absolute.
@@ -231,7 +231,7 @@ class Settings:
         """``database_url`` in its parts.
 
         Raises:
-            UsageError: it is no address. Nothing of it is shown, since any part of it may be one of the password.
+            UsageError: the URL cannot be parsed. The error shows no part of it, since any may be of the password.
         """
         # Imported here: `seqferry --help` need not wait for SQLAlchemy.
         from sqlalchemy import make_url
@@ -251,7 +251,7 @@ class Settings:
         """Read environment and configuration file; ``overrides`` (by field name, None and "" mean not given) win.
 
         Raises:
-            UsageError: a value makes no sense.
+            UsageError: a value is not valid.
         """
         env = os.environ if environ is None else environ
         path, written, tables = _from_file(env)
@@ -315,7 +315,7 @@ class Settings:
         it is.
 
         Raises:
-            ConfigError: it cannot.
+            ConfigError: the folder cannot be created or written, or holds files of another user.
         """
         try:
             if self.uses_sqlite and not self.sqlite_path.exists():

@@ -44,7 +44,7 @@ def read(path: Path, *, named: bool) -> tuple[dict[str, tuple[int, str]], dict[s
         named: by SEQFERRY_CONFIG; else it is the usual one, and something is there.
 
     Raises:
-        UsageError: it cannot be read, or holds something that makes no sense. Names the file and the line.
+        UsageError: the file cannot be read, or a value in it is not valid. Names the file and the line.
     """
     try:
         with path.open("rb") as file:

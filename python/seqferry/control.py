@@ -54,8 +54,8 @@ def pause(service: Service, transfer_id: str, *, actor: str) -> Status:
     Pausing one that is paused changes nothing.
 
     Raises:
-        NotFoundError: there is none.
-        ConflictError: it has ended, or is being given up.
+        NotFoundError: no transfer has this id.
+        ConflictError: the transfer has ended, or is being given up.
     """
     with service.database.write() as connection:
         row = service.locked(connection, transfer_id)
@@ -73,8 +73,8 @@ def resume(service: Service, transfer_id: str, *, actor: str) -> Status:
     """Let a paused transfer go on. One that is unfinished and not paused goes on by itself: nothing changes.
 
     Raises:
-        NotFoundError: there is none.
-        ConflictError: it has ended.
+        NotFoundError: no transfer has this id.
+        ConflictError: the transfer has ended.
     """
     with service.database.write() as connection:
         row = service.locked(connection, transfer_id)
@@ -95,8 +95,8 @@ def retry(service: Service, transfer_id: str, *, actor: str) -> Submission:
     Of a transfer that was retried before, its latest retry counts: what has failed of that is retried, or goes on.
 
     Raises:
-        NotFoundError: there is none.
-        ConflictError: it has not ended, or nothing of it has failed.
+        NotFoundError: no transfer has this id.
+        ConflictError: the transfer has not ended, or no object of it has failed.
         UnsupportedError: this version does not know what it asks for.
     """
     asked = service.status(transfer_id)
@@ -150,9 +150,9 @@ def adjust(
         max_requests, max_bandwidth, tpslimit: None gives the limit up, so that those of the workers hold.
 
     Raises:
-        NotFoundError: there is none.
-        ConflictError: it has ended.
-        UsageError: a value makes no sense.
+        NotFoundError: no transfer has this id.
+        ConflictError: the transfer has ended.
+        UsageError: a value is out of its range or has the wrong form.
     """
     with service.database.write() as connection:
         row = service.locked(connection, transfer_id)

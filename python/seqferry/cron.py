@@ -63,7 +63,7 @@ def parsed(expression: str, timezone: str, now: float) -> Cron:
     """The expression, once it is known to fire.
 
     Raises:
-        UsageError: it is no cron expression, there is no such zone, or it never fires.
+        UsageError: the text is no cron expression or never fires, or the time zone is unknown.
     """
     words = expression.split()
     found = Cron(" ".join(words), _checked_zone(timezone))

@@ -19,7 +19,7 @@ from seqferry.models import Location, S3Location, TransferSpec
 
 _KEY_BYTES: Final = 32
 _PROOF_DIGITS: Final = 12
-"""Of a SHA-256 in hexadecimal: no key can be found from so few."""
+"""Hexadecimal digits of a SHA-256 that are kept: too few to find the key."""
 
 _FOR_CLIENTS: Final = "SEQFERRY_SSE_C_"
 """Variables of a server that its clients may name start so."""
@@ -29,7 +29,7 @@ def named(text: str | None) -> str | None:
     """Location of a key, as recorded; ``text`` as written: a path, ``fileb://path`` or ``env:NAME``.
 
     Raises:
-        UsageError: it is not where a key can be.
+        UsageError: the text is the key itself, which others could see on the command line.
     """
     if text is None or text.startswith("env:"):
         return text
@@ -91,7 +91,7 @@ def check_for_client(spec: TransferSpec) -> None:
     """Refuse keys that a client of a server may not name: it could try out any file and variable of the server.
 
     Raises:
-        PolicyError: one is named.
+        PolicyError: the spec names such a key.
     """
     for place in (spec.source, spec.target):
         name = place.sse_c if isinstance(place, S3Location) else None

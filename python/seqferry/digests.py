@@ -54,7 +54,7 @@ def expected(
 
 
 def _sizes(size: int, count: int, recorded: int | None) -> tuple[int, ...]:
-    """Sizes of parts that give so many of them, the recorded one first."""
+    """Part sizes that give ``count`` parts, the recorded one first."""
     if count == 1:
         return (max(size, 1),)
     likely = [] if recorded is None else [recorded]

@@ -57,7 +57,7 @@ class Finding:
     text: str
     advice: str | None = None
     age_seconds: float | None = None
-    """Of a fact about an endpoint: since it was found."""
+    """Age of a fact about an endpoint, since it was found."""
 
 
 def examine(settings: Settings, places: Sequence[tuple[str, Location]], *, refresh: bool = False) -> Iterator[Finding]:
@@ -367,7 +367,7 @@ def _capabilities(settings: Settings, name: str, probed: ProbedBucket) -> Iterat
         with Service.open(settings) as service:
             yield _finding(name, capabilities.copies(service, probed.place))
     except SeqferryError:
-        return  # a finding about the database has told it
+        return  # a finding about the database reports it
 
 
 def _finding(name: str, one: Capability) -> Finding:

@@ -78,10 +78,10 @@ equal_as_listed: Final = _native.equal_as_listed
 
 
 def pack_shards(names: list[str], sizes: list[int], shard_size: int) -> list[int]:
-    """Cut members into archives of at most so many bytes: the ordinals at which shards end.
+    """Cut members into archives of at most ``shard_size`` bytes: the ordinals at which shards end.
 
     Raises:
-        StorageError: they have more bytes than any tar can hold.
+        StorageError: the members have more bytes than any tar can hold.
     """
     try:
         return _native.pack_shards(names, sizes, shard_size)
@@ -248,7 +248,7 @@ class Engine:
 
     @classmethod
     def of(cls, settings: Settings) -> Engine:
-        """With the limits that the settings have now, and their trace."""
+        """Engine with the limits that the settings have now, and with their trace."""
         trace(settings.trace)
         if settings.attempts is not None:
             # The engine reads it as all AWS tools do, for each endpoint that it connects to.
@@ -299,11 +299,11 @@ class Engine:
         return None if found is None else (found, cached_place(spec.source)[0])
 
     def limit_bandwidth(self, bytes_per_second: int | None) -> None:
-        """From now on; None lifts the limit."""
+        """Limit bytes per second from now on; None lifts the limit."""
         self._native.retune(max_bandwidth=bytes_per_second or 0)
 
     def limit_requests(self, most: int) -> bool:
-        """From now on, as far as files may be open; True when that is another limit than before."""
+        """Limit requests in flight from now on, as far as files may be open; True when that changes the limit."""
         allowed = max(min(most, _open_files() - _OTHER_FILES), 1)
         if allowed == self._max_requests:
             return False
@@ -487,10 +487,10 @@ class Engine:
         )
 
     def restore(self, place: S3Location, keys: list[str], *, days: int, tier: str) -> list[bool]:
-        """For each key whether it can be read now. For archived objects a readable copy for so many days is asked for.
+        """Request readable copies of archived objects, for ``days``; returns for each key whether it can be read now.
 
         Raises:
-            StorageError: one cannot be looked at, or not be restored.
+            StorageError: an object cannot be looked at, or not be restored.
         """
         with _translated():
             return _native.restore(self._native, _endpoint(place), place.bucket, keys, days, tier)
@@ -499,7 +499,7 @@ class Engine:
         """Abort a multipart upload to ``place``; one that is gone counts as aborted.
 
         Raises:
-            StorageError: it cannot be aborted.
+            StorageError: the upload cannot be aborted.
         """
         with _translated():
             _native.abort_upload(self._native, _endpoint(place), place.bucket, place.key, upload_id)
@@ -508,7 +508,7 @@ class Engine:
         """Reports of comparing an archive with its index, empty ones while waiting. ``options``: ``ScanOptions``.
 
         Raises:
-            StorageError: it cannot be read, or is refused as a whole, or its index is damaged or another archive's.
+            StorageError: the archive cannot be read, is refused as a whole, or its index is damaged or another's.
         """
         with _translated():
             chosen = _native.ScanOptions(**options)
@@ -520,7 +520,7 @@ class Engine:
         """Write the index beside an archive, from its headers; returns the number of members.
 
         Raises:
-            StorageError: it cannot be read or is refused as a whole, or the index cannot be written.
+            StorageError: the archive cannot be read or is refused as a whole, or the index cannot be written.
         """
         with _translated():
             return self._native.index_archive(_endpoint(place), place.container, place.key)
@@ -531,7 +531,7 @@ class Engine:
         With ``retain``, what is read is kept for jobs over these members that begin soon, as far as memory allows.
 
         Raises:
-            StorageError: it cannot be read, or is refused as a whole; nothing came before that.
+            StorageError: the archive cannot be read, or is refused as a whole; no page came before that.
         """
         with _translated():
             chosen = _native.ScanOptions(**options)
@@ -558,7 +558,7 @@ def _policy(spec: TransferSpec, *, transfer: str, resumed: bool, since: float, o
         storage_class=spec.storage_class,
         properties=_native.Properties(**carrying.for_engine(spec)),
         md5=spec.md5,
-        way=data_path(spec),
+        data_path=data_path(spec),
         resumed=resumed,
         since=since,
         only_clean=only_clean,
@@ -663,7 +663,7 @@ def mount(spec: MountSpec) -> _native.Mount:
     """Mount a bucket; it is served by threads of this process until it is unmounted.
 
     Raises:
-        ConfigError: with why it cannot be mounted; nothing is left mounted.
+        ConfigError: the folder cannot be mounted, for the reason in the text; nothing is left mounted.
     """
     _open_files()
     try:

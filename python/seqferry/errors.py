@@ -21,7 +21,10 @@ All of them survive pickling (they may cross a DBOS step): one message argument,
 
 from __future__ import annotations
 
-from typing import Self
+from typing import Final, Self
+
+TRANSIENT_CLASSES: Final = ("retry", "throttle")
+"""Classes of failures that may pass: the service was busy or out of reach for longer than the engine retries."""
 
 
 class SeqferryError(Exception):
@@ -125,6 +128,11 @@ class StorageError(SeqferryError):
         self.error_code = error_code
         self.operation = operation
         self.job_wide = job_wide
+
+    @property
+    def is_transient(self) -> bool:
+        """True when the same request may succeed a little later: a step that meets it is tried again a few times."""
+        return self.error_class in TRANSIENT_CLASSES and not self.job_wide
 
     def __str__(self) -> str:
         return self.message

@@ -33,7 +33,7 @@ _STREAM_RATE: Final = 10**10 // 8
 """Bytes per second through one machine, where nothing is known of it: a network of 10 Gb/s."""
 _EARLIER_AT_MOST: Final = 5
 _EARLIER_BYTES: Final = 64 * _MIB
-"""Of an earlier transfer at least: smaller ones say nothing about a rate."""
+"""Least bytes of an earlier transfer that counts: smaller ones say nothing about a rate."""
 
 _WRITES: Final = frozenset(
     {"ListObjectsV2", "CopyObject", "PutObject", "CreateMultipartUpload", "UploadPart", "UploadPartCopy"}
@@ -44,13 +44,13 @@ _WRITES: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """Of a whole transfer.
+    """Estimate of a whole transfer.
 
     Attributes:
         requests: by operation of S3.
         seconds: how long it takes; ``based_on`` says what that rests on.
         request_dollars: None where the storage is not AWS.
-        egress_dollars: what leaves AWS costs at most, when the machine that does the work is outside its region.
+        egress_dollars: highest price of the bytes that leave AWS, when the machine is outside its region.
     """
 
     requests: dict[str, int]
@@ -70,7 +70,7 @@ class Forecast:
 
     spec: TransferSpec
     objects: int = 0
-    """That would be copied, or compared first."""
+    """Objects that would be copied, or compared first."""
     bytes: int = 0
     compared: int = 0
     skipped: int = 0
@@ -105,7 +105,7 @@ class Forecast:
         self._copy(planned.size)
 
     def totals(self) -> dict[str, Any]:
-        """For machines."""
+        """Totals for the JSON form."""
         return {
             "objects": self.objects,
             "compared": self.compared,

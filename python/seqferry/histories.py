@@ -18,32 +18,22 @@ from seqferry.engine import Engine
 from seqferry.errors import StorageError
 from seqferry.models import TransferSpec
 from seqferry.naming import target_key
-from seqferry.planning import Decision
-
-MOST: Final = 1000
-"""Versions of one object: they make one batch."""
+from seqferry.planning import Decision, KeyRules
 
 MOST_IN_ALL: Final = 500_000
 """Versions of one transfer, which are planned as a whole."""
 
 _AT_ONCE: Final = 32
-_MARKER: Final = ("DeleteMarker", "a delete marker holds no bytes, and is not carried")
 
 
 class Fate(NamedTuple):
-    """Decision on one version: to copy it, to refuse it, to leave it out, or to find it there already.
-
-    Attributes:
-        decision: ``copy`` also where the target has the version already.
-        there: the target has it already.
-    """
+    """Decision on one version: to copy it, to skip it as the target has it, to refuse it, or to leave it out."""
 
     version: FoundVersion
     decision: Decision
-    there: bool = False
 
 
-def fates(engine: Engine, spec: TransferSpec, own: str) -> Iterator[list[list[Fate]]]:
+def fates(engine: Engine, spec: TransferSpec, rules: KeyRules) -> Iterator[list[list[Fate]]]:
     """Pages of objects, each with the fates of its versions, oldest first.
 
     Raises:
@@ -52,7 +42,7 @@ def fates(engine: Engine, spec: TransferSpec, own: str) -> Iterator[list[list[Fa
     seen = 0
 
     def of_object(versions: list[ObjectVersion]) -> list[Fate]:
-        return _of_object(engine, spec, versions, own)
+        return _of_object(engine, spec, versions, rules)
 
     with ThreadPoolExecutor(_AT_ONCE, "seqferry-histories") as pool:
         for page in _objects(engine, spec):
@@ -85,30 +75,19 @@ def _found(one: ObjectVersion, refusal: tuple[str, str] | None = None) -> FoundV
     )
 
 
-def _of_object(engine: Engine, spec: TransferSpec, versions: Sequence[ObjectVersion], own: str) -> list[Fate]:
+def _of_object(engine: Engine, spec: TransferSpec, versions: Sequence[ObjectVersion], rules: KeyRules) -> list[Fate]:
     key = versions[0].key
     to = target_key(spec, key)
-    decision = planning.decide_names(spec, key, to, versions[0].size, None, own)
-    copied = [one for one in versions if not one.is_delete_marker]
-    there: list[ObjectVersion] = []
-    if len(copied) > MOST:
-        why = f"{spec.source.at(key)} has {len(copied):,} versions, and at most {MOST:,} can be copied."
-        decision = planning.refuse(to, "TooManyVersions", why)
-    elif decision.action == "copy":
-        there = at_target(engine, spec, to)
-        if not continues([(one.size, one.etag) for one in copied], [(one.size, one.etag) for one in there]):
-            why = f"{spec.target.at(to)} has versions that are not those of {spec.source.at(key)}."
-            why = f"{why} Choose another target, or remove them: seqferry rm --all-versions."
-            decision = planning.refuse(to, "OtherHistory", why)
-    fates: list[Fate] = []
-    position = 0
-    for one in versions:
-        if one.is_delete_marker:
-            fates.append(Fate(_found(one), planning.refuse(to, _MARKER[0], f"{spec.source.at(key)}: {_MARKER[1]}.")))
-        else:
-            fates.append(Fate(_found(one), decision, there=position < len(there)))
-            position += 1
-    return fates
+    copied = [(one.size, one.etag) for one in versions if not one.is_delete_marker]
+    refused = planning.too_many_versions(spec, key, to, len(copied))
+    decision = refused or planning.decide_names(spec, key, to, versions[0].size, None, rules)
+    decisions = [decision] * len(copied)
+    if decision.action == "copy":
+        there = [(one.size, one.etag) for one in at_target(engine, spec, to)]
+        decisions = planning.decide_versions(spec, key, to, copied, there)
+    left = iter(decisions)
+    marker = planning.delete_marker(spec, key, to)
+    return [Fate(_found(one), marker if one.is_delete_marker else next(left)) for one in versions]
 
 
 def at_target(engine: Engine, spec: TransferSpec, key: str) -> list[ObjectVersion]:
@@ -116,14 +95,3 @@ def at_target(engine: Engine, spec: TransferSpec, key: str) -> list[ObjectVersio
     place = replace(spec.target, key=key)
     found = [one for page in buckets.versions(engine, place) for one in page if one.key == key]
     return [one for one in reversed(found) if not one.is_delete_marker]
-
-
-def continues(source: Sequence[tuple[int, str]], target: Sequence[tuple[int, str]]) -> bool:
-    """True when the versions (size, ETag) of the target are the first ones of the source."""
-    return len(target) <= len(source) and all(map(is_same, source, target))
-
-
-def is_same(one: tuple[int, str], other: tuple[int, str]) -> bool:
-    """True when two versions can be the same: ETags of objects in parts may differ for other boundaries."""
-    in_parts = "-" in one[1] or "-" in other[1]
-    return one[0] == other[0] and (one[1] == other[1] or in_parts)

@@ -18,7 +18,7 @@ from seqferry import buckets, listing, write_probe
 from seqferry.engine import CopyItem, Engine, ObjectInfo
 from seqferry.errors import StorageError
 from seqferry.models import LocalFolder, TransferSpec
-from seqferry.planning import Decision
+from seqferry.planning import Decision, KeyRules
 
 log: Final = logging.getLogger("seqferry.preflight")
 
@@ -59,7 +59,7 @@ class Cause:
     code: str
     operation: str
     message: str
-    """Of the first of them."""
+    """Message of the first failure of this cause."""
     count: int = 0
     bytes: int = 0
     keys: list[str] = field(default_factory=list[str])
@@ -77,7 +77,7 @@ class Report:
     Attributes:
         whole: all objects were looked at.
         looked_up: how many were looked up one by one; None: all.
-        stopped: nothing could arrive, so that the transfer was ended.
+        stopped: no object could arrive, so that the transfer was ended.
     """
 
     objects: int = 0
@@ -100,7 +100,7 @@ class Report:
             found.keys.append(key)
 
     def add_all(self, trouble: PredictedFailure, keys: list[str], count: int, size: int) -> None:
-        """A cause that concerns so many objects, of which some are named."""
+        """Add a cause that concerns ``count`` objects, of which ``keys`` are named."""
         found = self._cause(trouble)
         found.count, found.bytes, found.keys = count, size, keys
 
@@ -112,8 +112,8 @@ class Report:
         return self.causes[-1]
 
 
-def inspect(engine: Engine, spec: TransferSpec, own: str, *, at_most: int | None = LOOKED_AT) -> Report:
-    """Look at the objects of a transfer, at most so many (None: all), and at the target.
+def inspect(engine: Engine, spec: TransferSpec, rules: KeyRules, *, at_most: int | None = LOOKED_AT) -> Report:
+    """Inspect the target and objects of a transfer, up to ``at_most`` (None: all).
 
     Raises:
         StorageError: the source cannot be listed.
@@ -130,7 +130,7 @@ def inspect(engine: Engine, spec: TransferSpec, own: str, *, at_most: int | None
             return _trouble(why)
 
     with ThreadPoolExecutor(_AT_ONCE, "seqferry-preflight") as pool:
-        for page in listing.decided(engine, spec, missing.extend, own):
+        for page in listing.decided(engine, spec, missing.extend, rules):
             wanted = _taken(report, page, at_most)
             copied += len(wanted)
             for (info, target_key), trouble in zip(wanted, pool.map(look, wanted), strict=True):
@@ -250,7 +250,7 @@ def _objects(count: int) -> str:
 
 
 def facts(report: Report, *, keys: int | None = None) -> dict[str, Any]:
-    """The ``preflight`` event, with so many keys of each cause (None: all that the report names)."""
+    """The ``preflight`` event, with up to ``keys`` keys of each cause (None: all that the report names)."""
     return {
         "objects": report.objects,
         "bytes": report.bytes,

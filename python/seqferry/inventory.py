@@ -36,7 +36,7 @@ _WAIT_SECONDS: Final = 0.5
 _ARN: Final = "arn:aws:s3:::"
 _LONGEST_FIELD: Final = 64 * 1024
 _PARQUET_COLUMN: Final = re.compile(r"(?:required|optional)\s+\w+\s+(\w+)")
-"""In the schema of a manifest: ``optional binary e_tag (UTF8);``."""
+"""Column in the schema of a manifest: ``optional binary e_tag (UTF8);``."""
 _PARQUET_COLUMNS: Final = (
     "key",
     "size",
@@ -46,7 +46,7 @@ _PARQUET_COLUMNS: Final = (
     "is_latest",
     "is_delete_marker",
 )
-"""Those that are read, by their names in the files."""
+"""Columns that are read, by their names in the files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class DataFile:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """Of an inventory.
+    """Manifest of an inventory.
 
     Attributes:
         place: the bucket of the inventory, reached as the source is.
@@ -100,8 +100,8 @@ def manifest(engine: Engine, spec: TransferSpec) -> Manifest:
     """Read and check the manifest.
 
     Raises:
-        UsageError: it is not there, is none, is of another bucket, or of a format that is not read.
-        StorageError: it cannot be read.
+        UsageError: no manifest is there, or it is of another bucket, or of a format that is not read.
+        StorageError: the manifest cannot be read.
     """
     place = place_of(spec)
     with tempfile.TemporaryDirectory(prefix="seqferry-inventory-") as folder:

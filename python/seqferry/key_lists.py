@@ -17,7 +17,7 @@ from seqferry.spec import MAX_KEYS, is_s3_uri
 Format = Literal["auto", "lines", "csv", "inventory"]
 
 MAX_BYTES: Final = 256 * 1024 * 1024
-"""Of a list: the most keys of the greatest length, with room for versions and names."""
+"""Most bytes of a list: the most keys of the greatest length, with room for versions and names."""
 
 _HEADERS: Final = (["key", "version_id"], ["key", "version_id", "target_key"])
 _COLUMNS: Final = ("key", "version id", "target key")
@@ -47,7 +47,7 @@ def read(data: bytes, name: str, form: Literal["lines", "csv"]) -> list[NamedKey
     Args: ``name`` is that of the file, for messages.
 
     Raises:
-        UsageError: it is malformed, too long, or empty.
+        UsageError: the list is malformed, too long, or empty.
     """
     if len(data) > MAX_BYTES:
         raise UsageError(f"{name} has more than {MAX_BYTES // 1024**2} MiB; at most {MAX_KEYS:,} keys can be named.")

@@ -6,16 +6,16 @@ What happens to each is decided by ``planning``.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from seqferry import buckets, inventory, paths, planning, source_ranges
+from seqferry import buckets, inventory, paths, planning, removal_rules, source_ranges
 from seqferry.engine import Engine, ObjectInfo
 from seqferry.errors import StorageError
 from seqferry.models import LocalFolder, TransferSpec
 from seqferry.naming import target_key
-from seqferry.planning import Decision, PredictedAction
+from seqferry.planning import NO_RULES, Decision, KeyRules, PredictedAction
 
 log: Final = logging.getLogger("seqferry.listing")
 
@@ -27,12 +27,12 @@ _TARGET_PAGES: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class KnownObjects:
-    """Findings of a look before the start, so that a transfer which begins at once asks for nothing twice.
+    """Findings of a look before the start, so that a transfer which begins at once repeats no request.
 
     Attributes:
         found: all objects that were named; None when none were, or too many to keep.
-        target_absent: nothing is at the target; None when that was not asked.
-        at_target: what is at the target of a single object.
+        target_absent: True when nothing is at the target; None when that was not looked up.
+        at_target: the object at the target of a single object.
     """
 
     found: tuple[ObjectInfo, ...] | None = None
@@ -49,7 +49,7 @@ def decided(
     engine: Engine,
     spec: TransferSpec,
     missing: Callable[[list[str]], None],
-    own: str | None = None,
+    rules: KeyRules = NO_RULES,
     *,
     compare: bool = False,
     known: KnownObjects | None = None,
@@ -59,21 +59,25 @@ def decided(
     With ``compare`` the target is listed beside, where equal ETags in both listings are enough to skip an object.
     """
     for part in source_ranges.parts(spec):
-        yield from _decided(engine, part, missing, own, compare=compare, known=known)
+        yield from _decided(engine, part, missing, rules, compare=compare, known=known)
 
 
 def _decided(
     engine: Engine,
     spec: TransferSpec,
     missing: Callable[[list[str]], None],
-    own: str | None,
+    rules: KeyRules,
     *,
     compare: bool,
     known: KnownObjects | None,
 ) -> Iterator[list[tuple[ObjectInfo, Decision]]]:
     """``decided`` for one source."""
     compare = compare and planning.compares_listings(spec)
-    pages = objects(engine, spec, missing, own) if known is None or known.found is None else iter([[*known.found]])
+    pages = (
+        objects(engine, spec, missing, rules.state_dir)
+        if known is None or known.found is None
+        else iter([[*known.found]])
+    )
     looked = spec.single and known is not None and known.target_absent is not None
     for page in pages:
         there: dict[str, ObjectInfo] = {}
@@ -82,7 +86,8 @@ def _decided(
         elif compare and page and not looked:
             there = _at_target(engine, spec, page)
         found = [
-            (info, planning.decide(spec, info, own, there.get(_target(spec, info)) if there else None)) for info in page
+            (info, planning.decide(spec, info, rules, there.get(_target(spec, info)) if there else None))
+            for info in page
         ]
         for info, decision in found:
             if decision.action == "ignore":
@@ -91,44 +96,46 @@ def _decided(
 
 
 def foreseen(
-    engine: Engine, spec: TransferSpec, missing: Callable[[list[str]], None], own: str
+    engine: Engine, spec: TransferSpec, missing: Callable[[list[str]], None], rules: KeyRules
 ) -> Iterator[list[tuple[ObjectInfo, Decision, PredictedAction | None]]]:
     """Pages of the objects as ``decided``, each with what the transfer would do; None where it is not copied at all."""
     for part in source_ranges.parts(spec):
-        yield from _foreseen(engine, part, missing, own)
+        yield from _foreseen(engine, part, missing, rules)
 
 
 def _foreseen(
-    engine: Engine, spec: TransferSpec, missing: Callable[[list[str]], None], own: str
+    engine: Engine, spec: TransferSpec, missing: Callable[[list[str]], None], rules: KeyRules
 ) -> Iterator[list[tuple[ObjectInfo, Decision, PredictedAction | None]]]:
     """``foreseen`` for one source."""
     compares = planning.compares_listings(spec)
-    for page in objects(engine, spec, missing, own):
+    for page in objects(engine, spec, missing, rules.state_dir):
         selected = [info for info in page if planning.is_selected(spec, info)]
-        there = _all_at_target(engine, spec, selected) if selected else {}
+        there = at_keys(engine, spec, [_target(spec, info) for info in selected])
         found: list[tuple[ObjectInfo, Decision, PredictedAction | None]] = []
         for info in selected:
             at = there.get(_target(spec, info))
-            decision = planning.decide(spec, info, own, at if compares else None)
+            decision = planning.decide(spec, info, rules, at if compares else None)
             if decision.action in ("copy", "skip"):
-                found.append((info, decision, planning.foreseen(spec, info, decision, at)))
+                found.append((info, decision, planning.foreseen(spec, info.size, decision, at)))
             elif decision.action != "ignore":
                 found.append((info, decision, None))
         yield found
 
 
-def _all_at_target(engine: Engine, spec: TransferSpec, page: list[ObjectInfo]) -> dict[str, ObjectInfo]:
-    """Objects at the targets of a page, by key: listed where few requests suffice, and else looked up."""
+def at_keys(engine: Engine, spec: TransferSpec, keys: Sequence[str]) -> dict[str, ObjectInfo]:
+    """Objects under these keys of the target, by key: listed where few requests suffice, and else looked up."""
+    if not keys:
+        return {}
     found: dict[str, ObjectInfo] = {}
     ended = False
     if isinstance(spec.target, LocalFolder):
         ended = paths.is_absent(spec.target.path)
     else:
-        found, ended = _listed_at_target(engine, spec, page)
+        found, ended = _listed_at_target(engine, spec, keys)
     if ended:
         return found
-    for keys in _chunks([key for info in page if (key := _target(spec, info)) and key not in found]):
-        found |= {info.key: info for info in engine.head(spec.target, keys) if info is not None}
+    for chunk in _chunks(list(dict.fromkeys(key for key in keys if key and key not in found))):
+        found |= {info.key: info for info in engine.head(spec.target, chunk) if info is not None}
     return found
 
 
@@ -137,12 +144,12 @@ def _at_target(engine: Engine, spec: TransferSpec, page: list[ObjectInfo]) -> di
 
     An object that they do not show, whatever the order or the refusal of the service, is looked up when it is copied.
     """
-    return _listed_at_target(engine, spec, page)[0]
+    return _listed_at_target(engine, spec, [_target(spec, info) for info in page])[0]
 
 
-def _listed_at_target(engine: Engine, spec: TransferSpec, page: list[ObjectInfo]) -> tuple[dict[str, ObjectInfo], bool]:
-    """Objects that listings show at the targets of a page; True when no other ones of them are there."""
-    keys = sorted((_target(spec, info) for info in page), key=_in_bytes)
+def _listed_at_target(engine: Engine, spec: TransferSpec, at: Sequence[str]) -> tuple[dict[str, ObjectInfo], bool]:
+    """Objects that listings show under these keys of the target; True when no other ones of them are there."""
+    keys = sorted(at, key=_in_bytes)
     wanted, last, after = set(keys), _in_bytes(keys[-1]), _before(keys[0], spec.target.key)
     found: dict[str, ObjectInfo] = {}
     for _ in range(_TARGET_PAGES):
@@ -241,12 +248,10 @@ def extras(
         target = replace(target, symlinks="skip")
     for page in engine.list(target):
         there = {
-            key: (info.key, info.etag) for info in page if (key := planning.removable(spec, info, own)) is not None
+            key: (info.key, info.etag) for info in page if (key := removal_rules.removable(spec, info, own)) is not None
         }
         if refused is not None and len(refused) < _NAMED_AT_MOST:
-            refused += [
-                spec.target.at(info.key) for info in page if info.refusal and info.refusal[0] not in paths.LEFT_OUT
-            ]
+            refused += [spec.target.at(info.key) for info in page if removal_rules.hides_objects(info)]
         # What has come to the source since it was listed is not gone from it.
         for keys in _chunks(unknown(list(there))):
             found = engine.head(spec.source, keys)

@@ -20,7 +20,7 @@ def parse_format(text: str) -> LogFormat:
     """The name of a format.
 
     Raises:
-        ValueError: there is none of this name.
+        ValueError: no format has this name.
     """
     for known in get_args(LogFormat):
         if text == known:

@@ -5,16 +5,17 @@ What must stay true: the same answer for a dry run and for the transfer itself; 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from seqferry import listing, planning
-from seqferry.engine import Engine, ObjectInfo
+from seqferry import listing, packing, planning
+from seqferry.engine import Engine, ObjectInfo, pack_shards
 from seqferry.errors import StorageError
 from seqferry.models import TransferSpec
+from seqferry.planning import KeyRules
 
 MOST: Final = 10_000_000
-"""Of all shards together: planning sorts them in memory, at some 300 bytes each."""
+"""Most members of all shards together: planning sorts them in memory, at some 300 bytes each."""
 
 _NAMED_AT_MOST: Final = 3
 
@@ -30,10 +31,8 @@ class Member(NamedTuple):
     left_out: tuple[str, str] | None = None
 
 
-def members(engine: Engine, spec: TransferSpec, own: str) -> Iterator[list[Member]]:
+def members(engine: Engine, spec: TransferSpec, rules: KeyRules) -> Iterator[list[Member]]:
     """Pages of members and of what is left out, in no order; empty pages while waiting.
-
-    Args: ``own`` is the folder of our records.
 
     Raises:
         StorageError: the listing failed; or, after the last page, an object cannot be a member, one that was named is
@@ -45,9 +44,9 @@ def members(engine: Engine, spec: TransferSpec, own: str) -> Iterator[list[Membe
     for infos in listing.objects(engine, spec, missing.extend):
         page: list[Member] = []
         for info in infos:
-            if _is_marker(spec, info) or not planning.is_selected(spec, info):
+            if planning.is_marker(spec, info.key, info.size) or not planning.is_selected(spec, info):
                 continue
-            decision = planning.decide_names(spec, info.key, spec.target.key, info.size, info.refusal, own)
+            decision = planning.decide_names(spec, info.key, spec.target.key, info.size, info.refusal, rules)
             if decision.action == "refuse":
                 refused.append((decision.reason or "").removesuffix("."))
             else:
@@ -61,9 +60,18 @@ def members(engine: Engine, spec: TransferSpec, own: str) -> Iterator[list[Membe
         raise _refusal("MemberRefused", refused)
 
 
-def _is_marker(spec: TransferSpec, info: ObjectInfo) -> bool:
-    """True for the empty object that a console makes for the source itself: no name is left for it."""
-    return info.size == 0 and info.key == spec.strip
+def order(source_key: str) -> bytes:
+    """Sort key of members in their archives."""
+    return source_key.encode("utf-8", "surrogateescape")
+
+
+def shard_ends(spec: TransferSpec, source_keys: Sequence[str], sizes: Sequence[int]) -> list[int]:
+    """The ordinals at which shards end, of members in their ``order``.
+
+    Raises:
+        StorageError: they have more bytes than any tar can hold.
+    """
+    return pack_shards([key.removeprefix(spec.strip) for key in source_keys], list(sizes), spec.options[packing.SPLIT])
 
 
 def _refusal(code: str, causes: list[str]) -> StorageError:

@@ -64,7 +64,7 @@ RESULT_COLUMNS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """As whom requests are made, without a secret.
+    """Identity that requests are made with, without a secret.
 
     Attributes:
         source: where the credentials come from; ``session`` is a temporary key in the environment.
@@ -107,7 +107,7 @@ class S3Location:
 
     Attributes:
         request_payer: ``requester``: the caller pays for requests to the bucket.
-        attempts: tries of each request; None: as the process that does the work is set.
+        attempts: attempts of each request, the first included; None: as the process that does the work is set.
         sse_c: where the key of SSE-C is that objects here have (``customer_keys``); ``sse_c_proof`` is a digest of it.
     """
 
@@ -144,7 +144,7 @@ class LocalFolder:
     Attributes:
         symlinks: links below the folder are followed, skipped, or kept as what they are.
         empty_directories: empty folders are keys with a last slash, or not seen.
-        page_cache: what is written stays in the system's page cache; otherwise large files pass it.
+        page_cache: written files stay in the system's page cache; otherwise large files pass it.
         preserve_permissions: permissions that are kept with an object are set as they are; otherwise they only narrow
             those of a new file.
     """
@@ -374,13 +374,13 @@ class Status:
     error_message: str | None = None
     live: LiveActivity = field(default_factory=LiveActivity)
     waits_for: str | None = None
-    """In words, when no worker is at it and none that is there may be: ``a worker with profile lab``."""
+    """Worker that the transfer lacks, in words, when no live worker may take it: ``a worker with profile lab``."""
     unsupported: str | None = None
     """Part of the spec that this version does not know, in words; ``spec`` then holds the rest that can be shown."""
     blocked_by: str | None = None
     """The unfinished transfer that it waits for, since both write to the same keys."""
     receipt_digest: str | None = None
-    """Of the receipt, SHA-256 in hexadecimal, once it has ended (``db.receipts``)."""
+    """SHA-256 of the receipt, in hexadecimal, once the transfer has ended (``db.receipts``)."""
     pruned_at: float | None = None
     """Since then its objects are in the receipt only."""
     adjustment: Adjustment = field(default_factory=lambda: Adjustment())
@@ -399,7 +399,7 @@ class Submission:
     id: str
     goes_on: bool = False
     blocked: bool = False
-    """It waits for another transfer that writes to the same keys."""
+    """True when the transfer waits for another one that writes to the same keys."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -438,10 +438,10 @@ class FailureGroup:
     error_code: str
     operation: str
     message: str
-    """Of the first of them."""
+    """Message of the first of these failures."""
     count: int
     keys: tuple[str, ...]
-    """At most as many as were asked for, in key order."""
+    """Keys in their order, at most as many as were asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -463,7 +463,7 @@ class PlannedCopy:
     size: int
     refusal: str | None = None
     left_out: bool = False
-    """It would be left out for what ``refusal`` says, which is no failure."""
+    """True when the object would be left out for the reason in ``refusal``, which is no failure."""
     action: Literal["copy", "skip", "compare"] = "copy"
     """Unless refused. ``compare``: the listings do not tell; the transfer looks at both objects and may skip it."""
     because: str = "absent"

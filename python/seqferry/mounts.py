@@ -118,7 +118,7 @@ def parse_lifetime(text: str) -> float | None:
     """Seconds of ``60``, ``indefinite`` (None) or ``minimal`` (0).
 
     Raises:
-        UsageError: for anything else.
+        UsageError: the text has another form.
     """
     word = text.strip().lower()
     if word == "indefinite":
@@ -138,7 +138,7 @@ def parse_mode(text: str) -> int:
     """Permissions written in octal digits.
 
     Raises:
-        UsageError: for anything else.
+        UsageError: the text has another form.
     """
     try:
         mode = int(text, 8)
@@ -173,7 +173,7 @@ def unmount(directory: Path, *, force: bool = False) -> None:
     With ``force`` one in use is detached: it is out of sight at once, and goes when the last program closes it.
 
     Raises:
-        ConfigError: it is no mount of ours, is in use, or may not be unmounted.
+        ConfigError: the folder is no mount of ours, is in use, or may not be unmounted.
     """
     if not is_mounted(directory):
         raise ConfigError(f"{directory} is not mounted by seqferry: `seqferry mounts` lists the folders that are.")

@@ -32,7 +32,7 @@ WORKFLOW_SCHEDULE: Final = "schedule"
 
 
 REVIVALS: Final = 3
-"""Number of times that the workflow of a transfer is begun anew after DBOS has given it up."""
+"""Most restarts of the workflow of a transfer after DBOS has given it up."""
 
 
 def transfer_workflow_ids(transfer_id: str) -> list[str]:

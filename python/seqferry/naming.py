@@ -95,3 +95,14 @@ def collision(spec: TransferSpec, target_key: str, one: str, other: str) -> Usag
         "give them different names with --rename, or leave one out."
     )
     return UsageError(text.encode("utf-8", "backslashreplace").decode())
+
+
+def without_nul(key: str) -> str:
+    """Key as PostgreSQL can record it, which stores no NUL."""
+    return key.replace("\0", "\\x00")
+
+
+def nul_refusal(source_key: str) -> tuple[str, str]:
+    """Refusal of an object whose source or target key the database cannot record, as code and message."""
+    why = f"The key {without_nul(source_key)} holds a NUL character, and PostgreSQL cannot record it."
+    return "NulInKey", f"{why} Copy it with records in SQLite (unset SEQFERRY_DATABASE_URL)."

@@ -56,7 +56,7 @@ def notice_of(service: Service, transfer_id: str, kind: NoticeKind, notice_id: s
     """The notice about the state of a transfer now.
 
     Raises:
-        NotFoundError: it is not on record any more.
+        NotFoundError: the transfer is not on record any more.
     """
     status = service.status(transfer_id)
     causes = service.failures(transfer_id, keys=_KEYS)[:_CAUSES] if status.totals.failed else []

@@ -42,7 +42,7 @@ class Option:
     least: int | None = None
     most: int | None = None
     hidden: bool = False
-    """Not in ``--help``."""
+    """True for an option that ``--help`` does not list."""
     http: Http | None = Http()
     """None: no field over HTTP. The option is about this machine, this process, or a form of the command line."""
 
@@ -53,7 +53,7 @@ class OptionField:
 
     name: str
     type: Any
-    """Without the annotation."""
+    """Type of the field, without its annotation."""
     default: Any
     option: Option
 

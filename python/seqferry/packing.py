@@ -36,7 +36,7 @@ def build_pack_spec(
     SOURCE is a prefix or a folder, with or without its last slash. TARGET is the key of the archive, or a local file.
 
     Raises:
-        UsageError: what is asked makes no sense, or cannot be done today.
+        UsageError: the source is no single prefix or folder, or an option does not fit an archive.
     """
     if not isinstance(source, str):
         raise UsageError("An archive is made of one prefix or folder; name its parts with --files-from or --include.")

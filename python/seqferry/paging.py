@@ -28,10 +28,10 @@ class Cursor:
 
     @classmethod
     def parse(cls, text: str | None, pattern: str) -> Cursor | None:
-        """Of the text of a cursor; None for the start of the list.
+        """Parses the text of a cursor; None for the start of the list.
 
         Raises:
-            UsageError: it is none of this list.
+            UsageError: the text is no cursor of this list.
         """
         if text is None:
             return None

@@ -15,7 +15,7 @@ from typing import Final
 
 from seqferry.errors import StorageError, UsageError
 
-LEFT_OUT: Final = frozenset({"SpecialFile", "SymlinkSkipped", "StateFolder", "Unsettled", "DeleteMarker"})
+LEFT_OUT: Final = frozenset({"SpecialFile", "SymlinkSkipped", "StateFolder", "Unsettled"})
 """Codes of what is not copied (devices, sockets, what still grows): it is left out, which is no failure."""
 
 
@@ -33,7 +33,7 @@ def source(text: str) -> tuple[str, str]:
     """The absolute path of a folder, and the name of the one file in it that is meant; no name means all of the folder.
 
     Raises:
-        UsageError: there is nothing, or neither a file nor a folder, at ``text``.
+        UsageError: ``text`` names nothing, or neither a file nor a folder.
     """
     _check(text)
     try:
@@ -65,7 +65,7 @@ def target(text: str, name: str | None) -> tuple[str, str]:
         name: of the one object that is copied, for the target may be a folder; None when all of a prefix is copied.
 
     Raises:
-        UsageError: there is a file where a folder is needed.
+        UsageError: a file is where a folder is needed.
     """
     _check(text)
     is_folder = name is None or text.endswith("/") or os.path.isdir(text)
@@ -131,7 +131,7 @@ def make(folder: str) -> None:
     """Make the folder and those above it, unless they are there.
 
     Raises:
-        StorageError: it cannot be made.
+        StorageError: the folder cannot be made.
     """
     try:
         make_folders(folder)
@@ -144,7 +144,7 @@ def make_folders(folder: str, *, mode: int = 0o777) -> None:
     """Make the folder, with ``mode``, and those above it; their names are on the disk when this returns.
 
     Raises:
-        OSError: one of them cannot be made, or is no folder.
+        OSError: one of the folders cannot be made, or is no folder.
     """
     missing: list[str] = []
     there = folder

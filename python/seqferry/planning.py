@@ -1,24 +1,30 @@
 """Decisions for one object: its target, and whether it is copied, skipped, left out or refused, with the reason.
 
-The transfer, its dry run, the removal of a sync and the doors for Nextflow ask here; so will the mount, the gateway and
-manifests. Which keys can be paths, and what proves two objects equal, is asked of the engine.
+The transfer, its dry run, archives, whole histories and the doors for Nextflow ask here; so will the mount, the gateway
+and manifests. Which keys can be paths, and what proves two objects equal, is asked of the engine. Removals:
+``removal_rules``.
 
 What must stay true: no request, no clock and no disk: the same answer for a dry run and for the transfer itself.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final, Literal, NamedTuple, Protocol
 
-from seqferry import paths
+from seqferry import paths, policy
+from seqferry.checking import MISSING_AT_SOURCE
 from seqferry.engine import equal_as_listed, path_refusal
 from seqferry.models import COPIES, OPERATION_CHECK, LocalFolder, Location, TransferSpec
-from seqferry.naming import source_key, target_key
+from seqferry.naming import nul_refusal, target_key
 from seqferry.selection import matcher, moment
 from seqferry.spec import is_same_store, selection_of
 
 Action = Literal["copy", "skip", "leave_out", "refuse", "ignore"]
 """``leave_out``: never copied (a device, a socket), which is no failure. ``ignore``: the same, without a record."""
+
+MAX_VERSIONS: Final = 1000
+"""Versions of one object: they make one batch."""
 
 _MAX_KEY_BYTES: Final = 1024
 
@@ -28,7 +34,8 @@ class Decision(NamedTuple):
 
     Attributes:
         code, reason: why it is refused or left out, for machines and in words.
-        verified: what the skip rests on.
+        verified: verification that the skip rests on.
+        target_etag: ETag of the object at the target that the skip leaves there.
     """
 
     action: Action
@@ -36,6 +43,7 @@ class Decision(NamedTuple):
     code: str | None = None
     reason: str | None = None
     verified: str | None = None
+    target_etag: str | None = None
 
     @property
     def refusal(self) -> tuple[str, str] | None:
@@ -48,17 +56,39 @@ class Decision(NamedTuple):
         return self.action == "leave_out"
 
 
-class ListedObject(Protocol):
-    """An object as a listing shows it."""
+class KeyRules(NamedTuple):
+    """Rules for keys that the spec does not hold: they come from the process that does the work, and from its client.
+
+    Attributes:
+        state_dir: the folder of our records, which is not copied; None without records.
+        confined: a client asked for it, and clients may write to a part of the target only.
+        nul: the database can record keys with a NUL character.
+    """
+
+    state_dir: str | None = None
+    confined: bool = False
+    nul: bool = True
+
+
+NO_RULES: Final = KeyRules()
+
+
+class SelectableObject(Protocol):
+    """The part of an object, or of a version of it, that selects it."""
 
     @property
     def key(self) -> str: ...
     @property
     def size(self) -> int: ...
     @property
-    def etag(self) -> str: ...
-    @property
     def last_modified(self) -> float: ...
+
+
+class ListedObject(SelectableObject, Protocol):
+    """An object as a listing shows it."""
+
+    @property
+    def etag(self) -> str: ...
     @property
     def version_id(self) -> str | None: ...
     @property
@@ -66,20 +96,19 @@ class ListedObject(Protocol):
 
 
 def decide(
-    spec: TransferSpec, found: ListedObject, own: str | None = None, there: ListedObject | None = None
+    spec: TransferSpec, found: ListedObject, rules: KeyRules = NO_RULES, there: ListedObject | None = None
 ) -> Decision:
     """Decides on the action for ``found``, an object of the source. The spec as a whole has been ``checked``.
 
     Args:
-        own: the folder of our records.
-        there: what a listing shows under the target key, where ``compares_listings``.
+        there: the object that a listing shows under the target key, where ``compares_listings``.
     """
     to = target_key(spec, found.key, found.version_id)
     if not is_selected(spec, found):
         return Decision("ignore", to)
     if is_left_out(spec, found.key, found.size):
         return Decision("ignore", to)
-    decision = decide_names(spec, found.key, to, found.size, found.refusal, own)
+    decision = decide_names(spec, found.key, to, found.size, found.refusal, rules)
     if decision.action != "copy":
         return decision
     if spec.settle is not None and found.last_modified > moment(spec.settle, spec.as_of or 0.0):
@@ -88,7 +117,7 @@ def decide(
     if there is not None and there.refusal is None:
         verified = equal_as_listed((found.size, found.etag), (there.size, there.etag))
         if verified is not None:
-            return Decision("skip", to, verified=verified)
+            return Decision("skip", to, verified=verified, target_etag=there.etag)
     return decision
 
 
@@ -98,19 +127,41 @@ def decide_names(
     target_key: str,
     size: int,
     listed: tuple[str, str] | None = None,
-    own: str | None = None,
+    rules: KeyRules = NO_RULES,
 ) -> Decision:
     """Decides by its names and its size alone whether the object ``source_key`` can go to ``target_key``.
 
     For what is selected, or chosen by other rules (members of archives, versions). Arguments are those of ``refusal``.
     """
-    refused = refusal(spec, source_key, target_key, size, listed, own)
+    refused = refusal(spec, source_key, target_key, size, listed, rules)
     return Decision("copy", target_key) if refused is None else refuse(target_key, *refused)
 
 
 def refuse(target_key: str, code: str, reason: str) -> Decision:
     """Decision on an object that is not copied: some codes say that it is left out, which is no failure."""
     return Decision("leave_out" if code in paths.LEFT_OUT else "refuse", target_key, code, reason)
+
+
+def leave_out(target_key: str, code: str, reason: str) -> Decision:
+    """Decision on an object that is not copied, which is no failure."""
+    return Decision("leave_out", target_key, code, reason)
+
+
+def missing(spec: TransferSpec, key: str, version_id: str = "") -> Decision:
+    """Decision on an object that is named, or was listed, and is not at the source."""
+    version = f" (version {version_id})" if version_id else ""
+    why = f"{spec.source.at(key)}{version} was not there any more when the transfer began."
+    return refuse(target_key(spec, key, version_id), "NoSuchKey", why)
+
+
+def missing_at_source(spec: TransferSpec, key: str, there: str) -> Decision:
+    """Decision on the key ``there`` of the target that a comparison does not find at the source, under ``key``."""
+    return refuse(there, MISSING_AT_SOURCE, f"{spec.source.at(key)} is not there, and {spec.target.at(there)} is.")
+
+
+def upload_in_use(key: str) -> Decision:
+    """Decision on an open upload that a clean-up does not abort."""
+    return leave_out(key, "UploadInUse", "an unfinished transfer of ours goes on with it")
 
 
 class PredictedAction(NamedTuple):
@@ -120,12 +171,12 @@ class PredictedAction(NamedTuple):
     because: str
 
 
-def foreseen(
-    spec: TransferSpec, found: ListedObject, decision: Decision, there: ListedObject | None
-) -> PredictedAction:
-    """Predicts from listings the action for ``found``, for which ``decide`` has returned ``copy`` or ``skip``.
+def foreseen(spec: TransferSpec, size: int | None, decision: Decision, there: ListedObject | None) -> PredictedAction:
+    """Predicts from listings the action for an object, for which ``decide`` has returned ``copy`` or ``skip``.
 
-    ``there`` is what a listing shows under the target key; None when nothing is there.
+    Args:
+        size: bytes of the object; None for an archive that is yet to be made.
+        there: the object that a listing shows under the target key; None when nothing is there.
     """
     if decision.action == "skip":
         return PredictedAction("skip", "equal ETags")
@@ -138,13 +189,15 @@ def foreseen(
             return PredictedAction("refuse", f"{spec.target.at(decision.target_key)} exists, and --if-exists is fail.")
         case "overwrite":
             return PredictedAction("copy", "it is overwritten")
-        case "same" if found.size != there.size:
+        case "same" if size is None:
+            return PredictedAction("compare", "it exists; compared when it is done")
+        case "same" if size != there.size:
             return PredictedAction("copy", "size differs")
         case "same":
             return PredictedAction("compare", "same size; compared when it is done")
 
 
-def is_selected(spec: TransferSpec, found: ListedObject) -> bool:
+def is_selected(spec: TransferSpec, found: SelectableObject) -> bool:
     """True when wildcard, rules, sizes and ages of the spec select an object of the source."""
     test = matcher(selection_of(spec))
     return test is None or test(found.key, found.size, found.last_modified)
@@ -160,9 +213,14 @@ def compares_listings(spec: TransferSpec) -> bool:
 def is_left_out(spec: TransferSpec, source_key: str, size: int) -> bool:
     """True for the empty object whose key is the source prefix itself, when the target is the root of a bucket.
 
-    Such markers are made by consoles for "folders". Nothing of the key would be left, and there is nothing to copy.
+    Nothing of the key would be left, and there is nothing to copy.
     """
-    return size == 0 and source_key == spec.strip and target_key(spec, source_key) == ""
+    return is_marker(spec, source_key, size) and target_key(spec, source_key) == ""
+
+
+def is_marker(spec: TransferSpec, source_key: str, size: int) -> bool:
+    """True for the empty object that a console makes for the source prefix itself, as for a "folder"."""
+    return size == 0 and source_key == spec.strip
 
 
 def refusal(
@@ -171,19 +229,22 @@ def refusal(
     target_key: str,
     size: int,
     listed: tuple[str, str] | None = None,
-    own: str | None = None,
+    rules: KeyRules = NO_RULES,
 ) -> tuple[str, str] | None:
     """Reason why the object ``source_key`` cannot go to ``target_key``, as code and message; None when it can.
 
-    ``listed`` is why the listing says that it is no object, if so; ``own`` the folder of our records.
+    ``listed`` is why the listing says that it is no object, if so.
     """
 
     # Nearly all objects can be copied: what is said of the others is put into words for them only.
     def source() -> str:
         return spec.source.at(source_key)
 
+    if not rules.nul and ("\0" in source_key or "\0" in target_key):
+        return nul_refusal(source_key)
     if listed is not None:
         return listed[0], f"{source()}: {listed[1]}"
+    own = rules.state_dir
     if own is not None and (is_own(spec.source, source_key, own) or is_own(spec.target, target_key, own)):
         return "StateFolder", f"{source()}: records of transfers, which change as this one goes on, are kept in {own}."
     if isinstance(spec.target, LocalFolder) and target_key != "":
@@ -206,6 +267,8 @@ def refusal(
         target = spec.target.at(target_key)
         why = f"Its target {target} lies inside the source: copying it could overwrite another object of the source."
         return "TargetInsideSource", f"{why} Choose a target outside of the source."
+    if rules.confined and spec.operation != OPERATION_CHECK and not isinstance(spec.target, LocalFolder):
+        return policy.confined(spec.target, target_key)
     return None
 
 
@@ -215,48 +278,96 @@ def is_own(place: Location, key: str, own: str) -> bool:
     return within is not None and key.startswith(within)
 
 
-# --- removal ----------------------------------------------------------------------------------------------------------
+# --- members of archives ----------------------------------------------------------------------------------------------
 
 
-class RemovalRefusal(NamedTuple):
-    """Reason why nothing is removed at the target. ``is_failure``: the transfer ends as failed for it."""
+class ListedMember(Protocol):
+    """A member as the reader of an archive shows it. ``left_out``: its refusal is no failure."""
 
-    code: str
-    reason: str
-    is_failure: bool
+    @property
+    def name(self) -> str: ...
+    @property
+    def path(self) -> str: ...
+    @property
+    def size(self) -> int: ...
+    @property
+    def refusal(self) -> tuple[str, str] | None: ...
+    @property
+    def left_out(self) -> bool: ...
 
 
-def why_kept(spec: TransferSpec, objects: int, failed: int) -> RemovalRefusal | None:
-    """Reason to remove nothing after so many objects of the source and failures among them; None when there is none.
+def member_key(spec: TransferSpec, path: str) -> str:
+    """Key of a member in records and messages: ``archive.tar!/path``."""
+    return f"{spec.source.key}!/{path}"
 
-    A source that could not be read, or is empty, is no reason to remove anything.
+
+def decide_member(spec: TransferSpec, member: ListedMember, rules: KeyRules) -> Decision:
+    """Decides on a wanted member of the archive ``spec.source``."""
+    source_key = member_key(spec, member.path or member.name)
+    to = spec.target.key + member.path
+    if member.refusal is not None:
+        code, cause = member.refusal
+        reason = f"{spec.source.at(source_key)}: {cause}."
+        return leave_out(to, code, reason) if member.left_out else Decision("refuse", to, code, reason)
+    decision = decide_names(spec, source_key, to, member.size, None, rules)
+    if decision.action == "copy" and to == spec.source.key and is_same_store(spec):
+        why = f"{spec.target.at(to)} is the archive itself. Choose another target prefix."
+        return refuse(to, "TargetIsSource", why)
+    return decision
+
+
+def missing_member(spec: TransferSpec, name: str) -> Decision:
+    """Decision on a name that no member of the archive has."""
+    return refuse(spec.target.key + name, "NoSuchMember", f"The archive {spec.source.uri} has no member '{name}'.")
+
+
+# --- versions ---------------------------------------------------------------------------------------------------------
+
+
+ListedVersion = tuple[int, str]
+"""Size and ETag of a version."""
+
+
+def decide_versions(
+    spec: TransferSpec, source_key: str, target_key: str, found: Sequence[ListedVersion], there: Sequence[ListedVersion]
+) -> list[Decision]:
+    """Decides on all versions of one object, whose names are no obstacle; both sides come oldest first.
+
+    The versions of the target must be the first ones of the source. Otherwise all are refused.
     """
-    if failed:
-        return RemovalRefusal(
-            "NotAllArrived", f"Nothing is removed when not all can arrive. {failed} objects failed.", False
-        )
-    if objects == 0:
-        why = f"Nothing is at {spec.source.uri}, and --delete would remove all of {spec.target.uri}: that is refused."
-        return RemovalRefusal("EmptySource", f"{why} Check the source; to empty a target, remove it yourself.", True)
-    return None
+    verified = [verification_of_version(*both) for both in zip(found, there, strict=False)]
+    if len(there) > len(found) or None in verified:
+        why = f"{spec.target.at(target_key)} has versions that are not those of {spec.source.at(source_key)}."
+        why = f"{why} Choose another target, or remove them: seqferry rm --all-versions."
+        return [refuse(target_key, "OtherHistory", why)] * len(found)
+    skipped = [
+        Decision("skip", target_key, verified=proof, target_etag=etag)
+        for proof, (_, etag) in zip(verified, there, strict=True)
+    ]
+    return [*skipped, *[Decision("copy", target_key)] * (len(found) - len(there))]
 
 
-def too_many(spec: TransferSpec, found: int) -> RemovalRefusal | None:
-    """Reason to remove nothing when ``found`` objects would be; None when they are within ``max_delete``."""
-    if spec.max_delete is None or found <= spec.max_delete:
-        return None
-    why = f"More than {spec.max_delete} objects at {spec.target.uri} are not in the source."
-    advice = "Nothing was removed; look at them with --dry-run, then allow more with --max-delete."
-    return RemovalRefusal("TooManyToDelete", f"{why} {advice}", True)
+def verification_of_version(found: ListedVersion, there: ListedVersion) -> str | None:
+    """Verification that two versions at the same place of their histories are the same; None when they are not.
 
-
-def removable(spec: TransferSpec, there: ListedObject, own: str) -> str | None:
-    """The key of the source that an object at the target comes from: it is removed when nothing is there any more.
-
-    None for what is never removed: what is no object, what the spec does not select, and records of ours.
+    The size alone has to do for ETags of objects in parts, which differ for other boundaries, and for equal ETags that
+    are no digests.
     """
-    if there.refusal is not None or is_own(spec.target, there.key, own):
+    if (verified := equal_as_listed(found, there)) is not None:
+        return verified
+    in_parts = "-" in found[1] or "-" in there[1]
+    return "size" if found[0] == there[0] and (found[1] == there[1] or in_parts) else None
+
+
+def too_many_versions(spec: TransferSpec, source_key: str, target_key: str, found: int) -> Decision | None:
+    """Decision on an object with more versions than one batch takes; None when they are few enough."""
+    if found <= MAX_VERSIONS:
         return None
-    key = source_key(spec, there.key)
-    test = matcher(selection_of(spec))
-    return key if test is None or test(key, there.size, there.last_modified) else None
+    why = f"{spec.source.at(source_key)} has {found:,} versions, and at most {MAX_VERSIONS:,} can be copied."
+    return refuse(target_key, "TooManyVersions", why)
+
+
+def delete_marker(spec: TransferSpec, source_key: str, target_key: str) -> Decision:
+    """Decision on a delete marker among the versions of an object."""
+    why = f"{spec.source.at(source_key)}: a delete marker holds no bytes, and is not carried."
+    return leave_out(target_key, "DeleteMarker", why)

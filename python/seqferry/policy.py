@@ -48,7 +48,7 @@ class Policy:
     write: tuple[str, ...] = (_ANYWHERE,)
 
     def __str__(self) -> str:
-        """In words, for the log."""
+        """Policy in words, for the log."""
         endpoints = ", ".join(("the configured one", *self.endpoints))
         profiles = ", ".join(("the configured one", *self.profiles))
         return (
@@ -65,7 +65,7 @@ class Policy:
         """Refuse what a client may not ask for; contacts nothing and resolves no name.
 
         Raises:
-            PolicyError: it is not allowed.
+            PolicyError: the policy does not allow the spec.
         """
         customer_keys.check_for_client(spec)
         for place in (spec.source, spec.target):
@@ -88,8 +88,8 @@ class Policy:
         if spec.operation == OPERATION_MOVE:
             # What has arrived is removed there.
             _check_below("write", self.write, spec.source, [spec.source.key, *named])
-        # Each goes to the target without the start that is stripped. What is listed there is not known here: its worker
-        # refuses names that lead out of what may be written (``confined``).
+        # Each goes to the target without the start that is stripped. What is listed there is not known here:
+        # planning refuses names that lead out of what may be written (``confined``).
         targets = [spec.target.key + key.removeprefix(spec.strip) for key in named]
         targets += [spec.target.key + name for name in (*spec.targets, *(one.into for one in spec.ranges))]
         _check_below("write", self.write, spec.target, [spec.target.key, *targets])
@@ -129,7 +129,7 @@ def check_addresses(spec: TransferSpec) -> None:
     """Refuse endpoints whose names lead to addresses that are never contacted. Asks the resolver, which may take long.
 
     Raises:
-        PolicyError: one leads there.
+        PolicyError: an endpoint leads to such an address.
     """
     for place in (spec.source, spec.target):
         url = endpoints.of(place) if isinstance(place, S3Location) else None

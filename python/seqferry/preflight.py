@@ -1,6 +1,6 @@
 """The checks before a transfer starts: both buckets can be used, and the named objects are there.
 
-They change nothing, and what they find is kept, so that a transfer which begins at once asks for nothing twice.
+They change nothing. Their findings are kept, so that a transfer which begins at once repeats no request.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def check(engine: Engine, spec: TransferSpec) -> KnownObjects:
     """See that both buckets can be used and that objects which were named are there.
 
     Raises:
-        UsageError: the spec makes no sense, or a named object is not there.
+        UsageError: the spec is not valid, or a named object is not there.
         StorageError: a bucket cannot be used, or the storage not be reached.
     """
     checked(spec)

@@ -29,7 +29,7 @@ def create(path: Path) -> None:
     """Create an empty private file, unless it is there. SQLite gives its other files the permissions of its first.
 
     Raises:
-        OSError: it cannot be created.
+        OSError: the file cannot be created.
     """
     with contextlib.suppress(FileExistsError):
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, MODE))
@@ -39,7 +39,7 @@ def write(path: Path, text: str, *, replace: bool) -> None:
     """Put a private file there whole and on the disk; with ``replace`` in place of what is there.
 
     Raises:
-        OSError: it cannot be written.
+        OSError: the file cannot be written.
     """
     descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)  # mode 0600
     try:

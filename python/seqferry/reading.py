@@ -24,8 +24,8 @@ def selected(engine: Engine, spec: TransferSpec) -> list[str]:
     """Keys of the objects that the wildcard of ``spec`` selects, in the order of their bytes; no names of folders.
 
     Raises:
-        NoMatchError: there is none.
-        UsageError: there are more than ``MOST``.
+        NoMatchError: no object matches.
+        UsageError: more than ``MOST`` objects match.
         StorageError: the source cannot be listed.
     """
     # A listing of a bucket that is not there is tried again and again.
@@ -45,7 +45,7 @@ def facts(engine: Engine, place: S3Location, version_id: str | None = None) -> O
     """Facts about one object, without its bytes.
 
     Raises:
-        StorageError: it is not there, or cannot be looked at.
+        StorageError: the object is not there, or cannot be looked at.
     """
     try:
         return buckets.facts(engine, place, version_id)

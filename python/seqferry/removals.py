@@ -12,13 +12,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
-from seqferry import buckets, listing, paths, planning
+from seqferry import buckets, listing, paths, removal_rules
 from seqferry.buckets import ObjectVersion
 from seqferry.engine import Engine, ObjectInfo
 from seqferry.errors import StorageError, UsageError
 from seqferry.models import OPERATION_REMOVE, S3Location, TransferSpec
-from seqferry.selection import has_wildcard, matcher
-from seqferry.spec import build_spec, checked, parse_uri, selection_of
+from seqferry.selection import has_wildcard
+from seqferry.spec import build_spec, checked, parse_uri
 
 VERSIONS: Final = "versions"
 """Option: all versions of each object and all delete markers, for good."""
@@ -63,7 +63,7 @@ def build_remove_spec(
     """The spec of ``rm SOURCE...``; ``given`` is for ``build_spec``.
 
     Raises:
-        UsageError: what is asked makes no sense.
+        UsageError: a source is no S3 address, or the options contradict each other.
     """
     for source in sources:
         if paths.is_local(source):
@@ -123,19 +123,24 @@ def doomed(engine: Engine, spec: TransferSpec, missing: list[str] | None = None)
         StorageError: the listing failed.
     """
     if VERSIONS in spec.options or VERSION_ID in spec.options:
+        exact, version_id = EXACT in spec.options, spec.options.get(VERSION_ID)
         for page in buckets.versions(engine, spec.source):
-            yield [_version(one) for one in page if _is_meant(spec, one)]
+            yield [
+                _version(one)
+                for one in page
+                if removal_rules.is_doomed_version(spec, one, exact=exact, version_id=version_id)
+            ]
         return
     absent = [] if missing is None else missing
     for found in listing.objects(engine, spec, absent.extend):
-        yield [_object(one) for one in found if one.refusal is None and planning.is_selected(spec, one)]
+        yield [_object(one) for one in found if removal_rules.is_doomed(spec, one)]
 
 
 def check_most(engine: Engine, spec: TransferSpec) -> None:
     """See that there are no more objects than may be removed.
 
     Raises:
-        StorageError: there are more; nothing was removed.
+        StorageError: more objects are there; nothing was removed.
     """
     most: int | None = spec.options.get(MOST)
     if most is None or spec.single:
@@ -143,19 +148,8 @@ def check_most(engine: Engine, spec: TransferSpec) -> None:
     found = 0
     for page in doomed(engine, spec):
         found += len(page)
-        if found > most:
-            why = f"More than {most:,} objects are at {spec.source.uri}, and that many are only removed when told so."
-            advice = "Nothing was removed; look at them with --dry-run, then add --yes."
-            raise StorageError(f"{why} {advice}", "person", "TooManyToDelete", "plan", True)
-
-
-def _is_meant(spec: TransferSpec, version: ObjectVersion) -> bool:
-    if EXACT in spec.options and version.key != spec.source.key:
-        return False
-    if (wanted := spec.options.get(VERSION_ID)) is not None:
-        return version.version_id == wanted
-    test = matcher(selection_of(spec))
-    return test is None or test(version.key, version.size, version.last_modified)
+        if (too_many := removal_rules.too_many_doomed(spec, most, found)) is not None:
+            raise StorageError(too_many.reason, "person", too_many.code, "plan", True)
 
 
 def _version(one: ObjectVersion) -> RemovalCandidate:

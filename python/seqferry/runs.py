@@ -24,7 +24,7 @@ from seqferry.models import (
 )
 from seqferry.spec import checked
 
-PARTS: Final = "parts"
+PARTS: Final = stored_spec.PARTS
 """Option: the parts, each with its ``spec`` and the numbers of its ``lines``: one, or one for each key."""
 
 OPTIONS: Final = frozenset({PARTS})

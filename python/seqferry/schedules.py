@@ -96,7 +96,7 @@ def add(
     """Add a schedule. Where and as whom its transfers run is resolved now, by the environment of this process.
 
     Raises:
-        UsageError: the expression, the zone, the name or the spec makes no sense.
+        UsageError: the expression, the zone, the name or the spec is not valid.
         ConflictError: the name is taken, or there are as many schedules as can be.
     """
     now = time.time()
@@ -145,8 +145,8 @@ def edit(
     """Change when a schedule fires. Times before the change are not caught up.
 
     Raises:
-        NotFoundError: there is none of this name.
-        UsageError: the expression or the zone makes no sense.
+        NotFoundError: no schedule has this name.
+        UsageError: the expression or the zone is not valid.
     """
     now = time.time()
     with service.database.write() as connection:
@@ -166,7 +166,7 @@ def pause(service: Service, name: str, *, actor: str) -> Schedule:
     """Have a schedule not fire until it is resumed. Its transfers go on.
 
     Raises:
-        NotFoundError: there is none of this name.
+        NotFoundError: no schedule has this name.
     """
     return _set_state(service, name, schedule_rows.PAUSED, "paused", actor)
 
@@ -175,7 +175,7 @@ def resume(service: Service, name: str, *, actor: str) -> Schedule:
     """Have a paused schedule fire again. Times at which it was paused are not caught up.
 
     Raises:
-        NotFoundError: there is none of this name.
+        NotFoundError: no schedule has this name.
     """
     return _set_state(service, name, schedule_rows.ACTIVE, "resumed", actor)
 
@@ -194,7 +194,7 @@ def remove(service: Service, name: str, *, actor: str) -> None:
     """Remove a schedule. Its transfers, and the record of what was done to it, stay.
 
     Raises:
-        NotFoundError: there is none of this name.
+        NotFoundError: no schedule has this name.
     """
     with service.database.write() as connection:
         row = _row(connection, name, lock=True)
@@ -206,7 +206,7 @@ def run_now(service: Service, name: str, *, actor: str) -> Run:
     """Submit the transfer of a schedule at once, paused or not.
 
     Raises:
-        NotFoundError: there is none of this name.
+        NotFoundError: no schedule has this name.
         UnsupportedError: this version does not know what it asks for.
     """
     now = time.time()
@@ -235,7 +235,7 @@ def found(service: Service, name: str) -> Schedule:
     """One schedule with its latest runs.
 
     Raises:
-        NotFoundError: there is none of this name.
+        NotFoundError: no schedule has this name.
     """
     with service.database.read() as connection:
         row = _row(connection, name)
@@ -246,7 +246,7 @@ def history(service: Service, name: str) -> list[Event]:
     """Events of all schedules of this name, each with its actor; removed schedules are included.
 
     Raises:
-        NotFoundError: there never was one.
+        NotFoundError: no schedule ever had this name.
     """
     with service.database.read() as connection:
         recorded = schedule_rows.recorded(connection, name)

@@ -62,7 +62,7 @@ def moment(written: str, as_of: float) -> float:
     """Seconds since the epoch of an age (``7d``) or a time (``2026-11-01``, in UTC where it names no zone).
 
     Raises:
-        ValueError: it is neither.
+        ValueError: the text is neither an age nor a time.
     """
     if (age := _AGE.fullmatch(written.strip().lower())) is not None:
         return as_of - float(age[1]) * _SECONDS[age[2]]

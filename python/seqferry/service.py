@@ -7,7 +7,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import astuple, replace
+from dataclasses import replace
 from types import TracebackType
 from typing import Any, Final, Self, get_args
 
@@ -18,20 +18,17 @@ from seqferry import (
     batching,
     buckets,
     cleanup,
-    collisions,
-    histories,
     inspection,
     listing,
-    members,
     names,
     nearest,
     operations,
     paths,
     preflight,
+    previews,
     removals,
     runs,
     stored_spec,
-    unpacking,
 )
 from seqferry.config import Settings
 from seqferry.db import (
@@ -53,14 +50,9 @@ from seqferry.db.queue import Queue
 from seqferry.engine import Engine, ObjectInfo
 from seqferry.errors import AccessError, ConflictError, NotFoundError, UnsupportedError, UsageError
 from seqferry.forecast import Estimate, Forecast
-from seqferry.histories import Fate
-from seqferry.members import Member
 from seqferry.models import (
     MOST_PRIORITY,
-    OPERATION_HISTORY,
-    OPERATION_PACK,
     OPERATION_RUN,
-    OPERATION_UNPACK,
     Adjustment,
     Event,
     FailureGroup,
@@ -76,7 +68,8 @@ from seqferry.models import (
     Verification,
 )
 from seqferry.paging import Cursor, ObjectFilter, Page, TransferFilter
-from seqferry.planning import Decision, PredictedAction
+from seqferry.planning import KeyRules
+from seqferry.removal_rules import RemovalRefusal
 from seqferry.spec import checked, is_local
 
 log: Final = logging.getLogger("seqferry.service")
@@ -121,7 +114,7 @@ class Service:
         """See that this process may go on with the audit record of the database.
 
         Raises:
-            ConfigError: it is kept with a key that this process has not, or the file of the key cannot be used.
+            ConfigError: the record is kept with a key that this process lacks, or the file of the key cannot be used.
         """
         with self.database.read() as connection:
             signing.current(connection)
@@ -173,7 +166,7 @@ class Service:
         worker queues what is left. ``also`` is done in the same transaction, and not where the key was used before.
 
         Raises:
-            UsageError: the spec makes no sense, or needs this machine's disk while any machine may do the work, or the
+            UsageError: the spec is not valid, or needs this machine's disk while any machine may do the work, or the
                 idempotency key is empty or longer than 255 bytes.
             ConflictError: the key was used for another spec.
             UnsupportedError: there is no such operation.
@@ -217,7 +210,7 @@ class Service:
         """The spec as it would be recorded: with what the environment of this process says of both places.
 
         Raises:
-            UsageError: it makes no sense, or needs this machine's disk while any machine may do the work.
+            UsageError: the spec is not valid, or needs this machine's disk while any machine may do the work.
             UnsupportedError: there is no such operation.
         """
         operations.require(spec)
@@ -241,7 +234,7 @@ class Service:
         does one that was not heard of for less time than its lease.
         """
         needs = access.needs(spec)
-        if needs == row.needs or transfers.attended(connection, self.database, row.id):
+        if needs == row.needs or transfers.supervised(connection, self.database, row.id):
             return
         transfers.renew(connection, row.id, spec, time.time(), actor)
         self.queue.move(connection, row.id, row.lane, access.lane(needs))
@@ -286,7 +279,7 @@ class Service:
         """One transfer; a unique start of its id of at least 4 characters is enough.
 
         Raises:
-            NotFoundError: there is none, or the start is not unique.
+            NotFoundError: no transfer has this id, or the start is not unique.
         """
         with self.database.read() as connection:
             # Mostly the id is whole: then this is asked often, and need not be looked up first.
@@ -321,7 +314,7 @@ class Service:
         """A page of the objects of a transfer: in the order they were found, with a prefix in that of their keys.
 
         Raises:
-            NotFoundError: there is no such transfer.
+            NotFoundError: no transfer has this id.
         """
         wanted = wanted or ObjectFilter()
         if wanted.state is not None and wanted.state not in get_args(ObjectState):
@@ -359,13 +352,25 @@ class Service:
             full_id = self._resolve(connection, transfer_id)
             return samples.read(connection, full_id, since=since, until=until, points=points)
 
+    def engine_samples(
+        self,
+        executor_id: str | None = None,
+        *,
+        since: float | None = None,
+        until: float | None = None,
+        points: int = 300,
+    ) -> list[samples.Point[samples.EngineCounts]]:
+        """The course of the requests of one worker, or of all (None), in equal intervals (``samples.read_engine``)."""
+        with self.database.read() as connection:
+            return samples.read_engine(connection, executor_id, since=since, until=until, points=points)
+
     def verifications(self, transfer_id: str) -> list[Verification]:
         """Figures of the verification of the objects. The cost grows with the objects: for the end of a transfer."""
         with self.database.read() as connection:
             return verifications.read(connection, self._resolve(connection, transfer_id))
 
     def receipt_digest(self, transfer_id: str) -> str | None:
-        """Of the receipt of a transfer, SHA-256 in hexadecimal; None before its end."""
+        """SHA-256 of the receipt of a transfer, in hexadecimal; None before its end."""
         with self.database.read() as connection:
             return receipts.read_digest(connection, self._resolve(connection, transfer_id))
 
@@ -397,7 +402,7 @@ class Service:
             return feed.between(connection, before, until, wanted, limit)
 
     def statuses(self, transfer_ids: Sequence[str]) -> list[Status]:
-        """Those of these transfers (whole ids) that there are."""
+        """Statuses of the transfers with these whole ids; unknown ids are left out."""
         with self.database.read() as connection:
             return transfers.statuses(connection, self.database, ids=transfer_ids, limit=len(transfer_ids))
 
@@ -419,7 +424,7 @@ class Service:
 
         Raises:
             NotFoundError: there is none.
-            ConflictError: it has ended in another way, or is to be abandoned while a worker is at it.
+            ConflictError: the transfer has ended in another way, or is to be abandoned while a worker is at it.
         """
         with self.database.write() as connection:
             row = self.locked(connection, transfer_id)
@@ -428,9 +433,9 @@ class Service:
             if transfers.is_paused(row):
                 self.requeue(connection, row)
             status = transfers.statuses(connection, self.database, ids=[full_id], limit=1)[0]
-            attended = transfers.attended(connection, self.database, full_id)
+            supervised = transfers.supervised(connection, self.database, full_id)
         if abandon and not status.ended:
-            if attended:
+            if supervised:
                 raise ConflictError(
                     f"Transfer {full_id} cannot be abandoned: a worker is at it, and ends it. Stop that worker first; "
                     "after one that was killed, wait 15 seconds."
@@ -456,7 +461,7 @@ class Service:
         """Remove an empty bucket.
 
         Raises:
-            StorageError: it holds something, or cannot be removed.
+            StorageError: the bucket is not empty, or cannot be removed.
         """
         buckets.delete(self.engine, place)
 
@@ -464,7 +469,7 @@ class Service:
         """Abort all open uploads whose key starts with the place's.
 
         Raises:
-            StorageError: one could not be aborted.
+            StorageError: an upload could not be aborted.
         """
         found = buckets.uploads(self.engine, place)
         for why in buckets.abort(self.engine, place, [(one.key, one.upload_id) for one in found]):
@@ -475,7 +480,7 @@ class Service:
         """See that both buckets can be used and that the objects which were named are there.
 
         Raises:
-            UsageError: the spec makes no sense, or a named object is not there.
+            UsageError: the spec is not valid, or a named object is not there.
             StorageError: a bucket cannot be used, or the storage not be reached.
         """
         return preflight.check(self.engine, access.resolved(spec))
@@ -499,7 +504,7 @@ class Service:
         """See that this process may go on with a transfer that no worker is at.
 
         Raises:
-            AccessError: it was submitted with credentials that this process has not.
+            AccessError: the transfer was submitted with credentials that this process lacks.
             UnsupportedError: this version does not know what it asks for.
         """
         if status.ended:
@@ -521,37 +526,19 @@ class Service:
                 "credentials. Resume it where those are, or run its cp or sync again with them."
             )
 
-    def preview(self, spec: TransferSpec) -> Iterator[PlannedCopy]:
+    def preview(self, spec: TransferSpec, *, for_client: bool = False) -> Iterator[PlannedCopy]:
         """Planned copies of a transfer, object by object, in no order and bounded memory; nothing is written.
+
+        ``for_client``: as a transfer that was asked for over HTTP.
 
         Raises:
             UsageError, StorageError: as ``check``, when the first object is asked for.
         """
-        checked(spec)
-        preflight.check_buckets(self.engine, spec)
+        return previews.copies(self.engine, spec, self._key_rules(for_client=for_client))
 
-        def refuse(missing: list[str]) -> None:
-            raise preflight.missing_error(self.engine, spec, missing)
-
-        if spec.operation == OPERATION_UNPACK:
-            yield from unpacking.preview(self.engine, spec, str(self.settings.state_dir))
-            return
-        if spec.operation == OPERATION_PACK:
-            for page in members.members(self.engine, spec, str(self.settings.state_dir)):
-                yield from (_planned_member(spec, member) for member in page)
-            return
-        if spec.operation == OPERATION_HISTORY:
-            for page in histories.fates(self.engine, spec, str(self.settings.state_dir)):
-                yield from (_planned_version(fate) for versions in page for fate in versions)
-            return
-        found = (
-            [_planned_copy(*one) for one in page]
-            for page in listing.foreseen(self.engine, spec, refuse, str(self.settings.state_dir))
-        )
-        if collisions.are_possible(spec):
-            found = collisions.Spool(spec, _names, astuple, lambda values: PlannedCopy(*values)).unique(found)
-        for page in found:
-            yield from page
+    def _key_rules(self, *, for_client: bool = False) -> KeyRules:
+        confined = for_client and self.settings.policy.confines_writes
+        return KeyRules(str(self.settings.state_dir), confined=confined, nul=self.database.is_sqlite)
 
     def estimate(self, forecast: Forecast) -> Estimate:
         """Estimate of a transfer's requests, time and cost, with the rates of earlier ones where there are any."""
@@ -562,17 +549,20 @@ class Service:
         return nearest.nearest(self.engine, spec)
 
     def inspect(self, spec: TransferSpec, *, at_most: int | None) -> inspection.Report:
-        """Look at the objects of a transfer, at most so many, for what would make them fail; nothing is written.
+        """Inspect objects of a transfer, up to ``at_most``, for what would make them fail; nothing is written.
 
         Raises:
             StorageError: the source cannot be listed.
         """
-        return inspection.inspect(self.engine, spec, str(self.settings.state_dir), at_most=at_most)
+        return inspection.inspect(self.engine, spec, self._key_rules(), at_most=at_most)
 
-    def preview_removal(self, spec: TransferSpec) -> Iterator[str]:
-        """Keys that a transfer would remove at the target after all has arrived, in bounded memory."""
-        for keys in listing.extras(self.engine, spec, str(self.settings.state_dir)) if spec.delete else ():
-            yield from sorted(keys)
+    def preview_removal(self, spec: TransferSpec, forecast: Forecast) -> Iterator[str | RemovalRefusal]:
+        """Keys that a transfer would remove at the target after all has arrived, or the reason why it would not.
+
+        ``forecast`` has all objects of ``preview``. Memory is bounded.
+        """
+        own = str(self.settings.state_dir)
+        return previews.removals(self.engine, spec, own, objects=forecast.met, failed=forecast.refused)
 
     def moved(self, transfer_id: str) -> int:
         """Number of objects that have arrived and were removed at the source, of a move."""
@@ -626,7 +616,7 @@ class Service:
         """The row of a transfer, locked until the transaction ends.
 
         Raises:
-            NotFoundError: there is none, or the start of the id is not unique.
+            NotFoundError: no transfer has this id, or the start of the id is not unique.
         """
         row = transfers.row_of(connection, self._resolve(connection, transfer_id), lock=True)
         assert row is not None
@@ -656,32 +646,6 @@ class Service:
         if len(found) > 1 and found[0] != wanted:
             raise NotFoundError(f"Several transfers start with '{text}'; give more of the id.")
         return found[0]
-
-
-def _planned_copy(info: ObjectInfo, decision: Decision, seen: PredictedAction | None) -> PlannedCopy:
-    if seen is None or seen.action == "refuse":
-        reason = decision.reason if seen is None else seen.because
-        return PlannedCopy(info.key, decision.target_key, info.size, reason, decision.is_left_out)
-    return PlannedCopy(info.key, decision.target_key, info.size, action=seen.action, because=seen.because)
-
-
-def _planned_version(fate: Fate) -> PlannedCopy:
-    found, decision = fate.version, fate.decision
-    because = f"version {found.version_id}"
-    action = "skip" if fate.there else "copy"
-    return PlannedCopy(
-        found.key, decision.target_key, found.size, decision.reason, decision.is_left_out, action, because
-    )
-
-
-def _planned_member(spec: TransferSpec, member: Member) -> PlannedCopy:
-    found, why = member.found, None if member.left_out is None else member.left_out[1]
-    because = f"packed as {found.key.removeprefix(spec.strip)}"
-    return PlannedCopy(found.key, spec.target.key, found.size, why, why is not None, because=because)
-
-
-def _names(planned: PlannedCopy) -> tuple[str, str, str | None]:
-    return planned.source_key, "", None if planned.refusal else planned.target_key
 
 
 def _start_of_id(text: str) -> str:

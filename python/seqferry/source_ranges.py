@@ -27,7 +27,7 @@ def combined(specs: Sequence[TransferSpec], written: Sequence[str]) -> TransferS
     Args: ``written`` are the sources as they were given.
 
     Raises:
-        UsageError: they do not lie in one bucket of one endpoint, or some are local and some are not.
+        UsageError: the sources are not in one bucket of one endpoint, or some are local and some are not.
     """
     if len(specs) > MAX_SOURCES:
         raise UsageError(f"At most {MAX_SOURCES:,} sources can be given at once; copy the folder above with --include.")

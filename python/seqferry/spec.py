@@ -54,7 +54,7 @@ def parse_uri(text: str) -> tuple[str, str]:
     """Bucket and key (or prefix, or nothing) of ``s3://bucket/key``. Keys are taken as they are: nothing is decoded.
 
     Raises:
-        UsageError: it is not such an address.
+        UsageError: the text is no S3 address, or its bucket or key is not valid.
     """
     if not is_s3_uri(text):
         if text.lower().startswith("s3:"):
@@ -80,7 +80,7 @@ def build_spec(source: str | Sequence[str], target: str, **given: Any) -> Transf
     """The spec of ``cp SOURCE TARGET``; ``given`` is what ``build_one`` takes. Several sources go below one target.
 
     Raises:
-        UsageError: what is asked makes no sense, or cannot be done today.
+        UsageError: an address or a value is not valid, or options contradict each other.
     """
     if isinstance(source, str):
         return checked(build_one(source, target, **given))
@@ -178,7 +178,7 @@ def build_one(
     that of the source of a copy. ``properties`` are what objects carry at the target: see ``carrying``.
 
     Raises:
-        UsageError: what is asked makes no sense, or cannot be done today.
+        UsageError: an address or a value is not valid, or options contradict each other.
     """
     is_local = [paths.is_local(text) for text in (source, target)]
     if any(is_local) and not allow_local:
@@ -300,7 +300,7 @@ def build_one(
 
 
 def with_attempts(spec: TransferSpec, attempts: int | None) -> TransferSpec:
-    """The spec with the number of tries of each request on record; None: as the process that does the work is set."""
+    """The spec with the number of attempts of each request on record; None: as the working process is set."""
     if attempts is None:
         return spec
     source, target = (
@@ -337,7 +337,7 @@ def checked(spec: TransferSpec) -> TransferSpec:
     """Return ``spec`` when it makes sense.
 
     Raises:
-        UsageError: it does not.
+        UsageError: a value is out of its range, or options contradict each other or the places.
     """
     _check_text(spec)
     _check_choice("--if-exists", spec.if_exists, get_args(IfExists))
@@ -445,9 +445,9 @@ def _check_history(spec: TransferSpec) -> None:
 
 def _check_attempts(spec: TransferSpec) -> None:
     for place in (spec.source, spec.target):
-        tries = place.attempts if isinstance(place, S3Location) else None
-        if tries is not None and not 1 <= tries <= MOST_ATTEMPTS:
-            raise UsageError(f"--attempts {tries}: from 1 to {MOST_ATTEMPTS} tries of a request make sense.")
+        attempts = place.attempts if isinstance(place, S3Location) else None
+        if attempts is not None and not 1 <= attempts <= MOST_ATTEMPTS:
+            raise UsageError(f"--attempts {attempts}: from 1 to {MOST_ATTEMPTS} tries of a request make sense.")
 
 
 def _check_inventory(spec: TransferSpec) -> None:

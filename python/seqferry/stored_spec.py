@@ -10,16 +10,28 @@ Version 1 has neither version nor tags: places are told apart by ``disk``. Migra
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
 from functools import cache
 from types import NoneType, UnionType
 from typing import Any, Final, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 from seqferry.errors import UnsupportedError
-from seqferry.models import Access, Identity, KeyRange, LocalFolder, Location, S3Location, TransferSpec
+from seqferry.models import (
+    OPERATION_RUN,
+    Access,
+    Identity,
+    KeyRange,
+    LocalFolder,
+    Location,
+    S3Location,
+    TransferSpec,
+)
 
 VERSION: Final = 2
+
+PARTS: Final = "parts"
+"""Option of a run: its parts, each with its own stored ``spec`` and the numbers of its ``lines``."""
 
 _PLACES: Final[dict[str, type[S3Location | LocalFolder]]] = {"s3": S3Location, "folder": LocalFolder}
 _TAGS: Final = {kind: tag for tag, kind in _PLACES.items()}
@@ -36,14 +48,39 @@ _FIRST_FIELDS: Final = frozenset({
     "storage_class", "md5", "delete", "max_delete", "operation", "options",
     "bucket", "key", "endpoint_url", "region", "profile", "anonymous", "access",
     "path", "symlinks", "empty_directories", "page_cache", "preserve_permissions",
+    "access.identity", "access.ca_bundle", "access.fips", "access.dual_stack", "access.accelerate",
+    "access.path_style", "access.sign_bodies",
+    "identity.source", "identity.profile", "identity.role", "identity.proof",
+    "ranges.key", "ranges.strip", "ranges.single", "ranges.pattern", "ranges.into",
 })
 # fmt: on
 _FIRST_VALUES: Final[dict[str, tuple[Any, ...]]] = {
     "if_exists": ("same", "skip", "overwrite", "fail"),
     "verify": ("auto", "checksum", "content"),
     "symlinks": ("follow", "skip", "keep"),
+    "identity.source": ("anonymous", "environment", "session", "profile", "web_identity", "container", "instance"),
 }
 """Values that the first version with tags knows. These lists stay: later additions are features, see ``features``."""
+
+_FIRST_OPTIONS: Final[dict[str, frozenset[str]]] = {
+    "transfer": frozenset(),
+    "pack": frozenset({"split", "no_index"}),
+    "unpack": frozenset({"members", "index", "links", "duplicates", "tolerate", "empty_directories"}),
+    "move": frozenset(),
+    "remove": frozenset({"versions", "version_id", "exact", "most"}),
+    "check": frozenset({"one_way"}),
+    "cleanup": frozenset({"most"}),
+    "history": frozenset(),
+    "run": frozenset({PARTS}),
+}
+"""Options that each version knows which knows their operation. This list stays as well; a later operation is not in it
+and has no features of options."""
+
+_LATER_OPTIONS: Final[dict[str, frozenset[str]]] = {}
+"""Options that operations got later: a worker needs a version that knows them."""
+
+_NESTED: Final[dict[str, type[Any]]] = {"access": Access, "identity": Identity, "ranges": KeyRange}
+"""Records within a spec or a place, by the names that features have for them: ``field access.fips``."""
 
 _Record = TypeVar("_Record")
 
@@ -60,7 +97,7 @@ def read(text: str) -> TransferSpec:
     """The spec that was stored, by this version or another.
 
     Raises:
-        UnsupportedError: it holds what this version does not know.
+        UnsupportedError: the spec holds a field or value that this version does not know.
     """
     try:
         data: Any = json.loads(text)
@@ -96,27 +133,59 @@ def features(spec: TransferSpec) -> list[str]:
     found += [f"version {VERSION}"] if VERSION != _FIRST_VERSION else []
     tags = (_TAGS[type(place)] for place in (spec.source, spec.target))
     found += [f"place {tag}" for tag in tags if tag not in _FIRST_PLACES]
-    for record in (spec, spec.source, spec.target):
-        for name, value in _filled(record).items():
+    for where, record in _records(spec):
+        for field, value in _filled(record).items():
+            name = f"{where}{field}"
             if name not in _FIRST_FIELDS:
                 found.append(f"field {name}")
             elif value not in _FIRST_VALUES.get(name, (value,)):
                 found.append(f"value {name}={value}")
+    first = _FIRST_OPTIONS.get(spec.operation)
+    if first is not None:
+        found += [f"option {spec.operation}.{name}" for name in sorted(spec.options.keys() - first)]
+    if spec.operation == OPERATION_RUN:
+        found += _features_of_parts(spec.options.get(PARTS))
     return list(dict.fromkeys(found))
 
 
+def _records(spec: TransferSpec) -> Iterator[tuple[str, TransferSpec | Location | Access | Identity | KeyRange]]:
+    """The records that make up a spec, each with the start of the names that features have for its fields."""
+    yield "", spec
+    for place in (spec.source, spec.target):
+        yield "", place
+        if isinstance(place, S3Location) and place.access is not None:
+            yield "access.", place.access
+            yield "identity.", place.access.identity
+    for one in spec.ranges:
+        yield "ranges.", one
+
+
+def _features_of_parts(parts: Any) -> Iterator[str]:
+    """Features of the specs within a run. One that this version cannot read is a feature as a whole."""
+    stored = cast("Sequence[Any]", parts) if isinstance(parts, (list, tuple)) else ()
+    for part in stored:
+        try:
+            yield from features(read(_mapping(part, "part").get("spec", "")))
+        except UnsupportedError as why:
+            yield f"part with {why.what}"
+
+
 def knows(kind: str, name: str) -> bool:
-    """True when this version knows a feature that is no operation: a version, a place, a field, or a value of one."""
-    records = (TransferSpec, S3Location, LocalFolder)
+    """True when this version knows a feature other than an operation: a version, place, field, option or value."""
+    named, _, value = name.partition("=")
+    where, _, field = named.rpartition(".")
+    nested = (_NESTED[where],) if where in _NESTED else ()
+    records = nested if where else (TransferSpec, S3Location, LocalFolder)
     match kind:
         case "version":
             return name == str(VERSION)
         case "place":
             return name in _PLACES
         case "field":
-            return any(name in _hints(record) for record in records)
+            return any(field in _hints(record) for record in records)
+        case "option":
+            return any(field in known.get(where, ()) for known in (_FIRST_OPTIONS, _LATER_OPTIONS))
         case "value":
-            field, _, value = name.partition("=")
             return any(field in _hints(record) and _fits(value, _hints(record)[field]) for record in records)
         case _:
             return False

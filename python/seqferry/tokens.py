@@ -99,7 +99,7 @@ def check_environment_token(token: str) -> None:
     """Refuse a value of SEQFERRY_TOKEN that is easy to guess or cannot be sent.
 
     Raises:
-        UsageError: nothing of the value is shown.
+        UsageError: the value is too short, or holds characters that HTTP headers cannot. The error does not show it.
     """
     how = "Make one with `openssl rand -hex 32`, or unset it: clients then use the token in the state folder."
     if len(token) < MIN_LENGTH:
@@ -138,7 +138,7 @@ def remove(state_dir: Path, name: str) -> None:
     """Remove a named token. A running server refuses it within a second.
 
     Raises:
-        NotFoundError: there is none of this name.
+        NotFoundError: no token has this name.
         ConfigError: the file cannot be used.
     """
     with _locked(state_dir):
@@ -265,7 +265,7 @@ def _read(path: Path) -> str:
     """The file's text.
 
     Raises:
-        OSError: it cannot be read, is no plain file of this user's, or is far too large.
+        OSError: the file cannot be read, is no plain file of this user's, or is too large.
     """
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
     with os.fdopen(descriptor, encoding="utf-8", errors="replace") as file:

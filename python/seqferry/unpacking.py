@@ -20,13 +20,12 @@ from seqferry.models import (
     OPERATION_UNPACK,
     LocalFolder,
     Location,
-    PlannedCopy,
     S3Location,
     TransferSpec,
 )
-from seqferry.planning import Action, Decision
+from seqferry.planning import NO_RULES, Decision, KeyRules
 from seqferry.selection import matcher
-from seqferry.spec import MAX_KEYS, build_spec, checked, is_same_store, parse_uri, selection_of
+from seqferry.spec import MAX_KEYS, build_spec, checked, parse_uri, selection_of
 
 OPTIONS: Final = frozenset({"members", "index", "links", "duplicates", "tolerate", "empty_directories"})
 
@@ -74,7 +73,7 @@ def build_unpack_spec(
     name that they have for other operations.
 
     Raises:
-        UsageError: what is asked makes no sense.
+        UsageError: the source is no single archive, or an option does not fit members.
     """
     if not isinstance(source, str):
         raise UsageError("unpack takes one archive at a time; use one command for each.")
@@ -123,7 +122,7 @@ def build_operation_spec(operation: str, options: Mapping[str, Any], **given: An
     """The spec of an operation with options of its own, as a client over HTTP asks for it.
 
     Raises:
-        UsageError: what is asked makes no sense.
+        UsageError: an option is unknown to the operation, or the spec is not valid.
     """
     if operation == OPERATION_UNPACK:
         _check_types(options)
@@ -139,7 +138,7 @@ def checked_options(spec: TransferSpec) -> TransferSpec:
     """Return ``spec`` when its options make sense.
 
     Raises:
-        UsageError: they do not.
+        UsageError: an option has the wrong type or an unknown value.
     """
     options = spec.options
     _check_types(options)
@@ -224,7 +223,7 @@ def scan(engine: Engine, spec: TransferSpec, *, retain: bool = False) -> Iterato
 def decided(
     engine: Engine,
     spec: TransferSpec,
-    own: str | None = None,
+    rules: KeyRules = NO_RULES,
     *,
     retain: bool = False,
     folders: list[FolderMember] | None = None,
@@ -232,7 +231,6 @@ def decided(
     """Pages of the wanted members, each with what happens to it. A listed name that is no member comes without one.
 
     Args:
-        own: the folder of our records.
         retain: see the engine.
         folders: gets the wanted folders of each page, where they become such.
 
@@ -254,41 +252,22 @@ def decided(
                 folders.append(FolderMember(member.path, member.mode, member.modified))
             if is_folder and member.implied:
                 continue
-            found.append((member, _decide(spec, member, own)))
+            found.append((member, _decide(spec, member, rules)))
         yield found
     yield [(None, _missing(spec, name)) for name in selection.missing]
 
 
-def preview(engine: Engine, spec: TransferSpec, own: str) -> Iterator[PlannedCopy]:
-    """Planned copies of an unpacking, member by member."""
-    for page in decided(engine, spec, own):
-        for member, (source_key, decision) in page:
-            size = 0 if member is None else member.size
-            yield PlannedCopy(source_key, decision.target_key, size, decision.reason, decision.is_left_out)
-
-
-def _decide(spec: TransferSpec, member: FoundMember, own: str | None) -> MemberDecision:
-    source_key = f"{spec.source.key}!/{member.path or member.name}"
-    target_key = spec.target.key + member.path
-    if member.refusal is not None:
-        code, cause = member.refusal
-        action: Action = "leave_out" if member.left_out else "refuse"
-        return MemberDecision(source_key, Decision(action, target_key, code, f"{spec.source.at(source_key)}: {cause}."))
-    decision = planning.decide_names(spec, source_key, target_key, member.size, None, own)
-    if decision.action == "copy" and target_key == spec.source.key and is_same_store(spec):
-        why = f"{spec.target.at(target_key)} is the archive itself. Choose another target prefix."
-        decision = planning.refuse(target_key, "TargetIsSource", why)
-    return MemberDecision(source_key, decision)
+def _decide(spec: TransferSpec, member: FoundMember, rules: KeyRules) -> MemberDecision:
+    source_key = planning.member_key(spec, member.path or member.name)
+    return MemberDecision(source_key, planning.decide_member(spec, member, rules))
 
 
 def _missing(spec: TransferSpec, name: str) -> MemberDecision:
-    source_key = f"{spec.source.key}!/{name}"
-    why = f"The archive {spec.source.uri} has no member '{name}'."
-    return MemberDecision(source_key, planning.refuse(spec.target.key + name, "NoSuchMember", why))
+    return MemberDecision(planning.member_key(spec, name), planning.missing_member(spec, name))
 
 
 def _plain(path: str) -> str:
-    """Without ``./`` at its start and slashes at its end."""
+    """Path without ``./`` at its start and slashes at its end."""
     while path.startswith("./"):
         path = path[2:].lstrip("/")
     return path.rstrip("/")

@@ -59,9 +59,9 @@ class VerificationCounts:
     unreadable: int = 0
     """The storage does not give their bytes."""
     size_only: int = 0
-    """Of those that are the same: only their size was on record, or could be compared."""
+    """Equal objects that were compared by size alone: nothing else was on record, or could be compared."""
     content: int = 0
-    """Of those that are the same: all bytes were read, and have the digest that is on record."""
+    """Equal objects whose bytes were all read, and have the digest that is on record."""
 
     @property
     def differ(self) -> int:
@@ -133,7 +133,7 @@ def record(
 
 
 _Row = dict[str, Any]
-"""Of a receipt: the values of ``receipts.COLUMNS`` by name, with the key that the object has at its target."""
+"""Row of a receipt: the values of ``receipts.COLUMNS`` by name, with the key that the object has at its target."""
 
 
 def _by_spec(found: Sequence[tuple[TransferSpec, _Row]]) -> Iterator[tuple[TransferSpec, list[_Row]]]:

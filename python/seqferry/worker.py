@@ -38,7 +38,7 @@ from seqferry.errors import ConfigError, WorkerBusyError
 from seqferry.listing import KnownObjects
 from seqferry.models import Submission, TransferSpec
 from seqferry.service import Service
-from seqferry.workflows import direct, liveness, transfer_steps
+from seqferry.workflows import inline, liveness, transfer_steps
 from seqferry.workflows.anchorer import Anchorer
 from seqferry.workflows.lanes import Lanes
 from seqferry.workflows.lease import Lease
@@ -84,12 +84,12 @@ class Worker:
     def __init__(
         self, service: Service, held: ExitStack, on_end: Callable[[], None] | None, *, own_work: bool = False
     ) -> None:
-        """Not to be called: use ``start``."""
+        """Private constructor: use ``start``."""
         self.service: Final = service
         self._own_work = own_work
         self._database = service.database
-        attendant = f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
-        self.executor_id: Final = SQLITE_EXECUTOR if self._database.is_sqlite else attendant
+        worker_session = f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
+        self.executor_id: Final = SQLITE_EXECUTOR if self._database.is_sqlite else worker_session
         self._lease = None if self._database.is_sqlite else Lease(service.engine, liveness.DEAD_AFTER_SECONDS)
         self._watcher = liveness.Watcher(liveness.DEAD_AFTER_SECONDS)
         self._runtime = Runtime(
@@ -98,7 +98,7 @@ class Worker:
             service.engine,
             service.settings.state_dir,
             self.executor_id,
-            attendant,
+            worker_session,
             on_end,
             self._lease,
             service.settings.notices,
@@ -119,7 +119,7 @@ class Worker:
         # them that the queue has taken over, while batches that were begun without it go on.
         self._lock = threading.RLock()
         self._limiting = threading.Lock()
-        self._direct: dict[str, threading.Thread] = {}
+        self._inline: dict[str, threading.Thread] = {}
         self._handed_over: set[str] = set()
         self._failure: Exception | None = None
 
@@ -176,12 +176,12 @@ class Worker:
         known: KnownObjects | None = None,
         priority: int = 0,
     ) -> Submission:
-        """Record a transfer as ``Service.submission`` does; do it here, without the queue as long as it is small.
+        """Record a transfer as ``Service.submission`` does; run it inline as long as it is small.
 
-        ``known`` was found out by ``Service.check`` just now: it is not asked for again.
+        ``known`` are the findings of ``Service.check`` just before: they are not requested again.
 
         Raises:
-            UsageError: the spec makes no sense.
+            UsageError: the spec is not valid.
         """
         if not self._database.is_sqlite:
             return self.service.submission(spec, actor=actor, new=new, priority=priority)
@@ -191,9 +191,9 @@ class Worker:
                 if known is not None:
                     self._runtime.keep_preflight(submission.id, known)
                 thread = threading.Thread(
-                    target=self._do_directly, args=(submission.id,), name="seqferry-direct", daemon=True
+                    target=self._run_inline, args=(submission.id,), name="seqferry-inline", daemon=True
                 )
-                self._direct[submission.id] = thread
+                self._inline[submission.id] = thread
                 thread.start()
         return submission
 
@@ -299,7 +299,7 @@ class Worker:
 
     def _register(self, lane: str | None) -> list[str]:
         """Make the queues of a lane, if they are not there; returns their names."""
-        limits = {names.QUEUE_TRANSFERS: _TRANSFERS_AT_ONCE, names.QUEUE_BATCHES: direct.BATCHES_AT_ONCE}
+        limits = {names.QUEUE_TRANSFERS: _TRANSFERS_AT_ONCE, names.QUEUE_BATCHES: inline.BATCHES_AT_ONCE}
         for queue, at_once in limits.items():
             self._runtime.queue.register(names.queue_of(queue, lane), at_once, _POLL_SECONDS)
         return [names.queue_of(queue, lane) for queue in limits]
@@ -315,16 +315,16 @@ class Worker:
                 listened += self._register(lane)  # DBOS looks at its list each second
 
     def _adopt(self) -> None:
-        """Queue what has not ended and is not on the queue: it was done directly, by a process that is gone or gave up.
+        """Queue unfinished transfers that are not on the queue: a process ran them inline, and is gone or gave up.
 
-        Repeating it adds nothing, since the ids of workflows follow from those of the rows.
+        A repetition adds nothing, since the ids of workflows follow from those of the rows.
         """
         left: dict[str, transfers.Place] = {}
         after = ""
         while page := self._unfinished(after, _ADOPTED_AT_ONCE):
             after = max(page)
             known = self._runtime.queue.known(list(page))
-            ours = self._direct.keys() - self._handed_over
+            ours = self._inline.keys() - self._handed_over
             left |= {transfer_id: page[transfer_id] for transfer_id in page if transfer_id not in known | ours}
         if not left:
             return
@@ -345,10 +345,10 @@ class Worker:
             event.set()
         self._runtime.stop()
         deadline = time.monotonic() + timeout
-        for thread in list(self._direct.values()):
+        for thread in list(self._inline.values()):
             thread.join(max(deadline - time.monotonic(), 0.0))
         # The library's own drain looks once a second only. Its list is right to the last write of a workflow.
-        while active := [*self._direct, *([] if dbos is None else _active(dbos))]:
+        while active := [*self._inline, *([] if dbos is None else _active(dbos))]:
             if time.monotonic() > deadline:
                 log.warning("still running at the end of the worker: %s", ", ".join(active))
                 return False
@@ -394,7 +394,7 @@ class Worker:
 
     # --- what the threads do ---
 
-    def _do_directly(self, transfer_id: str) -> None:
+    def _run_inline(self, transfer_id: str) -> None:
         def take_queue() -> None:
             with self._lock:
                 self._handed_over.add(transfer_id)
@@ -402,14 +402,14 @@ class Worker:
 
         ended = True
         try:
-            ended = direct.run(self._runtime, transfer_id, take_queue)
+            ended = inline.run(self._runtime, transfer_id, take_queue)
         except StepSuspension:
             pass  # the next worker goes on
         except Exception as why:  # noqa: BLE001 - the queue tries again, and tells what cannot be done
             log.warning("transfer %s is tried again by the queue: %s", transfer_id, why)
             ended = False
         with self._lock:
-            del self._direct[transfer_id]
+            del self._inline[transfer_id]
             self._handed_over.discard(transfer_id)
         if not ended:
             self._take_queue_or_fail()
@@ -437,7 +437,7 @@ class Worker:
     def _set_limits(self) -> None:
         engine, settings = self.service.engine, self.service.settings
         with self._database.read() as connection:
-            adjustments = transfers.adjustments(connection, self._runtime.attended)
+            adjustments = transfers.adjustments(connection, self._runtime.supervised)
         limits = limits_of(settings, adjustments, own_work=self._own_work)
         if limits.starts != engine.tpslimit:
             engine.limit_starts(limits.starts)
@@ -452,7 +452,7 @@ class Worker:
     def _others_wait(self) -> bool:
         """True when a transfer waits that is not done here: submitted meanwhile, or left by a process that is gone."""
         with self._lock:
-            return not self._direct.keys() >= self._lanes.workable(len(self._direct) + 1)
+            return not self._inline.keys() >= self._lanes.workable(len(self._inline) + 1)
 
     def _give_orders(self) -> None:
         running = self._runtime.running()

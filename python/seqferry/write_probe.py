@@ -34,7 +34,7 @@ class Refusal:
     operation: str
     message: str
     keys: tuple[str, ...]
-    """Of the source, whose targets were probed."""
+    """Source keys whose targets were probed."""
 
 
 def refusal(

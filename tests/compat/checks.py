@@ -68,7 +68,7 @@ class CommandOutcome:
         return list(dict.fromkeys(said))
 
     @property
-    def evidence(self) -> str:
+    def verification(self) -> str:
         """How the objects were proven."""
         return ", ".join(sorted(self.summary.get("verified", {})))
 
@@ -83,7 +83,7 @@ class Bench:
     folder: Path
     rng: random.Random
     learned: list[str] = field(default_factory=list[str])
-    evidence: list[str] = field(default_factory=list[str])
+    verification: list[str] = field(default_factory=list[str])
     odd: list[str] = field(default_factory=list[str])
     """Keys that may be there and be listed under other names."""
 
@@ -166,12 +166,12 @@ class Bench:
         if ran.summary.get("retries", 0) > _RETRIES:
             raise CheckError(f"{ran.summary['retries']} requests were sent again")
         proven = [text for text in ran.summary.get("verified", {}) if text != "none"]
-        self.evidence += [text for text in proven if text not in self.evidence]
+        self.verification += [text for text in proven if text not in self.verification]
         return ran
 
     def conclude(self, note: str = "") -> Finding:
         """It works; how, and what was learned on the way."""
-        proven = f"proven by {', '.join(sorted(self.evidence))}" if self.evidence else ""
+        proven = f"proven by {', '.join(sorted(self.verification))}" if self.verification else ""
         text = "; ".join(part for part in (note, proven, *self.learned) if part)
         return Finding("learned" if self.learned else "works", text)
 

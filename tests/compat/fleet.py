@@ -15,12 +15,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-import boto3
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
 from support import servers
 from support.run import ROOT, MissingToolError, Run, find_tool, log_tail
+from support.s3_clients import new_client
 from support.waiting import eventually
 
 REGION: Final = "us-east-1"
@@ -56,14 +56,13 @@ class Endpoint:
 
     def client(self, **config: Any) -> Any:
         """A boto3 client: the other client of each check."""
-        return boto3.session.Session().client(
-            "s3",
+        return new_client(
+            Config(retries={"mode": "standard", "max_attempts": 3}, **config),
             endpoint_url=self.url,
             region_name=self.region,
             aws_access_key_id=self.access_key,
             aws_secret_access_key=self.secret_key,
             aws_session_token=self.session_token,
-            config=Config(retries={"mode": "standard", "max_attempts": 3}, **config),
         )
 
 

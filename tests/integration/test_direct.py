@@ -18,7 +18,7 @@ from seqferry.db.tables import object_
 from seqferry.models import TransferSpec
 from seqferry.service import Service
 from seqferry.worker import Worker
-from seqferry.workflows import batch_steps, direct, transfer_steps
+from seqferry.workflows import batch_steps, inline, transfer_steps
 from seqferry.workflows.runtime import Runtime
 from support.processes import RunningProcess
 from support.proxy import Proxy, held
@@ -156,7 +156,7 @@ def test_a_worker_that_stops_leaves_uploads_open_and_the_next_one_goes_on_with_t
 def one_each(monkeypatch: pytest.MonkeyPatch) -> None:
     """Batches of one object, of which four are done without the queue."""
     monkeypatch.setattr(batching, "SMALL", batching.Limit(objects=1, bytes=batching.SMALL.bytes))
-    monkeypatch.setattr(direct, "BATCHES", 4)
+    monkeypatch.setattr(inline, "BATCHES", 4)
 
 
 @pytest.mark.usefixtures("one_each")
@@ -198,9 +198,9 @@ def test_when_there_are_more_the_queue_takes_over_what_is_under_way(
 
 _CP_MANY = """
 from seqferry import batching
-from seqferry.workflows import direct
+from seqferry.workflows import inline
 batching.SMALL = batching.Limit(objects=1, bytes=batching.SMALL.bytes)
-direct.BATCHES = 4
+inline.BATCHES = 4
 """
 
 
@@ -291,7 +291,7 @@ def test_batches_of_big_objects_go_first(
     rng: random.Random,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(direct, "BATCHES_AT_ONCE", 1)
+    monkeypatch.setattr(inline, "BATCHES_AT_ONCE", 1)
     fill(s3server, buckets[0], {"run/a": 1, "run/b": 100_000, "run/c": 100, "run/d": 10_000}, rng)
 
     with Worker.start(own.settings, own, queue=False) as worker:
@@ -348,7 +348,7 @@ def test_uploads_that_an_outage_has_left_are_aborted_once_the_storage_is_back(
     # As it stands when neither the part nor the abort came through.
     with own.database.write() as connection:
         connection.execute(object_.update().values(state="failed", error_class="retry", error_code="ConnectionFailed"))
-    runtime = Runtime(own.database, own.queue, own.engine, own.settings.state_dir, "executor", "attendant")
+    runtime = Runtime(own.database, own.queue, own.engine, own.settings.state_dir, "executor", "session")
 
     batch_steps.abort_cut_off(runtime, transfer_id)
 

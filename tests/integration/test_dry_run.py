@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from ferry import Ferry
 
+from seqferry.forecast import Forecast
+from seqferry.removal_rules import RemovalRefusal
 from seqferry.service import Service
 from seqferry.worker import Worker
 from support.servers import S3Server
@@ -51,3 +54,28 @@ def test_the_dry_run_and_the_transfer_decide_alike(ferry: Ferry, target: str) ->
     }
     assert decided == shown
     assert len(decided) >= len(_KEYS)
+
+
+@pytest.mark.parametrize(("max_delete", "source", "kept"), [
+    (None, "run/", None), (3, "run/", None), (2, "run/", "TooManyToDelete"), (None, "none/", "EmptySource"),
+])  # fmt: skip
+def test_the_dry_run_of_a_removal_names_keys_or_the_reason(
+    ferry: Ferry, max_delete: int | None, source: str, kept: str | None
+) -> None:
+    ferry.fill({"run/a": 3})
+    client = ferry.server.client()
+    for name in ("a", "x", "y", "z"):
+        client.put_object(Bucket=ferry.target, Key=f"in/{name}", Body=b"abc")
+    spec = replace(ferry.spec(source, "in/"), delete=True, max_delete=max_delete)
+    forecast = Forecast(spec)
+    for planned in ferry.service.preview(spec):
+        forecast.add(planned)
+
+    shown = list(ferry.service.preview_removal(spec, forecast))
+
+    if kept is None:
+        assert shown == ["in/x", "in/y", "in/z"]
+    else:
+        [refused] = shown
+        assert isinstance(refused, RemovalRefusal)
+        assert refused.code == kept

@@ -283,6 +283,7 @@ def test_keys_that_the_database_cannot_hold_fail_by_themselves(
         client.put_object(Bucket="from", Key=key, Body=b"body")
     whole = build_spec("s3://from/run/", "s3://to/in/", endpoint_url=simulator.endpoint_url)
     named = replace(whole, keys=("a", "b\0c"), target=replace(whole.target, key="named/"))
+    shown = [{one.source_key: one.refusal for one in service.preview(spec)} for spec in (whole, named)]
     start_worker(service)
     ended = [until_ended(service, service.submit(spec, actor="ada")) for spec in (whole, named)]
 
@@ -290,8 +291,10 @@ def test_keys_that_the_database_cannot_hold_fail_by_themselves(
     assert [one.state for one in ended] == ["done", "done"]
     assert [one.totals.failed for one in ended] == ([0, 0] if can else [1, 1])
     assert [one.totals.done for one in ended] == ([3, 2] if can else [2, 1])
-    for one in ended if not can else ():
+    assert [sum(why is not None for why in one.values()) for one in shown] == ([0, 0] if can else [1, 1])
+    for one, of_dry_run in zip(ended, shown, strict=True) if not can else ():
         [failed] = service.objects(one.id, state="failed")
         assert (failed.source_key, failed.error_code) == ("run/b\\x00c", "NulInKey")
+        assert failed.error_message == of_dry_run["run/b\0c"]
         assert "PostgreSQL" in (failed.error_message or "")
         assert "\0" not in (failed.error_message or "")

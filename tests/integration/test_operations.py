@@ -16,7 +16,7 @@ from seqferry import operations
 from seqferry.errors import UnsupportedError
 from seqferry.service import Service
 from seqferry.worker import Worker
-from seqferry.workflows import operations as of_workflows
+from seqferry.workflows.operations import operation_of
 from support.servers import S3Server
 
 WorkerStarter = Callable[[Service], Worker]
@@ -73,7 +73,7 @@ def test_options_of_its_own_reach_the_operation(ferry: Ferry) -> None:
 
     assert ferry.until_ended(transfer_id).totals.done == 1
     with pytest.raises(UnsupportedError, match="the option 'strict' of the operation 'compare'"):
-        of_workflows.operation_of(replace(spec, options={"strict": True}))
+        operation_of(replace(spec, options={"strict": True}))
 
 
 def test_what_is_not_registered_is_not_recorded(service: Service) -> None:

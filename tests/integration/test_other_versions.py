@@ -20,6 +20,7 @@ from seqferry.db.migrate import HEAD, VERSION_TABLE, migrate, upgrade_to
 from seqferry.db.tables import transfer
 from seqferry.errors import UnsupportedError
 from seqferry.models import LocalFolder, S3Location, TransferSpec
+from seqferry.runs import PARTS, Command, build_run_spec
 from seqferry.service import Service
 from seqferry.worker import Worker
 from support.servers import S3Server
@@ -192,6 +193,31 @@ def test_a_transfer_that_names_its_features_is_left_to_a_worker_that_knows_them(
     assert service.status(transfer_id).state == "queued"
     with service.database.read() as connection:
         assert connection.execute(sa.select(transfer.c.started_at).where(transfer.c.id == transfer_id)).scalar() is None
+
+
+def test_a_run_with_a_part_that_a_worker_does_not_know_is_left_as_it_is(ferry: Ferry) -> None:
+    ferry.fill({"run/a": 10, "run/b": 10})
+    service = ferry.service
+    lines = [ferry.spec(f"run/{key}", f"in/{key}", if_exists=how) for key, how in (("a", "same"), ("b", "skip"))]
+    spec = build_run_spec([Command(number, line) for number, line in enumerate(lines, 1)], "list")
+    transfer_id = service.submit(spec, actor="ada")
+    parts = [dict(part) for part in spec.options[PARTS]]
+    parts[1]["spec"] = json.dumps({**json.loads(parts[1]["spec"]), "operation": "rewind"})
+    newer = replace(access.resolved(spec), options={PARTS: parts})
+    _rewrite(service, transfer_id, stored_spec.write(newer))
+
+    ferry.work()
+
+    eventually(lambda: service.status(transfer_id).state == "planning", what="the worker to look at the run")
+    # A run stands for all of its target bucket, so that another bucket is written to here.
+    elsewhere = ferry.spec()
+    elsewhere = replace(elsewhere, target=replace(elsewhere.target, bucket=ferry.source, key="else/"))
+    assert ferry.until_ended(service.submit(elsewhere, actor="ada")).totals.done == 2
+    status = service.status(transfer_id)
+    assert (status.state, status.totals.objects) == ("planning", 0)
+    # What a newer version submits says so itself, and is left to a worker that knows it.
+    assert access.missing(access.needs(newer)) == "a version of Seqferry that knows the operation rewind"
+    assert access.lane(access.needs(newer)) != access.lane(access.needs(spec))
 
 
 def test_the_status_command_shows_what_a_transfer_needs(

@@ -59,9 +59,9 @@ class _DyingQueue(Queue):
 
 
 def _plan(service: Service, queue: Queue, transfer_id: str, pages: list[list[PlannedObject]]) -> None:
-    runtime = Runtime(service.database, queue, service.engine, service.settings.state_dir, "executor", "attendant")
+    runtime = Runtime(service.database, queue, service.engine, service.settings.state_dir, "executor", "session")
     with service.database.write() as connection:
-        assert transfers.begin_plan(connection, transfer_id, time.time(), "worker", "attendant") is not None
+        assert transfers.begin_plan(connection, transfer_id, time.time(), "worker", "session") is not None
     planner = Planner(runtime, transfer_id, ANY_SPEC)
     for page in pages:
         assert planner.add(page)
@@ -156,10 +156,10 @@ def test_a_group_of_nothing_is_no_batch(service: Service) -> None:
 def test_a_cancelled_transfer_takes_no_more_objects(service: Service) -> None:
     transfer_id = service.submit(ANY_SPEC, actor="ada")
     runtime = Runtime(
-        service.database, service.queue, service.engine, service.settings.state_dir, "executor", "attendant"
+        service.database, service.queue, service.engine, service.settings.state_dir, "executor", "session"
     )
     with service.database.write() as connection:
-        transfers.begin_plan(connection, transfer_id, 1.0, "worker", "attendant")
+        transfers.begin_plan(connection, transfer_id, 1.0, "worker", "session")
     planner = Planner(runtime, transfer_id, ANY_SPEC)
     # Each is too big to go with another, so that the first one is written when the second comes.
     assert planner.add([planned("giant", GIANTS.bytes), planned("next", GIANTS.bytes)])

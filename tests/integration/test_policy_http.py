@@ -88,9 +88,11 @@ def test_names_that_are_listed_lead_no_client_out_of_what_may_be_written(
         settings = replace(sqlite_settings, policy=Policy(write=("s3://to/in/",)))
         with Service.open(settings) as own, Worker.start(settings, own) as _, http_of(own) as client:
             body = {"source": "s3://from/run/", "target": "s3://to/in/"}
+            preview = client.post("/api/v1/previews", json=body).json()
             transfer_id = client.post("/api/v1/transfers", json=body).json()["id"]
             ended = until_ended(own, transfer_id)
             failures = own.failures(transfer_id)
+            failed = own.objects(transfer_id, state="failed")
             # A command of the server's own user.
             commanded = own.submit(build_spec("s3://from/run/", "s3://to/own/"), actor="ada")
             until_ended(own, commanded)
@@ -98,6 +100,9 @@ def test_names_that_are_listed_lead_no_client_out_of_what_may_be_written(
 
     assert (ended.totals.done, ended.totals.failed) == (1, 2)
     assert [(group.error_code, group.count) for group in failures] == [("DotSegment", 2)]
+    refused = {one["source_key"]: one["because"] for one in preview["objects"] if one["action"] == "refuse"}
+    assert refused == {one.source_key: one.error_message for one in failed}
+    assert preview["totals"]["refused"] == 2
     assert sorted(there) == ["in/a", "own/../../b", "own/a", "own/x/./c"]
 
 

@@ -95,3 +95,53 @@ def test_a_preview_of_an_archive_names_its_members(
         ("run/a.bam", "x.tar", "packed as a.bam"),
         ("run/b/c.bam", "x.tar", "packed as b/c.bam"),
     }
+
+
+@pytest.mark.parametrize(
+    ("if_exists", "action", "because"),
+    [
+        ("same", "compare", "it exists; compared when it is done"),
+        ("skip", "skip", "it exists"),
+        ("fail", "refuse", "{target} exists, and --if-exists is fail."),
+        ("overwrite", "copy", "it is overwritten"),
+    ],
+)
+@pytest.mark.parametrize("split", [None, 1024 * 1024])
+def test_a_preview_of_an_archive_looks_at_what_is_there(
+    unused_settings: Settings,
+    versitygw: S3Server,
+    make_bucket: Callable[..., str],
+    monkeypatch: pytest.MonkeyPatch,
+    if_exists: str,
+    action: str,
+    because: str,
+    split: int | None,
+) -> None:
+    bucket, store = make_bucket(versitygw), versitygw.client()
+    for name in ("a", "b", "c"):
+        store.put_object(Bucket=bucket, Key=f"run/{name}", Body=b"x" * 600_000)
+    archive = "x.tar" if split is None else "x-00001.tar"
+    store.put_object(Bucket=bucket, Key=archive, Body=b"other")
+    monkeypatch.setenv("AWS_ENDPOINT_URL", versitygw.endpoint_url)
+    body = {
+        "operation": "pack",
+        "source": f"s3://{bucket}/run/",
+        "target": f"s3://{bucket}/x.tar",
+        "if_exists": if_exists,
+        "options": {} if split is None else {"split": split},
+    }
+
+    with Service.open(unused_settings) as own, http_of(own) as client:
+        preview = client.post("/api/v1/previews", json=body)
+
+    assert preview.status_code == 200, preview.text
+    shown = {one["source_key"]: (one["target_key"], one["action"], one["because"]) for one in preview.json()["objects"]}
+    there = (archive, action, because.format(target=f"s3://{bucket}/{archive}"))
+    if split is None:
+        assert shown == dict.fromkeys(("run/a", "run/b", "run/c"), there)
+    else:
+        assert shown == {
+            "run/a": ("x-00000.tar", "copy", "packed as a"),
+            "run/b": there,
+            "run/c": ("x-00002.tar", "copy", "packed as c"),
+        }

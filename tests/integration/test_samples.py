@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 from control import ANY_SPEC
+from http_client import http_of
 
 from seqferry.db import samples, transfers
 from seqferry.db.samples import EngineCounts, Point
@@ -172,6 +173,23 @@ def test_the_work_of_engines_is_read_for_one_worker_or_for_all(service: Service)
     assert sum(point.counts.requests for point in both) == 7 * 50 + 3 * 50
     assert sum(point.counts.requests for point in one) == sum(point.counts.busy_ms for point in one) / 4 == 7 * 50
     assert engine_points(service, 10, "none") == []
+
+
+def test_the_requests_of_all_workers_are_shown_over_http(service: Service) -> None:
+    fill_engine(service, "one", [(100.0 + 2 * number, 7 * number) for number in range(51)])
+    fill_engine(service, "two", [(150.0 + 2 * number, 3 * number) for number in range(51)])
+
+    with http_of(service) as client:
+        both = client.get("/api/v1/samples", params={"points": 10}).json()["samples"]
+        one = client.get("/api/v1/samples", params={"worker": "one", "since": "1970-01-01T00:01:50Z"}).json()["samples"]
+        refused = client.get("/api/v1/samples", params={"points": 0})
+
+    assert len(both) == 10
+    assert both[0]["at"].startswith("1970-01-01T00:01:39")
+    assert sum(point["requests"] for point in both) == 7 * 50 + 3 * 50
+    assert sum(point["busy_ms"] for point in both) == 4 * (7 * 50 + 3 * 50)
+    assert sum(point["requests"] for point in one) == 7 * 45
+    assert refused.status_code == 422
 
 
 def test_samples_of_engines_are_thinned_and_deleted_as_those_of_transfers(service: Service) -> None:

@@ -114,7 +114,7 @@ class TransferRows(RuleBasedStateMachine):
 
     def begin_plan(self) -> None:
         with self.service.database.write() as connection:
-            row = transfers.begin_plan(connection, self.id, time.time(), "worker", "attendant")
+            row = transfers.begin_plan(connection, self.id, time.time(), "worker", "session")
         if self.cancelled or self.stopped or self.final:
             assert row is None
 

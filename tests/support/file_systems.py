@@ -25,7 +25,7 @@ _CASE_INSENSITIVE: Final = (
 
 
 class NoFileSystemError(Exception):
-    """None can be had here; the text says why."""
+    """No such file system can be mounted here; the text says why."""
 
 
 @contextmanager
@@ -33,7 +33,7 @@ def case_insensitive(place: Path) -> Iterator[Path]:
     """An empty folder on a file system that is mounted at ``place`` (an empty folder as well) for the block.
 
     Raises:
-        NoFileSystemError: none of the kinds that are tried can be mounted.
+        NoFileSystemError: no kind of file system that is tried can be mounted.
     """
     tried: list[str] = []
     folder, image = place / "folder", place.with_suffix(".image")

@@ -16,8 +16,8 @@ class Instrument:
         """Starts the binary ``name``.
 
         Raises:
-            MissingToolError: it was not made.
-            RuntimeError: it ended at once; what it said is on standard error.
+            MissingToolError: the program was not built.
+            RuntimeError: the program ended at once; its output is on standard error.
         """
         binary = find_tool(name, variable=f"SEQFERRY_{name.upper()}", hint="run `make tools`")
         self._process = subprocess.Popen([binary, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE)

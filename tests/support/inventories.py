@@ -14,7 +14,7 @@ SCHEMA: Final = (
     "(UTF8); optional boolean is_latest; optional boolean is_delete_marker; optional int64 size; optional int64 "
     "last_modified_date (TIMESTAMP_MILLIS); optional binary e_tag (UTF8); optional binary storage_class (UTF8); }"
 )
-"""As manifests have it."""
+"""Schema as manifests have it."""
 _NAMES: Final = ["a b+c%.txt", "ü/中文.bam", "new\nline.txt", "tab\there", 'it\'s "quoted"', "100%", "plain.txt"]
 
 

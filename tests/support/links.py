@@ -22,13 +22,13 @@ class Link:
 
     namespace: str
     address: str
-    """Of this machine as seen from the namespace: servers listen here."""
+    """Address of this machine as seen from the namespace: servers listen here."""
     bytes_per_second: int
     _interface: str
 
     @property
     def within(self) -> tuple[str, ...]:
-        """In front of a command: it runs in the namespace."""
+        """Words before a command that run it in the namespace."""
         return "ip", "netns", "exec", self.namespace
 
     @property

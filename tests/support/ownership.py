@@ -24,13 +24,13 @@ class Worker(NamedTuple):
     """Its row of beats is there."""
     lease: bool = True
     admitted: bool = True
-    """It was found, in this epoch of its lease, to have what it runs."""
+    """True when it was found, in this epoch of its lease, to have what it runs."""
     judged: Judgement = "no"
     """Another worker is about to reap it: for the sign that it has, or for one that it had before its latest beat."""
     claimed: bool = False
     """Its library has handed it the batch, and it has not begun."""
     run: int = 0
-    """Of the batch, that it is at; 0: at none."""
+    """Run of the batch that it is at; 0: at none."""
     copied: frozenset[int] = frozenset()
     """Objects that this run has written and not recorded."""
 
@@ -38,7 +38,7 @@ class Worker(NamedTuple):
 class State(NamedTuple):
     workers: tuple[Worker, ...]
     holder: int | None = None
-    """Of the work on the queue; None: it waits there."""
+    """Holder of the work on the queue; None: it waits there."""
     runs: int = 0
     recorded: frozenset[int] = frozenset()
     ended: bool = False
@@ -64,9 +64,9 @@ class Rules:
     lease: bool = True
     """No write starts without it."""
     admission: bool = True
-    """After a lapse what runs is looked at before it writes again."""
+    """A worker checks its runs after a lapse, before it writes again."""
     fence: bool = True
-    """Only the latest run records."""
+    """No run but the latest records."""
     reread: bool = True
     """A reaper looks at the sign once more."""
     claims: int = 3

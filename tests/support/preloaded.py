@@ -34,7 +34,7 @@ def can_run(environment: Mapping[str, str]) -> bool:
 
 
 class ForkedProcess:
-    """As ``subprocess.Popen``: the methods that ``RunningProcess`` needs."""
+    """The methods of ``subprocess.Popen`` that ``RunningProcess`` needs."""
 
     def __init__(
         self, arguments: Sequence[str], environment: Mapping[str, str], folder: str, output: list[int]
@@ -96,7 +96,7 @@ def _import_all() -> None:
     from seqferry.cli import app
 
     modules = dict.fromkeys(module.partition(":")[0] for module in app.COMMANDS.values())
-    for name in (*modules, "seqferry.service", "seqferry.worker", "seqferry.workflows.direct", "dbos"):
+    for name in (*modules, "seqferry.service", "seqferry.worker", "seqferry.workflows.inline", "dbos"):
         import_module(name)
 
 

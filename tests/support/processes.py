@@ -21,7 +21,7 @@ def seqferry() -> Path:
     """The installed command.
 
     Raises:
-        support.run.MissingToolError: it is not installed.
+        support.run.MissingToolError: the program is not installed.
     """
     return find_tool("seqferry", variable="SEQFERRY_COMMAND", hint="run `make build`")
 
@@ -94,7 +94,7 @@ class RunningProcess:
         """Its exit status (negative: the signal that ended it).
 
         Raises:
-            TimeoutError: it still runs after ``deadline`` seconds; its output is in the text.
+            TimeoutError: the process still runs after ``deadline`` seconds; its output is in the text.
         """
         try:
             return self._process.wait(deadline)
@@ -102,16 +102,16 @@ class RunningProcess:
             raise TimeoutError(f"still running after {deadline:g} s: {self}") from None
 
     def wait_for_output(self, text: str, deadline: float = 60.0) -> None:
-        """Until a whole line with ``text`` stands in its output or among its errors.
+        """Wait until a whole line with ``text`` stands in its output or among its errors.
 
         Raises:
             TimeoutError: the deadline passed.
-            RuntimeError: it ended without.
+            RuntimeError: the process ended without this output.
         """
         self._wait_for(text, lambda: (self.stdout, self.stderr), deadline)
 
     def wait_for_line(self, text: str, deadline: float = 60.0) -> str:
-        """Until a whole line with ``text`` stands in its output; returns the first.
+        """Wait until a whole line with ``text`` stands in its output; returns the first.
 
         Raises: as ``wait_for_output``.
         """
@@ -131,7 +131,7 @@ class RunningProcess:
         eventually(there, what=f"{text!r} from {self.command}", deadline=deadline, every=0.02)
 
     def signal(self, number: signal.Signals) -> None:
-        """To the process alone, as a person or a service manager would."""
+        """Send a signal to the process alone, as a person or a service manager would."""
         self._process.send_signal(number)
 
     def kill(self) -> None:
@@ -163,7 +163,7 @@ def run(
 
     Raises:
         AssertionError: another status than expected; the output is in the text.
-        TimeoutError: it did not end in time and was killed.
+        TimeoutError: the process did not end in time and was killed.
     """
     with RunningProcess(command, environment=environment, cwd=cwd, is_preloaded=is_preloaded) as process:
         status = process.wait(deadline)

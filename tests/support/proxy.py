@@ -194,9 +194,9 @@ class Proxy(Instrument):
             operations: as S3 names them; an empty sequence for all.
             bucket, key: globs (``*`` crosses ``/``).
             key_is: one key, letter by letter.
-            after: so many matching requests pass untouched first.
-            every: of those that follow, the first of every so many is touched.
-            times: at most so many are touched.
+            after: number of matching requests that pass untouched first.
+            every: period: of every ``every`` requests that follow, the first is touched.
+            times: most requests that are touched.
             probability: each is touched with this chance, drawn from ``seed``.
 
         Returns:
@@ -257,21 +257,21 @@ class Proxy(Instrument):
     # --- waiting; each raises TimeoutError when the deadline (seconds) passes ---
 
     def wait_held(self, rule: int | None = None, count: int = 1, *, deadline: float = 60.0) -> None:
-        """Until the rule, or all together, hold ``count`` requests."""
+        """Wait until the rule, or all together, hold ``count`` requests."""
         self._wait({"until": "held", "rule": rule, "count": count}, deadline)
 
     def wait_fired(self, rule: int, count: int = 1, *, deadline: float = 60.0) -> None:
         self._wait({"until": "fired", "rule": rule, "count": count}, deadline)
 
     def wait_requested(self, operation: str, count: int = 1, *, deadline: float = 60.0) -> None:
-        """Until so many requests of the operation have come in since the start or ``clear_log``."""
+        """Wait until ``count`` requests of the operation have come in since the start or ``clear_log``."""
         self._wait({"until": "requested", "operation": operation, "count": count}, deadline)
 
     def wait_succeeded(self, operation: str, count: int = 1, *, deadline: float = 60.0) -> None:
         self._wait({"until": "succeeded", "operation": operation, "count": count}, deadline)
 
     def wait_idle(self, *, deadline: float = 60.0) -> None:
-        """Until nothing is in flight."""
+        """Wait until nothing is in flight."""
         self._wait({"until": "idle"}, deadline)
 
     def _wait(self, condition: dict[str, Any], deadline: float) -> None:

@@ -33,7 +33,7 @@ class Relay:
         self._passing.set()
 
     def silence(self) -> None:
-        """As a firewall that has forgotten the connection, or a host that hangs: taken, acknowledged, not answered."""
+        """Take and acknowledge bytes without an answer, as a host that hangs or a firewall without the connection."""
         self._passing.clear()
 
     def resume(self) -> None:

@@ -136,7 +136,7 @@ def find_tool(name: str, *, variable: str, hint: str) -> Path:
     """A tool by its environment variable, in ``.tools``, in ``.venv`` or on the path, in this order.
 
     Raises:
-        MissingToolError: with ``hint``, when it is in none of these places.
+        MissingToolError: the tool is in none of these places; the text ends with ``hint``.
     """
     named = os.environ.get(variable)
     if named:

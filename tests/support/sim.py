@@ -9,11 +9,11 @@ from http.client import HTTPConnection
 from typing import Any
 from urllib.parse import quote, urlsplit
 
-import boto3
 from botocore.config import Config
 
 from support.instrument import Instrument
 from support.run import find_tool
+from support.s3_clients import new_client
 
 REGION = "us-east-1"
 
@@ -33,13 +33,12 @@ class Simulator(Instrument):
     def client(self, *, access_key: str = "anybody", region: str = REGION, **config: Any) -> Any:
         """A boto3 S3 client without retries of its own."""
         options = {"retries": {"total_max_attempts": 1}, "max_pool_connections": 32, **config}
-        return boto3.session.Session().client(
-            "s3",
+        return new_client(
+            Config(**options),
             endpoint_url=self.endpoint_url,
             region_name=region,
             aws_access_key_id=access_key,
             aws_secret_access_key="anything",
-            config=Config(**options),
         )
 
     def environment(self) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""State folders with all tables in them: a command that has to make them first takes nearly twice as long."""
+"""State folders with all tables in them: a command that has to make them first takes nearly double the time."""
 
 from __future__ import annotations
 

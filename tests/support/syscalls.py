@@ -21,7 +21,7 @@ _UNFINISHED: Final = "<unfinished ...>"
 
 
 @dataclass(frozen=True)
-class Call:
+class SystemCall:
     """One system call. ``begun`` and ``ended`` are lines of the trace: the smaller was earlier.
 
     ``text`` has arguments and result, as ``12</path/of/the/file>, "bytes", 5, 0) = 5``.
@@ -58,9 +58,9 @@ class Syscalls:
         options = ("-f", "-y", "--seccomp-bpf", "-s", "8192", "-e", "signal=none", "-e", f"trace={_WATCHED}")
         return ("strace", *options, "-o", str(self._file))
 
-    def calls(self) -> list[Call]:
+    def calls(self) -> list[SystemCall]:
         """What the command has done so far, by its begin."""
-        found: list[Call] = []
+        found: list[SystemCall] = []
         open_: dict[str, tuple[str, str, int]] = {}
         for number, line in enumerate(self._file.read_text(errors="replace").splitlines()):
             match = _LINE.match(line)
@@ -69,22 +69,22 @@ class Syscalls:
             thread, resumed, name, rest = match.groups()
             if resumed is not None:
                 _, text, begun = open_.pop(thread)
-                found.append(Call(resumed, text + rest, begun, number))
+                found.append(SystemCall(resumed, text + rest, begun, number))
             elif rest.endswith(_UNFINISHED):
                 open_[thread] = (name, rest.removesuffix(_UNFINISHED), number)
             else:
-                found.append(Call(name, rest, number, number))
+                found.append(SystemCall(name, rest, number, number))
         return sorted(found, key=lambda call: call.begun)
 
 
-def first(calls: Sequence[Call], names: str, pattern: str) -> Call:
+def first(calls: Sequence[SystemCall], names: str, pattern: str) -> SystemCall:
     """The first call of one of these names whose text fits the pattern."""
     fitting = [call for call in calls if call.name in names.split() and re.search(pattern, call.text)]
     assert fitting, f"none of {names} with {pattern!r} among {len(calls)} calls"
     return fitting[0]
 
 
-def assert_synced_before(calls: Sequence[Call], effect: Call, *, path: str, content: str) -> None:
+def assert_synced_before(calls: Sequence[SystemCall], effect: SystemCall, *, path: str, content: str) -> None:
     """``content`` was written to a file whose path fits ``path``, and synced before ``effect`` began.
 
     Its first write counts: a page of a database is written again when something else in it changes.
@@ -101,7 +101,7 @@ def assert_synced_before(calls: Sequence[Call], effect: Call, *, path: str, cont
     assert_file_synced(calls, after=writes[0], before=effect, path=path)
 
 
-def assert_file_synced(calls: Sequence[Call], *, after: Call, before: Call, path: str) -> None:
+def assert_file_synced(calls: Sequence[SystemCall], *, after: SystemCall, before: SystemCall, path: str) -> None:
     """A file or folder whose path fits ``path`` was synced between two calls."""
     syncs = [
         call for call in calls if call.name in _SYNCS and call.worked and re.match(rf"\d+<[^>]*{path}>", call.text)

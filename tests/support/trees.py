@@ -45,7 +45,7 @@ def odd_names(kind: Kind) -> list[str]:
 
 
 def random_names(rng: random.Random, count: int, *, without: str = "") -> list[str]:
-    """So many different paths of odd characters, a few folders deep, none of which is the folder of another."""
+    """Returns ``count`` different paths of odd characters, a few folders deep, none the folder of another."""
     characters = [each for each in _CHARACTERS if each not in without]
     # The ending keeps folders apart from files that others put beside them.
     folders = [""] + [f"{''.join(rng.choices(characters, k=rng.randrange(1, 12))).strip(' .')}~{n}~" for n in range(40)]

@@ -22,7 +22,7 @@ def eventually(
     Args:
         what: the end of "waited N s for ...".
         deadline: seconds.
-        every: seconds between tries.
+        every: seconds between attempts.
         quiet: errors of these types count as not yet.
 
     Raises:

@@ -50,3 +50,13 @@ def test_codes_tell_errors_apart() -> None:
 
     assert len({kind.code for kind in kinds}) == len(kinds)
     assert [kind for kind in kinds if kind.exit_code == 2] == [UsageError]
+
+
+@pytest.mark.parametrize(
+    ("error_class", "job_wide", "transient"),
+    [("retry", False, True), ("throttle", False, True), ("retry", True, False), ("person", False, False)],
+)
+def test_a_failure_that_may_pass_is_worth_another_try_of_its_step(
+    error_class: str, job_wide: bool, transient: bool
+) -> None:
+    assert StorageError("busy", error_class, job_wide=job_wide).is_transient == transient

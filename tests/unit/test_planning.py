@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, replace
 
 import pytest
 
-from seqferry import planning
+from seqferry import planning, removal_rules
 from seqferry.models import LocalFolder, S3Location, TransferSpec
 
 SPEC = TransferSpec(S3Location("from", "run/"), S3Location("to", "in/"), strip="run/")
@@ -81,7 +82,7 @@ def test_listings_are_compared_only_where_that_is_what_was_asked_for(spec: Trans
 def test_what_cannot_go_is_refused_and_what_nobody_meant_is_left_out(
     target: S3Location | LocalFolder, found: FoundObject, action: str, code: str | None
 ) -> None:
-    decision = planning.decide(replace(SPEC, target=target), found, own="/state")
+    decision = planning.decide(replace(SPEC, target=target), found, rules=planning.KeyRules("/state"))
 
     assert (decision.action, decision.code) == (action, code)
     assert (decision.reason is None) == (code is None)
@@ -90,19 +91,137 @@ def test_what_cannot_go_is_refused_and_what_nobody_meant_is_left_out(
 def test_nothing_is_removed_for_a_source_that_is_empty_or_did_not_arrive() -> None:
     spec = replace(SPEC, delete=True, max_delete=2)
 
-    empty, failed = planning.why_kept(spec, 0, 0), planning.why_kept(spec, 5, 1)
+    empty, failed = removal_rules.why_kept(spec, 0, 0), removal_rules.why_kept(spec, 5, 1)
     assert empty is not None
     assert failed is not None
     assert (empty.code, empty.is_failure) == ("EmptySource", True)
     assert (failed.code, failed.is_failure) == ("NotAllArrived", False)
-    assert planning.why_kept(spec, 5, 0) is None
-    assert [planning.too_many(spec, found) is None for found in (0, 2, 3)] == [True, True, False]
-    assert planning.too_many(replace(spec, max_delete=None), 10**6) is None
+    assert removal_rules.why_kept(spec, 5, 0) is None
+    assert [removal_rules.too_many(spec, found) is None for found in (0, 2, 3)] == [True, True, False]
+    assert removal_rules.too_many(replace(spec, max_delete=None), 10**6) is None
+
+
+@pytest.mark.parametrize(
+    ("key", "rules", "code"),
+    [
+        ("run/x/../a", planning.KeyRules(), None),
+        ("run/x/../a", planning.KeyRules(confined=True), "DotSegment"),
+        ("run/x/..a", planning.KeyRules(confined=True), None),
+        ("run/a\0b", planning.KeyRules(), None),
+        ("run/a\0b", planning.KeyRules(nul=False), "NulInKey"),
+    ],
+)
+@pytest.mark.parametrize("operation", ["transfer", "move", "history", "pack", "unpack"])
+def test_rules_of_the_process_and_of_its_client_refuse_names(
+    key: str, rules: planning.KeyRules, code: str | None, operation: str
+) -> None:
+    spec = replace(SPEC, operation=operation)
+
+    decision = planning.decide_names(spec, key, f"in/{key.removeprefix('run/')}", 3, None, rules)
+
+    assert (decision.action, decision.code) == ("copy" if code is None else "refuse", code)
+    assert "\0" not in (decision.reason or "")
 
 
 def test_only_objects_of_the_target_are_removed() -> None:
     disk = replace(SPEC, target=LocalFolder("/state/.."), strip="run/")
 
-    assert planning.removable(SPEC, FoundObject("in/d/f"), "/state") == "run/d/f"
-    assert planning.removable(SPEC, FoundObject("in/d/f", refusal=("SpecialFile", "a pipe")), "/state") is None
-    assert planning.removable(replace(disk, target=LocalFolder("/")), FoundObject("state/records.db"), "/state") is None
+    assert removal_rules.removable(SPEC, FoundObject("in/d/f"), "/state") == "run/d/f"
+    assert removal_rules.removable(SPEC, FoundObject("in/d/f", refusal=("SpecialFile", "a pipe")), "/state") is None
+    assert (
+        removal_rules.removable(replace(disk, target=LocalFolder("/")), FoundObject("state/records.db"), "/state")
+        is None
+    )
+
+
+VERSIONS = [(3, PLAIN), (9, f"{PLAIN}-2"), (4, OTHER)]
+
+
+@pytest.mark.parametrize(
+    ("there", "verified"),
+    [
+        ([], [None, None, None]),
+        (VERSIONS[:1], ["etag", None, None]),
+        (VERSIONS, ["etag", "etag", "etag"]),
+        ([VERSIONS[0], (9, f"{OTHER}-3")], ["etag", "size", None]),
+        ([VERSIONS[0], (9, OTHER)], ["etag", "size", None]),
+    ],
+)
+def test_versions_that_the_target_has_are_skipped_with_what_that_rests_on(
+    there: list[tuple[int, str]], verified: list[str | None]
+) -> None:
+    decisions = planning.decide_versions(SPEC, "run/a", "in/a", VERSIONS, there)
+
+    assert [one.verified for one in decisions] == verified
+    assert [one.action for one in decisions] == ["copy" if one is None else "skip" for one in verified]
+    assert [one.target_etag for one in decisions] == [*(etag for _, etag in there), *[None] * (3 - len(there))]
+
+
+@pytest.mark.parametrize(
+    "there",
+    [
+        pytest.param([(3, OTHER)], id="other bytes"),
+        pytest.param([(4, f"{PLAIN}-2")], id="other size"),
+        pytest.param(VERSIONS[1:], id="the first one is gone"),
+        pytest.param([*VERSIONS, (1, PLAIN)], id="one more"),
+    ],
+)
+def test_no_version_is_copied_on_top_of_another_history(there: list[tuple[int, str]]) -> None:
+    decisions = planning.decide_versions(SPEC, "run/a", "in/a", VERSIONS, there)
+
+    assert {(one.action, one.code) for one in decisions} == {("refuse", "OtherHistory")}
+    assert len(decisions) == 3
+
+
+def test_an_object_that_is_equal_under_another_etag_keeps_that_etag_on_record() -> None:
+    [one_part] = [f"{hashlib.md5(bytes.fromhex(PLAIN), usedforsecurity=False).hexdigest()}-1"]
+
+    decision = planning.decide(SPEC, FoundObject("run/a"), there=FoundObject("in/a", etag=one_part))
+
+    assert (decision.action, decision.verified, decision.target_etag) == ("skip", "etag", one_part)
+
+
+def test_what_could_not_be_looked_at_or_changed_its_name_forbids_a_removal() -> None:
+    assert removal_rules.not_looked_at([]) is None
+    hidden = removal_rules.not_looked_at(["/a", "/b", "/c", "/d"])
+    assert hidden is not None
+    assert (hidden.code, hidden.is_failure) == ("NotLookedAt", True)
+    assert "/a, /b, /c and more" in hidden.reason
+    assert [
+        removal_rules.hides_objects(FoundObject("d/", refusal=(code, "why"))) for code in ("Unreadable", "SpecialFile")
+    ] == [True, False]
+    assert removal_rules.names_changed(SPEC, 0) is None
+    changed = removal_rules.names_changed(SPEC, 2)
+    assert changed is not None
+    assert (changed.code, changed.is_failure) == ("NamesChanged", True)
+
+
+@pytest.mark.parametrize(
+    ("target", "source", "why"),
+    [
+        (FoundObject("in/a"), None, None),
+        (None, None, "its copy is not there any more"),
+        (FoundObject("in/a", etag=OTHER), None, "its copy is not there any more"),
+        (FoundObject("in/a"), FoundObject("run/a", last_modified=1.0), None),
+        (FoundObject("in/a"), FoundObject("run/a"), "source and target seem to be one object under two addresses"),
+    ],
+)
+def test_a_move_leaves_a_source_whose_copy_is_gone_or_is_itself(
+    target: FoundObject | None, source: FoundObject | None, why: str | None
+) -> None:
+    assert removal_rules.source_kept(SPEC, PLAIN, target, source) == why
+
+
+def test_a_removal_takes_what_is_selected_or_the_one_version_that_is_named() -> None:
+    longer, version = FoundObject("run/a"), FoundObject("run/", version_id="v")
+
+    assert removal_rules.is_doomed(SPEC, longer)
+    assert not removal_rules.is_doomed(SPEC, replace(longer, refusal=("SpecialFile", "a pipe")))
+    assert removal_rules.is_doomed_version(SPEC, longer, exact=False, version_id=None)
+    assert not removal_rules.is_doomed_version(SPEC, longer, exact=True, version_id=None)
+    assert removal_rules.is_doomed_version(SPEC, version, exact=True, version_id="v")
+    assert not removal_rules.is_doomed_version(SPEC, version, exact=True, version_id="w")
+    few, many = (removal_rules.too_many_doomed(SPEC, 2, found) for found in (2, 3))
+    assert few is None
+    assert many is not None
+    assert many.code == "TooManyToDelete"

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from importlib import import_module
 from typing import Any
 
 import pytest
 
 from seqferry import access, operations, stored_spec
 from seqferry.errors import UnsupportedError
-from seqferry.models import Access, Identity, LocalFolder, S3Location, TransferSpec
+from seqferry.models import Access, Identity, KeyRange, LocalFolder, S3Location, TransferSpec
 from seqferry.spec import build_mirror_spec, build_spec
 
 FIRST_PLACE: dict[str, Any] = {
@@ -187,6 +188,83 @@ def test_values_that_came_later_are_features_too(monkeypatch: pytest.MonkeyPatch
     assert stored_spec.features(spec) == ["value verify=content", "field region"]
     assert access.missing(access.needs(spec)) is None
     assert stored_spec.features(SPEC) == []
+
+
+@pytest.mark.parametrize("name", sorted(operations.MODULES))
+def test_the_options_of_each_operation_are_known_as_features(name: str) -> None:
+    options: frozenset[str] = import_module(operations.MODULES[name]).OPERATION.options
+
+    assert operations.lacking(f"option {name}.{option}" for option in sorted(options)) is None
+    assert name in stored_spec._FIRST_OPTIONS  # pyright: ignore[reportPrivateUsage]
+
+
+def test_options_that_came_later_are_features_too() -> None:
+    spec = replace(SPEC, operation="pack", options={"split": 3, "level": 9})
+
+    assert stored_spec.features(spec) == ["operation pack", "option pack.level"]
+    assert access.missing(access.needs(spec)) == "a version of Seqferry that knows the option pack.level"
+    assert stored_spec.features(replace(spec, options={"split": 3})) == ["operation pack"]
+
+
+@pytest.mark.parametrize(
+    ("field", "feature"),
+    [
+        ("access.fips", "field access.fips"),
+        ("identity.role", "field identity.role"),
+        ("ranges.into", "field ranges.into"),
+    ],
+)
+def test_fields_of_nested_records_that_came_later_are_features_too(
+    monkeypatch: pytest.MonkeyPatch, field: str, feature: str
+) -> None:
+    identity = Identity("profile", "lab", "role", "proof")
+    source = S3Location("from", "run/", access=Access(identity, fips=True))
+    spec = replace(SPEC, source=source, keys=None, ranges=(KeyRange("run/a", into="x"),))
+    before = stored_spec.features(spec)
+    monkeypatch.setattr(stored_spec, "_FIRST_FIELDS", stored_spec._FIRST_FIELDS - {field})  # pyright: ignore[reportPrivateUsage]
+
+    assert before == ["field ranges"]
+    assert set(stored_spec.features(spec)) == {"field ranges", feature}
+    assert operations.lacking([feature]) is None
+
+
+@pytest.mark.parametrize(
+    ("feature", "known"),
+    [
+        ("option pack.split", True),
+        ("option pack.level", False),
+        ("option rewind.split", False),
+        ("field access.fips", True),
+        ("field access.proxy", False),
+        ("field ranges.into", True),
+        ("field elsewhere.key", False),
+        ("value identity.source=container", True),
+        ("value identity.source=vault", False),
+        ("part with the field 'encrypt' in its spec", False),
+    ],
+)
+def test_a_worker_tells_which_options_and_nested_fields_it_has(feature: str, known: bool) -> None:
+    assert operations.lacking([feature]) == (None if known else f"a version of Seqferry that knows the {feature}")
+
+
+def test_a_run_needs_what_its_parts_need() -> None:
+    parts = [
+        {"spec": stored_spec.write(SPEC), "lines": [1]},
+        {"spec": _changed(operation="rewind"), "lines": [2]},
+        {"spec": _changed(encrypt="age"), "lines": [3]},
+    ]
+    run = replace(SPEC, keys=None, operation="run", options={"parts": parts[:1]})
+    newer = replace(run, options={"parts": parts})
+
+    assert stored_spec.features(run) == ["operation run"]
+    assert stored_spec.features(newer) == [
+        "operation run",
+        "operation rewind",
+        "part with the field 'encrypt' in its spec",
+    ]
+    assert access.missing(access.needs(run)) is None
+    assert access.missing(access.needs(newer)) == "a version of Seqferry that knows the operation rewind"
+    assert access.lane(access.needs(run)) != access.lane(access.needs(newer))
 
 
 def test_features_of_a_later_version_are_not_known_here() -> None:

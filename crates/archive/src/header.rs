@@ -12,11 +12,11 @@ pub(crate) type Block = [u8; BLOCK_LEN];
 /// The variants of the format that differ in how a header block is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Dialect {
-    /// Before POSIX: no prefix field.
+    /// Format before POSIX, without a prefix field.
     V7,
     /// POSIX.
     Ustar,
-    /// GNU: times and a sparse map where POSIX has the prefix.
+    /// GNU, with times and a sparse map where POSIX has the prefix.
     Gnu,
 }
 
@@ -113,7 +113,8 @@ fn text(field: &[u8]) -> (Vec<u8>, bool) {
     (field[..len].to_vec(), field[len..].iter().all(|byte| *byte == 0))
 }
 
-/// Sum of all bytes with the checksum field taken as spaces. Some old writers added signed bytes; all readers accept both.
+/// True when the checksum field is the sum of all bytes, with itself taken as spaces. Some old writers added signed
+/// bytes; all readers accept both.
 fn checksum_matches(block: &Block) -> bool {
     let Ok(Some(expected)) = number::parse(&block[148..156]) else { return false };
     let bytes = || block[..148].iter().chain(&[b' '; 8]).chain(&block[156..]);

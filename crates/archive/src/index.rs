@@ -1,11 +1,11 @@
 //! The sidecar index of a tar: where every member lies, so that one can be read without the others.
 //!
-//! The file `X.tar.sfidx` beside `X.tar` is NDJSON: a [`Head`] that says which tar it belongs to, one line per member in the
-//! order of the archive, and a tail with the count and a CRC-64 of the lines before it. It is written last, so that its
-//! presence means that it is complete. Compression is the caller's.
+//! The file `X.tar.sfidx` beside `X.tar` is NDJSON: a [`Head`] that says which tar it belongs to, one line per member
+//! in the order of the archive, and a tail with the count and a CRC-64 of the lines before it. It is written last, so
+//! that its presence means that it is complete. Compression is the caller's.
 //!
-//! An index is a hint, never a proof: [`Index::matches`] compares it with the live object, and [`verify_member`] parses the
-//! headers at the offset of a member with the same strict reader before its bytes are used.
+//! An index is a hint, never a proof: [`Index::matches`] compares it with the live object, and [`verify_member`] parses
+//! the headers at the offset of a member with the same strict reader before its bytes are used.
 
 mod build;
 mod check;

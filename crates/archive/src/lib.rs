@@ -12,9 +12,9 @@
 //! The crate does no I/O and knows no object store. A caller hands over byte slices at offsets, so that the same parser
 //! streams a download or hops from header to header with ranged reads.
 //!
-//! Two rules hold everywhere. Readers that disagree about one archive are an attack: an archive whose next header could be
-//! found at two places is refused as a whole, and a member whose name or type is ambiguous is refused alone. Memory is bounded
-//! by [`Limits`], never by the numbers that an archive states.
+//! Two rules hold everywhere. Readers that disagree about one archive are an attack: an archive whose next header could
+//! be found at two places is refused as a whole, and a member whose name or type is ambiguous is refused alone. Memory
+//! is bounded by [`Limits`], never by the numbers that an archive states.
 
 mod block;
 pub mod error;

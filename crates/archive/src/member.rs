@@ -23,7 +23,7 @@ pub enum MemberKind {
     Other(u8),
 }
 
-/// Data segments of a sparse file: pairs of offset in the file and length, ascending, without overlap. Holes read as zeros.
+/// Data segments of a sparse file: offset in the file and length, ascending, without overlap. Holes read as zeros.
 ///
 /// **Invariant**: the lengths add up to the stored size of the member, and the last segment ends within its size.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -31,8 +31,8 @@ pub struct SparseMap(pub Vec<(u64, u64)>);
 
 /// A member and the place of its bytes.
 ///
-/// **Invariant**: `header_offset + 512 <= data_offset`, `data_offset + stored_size` lies within the archive where its size
-/// is known, and members of one archive never overlap.
+/// **Invariant**: `header_offset + 512 <= data_offset`, `data_offset + stored_size` lies within the archive where its
+/// size is known, and members of one archive never overlap.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Member {
     /// Name as the archive has it, not yet checked as a path. [`MemberPath`](crate::MemberPath) does that.
@@ -67,7 +67,7 @@ pub struct Member {
     pub mtime_nanos: u32,
     /// PAX records that have no field here, for example `SEQFERRY.*` and `SCHILY.xattr.*`.
     pub records: Vec<(String, Vec<u8>)>,
-    /// Reason to refuse the member that its headers alone give. [`Tree::admit`](crate::Tree::admit) adds those of its path.
+    /// Reason in the headers to refuse the member. [`Tree::admit`](crate::Tree::admit) adds the reasons in its path.
     pub refusal: Option<Refusal>,
 }
 

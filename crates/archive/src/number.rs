@@ -6,8 +6,8 @@ pub(crate) struct NumberError;
 
 /// The value of a field; None for a field of spaces and NULs only.
 ///
-/// Accepted: leading spaces, octal digits, then only spaces and NULs up to the end of the field; or base-256 with the first
-/// byte 0x80 (positive) or 0xff (negative). Readers disagree about everything else.
+/// Accepted: leading spaces, octal digits, then only spaces and NULs up to the end of the field; or base-256 with the
+/// first byte 0x80 (positive) or 0xff (negative). Readers disagree about everything else.
 pub(crate) fn parse(field: &[u8]) -> Result<Option<i64>, NumberError> {
     match field.first() {
         Some(0x80) => base256(&field[1..], 0).map(Some),

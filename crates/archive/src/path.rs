@@ -11,7 +11,7 @@ pub const MAXIMUM_COMPONENT: usize = 255;
 /// Most components of a path. Deeper trees overflow stacks and `PATH_MAX` when they are joined to a target.
 pub const MAXIMUM_DEPTH: usize = 512;
 
-/// A relative path without `.`, `..`, empty components, NUL, drive letter or UNC prefix. Empty for the root of the tree.
+/// A relative path without `.`, `..`, empty components, NUL, drive letter or UNC prefix. Empty: the root of the tree.
 ///
 /// # Examples
 ///

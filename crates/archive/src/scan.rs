@@ -1,11 +1,11 @@
 //! The strict header reader: a state machine that names the bytes it needs and returns members.
 //!
-//! [`Scanner::step`] either asks for bytes at an offset ([`Step::Need`]), or returns the next [`Member`], or the end. Contents
-//! are never asked for (except the map of a sparse file that lies in them), so the caller chooses: stream the whole archive, or
-//! hop from header to header with ranged reads and fetch contents at will.
+//! [`Scanner::step`] either asks for bytes at an offset ([`Step::Need`]), or returns the next [`Member`], or the end.
+//! Contents are never asked for (except the map of a sparse file that lies in them), so the caller chooses: stream the
+//! whole archive, or hop from header to header with ranged reads and fetch contents at will.
 //!
-//! The offset of the next header comes from one size only, and every case in which other readers would look elsewhere is a
-//! [`Fault`]. Memory is one extension header or sparse map, within [`Limits`].
+//! The offset of the next header comes from one size only, and every case in which other readers would look elsewhere
+//! is a [`Fault`]. Memory is one extension header or sparse map, within [`Limits`].
 
 mod types;
 
@@ -116,8 +116,8 @@ impl Scanner {
         self.start + self.pending.len() as u64
     }
 
-    /// Give bytes of the archive that begin at `offset`. Returns how many were taken: at most as many as were asked for, and
-    /// none when `offset` is not the one that was asked for.
+    /// Give bytes of the archive that begin at `offset`. Returns how many were taken: at most as many as were asked
+    /// for, and none when `offset` is not the one that was asked for.
     pub fn supply(&mut self, offset: u64, bytes: &[u8]) -> usize {
         if offset != self.offset() || matches!(self.state, State::Ready(_) | State::Ended(_)) {
             return 0;

@@ -19,9 +19,9 @@ pub(crate) struct PaxSparse {
 /// Place of the map of a sparse member.
 #[derive(Debug)]
 pub(crate) enum MapPlace {
-    /// It is known.
+    /// Map from the PAX records (formats 0.0 and 0.1): the size of the file, and offset and length of each segment.
     Known(u64, Vec<(u64, u64)>),
-    /// Format 1.0: the contents begin with it. Holds the size of the file.
+    /// Map at the beginning of the contents (format 1.0). Holds the size of the file.
     Contents(u64),
 }
 
@@ -157,7 +157,8 @@ impl MapText {
     }
 }
 
-/// The map of a member. Its last segment, which may be empty, must end at the end of the file: GNU tar takes that for the size.
+/// The map of a member. Its last segment, which may be empty, must end where the file ends: GNU tar takes that for the
+/// size.
 pub(crate) fn complete_map(segments: &[(u64, u64)], size: u64, stored: u64) -> Result<SparseMap, Refusal> {
     let end = segments.last().map_or(Some(0), |(offset, len)| offset.checked_add(*len));
     if end == Some(size) { checked_map(segments, size, stored) } else { Err(Refusal::SparseMap) }
@@ -167,7 +168,7 @@ pub(crate) fn complete_map(segments: &[(u64, u64)], size: u64, stored: u64) -> R
 pub(crate) fn checked_map(segments: &[(u64, u64)], size: u64, stored: u64) -> Result<SparseMap, Refusal> {
     let (mut end, mut total) = (0, 0u64);
     for (offset, len) in segments {
-        // GNU tar reads every segment from a new block, bsdtar and Python without a gap: both agree on whole blocks only.
+        // GNU tar reads every segment from a new block; bsdtar and Python do not. They agree on whole blocks only.
         if *len > 0 && total % BLOCK != 0 {
             return Err(Refusal::SparseMap);
         }

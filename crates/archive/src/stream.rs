@@ -112,7 +112,7 @@ impl StreamReader {
     /// Say that the input is complete.
     ///
     /// # Errors
-    /// When the archive is not.
+    /// When the archive is not complete.
     pub fn finish(&mut self) -> Result<Summary, ArchiveError> {
         let expected = self.contents.unwrap_or(self.scanner.offset()).max(self.scanner.size().unwrap_or(0));
         self.scanner.end_of_input(self.position);

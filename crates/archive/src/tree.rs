@@ -1,8 +1,8 @@
 //! The tree that the members of an archive make: names to nodes, with collisions and links decided once.
 //!
 //! The mount looks names up here, `unpack` asks it what may be written. [`Tree::admit`] takes members in their order;
-//! [`Tree::finish`] then refuses the symbolic links that lead out, following every link in between. Existing files at a target
-//! are not known here: `unpack` must still open relative to directory handles without following links.
+//! [`Tree::finish`] then refuses the symbolic links that lead out, following every link in between. Existing files at a
+//! target are not known here: `unpack` must still open relative to directory handles without following links.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
@@ -129,8 +129,8 @@ pub struct Tree {
     total: u64,
 }
 
-/// Links and components that one resolution may pass: Linux stops after 40 links, here components count as well so that a
-/// hostile archive costs bounded time per link.
+/// Links and components that one resolution may pass: Linux stops after 40 links, here components count as well so that
+/// a hostile archive costs bounded time per link.
 const RESOLUTION_STEPS: usize = 4096;
 const RESOLUTION_LINKS: usize = 40;
 
@@ -166,8 +166,7 @@ impl Tree {
         range.take_while(move |((owner, _), _)| *owner == parent).map(|((_, name), id)| (&**name, *id))
     }
 
-    /// Add the member with this ordinal, or refuse it. A refused member leaves the tree as it was, but for folders that only
-    /// its path implies.
+    /// Add the member with this ordinal, or refuse it. A refused member leaves only the folders that its path implies.
     pub fn admit(&mut self, ordinal: u64, member: &Member) -> Result<NodeId, Refusal> {
         if let Some(refusal) = member.refusal {
             return Err(refusal);
@@ -321,12 +320,13 @@ impl Tree {
         refused
     }
 
-    /// The node at `path`, seen from the directory `from`, with all links followed. Components behind one that does not exist
-    /// still count: a path may not leave the tree there either.
+    /// The node at `path`, seen from the directory `from`, with all links followed. Components behind one that does not
+    /// exist still count: a path may not leave the tree there either.
     pub fn resolve(&self, from: NodeId, path: &[u8]) -> Result<NodeId, PathError> {
-        // What is ahead, nearest last; the way from the root, None for what does not exist.
+        // `ahead`: components that remain, nearest last. `ancestors`: nodes from the root; None for one that is
+        // missing.
         let mut ahead: Vec<&[u8]> = path.rsplit(|byte| *byte == b'/').collect();
-        let mut way = self.way(from);
+        let mut ancestors = self.ancestors(from);
         let (mut steps, mut links, mut failure) = (0, 0, None);
         if is_absolute(path) {
             return Err(PathError::Outside);
@@ -337,16 +337,16 @@ impl Tree {
                 return Err(PathError::Loop);
             }
             match name {
-                b".." if way.pop().is_none() => return Err(PathError::Outside),
+                b".." if ancestors.pop().is_none() => return Err(PathError::Outside),
                 b"" | b"." | b".." => continue,
                 _ => {}
             }
-            let here = way.last().copied().unwrap_or(Some(self.root()));
+            let here = ancestors.last().copied().unwrap_or(Some(self.root()));
             let found = here.and_then(|here| self.lookup(here, name));
             let Some(id) = found else {
                 let file = here.is_some_and(|here| self.node(here).kind != NodeKind::Directory);
                 failure = failure.or(Some(if file { PathError::NotDirectory } else { PathError::NotFound }));
-                way.push(None);
+                ancestors.push(None);
                 continue;
             };
             if let NodeKind::SymbolicLink(target) = &self.node(id).kind {
@@ -360,23 +360,23 @@ impl Tree {
                 ahead.extend(target.rsplit(|byte| *byte == b'/'));
                 continue;
             }
-            way.push(Some(id));
+            ancestors.push(Some(id));
         }
         match failure {
             Some(failure) => Err(failure),
-            None => way.last().copied().unwrap_or(Some(self.root())).ok_or(PathError::NotFound),
+            None => ancestors.last().copied().unwrap_or(Some(self.root())).ok_or(PathError::NotFound),
         }
     }
 
-    fn way(&self, from: NodeId) -> Vec<Option<NodeId>> {
-        let mut way = Vec::new();
+    fn ancestors(&self, from: NodeId) -> Vec<Option<NodeId>> {
+        let mut ancestors = Vec::new();
         let mut id = from;
         while id != self.root() {
-            way.push(Some(id));
+            ancestors.push(Some(id));
             id = self.node(id).parent;
         }
-        way.reverse();
-        way
+        ancestors.reverse();
+        ancestors
     }
 }
 

@@ -1,8 +1,8 @@
-//! What the client adds to one request, in nanoseconds of CPU: budget, retry loop, hedge timer, metrics and spans.
+//! Overhead of the client for one request, in nanoseconds of CPU: budget, retry loop, hedge timer, metrics and spans.
 //!
-//! `cargo run --release -p seqferry-client --example request_overhead [-- ROUNDS]`. The store answers at once from memory,
-//! on one thread. Prints the smallest round (of 200,000 requests each) of a read and of a write, which noise of the
-//! machine disturbs least. With `SEQFERRY_TRACE` set to a file, spans are written to it.
+//! `cargo run --release -p seqferry-client --example request_overhead [-- ROUNDS]`. The store answers at once from
+//! memory, on one thread. Prints the smallest round (of 200,000 requests each) of a read and of a write, which noise of
+//! the machine disturbs least. With `SEQFERRY_TRACE` set to a file, spans are written to it.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -15,12 +15,12 @@ use tokio_util::sync::CancellationToken;
 const REQUESTS: u32 = 200_000;
 
 async fn round(client: &RetryingClient, spec: RequestSpec<'_>) -> f64 {
-    let tries = RetryContext::default();
-    let begun = Instant::now();
+    let retry_context = RetryContext::default();
+    let started = Instant::now();
     for _ in 0..REQUESTS {
-        client.call(spec, &tries, async |_store| Ok(())).await.expect("the store answers");
+        client.call(spec, &retry_context, async |_store| Ok(())).await.expect("the store answers");
     }
-    begun.elapsed().as_secs_f64() * 1e9 / f64::from(REQUESTS)
+    started.elapsed().as_secs_f64() * 1e9 / f64::from(REQUESTS)
 }
 
 #[tokio::main(flavor = "current_thread")]

@@ -1,6 +1,6 @@
 //! The client that makes all requests to a store.
 //!
-//! It waits for the budget, retries by error class, hedges slow requests and stops on cancel.
+//! The client waits for the budget, retries by error class, hedges slow requests and stops on cancel.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -108,7 +108,7 @@ impl RetryingClient {
         self
     }
 
-    /// As [`RetryingClient::leased`]; without the lease writes fail at once.
+    /// The same requests under a lease, as by [`RetryingClient::leased`]; without the lease writes fail at once.
     #[must_use]
     pub fn leased_or_failed(self, holder: Arc<LeaseHolder>) -> Self {
         let mut leased = self.leased(holder);
@@ -167,7 +167,7 @@ impl RetryingClient {
         &self.cancel
     }
 
-    /// Wait until so many bytes may be buffered and pass through this process.
+    /// Wait until this many bytes may be buffered and pass through this process.
     pub async fn reserve_bytes(&self, bytes: u64) -> Result<Option<MemoryPermit>, RequestError> {
         self.reserve_passing(bytes, bytes).await
     }
@@ -187,7 +187,7 @@ impl RetryingClient {
         self.unless_cancelled(self.budget.bandwidth(self.priority, bytes)).await
     }
 
-    /// Wait until so many bytes may be buffered that go nowhere.
+    /// Wait until this many bytes may be buffered. Reserves no bandwidth.
     pub async fn reserve_memory(&self, bytes: u64) -> Result<Option<MemoryPermit>, RequestError> {
         self.unless_cancelled(async { Some(self.budget.memory(self.priority, bytes).await) }).await
     }
@@ -200,41 +200,45 @@ impl RetryingClient {
         }
     }
 
-    /// Make a request, again while the class of its error allows. `tries` counts the further ones.
+    /// Makes a request, and sends it again while the class of its error allows. `retry_context` counts the retries.
     pub async fn call<T, F, Fut>(
         &self,
-        call: RequestSpec<'_>,
-        tries: &RetryContext,
+        spec: RequestSpec<'_>,
+        retry_context: &RetryContext,
         request: F,
     ) -> Result<T, RequestError>
     where
         F: Fn(Arc<dyn ObjectStore>) -> Fut,
         Fut: Future<Output = Result<T, StoreError>>,
     {
-        let permit = self.reserve(call, tries).await?;
-        self.call_reserved(call, permit, tries, request).await
+        let permit = self.reserve(spec, retry_context).await?;
+        self.call_reserved(spec, permit, retry_context, request).await
     }
 
     /// Wait for the right to make this request. A caller with thousands to make holds no more than this while it waits.
-    pub async fn reserve(&self, call: RequestSpec<'_>, tries: &RetryContext) -> Result<RequestPermit, RequestError> {
-        self.permit(call, tries, false).await
+    pub async fn reserve(
+        &self,
+        spec: RequestSpec<'_>,
+        retry_context: &RetryContext,
+    ) -> Result<RequestPermit, RequestError> {
+        self.permit(spec, retry_context, false).await
     }
 
     async fn permit(
         &self,
-        call: RequestSpec<'_>,
-        tries: &RetryContext,
+        spec: RequestSpec<'_>,
+        retry_context: &RetryContext,
         is_retry: bool,
     ) -> Result<RequestPermit, RequestError> {
         let wanted = PermitRequest {
             priority: self.priority,
             job: self.job,
-            rank: tries.rank,
-            bucket: call.bucket,
+            rank: retry_context.rank,
+            bucket: spec.bucket,
             prefix: &self.prefix,
-            access: call.access,
-            operation: call.operation,
-            bytes: call.bytes,
+            access: spec.access,
+            operation: spec.operation,
+            bytes: spec.bytes,
             is_retry,
         };
         tokio::select! {
@@ -244,27 +248,27 @@ impl RetryingClient {
         }
     }
 
-    /// As [`RetryingClient::call`], the first time with a right that was waited for already.
+    /// Makes a request as [`RetryingClient::call`] does; the first attempt uses a permit that was reserved before.
     pub async fn call_reserved<T, F, Fut>(
         &self,
-        call: RequestSpec<'_>,
+        spec: RequestSpec<'_>,
         mut permit: RequestPermit,
-        tries: &RetryContext,
+        retry_context: &RetryContext,
         request: F,
     ) -> Result<T, RequestError>
     where
         F: Fn(Arc<dyn ObjectStore>) -> Fut,
         Fut: Future<Output = Result<T, StoreError>>,
     {
-        tries.start();
+        retry_context.start();
         let mut attempt = 1;
         loop {
             // Not entered: nothing below has spans, and to wrap the future would cost its size in copies.
-            let span = request_span(call, attempt, &permit);
+            let span = request_span(spec, attempt, &permit);
             let error = tokio::select! {
                 biased;
                 () = self.cancel.cancelled() => return Err(RequestError::Cancelled),
-                answer = self.once(call, permit, &request) => match answer {
+                answer = self.once(spec, permit, &request) => match answer {
                     Ok(answer) => {
                         span.record("outcome", "ok");
                         return Ok(answer);
@@ -275,19 +279,19 @@ impl RetryingClient {
             record_failure(&span, &error);
             drop(span);
             if error.code == LEASE_LAPSED {
-                // Says nothing of the service: not one of the tries that it has.
+                // The service did not fail: this is not counted as one of its attempts.
                 self.lease_regained(error).await?;
-                tries.count_retry();
-                permit = self.reserve(call, tries).await?;
+                retry_context.count_retry();
+                permit = self.reserve(spec, retry_context).await?;
                 continue;
             }
             attempt += 1;
             let Some(pause) = self.policy.pause(&error, attempt, fastrand::f64()) else {
                 return Err(RequestError::Failed(error));
             };
-            tries.count_retry();
+            retry_context.count_retry();
             self.metrics.retries.fetch_add(1, Ordering::Relaxed);
-            debug!(name: "retry", operation = call.operation, attempt, code = error.code, pause_ms = milliseconds(pause));
+            debug!(name: "retry", operation = spec.operation, attempt, code = error.code, pause_ms = milliseconds(pause));
             let again = async {
                 if self.policy.renews_credentials(&error) {
                     self.connection.store.refresh_credentials().await?;
@@ -300,7 +304,7 @@ impl RetryingClient {
                 () = self.cancel.cancelled() => return Err(RequestError::Cancelled),
                 ready = again => if ready.is_err() { return Err(RequestError::Failed(error)) },
             }
-            permit = self.permit(call, tries, true).await?;
+            permit = self.permit(spec, retry_context, true).await?;
         }
     }
 
@@ -316,37 +320,37 @@ impl RetryingClient {
         }
     }
 
-    /// One try: a request, and a second one beside it when that is allowed and the first is much slower than its peers. The
-    /// first good answer counts; the other request is given up.
-    async fn once<T, F, Fut>(&self, call: RequestSpec<'_>, permit: RequestPermit, request: &F) -> Result<T, StoreError>
+    /// One attempt: a request, and a hedged one beside it when that is allowed and the first is much slower than its
+    /// peers. The first good answer counts; the other request is cancelled.
+    async fn once<T, F, Fut>(&self, spec: RequestSpec<'_>, permit: RequestPermit, request: &F) -> Result<T, StoreError>
     where
         F: Fn(Arc<dyn ObjectStore>) -> Fut,
         Fut: Future<Output = Result<T, StoreError>>,
     {
         let mut first = pin!(request(Arc::clone(&self.connection.store)));
         let first_try = self.under_way(permit);
-        let Some(may_be_twice) = call.hedge else { return first_try.answered(first.await) };
-        let begun = Instant::now();
+        let Some(may_be_hedged) = spec.hedge else { return first_try.answered(first.await) };
+        let started = Instant::now();
         let mut patience = first_try.permit.slow_after().unwrap_or(HEDGE_LOOK);
         let second_try = loop {
             tokio::select! {
                 biased;
                 answer = &mut first => return first_try.answered(answer),
-                () = tokio::time::sleep_until(begun + patience) => {}
+                () = tokio::time::sleep_until(started + patience) => {}
             }
-            // What its peers take may have been learned, or have changed, since it was sent.
+            // The latency of its peers may have become known, or have changed, since it was sent.
             let slow = first_try.permit.slow_after();
             if slow.is_some_and(|slow| slow <= patience)
-                && may_be_twice()
+                && may_be_hedged()
                 && let Some(permit) = first_try.permit.hedge()
             {
-                debug!(name: "hedge", operation = call.operation);
+                debug!(name: "hedge", operation = spec.operation);
                 break self.under_way(permit);
             }
             patience = slow.filter(|slow| *slow > patience).unwrap_or(patience + HEDGE_LOOK);
         };
         let second = pin!(request(Arc::clone(&self.connection.store)));
-        // An error of one leaves the other its chance.
+        // After an error of one, the other still counts.
         match select(first, second).await {
             Either::Left((Err(error), second)) => {
                 let _slow = first_try.answered::<T>(Err(error));
@@ -372,12 +376,12 @@ fn milliseconds(time: Duration) -> f64 {
     time.as_secs_f64() * 1e3
 }
 
-fn request_span(call: RequestSpec<'_>, attempt: u32, permit: &RequestPermit) -> Span {
+fn request_span(spec: RequestSpec<'_>, attempt: u32, permit: &RequestPermit) -> Span {
     debug_span!(
         "request",
-        operation = call.operation,
-        bucket = call.bucket,
-        bytes = call.bytes,
+        operation = spec.operation,
+        bucket = spec.bucket,
+        bytes = spec.bytes,
         attempt,
         waited_ms = milliseconds(permit.waited()),
         // As long as nothing else is known: the request was dropped.

@@ -1,7 +1,7 @@
 //! The cache of connections: one for each endpoint and identity, least recently used first out.
 //!
-//! A connection costs some 200 KiB and its open sockets. Those that a running job holds stay, whatever their number; of the
-//! others as many are kept as the cache is made for.
+//! A connection costs some 200 KiB and its open sockets. Those that a running job holds stay, whatever their number; of
+//! the others as many are kept as the cache is made for.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -46,8 +46,8 @@ impl<K: Clone + Eq + Hash> ConnectionCache<K> {
         Self { most_idle, slots: Mutex::new(Slots { by_key: HashMap::new(), lookups: 0 }) }
     }
 
-    /// The connection for `key`, made by `connect` when there is none. Callers with the same key wait for one attempt; others do
-    /// not wait for it.
+    /// The connection for `key`, made by `connect` when there is none. Callers with the same key wait for one attempt;
+    /// others do not wait for it.
     pub async fn get<F>(&self, key: &K, connect: impl FnOnce() -> F) -> Endpoint
     where
         F: Future<Output = Arc<dyn ObjectStore>>,

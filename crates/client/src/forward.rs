@@ -4,7 +4,7 @@
 //! jump decides which is quicker: a request costs its latency, streaming costs the bytes in between. The latency is
 //! that of the quickest short range so far.
 //!
-//! What must stay true: at most `ahead` ranges of `longest` bytes are held or under way; offsets that are asked for only grow.
+//! Invariants: at most `ahead` ranges of `longest` bytes are held or in flight; requested offsets only grow.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -71,7 +71,7 @@ impl<S: RangeSource> ForwardReader<S> {
     /// Bytes that begin at `offset`: at least one, none behind the end. Offsets only grow.
     ///
     /// # Errors
-    /// Those of the source.
+    /// Errors of the source.
     pub async fn at(&mut self, offset: u64) -> Result<Bytes, S::Error> {
         if let Some(bytes) = self.within(offset) {
             return Ok(bytes);
@@ -104,7 +104,7 @@ impl<S: RangeSource> ForwardReader<S> {
         (at < self.here.1.len()).then(|| self.here.1.slice(at..))
     }
 
-    /// Hop or stream, after a jump over so many bytes.
+    /// Hop or stream, after a jump over this many bytes.
     fn choose(&mut self, gap: u64) {
         let latency = self.latency.unwrap_or_default().as_secs_f64();
         let reach = (latency * STREAM_RATE).clamp(NEAR, FAR);

@@ -1,9 +1,10 @@
 //! The lease: until when this process may write to the storage.
 //!
-//! Where several workers share the work, one that the others no longer hear of must stop before they take its work over. The
-//! control plane extends the [`Lease`] with each sign of life that was acknowledged. Past its end no write request starts, and
-//! one that is under way is given up, without a word from a thread or a database: each request has a timer of its own.
-//! After a lapse the lease begins a new epoch, in which only jobs may write that were found to be still this process's own.
+//! Where several workers share the work, one that the others no longer hear of must stop before they take its work
+//! over. The control plane extends the [`Lease`] with each sign of life that was acknowledged. Past its end no write
+//! request starts, and one that is under way is given up, without a word from a thread or a database: each request has
+//! a timer of its own. After a lapse the lease begins a new epoch, in which only jobs may write that were found to be
+//! still this process's own.
 //!
 //! Times are nanoseconds of `CLOCK_BOOTTIME`, which goes on while the machine is suspended.
 
@@ -20,9 +21,9 @@ use seqferry_store::BucketEncryption;
 use seqferry_store::error::classify::code::LEASE_LAPSED;
 use seqferry_store::prelude::*;
 use seqferry_store::{
-    Body, BucketInfo, BucketService, Capabilities, CompleteUpload, CopyTarget, CreateUpload, Digests, FetchedObject,
-    ListPage, ListRequest, ObjectMeta, ObjectRef, PartsPage, PinnedObject, PutObject, Range, Removal, RemovedObject,
-    Result, StoreError, UploadInfo, UploadRef, VersionsPage, VersionsRequest, WrittenObject, WrittenPart,
+    Body, BucketInfo, BucketService, CompleteUpload, CopyTarget, CreateUpload, Digests, FetchedObject, ListPage,
+    ListRequest, ObjectMeta, ObjectRef, PartsPage, PinnedObject, PutObject, Range, Removal, RemovedObject, Result,
+    StoreError, UploadInfo, UploadRef, VersionsPage, VersionsRequest, WrittenObject, WrittenPart,
 };
 use tokio::sync::Notify;
 
@@ -40,7 +41,7 @@ pub fn now() -> i64 {
     at.tv_sec.saturating_mul(1_000_000_000).saturating_add(at.tv_nsec)
 }
 
-/// Of the process. Begins lapsed.
+/// The lease of the process: the time of its end, and its epoch. A new one has lapsed.
 #[derive(Debug)]
 pub struct Lease {
     until: AtomicI64,
@@ -55,7 +56,7 @@ impl Default for Lease {
 }
 
 impl Lease {
-    /// From now on it ends at `until`; another `epoch` than before shuts out all jobs that are not admitted to it.
+    /// Sets the end of the lease and its epoch. A new epoch shuts out all jobs that are not admitted to it.
     pub fn set(&self, until: i64, epoch: u64) {
         // In this order: a reader that sees the new end sees the new epoch as well.
         self.epoch.store(epoch, Ordering::SeqCst);
@@ -132,12 +133,12 @@ impl LeaseHolder {
         }
     }
 
-    /// The answer to a write, or an error as soon as the lease has lapsed: its connection is then given up, so that a body that
-    /// was not sent to its end never takes effect.
+    /// The answer to a write, or an error as soon as the lease has lapsed: its connection is then given up, so that a
+    /// body that was not sent to its end never takes effect.
     async fn write<T>(&self, about: ErrorContext<'_>, request: impl Future<Output = Result<T>>) -> Result<T> {
         let mut request = pin!(request);
-        // Wakes this task at the lapse, also where the network is silent. It is started by the first look that finds the request
-        // unanswered.
+        // Wakes this task at the lapse, also where the network is silent. The first poll that finds no answer starts
+        // it.
         let mut lapsed = pin!(self.lapsed());
         std::future::poll_fn(|context| {
             // The clock is asked at each look: the timer stands still while the machine is suspended.
@@ -335,31 +336,16 @@ impl LeasedStore {
     }
 }
 
-#[async_trait]
-impl ObjectStore for LeasedStore {
-    fn capabilities(&self) -> Capabilities {
-        self.store.capabilities()
-    }
-
-    fn bucket_service(&self) -> Option<&dyn BucketService> {
-        self.store.bucket_service().map(|_| self as &dyn BucketService)
-    }
-
-    fn max_attempts(&self) -> Option<u32> {
-        self.store.max_attempts()
-    }
-
-    fn take_notes(&self, sends_bodies: bool) -> Vec<String> {
-        self.store.take_notes(sends_bodies)
-    }
-
-    async fn refresh_credentials(&self) -> Result<()> {
-        self.store.refresh_credentials().await
-    }
-}
+// Writes to buckets need the lease as those to objects do.
+seqferry_store::forward_object_store!(LeasedStore, store, |leased| {
+    leased.store.bucket_service().map(|_| leased as &dyn BucketService)
+});
 
 #[cfg(test)]
 mod tests {
+    use seqferry_store::{Credentials, EndpointOptions};
+    use seqferry_store_testing::connect;
+
     use super::*;
 
     const SECOND: i64 = 1_000_000_000;
@@ -464,5 +450,25 @@ mod tests {
         holder.admit(2);
 
         regained.await;
+    }
+
+    #[tokio::test]
+    async fn a_leased_store_can_do_what_its_store_can_and_leases_writes_to_buckets() {
+        let key = "unused".to_owned();
+        let store = connect(EndpointOptions {
+            endpoint_url: Some("https://s3.us-east-1.amazonaws.com".to_owned()),
+            region: Some("us-east-1".to_owned()),
+            credentials: Some(Credentials { access_key: key.clone(), secret_key: key }),
+            ..EndpointOptions::default()
+        })
+        .await;
+        assert!(store.encrypts_all());
+
+        let leased = LeasedStore::new(Arc::new(store), Arc::new(held(now()).1));
+
+        assert!(leased.encrypts_all());
+        let service = leased.bucket_service().expect("that of the store");
+        let refused = service.delete_many("b", &[]).await.expect_err("the lease has lapsed");
+        assert_eq!(refused.code, LEASE_LAPSED);
     }
 }

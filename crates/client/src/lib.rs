@@ -1,7 +1,7 @@
 //! Requests to object storage, done well: retried by error class, within one budget, hedged, pinned.
 //!
-//! `crates/store` makes each request once and says precisely how it went. This crate makes requests succeed where they can.
-//! Transfers stand on it, and so does everything else that reads or writes objects (a mount, a gateway).
+//! `crates/store` makes each request once and says precisely how it went. This crate makes requests succeed where they
+//! can. Transfers stand on it, and so does everything else that reads or writes objects (a mount, a gateway).
 //!
 //! | to do | use |
 //! |---|---|
@@ -16,9 +16,12 @@
 //! | what requests have come to, by prefix class | [`metrics::snapshot`] |
 //! | spans of requests, listings and all above as lines | [`trace::start`] |
 //!
-//! What must stay true: every request of the process draws from the one [`Budget`](seqferry_store::Budget); whether a failed
-//! request is sent again is decided in [`retry`] alone, by the class that the store gave the error; a read of a pinned object
-//! returns bytes of that version or an error; nothing here outlives its client.
+//! Invariants: every request of a process draws from the one [`Budget`](seqferry_store::Budget); whether a
+//! failed request is sent again is decided in [`retry`] alone, by the class that the store gave the error; a read of a
+//! pinned object returns bytes of that version or an error; nothing here outlives its client.
+//!
+//! The engine of transfers, a mount (with its audit of names) and the warming of a cache make one `Budget` each. Each
+//! of them runs in a process of its own: whatever puts two of them into one process has to pass one `Budget` to both.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -26,7 +29,7 @@
 //! use seqferry_client::{Endpoint, RequestMetrics, RetryPolicy, RetryingClient};
 //! use seqferry_store::prelude::*;
 //! use seqferry_store::{Attributes, Budget, BudgetLimits, ListRequest, ObjectRef, PinnedObject, Range};
-//! use seqferry_store_testing::MemoryStore;
+//! use seqferry_store_testing::{MemoryStore, ObjectWriteExt as _};
 //! use tokio_util::sync::CancellationToken;
 //!
 //! # #[tokio::main(flavor = "current_thread")]

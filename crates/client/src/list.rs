@@ -1,26 +1,26 @@
 //! Listing in parallel, complete whatever order the service lists in.
 //!
-//! **Runs.** The listing is cut into runs, each a sequential walk over pages by continuation. A run begins after some key and
-//! walks until it meets the first key of another run (or the end). So the runs are links of the service's own chain of keys:
-//! wherever one stops, the next has begun at exactly that key. Nothing here compares keys to decide where a run ends, so
-//! completeness does not depend on a sorted order. On a service with another order, a run may go on longer than
-//! needed and list some keys twice. Receivers take keys as a set.
+//! **Runs.** The listing is cut into runs, each a sequential walk over pages by continuation. A run begins after some
+//! key and walks until it meets the first key of another run (or the end). So the runs are links of the service's own
+//! chain of keys: wherever one stops, the next has begun at exactly that key. Nothing here compares keys to decide
+//! where a run ends, so completeness does not depend on a sorted order. On a service with another order, a run may go
+//! on longer than needed and list some keys twice. Receivers take keys as a set.
 //!
-//! **Where to begin runs.** First at the common prefixes of the delimiter `/` (going down while there is only one), which
-//! follows how people lay out data. Then, while there is room for more runs, the longest remaining stretch is halved by
-//! beginning a run after a key in its middle.
+//! **Where to begin runs.** First at the common prefixes of the delimiter `/` (going down while there is only one),
+//! which follows how people lay out data. Then, while there is room for more runs, the longest remaining range of keys
+//! is halved: a run begins after a key in its middle.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use seqferry_store::{ListPage, ListRequest, ListedObject, StoreError};
+use seqferry_store::{ListRequest, ListedObject, StoreError};
 use tokio::sync::mpsc;
 use tracing::field::Empty;
 use tracing::{Instrument as _, debug_span};
 
 use crate::client::RetryingClient;
-use crate::request::{RequestError, RequestSpec, RetryContext};
+use crate::request::RequestError;
 
 /// Pages that wait for the receiver.
 const PAGES: usize = 16;
@@ -35,11 +35,11 @@ const RUNS: usize = 16;
 pub struct Listing {
     /// Bucket name.
     pub bucket: String,
-    /// Only keys that start with this.
+    /// Prefix of the keys that are listed.
     pub prefix: String,
-    /// Runs at a time.
+    /// Most runs at a time.
     pub parallel: usize,
-    /// Stop after about so many objects.
+    /// Approximate number of objects after which the listing stops. None: no limit.
     pub limit: Option<usize>,
     /// The transfer that it is made for, for traces. Empty: none.
     pub transfer: String,
@@ -73,7 +73,6 @@ pub fn list(requests: RetryingClient, listing: Listing) -> mpsc::Receiver<Page> 
         listing,
         pages,
         found: AtomicUsize::new(0),
-        tries: RetryContext::default(),
         runs: Mutex::default(),
     };
     tokio::spawn(async move {
@@ -98,7 +97,6 @@ struct Walk {
     listing: Listing,
     pages: mpsc::Sender<Page>,
     found: AtomicUsize,
-    tries: RetryContext,
     runs: Mutex<Runs>,
 }
 
@@ -115,23 +113,18 @@ enum RunState {
 
 #[derive(Default)]
 struct Runs {
-    /// By the first key that it found.
+    /// Number of each run, by the first key that it found.
     begins: HashMap<String, usize>,
     /// Last key that each run found; None before its first page or after its end.
     last: Vec<Option<String>>,
-    /// Stretches that turned out to hold nothing to begin a run with.
-    barren: Vec<String>,
+    /// Keys in the middle of a range after which a run was started; each is used once.
+    middles: Vec<String>,
 }
 
 impl Walk {
     fn broken(&self) -> RequestError {
         let error = StoreError::new("ListObjectsV2", &self.listing.bucket, None, "Panicked", None);
         error.with_message("the listing has failed by a fault of its own").into()
-    }
-
-    async fn page(&self, request: ListRequest) -> Result<ListPage, RequestError> {
-        let call = RequestSpec::read("ListObjectsV2", &self.listing.bucket);
-        self.requests.call(call, &self.tries, async |store| store.list(&request).await).await
     }
 
     fn request(&self) -> ListRequest {
@@ -144,7 +137,7 @@ impl Walk {
 
     /// First page of everything, then as many runs as are allowed.
     async fn all(self: Arc<Self>) -> Result<(), RequestError> {
-        let first = self.page(self.request()).await?;
+        let first = self.requests.list_page(&self.request()).await?;
         let more = first.continuation.clone();
         {
             let mut runs = self.lock();
@@ -202,7 +195,7 @@ impl Walk {
         let mut prefix = self.listing.prefix.clone();
         for _ in 0..DEPTH {
             let request = ListRequest { prefix: prefix.clone(), delimiter: Some("/".to_owned()), ..self.request() };
-            let page = self.page(request).await?;
+            let page = self.requests.list_page(&request).await?;
             match page.common_prefixes.as_slice() {
                 [only] if page.objects.is_empty() && *only != prefix => prefix.clone_from(only),
                 groups => {
@@ -216,7 +209,7 @@ impl Walk {
         Ok(Vec::new())
     }
 
-    /// A key in the middle of the longest stretch between a run's last key and the next run's first.
+    /// A key in the middle of the longest range between a run's last key and the next run's first.
     fn middle(&self) -> Option<String> {
         if self.listing.limit.is_some() {
             return None;
@@ -228,7 +221,7 @@ impl Walk {
         for last in runs.last.iter().flatten() {
             let next = firsts.iter().find(|first| **first > last).map(|first| first.as_str());
             let Some((width, middle)) = between(last, next, &self.listing.prefix) else { continue };
-            if runs.barren.contains(&middle) {
+            if runs.middles.contains(&middle) {
                 continue;
             }
             if best.as_ref().is_none_or(|(widest, _)| width > *widest) {
@@ -236,11 +229,11 @@ impl Walk {
             }
         }
         let (_, middle) = best?;
-        // Never tried twice; a stretch is left alone after a bounded number of fruitless tries.
-        if runs.barren.len() >= 64 {
+        // Bounds the requests for runs that find no keys of their own.
+        if runs.middles.len() >= 64 {
             return None;
         }
-        runs.barren.push(middle.clone());
+        runs.middles.push(middle.clone());
         Some(middle)
     }
 
@@ -248,7 +241,7 @@ impl Walk {
     async fn step(self: Arc<Self>, number: usize, token: Option<String>, after: Option<String>) -> Step {
         let begins = token.is_none();
         let request = ListRequest { continuation: token, start_after: after, ..self.request() };
-        let page = self.page(request).await?;
+        let page = self.requests.list_page(&request).await?;
         let mut objects = page.objects;
         let mut next = page.continuation.map_or(RunState::Met, RunState::More);
         {
@@ -257,7 +250,7 @@ impl Walk {
                 let Some(first) = objects.first().map(|object| object.key.clone()) else {
                     return Ok((number, RunState::Met));
                 };
-                // The run that walks the stretch of this key may have been here already: then this run would repeat it.
+                // The run before this key may have listed it already: this run would repeat its keys.
                 let owner = runs.begins.iter().filter(|(begin, _)| **begin <= first).max_by(|a, b| a.0.cmp(b.0));
                 let passed = owner.is_some_and(|(_, &run)| runs.last[run].as_ref().is_none_or(|last| *last >= first));
                 if passed {
@@ -285,9 +278,7 @@ impl Walk {
     }
 
     /// False when the reader wants no more.
-    async fn hand_over(&self, mut objects: Vec<ListedObject>) -> bool {
-        // Names that cannot start with the prefix come from services that normalise keys.
-        objects.retain(|object| object.key.starts_with(&self.listing.prefix));
+    async fn hand_over(&self, objects: Vec<ListedObject>) -> bool {
         self.found.fetch_add(objects.len(), Ordering::Relaxed);
         objects.is_empty() || self.pages.send(Ok(objects)).await.is_ok()
     }

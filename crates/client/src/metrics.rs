@@ -1,5 +1,5 @@
-//! Metrics of requests. [`RequestMetrics`] counts what the clients of one job do, with remarks for people; [`snapshot`] reads
-//! what all clients of a budget have done. Any thread may read both at any time.
+//! Metrics of requests. [`RequestMetrics`] counts what the clients of one job do, with remarks for people; [`snapshot`]
+//! reads what all clients of a budget have done. Any thread may read both at any time.
 //!
 //! The names of all metrics are in [`names`].
 

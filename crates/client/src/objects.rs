@@ -3,7 +3,10 @@
 use bytes::Bytes;
 use futures::stream::{self, StreamExt as _, TryStreamExt as _};
 use seqferry_store::error::classify::code::RANGE_IGNORED;
-use seqferry_store::{ErrorClass, ListPage, ListRequest, ObjectMeta, ObjectRef, PinnedObject, Range, StoreError};
+use seqferry_store::{
+    BucketService, ErrorClass, ListPage, ListRequest, ObjectMeta, ObjectRef, PinnedObject, Range, StoreError,
+    VersionsPage, VersionsRequest,
+};
 
 use crate::client::RetryingClient;
 use crate::pages::Pages;
@@ -20,7 +23,7 @@ pub enum Lookup {
     Object(Box<ObjectMeta>),
     /// Something that is no object: a link that is not followed, a device. The error says what.
     NoObject(Box<StoreError>),
-    /// Nothing.
+    /// No object with this key.
     Absent,
 }
 
@@ -36,8 +39,8 @@ pub struct RangeRead {
 impl RetryingClient {
     /// Checks that the bucket exists and may be used.
     ///
-    /// A refusal of the credentials is asked once more with credentials loaded anew: they may have been put right since this
-    /// process has read them.
+    /// A refusal of the credentials is asked once more with credentials loaded anew: they may have been put right since
+    /// this process has read them.
     ///
     /// # Errors
     /// When the bucket is missing, the credentials may not use it, or the service cannot be reached.
@@ -90,9 +93,9 @@ impl RetryingClient {
 
     /// The bytes of `range` of an object, exactly as many as it has.
     ///
-    /// Waits for bandwidth and for the right to make a request. Memory is the caller's to reserve
-    /// ([`RetryingClient::reserve_memory`]), since the caller decides how long the bytes stay. A slow read may be hedged: both
-    /// answers are of the pinned version. A body that breaks is read again from the first byte of the range.
+    /// Waits for bandwidth and for the right to make a request. The caller reserves the memory
+    /// ([`RetryingClient::reserve_memory`]), since it decides how long the bytes stay. A slow read may be hedged: both
+    /// answers are of the pinned version. A body that breaks is read again from the start of the range.
     ///
     /// # Errors
     /// [`ErrorClass::Precondition`] where the object is another version by now. Code
@@ -117,13 +120,46 @@ impl RetryingClient {
         read
     }
 
-    /// One page of a listing, as the service answers it.
+    /// One page of a listing. Each key and common prefix starts with the prefix of the request: a service that
+    /// normalises keys may answer with others, which are left out here. A page may thus be empty and not be the last.
     ///
     /// # Errors
     /// When the page cannot be had.
     pub async fn list_page(&self, request: &ListRequest) -> Result<ListPage, RequestError> {
         let spec = RequestSpec::read("ListObjectsV2", &request.bucket);
-        self.call(spec, &RetryContext::default(), async |store| store.list(request).await).await
+        let context = RetryContext::default();
+        let mut page = self.call(spec, &context, async |store| store.list(request).await).await?;
+        page.objects.retain(|object| object.key.starts_with(&request.prefix));
+        page.common_prefixes.retain(|group| group.starts_with(&request.prefix));
+        Ok(page)
+    }
+
+    /// One page of versions and delete markers. As in [`RetryingClient::list_page`], each key starts with the prefix.
+    ///
+    /// # Errors
+    /// When the page cannot be had, or the store has no versions.
+    pub async fn versions_page(&self, request: &VersionsRequest) -> Result<VersionsPage, RequestError> {
+        let spec = RequestSpec::read("ListObjectVersions", &request.bucket);
+        let list = async |service: &dyn BucketService| service.list_versions(request).await;
+        let mut page = self.call_service(spec, &list).await?;
+        page.versions.retain(|version| version.object.key.starts_with(&request.prefix));
+        Ok(page)
+    }
+
+    /// Makes a request about buckets or versions, again while the class of its error allows.
+    ///
+    /// # Errors
+    /// Errors of the request. Class [`ErrorClass::Capability`] where the store offers objects only.
+    pub async fn call_service<T>(
+        &self,
+        spec: RequestSpec<'_>,
+        request: &impl AsyncFn(&dyn BucketService) -> Result<T, StoreError>,
+    ) -> Result<T, RequestError> {
+        let store = self.connection().store.clone();
+        let Some(service) = store.bucket_service() else {
+            return Err(StoreError::new(spec.operation, spec.bucket, None, "NotImplemented", None).into());
+        };
+        self.call(spec, &RetryContext::default(), async |_| request(service).await).await
     }
 
     /// A listing by pages, one after another, in the service's order.

@@ -1,6 +1,6 @@
 //! A listing by pages, one after another: with a delimiter the folders of one level, without one every key.
 //!
-//! For many keys without a delimiter [`list`](crate::list::list) is faster: it fetches many pages at a time.
+//! [`list`](crate::list::list) is faster for many keys without a delimiter: it fetches many pages at a time.
 
 use seqferry_store::error::classify::code::MALFORMED;
 use seqferry_store::{ListPage, ListRequest, StoreError};
@@ -31,16 +31,13 @@ impl Pages {
         if self.ended {
             return Ok(None);
         }
-        let mut page = self.client.list_page(&self.request).await?;
+        let page = self.client.list_page(&self.request).await?;
         if page.continuation.is_some() && page.continuation == self.request.continuation {
             let error = StoreError::new("ListObjectsV2", &self.request.bucket, None, MALFORMED, None);
             return Err(error.with_message("the service answers with the same page token again and again").into());
         }
         self.request.continuation.clone_from(&page.continuation);
         self.ended = page.continuation.is_none();
-        // Services that normalise keys may answer with names that cannot start with the prefix.
-        page.objects.retain(|object| object.key.starts_with(&self.request.prefix));
-        page.common_prefixes.retain(|group| group.starts_with(&self.request.prefix));
         Ok(Some(page))
     }
 }

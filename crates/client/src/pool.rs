@@ -21,14 +21,16 @@ const IDLE_CONNECTIONS: usize = 64;
 pub enum EndpointSpec {
     /// A service, with an identity.
     Service(EndpointOptions),
-    /// This machine's disks.
+    /// Disks of this machine.
     Disk(DiskOptions),
 }
 
 impl EndpointSpec {
     async fn connect(&self, budget: &Budget, priority: Priority) -> Arc<dyn ObjectStore> {
         match self {
-            Self::Service(options) => Arc::new(S3Store::paced(options.clone(), budget.throttle(priority)).await),
+            Self::Service(options) => {
+                Arc::new(S3Store::connect_throttled(options.clone(), budget.throttle(priority)).await)
+            }
             Self::Disk(options) => Arc::new(DiskStore::new(options.clone())),
         }
     }

@@ -7,10 +7,10 @@ use std::sync::{Arc, PoisonError};
 use seqferry_store::{BucketEncryption, ChecksumAlgorithm, ObjectStore, PinnedObject};
 use tokio::sync::{Mutex, MutexGuard};
 
-/// So many buckets that cannot be copied from are remembered; then what was learned is learned anew.
+/// Most buckets that one table of quirks remembers. A full table is emptied, and its entries are learned anew.
 const UNCOPYABLE: usize = 1000;
 
-/// So many objects without encryption are remembered: those that were looked at just before their copy.
+/// Most objects without encryption that are remembered. A copy follows its HEAD closely, so a few are enough.
 const PLAIN_OBJECTS: usize = 64;
 
 /// Checksums that may be sent with bytes.
@@ -20,51 +20,52 @@ pub enum Sums {
     Any,
     /// No newer one than CRC32C.
     Crc32C,
-    /// None: MD5 instead.
+    /// No checksum at all: MD5 instead.
     Md5,
 }
 
-/// Learned while working; every entry has a way round it.
+/// Faults and limits of one service, learned while working. Each has a workaround.
 #[derive(Debug, Default)]
 pub struct Quirks {
-    /// Copies of parts into an upload with a checksum end in an object with a wrong one, or in none. They are answered with the
-    /// checksum of the whole source (versitygw 1.8, where source and upload have the same algorithm), they are refused since
-    /// they bring no checksum (MinIO), or Complete wants checksums that were never told. Way round: an upload without one.
+    /// Part copies into an upload with a checksum end in an object with a wrong checksum, or in no object. The service
+    /// answers with the checksum of the whole source (versitygw 1.8, where source and upload have the same algorithm),
+    /// refuses copies because they bring no checksum (MinIO), or wants checksums in Complete that it never returned.
+    /// Workaround: an upload without a checksum.
     useless_part_checksums: AtomicBool,
     /// An upload with a checksum took a part copy: part copies need not wait for each other to find that out.
     part_checksums_tried: AtomicBool,
-    /// The same, where the source has the same algorithm.
+    /// An upload with a checksum took a part copy from a source with the same algorithm.
     own_part_checksums_tried: AtomicBool,
-    /// Held by the request that tries it out.
+    /// Lock of the one part copy that tries checksums.
     trial: Mutex<()>,
-    /// The same part of the same bytes got two `ETag`s. Way round: never have the same part under way twice.
+    /// The same part of the same bytes got two `ETag`s. Workaround: part copies are not hedged.
     changing_part_etags: AtomicBool,
-    /// Ranged reads are answered with something else, by the service or by a proxy before it. Way round: one read of the whole
-    /// object, in order.
+    /// Ranged reads are answered with other bytes than the range, by the service or by a proxy before it. Workaround:
+    /// one read of the whole object, in order.
     ignored_ranges: AtomicBool,
-    /// They were answered rightly at least once.
+    /// A ranged read was answered with exactly its range.
     ranges_tried: AtomicBool,
-    /// Held by the request that tries it out.
+    /// Lock of the one read that tries ranges.
     range_trial: Mutex<()>,
-    /// Writes that name a checksum are refused (see [`Sums`], as a number). Way round: an older one, or MD5.
+    /// Writes that name a checksum are refused (see [`Sums`], as a number). Workaround: an older checksum, or MD5.
     refused_sums: AtomicU8,
-    /// Parts are answered without the checksum that came with them: the service has never heard of it. Way round: MD5 as well.
+    /// The service ignores the checksum that comes with a part: its answer has none. Workaround: MD5 as well.
     silent_sums: AtomicBool,
-    /// Writes that are to replace nothing are refused for that wish. Way round: the look before.
+    /// Writes with `If-None-Match: *` are refused for that condition. Workaround: a HEAD of the target before them.
     refused_conditions: AtomicBool,
-    /// Writes that are to replace one object only are refused for that wish. Way round: the look before.
+    /// Writes with `If-Match` are refused for that condition. Workaround: a HEAD of the target before them.
     refused_matches: AtomicBool,
-    /// Removals of one object only are refused for that wish. Way round: the look before.
+    /// Removals with `If-Match` are refused for that condition. Workaround: a HEAD of the object before them.
     refused_delete_matches: AtomicBool,
-    /// Removals of many objects in one request are refused. Way round: one by one.
+    /// Removals of many objects in one request are refused. Workaround: one request for each object.
     refused_delete_many: AtomicBool,
-    /// The service has no tags of objects. Way round: none are asked for.
+    /// The service has no tags of objects. Workaround: no request for tags.
     no_tags: AtomicBool,
-    /// The service does not list open uploads. Workaround: uploads without a record are left to the bucket's lifecycle rule.
+    /// The service does not list open uploads. Workaround: a lifecycle rule of the bucket removes unrecorded ones.
     unlisted_uploads: AtomicBool,
-    /// Complete is refused for the size of the object that it names (`S3Proxy`). Way round: it names none.
+    /// Complete is refused for the size of the object that it names (`S3Proxy`). Workaround: it names no size.
     refused_sizes: AtomicBool,
-    /// Source connections (by the ids of their quirks) and buckets that this service cannot copy from. Way round: streaming.
+    /// Sources that this service cannot copy from: the endpoint, by its id, and the bucket. Workaround: streaming.
     uncopyable: std::sync::Mutex<HashSet<(u64, String)>>,
     /// Default encryption of buckets, for objects that are written without encryption headers.
     encryption: std::sync::Mutex<HashMap<String, BucketEncryption>>,
@@ -90,14 +91,13 @@ impl Quirks {
         self.useless_part_checksums.load(Ordering::Relaxed)
     }
 
-    /// Checksums of copied parts turned out to be wrong or missing. True: it was not known.
+    /// Records that checksums of copied parts are wrong or missing. True: it was not known.
     pub fn learn_useless_part_checksums(&self) -> bool {
         !self.useless_part_checksums.swap(true, Ordering::Relaxed)
     }
 
-    /// Before the first part copies into an upload with a checksum: waits for the request that tries that out. Some: it
-    /// is for the caller to find out, with one part, while the others wait. None: it is known. `alike`: the source has the
-    /// same algorithm.
+    /// Waits until it is known whether part copies into an upload with a checksum work. Some: the caller finds out with
+    /// its first part, while others wait. None: it is known. `alike`: the source has the same algorithm.
     pub async fn try_part_checksums(&self, alike: bool) -> Option<Trial<'_>> {
         let tried = if alike { &self.own_part_checksums_tried } else { &self.part_checksums_tried };
         let known = || self.useless_part_checksums.load(Ordering::Relaxed) || tried.load(Ordering::Relaxed);
@@ -113,7 +113,7 @@ impl Quirks {
         self.encryption.lock().unwrap_or_else(PoisonError::into_inner).get(bucket).cloned()
     }
 
-    /// The answer of the bucket.
+    /// Records the default encryption that the bucket answered.
     pub fn learn_bucket_encryption(&self, bucket: &str, found: &BucketEncryption) {
         let mut known = self.encryption.lock().unwrap_or_else(PoisonError::into_inner);
         if known.len() >= UNCOPYABLE {
@@ -127,7 +127,7 @@ impl Quirks {
         self.plain_objects.lock().unwrap_or_else(PoisonError::into_inner).contains(object)
     }
 
-    /// A HEAD has shown this version of an object without encryption.
+    /// Records that a HEAD showed this version of an object without encryption.
     pub fn note_plain_object(&self, object: PinnedObject) {
         let mut known = self.plain_objects.lock().unwrap_or_else(PoisonError::into_inner);
         if known.len() >= PLAIN_OBJECTS {
@@ -141,7 +141,7 @@ impl Quirks {
         self.changing_part_etags.load(Ordering::Relaxed)
     }
 
-    /// The same part got two `ETag`s.
+    /// Records that the same part got two `ETag`s.
     pub fn learn_changing_part_etags(&self) {
         self.changing_part_etags.store(true, Ordering::Relaxed);
     }
@@ -151,13 +151,13 @@ impl Quirks {
         self.ignored_ranges.load(Ordering::Relaxed)
     }
 
-    /// A ranged read was answered with something else. True: that is news.
+    /// Records that a ranged read was answered with something else. True: it was not known.
     pub fn learn_ignored_ranges(&self) -> bool {
         !self.ignored_ranges.swap(true, Ordering::Relaxed)
     }
 
-    /// Before the first ranged read: waits for the request that tries it out. Some: it is for the caller to find
-    /// out, with one read. None: it is known.
+    /// Waits until it is known whether the service answers ranged reads. Some: the caller finds out with its first
+    /// read, while others wait. None: it is known.
     pub async fn try_ranges(&self) -> Option<RangeTrial<'_>> {
         let known = || self.ignores_ranges() || self.ranges_tried.load(Ordering::Relaxed);
         if known() {
@@ -176,7 +176,7 @@ impl Quirks {
         }
     }
 
-    /// A checksum of this kind was refused.
+    /// Records that a checksum of this kind was refused.
     pub fn learn_refused_sum(&self, refused: ChecksumAlgorithm) {
         let level = if refused == ChecksumAlgorithm::Crc32C { 2 } else { 1 };
         self.refused_sums.fetch_max(level, Ordering::Relaxed);
@@ -187,7 +187,7 @@ impl Quirks {
         self.silent_sums.load(Ordering::Relaxed)
     }
 
-    /// A part was answered without the checksum that came with it.
+    /// Records that a part was answered without the checksum that came with it.
     pub fn learn_silent_sums(&self) {
         self.silent_sums.store(true, Ordering::Relaxed);
     }
@@ -197,7 +197,7 @@ impl Quirks {
         self.refused_conditions.load(Ordering::Relaxed)
     }
 
-    /// They are.
+    /// Records that a write was refused for the condition that no object exists.
     pub fn learn_refused_conditions(&self) {
         self.refused_conditions.store(true, Ordering::Relaxed);
     }
@@ -207,7 +207,7 @@ impl Quirks {
         self.no_tags.load(Ordering::Relaxed)
     }
 
-    /// The service has no tags of objects. True: it was not known.
+    /// Records that the service has no tags of objects. True: it was not known.
     pub fn learn_no_tags(&self) -> bool {
         !self.no_tags.swap(true, Ordering::Relaxed)
     }
@@ -217,7 +217,7 @@ impl Quirks {
         self.unlisted_uploads.load(Ordering::Relaxed)
     }
 
-    /// The service does not list open uploads. True: it was not known.
+    /// Records that the service does not list open uploads. True: it was not known.
     pub fn learn_unlisted_uploads(&self) -> bool {
         !self.unlisted_uploads.swap(true, Ordering::Relaxed)
     }
@@ -227,7 +227,7 @@ impl Quirks {
         self.refused_sizes.load(Ordering::Relaxed)
     }
 
-    /// It is.
+    /// Records that Complete was refused for the size that it named.
     pub fn learn_refused_sizes(&self) {
         self.refused_sizes.store(true, Ordering::Relaxed);
     }
@@ -237,7 +237,7 @@ impl Quirks {
         self.refused_matches.load(Ordering::Relaxed)
     }
 
-    /// They are.
+    /// Records that a write was refused for the condition that it replaces a certain object.
     pub fn learn_refused_matches(&self) {
         self.refused_matches.store(true, Ordering::Relaxed);
     }
@@ -247,7 +247,7 @@ impl Quirks {
         self.refused_delete_matches.load(Ordering::Relaxed)
     }
 
-    /// They are.
+    /// Records that a removal was refused for the condition that it removes a certain object.
     pub fn learn_refused_delete_matches(&self) {
         self.refused_delete_matches.store(true, Ordering::Relaxed);
     }
@@ -257,7 +257,7 @@ impl Quirks {
         self.refused_delete_many.load(Ordering::Relaxed)
     }
 
-    /// They are.
+    /// Records that a removal of many objects in one request was refused.
     pub fn learn_refused_delete_many(&self) {
         self.refused_delete_many.store(true, Ordering::Relaxed);
     }
@@ -268,7 +268,7 @@ impl Quirks {
         !known.is_empty() && known.contains(&(source.id(), bucket.to_owned()))
     }
 
-    /// A copy from that bucket was refused, which can be read all the same. True: it was not known.
+    /// Records that the service refused a copy from a bucket that can be read. True: it was not known.
     pub fn learn_uncopyable(&self, source: &Endpoint, bucket: &str) -> bool {
         let mut known = self.uncopyable.lock().unwrap_or_else(PoisonError::into_inner);
         if known.len() >= UNCOPYABLE {
@@ -278,7 +278,7 @@ impl Quirks {
     }
 }
 
-/// The right to make the first ranged read alone. Dropped without a finding, it leaves that to the next.
+/// The right to make the first ranged read alone. When it is dropped without a result, the next caller gets it.
 #[derive(Debug)]
 pub struct RangeTrial<'a> {
     quirks: &'a Quirks,
@@ -286,13 +286,13 @@ pub struct RangeTrial<'a> {
 }
 
 impl RangeTrial<'_> {
-    /// The range came.
+    /// Records that the service answered with the range.
     pub fn kept(self) {
         self.quirks.ranges_tried.store(true, Ordering::Relaxed);
     }
 }
 
-/// The right to find out alone. Dropped without a finding, it leaves that to the next.
+/// The right to make the first part copy alone. When it is dropped without a result, the next caller gets it.
 #[derive(Debug)]
 pub struct Trial<'a> {
     quirks: &'a Quirks,
@@ -332,7 +332,7 @@ impl Endpoint {
         Arc::ptr_eq(&self.quirks, &other.quirks)
     }
 
-    /// The same service, asked through another store over it.
+    /// The same service through another store on top of it.
     #[must_use]
     pub fn over(self, layer: impl FnOnce(Arc<dyn ObjectStore>) -> Arc<dyn ObjectStore>) -> Self {
         Self { store: layer(self.store), ..self }

@@ -68,7 +68,7 @@ impl<'a> PinnedReader<'a> {
     /// The next `size` bytes.
     ///
     /// # Errors
-    /// When the body breaks or ends before.
+    /// When the body breaks, or ends before `size` bytes.
     pub async fn take(&mut self, size: u64, algorithms: &[DigestAlgorithm]) -> Result<DigestedBytes, StoreError> {
         let size = usize::try_from(size).unwrap_or(usize::MAX);
         let mut digesters: Vec<(DigestAlgorithm, Digester)> =
@@ -82,10 +82,10 @@ impl<'a> PinnedReader<'a> {
         Ok(DigestedBytes { bytes, digests })
     }
 
-    /// Nothing may come any more.
+    /// Checks that the body ends here.
     ///
     /// # Errors
-    /// When something does: the object is longer than was listed.
+    /// When more bytes come (the object is longer than was listed), or the body breaks.
     pub async fn end(&mut self) -> Result<(), StoreError> {
         while let Some(chunk) = self.body.next().await {
             if !chunk?.is_empty() {
@@ -100,7 +100,7 @@ impl<'a> PinnedReader<'a> {
     }
 }
 
-/// Not the object that was listed, although the service has found nothing wrong with the condition.
+/// The error that the object is not the listed one, although the service accepted the condition of the request.
 fn changed(source: &PinnedObject, how: &str) -> StoreError {
     let mut error =
         StoreError::new("GetObject", &source.bucket, Some(&source.key), "SourceChanged", None).with_message(how);
@@ -111,7 +111,7 @@ fn changed(source: &PinnedObject, how: &str) -> StoreError {
 /// Checks that an answer is about the pinned object: some services ignore the condition, or the version id.
 ///
 /// # Errors
-/// When it is about another.
+/// When the answer is about another object or version.
 pub fn check_pin(source: &PinnedObject, answered: &ObjectMeta) -> Result<(), StoreError> {
     match &source.if_match {
         Some(wanted) if *wanted != answered.etag => {

@@ -4,8 +4,8 @@ use std::fmt;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use seqferry_store::StoreError;
 use seqferry_store::budget::Access;
+use seqferry_store::{ErrorClass, StoreError};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::JoinError;
 
@@ -14,8 +14,18 @@ use tokio::task::JoinError;
 pub enum RequestError {
     /// The client was cancelled.
     Cancelled,
-    /// It failed for good: no retry can help, or all retries were used.
+    /// The request failed for good: no retry can help, or all retries were used.
     Failed(StoreError),
+}
+
+impl RequestError {
+    /// Class of the failure. A cancelled request may be made again.
+    pub fn class(&self) -> ErrorClass {
+        match self {
+            Self::Cancelled => ErrorClass::Retry,
+            Self::Failed(error) => error.class,
+        }
+    }
 }
 
 impl From<StoreError> for RequestError {
@@ -45,36 +55,36 @@ pub struct RequestSpec<'a> {
     pub(crate) bucket: &'a str,
     pub(crate) access: Access,
     pub(crate) bytes: u64,
-    /// None: never hedged.
+    /// Check before a hedged request. None: the request is never hedged.
     pub(crate) hedge: Option<HedgeCheck<'a>>,
 }
 
 impl<'a> RequestSpec<'a> {
-    /// A request that changes nothing, by S3's name of the operation. A slow one may be sent a second time.
+    /// A request that changes nothing, by S3's name of the operation. It is hedged when it is slow.
     pub fn read(operation: &'static str, bucket: &'a str) -> Self {
         Self { operation, bucket, access: Access::Read, bytes: 0, hedge: Some(&|| true) }
     }
 
-    /// A request that changes something. Two of them are never under way at a time.
+    /// A request that changes something. It is never hedged.
     pub fn write(operation: &'static str, bucket: &'a str) -> Self {
         Self { operation, bucket, access: Access::Write, bytes: 0, hedge: None }
     }
 
-    /// Object bytes that it moves.
+    /// The same request with the number of object bytes that it moves.
     #[must_use]
     pub fn bytes(mut self, bytes: u64) -> Self {
         self.bytes = bytes;
         self
     }
 
-    /// Two of them are never under way at a time.
+    /// The same request, never hedged.
     #[must_use]
     pub fn once(mut self) -> Self {
         self.hedge = None;
         self
     }
 
-    /// A slow one may be sent a second time where `safe` says so at that moment.
+    /// The same request, hedged when it is slow and `safe` returns true at that moment.
     #[must_use]
     pub fn hedge_if(mut self, safe: HedgeCheck<'a>) -> Self {
         self.hedge = Some(safe);
@@ -115,10 +125,23 @@ impl RetryContext {
 /// The answer to a request that runs in a task of its own, and so goes on when its caller has gone.
 ///
 /// # Errors
-/// Those of the request. The task itself cannot be waited for only while the runtime is torn down.
+/// Errors of the request. Code `Cancelled` while the runtime is torn down, which ends the task.
 pub async fn join_request<T>(
     task: impl Future<Output = Result<Result<T, StoreError>, JoinError>>,
     operation: &'static str,
 ) -> Result<T, StoreError> {
     task.await.unwrap_or_else(|_| Err(StoreError::new(operation, "", None, "Cancelled", None)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cancelled_request_may_be_made_again() {
+        let error = StoreError::new("GetObject", "bucket", Some("key"), "NoSuchKey", Some(404));
+
+        assert_eq!(RequestError::Cancelled.class(), ErrorClass::Retry);
+        assert_eq!(RequestError::from(error).class(), ErrorClass::NotFound);
+    }
 }

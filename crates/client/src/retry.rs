@@ -1,31 +1,31 @@
 //! The retry policy: which failed requests are sent again, and after which pause.
 //!
-//! The class of an error decides whether another try can help; the table of classes is the store's. Pauses grow up to a
-//! ceiling and are drawn at random below it.
+//! The class of an error decides whether another attempt can help; the table of classes is the store's. Pauses grow up
+//! to a ceiling and are drawn at random below it.
 
 use std::time::Duration;
 
 use seqferry_store::{ErrorClass, StoreError};
 
-/// Number of tries of a request, and the pauses between them. Pauses are drawn evenly from zero to the ceiling ("full
-/// jitter"), so that many requests that failed together do not come back together.
+/// Number of attempts of a request, and the pauses between them. Pauses are drawn evenly from zero to the ceiling
+/// ("full jitter"), so that many requests that failed together do not come back together.
 #[derive(Debug, Clone, Copy)]
 pub struct RetryPolicy {
-    /// Tries of a request that fails for passing reasons, the first included.
+    /// Attempts of a request that fails for passing reasons, the first included.
     pub attempts: u32,
-    /// Tries of a request that the service turns down for want of capacity, the first included.
+    /// Attempts of a request that the service refuses for want of capacity, the first included.
     pub throttled_attempts: u32,
     /// First ceiling for passing failures; doubles with each.
     pub base: Duration,
     /// First ceiling for throttled requests; doubles with each.
     pub throttled_base: Duration,
-    /// Tries of a request that new credentials can help, the first included. They are loaded anew before each.
+    /// Attempts of a request that new credentials can help, the first included. They are loaded before each retry.
     pub credentials_attempts: u32,
-    /// First ceiling for these; doubles with each.
+    /// First ceiling for requests that new credentials can help; doubles with each.
     pub credentials_base: Duration,
     /// The credentials have worked before: where they are refused or missing, new ones are expected to come soon.
     pub awaits_credentials: bool,
-    /// No ceiling goes above this.
+    /// Largest ceiling.
     pub most: Duration,
 }
 
@@ -48,13 +48,13 @@ impl Default for RetryPolicy {
 }
 
 impl RetryPolicy {
-    /// Few tries for a question that a person is waiting on.
+    /// Few attempts: for requests that a person waits for.
     #[must_use]
     pub fn impatient() -> Self {
         Self { attempts: 4, throttled_attempts: 4, most: Duration::from_secs(2), ..Self::default() }
     }
 
-    /// The same with as many tries as the user's settings ask for, if they do.
+    /// The same policy with the number of attempts from the user's settings, if they have one.
     #[must_use]
     pub fn with_attempts(self, attempts: Option<u32>) -> Self {
         attempts.map_or(self, |attempts| Self { attempts, throttled_attempts: attempts, ..self })
@@ -68,7 +68,7 @@ impl RetryPolicy {
             || self.awaits_credentials && (error.is_about_credentials() || is_bare_refusal)
     }
 
-    /// The pause before try number `attempt` (2-based), drawn by `share` in 0..1. None: no further try.
+    /// The pause before attempt number `attempt` (2-based), drawn by `share` in 0..1. None: no further attempt.
     pub fn pause(&self, error: &StoreError, attempt: u32, share: f64) -> Option<Duration> {
         let (attempts, base) = match error.class {
             ErrorClass::Retry => (self.attempts, self.base),

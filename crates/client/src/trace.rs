@@ -12,8 +12,8 @@
 //! A line is written when its span ends, and has the fields of all spans around it: a request of a transfer names the
 //! transfer, the object and the part. Events (a retry, a hedged request) are lines of their own.
 //!
-//! What must stay true: only spans and events of our own crates are written, whatever other crates offer, and their fields
-//! hold no address with a query, no header and no text of a service's reply. Without [`start`] a span costs a comparison.
+//! Invariants: only spans and events of our own crates are written, whatever other crates offer. Their fields hold no
+//! address with a query, no header and no text of a service's reply. Without [`start`] a span costs a comparison.
 
 use std::fmt::Write as _;
 use std::fs::{File, OpenOptions};
@@ -60,8 +60,8 @@ enum Sink {
 }
 
 impl Sink {
-    /// One write for a line, so that lines of several processes do not mix. A trace that cannot be written is not worth a
-    /// failed transfer.
+    /// Makes one write for a line, so that lines of several processes do not mix. Errors are ignored: a trace is not
+    /// worth a failed transfer.
     fn write(&self, line: &str) {
         let _lost = match self {
             Self::Stderr => io::stderr().lock().write_all(line.as_bytes()),
@@ -76,7 +76,7 @@ struct Lines<W> {
 
 /// Start and fields of a span, kept until it ends.
 struct SpanRecord {
-    begun: SystemTime,
+    started: SystemTime,
     since: Instant,
     fields: Fields,
 }
@@ -129,7 +129,7 @@ where
         let Some(span) = context.span(id) else { return };
         let mut fields = Fields::default();
         attributes.record(&mut fields);
-        span.extensions_mut().insert(SpanRecord { begun: SystemTime::now(), since: Instant::now(), fields });
+        span.extensions_mut().insert(SpanRecord { started: SystemTime::now(), since: Instant::now(), fields });
     }
 
     fn on_record(&self, id: &Id, values: &Record<'_>, context: Context<'_, S>) {
@@ -154,11 +154,11 @@ where
 
     fn on_close(&self, id: Id, context: Context<'_, S>) {
         let Some(span) = context.span(&id) else { return };
-        let (begun, elapsed) = match span.extensions().get::<SpanRecord>() {
-            Some(kept) => (kept.begun, kept.since.elapsed()),
+        let (started, elapsed) = match span.extensions().get::<SpanRecord>() {
+            Some(kept) => (kept.started, kept.since.elapsed()),
             None => return,
         };
-        let mut line = begin(begun, "span", span.name());
+        let mut line = begin(started, "span", span.name());
         let _infallible = write!(line, ",\"ms\":{:.3}", elapsed.as_secs_f64() * 1e3);
         for span in span.scope().from_root() {
             if let Some(kept) = span.extensions().get::<SpanRecord>() {
@@ -201,7 +201,8 @@ fn quoted(text: &str) -> String {
 fn rfc3339(time: SystemTime) -> String {
     let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let (days, second) = (since.as_secs() / 86_400, since.as_secs() % 86_400);
-    // Days of the civil calendar, counted from a 1 March (Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms").
+    // Days of the civil calendar, counted from a 1 March (Howard Hinnant, "chrono-Compatible Low-Level Date
+    // Algorithms").
     let shifted = days + 719_468;
     let (era, day) = (shifted / 146_097, shifted % 146_097);
     let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;

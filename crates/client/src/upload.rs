@@ -9,8 +9,8 @@
 //! | [`abort`](UploadSession::abort) | nothing of the upload stays, parts in flight included |
 //! | [`sweep`](UploadSession::sweep) | an upload that was created and never recorded is found and aborted |
 //!
-//! What must stay true: creates and parts that were sent go on when their caller stops waiting, as they do at the service, so
-//! that an abort waits for them; an upload that holds parts is never swept, since a part proves that it was recorded.
+//! Invariants: creates and parts that were sent go on when their caller stops waiting, as they do at the service, so
+//! that an abort waits for them. An upload that holds parts is never swept, since a part proves that it was recorded.
 //!
 //! The size of the object need not be known when an upload begins: [`growing_part_size`] cuts a stream of any length.
 //!
@@ -18,7 +18,7 @@
 //! use std::sync::Arc;
 //!
 //! use seqferry_client::upload::{Completion, PartBody, RecordedUpload, UploadJournal, UploadSession};
-//! use seqferry_client::{Endpoint, RequestMetrics, RetryPolicy, RetryingClient};
+//! use seqferry_client::{Endpoint, RequestError, RequestMetrics, RetryPolicy, RetryingClient};
 //! use seqferry_store::{Budget, BudgetLimits, CompleteUpload, CompletedPart, CreateUpload, Digests};
 //! use seqferry_store_testing::MemoryStore;
 //! use tokio_util::sync::CancellationToken;
@@ -27,9 +27,9 @@
 //! struct Rows;
 //!
 //! impl UploadJournal for Rows {
-//!     async fn record(&self, upload: &RecordedUpload) -> Option<()> {
+//!     async fn record(&self, upload: &RecordedUpload) -> Result<(), RequestError> {
 //!         println!("INSERT {upload:?}");
-//!         Some(())
+//!         Ok(())
 //!     }
 //! }
 //!
@@ -69,7 +69,7 @@ use tokio_util::task::TaskTracker;
 use crate::client::RetryingClient;
 use crate::request::{RequestError, RequestSpec, RetryContext, join_request};
 
-pub use ending::CLOCK_SLACK;
+pub use ending::{AbortResult, CLOCK_SLACK, abort_once, for_each_page_of_parts};
 pub use parts::{PartBody, PartWriter, ReservedCopy};
 pub use sizes::growing_part_size;
 
@@ -85,10 +85,29 @@ pub struct RecordedUpload {
     pub part_size: u64,
 }
 
+impl RecordedUpload {
+    /// The upload by the two columns of a record. None without an id: the record keeps the part size of an upload that
+    /// is gone.
+    ///
+    /// # Errors
+    /// A sentence, when the part size of an upload is missing: its parts could not be distinguished.
+    pub fn of(upload_id: Option<String>, part_size: Option<u64>) -> Result<Option<Self>, &'static str> {
+        match (upload_id, part_size) {
+            (None, _) => Ok(None),
+            (Some(upload_id), Some(part_size)) => Ok(Some(Self { upload_id, part_size })),
+            (Some(_), None) => Err("an upload is recorded with its part size"),
+        }
+    }
+}
+
 /// Journal in which the caller records uploads before their first part starts.
 pub trait UploadJournal: Sync {
-    /// Returns once the upload is recorded durably; None when the caller was stopped first. The upload is then aborted.
-    fn record(&self, upload: &RecordedUpload) -> impl Future<Output = Option<()>> + Send;
+    /// Returns once the upload is recorded durably.
+    ///
+    /// # Errors
+    /// When it cannot be recorded: an error that names the operation, the target and the cause.
+    /// [`RequestError::Cancelled`] when the caller was stopped first. The session aborts the upload in both cases.
+    fn record(&self, upload: &RecordedUpload) -> impl Future<Output = Result<(), RequestError>> + Send;
 }
 
 /// Outcome of a completion.
@@ -96,12 +115,12 @@ pub trait UploadJournal: Sync {
 pub enum Completion {
     /// The object is there.
     Object(WrittenObject),
-    /// There is no such upload: an earlier attempt completed it and its answer was lost, or the upload was aborted. The
-    /// target object shows which; see [`UploadSession::confirm_completed`].
+    /// The upload is gone: an earlier attempt completed it and its answer was lost, or it was aborted. The target
+    /// object shows which; see [`UploadSession::confirm_completed`].
     Gone(StoreError),
 }
 
-/// One multipart upload to one key. It may be begun again after it was aborted.
+/// One multipart upload to one key. It may begin again after it was aborted.
 #[derive(Debug)]
 pub struct UploadSession {
     client: RetryingClient,
@@ -109,7 +128,7 @@ pub struct UploadSession {
     key: String,
     /// Seconds since the epoch: older uploads belong to other programs.
     since: f64,
-    tries: Arc<RetryContext>,
+    retry_context: Arc<RetryContext>,
     open: Option<RecordedUpload>,
     /// The upload that Complete did not find.
     gone: Option<String>,
@@ -124,14 +143,14 @@ pub struct UploadSession {
 
 impl UploadSession {
     /// A session for work that began at `since` (seconds since the epoch): younger uploads of this key without parts
-    /// count as its own. Its requests count their retries in `tries`.
-    pub fn new(client: RetryingClient, bucket: &str, key: &str, since: f64, tries: Arc<RetryContext>) -> Self {
+    /// count as its own. Its requests count their retries in `retry_context`.
+    pub fn new(client: RetryingClient, bucket: &str, key: &str, since: f64, retry_context: Arc<RetryContext>) -> Self {
         Self {
             client,
             bucket: bucket.to_owned(),
             key: key.to_owned(),
             since,
-            tries,
+            retry_context,
             open: None,
             gone: None,
             under_way: TaskTracker::new(),
@@ -165,13 +184,12 @@ impl UploadSession {
     /// Creates the upload and has it recorded.
     ///
     /// # Errors
-    /// When it cannot be created. [`RequestError::Cancelled`] when the journal was stopped before it had recorded the upload,
-    /// which is then aborted.
+    /// When it cannot be created. Those of the journal when it is not recorded; it is then aborted.
     pub async fn begin(&mut self, request: &CreateUpload, journal: &impl UploadJournal) -> Result<(), RequestError> {
-        let retries = self.tries.retries();
+        let retries = self.retry_context.retries();
         let created = self
             .client
-            .call(RequestSpec::write("CreateMultipartUpload", &self.bucket), &self.tries, |store| {
+            .call(RequestSpec::write("CreateMultipartUpload", &self.bucket), &self.retry_context, |store| {
                 let (request, created) = (request.clone(), Arc::clone(&self.created));
                 let sent = self.under_way.spawn(async move {
                     let upload_id = store.create_upload(&request).await?;
@@ -181,7 +199,7 @@ impl UploadSession {
                 join_request(sent, "CreateMultipartUpload")
             })
             .await;
-        if matches!(&created, Err(RequestError::Failed(_))) && self.tries.retries() > retries {
+        if matches!(&created, Err(RequestError::Failed(_))) && self.retry_context.retries() > retries {
             // An attempt with a lost answer may have created an upload. Best effort: the service may be unreachable.
             let _looked = tokio::time::timeout(LOOK_AFTER, self.sweep(None)).await;
         }
@@ -189,20 +207,21 @@ impl UploadSession {
         self.created.lock().unwrap_or_else(PoisonError::into_inner).clear();
         let upload = RecordedUpload { upload_id, part_size: request.part_size };
         self.open = Some(upload.clone());
-        if self.tries.retries() > retries {
+        if self.retry_context.retries() > retries {
             // An attempt with a lost answer may have created another upload.
             self.sweep(Some(&upload.upload_id)).await?;
         }
-        if journal.record(&upload).await.is_some() {
-            return Ok(());
+        let recorded = journal.record(&upload).await;
+        if recorded.is_err() {
+            // No later run would find it: the journal has failed, or the caller was stopped and another worker has its
+            // work.
+            self.abort(true).await;
         }
-        // The caller was stopped, perhaps since another worker has its work: no record of this upload exists then.
-        self.abort(true).await;
-        Err(RequestError::Cancelled)
+        recorded
     }
 
-    /// The parts that the recorded upload holds, in order of their number. None: there is no such upload, and this session
-    /// has none open any more.
+    /// The parts that the recorded upload holds, in order of their number. None: there is no such upload, and this
+    /// session has none open any more.
     ///
     /// Where the credentials may not list parts, the upload is aborted: what it holds cannot be known.
     ///
@@ -241,7 +260,7 @@ impl UploadSession {
         if request.size > 0
             && matches!(&completed, Err(RequestError::Failed(error)) if error.class == ErrorClass::Capability)
         {
-            // Perhaps for the size, which only checks what the parts say as well.
+            // The size may be the cause. It is redundant: the parts give it as well.
             request.size = 0;
             completed = self.send_complete(&request).await;
             if completed.is_ok() {
@@ -251,7 +270,7 @@ impl UploadSession {
         match completed {
             Ok(written) => {
                 self.open = None;
-                self.see_off(upload.upload_id);
+                self.clean_up_late_parts(upload.upload_id);
                 Ok(Completion::Object(written))
             }
             Err(RequestError::Failed(error)) if error.code == "NoSuchUpload" => {
@@ -263,15 +282,30 @@ impl UploadSession {
         }
     }
 
-    /// The caller has found at the target what the upload was meant to become, after [`Completion::Gone`].
+    /// Confirms, after [`Completion::Gone`], that the target holds the completed object.
     pub fn confirm_completed(&mut self) {
         if let Some(upload_id) = self.gone.take() {
-            self.see_off(upload_id);
+            self.clean_up_late_parts(upload_id);
         }
     }
 
     async fn send_complete(&self, request: &CompleteUpload) -> Result<WrittenObject, RequestError> {
         let spec = RequestSpec::write("CompleteMultipartUpload", &request.bucket);
-        self.client.call(spec, &self.tries, async |store| store.complete_upload(request).await).await
+        self.client.call(spec, &self.retry_context, async |store| store.complete_upload(request).await).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_upload_is_recorded_with_its_part_size() {
+        let upload = RecordedUpload { upload_id: "id".to_owned(), part_size: 5 };
+
+        assert_eq!(RecordedUpload::of(Some("id".to_owned()), Some(5)), Ok(Some(upload)));
+        assert_eq!(RecordedUpload::of(None, Some(5)), Ok(None), "aborted since");
+        assert_eq!(RecordedUpload::of(None, None), Ok(None));
+        assert!(RecordedUpload::of(Some("id".to_owned()), None).is_err());
     }
 }

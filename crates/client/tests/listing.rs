@@ -1,6 +1,8 @@
 //! Listing in parallel is complete, whatever the order of the service; where it is sorted, every key comes once.
 
 use std::collections::BTreeSet;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::TcpListener;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,9 +11,9 @@ use proptest::prelude::*;
 use seqferry_client::list::{Listing, list};
 use seqferry_client::{Endpoint, RequestError, RequestMetrics, RetryPolicy, RetryingClient};
 use seqferry_store::prelude::*;
-use seqferry_store::{Attributes, Budget, BudgetLimits};
-use seqferry_store_testing::MemoryStore;
+use seqferry_store::{Attributes, Budget, BudgetLimits, Credentials, EndpointOptions, ListRequest, VersionsRequest};
 use seqferry_store_testing::fault::{Fault, FaultStore, Rule};
+use seqferry_store_testing::{MemoryStore, ObjectWriteExt as _, connect};
 use tokio_util::sync::CancellationToken;
 
 const BUCKET: &str = "b";
@@ -156,4 +158,82 @@ async fn passing_failures_of_a_listing_are_retried() {
     store.at_random(7, 0.3, vec![Fault::Fail("SlowDown", 503), Fault::Fail("InternalError", 500)]);
 
     assert_eq!(listed(&store, "", 8, None).await.unwrap().len(), 500);
+}
+
+/// A client of a service that answers each request with this document.
+async fn client_of_answer(document: &str) -> RetryingClient {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let answer =
+        format!("HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{document}", document.len());
+    std::thread::spawn(move || {
+        for connection in listener.incoming() {
+            let mut connection = BufReader::new(connection.unwrap());
+            let mut line = String::new();
+            while connection.read_line(&mut line).unwrap() > 2 {
+                line.clear();
+            }
+            connection.get_mut().write_all(answer.as_bytes()).unwrap();
+        }
+    });
+    let key = "unused".to_owned();
+    let store = connect(EndpointOptions {
+        endpoint_url: Some(url),
+        region: Some("us-east-1".to_owned()),
+        credentials: Some(Credentials { access_key: key.clone(), secret_key: key }),
+        ..EndpointOptions::default()
+    });
+    let endpoint = Endpoint::new(Arc::new(store.await));
+    let (budget, metrics) = (Budget::new(BudgetLimits::default()), Arc::default());
+    RetryingClient::new(endpoint, budget, quick(), CancellationToken::new(), metrics)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn names_that_a_service_has_normalised_are_in_no_listing() {
+    let client = client_of_answer(
+        "<ListBucketResult><Contents><Key>p/a</Key></Contents><Contents><Key>p//b</Key></Contents>\
+         <CommonPrefixes><Prefix>p/c/</Prefix></CommonPrefixes><CommonPrefixes><Prefix>p//d/</Prefix></CommonPrefixes>\
+         </ListBucketResult>",
+    )
+    .await;
+    let request = ListRequest { bucket: BUCKET.into(), prefix: "p//".into(), ..ListRequest::default() };
+
+    let page = client.list_page(&request).await.unwrap();
+    let mut pages = client.pages(request);
+    let next = pages.next().await.unwrap().unwrap();
+    for page in [page, next] {
+        let keys: Vec<_> = page.objects.iter().map(|object| object.key.as_str()).collect();
+        assert_eq!((keys, page.common_prefixes), (vec!["p//b"], vec!["p//d/".to_owned()]));
+    }
+    let mut listing = list(client, Listing::new(BUCKET, "p//"));
+    let keys: Vec<_> = listing.recv().await.unwrap().unwrap().into_iter().map(|object| object.key).collect();
+    assert_eq!(keys, ["p//b"]);
+    assert!(listing.recv().await.is_none());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn names_that_a_service_has_normalised_are_in_no_page_of_versions() {
+    let client = client_of_answer(
+        "<ListVersionsResult><Version><Key>p/a</Key></Version><Version><Key>p//b</Key></Version>\
+         <DeleteMarker><Key>p/c</Key></DeleteMarker><DeleteMarker><Key>p//d</Key></DeleteMarker></ListVersionsResult>",
+    )
+    .await;
+
+    let request = VersionsRequest { bucket: BUCKET.into(), prefix: "p//".into(), after: None };
+    let page = client.versions_page(&request).await.unwrap();
+
+    let keys: Vec<_> = page.versions.iter().map(|version| version.object.key.as_str()).collect();
+    assert_eq!(keys, ["p//b", "p//d"]);
+}
+
+#[tokio::test]
+async fn a_store_without_versions_says_so() {
+    let store: Arc<dyn ObjectStore> = Arc::new(MemoryStore::default());
+    let (budget, metrics) = (Budget::new(BudgetLimits::default()), Arc::default());
+    let client = RetryingClient::new(Endpoint::new(store), budget, quick(), CancellationToken::new(), metrics);
+
+    let request = VersionsRequest { bucket: BUCKET.into(), ..VersionsRequest::default() };
+    let Err(RequestError::Failed(error)) = client.versions_page(&request).await else { panic!("a page of nothing") };
+
+    assert_eq!(error.to_string(), "ListObjectVersions s3://b: NotImplemented");
 }

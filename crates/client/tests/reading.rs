@@ -8,8 +8,8 @@ use seqferry_client::{Endpoint, Lookup, RequestError, RequestMetrics, RetryPolic
 use seqferry_store::error::classify::code;
 use seqferry_store::prelude::*;
 use seqferry_store::{Attributes, Budget, BudgetLimits, ErrorClass, ListRequest, ObjectRef, PinnedObject, Range};
-use seqferry_store_testing::MemoryStore;
 use seqferry_store_testing::fault::{Fault, FaultStore, Rule};
+use seqferry_store_testing::{MemoryStore, ObjectWriteExt as _};
 use tokio_util::sync::CancellationToken;
 
 const BUCKET: &str = "b";
@@ -50,7 +50,7 @@ impl ReadFixture {
 fn failure(error: RequestError) -> seqferry_store::StoreError {
     match error {
         RequestError::Failed(error) => error,
-        RequestError::Cancelled => panic!("nobody cancelled"),
+        RequestError::Cancelled => panic!("the request was not cancelled"),
     }
 }
 

@@ -3,14 +3,18 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use seqferry_client::upload::{Completion, PartBody, RecordedUpload, UploadJournal, UploadSession, growing_part_size};
+use seqferry_client::upload::{
+    Completion, PartBody, RecordedUpload, UploadJournal, UploadSession, for_each_page_of_parts, growing_part_size,
+};
 use seqferry_client::{Endpoint, RequestError, RequestMetrics, RetryContext, RetryPolicy, RetryingClient};
+use seqferry_store::error::classify::code;
 use seqferry_store::prelude::*;
 use seqferry_store::{
-    Budget, BudgetLimits, CompleteUpload, CompletedPart, CreateUpload, Digests, ObjectRef, PinnedObject, UploadRef,
+    Budget, BudgetLimits, CompleteUpload, CompletedPart, CreateUpload, Digests, ErrorClass, ObjectRef, PartInfo,
+    PinnedObject, StoreError, UploadRef,
 };
 use seqferry_store_testing::MemoryStore;
-use seqferry_store_testing::fault::{Fault, FaultStore, Gate, Rule};
+use seqferry_store_testing::fault::{Fault, FaultStore, Latch, Rule};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
@@ -34,10 +38,10 @@ impl Rows {
 }
 
 impl UploadJournal for Rows {
-    async fn record(&self, upload: &RecordedUpload) -> Option<()> {
+    async fn record(&self, upload: &RecordedUpload) -> Result<(), RequestError> {
         self.history.lock().unwrap().push(upload.upload_id.clone());
         *self.recorded.lock().unwrap() = Some(upload.clone());
-        Some(())
+        Ok(())
     }
 }
 
@@ -46,7 +50,7 @@ impl UploadJournal for Rows {
 struct HangingJournal(Notify);
 
 impl UploadJournal for HangingJournal {
-    async fn record(&self, _: &RecordedUpload) -> Option<()> {
+    async fn record(&self, _: &RecordedUpload) -> Result<(), RequestError> {
         self.0.notify_one();
         std::future::pending().await
     }
@@ -56,8 +60,18 @@ impl UploadJournal for HangingJournal {
 struct StoppedJournal;
 
 impl UploadJournal for StoppedJournal {
-    async fn record(&self, _: &RecordedUpload) -> Option<()> {
-        None
+    async fn record(&self, _: &RecordedUpload) -> Result<(), RequestError> {
+        Err(RequestError::Cancelled)
+    }
+}
+
+/// A journal on a full disk.
+struct FullJournal;
+
+impl UploadJournal for FullJournal {
+    async fn record(&self, _: &RecordedUpload) -> Result<(), RequestError> {
+        let error = StoreError::new("RecordUpload", BUCKET, Some(KEY), code::DISK_FULL, None);
+        Err(error.with_message("no space left for the row").into())
     }
 }
 
@@ -80,13 +94,20 @@ impl UploadFixture {
     }
 
     fn session_until(&self, cancel: CancellationToken) -> UploadSession {
+        UploadSession::new(self.client_until(cancel), BUCKET, KEY, 0.0, Arc::new(RetryContext::default()))
+    }
+
+    fn client(&self) -> RetryingClient {
+        self.client_until(CancellationToken::new())
+    }
+
+    fn client_until(&self, cancel: CancellationToken) -> RetryingClient {
         let connection = Endpoint::new(Arc::clone(&self.store) as Arc<dyn ObjectStore>);
         let moment = Duration::from_millis(1);
         let (base, throttled_base, most) = (moment, moment, Duration::from_millis(4));
         let policy = RetryPolicy { base, throttled_base, most, ..RetryPolicy::default() };
         let metrics = Arc::new(RequestMetrics::default());
-        let client = RetryingClient::new(connection, Arc::clone(&self.budget), policy, cancel, metrics);
-        UploadSession::new(client, BUCKET, KEY, 0.0, Arc::new(RetryContext::default()))
+        RetryingClient::new(connection, Arc::clone(&self.budget), policy, cancel, metrics)
     }
 
     async fn open_uploads(&self) -> usize {
@@ -127,7 +148,7 @@ fn completion(parts: Vec<CompletedPart>) -> CompleteUpload {
     CompleteUpload { parts, size: BYTES.len() as u64, ..CompleteUpload::default() }
 }
 
-/// What a caller does after a start: goes on with what is recorded, else begins anew; ends with the object there.
+/// Uploads the object as a caller does after a start: goes on with a recorded upload, else begins a new one.
 async fn upload(fixture: &UploadFixture, rows: &Rows) -> Result<(), RequestError> {
     let mut session = fixture.session().recorded(rows.recorded());
     let had_upload = session.open().is_some();
@@ -155,7 +176,11 @@ async fn upload(fixture: &UploadFixture, rows: &Rows) -> Result<(), RequestError
     match session.complete(completion(parts)).await? {
         Completion::Object(_) => {}
         Completion::Gone(_) => {
-            assert_eq!(fixture.object().await.as_deref(), Some(BYTES), "completed by the try whose answer was lost");
+            assert_eq!(
+                fixture.object().await.as_deref(),
+                Some(BYTES),
+                "completed by the attempt whose answer was lost"
+            );
             session.confirm_completed();
         }
     }
@@ -168,12 +193,12 @@ async fn killed_at_any_request_the_next_run_ends_with_the_object_and_no_open_upl
     for (operation, count) in requests {
         for nth in 0..count {
             for arrived in [false, true] {
-                let (fixture, rows, gate) = (UploadFixture::new(), Rows::default(), Gate::default());
-                let fault = if arrived { Fault::HoldReply(gate.clone()) } else { Fault::Hold(gate.clone()) };
+                let (fixture, rows, latch) = (UploadFixture::new(), Rows::default(), Latch::default());
+                let fault = if arrived { Fault::HoldReply(latch.clone()) } else { Fault::Hold(latch.clone()) };
                 fixture.store.rule(Rule::once(operation, fault).after(nth));
                 tokio::select! {
                     ended = upload(&fixture, &rows) => panic!("{ended:?} although {operation} has no answer"),
-                    () = gate.reached() => {}
+                    () = latch.reached() => {}
                 }
                 fixture.store.heal();
 
@@ -234,6 +259,43 @@ async fn a_caller_that_was_stopped_before_it_recorded_leaves_no_upload() {
 }
 
 #[tokio::test]
+async fn an_upload_that_cannot_be_recorded_is_aborted_and_the_error_names_the_cause() {
+    let fixture = UploadFixture::new();
+    let mut session = fixture.session();
+
+    let request = create(&session);
+    let begun = session.begin(&request, &FullJournal).await;
+
+    let Err(RequestError::Failed(error)) = begun else { panic!("{begun:?} without a record") };
+    assert_eq!(error.to_string(), "RecordUpload s3://b/run/k: DiskFull: no space left for the row");
+    assert!(session.open().is_none());
+    assert_eq!(fixture.open_uploads().await, 0);
+    assert_eq!(fixture.store.count("UploadPart"), 0);
+}
+
+#[tokio::test]
+async fn every_part_of_an_upload_is_listed_page_by_page() {
+    let memory = Arc::new(MemoryStore::new(PART).with_page(2));
+    memory.create_bucket(BUCKET);
+    let store = Arc::new(FaultStore::new(Arc::clone(&memory) as Arc<dyn ObjectStore>));
+    let fixture = UploadFixture { memory, store, budget: Budget::new(BudgetLimits::default()) };
+    let mut session = fixture.session();
+    let request = create(&session);
+    session.begin(&request, &Rows::default()).await.unwrap();
+    put_all(&session).await.unwrap();
+    let upload_id = session.open().unwrap().upload_id.clone();
+    let list = async |upload_id: &str| {
+        let (mut pages, upload) = (Vec::new(), UploadRef::new(BUCKET, KEY, upload_id));
+        let visit = |parts: Vec<PartInfo>| pages.push(parts.iter().map(|part| part.size).collect::<Vec<_>>());
+        for_each_page_of_parts(&fixture.client(), &RetryContext::default(), upload, visit).await.map(|()| pages)
+    };
+
+    assert_eq!(list(&upload_id).await.unwrap(), [vec![10, 10], vec![5]]);
+    let absent = list("absent").await;
+    assert!(matches!(absent, Err(RequestError::Failed(error)) if error.class == ErrorClass::NotFound));
+}
+
+#[tokio::test]
 async fn a_create_whose_answer_was_lost_leaves_one_upload_only() {
     let (fixture, rows) = (UploadFixture::new(), Rows::default());
     fixture.store.rule(Rule::once("CreateMultipartUpload", Fault::LoseReply));
@@ -285,15 +347,15 @@ async fn a_part_of_a_lost_upload_says_so_and_the_session_begins_again() {
 
 #[tokio::test]
 async fn an_abort_waits_for_parts_that_were_sent() {
-    let (fixture, rows, gate) = (UploadFixture::new(), Rows::default(), Gate::default());
+    let (fixture, rows, latch) = (UploadFixture::new(), Rows::default(), Latch::default());
     let mut session = fixture.session();
     let request = create(&session);
     session.begin(&request, &rows).await.unwrap();
-    fixture.store.rule(Rule::once("UploadPart", Fault::Hold(gate.clone())));
+    fixture.store.rule(Rule::once("UploadPart", Fault::Hold(latch.clone())));
     // Given up while it is on its way.
     tokio::select! {
         ended = put(&session, 1, b"0123456789") => panic!("{ended:?} while it is held"),
-        () = gate.reached() => {}
+        () = latch.reached() => {}
     }
 
     let aborting = tokio::spawn(async move { session.abort(true).await });
@@ -301,7 +363,7 @@ async fn an_abort_waits_for_parts_that_were_sent() {
         tokio::task::yield_now().await;
     }
     assert!(!aborting.is_finished());
-    gate.open();
+    latch.open();
     aborting.await.unwrap();
 
     assert_eq!(fixture.open_uploads().await, 0);
@@ -310,15 +372,15 @@ async fn an_abort_waits_for_parts_that_were_sent() {
 
 #[tokio::test]
 async fn a_cancel_leaves_the_upload_to_a_later_session() {
-    let (fixture, rows, cancel, gate) =
-        (UploadFixture::new(), Rows::default(), CancellationToken::new(), Gate::default());
+    let (fixture, rows, cancel, latch) =
+        (UploadFixture::new(), Rows::default(), CancellationToken::new(), Latch::default());
     let mut session = fixture.session_until(cancel.clone());
     let request = create(&session);
     session.begin(&request, &rows).await.unwrap();
-    fixture.store.rule(Rule::once("UploadPart", Fault::HoldReply(gate.clone())));
+    fixture.store.rule(Rule::once("UploadPart", Fault::HoldReply(latch.clone())));
     tokio::select! {
         ended = put(&session, 1, b"0123456789") => panic!("{ended:?} while its answer is held"),
-        () = gate.reached() => {}
+        () = latch.reached() => {}
     }
     fixture.store.rule(Rule::always("AbortMultipartUpload", Fault::Fail("AccessDenied", 403)));
     cancel.cancel();

@@ -8,7 +8,7 @@ use parquet::data_type::{ByteArray, DataType};
 use parquet::file::reader::RowGroupReader;
 use parquet::schema::types::{ColumnDescriptor, SchemaDescriptor};
 
-/// Columns by their names in inventories, and the type of their values. Others of a file are passed over.
+/// Columns by their names in inventories, and the type of their values. Other columns of a file are ignored.
 const COLUMNS: [(&str, ValueType); 7] = [
     ("key", ValueType::Text),
     ("is_latest", ValueType::Flag),
@@ -19,7 +19,7 @@ const COLUMNS: [(&str, ValueType); 7] = [
     ("storage_class", ValueType::Text),
 ];
 
-/// Bytes of a text at most: a key has 1,024. A dictionary could else repeat one of megabytes in each row.
+/// Most bytes of a text: a key has 1,024. Without a limit a dictionary could repeat a text of megabytes in each row.
 const LONGEST_TEXT: usize = 4096;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,10 +32,10 @@ enum ValueType {
 /// A column of a file.
 pub(crate) struct Column {
     pub(crate) name: &'static str,
-    /// Among the columns of the file.
+    /// Place among the columns of the file.
     pub(crate) index: usize,
     optional: bool,
-    /// Of times: units in a millisecond.
+    /// Units in a millisecond, for columns of times.
     per_millisecond: i64,
 }
 
@@ -99,7 +99,7 @@ impl Column {
 }
 
 impl ColumnValues {
-    /// The values of the next rows, exactly so many.
+    /// The values of the next rows, exactly this many.
     pub(crate) fn next(&mut self, count: usize) -> Result<Values, String> {
         let optional = self.optional;
         match &mut self.reader {

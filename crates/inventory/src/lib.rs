@@ -1,6 +1,6 @@
 //! Files of S3 Inventory in Parquet: their rows in order and in bounded memory, of the columns that a transfer needs.
 //!
-//! What must stay true: no row is passed over; a file that cannot be read ends in an error, never in a panic; memory
+//! Invariants: no row is passed over; a file that cannot be read ends in an error, never in a panic; memory
 //! depends neither on the size of a file nor on what a damaged file says of itself ([`BoundedFile`]).
 
 mod bounds;
@@ -19,7 +19,7 @@ use parquet::file::reader::{FileReader as _, SerializedFileReader};
 use self::bounds::BoundedFile;
 use self::columns::{Column, ColumnValues, Values};
 
-/// One row: an object, an older version of it, or a delete marker. What the file has no column for is None.
+/// One row: an object, an older version of it, or a delete marker. Fields without a column in the file are None.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct InventoryRow {
     /// Key, as it is.
@@ -32,9 +32,9 @@ pub struct InventoryRow {
     pub size: Option<u64>,
     /// Milliseconds since the epoch.
     pub last_modified: Option<i64>,
-    /// Without quotes.
+    /// `ETag` without quotes.
     pub etag: Option<String>,
-    /// As S3 names it.
+    /// Storage class by its name in S3.
     pub storage_class: Option<String>,
 }
 
@@ -43,7 +43,7 @@ pub struct InventoryRow {
 pub struct InventoryError {
     /// Number of the row, counted from 1; None: the file as a whole.
     pub row: Option<u64>,
-    /// In words, without a full stop.
+    /// Reason in words, without a full stop.
     pub cause: String,
 }
 
@@ -86,7 +86,7 @@ impl InventoryRows {
     /// Open a file.
     ///
     /// # Errors
-    /// It cannot be read, is no Parquet, has no column `key`, a column of an unexpected type, or an unread compression.
+    /// When the file cannot be read, is no Parquet, lacks the column `key`, or has an unsupported type or compression.
     pub fn open(path: &Path) -> Result<Self, InventoryError> {
         let fault = |cause: String| InventoryError { row: None, cause };
         let file = File::open(path).map_err(|why| fault(why.to_string()))?;

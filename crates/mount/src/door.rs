@@ -1,7 +1,7 @@
 //! The requests of the kernel, each translated into one call.
 //!
-//! What memory can answer is answered on the thread that took the request. What has to wait goes on in the runtime, and is
-//! given up when the program behind it is asked to stop. Everything that would change something is refused with EROFS.
+//! A request that memory can answer is answered on the thread that took it. A request that has to wait goes on in the
+//! runtime, and is cancelled when its program is interrupted. Every request to change something is refused with EROFS.
 
 use std::ffi::OsStr;
 use std::future::Future;
@@ -121,7 +121,7 @@ impl Door {
         Self { files, runtime, defaults, log: Arc::default() }
     }
 
-    /// Answer from memory if that is possible, else when the call has ended or its program is asked to stop.
+    /// Answer from memory if that is possible, else when the call has ended or its program is interrupted.
     fn serve<T: Send + 'static>(
         &self,
         request: &Request,
@@ -167,9 +167,9 @@ fn errno(refusal: &Refusal, log: &Log) -> Errno {
 
 impl Filesystem for Door {
     fn init(&mut self, _request: &Request, config: &mut KernelConfig) -> std::io::Result<()> {
-        // What an older kernel lacks makes it slower, no more.
-        for wish in [InitFlags::FUSE_PARALLEL_DIROPS, InitFlags::FUSE_DO_READDIRPLUS, InitFlags::FUSE_CACHE_SYMLINKS] {
-            let _lacking = config.add_capabilities(wish);
+        // Optional: a mount on an older kernel without them is slower.
+        for flag in [InitFlags::FUSE_PARALLEL_DIROPS, InitFlags::FUSE_DO_READDIRPLUS, InitFlags::FUSE_CACHE_SYMLINKS] {
+            let _lacking = config.add_capabilities(flag);
         }
         let _lower = config.set_max_background(BACKGROUND);
         Ok(())

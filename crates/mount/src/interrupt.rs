@@ -1,8 +1,7 @@
-//! Interrupted requests: whether the program behind a slow request has been asked to stop.
+//! Interrupted requests: finds out that the program behind a slow request has a pending stopping signal.
 //!
-//! The kernel sends `FUSE_INTERRUPT` for that, which the FUSE library does not pass on. What it would say stands in
-//! `/proc/TID/status` as well: signals that are pending for the thread that waits. A program that handles a signal gets
-//! EINTR, one that does not ends.
+//! The kernel sends `FUSE_INTERRUPT`, which the FUSE library does not pass on. `/proc/TID/status` has the same facts:
+//! the signals that are pending for the waiting thread. A program that handles the signal gets EINTR; another one ends.
 
 use std::time::Duration;
 
@@ -13,7 +12,7 @@ const LOOK: Duration = Duration::from_millis(100);
 /// interrupt, as on a disk.
 const STOPPING: u64 = 1 << 0 | 1 << 1 | 1 << 2 | 1 << 8 | 1 << 14;
 
-/// Ends when the thread has been asked to stop; never for what is no thread.
+/// Ends when a stopping signal is pending for the thread. Never ends for the id 0, or a thread that cannot be seen.
 pub(crate) async fn interrupted(thread: u32) {
     if thread == 0 {
         return std::future::pending().await;
@@ -23,7 +22,7 @@ pub(crate) async fn interrupted(thread: u32) {
         match std::fs::read_to_string(format!("/proc/{thread}/status")) {
             Ok(status) if !is_stopping(&status) => {}
             Ok(_) => return,
-            // Not to be seen from here: another PID namespace, or the thread has gone.
+            // The thread is in another PID namespace, or has gone.
             Err(_) => return std::future::pending().await,
         }
     }

@@ -1,8 +1,8 @@
 //! The FUSE door: a read-only folder over `seqferry-vfs`.
 //!
-//! It translates requests of the kernel into calls and errors into errno, and decides nothing else. [`start`] mounts a file
-//! system and serves it on threads of its own and on the given runtime; [`MountSession`] waits for its end and unmounts
-//! it.
+//! The door translates requests of the kernel into calls and errors into errno, and decides nothing else. [`start`]
+//! mounts a file system and serves it on threads of its own and on the given runtime. [`MountSession`] waits for its
+//! end and unmounts it.
 
 #[cfg(target_os = "linux")]
 mod door;

@@ -1,4 +1,4 @@
-//! The table of names of a mount: taken over from the cache when it begins, written there while it lasts and when it ends.
+//! The table of names of a mount: read from the cache at its start, written there at intervals and at its end.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,9 +11,9 @@ use tokio::runtime::Handle;
 
 use crate::log::note;
 
-/// Pause between two looks at whether there is something to write or to say.
+/// Pause between two checks for notes of the cache.
 const LOOK: Duration = Duration::from_secs(5);
-/// Looks between two writes of the table: once a minute.
+/// Checks between two writes of the table: once a minute.
 const LOOKS: u32 = 12;
 
 /// A tree and the file that keeps it.
@@ -28,7 +28,7 @@ pub(crate) struct NameTable {
 }
 
 impl NameTable {
-    /// Take over what the file has.
+    /// Take over the names in the file.
     pub(crate) fn open(tree: Arc<Tree>, path: PathBuf) -> Self {
         match tree.restore(&path) {
             Ok(report) if report.is_damaged => {
@@ -43,7 +43,7 @@ impl NameTable {
         Self { tree, path, written, writing: Mutex::new(()) }
     }
 
-    /// Write it if something was listed since the last time.
+    /// Write the table if something was listed since it was last written.
     pub(crate) fn save(&self) {
         let _one = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         let listings = self.tree.listings();
@@ -56,14 +56,14 @@ impl NameTable {
     }
 }
 
-/// Say what the cache has to say, and write the table now and then, for as long as the runtime lives.
-pub(crate) fn attend(runtime: &Handle, cache: Arc<DiskCache>, table: Option<Arc<NameTable>>) {
+/// Log the notes of the cache and write the table at intervals, for as long as the runtime lives.
+pub(crate) fn maintain(runtime: &Handle, cache: Arc<DiskCache>, table: Option<Arc<NameTable>>) {
     runtime.spawn(async move {
         for looks in 1_u32.. {
             tokio::time::sleep(LOOK).await;
             cache.take_notes().iter().for_each(|text| note(text));
             if let Some(table) = table.clone().filter(|_| looks % LOOKS == 0) {
-                // It fails only when the runtime is being torn down.
+                // Fails only when the runtime is being torn down.
                 let _written = tokio::task::spawn_blocking(move || table.save()).await;
             }
         }

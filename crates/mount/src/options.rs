@@ -10,7 +10,7 @@ pub struct MountOptions {
     pub directory: PathBuf,
     /// Source that the table of mounts shows, such as `s3://bucket/prefix/`.
     pub source: String,
-    /// Let other users than the one who mounts use it. The kernel then checks permissions.
+    /// Access for other users than the one that mounts. The kernel then checks permissions.
     pub allow_other: bool,
     /// Mount over a folder that has files in it; they are out of sight meanwhile.
     pub allow_non_empty: bool,

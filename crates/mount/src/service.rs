@@ -1,4 +1,5 @@
-//! A bucket mounted by this process: runtime, budget, client, tree, reader and door put together.
+//! A bucket mounted by this process, which does nothing else: runtime, budget, client, tree, reader and door put
+//! together.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,7 +16,7 @@ use seqferry_vfs::{
 use tokio::runtime::{Builder, Runtime};
 
 use crate::log::note;
-use crate::names::{NameTable, attend};
+use crate::names::{NameTable, maintain};
 use crate::options::{MountError, MountOptions};
 use crate::session::{MountSession, start};
 
@@ -123,7 +124,7 @@ impl BucketMount {
             {
                 note(&format!("cannot pin in the cache {}: {error}; objects go as others do", cache.path().display()));
             }
-            attend(runtime.handle(), cache, names.clone());
+            maintain(runtime.handle(), cache, names.clone());
         }
         Ok(MountedBucket { mounted, files, names, runtime: Some(runtime) })
     }
@@ -187,7 +188,7 @@ async fn archives(
     archive: Option<&str>,
 ) -> Result<Archives, MountError> {
     let Some(key) = archive else { return Ok(Archives::new(folders)) };
-    let meta = match source.head(bucket, key).await {
+    let meta = match source.head(ObjectRef::new(bucket, key)).await {
         Ok(meta) => meta,
         Err(error) if error.class == ErrorClass::NotFound => return Ok(Archives::new(folders)),
         Err(error) => return Err(MountError(sentence(&error))),
@@ -228,7 +229,7 @@ fn sentence(error: &StoreError) -> String {
 }
 
 impl MountedBucket {
-    /// Wait until the folder is unmounted, at most so long. True when it is.
+    /// Wait until the folder is unmounted, at most for this time. True when it is.
     pub fn wait(&mut self, limit: Duration) -> bool {
         let has_ended = self.mounted.wait(limit);
         if has_ended && let Some(names) = self.names.take() {
@@ -269,8 +270,8 @@ mod tests {
     use seqferry_client::{Endpoint, RequestMetrics, RetryingClient};
     use seqferry_store::Attributes;
     use seqferry_store::prelude::*;
-    use seqferry_store_testing::MemoryStore;
     use seqferry_store_testing::fault::{Fault, FaultStore, Rule};
+    use seqferry_store_testing::{MemoryStore, ObjectWriteExt as _};
     use tokio::time::Instant;
     use tokio_util::sync::CancellationToken;
 

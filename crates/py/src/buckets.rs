@@ -1,8 +1,8 @@
-//! Buckets as a whole, single objects, removals and open uploads: calls of the engine that are functions of this module.
+//! Calls of the engine as functions of this module: buckets, single objects, removals and open uploads.
 
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
-use seqferry_store::{ListedVersion, ObjectMeta, ObjectRef, PinnedObject, Range, Removal, StoreError, VersionsRequest};
+use seqferry_store::{ListedVersion, ObjectMeta, ObjectRef, Range, Removal, StoreError, UploadRef, VersionsRequest};
 use seqferry_transfer::RemovalOutcome;
 
 use crate::engine::Engine;
@@ -165,17 +165,16 @@ pub fn read_range<'py>(
     py: Python<'py>,
     engine: &Engine,
     endpoint: &PyEndpoint,
-    bucket: String,
-    key: String,
-    etag: String,
+    bucket: &str,
+    key: &str,
+    etag: &str,
     version_id: Option<String>,
     first: u64,
     last: u64,
 ) -> PyResult<Bound<'py, PyBytes>> {
     let engine = engine.here()?;
-    let if_match = Some(etag).filter(|etag| !etag.is_empty());
-    let object = PinnedObject { bucket, key, version_id, if_match, size: last + 1 };
-    let read = py.detach(|| engine.read_range(&endpoint.0, &object, Range { first, last }));
+    let object = ObjectRef::new(bucket, key).at_version(version_id.as_deref());
+    let read = py.detach(|| engine.read_range(&endpoint.0, object, etag, Range { first, last }));
     Ok(PyBytes::new(py, &read.map_err(|error| request_error(&error))?))
 }
 
@@ -218,6 +217,11 @@ pub fn list_uploads(
     Ok(found.into_iter().map(|upload| (upload.key, upload.upload_id, upload.initiated)).collect())
 }
 
+/// Uploads in this bucket, from their keys and ids.
+fn upload_refs<'a>(bucket: &'a str, uploads: &'a [(String, String)]) -> Vec<UploadRef<'a>> {
+    uploads.iter().map(|(key, id)| UploadRef::new(bucket, key, id)).collect()
+}
+
 #[pyfunction]
 pub fn upload_sizes(
     py: Python<'_>,
@@ -227,8 +231,9 @@ pub fn upload_sizes(
     uploads: Vec<(String, String)>,
 ) -> PyResult<Vec<Option<(u64, u64)>>> {
     let engine = engine.here()?;
-    let found =
-        py.detach(|| engine.upload_sizes(&endpoint.0, bucket, &uploads)).map_err(|error| request_error(&error))?;
+    let found = py
+        .detach(|| engine.upload_sizes(&endpoint.0, &upload_refs(bucket, &uploads)))
+        .map_err(|error| request_error(&error))?;
     Ok(found.into_iter().map(|size| size.map(|size| (size.bytes, size.parts))).collect())
 }
 
@@ -244,7 +249,7 @@ pub fn abort_uploads(
 ) -> PyResult<Vec<Option<FailureRow>>> {
     let engine = engine.here()?;
     let ended = py
-        .detach(|| engine.abort_uploads(&endpoint.0, bucket, &uploads, epoch))
+        .detach(|| engine.abort_uploads(&endpoint.0, &upload_refs(bucket, &uploads), epoch))
         .map_err(|error| request_error(&error))?;
     Ok(ended.iter().map(|error| error.as_ref().map(failure_row)).collect())
 }

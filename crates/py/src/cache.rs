@@ -42,10 +42,8 @@ impl DiskCache {
     #[new]
     #[pyo3(signature = (path, *, max_size=None, makes_room=false))]
     fn new(py: Python<'_>, path: String, max_size: Option<u64>, makes_room: bool) -> PyResult<Self> {
-        let limits = Limits::default();
-        let limits = Limits { max_size: max_size.unwrap_or(limits.max_size), ..limits };
-        let open = if makes_room { disk_cache::DiskCache::open } else { disk_cache::DiskCache::open_passive };
-        let opened = py.detach(|| open(Path::new(&path), limits));
+        let limits = Limits::of_size(max_size);
+        let opened = py.detach(|| disk_cache::DiskCache::open_as(Path::new(&path), limits, makes_room));
         Ok(Self(Arc::new(opened.map_err(failed)?)))
     }
 

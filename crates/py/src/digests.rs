@@ -4,8 +4,7 @@ use std::num::NonZeroU64;
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use seqferry_store::{ChecksumAlgorithm, DigestAlgorithm, PinnedObject};
-use seqferry_transfer as transfer;
+use seqferry_store::{DigestAlgorithm, ObjectRef, PinnedObject};
 
 use crate::buckets::{FailureRow, failure_row};
 use crate::engine::Engine;
@@ -13,36 +12,30 @@ use crate::values::{PyEndpoint, seconds};
 
 /// An object, and the digest to compute over it.
 #[pyclass(frozen, module = "seqferry._native")]
-pub struct DigestRequest(transfer::DigestRequest);
+pub struct DigestRequest(seqferry_transfer::DigestRequest);
 
 #[pymethods]
 impl DigestRequest {
     #[new]
     #[pyo3(signature = (key, *, etag, size, algorithm, part_sizes))]
-    fn new(key: String, etag: String, size: u64, algorithm: &str, part_sizes: Vec<NonZeroU64>) -> PyResult<Self> {
-        let if_match = Some(etag).filter(|etag| !etag.is_empty());
-        let object = PinnedObject { key, if_match, size, ..PinnedObject::default() };
-        Ok(Self(transfer::DigestRequest { object, algorithm: digest_algorithm(algorithm)?, part_sizes }))
+    fn new(key: &str, etag: &str, size: u64, algorithm: &str, part_sizes: Vec<NonZeroU64>) -> PyResult<Self> {
+        let unknown = || PyValueError::new_err(format!("no digest: {algorithm}"));
+        let algorithm = DigestAlgorithm::named(algorithm).ok_or_else(unknown)?;
+        // Its bucket is that of the call.
+        let object = PinnedObject::listed(ObjectRef::new("", key), etag, size);
+        Ok(Self(seqferry_transfer::DigestRequest { object, algorithm, part_sizes }))
     }
-}
-
-fn digest_algorithm(name: &str) -> PyResult<DigestAlgorithm> {
-    if name == "MD5" {
-        return Ok(DigestAlgorithm::Md5);
-    }
-    let found = ChecksumAlgorithm::ALL.into_iter().find(|algorithm| algorithm.name() == name);
-    found.map(DigestAlgorithm::Checksum).ok_or_else(|| PyValueError::new_err(format!("no digest: {name}")))
 }
 
 /// Digests that are being computed.
 #[pyclass(frozen, module = "seqferry._native")]
-pub struct ContentDigests(transfer::ContentDigests);
+pub struct ContentDigests(seqferry_transfer::ContentDigests);
 
 #[pymethods]
 impl ContentDigests {
     fn next(&self, py: Python<'_>, timeout: f64) -> Option<Vec<(Vec<String>, Option<FailureRow>)>> {
         let page = py.detach(|| self.0.next(seconds(timeout)))?;
-        let row = |found: transfer::ObjectDigest| match found {
+        let row = |found: seqferry_transfer::ObjectDigest| match found {
             Ok(values) => (values, None),
             Err(error) => (Vec::new(), Some(failure_row(&error))),
         };

@@ -1,15 +1,13 @@
 //! The process-wide engine, as Python sees it.
 
 use std::process;
-use std::sync::Arc;
 
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use seqferry_client::list;
 use seqferry_store::{BudgetLimits, ListRequest};
-use seqferry_transfer as transfer;
 use seqferry_transfer::unpack::ArchiveRef;
-use seqferry_vfs::disk_cache::CachedStore;
+use seqferry_vfs::disk_cache::SourceCache;
 
 use crate::cache::DiskCache;
 use crate::job::Job;
@@ -20,13 +18,13 @@ use crate::values::{CopyItem, CopyPolicy, ObjectInfo, PyEndpoint, request_error}
 
 #[pyclass(frozen, module = "seqferry._native")]
 pub struct Engine {
-    engine: transfer::Engine,
+    engine: seqferry_transfer::Engine,
     pid: u32,
 }
 
 impl Engine {
     /// A forked child has the memory but not the threads of the runtime: calls would hang forever.
-    pub(crate) fn here(&self) -> PyResult<&transfer::Engine> {
+    pub(crate) fn here(&self) -> PyResult<&seqferry_transfer::Engine> {
         if self.pid == process::id() {
             return Ok(&self.engine);
         }
@@ -37,9 +35,20 @@ impl Engine {
 #[pymethods]
 impl Engine {
     #[new]
-    #[pyo3(signature = (*, max_requests=10_000, memory=268_435_456, max_bandwidth=None, threads=None))]
-    fn new(max_requests: usize, memory: u64, max_bandwidth: Option<u64>, threads: Option<usize>) -> PyResult<Self> {
-        let engine = transfer::Engine::new(BudgetLimits { max_requests, memory, max_bandwidth }, threads)
+    #[pyo3(signature = (*, max_requests=None, memory=None, max_bandwidth=None, threads=None))]
+    fn new(
+        max_requests: Option<usize>,
+        memory: Option<u64>,
+        max_bandwidth: Option<u64>,
+        threads: Option<usize>,
+    ) -> PyResult<Self> {
+        let defaults = BudgetLimits::default();
+        let limits = BudgetLimits {
+            max_requests: max_requests.unwrap_or(defaults.max_requests),
+            memory: memory.unwrap_or(defaults.memory),
+            max_bandwidth,
+        };
+        let engine = seqferry_transfer::Engine::new(limits, threads)
             .map_err(|e| PyRuntimeError::new_err(format!("the engine's threads cannot be started: {e}")))?;
         Ok(Self { engine, pid: process::id() })
     }
@@ -89,7 +98,8 @@ impl Engine {
         Ok(Listing(py.detach(|| engine.list(&endpoint.0, listing))))
     }
 
-    #[pyo3(signature = (endpoint, bucket, prefix, *, delimiter=None, start_after=None, continuation=None, max_keys=None))]
+    #[pyo3(signature = (endpoint, bucket, prefix, *, delimiter=None, start_after=None, continuation=None,
+                        max_keys=None))]
     #[allow(clippy::too_many_arguments, clippy::type_complexity)] // keyword arguments, one fact each
     fn list_page(
         &self,
@@ -129,15 +139,10 @@ impl Engine {
     ) -> PyResult<Job> {
         let engine = self.here()?;
         let items = items.iter().map(|item| item.0.clone()).collect();
-        let cache = cache.map(|(cache, endpoint)| (cache.shared(), endpoint));
+        let cache = SourceCache::new(cache.map(|(cache, endpoint)| (cache.shared(), endpoint)));
         let CopyPolicy { source, target, policy } = policy;
-        let job = py.detach(|| match &cache {
-            None => engine.start(source, target, policy.clone(), items, epoch),
-            Some((cache, endpoint)) => engine.start_over(source, target, policy.clone(), items, epoch, |store| {
-                Arc::new(CachedStore::new(store, Arc::clone(cache), endpoint))
-            }),
-        });
-        Ok(Job::new(job, cache.map(|(cache, _)| cache)))
+        let job = py.detach(|| engine.start(source, target, policy.clone(), items, epoch, |store| cache.over(store)));
+        Ok(Job { running: job, cache })
     }
 
     #[pyo3(signature = (policy, archive, items, *, epoch=None))]
@@ -154,7 +159,7 @@ impl Engine {
         let archive = ArchiveRef { bucket: policy.policy.source_bucket.clone(), key: archive };
         let CopyPolicy { source, target, policy } = policy;
         let job = py.detach(|| engine.start_members(source, target, &archive, policy.clone(), items, epoch));
-        Ok(Job::new(job, None))
+        Ok(Job { running: job, cache: SourceCache::default() })
     }
 
     fn check_archive(
@@ -182,10 +187,10 @@ impl Engine {
     ) -> PyResult<Job> {
         let engine = self.here()?;
         let items = items.iter().map(|item| item.0.clone()).collect();
-        let options = transfer::PackOptions { strip, index };
+        let options = seqferry_transfer::PackOptions { strip, index };
         let job = py
             .detach(|| engine.start_pack(&policy.source, &policy.target, policy.policy.clone(), options, items, epoch));
-        Ok(Job::new(job, None))
+        Ok(Job { running: job, cache: SourceCache::default() })
     }
 
     #[pyo3(signature = (endpoint, bucket, key, options, *, retain=false))]

@@ -1,25 +1,15 @@
 //! A running job.
 
-use std::sync::{Arc, Mutex, PoisonError};
-
 use pyo3::prelude::*;
-use seqferry_transfer::{self as transfer, StopMode};
-use seqferry_vfs::disk_cache::DiskCache;
+use seqferry_transfer::StopMode;
+use seqferry_vfs::disk_cache::SourceCache;
 
 use crate::values::{Events, Failure, Progress, seconds};
 
 #[pyclass(frozen, module = "seqferry._native")]
 pub struct Job {
-    running: transfer::Job,
-    cache: Option<Arc<DiskCache>>,
-    /// Notes of the cache so far: the cache hands out each note only once.
-    cache_notes: Mutex<Vec<String>>,
-}
-
-impl Job {
-    pub(crate) fn new(job: transfer::Job, cache: Option<Arc<DiskCache>>) -> Self {
-        Self { running: job, cache, cache_notes: Mutex::default() }
-    }
+    pub(crate) running: seqferry_transfer::Job,
+    pub(crate) cache: SourceCache,
 }
 
 #[pymethods]
@@ -37,9 +27,9 @@ impl Job {
     }
 
     fn notes(&self) -> Vec<String> {
-        let mut notes = self.cache_notes.lock().unwrap_or_else(PoisonError::into_inner);
-        notes.extend(self.cache.iter().flat_map(|cache| cache.take_notes()));
-        self.running.notes().into_iter().chain(notes.iter().cloned()).collect()
+        let mut notes = self.running.notes();
+        notes.extend(self.cache.notes());
+        notes
     }
 
     fn progress(&self, py: Python<'_>) -> Progress {

@@ -1,12 +1,11 @@
 //! A running listing, as Python sees it.
 
 use pyo3::prelude::*;
-use seqferry_transfer as transfer;
 
 use crate::values::{ObjectInfo, request_error, seconds};
 
 #[pyclass(frozen, module = "seqferry._native")]
-pub struct Listing(pub(crate) transfer::Listing);
+pub struct Listing(pub(crate) seqferry_transfer::Listing);
 
 #[pymethods]
 impl Listing {

@@ -54,8 +54,6 @@ impl Mount {
         };
         let lifetime = lifetime.map(Duration::try_from_secs_f64).transpose();
         let lifetime = lifetime.map_err(|error| PyValueError::new_err(error.to_string()))?;
-        let limits = Limits::default();
-        let limits = Limits { max_size: max_cache_size.unwrap_or(limits.max_size), ..limits };
         let mount = BucketMount {
             endpoint: endpoint.0.clone(),
             endpoint_name,
@@ -64,7 +62,7 @@ impl Mount {
             memory,
             archive,
             manifest: manifest.map(Into::into),
-            cache: cache.map(|path| (path.into(), limits)),
+            cache: cache.map(|path| (path.into(), Limits::of_size(max_cache_size))),
             pin,
             max_requests,
             max_bandwidth,

@@ -6,6 +6,7 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::PathBuf;
 
 use pyo3::prelude::*;
+use seqferry_store::UploadRef;
 use seqferry_transfer::pipe::{self, InputOptions, InputTarget, OutputSource, PipeError};
 
 use crate::EngineError;
@@ -79,8 +80,8 @@ pub fn write_output(
 }
 
 #[pyfunction]
-#[pyo3(signature = (engine, endpoint, bucket, key, *, if_exists="same", part_size=None, storage_class=None, properties=None,
-                    journal=None))]
+#[pyo3(signature = (engine, endpoint, bucket, key, *, if_exists="same", part_size=None, storage_class=None,
+                    properties=None, journal=None))]
 #[allow(clippy::too_many_arguments)] // keyword arguments, one fact each
 pub fn store_input(
     py: Python<'_>,
@@ -125,6 +126,6 @@ pub fn abort_upload(
     key: &str,
     upload_id: &str,
 ) -> PyResult<()> {
-    let engine = engine.here()?;
-    py.detach(|| engine.abort_upload(&endpoint.0, bucket, key, upload_id)).map_err(|error| request_error(&error))
+    let (engine, upload) = (engine.here()?, UploadRef::new(bucket, key, upload_id));
+    py.detach(|| engine.abort_upload(&endpoint.0, upload)).map_err(|error| request_error(&error))
 }

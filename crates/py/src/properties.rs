@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, HashMap};
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use seqferry_store::{Attributes, ChecksumAlgorithm, Encryption, ObjectLock};
-use seqferry_transfer::{EncryptionRule, LockRule, Properties};
+use seqferry_store::{Attributes, ChecksumAlgorithm};
+use seqferry_transfer::{EncryptionRule, LockRule, Properties, PropertyConflict};
 
 #[pyclass(frozen, name = "Properties", module = "seqferry._native")]
 pub struct PyProperties(pub(crate) Properties);
@@ -49,27 +49,11 @@ impl PyProperties {
         if let Some(unknown) = given.keys().next() {
             return Err(PyValueError::new_err(format!("no attribute: {unknown}")));
         }
-        let encryption = match sse {
-            _ if sse_c => EncryptionRule::Asked(Encryption { is_customer: true, ..Encryption::new("AES256", None) }),
-            None => EncryptionRule::Carry,
-            Some("none") => EncryptionRule::BucketDefault,
-            Some(algorithm) => EncryptionRule::Asked(Encryption::new(algorithm, sse_kms_key_id)),
-        };
-        let retention = lock_mode.zip(lock_until);
-        let lock = match (copy_lock, retention.is_some() || legal_hold) {
-            (true, _) => LockRule::Carry,
-            (false, true) => LockRule::Asked(ObjectLock { retention, legal_hold }),
-            (false, false) => LockRule::Name,
-        };
-        let checksum = match checksum {
-            None => None,
-            Some(name) => Some(
-                ChecksumAlgorithm::ALL
-                    .into_iter()
-                    .find(|algorithm| algorithm.name() == name)
-                    .ok_or_else(|| PyValueError::new_err(format!("no checksum: {name}")))?,
-            ),
-        };
+        let conflict = |conflict: PropertyConflict| PyValueError::new_err(conflict.to_string());
+        let encryption = EncryptionRule::of(sse, sse_kms_key_id, sse_c).map_err(conflict)?;
+        let lock = LockRule::of(copy_lock, lock_mode, lock_until, legal_hold).map_err(conflict)?;
+        let unknown = |name: &str| PyValueError::new_err(format!("no checksum: {name}"));
+        let checksum = checksum.map(|name| ChecksumAlgorithm::named(name).ok_or_else(|| unknown(name))).transpose()?;
         Ok(Self(Properties {
             carry_attributes,
             attributes,

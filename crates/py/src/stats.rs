@@ -6,7 +6,6 @@ use pyo3::prelude::*;
 use seqferry_client::metrics::{Family, Value};
 use seqferry_client::trace;
 use seqferry_store::budget::stats::latency_bounds;
-use seqferry_transfer::EngineStats as Stats;
 
 #[pyclass(frozen, get_all, module = "seqferry._native")]
 pub struct EngineStats {
@@ -61,9 +60,9 @@ impl From<Family> for Metric {
     }
 }
 
-impl From<Stats> for EngineStats {
-    fn from(stats: Stats) -> Self {
-        let Stats { budget, metrics } = stats;
+impl From<seqferry_transfer::EngineStats> for EngineStats {
+    fn from(stats: seqferry_transfer::EngineStats) -> Self {
+        let seqferry_transfer::EngineStats { budget, metrics } = stats;
         Self {
             requests: budget.requests,
             in_flight: budget.in_flight as u64,

@@ -6,15 +6,13 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedStr;
 use pyo3::types::PyDict;
-use seqferry_client::{EndpointSpec, Lookup, RequestError};
+use seqferry_client::{EndpointSpec, Lookup, RecordedUpload, RequestError};
 use seqferry_store::{
     CustomerKey, DiskOptions, EndpointOptions, ListedObject, ObjectMeta, PageCache, Permissions, ResolvedSettings,
     StoreError, Symlinks, address,
 };
 use seqferry_transfer::verification::PartOptions;
-use seqferry_transfer::{
-    self as transfer, DataPath, Event, IfExists, Item, Limits, Policy, Results, State, VerificationRule,
-};
+use seqferry_transfer::{DataPath, Event, EventBatch, IfExists, Item, Limits, Policy, VerificationRule};
 
 use crate::EngineError;
 use crate::properties::PyProperties;
@@ -30,14 +28,15 @@ fn engine_error(error: &StoreError) -> PyErr {
 pub(crate) fn request_error(error: &RequestError) -> PyErr {
     match error {
         RequestError::Failed(error) => engine_error(error),
-        RequestError::Cancelled => EngineError::new_err((error.to_string(), "retry", "Cancelled", "", false)),
+        RequestError::Cancelled => {
+            EngineError::new_err((error.to_string(), error.class().word(), "Cancelled", "", false))
+        }
     }
 }
 
-/// A timeout as Python gives it. Negative, infinite and absurd times are bounded: a caller that must stop is heard within a
-/// minute.
+/// A timeout as Python gives it: nothing for a negative one, the longest duration for one that none can hold.
 pub(crate) fn seconds(timeout: f64) -> Duration {
-    Duration::try_from_secs_f64(timeout.clamp(0.0, 60.0)).unwrap_or_default()
+    Duration::try_from_secs_f64(timeout.max(0.0)).unwrap_or(Duration::MAX)
 }
 
 /// The word among these, or an error that names them.
@@ -66,9 +65,10 @@ pub struct PyEndpoint(pub(crate) EndpointSpec);
 #[pymethods]
 impl PyEndpoint {
     #[new]
-    #[pyo3(signature = (*, endpoint_url=None, region=None, profile=None, anonymous=false, resolved=false, ca_bundle=None,
-                        use_fips=false, use_dual_stack=false, path_style=None, accelerate=false, sign_bodies=false,
-                        request_payer=false, attempts=None, customer_key=None, copy_source_key=None, disk=false, symlinks="follow", empty_directories=false, page_cache=false,
+    #[pyo3(signature = (*, endpoint_url=None, region=None, profile=None, anonymous=false, resolved=false,
+                        ca_bundle=None, use_fips=false, use_dual_stack=false, path_style=None, accelerate=false,
+                        sign_bodies=false, request_payer=false, attempts=None, customer_key=None, copy_source_key=None,
+                        disk=false, symlinks="follow", empty_directories=false, page_cache=false,
                         preserve_permissions=false))]
     #[allow(clippy::too_many_arguments, clippy::fn_params_excessive_bools)] // keyword arguments, one fact each
     fn new(
@@ -104,14 +104,9 @@ impl PyEndpoint {
                 ..DiskOptions::default()
             })
         } else {
-            let resolved = resolved.then_some(ResolvedSettings {
-                ca_bundle,
-                use_fips,
-                use_dual_stack,
-                path_style,
-                accelerate,
-                sign_bodies,
-            });
+            let settings =
+                ResolvedSettings { ca_bundle, use_fips, use_dual_stack, path_style, accelerate, sign_bodies };
+            let resolved = settings.if_resolved(resolved).map_err(PyValueError::new_err)?;
             EndpointSpec::Service(EndpointOptions {
                 endpoint_url,
                 region,
@@ -191,8 +186,8 @@ impl CopyPolicy {
     #[new]
     #[pyo3(signature = (*, source, source_bucket, target, target_bucket, source_prefix="", target_prefix="",
                         if_exists="same", verify="auto", part_size=None, copy_threshold=None, storage_class=None,
-                        properties=None, md5=false, way="copy", resumed=false, since=0.0, only_clean=false, compare_only=false,
-                        transfer=""))]
+                        properties=None, md5=false, data_path="copy", resumed=false, since=0.0, only_clean=false,
+                        compare_only=false, transfer=""))]
     #[allow(clippy::too_many_arguments, clippy::fn_params_excessive_bools)] // keyword arguments, one fact each
     fn new(
         source: &PyEndpoint,
@@ -208,7 +203,7 @@ impl CopyPolicy {
         storage_class: Option<String>,
         properties: Option<&PyProperties>,
         md5: bool,
-        way: &str,
+        data_path: &str,
         resumed: bool,
         since: f64,
         only_clean: bool,
@@ -222,14 +217,14 @@ impl CopyPolicy {
             ("content", VerificationRule::Content),
         ];
         let verify = choose("verify", verify, &verifying)?;
-        let way = choose("way", way, &[("copy", DataPath::Copy), ("stream", DataPath::Stream)])?;
+        let data_path = choose("data_path", data_path, &[("copy", DataPath::Copy), ("stream", DataPath::Stream)])?;
         let policy = Policy {
             transfer: transfer.to_owned(),
             source_bucket,
             target_bucket,
             source_prefix: source_prefix.to_owned(),
             target_prefix: target_prefix.to_owned(),
-            way,
+            data_path,
             if_exists,
             verify,
             part_options: PartOptions { part_size, copy_threshold },
@@ -253,7 +248,8 @@ pub struct CopyItem(pub(crate) Item);
 #[pymethods]
 impl CopyItem {
     #[new]
-    #[pyo3(signature = (*, id, source_key, target_key, size, etag, version_id=None, target_absent=false, upload_id=None, part_size=None))]
+    #[pyo3(signature = (*, id, source_key, target_key, size, etag, version_id=None, target_absent=false, upload_id=None,
+                        part_size=None))]
     #[allow(clippy::too_many_arguments, clippy::fn_params_excessive_bools)] // keyword arguments, one fact each
     fn new(
         id: u64,
@@ -265,24 +261,15 @@ impl CopyItem {
         target_absent: bool,
         upload_id: Option<String>,
         part_size: Option<u64>,
-    ) -> Self {
-        Self(Item {
-            id,
-            source_key,
-            target_key,
-            size,
-            etag,
-            version_id,
-            target_absent,
-            streamed: false,
-            upload: upload_id.zip(part_size),
-        })
+    ) -> PyResult<Self> {
+        let upload = RecordedUpload::of(upload_id, part_size).map_err(PyValueError::new_err)?;
+        Ok(Self(Item { id, source_key, target_key, size, etag, version_id, target_absent, streamed: false, upload }))
     }
 }
 
 #[pyfunction]
 pub fn pack_shards(names: Vec<String>, sizes: Vec<u64>, shard_size: u64) -> PyResult<Vec<usize>> {
-    transfer::pack::shards(&names, &sizes, shard_size).map_err(PyValueError::new_err)
+    seqferry_transfer::pack::shards(&names, &sizes, shard_size).map_err(PyValueError::new_err)
 }
 
 #[pyclass(frozen, get_all, module = "seqferry._native")]
@@ -293,28 +280,20 @@ pub struct StartedUpload {
     part_size: u64,
 }
 
+impl From<seqferry_transfer::StartedUpload> for StartedUpload {
+    fn from(upload: seqferry_transfer::StartedUpload) -> Self {
+        let seqferry_transfer::StartedUpload { id, upload_id, part_size } = upload;
+        Self { id, upload_id, part_size }
+    }
+}
+
 /// Events of a job since the last call of `Job.wait`.
 #[pyclass(frozen, module = "seqferry._native")]
-#[derive(Default)]
-pub struct Events {
-    begun: Vec<StartedUpload>,
-    cancelled: Vec<u64>,
-    ended: Results,
-}
+pub struct Events(EventBatch);
 
 impl Events {
     pub(crate) fn of(events: Vec<Event>) -> Self {
-        let mut found = Self::default();
-        for event in events {
-            match event {
-                Event::MultipartBegun { id, upload_id, part_size } => {
-                    found.begun.push(StartedUpload { id, upload_id, part_size });
-                }
-                Event::Ended(outcome) if outcome.state == State::Cancelled => found.cancelled.push(outcome.id),
-                Event::Ended(outcome) => found.ended.add(&outcome),
-            }
-        }
-        found
+        Self(events.into_iter().collect())
     }
 }
 
@@ -322,22 +301,22 @@ impl Events {
 impl Events {
     #[getter]
     fn begun(&self) -> Vec<StartedUpload> {
-        self.begun.clone()
+        self.0.begun.iter().cloned().map(StartedUpload::from).collect()
     }
 
     #[getter]
     fn cancelled(&self) -> Vec<u64> {
-        self.cancelled.clone()
+        self.0.cancelled.clone()
     }
 
     #[getter]
     fn ended(&self) -> usize {
-        self.ended.rows()
+        self.0.results.rows()
     }
 
     fn results<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let columns = PyDict::new(py);
-        for (name, text) in self.ended.columns() {
+        for (name, text) in self.0.results.columns() {
             columns.set_item(name, text)?;
         }
         Ok(columns)
@@ -352,8 +331,8 @@ pub struct Failure {
     message: String,
 }
 
-impl From<transfer::Failure> for Failure {
-    fn from(failure: transfer::Failure) -> Self {
+impl From<seqferry_transfer::Failure> for Failure {
+    fn from(failure: seqferry_transfer::Failure) -> Self {
         Self {
             error_class: failure.class.word(),
             error_code: failure.code,
@@ -374,7 +353,7 @@ pub struct ActiveObject {
 }
 
 #[pyclass(frozen, module = "seqferry._native")]
-pub struct Progress(pub(crate) transfer::Progress);
+pub struct Progress(pub(crate) seqferry_transfer::Progress);
 
 #[pymethods]
 impl Progress {
@@ -430,7 +409,7 @@ impl Progress {
 
     #[getter]
     fn slowest(&self) -> Vec<ActiveObject> {
-        let active = |object: &transfer::ActiveObject| ActiveObject {
+        let active = |object: &seqferry_transfer::ActiveObject| ActiveObject {
             id: object.id,
             key: object.key.clone(),
             size: object.size,
@@ -458,6 +437,6 @@ pub fn path_refusal(key: &str, size: u64) -> Option<(&'static str, String)> {
 
 #[pyfunction]
 pub fn equal_as_listed(source: (u64, PyBackedStr), target: (u64, PyBackedStr)) -> Option<&'static str> {
-    transfer::verification::equal_as_listed((source.0, &source.1), (target.0, &target.1))
-        .map(transfer::VerificationLevel::word)
+    seqferry_transfer::verification::equal_as_listed((source.0, &source.1), (target.0, &target.1))
+        .map(seqferry_transfer::VerificationLevel::word)
 }

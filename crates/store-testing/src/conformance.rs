@@ -1,8 +1,10 @@
-//! The conformance suite of [`ObjectStore`]: checks that any implementation or wrapper can be put through.
+//! The conformance suite of [`ObjectStore`]: checks for any implementation or wrapper.
 //!
-//! [`conformance`] runs them all against one bucket and then names those that failed. Where services legitimately differ, the
-//! caller says how in [`ServiceQuirks`], and the checks hold the service to that. Each check works below a prefix of its own.
+//! [`conformance`] runs all checks against one bucket and then names those that failed. The caller describes legitimate
+//! differences of a service in [`ServiceQuirks`], and the checks hold the service to that. Each check works below a
+//! prefix of its own.
 
+mod buckets;
 mod copying;
 mod failing;
 mod listing;
@@ -18,18 +20,20 @@ use futures::{StreamExt as _, TryStreamExt as _};
 use md5::{Digest as _, Md5};
 use seqferry_store::checksum::hex;
 use seqferry_store::{
-    Attributes, Body, ErrorClass, ListRequest, ListedObject, ObjectReadExt as _, ObjectStore, ObjectWriteExt as _,
-    PinnedObject, Range, Result, Scope, StoreError,
+    Attributes, Body, ErrorClass, ListRequest, ListedObject, ObjectReadExt as _, ObjectStore, PinnedObject, Range,
+    Result, Scope, StoreError,
 };
 
-/// Checksum that comes with a copied part of an upload that was created with an algorithm.
+use crate::ObjectWriteExt as _;
+
+/// Checksum in the answer to a part copy into an upload that was created with an algorithm.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CopiedPartChecksums {
-    /// The part's.
+    /// The checksum of the part.
     Right,
-    /// None.
+    /// No checksum.
     Missing,
-    /// Another: such uploads are best created without an algorithm.
+    /// A wrong checksum: such uploads are best created without an algorithm.
     Wrong,
 }
 
@@ -37,49 +41,50 @@ pub enum CopiedPartChecksums {
 #[derive(Debug, Clone)]
 #[expect(clippy::struct_excessive_bools, reason = "independent facts, each with its own name")]
 pub struct ServiceQuirks {
-    /// For messages.
+    /// Name of the service in messages.
     pub name: &'static str,
-    /// Keys beyond plain ones that the service keeps as they are; short enough for a prefix before them.
+    /// Unusual keys that the service keeps unchanged; short enough for a prefix before them.
     pub keys: Vec<String>,
-    /// Listings are in the order of the keys' bytes. Otherwise only complete, and in the same order each time.
+    /// True when listings follow the order of the keys' bytes. False: they are complete, and in the same order each
+    /// time.
     pub sorted: bool,
-    /// A storage class besides the default that it keeps.
+    /// A storage class besides the default that the service keeps.
     pub storage_class: Option<&'static str>,
-    /// `x-amz-website-redirect-location` is kept.
+    /// True when `x-amz-website-redirect-location` is kept.
     pub keeps_website_redirect: bool,
-    /// A copy of a multipart object has the `ETag` of an object written at once.
+    /// True when a copy of a multipart object has the `ETag` of an object written in one request.
     pub copy_is_one_part: bool,
-    /// Metadata with an empty value is kept.
+    /// True when metadata with an empty value is kept.
     pub keeps_empty_metadata: bool,
-    /// A copy gets the storage class of its source when none is asked for.
+    /// True when a copy without a storage class gets that of its source.
     pub class_travels: bool,
     /// Checksum in the answer to a part copy.
     pub copied_part_checksums: CopiedPartChecksums,
-    /// Listed parts have the checksum that the upload was created with.
+    /// True when listed parts have the checksum that the upload was created with.
     pub listed_parts_have_checksums: bool,
-    /// Listed uploads may have keys that XML cannot hold.
+    /// True when listed uploads may have keys that XML cannot hold.
     pub encodes_listed_uploads: bool,
-    /// A listing that starts after a key holds what is below that key as if it were a folder.
+    /// True when a listing that starts after a key includes the keys below it, as if it were a folder.
     pub starts_after_parents: bool,
-    /// A part that was replaced is not listed any more.
+    /// True when a replaced part is not listed any more.
     pub forgets_replaced_parts: bool,
-    /// Aborting an upload that is not there is an error.
+    /// True when aborting a missing upload is an error.
     pub abort_tells_absence: bool,
-    /// A copy to an absent bucket is told so.
+    /// True when a copy to a missing bucket fails with that reason.
     pub copy_tells_absent_bucket: bool,
-    /// Completion with another size than that of the parts is refused.
+    /// True when completion with a wrong size is refused.
     pub checks_size: bool,
-    /// Completion with a wrong checksum over the full object is refused.
+    /// True when completion with a wrong checksum over the full object is refused.
     pub checks_whole: bool,
-    /// Parts but the last of an upload have at least so many bytes.
+    /// Least number of bytes of a part, except the last of an upload.
     pub minimum_part: usize,
-    /// Checks of what it does not offer at all.
+    /// Names of checks of features that the service lacks.
     pub without: &'static [&'static str],
-    /// An `ETag` is made of the bytes it stands for.
+    /// True when an `ETag` is a digest of the bytes.
     pub digests: bool,
-    /// Errors come with an HTTP status.
+    /// True when errors have an HTTP status.
     pub statuses: bool,
-    /// Seed of the objects' bytes; say it when a run fails.
+    /// Seed of the objects' bytes; report it when a run fails.
     pub seed: u64,
 }
 
@@ -135,12 +140,14 @@ const CHECKS: &[(&str, Check)] = checks! {
         unknown_parts_are_refused, a_wrong_size_is_refused, a_wrong_whole_checksum_is_refused, uploads_are_listed_until_they_end,
         an_aborted_upload_is_gone, odd_keys_are_uploaded;
     failing: absent_keys_are_not_found, absent_buckets_stop_the_job, a_bucket_that_is_there_is_found, credentials_can_be_refreshed;
+    buckets: the_bucket_is_listed, a_bucket_is_made_and_removed, versions_are_those_of_the_objects,
+        many_objects_are_removed_at_once, addresses_are_signed, absent_buckets_have_no_versions;
 };
 
-/// Put a store through every check, in a bucket that holds nothing else that matters.
+/// Runs every check against a store, in a bucket without other content of value.
 ///
 /// # Panics
-/// When checks fail; the message names them, and the output above it says how.
+/// Panics when checks fail; the message names them, and the output above it describes the failures.
 pub async fn conformance(store: &dyn ObjectStore, bucket: &str, quirks: &ServiceQuirks) {
     let mut failed = Vec::new();
     let unknown: Vec<_> =
@@ -150,7 +157,7 @@ pub async fn conformance(store: &dyn ObjectStore, bucket: &str, quirks: &Service
         if quirks.without.contains(name) {
             continue;
         }
-        // Short, so that long keys fit behind it.
+        // The prefix is short, so that long keys fit behind it.
         let bench = Bench { store, bucket, quirks, place: format!("check-{number}/") };
         if AssertUnwindSafe(check(&bench)).catch_unwind().await.is_err() {
             failed.push(*name);
@@ -179,7 +186,7 @@ impl Bench<'_> {
         PinnedObject { bucket, key: key.to_owned(), version_id: None, if_match: None, size: 0 }
     }
 
-    /// Bytes that depend on the seed and on what they are for.
+    /// Bytes that depend on the seed and on their purpose.
     fn bytes(&self, what: &str, size: usize) -> Bytes {
         let salt = what.bytes().fold(self.quirks.seed, |salt, byte| salt.wrapping_mul(31).wrapping_add(byte.into()));
         let mut bytes = vec![0; size];
@@ -208,7 +215,7 @@ impl Bench<'_> {
         self.read(&self.source(key), None).await.unwrap_or_else(|error| panic!("get {key:?}: {error}"))
     }
 
-    /// Every page of a listing, entries and groups as they came.
+    /// Returns all entries and groups of a listing, in their order.
     async fn list_all(&self, mut request: ListRequest) -> (Vec<ListedObject>, Vec<String>) {
         request.bucket = self.bucket.to_owned();
         let (mut objects, mut groups) = (Vec::new(), Vec::new());
@@ -230,7 +237,7 @@ impl Bench<'_> {
         panic!("the listing does not end");
     }
 
-    /// Check an `ETag` against the one that the bytes have, where it is made of them.
+    /// Checks an `ETag` against that of the bytes, if the store makes it of them.
     fn check_etag(&self, etag: &str, of_bytes: &str, what: &str) {
         assert!(!etag.is_empty(), "{what}");
         if self.quirks.digests {
@@ -238,7 +245,7 @@ impl Bench<'_> {
         }
     }
 
-    /// The status that an error has to have.
+    /// The expected status of an error.
     fn status(&self, status: u16) -> Option<u16> {
         self.quirks.statuses.then_some(status)
     }
@@ -254,13 +261,13 @@ fn md5_of(bytes: &[u8]) -> String {
     hex(&Md5::digest(bytes))
 }
 
-/// `ETag` of an object made of these parts.
+/// Returns the `ETag` of an object made of these parts.
 fn composite_etag(parts: &[Bytes]) -> String {
     let digests: Vec<u8> = parts.iter().flat_map(|part| Md5::digest(part).to_vec()).collect();
     format!("{}-{}", md5_of(&digests), parts.len())
 }
 
-/// Everything that a writer can set, but for what the service does not keep.
+/// Returns all attributes that a writer can set and the service keeps.
 fn attributes(quirks: &ServiceQuirks) -> Attributes {
     let mut attributes = Attributes {
         content_type: Some("application/gzip".to_owned()),
@@ -281,7 +288,7 @@ fn attributes(quirks: &ServiceQuirks) -> Attributes {
     attributes
 }
 
-/// Tags with all that tags may hold on AWS.
+/// Returns tags with every kind of character that AWS allows.
 fn tags() -> Vec<(String, String)> {
     let tags = [("project", "cohort 7"), ("path", "a/b=c:d+e-f_g@h.i"), ("empty", ""), ("\u{fc}ber", "caf\u{e9}")];
     tags.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec()
@@ -302,7 +309,7 @@ fn refused<T>(answer: Result<T>, class: ErrorClass, what: &str) -> StoreError {
     }
 }
 
-/// Refused for every object of a job alike.
+/// Expects an error that applies to every object of a job.
 fn refused_job_wide<T>(answer: Result<T>, what: &str) -> StoreError {
     let error = refused(answer, ErrorClass::Person, what);
     assert_eq!(error.scope, Scope::Job, "{what}: {error:?}");

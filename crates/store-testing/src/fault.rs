@@ -1,8 +1,8 @@
-//! A store that fails on purpose and remembers every request.
+//! A store that injects faults and records every request.
 //!
-//! [`FaultStore`] wraps any store. Rules say which requests fail, and how: with an error before anything happened, with the
-//! reply lost after it happened, late, held until the test lets go, or with a body cut short or altered. Without rules it is
-//! transparent, which the conformance suite shows.
+//! [`FaultStore`] wraps any store. Rules say which requests fail, and how: with an error before the request takes
+//! effect, with the reply lost after it did, late, held until the test releases it, or with a body cut short or
+//! altered. Without rules it is transparent, as the conformance suite shows.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -23,25 +23,25 @@ use tokio::sync::Notify;
 /// Effect of a fault on a request.
 #[derive(Debug, Clone)]
 pub enum Fault {
-    /// Nothing is done; this code and status come back.
+    /// The request is not made; it fails with this code and status.
     Fail(&'static str, u16),
-    /// It is done, and the caller learns only that the connection broke.
+    /// The request is made, and its reply is lost: the caller sees a broken connection.
     LoseReply,
-    /// It is done after so long.
+    /// The request is made after this delay.
     Delay(Duration),
-    /// It waits until [`Gate::open`], then is done.
-    Hold(Gate),
-    /// It is done, and its reply waits until [`Gate::open`].
-    HoldReply(Gate),
-    /// It is done after the test's hook has run.
+    /// The request waits for [`Latch::open`], then is made.
+    Hold(Latch),
+    /// The request is made, and its reply waits for [`Latch::open`].
+    HoldReply(Latch),
+    /// The request is made after the test's hook has run.
     Hook(Hook),
     /// The body of a GET ends early.
     Truncate,
-    /// One byte of the body is altered: of what a GET answers, of what a write sends. Nothing else is.
+    /// One byte of the body of a GET or of a write is altered. Other requests are unchanged.
     Corrupt,
 }
 
-/// Something that a test does between two requests, such as overwriting the source.
+/// An action of a test between two requests, such as overwriting the source.
 #[derive(Clone)]
 pub struct Hook(pub Arc<dyn Fn() -> futures::future::BoxFuture<'static, ()> + Send + Sync>);
 
@@ -51,20 +51,20 @@ impl fmt::Debug for Hook {
     }
 }
 
-/// Stops requests until it is opened; says when the first has arrived.
+/// A latch that holds requests until it is opened, and reports the arrival of the first.
 #[derive(Debug, Clone, Default)]
-pub struct Gate {
+pub struct Latch {
     arrived: Arc<Notify>,
     open: Arc<(Mutex<bool>, Notify)>,
 }
 
-impl Gate {
-    /// Wait until a request stands at the gate.
+impl Latch {
+    /// Waits until a request has arrived.
     pub async fn reached(&self) {
         self.arrived.notified().await;
     }
 
-    /// Let all requests through, now and later.
+    /// Releases all waiting and later requests.
     pub fn open(&self) {
         *self.open.0.lock().unwrap_or_else(PoisonError::into_inner) = true;
         self.open.1.notify_waiters();
@@ -82,52 +82,52 @@ impl Gate {
     }
 }
 
-/// Rule that gives a fault to matching requests, by operation, key, part and count.
+/// Rule that applies a fault to matching requests, by operation, key, part and count.
 #[derive(Debug, Clone)]
 pub struct Rule {
     operation: &'static str,
     key: Option<String>,
     part: Option<u32>,
-    /// Number of matching requests that are let through first.
+    /// Number of matching requests that pass first.
     skip: u32,
-    /// Number of matching requests that are hit after that; None for all.
+    /// Number of matching requests that fail after that; None for all.
     times: Option<u32>,
     fault: Fault,
 }
 
 impl Rule {
-    /// Hit the first request of this operation.
+    /// Applies to the first request of this operation.
     pub fn once(operation: &'static str, fault: Fault) -> Self {
         Self { operation, key: None, part: None, skip: 0, times: Some(1), fault }
     }
 
-    /// Hit every request of this operation.
+    /// Applies to every request of this operation.
     pub fn always(operation: &'static str, fault: Fault) -> Self {
         Self { times: None, ..Self::once(operation, fault) }
     }
 
-    /// Only for this key.
+    /// Limits the rule to this key.
     #[must_use]
     pub fn key(mut self, key: &str) -> Self {
         self.key = Some(key.to_owned());
         self
     }
 
-    /// Only for this part number.
+    /// Limits the rule to this part number.
     #[must_use]
     pub fn part(mut self, part: u32) -> Self {
         self.part = Some(part);
         self
     }
 
-    /// Let so many matching requests through first.
+    /// Lets `skip` matching requests pass first.
     #[must_use]
     pub fn after(mut self, skip: u32) -> Self {
         self.skip = skip;
         self
     }
 
-    /// Hit so many.
+    /// Limits the rule to `times` requests.
     #[must_use]
     pub fn times(mut self, times: u32) -> Self {
         self.times = Some(times);
@@ -137,10 +137,10 @@ impl Rule {
 
 /// A request as it arrived.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Call {
+pub struct RecordedRequest {
     /// S3 operation.
     pub operation: &'static str,
-    /// Key it was about, or the prefix of a listing.
+    /// Key of the object, or the prefix of a listing.
     pub key: String,
     /// Part number of a part request.
     pub part: Option<u32>,
@@ -151,7 +151,7 @@ pub struct Call {
 pub struct FaultStore {
     inner: Arc<dyn ObjectStore>,
     rules: Mutex<Vec<Rule>>,
-    calls: Mutex<Vec<Call>>,
+    requests: Mutex<Vec<RecordedRequest>>,
     random: Mutex<Option<Random>>,
 }
 
@@ -163,49 +163,53 @@ struct Random {
 }
 
 impl FaultStore {
-    /// Wrap a store; transparent until rules come.
+    /// Wraps a store; transparent until rules are added.
     pub fn new(inner: Arc<dyn ObjectStore>) -> Self {
-        Self { inner, rules: Mutex::default(), calls: Mutex::default(), random: Mutex::default() }
+        Self { inner, rules: Mutex::default(), requests: Mutex::default(), random: Mutex::default() }
     }
 
-    /// Add a rule. The first rule that matches a request decides.
+    /// Adds a rule. The first rule that matches a request decides.
     pub fn rule(&self, rule: Rule) -> &Self {
         self.rules.lock().unwrap_or_else(PoisonError::into_inner).push(rule);
         self
     }
 
-    /// Drop all rules.
+    /// Removes all rules.
     pub fn heal(&self) {
         self.rules.lock().unwrap_or_else(PoisonError::into_inner).clear();
         *self.random.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
-    /// Hit this share of all requests with one of the faults, chosen by a seeded generator.
+    /// Applies one of the faults, chosen by a seeded generator, to this share of all requests.
     pub fn at_random(&self, seed: u64, share: f64, faults: Vec<Fault>) {
         let random = Random { rng: fastrand::Rng::with_seed(seed), share, faults };
         *self.random.lock().unwrap_or_else(PoisonError::into_inner) = Some(random);
     }
 
     /// All requests so far, in the order of their arrival.
-    pub fn calls(&self) -> Vec<Call> {
-        self.calls.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    pub fn requests(&self) -> Vec<RecordedRequest> {
+        self.requests.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Number of requests of an operation so far.
     pub fn count(&self, operation: &str) -> usize {
-        self.calls().iter().filter(|call| call.operation == operation).count()
+        self.requests().iter().filter(|request| request.operation == operation).count()
     }
 
     /// Requests by operation.
     pub fn counts(&self) -> HashMap<&'static str, usize> {
-        self.calls().iter().fold(HashMap::new(), |mut counts, call| {
-            *counts.entry(call.operation).or_default() += 1;
+        self.requests().iter().fold(HashMap::new(), |mut counts, request| {
+            *counts.entry(request.operation).or_default() += 1;
             counts
         })
     }
 
     fn fault(&self, operation: &'static str, key: &str, part: Option<u32>) -> Option<Fault> {
-        self.calls.lock().unwrap_or_else(PoisonError::into_inner).push(Call { operation, key: key.to_owned(), part });
+        self.requests.lock().unwrap_or_else(PoisonError::into_inner).push(RecordedRequest {
+            operation,
+            key: key.to_owned(),
+            part,
+        });
         let mut rules = self.rules.lock().unwrap_or_else(PoisonError::into_inner);
         let matching = rules.iter_mut().find(|rule| {
             rule.operation == operation
@@ -259,13 +263,13 @@ impl FaultStore {
                 tokio::time::sleep(time).await;
                 request.await
             }
-            Some(Fault::Hold(gate)) => {
-                gate.pass().await;
+            Some(Fault::Hold(latch)) => {
+                latch.pass().await;
                 request.await
             }
-            Some(Fault::HoldReply(gate)) => {
+            Some(Fault::HoldReply(latch)) => {
                 let answer = request.await;
-                gate.pass().await;
+                latch.pass().await;
                 answer
             }
             Some(Fault::Hook(hook)) => {
@@ -276,8 +280,8 @@ impl FaultStore {
     }
 }
 
-/// Body of a write, as the wrapped store gets it. It is altered otherwise than the body of a GET: else both would look
-/// alike.
+/// Body of a write, as the wrapped store gets it. It is altered in another way than the body of a GET, so that the two
+/// faults remain distinguishable.
 fn sent(fault: Option<&Fault>, body: Bytes) -> Bytes {
     if !matches!(fault, Some(Fault::Corrupt)) {
         return body;
@@ -327,13 +331,13 @@ impl ObjectRead for FaultStore {
             Some(Fault::Fail(code, status)) => {
                 Err(StoreError::new("GetObject", &bucket, Some(&key), code, Some(status)))
             }
-            Some(Fault::Hold(gate)) => {
-                gate.pass().await;
+            Some(Fault::Hold(latch)) => {
+                latch.pass().await;
                 self.inner.fetch(source, range).await
             }
-            Some(Fault::HoldReply(gate)) => {
+            Some(Fault::HoldReply(latch)) => {
                 let answer = self.inner.fetch(source, range).await;
-                gate.pass().await;
+                latch.pass().await;
                 answer
             }
             Some(Fault::Hook(hook)) => {

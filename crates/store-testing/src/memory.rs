@@ -1,8 +1,8 @@
 //! An object store in memory, as strict as S3: the oracle of the conformance suite and the base of fault tests.
 //!
-//! It computes `ETag`s and checksums from the bytes, keeps CRC64NVME as AWS does for every object that came with no other
-//! checksum, checks what senders say of their bytes, honours conditions, and has the limits of multipart uploads (the minimum
-//! part size is an option, so that tests can be small). It has no versions.
+//! The store computes `ETag`s and checksums from the bytes. Like AWS it keeps CRC64NVME for every object that was sent
+//! without another checksum. It checks the digests of senders, honours conditions, and has the limits of multipart
+//! uploads (the minimum part size is an option, so that tests can be small). It has no versions.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,7 +15,7 @@ use seqferry_store::checksum::{base64, hex};
 use seqferry_store::error::classify::code;
 use seqferry_store::{
     Attributes, Capabilities, Checksum, ChecksumAlgorithm, ChecksumKind, CreateUpload, DigestAlgorithm, Digester,
-    Digests, ObjectMeta, ObjectStore, PinnedObject, Range, Result, StoreError, WrittenObject, WrittenPart,
+    Digests, ObjectMeta, ObjectStore, PinnedObject, Range, Result, StoreError, UploadRef, WrittenObject, WrittenPart,
 };
 
 mod multipart;
@@ -40,22 +40,22 @@ pub struct MemoryStore {
 /// Nature of the `ETag`s of the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Etags {
-    /// Digests.
+    /// `ETag`s are digests.
     Plain,
-    /// No digests, and said to be none.
+    /// `ETag`s are no digests, and answers say so.
     Opaque,
-    /// No digests, where nothing says so.
+    /// `ETag`s are no digests, and no answer says so.
     Odd,
 }
 
 /// Treatment of copies of parts into an upload with a checksum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum CopiedParts {
-    /// Their own checksums are computed.
+    /// The checksum of each part is computed.
     Checked,
-    /// They are answered with the checksum of the whole source.
+    /// The answer has the checksum of the whole source.
     Misread,
-    /// They are refused, since they bring no checksum.
+    /// Copies of parts are refused, since they carry no checksum.
     Refused,
 }
 
@@ -63,9 +63,9 @@ enum CopiedParts {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Checksums {
     All,
-    /// Requests that name another are refused, as some services do.
+    /// Requests that name another checksum are refused, as by some services.
     Only(ChecksumAlgorithm),
-    /// Requests that name any are refused, and none is kept.
+    /// Requests that name any checksum are refused, and none is kept.
     Refused,
     /// Checksums in requests are ignored, as by services that do not know them.
     Unheard,
@@ -82,7 +82,7 @@ struct State {
 struct Object {
     body: Bytes,
     etag: String,
-    /// Lengths of the parts it was made of; empty for an object written at once.
+    /// Lengths of the object's parts; empty for an object written in one request.
     parts: Vec<u64>,
     modified: f64,
     attributes: Attributes,
@@ -131,7 +131,7 @@ impl MemoryStore {
         Arc::new(store)
     }
 
-    /// An empty store whose parts, but the last of an upload, have at least so many bytes.
+    /// An empty store with a minimum size of parts, except the last of an upload.
     pub fn new(minimum_part: u64) -> Self {
         Self {
             minimum_part,
@@ -147,42 +147,42 @@ impl MemoryStore {
         }
     }
 
-    /// The same with listing pages of so many entries.
+    /// Limits the pages of listings to this number of entries.
     #[must_use]
     pub fn with_page(mut self, page: usize) -> Self {
         self.page = page.max(1);
         self
     }
 
-    /// The same, listing keys in the order of what `order` makes of them: some services do not sort by bytes.
+    /// Lists keys in the order of the results of `order`: some services do not sort by bytes.
     #[must_use]
     pub fn with_list_order(mut self, order: fn(&str) -> String) -> Self {
         self.order = order;
         self
     }
 
-    /// The same, saying of parts that their `ETag`s are no digests, as a bucket does that encrypts with KMS.
+    /// Reports the `ETag`s of parts as no digests, like a bucket that encrypts with KMS.
     #[must_use]
     pub fn with_opaque_etags(mut self) -> Self {
         self.etags = Etags::Opaque;
         self
     }
 
-    /// The same, answering copies of parts with the checksum of the whole source, as versitygw 1.8 does.
+    /// Answers copies of parts with the checksum of the whole source, like versitygw 1.8.
     #[must_use]
     pub fn with_whole_checksums_of_parts(mut self) -> Self {
         self.copied_parts = CopiedParts::Misread;
         self
     }
 
-    /// The same, refusing copies of parts into an upload with a checksum, since they bring none: as MinIO does.
+    /// Refuses copies of parts into an upload with a checksum, since they carry none, like MinIO.
     #[must_use]
     pub fn demanding_part_checksums(mut self) -> Self {
         self.copied_parts = CopiedParts::Refused;
         self
     }
 
-    /// The same, answering `?tagging` and `?uploads` with something else: as `rclone serve s3` does.
+    /// Answers `?tagging` and `?uploads` with other documents, like `rclone serve s3`.
     #[must_use]
     pub fn without_sub_resources(mut self) -> Self {
         self.sub_resources = false;
@@ -194,42 +194,42 @@ impl MemoryStore {
         self.sub_resources.then_some(()).ok_or_else(other)
     }
 
-    /// The same, passing for a disk: it keeps no checksum, and its `ETag`s are no digests.
+    /// Behaves like a disk: keeps no checksum, and its `ETag`s are no digests.
     #[must_use]
     pub fn as_disk(mut self) -> Self {
         (self.as_files, self.etags, self.checksums) = (true, Etags::Opaque, Checksums::Unheard);
         self
     }
 
-    /// The same, refusing requests that name a checksum other than this one; with None it refuses any, and keeps none.
+    /// Refuses requests that name another checksum than this one; with None it refuses any, and keeps none.
     #[must_use]
     pub fn with_checksums(mut self, known: Option<ChecksumAlgorithm>) -> Self {
         self.checksums = known.map_or(Checksums::Refused, Checksums::Only);
         self
     }
 
-    /// The same, never having heard of checksums: it keeps and answers none.
+    /// Ignores checksums, like a service without support for them: it keeps and returns none.
     #[must_use]
     pub fn without_checksums(mut self) -> Self {
         self.checksums = Checksums::Unheard;
         self
     }
 
-    /// The same, with `ETag`s of objects written at once that are no digests.
+    /// Makes `ETag`s of objects written in one request that are no digests.
     #[must_use]
     pub fn with_odd_etags(mut self) -> Self {
         self.etags = Etags::Odd;
         self
     }
 
-    /// The same, behind a proxy that drops `Range`.
+    /// Behaves like a service behind a proxy that drops `Range`.
     #[must_use]
     pub fn ignoring_ranges(mut self) -> Self {
         self.ignores_ranges = true;
         self
     }
 
-    /// True when bytes match the checksum and the MD5 that were sent with them.
+    /// True when bytes match the checksum and the MD5 of their sender.
     fn are_sent(&self, digests: &Digests, body: &[u8]) -> bool {
         let checksum = digests.checksum.as_ref().filter(|_| self.checksums != Checksums::Unheard);
         checksum.is_none_or(|(algorithm, sent)| value(*algorithm, body) == *sent)
@@ -241,7 +241,7 @@ impl MemoryStore {
     }
 
     fn answered(&self, copied: WrittenPart) -> WrittenPart {
-        // A disk tells what it was given, and keeps it no longer than the upload.
+        // A disk returns the checksum of the request, and keeps it only until the upload ends.
         let tells = self.checksums != Checksums::Unheard || self.as_files;
         let checksum = copied.checksum.filter(|_| tells);
         WrittenPart { checksum, opaque_etag: self.etags == Etags::Opaque, ..copied }
@@ -277,7 +277,7 @@ impl MemoryStore {
         }
     }
 
-    /// From now on an object is as many seconds older.
+    /// Makes an object older by `seconds`.
     pub fn age(&self, bucket: &str, key: &str, seconds: f64) {
         if let Some(object) = self.state().buckets.get_mut(bucket).and_then(|objects| objects.get_mut(key)) {
             object.modified -= seconds;
@@ -345,9 +345,10 @@ impl State {
         Ok(written)
     }
 
-    fn upload(&mut self, operation: &'static str, bucket: &str, key: &str, id: &str) -> Result<&mut Upload> {
+    fn upload(&mut self, operation: &'static str, upload: UploadRef<'_>) -> Result<&mut Upload> {
+        let UploadRef { bucket, key, upload_id } = upload;
         self.uploads
-            .get_mut(id)
+            .get_mut(upload_id)
             .filter(|upload| upload.bucket == bucket && upload.request.key == key)
             .ok_or_else(|| StoreError::new(operation, bucket, Some(key), "NoSuchUpload", Some(404)))
     }
@@ -355,13 +356,12 @@ impl State {
     fn put_part(
         &mut self,
         operation: &'static str,
-        bucket: &str,
-        key: &str,
-        id: &str,
+        upload: UploadRef<'_>,
         part: u32,
         body: Bytes,
     ) -> Result<WrittenPart> {
-        let upload = self.upload(operation, bucket, key, id)?;
+        let UploadRef { bucket, key, .. } = upload;
+        let upload = self.upload(operation, upload)?;
         if !(1..=10_000).contains(&part) {
             return Err(StoreError::new(operation, bucket, Some(key), "InvalidArgument", Some(400)));
         }

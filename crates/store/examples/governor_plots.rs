@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use seqferry_testkit::sim::model::{ModelOptions, Service as Work};
+use seqferry_testkit::sim::model::{ModelOptions, Work};
 use service::{MIB, Second, Service, Worker};
 
 const LIMIT: f64 = 3_500.0;

@@ -1,4 +1,4 @@
-//! Mutations of the recorded answers in `corpus`: what the fuzz tests of this crate feed to its readers.
+//! Mutations of the recorded answers in `corpus`, as input of the fuzz tests of this crate.
 //!
 //! `make fuzz` sets `PROPTEST_CASES` to run more of them than the ordinary tests do.
 
@@ -14,7 +14,7 @@ pub(crate) struct RecordedAnswer {
     pub(crate) bytes: Vec<u8>,
 }
 
-/// All of them, in the order of their names.
+/// All recorded answers, in the order of their names.
 pub(crate) fn corpus() -> Vec<RecordedAnswer> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus");
     let mut all: Vec<RecordedAnswer> = std::fs::read_dir(folder)
@@ -31,7 +31,7 @@ pub(crate) fn corpus() -> Vec<RecordedAnswer> {
     all
 }
 
-/// What breaks readers of heads, chunks and XML.
+/// Texts that break readers of heads, chunks and XML.
 const SPOILERS: &[&str] = &[
     "\r\n",
     "\n",
@@ -107,12 +107,12 @@ fn mutation() -> impl Strategy<Value = Mutation> {
     ]
 }
 
-/// A recorded answer by its number, and what is done to it.
+/// The number of a recorded answer, and its changes.
 pub(crate) fn mutations() -> impl Strategy<Value = (Index, Vec<Mutation>)> {
     (any::<Index>(), proptest::collection::vec(mutation(), 0..6))
 }
 
-/// The answer with these changes.
+/// Returns the answer with these changes.
 pub(crate) fn mutated(bytes: &[u8], mutations: &[Mutation], corpus: &[RecordedAnswer]) -> Vec<u8> {
     let mut bytes = bytes.to_vec();
     for mutation in mutations {

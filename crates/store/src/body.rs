@@ -1,4 +1,4 @@
-//! Bodies: the bytes of an object as they come.
+//! Bodies: the bytes of an object as a stream.
 
 use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
@@ -13,30 +13,30 @@ pub type ByteStream = BoxStream<'static, Result<Bytes>>;
 /// Bytes read into a chunk where the caller chose no size.
 const CHUNK: usize = 256 << 10;
 
-/// A multiple of the block of every disk.
+/// Alignment of blocks in memory and on disk, in bytes: a multiple of the block size of every disk.
 pub(crate) const BLOCK: usize = 4096;
-/// From so many bytes on it pays to write a whole file past the system's cache (`docs/performance.md`): they are kept where
-/// blocks have to lie for that.
+/// Least size in bytes of a whole file that is written past the page cache: smaller files gain nothing
+/// (`docs/performance.md`). Larger bodies are kept in aligned memory for this.
 pub(crate) const WORTH_PASSING: usize = 64 << 10;
 
-/// Bytes that can be read to where they are wanted.
+/// A source of bytes that are read into a given buffer.
 #[async_trait]
 pub(crate) trait Source: Send {
-    /// Append the next bytes, `at_most` so many: as many as there are now, at least one. 0: that was all. Makes room for them.
+    /// Appends the next available bytes, between 1 and `at_most`. 0: the end. Makes room for them.
     async fn read(&mut self, into: &mut Vec<u8>, at_most: usize) -> Result<usize>;
 }
 
-/// The bytes of an object, or of a range of one. Those that end early end with an error.
+/// The bytes of an object or of a range. A body that ends early ends with an error.
 pub struct Body {
     from: BodyKind,
-    /// Of a chunk that was not wanted whole.
+    /// Rest of a chunk that was not consumed whole.
     left: Bytes,
     seen: Option<Box<BodyObserver>>,
-    /// An error is the last of what [`Body::next`] has to say.
+    /// True after an error: [`Body::next`] yields nothing after it.
     failed: bool,
 }
 
-/// Is shown all bytes of a body in order.
+/// Observer of all bytes of a body, in order.
 type BodyObserver = dyn FnMut(&[u8]) + Send;
 
 enum BodyKind {
@@ -45,7 +45,7 @@ enum BodyKind {
 }
 
 impl Body {
-    /// Bytes that are in memory already, or come in pieces of another's choice.
+    /// A body of chunks: bytes that are in memory already, or arrive in pieces of another's choice.
     pub fn of_chunks(chunks: ByteStream) -> Self {
         Self { from: BodyKind::Chunks(chunks.fuse()), left: Bytes::new(), seen: None, failed: false }
     }
@@ -54,14 +54,15 @@ impl Body {
         Self { from: BodyKind::Source(Box::new(source)), left: Bytes::new(), seen: None, failed: false }
     }
 
-    /// The same, and all bytes are shown to `see` as they go by, in order. To be asked for before the first one is read.
+    /// The same body with an observer: `see` receives all bytes in order as they are read. Must be called before the
+    /// first byte is read.
     #[must_use]
     pub fn seen_by(mut self, see: impl FnMut(&[u8]) + Send + 'static) -> Self {
         self.seen = Some(Box::new(see));
         self
     }
 
-    /// Append the next bytes, `at_most` so many: as many as there are now, at least one. 0: that was all.
+    /// Appends the next available bytes, between 1 and `at_most`. 0: the end.
     pub async fn read(&mut self, into: &mut Vec<u8>, at_most: usize) -> Result<usize> {
         let before = into.len();
         if let BodyKind::Source(source) = &mut self.from {
@@ -75,7 +76,7 @@ impl Body {
         Ok(into.len() - before)
     }
 
-    /// The next bytes, however many there are.
+    /// Returns the next bytes, as many as are available.
     pub async fn next(&mut self) -> Option<Result<Bytes>> {
         if self.failed {
             return None;
@@ -98,8 +99,8 @@ impl Body {
         Some(next)
     }
 
-    /// The next `size` bytes, in one piece; fewer only when those were all. What is read from a connection lies as blocks of a disk
-    /// do, where there is enough of it.
+    /// Returns the next `size` bytes in one piece; fewer only at the end. Large enough pieces that are read from a
+    /// connection are aligned to the blocks of a disk.
     pub async fn take(&mut self, size: usize, mut see: impl FnMut(&[u8])) -> Result<Bytes> {
         if let BodyKind::Source(_) = self.from {
             let (mut bytes, begin) = room(size);
@@ -122,7 +123,7 @@ impl Body {
                 see(&chunk);
             }
             if chunk.len() == size {
-                // All in one: taken as it is.
+                // One chunk holds all bytes: no copy is needed.
                 return Ok(chunk);
             }
             bytes.reserve(size - bytes.len());
@@ -131,7 +132,7 @@ impl Body {
         Ok(bytes.freeze())
     }
 
-    /// The next of the chunks, or what fits of it.
+    /// Returns the next chunk, or its first `at_most` bytes.
     async fn chunk(&mut self, at_most: usize) -> Option<Result<Bytes>> {
         while self.left.is_empty() {
             let BodyKind::Chunks(chunks) = &mut self.from else { return None };
@@ -143,13 +144,13 @@ impl Body {
         Some(Ok(self.left.split_to(at_most.min(self.left.len()))))
     }
 
-    /// In chunks.
+    /// Converts the body into a stream of chunks.
     pub fn into_stream(self) -> ByteStream {
         stream::unfold(self, |mut body| async { body.next().await.map(|next| (next, body)) }).boxed()
     }
 }
 
-/// Memory for `size` bytes, and where in it they are to begin.
+/// Returns memory for `size` bytes and the offset in it at which they begin.
 fn room(size: usize) -> (Vec<u8>, usize) {
     if size < WORTH_PASSING {
         return (Vec::with_capacity(size), 0);
@@ -168,7 +169,7 @@ mod tests {
 
     use super::*;
 
-    /// Gives what it has, a few bytes at a time.
+    /// A source that yields its bytes a few at a time.
     struct PieceSource(Bytes, usize);
 
     #[async_trait]
@@ -208,7 +209,7 @@ mod tests {
             bytes in proptest::collection::vec(any::<u8>(), 0..200),
             piece in 1_usize..50,
             chunks: bool,
-            ways in proptest::collection::vec((0..3, 1_usize..70), 1..100),
+            reads in proptest::collection::vec((0..3, 1_usize..70), 1..100),
         ) {
             let seen = Arc::new(Mutex::new(Vec::new()));
             let sees = Arc::clone(&seen);
@@ -216,9 +217,9 @@ mod tests {
             let mut read = Vec::new();
             let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
             let ended = runtime.block_on(async {
-                for (way, size) in ways {
+                for (kind, size) in reads {
                     let before = read.len();
-                    match way {
+                    match kind {
                         0 => {
                             let came = body.read(&mut read, size).await.unwrap();
                             assert!(came <= size && came == read.len() - before);

@@ -1,10 +1,10 @@
-//! The budget of a process: requests in flight, bytes of buffers, bandwidth. One [`Budget`]; all work draws from it.
+//! The budget of a process: requests in flight, bytes of buffers, bandwidth. All work draws from one [`Budget`].
 //!
-//! **Requests.** A hard cap holds for the process, and below it a prefix limiter for the reads and one for the writes of
-//! each prefix that is worked on, since a service limits those apart. A limiter finds by itself how many requests may be in
+//! **Requests.** A hard cap holds for the process. Below it, each prefix in use has one prefix limiter for reads and
+//! one for writes, since a service limits those separately. A limiter finds by itself how many requests may be in
 //! flight and, once the service has throttled, how many may start per second (`control`). Flows that wait at a limiter
-//! are served in turn, so that a small one does not wait for a big one. Within a flow the lowest rank goes first.
-//! A person may limit the requests started per second besides ([`Budget::limit_starts`]).
+//! are served in turn, so that a small one does not wait for a big one. Within a flow the lowest rank goes first. The
+//! user can also limit the requests started per second ([`Budget::limit_starts`]).
 //!
 //! **Memory.** Object bytes are reserved before they are buffered (`memory`).
 //!
@@ -12,7 +12,8 @@
 //! copies move none.
 //!
 //! **Priorities.** Interactive work goes before bulk work at each of the three, and bulk work keeps a quarter
-//! ([`Priority`]). While an [`InteractivePresence`] exists, bulk work also leaves a reserve of requests and memory alone.
+//! ([`Priority`]). While an [`InteractivePresence`] exists, bulk work also leaves a reserve of requests and memory
+//! alone.
 
 mod control;
 mod fair_queue;
@@ -58,8 +59,8 @@ pub struct BudgetLimits {
     pub max_bandwidth: Option<u64>,
 }
 
-/// Requests in flight at most, unless told otherwise. S3 takes 3,500 writes per second and prefix, and a part copy of
-/// 128 MiB takes about 2.4 s: 8,500 in flight, and some room. The limiters find how many are of use below that.
+/// Default cap of the requests in flight. S3 takes 3,500 writes per second and prefix, and a part copy of 128 MiB takes
+/// about 2.4 s: 8,500 in flight, and some room. The limiters find how many are useful below that.
 pub const MAX_REQUESTS: usize = 10_000;
 
 impl Default for BudgetLimits {
@@ -75,7 +76,7 @@ pub struct BudgetStats {
     pub requests: u64,
     /// Requests that have not ended.
     pub in_flight: usize,
-    /// Requests that the service turned down for want of capacity.
+    /// Requests that the service refused for lack of capacity.
     pub throttled: u64,
     /// Requests sent a second time because the first was slow.
     pub hedges: u64,
@@ -83,9 +84,9 @@ pub struct BudgetStats {
     pub retries: u64,
     /// Object bytes that requests which did their work moved, within the service or through this process.
     pub bytes: u64,
-    /// Time that requests waited for the right to begin, together.
+    /// Sum of the times that requests waited for the right to begin.
     pub waited: Duration,
-    /// Time that requests were in flight, together: by its growth per second, how many are at a time.
+    /// Sum of the times that requests were in flight. Its growth per second is the mean number in flight.
     pub busy: Duration,
     /// The hard cap of requests in flight.
     pub max_requests: usize,
@@ -93,36 +94,13 @@ pub struct BudgetStats {
     pub max_bandwidth: Option<u64>,
 }
 
-/// Services limit reads and writes apart.
+/// Class of access: services limit reads and writes separately.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Access {
     /// GET, HEAD, listings.
     Read,
     /// PUT, COPY, POST, DELETE.
     Write,
-}
-
-/// Present state of one prefix limiter.
-#[derive(Debug, Clone, PartialEq)]
-pub struct LimiterStats {
-    /// Bucket.
-    pub bucket: String,
-    /// Keys that begin with this.
-    pub prefix: String,
-    /// Reads or writes.
-    pub access: Access,
-    /// Requests that have not ended.
-    pub in_flight: usize,
-    /// Requests that wait to begin.
-    pub waiting: usize,
-    /// Requests that may be in flight.
-    pub window: usize,
-    /// Requests that may begin per second; None as long as the service has never throttled.
-    pub rate: Option<f64>,
-    /// Requests begun.
-    pub requests: u64,
-    /// Those of them that the service turned down for want of capacity.
-    pub throttled: u64,
 }
 
 /// A flow of the fair queues: a job, a listing. Flows are served in turn.
@@ -139,39 +117,39 @@ impl FlowId {
     }
 }
 
-/// Description of a request, as far as it decides when the request may start.
+/// Description of a request, with the facts that decide when it may start.
 #[derive(Debug, Clone, Copy)]
 pub struct PermitRequest<'a> {
     /// Interactive when a program waits for the reply, else bulk.
     pub priority: Priority,
     /// The flow it belongs to.
     pub job: FlowId,
-    /// Of the requests of a flow the lowest goes first: the number of its object, in the order in which they began.
+    /// Rank within the flow, the lowest first: the number of the request's object, in the order in which objects began.
     pub rank: u64,
     /// Bucket it goes to.
     pub bucket: &'a str,
-    /// Prefix that the job works on, as the job was given it; empty for the whole bucket.
+    /// Prefix of the job, as given to it; empty for the whole bucket.
     pub prefix: &'a str,
-    /// Limit that it counts against: that of reads or that of writes.
+    /// Limit that it counts against: reads or writes.
     pub access: Access,
-    /// Operation, by S3's name.
+    /// Operation, by its S3 name.
     pub operation: &'static str,
     /// Object bytes that it moves.
     pub bytes: u64,
-    /// True when it is sent again after a failure.
+    /// True for a request that is sent again after a failure.
     pub is_retry: bool,
 }
 
 /// Outcome of a request, for its limiter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RequestOutcome {
-    /// It did its work.
+    /// The request succeeded.
     Worked,
     /// The service asked for fewer requests.
     Throttled,
-    /// It failed in a way that says nothing of capacity.
+    /// The request failed for a reason that does not concern capacity.
     Failed,
-    /// It was given up before its answer.
+    /// The request was cancelled before its answer.
     Abandoned,
 }
 
@@ -183,7 +161,7 @@ type PermitSender = oneshot::Sender<RequestPermit>;
 pub struct Budget {
     start: Instant,
     requests: Mutex<RequestLimits>,
-    /// Tells the timer that something is due earlier than it thinks.
+    /// Wakes the timer when a request is due earlier than it knows.
     earlier: Notify,
     jobs: AtomicU64,
     memory: Arc<MemoryPool>,
@@ -195,13 +173,13 @@ pub struct Budget {
 #[derive(Debug)]
 struct RequestLimits {
     limiters: PrefixLimiters<PermitSender>,
-    /// Time at which the timer task will look again; None: there is no such task.
+    /// Time at which the timer task wakes next; None: there is no such task.
     timer: Option<Duration>,
     /// Runtime for the timer task.
     runtime: Option<Handle>,
 }
 
-/// Takes a place in a queue back when its waiter goes away.
+/// Removes a waiter from its queue when it goes away.
 struct Place<'a> {
     budget: &'a Budget,
     limiter: u64,
@@ -216,8 +194,8 @@ impl Drop for Place<'_> {
     }
 }
 
-/// Interactive work that may come at any time: while one of these exists, bulk work leaves a reserve alone. A door that
-/// serves reads holds one for as long as it is open.
+/// Presence of interactive work: while one of these exists, bulk work leaves a reserve alone. A component that serves
+/// reads holds one for as long as it is open.
 #[derive(Debug)]
 pub struct InteractivePresence {
     budget: Arc<Budget>,
@@ -259,7 +237,7 @@ impl Budget {
         self.start.elapsed()
     }
 
-    /// Interactive work may come from now on, until the value is dropped.
+    /// Announces interactive work until the returned value is dropped.
     pub fn interactive(self: &Arc<Self>) -> InteractivePresence {
         let presence = InteractivePresence { budget: Arc::clone(self) };
         if self.interactive.fetch_add(1, Ordering::SeqCst) == 0 {
@@ -268,7 +246,7 @@ impl Budget {
         presence
     }
 
-    /// Keep the reserves, or give them up.
+    /// Turns the reserves on or off, depending on the presence of interactive work.
     fn apply_presence(self: &Arc<Self>) {
         let now = self.now();
         let mut requests = self.lock();
@@ -346,13 +324,13 @@ impl Budget {
         }
     }
 
-    /// Wait until so many bytes may be buffered. More than the priority can have waits for all that it can have.
+    /// Wait until `bytes` may be buffered. A request above the priority's maximum waits for that maximum.
     pub async fn memory(&self, priority: Priority, bytes: u64) -> MemoryPermit {
         self.memory.reserve(priority, bytes).await
     }
 
-    /// Wait until a request may begin that moves so many bytes through this process. A change of the limit also holds
-    /// for requests that wait already.
+    /// Wait until a request that moves `bytes` through this process may begin. A change of the limit also applies to
+    /// waiting requests.
     pub async fn bandwidth(&self, priority: Priority, bytes: u64) {
         let begun = Instant::now();
         self.throttle.with_priority(priority).admit(bytes).await;
@@ -378,7 +356,7 @@ impl Budget {
         }
     }
 
-    /// Limit the requests that start per second, all prefixes together, hedges and retries as well. None lifts the limit.
+    /// Limit the requests that start per second over all prefixes, including hedges and retries. None lifts the limit.
     pub fn limit_starts(self: &Arc<Self>, per_second: Option<u32>) {
         let now = self.now();
         let mut requests = self.lock();
@@ -415,12 +393,7 @@ impl Budget {
         SharedWaits { memory: self.memory.waits(priority), bandwidth }
     }
 
-    /// Present state of each prefix limiter. Limiters that were not used for long are forgotten.
-    pub fn limiters(&self) -> Vec<LimiterStats> {
-        self.lock().limiters.stats()
-    }
-
-    /// Bytes of buffers at most.
+    /// Largest number of buffer bytes.
     pub fn memory_limit(&self) -> u64 {
         self.memory.total()
     }
@@ -431,7 +404,7 @@ impl Budget {
     }
 }
 
-/// Starts requests that wait for nothing but the time. Ends when there are none.
+/// Starts requests that wait for time alone. Ends when there are none.
 async fn timer(budget: Weak<Budget>) {
     /// Marks the timer as ended on drop, also when the task is dropped with its runtime.
     struct TimerGuard(Weak<Budget>);
@@ -454,7 +427,7 @@ async fn timer(budget: Weak<Budget>) {
             due
         };
         let Some(due) = due else {
-            // Said already, and another timer may have begun since.
+            // The end is recorded already, and another timer may have begun since.
             ends.0 = Weak::new();
             return;
         };

@@ -29,7 +29,7 @@ pub enum ChecksumAlgorithm {
 }
 
 impl ChecksumAlgorithm {
-    /// All of them, preferred first.
+    /// All algorithms, in order of preference.
     pub const ALL: [Self; 5] = [Self::Crc64Nvme, Self::Crc32C, Self::Crc32, Self::Sha256, Self::Sha1];
 
     /// Name as in S3 headers.
@@ -41,6 +41,11 @@ impl ChecksumAlgorithm {
             Self::Sha256 => "SHA256",
             Self::Sha1 => "SHA1",
         }
+    }
+
+    /// The algorithm that S3 headers call so.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|algorithm| algorithm.name() == name)
     }
 
     /// True when a multipart upload can be given one value over the full object: only CRCs can be combined.
@@ -57,8 +62,8 @@ impl ChecksumAlgorithm {
         }
     }
 
-    /// The value over the full object, from those of its parts in order, each with the part's length. None for algorithms
-    /// that cannot be combined, and for values that are none.
+    /// Joins the values of parts, in order and each with the part's length, into the value over the full object. None
+    /// for algorithms that cannot be combined, and for malformed values.
     pub fn joined<'a>(self, parts: impl IntoIterator<Item = (&'a str, u64)>) -> Option<String> {
         let (_, width) = self.crc()?;
         let mut whole = JoinedCrc::new(self)?;
@@ -69,7 +74,7 @@ impl ChecksumAlgorithm {
         Some(base64(&whole.crc().to_be_bytes()[8 - width..]))
     }
 
-    /// The composite value over the checksums of parts in order, as S3 writes it. None for values that are none.
+    /// Computes the composite value over the checksums of parts in order, as S3 writes it. None for malformed values.
     pub fn composite<'a>(self, parts: impl IntoIterator<Item = &'a str>) -> Option<String> {
         let mut digester = Digester::new(DigestAlgorithm::Checksum(self));
         let mut count = 0;
@@ -90,11 +95,18 @@ fn big_endian(raw: &[u8]) -> u64 {
 pub enum DigestAlgorithm {
     /// A checksum.
     Checksum(ChecksumAlgorithm),
-    /// The `ETag` of an object that was written at once and is not encrypted with a key of its own.
+    /// MD5: the `ETag` of an object that was written in one request and is not encrypted with a key of its own.
     Md5,
 }
 
-/// Computes a digest while the bytes go by.
+impl DigestAlgorithm {
+    /// The algorithm of this name: `MD5`, or that of a checksum.
+    pub fn named(name: &str) -> Option<Self> {
+        if name == "MD5" { Some(Self::Md5) } else { ChecksumAlgorithm::named(name).map(Self::Checksum) }
+    }
+}
+
+/// Computes a digest of bytes as they arrive.
 pub struct Digester(State);
 
 enum State {
@@ -111,7 +123,7 @@ impl fmt::Debug for Digester {
 }
 
 impl Digester {
-    /// One that has seen nothing.
+    /// A digester without input.
     pub fn new(algorithm: DigestAlgorithm) -> Self {
         Self(match algorithm {
             DigestAlgorithm::Md5 => State::Md5(Md5::new()),
@@ -129,7 +141,7 @@ impl Digester {
         })
     }
 
-    /// These bytes come next.
+    /// Adds the next bytes.
     pub fn update(&mut self, bytes: &[u8]) {
         match &mut self.0 {
             State::Crc(digest, _) => digest.update(bytes),
@@ -139,7 +151,7 @@ impl Digester {
         }
     }
 
-    /// The digest of all that went by, the most significant byte first.
+    /// Returns the digest of all bytes, the most significant byte first.
     pub fn finish(self) -> Vec<u8> {
         match self.0 {
             State::Crc(digest, width) => digest.finalize().to_be_bytes()[8 - width..].to_vec(),
@@ -149,7 +161,7 @@ impl Digester {
         }
     }
 
-    /// The digest of these bytes.
+    /// Returns the digest of these bytes.
     pub fn of(algorithm: DigestAlgorithm, bytes: &[u8]) -> Vec<u8> {
         let mut digester = Self::new(algorithm);
         digester.update(bytes);
@@ -157,7 +169,7 @@ impl Digester {
     }
 }
 
-/// A digest as headers have it.
+/// Encodes a digest as headers have it (Base64).
 pub fn base64(digest: &[u8]) -> String {
     STANDARD.encode(digest)
 }
@@ -167,7 +179,7 @@ pub fn base64(digest: &[u8]) -> String {
 pub enum ChecksumKind {
     /// All bytes of the object.
     FullObject,
-    /// The checksums of its parts: equal only for equal part boundaries.
+    /// The checksums of its parts: values are equal only for equal part boundaries.
     Composite,
 }
 
@@ -183,9 +195,9 @@ pub struct Checksum {
 }
 
 impl Checksum {
-    /// A value read from a header, with the type header when there was one.
+    /// Reads a value from a header, with the type header if there is one.
     ///
-    /// Some services leave the type out: `-N` at the end then marks a composite value.
+    /// Some services omit the type: `-N` at the end then marks a composite value.
     pub fn read(algorithm: ChecksumAlgorithm, value: &str, composite: Option<bool>) -> Self {
         let marked =
             value.rsplit_once('-').is_some_and(|(_, n)| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()));
@@ -208,7 +220,7 @@ pub fn crc64nvme(bytes: &[u8]) -> String {
     base64(&crc_fast::checksum(CrcAlgorithm::Crc64Nvme, bytes).to_be_bytes())
 }
 
-/// The digest that a header has. None where it has none.
+/// Decodes a digest from a header. None when it is not Base64.
 pub fn unbase64(value: &str) -> Option<Vec<u8>> {
     STANDARD.decode(value).ok()
 }
@@ -229,6 +241,16 @@ mod tests {
     #[test]
     fn crc64nvme_has_the_published_check_value() {
         assert_eq!(crc64nvme(b"123456789"), STANDARD.encode(0xAE8B_1486_0A79_9888_u64.to_be_bytes()));
+    }
+
+    #[test]
+    fn algorithms_are_found_by_their_names() {
+        for algorithm in ChecksumAlgorithm::ALL {
+            assert_eq!(DigestAlgorithm::named(algorithm.name()), Some(DigestAlgorithm::Checksum(algorithm)));
+        }
+        assert_eq!(DigestAlgorithm::named("MD5"), Some(DigestAlgorithm::Md5));
+        assert_eq!(ChecksumAlgorithm::named("MD5"), None);
+        assert_eq!(DigestAlgorithm::named("crc32"), None);
     }
 
     #[test]

@@ -1,25 +1,27 @@
 //! A file system as an object store.
 //!
-//! A bucket is the absolute path of a folder, a key the path of a file below it. Objects are pinned by size, time of the last
-//! change and inode. Whatever is written appears under its name whole or not at all: it is written beside its place under a
-//! name of ours (the rule stands in `disk/names.rs`) and renamed. An upload in parts survives the process, and with
-//! [`DiskOptions::durable`] the machine; `disk/upload.rs` says what is left after a kill at any point.
+//! A bucket is the absolute path of a folder, a key the path of a file below it. Objects are pinned by size, time of
+//! the last change and inode. A file appears under its name whole or not at all: it is written in the same folder under
+//! a temporary name (see `disk/names.rs`) and renamed. A multipart upload survives the process, and with
+//! [`DiskOptions::durable`] also a restart of the machine; `disk/upload.rs` lists what is left after a kill at any
+//! point.
 //!
-//! | part | what it does |
+//! | module | content |
 //! |---|---|
-//! | `names` | keys as paths; which are none; names of unfinished files |
-//! | `folders` | opening and making folders, never through links when something changes |
+//! | `names` | keys as paths, keys that are no paths, names of unfinished files |
+//! | `folders` | opening and making folders; changes never follow links |
 //! | `walk` | listing |
-//! | `read` | bytes and facts |
-//! | `write` | whole files |
-//! | `groups` | several of them by one thread |
-//! | `upload`, `record` | files in parts, and which of those are whole |
-//! | `pace` | which thread writes |
-//! | `direct` | writing past the system's cache |
-//! | `facts` | what a file's status says; times and permissions as metadata |
-//! | `fail` | from the operating system's errors to ours |
+//! | `read` | reading of bytes and facts |
+//! | `write` | writing of whole files |
+//! | `groups` | writing of several whole files by one thread |
+//! | `upload`, `record` | files in parts, and the record of the parts that are whole |
+//! | `sparse` | holes instead of runs of zeros |
+//! | `inline_writes` | choice of the thread that writes |
+//! | `o_direct` | writing with `O_DIRECT`, past the page cache |
+//! | `facts` | facts from a file's status; times and permissions as metadata |
+//! | `fail` | errors of the operating system as error codes |
 //!
-//! What a disk has not: tags, storage classes, versions, content headers, checksums of what it holds, copies within itself.
+//! A disk has no tags, storage classes, versions, content headers, stored checksums, or copies within itself.
 
 mod facts;
 mod fail;
@@ -36,6 +38,7 @@ mod walk;
 mod write;
 
 pub use facts::{MTIME, mtime_text, read_mtime};
+pub use fail::file_error;
 pub use names::path_refusal;
 
 use std::sync::Arc;
@@ -58,10 +61,10 @@ use crate::types::{
     PartsPage, PinnedObject, PutObject, Range, UploadInfo, UploadRef, WrittenObject, WrittenPart,
 };
 
-/// Requests that may block a thread at a time: enough for a fast disk or a slow file server to have work in its queue.
+/// Requests that may block a thread at the same time: enough to keep a fast disk or a slow file server busy.
 const THREADS: usize = 32;
 
-/// Bytes of a body that are read at a time: checksums over them are computed while they are in the processor's cache.
+/// Bytes of a body that are read at once: checksums over them are computed while they are in the processor's cache.
 const READ: usize = 256 << 10;
 
 const UPLOAD_PART: &str = "UploadPart";
@@ -69,32 +72,32 @@ const UPLOAD_PART: &str = "UploadPart";
 /// Treatment of symbolic links.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Symlinks {
-    /// Reading takes what they point to, wherever that is. Writing never goes through one, whatever is chosen.
+    /// Reading follows links, wherever they lead. Writing never goes through a link, whatever is chosen.
     #[default]
     Follow,
-    /// They are listed as refused.
+    /// Links are listed as refused.
     Skip,
-    /// They are objects: the text they hold, with a `mode` that says so. Written as links again.
+    /// Links are objects: their text, with a `mode` that marks them. Writing such an object makes a link again.
     Keep,
 }
 
 /// Use of the system's page cache for large enough files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum PageCache {
-    /// Past it, where the file system offers that: it takes less CPU, and the cache is left to others.
+    /// Writes bypass the cache where the file system allows it: this takes less CPU, and leaves the cache to others.
     #[default]
     Past,
-    /// Through it, for a program that reads the file next.
+    /// Writes go through the cache, for a program that reads the file next.
     Through,
 }
 
-/// The effect of permissions that are kept with objects. Setuid, setgid and sticky bits are never applied.
+/// Effect of permissions in objects' metadata. Setuid, setgid and sticky bits are never applied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Permissions {
-    /// They narrow what a new file or folder gets here, by the umask or the folder's default ACL.
+    /// Permissions narrow those that a new file or folder gets here from the umask or the folder's default ACL.
     #[default]
     Narrow,
-    /// They are set as they are.
+    /// Permissions are set unchanged.
     Preserve,
 }
 
@@ -112,9 +115,9 @@ pub struct DiskOptions {
     pub cache: PageCache,
     /// Effect of the permissions in objects' metadata on files and folders.
     pub permissions: Permissions,
-    /// True when the folder that is written to is made if it is not there.
+    /// True when a missing target folder is made.
     pub create_root: bool,
-    /// Names of one folder that a listing keeps at a time: bounds its memory, whatever lies in a folder.
+    /// Names of one folder that a listing keeps at a time. They bound its memory for folders of any size.
     pub names_at_a_time: usize,
 }
 
@@ -142,14 +145,14 @@ pub struct DiskStore {
 #[derive(Debug)]
 struct Disk {
     options: DiskOptions,
-    /// Changes when the machine is started anew; None where there is no way to know.
+    /// Boot id, which changes when the machine is restarted; None where it cannot be read.
     boot: Option<String>,
     folders: folders::Folders,
     uploads: upload::Uploads,
     walks: walk::Walks,
     groups: groups::Groups,
     threads: Arc<Semaphore>,
-    pace: inline_writes::InlineWrites,
+    inline_writes: inline_writes::InlineWrites,
 }
 
 impl DiskStore {
@@ -164,14 +167,14 @@ impl DiskStore {
             walks: walk::Walks::default(),
             groups: groups::Groups::default(),
             threads: Arc::new(Semaphore::new(THREADS)),
-            pace: inline_writes::InlineWrites::new(),
+            inline_writes: inline_writes::InlineWrites::new(),
         };
         Self { disk: Arc::new(disk) }
     }
 }
 
 impl Disk {
-    /// Do what may block where that is allowed. A caller that goes away does not stop what has begun.
+    /// Run blocking work on a thread for it. The work continues when the caller goes away.
     async fn blocking<T: Send + 'static>(
         self: &Arc<Self>,
         operation: &'static str,
@@ -186,7 +189,7 @@ impl Disk {
             let _turn = turn;
             work(&disk)
         });
-        // It does not end only when the runtime is being torn down.
+        // The work ends without a result only when the runtime is shut down.
         let done = done.await.map_err(|_| stopped())?;
         done.map_err(|fail| fail.into_error(operation, bucket, key))
     }
@@ -204,11 +207,11 @@ fn base64(crc64: u64) -> String {
     STANDARD.encode(crc64.to_be_bytes())
 }
 
-/// The checksum of bytes that are to be written: as their sender computed it, else computed now.
+/// The checksum of bytes to be written: the sender's value, or else computed now.
 fn sent(digests: &Digests, body: &[u8]) -> u64 {
-    let told = digests.checksum.as_ref().filter(|(algorithm, _)| *algorithm == ChecksumAlgorithm::Crc64Nvme);
-    let told = told.and_then(|(_, value)| <[u8; 8]>::try_from(STANDARD.decode(value).ok()?).ok());
-    told.map_or_else(|| crc64(body), u64::from_be_bytes)
+    let given = digests.checksum.as_ref().filter(|(algorithm, _)| *algorithm == ChecksumAlgorithm::Crc64Nvme);
+    let given = given.and_then(|(_, value)| <[u8; 8]>::try_from(STANDARD.decode(value).ok()?).ok());
+    given.map_or_else(|| crc64(body), u64::from_be_bytes)
 }
 
 /// Full-object CRC64NVME of the bytes written, as S3 reports it.
@@ -232,7 +235,7 @@ impl ObjectRead for DiskStore {
     async fn head(&self, object: ObjectRef<'_>, part: Option<u32>) -> Result<ObjectMeta> {
         let ObjectRef { bucket, key, .. } = object;
         let (root, name) = (bucket.to_owned(), key.to_owned());
-        let work = move |disk: &Arc<Disk>| read::head(disk, &root, &name, part);
+        let work = move |disk: &Arc<Disk>| read::head(disk, ObjectRef::new(&root, &name), part);
         self.disk.blocking("HeadObject", bucket, Some(key), work).await
     }
 
@@ -250,7 +253,7 @@ impl ObjectRead for DiskStore {
 #[async_trait]
 impl ObjectWrite for DiskStore {
     async fn put_object(&self, object: &PutObject, body: Bytes) -> Result<WrittenObject> {
-        let (told, begins) = self.disk.groups.add(PutRequest { object: object.clone(), body });
+        let (receiver, begins) = self.disk.groups.add(PutRequest { object: object.clone(), body });
         if begins {
             let disk = Arc::clone(&self.disk);
             tokio::task::spawn_blocking(move || {
@@ -258,14 +261,14 @@ impl ObjectWrite for DiskStore {
             });
         }
         let (bucket, key) = (object.bucket.as_str(), Some(object.key.as_str()));
-        let done = told.await.map_err(|_| stopped("PutObject", bucket, key))?;
+        let done = receiver.await.map_err(|_| stopped("PutObject", bucket, key))?;
         done.map_err(|fail| fail.into_error("PutObject", bucket, key))
     }
 
     async fn delete(&self, object: ObjectRef<'_>) -> Result<()> {
         let ObjectRef { bucket, key, .. } = object;
         let (root, name) = (bucket.to_owned(), key.to_owned());
-        let work = move |disk: &Arc<Disk>| write::delete(&disk.folders, &disk.options, &root, &name);
+        let work = move |disk: &Arc<Disk>| write::delete(&disk.folders, &disk.options, ObjectRef::new(&root, &name));
         self.disk.blocking("DeleteObject", bucket, Some(key), work).await
     }
 
@@ -305,7 +308,8 @@ impl MultipartUpload for DiskStore {
         let digests = digests.clone();
         let work = move |disk: &Arc<Disk>| {
             let crc64 = sent(&digests, &body);
-            disk.uploads.put_part(&disk.options, disk.boot.as_deref(), (&root, &name, &id), part, (&body, crc64))
+            let upload = UploadRef::new(&root, &name, &id);
+            disk.uploads.put_part(&disk.options, disk.boot.as_deref(), upload, part, (&body, crc64))
         };
         self.disk.blocking(UPLOAD_PART, bucket, Some(key), work).await
     }
@@ -314,7 +318,7 @@ impl MultipartUpload for DiskStore {
         let UploadRef { bucket, key, upload_id } = upload;
         let (root, name, id) = (bucket.to_owned(), key.to_owned(), upload_id.to_owned());
         let begin = move |disk: &Arc<Disk>| {
-            let upload = (root.as_str(), name.as_str(), id.as_str());
+            let upload = UploadRef::new(&root, &name, &id);
             disk.uploads.begin_stream(&disk.options, disk.boot.as_deref(), upload, part, size)
         };
         let mut writing = self.disk.blocking(UPLOAD_PART, bucket, Some(key), begin).await?;
@@ -331,7 +335,7 @@ impl MultipartUpload for DiskStore {
             }
             let waits = writing.waits();
             let write = move || writing.write().map(|()| writing);
-            let here = if waits { Err(write) } else { self.disk.pace.here(write) };
+            let here = if waits { Err(write) } else { self.disk.inline_writes.here(write) };
             writing = match here {
                 Ok(written) => written.map_err(failed)?,
                 Err(write) => self.disk.blocking(UPLOAD_PART, bucket, Some(key), move |_| write()).await?,
@@ -347,7 +351,9 @@ impl MultipartUpload for DiskStore {
     async fn list_parts(&self, upload: UploadRef<'_>, after: Option<u32>) -> Result<PartsPage> {
         let UploadRef { bucket, key, upload_id } = upload;
         let (root, name, id) = (bucket.to_owned(), key.to_owned(), upload_id.to_owned());
-        let work = move |disk: &Arc<Disk>| disk.uploads.list_parts(disk.boot.as_deref(), (&root, &name, &id), after);
+        let work = move |disk: &Arc<Disk>| {
+            disk.uploads.list_parts(disk.boot.as_deref(), UploadRef::new(&root, &name, &id), after)
+        };
         let (parts, next) = self.disk.blocking("ListParts", bucket, Some(key), work).await?;
         Ok(PartsPage { parts, next })
     }
@@ -362,7 +368,7 @@ impl MultipartUpload for DiskStore {
     async fn abort_upload(&self, upload: UploadRef<'_>) -> Result<()> {
         let UploadRef { bucket, key, upload_id } = upload;
         let (root, name, id) = (bucket.to_owned(), key.to_owned(), upload_id.to_owned());
-        let work = move |disk: &Arc<Disk>| disk.uploads.abort(&root, &name, &id);
+        let work = move |disk: &Arc<Disk>| disk.uploads.abort(UploadRef::new(&root, &name, &id));
         self.disk.blocking("AbortMultipartUpload", bucket, Some(key), work).await
     }
 

@@ -1,15 +1,16 @@
 //! Errors of requests, classified once.
 //!
-//! A [`StoreError`] says the operation, the object, the service's code and text, and its [`ErrorClass`]: what the layers
-//! above do about it. They never look at codes or HTTP statuses themselves. The mapping is the table in [`classify`](mod@classify).
-//! Messages hold no secret: neither keys, tokens, signatures nor signed URLs get into them.
+//! A [`StoreError`] holds the operation, the object, the service's code and text, and its [`ErrorClass`], which tells
+//! the layers above how to react. They never read codes or HTTP statuses themselves. The mapping is the table in
+//! [`classify`](mod@classify). Messages hold no secret: no keys, tokens, signatures or signed URLs.
 
 use std::fmt;
 use std::time::Duration;
 
 pub mod classify;
 
-/// Bytes of a service's text and of its code that are kept: it may be hostile, and both are recorded with each object.
+/// Bytes of a service's text and of its code that are kept: a hostile service could send more, and both are recorded
+/// with each object.
 const LONGEST_MESSAGE: usize = 1 << 10;
 const LONGEST_CODE: usize = 128;
 
@@ -17,11 +18,11 @@ const LONGEST_CODE: usize = 128;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorClass {
-    /// The same request may pass on another try.
+    /// The same request may succeed on another attempt.
     Retry,
     /// The service asks for fewer requests: wait, and send less.
     Throttle,
-    /// The credentials have expired: load them anew once, then try again.
+    /// The credentials have expired: reload them once, then try again.
     Credentials,
     /// Another region's endpoint serves this bucket.
     Redirect,
@@ -29,11 +30,11 @@ pub enum ErrorClass {
     Precondition,
     /// The object, version or upload is not there.
     NotFound,
-    /// This object cannot be handled as asked; others can.
+    /// The object cannot be handled as requested; others can.
     Object,
-    /// A person has to change something: permissions, an archived object, a missing bucket.
+    /// The user has to change something: permissions, an archived object, a missing bucket.
     Person,
-    /// The service does not offer what was asked for: do without, or say so.
+    /// The service lacks a requested feature: do without it, or report it.
     Capability,
 }
 
@@ -57,9 +58,9 @@ impl ErrorClass {
 /// Reach of a failure: one object, or the whole job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Scope {
-    /// Other objects of the job may fare better.
+    /// Other objects of the job may succeed.
     Object,
-    /// No other object of the job can fare better.
+    /// No other object of the job can succeed.
     Job,
 }
 
@@ -91,7 +92,7 @@ pub struct StoreError {
 }
 
 impl StoreError {
-    /// An error with class and scope from the table; the other facts can be set after.
+    /// Creates an error with class and scope from the table; the other facts can be set later.
     pub fn new(operation: &'static str, bucket: &str, key: Option<&str>, code: &str, status: Option<u16>) -> Self {
         let (class, scope) = classify::classify(operation, code, status);
         Self {
@@ -109,14 +110,14 @@ impl StoreError {
         }
     }
 
-    /// The same error with the service's text, of which the first KiB is kept.
+    /// Adds the service's text, of which the first KiB is kept.
     #[must_use]
     pub fn with_message(mut self, message: impl Into<String>) -> Self {
         self.message = cut(message.into(), LONGEST_MESSAGE);
         self
     }
 
-    /// True when other credentials, or the same ones put right, could succeed.
+    /// True when other or corrected credentials could succeed.
     pub fn is_about_credentials(&self) -> bool {
         self.class == ErrorClass::Credentials
             || matches!(
@@ -130,18 +131,18 @@ impl StoreError {
         matches!(self.code.as_str(), "AccessDenied" | "Forbidden")
     }
 
-    /// True when the service has received other bytes than their checksum or digest promises.
+    /// True when the received bytes do not match their checksum or digest.
     pub fn is_about_bytes(&self) -> bool {
         matches!(self.code.as_str(), "BadDigest" | "XAmzContentSHA256Mismatch" | "XAmzContentChecksumMismatch")
     }
 
-    /// True when the service refuses the request for the checksum that it names, or that it lacks.
+    /// True when the service refuses the request because of a checksum that it names or lacks.
     pub fn is_about_checksums(&self) -> bool {
         matches!(self.code.as_str(), "InvalidRequest" | "InvalidArgument")
             && self.message.to_ascii_lowercase().contains("checksum")
     }
 
-    /// True when there is no object because something else has its name: a link that is not followed, a device.
+    /// True when the name belongs to something that is no object: a link that is not followed, a device.
     pub fn is_of_no_object(&self) -> bool {
         use classify::code::{SPECIAL_FILE, SYMLINK_DANGLING, SYMLINK_LOOP, SYMLINK_SKIPPED};
         matches!(self.code.as_str(), SPECIAL_FILE | SYMLINK_DANGLING | SYMLINK_LOOP | SYMLINK_SKIPPED)
@@ -153,7 +154,7 @@ impl StoreError {
     }
 }
 
-/// At most so many bytes of a text, with `...` where it goes on.
+/// Cuts a text to at most `most` bytes, with `...` at the end.
 fn cut(mut text: String, most: usize) -> String {
     if text.len() > most {
         text.truncate(text.floor_char_boundary(most - 3));
@@ -163,14 +164,14 @@ fn cut(mut text: String, most: usize) -> String {
     text
 }
 
-/// A bucket, or an object in it, as texts name it.
+/// A bucket, or an object in it, as error texts show it.
 #[derive(Debug, Clone, Copy)]
 pub struct Address<'a>(pub &'a str, pub Option<&'a str>);
 
 impl fmt::Display for Address<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self(bucket, key) = *self;
-        // No bucket's name begins with a slash: that is a folder on a disk.
+        // A bucket's name never begins with a slash: this is a folder on a disk.
         let scheme = if bucket.starts_with('/') { "" } else { "s3://" };
         write!(f, "{scheme}{}", bucket.trim_end_matches('/'))?;
         key.map_or(Ok(()), |key| write!(f, "/{key}"))
@@ -184,7 +185,7 @@ impl fmt::Display for StoreError {
             write!(f, " ({status})")?;
         }
         if !self.message.is_empty() && self.message != self.code {
-            // Some services end their sentences; what follows here begins one.
+            // Some services end their text with a full stop; here another sentence follows.
             write!(f, ": {}", self.message.trim_end_matches('.'))?;
         }
         if let Some(region) = &self.region {

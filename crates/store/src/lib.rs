@@ -1,13 +1,13 @@
 //! Object storage for Seqferry.
 //!
-//! Everything above this crate talks to storage through [`ObjectStore`], which is small traits by role ([`ObjectRead`],
-//! [`ObjectWrite`], [`MultipartUpload`]) and what a store can do ([`Capabilities`]). Here are its implementations
-//! ([`S3Store`] on the AWS SDK, [`DiskStore`] on file systems, [`MemoryStore`]), the classification of every error
-//! ([`error`]), and the process-wide [`Budget`] of requests, buffer bytes and bandwidth. The suite that every implementation
-//! passes and a wrapper that fails on purpose are in `crates/store-testing`.
+//! Layers above this crate use storage through [`ObjectStore`]: small traits by role ([`ObjectRead`], [`ObjectWrite`],
+//! [`MultipartUpload`]) and the [`Capabilities`] of a store. The crate holds two implementations ([`S3Store`] on the
+//! AWS SDK, [`DiskStore`] on file systems), the classification of every error ([`error`]), and the process-wide
+//! [`Budget`] of requests, buffer bytes and bandwidth. `crates/store-testing` holds a store in memory, the suite that
+//! every implementation passes, and a wrapper that injects faults.
 //!
-//! This crate imports no other crate of ours and knows nothing of transfers: it offers single requests, makes each of them
-//! once, and says precisely how it went. Retries are decided above.
+//! This crate imports no other crate of ours and knows nothing of transfers. It offers single requests, makes each of
+//! them once, and reports the result precisely. The layers above decide about retries.
 
 mod body;
 pub mod budget;
@@ -22,14 +22,15 @@ mod types;
 pub use body::{Body, ByteStream};
 pub use budget::{Budget, BudgetLimits, ByteThrottle, Priority};
 pub use checksum::{Checksum, ChecksumAlgorithm, ChecksumKind, DigestAlgorithm, Digester};
-pub use disk::{DiskOptions, DiskStore, MTIME, PageCache, Permissions, Symlinks, mtime_text, path_refusal, read_mtime};
+pub use disk::{
+    DiskOptions, DiskStore, MTIME, PageCache, Permissions, Symlinks, file_error, mtime_text, path_refusal, read_mtime,
+};
 pub use error::{Address, ErrorClass, Scope, StoreError};
 pub use properties::{BucketEncryption, CustomerKey, Encryption, ObjectLock, WriteOptions};
 pub use s3::address;
 pub use s3::{Credentials, EndpointOptions, ResolvedSettings, S3Store};
 pub use store::{
-    BucketService, FetchedObject, MultipartUpload, ObjectRead, ObjectReadExt, ObjectStore, ObjectWrite, ObjectWriteExt,
-    Result,
+    BucketService, FetchedObject, MultipartUpload, ObjectRead, ObjectReadExt, ObjectStore, ObjectWrite, Result,
 };
 pub use types::{
     Attributes, BucketInfo, Capabilities, CompleteUpload, CompletedPart, CopyTarget, CreateUpload, Digests, ListPage,
@@ -40,5 +41,5 @@ pub use types::{
 
 /// The traits of stores, for glob imports.
 pub mod prelude {
-    pub use crate::store::{MultipartUpload, ObjectRead, ObjectReadExt, ObjectStore, ObjectWrite, ObjectWriteExt};
+    pub use crate::store::{MultipartUpload, ObjectRead, ObjectReadExt, ObjectStore, ObjectWrite};
 }

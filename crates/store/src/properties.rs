@@ -12,12 +12,12 @@ pub struct Encryption {
     pub algorithm: String,
     /// Id or ARN of the KMS key. None: the service's own.
     pub kms_key: Option<String>,
-    /// With a key that comes with each request (SSE-C).
+    /// True when the key is sent with each request (SSE-C).
     pub is_customer: bool,
 }
 
 impl Encryption {
-    /// With a key that the service manages.
+    /// Encryption with a key that the service manages.
     pub fn new(algorithm: &str, kms_key: Option<String>) -> Self {
         Self { algorithm: algorithm.to_owned(), kms_key, is_customer: false }
     }
@@ -27,8 +27,8 @@ impl Encryption {
         self.algorithm.starts_with("aws:kms")
     }
 
-    /// The encryption that the headers of an answer tell; `of` gives the value of a header.
-    pub fn told<'a>(of: impl Fn(&str) -> Option<&'a str>) -> Option<Self> {
+    /// Reads the encryption from the headers of an answer; `of` returns the value of a header.
+    pub fn from_headers<'a>(of: impl Fn(&str) -> Option<&'a str>) -> Option<Self> {
         let filled = |name| of(name).filter(|value| !value.is_empty());
         if let Some(algorithm) = filled("x-amz-server-side-encryption-customer-algorithm") {
             return Some(Self { is_customer: true, ..Self::new(algorithm, None) });
@@ -37,12 +37,12 @@ impl Encryption {
         Some(Self::new(filled("x-amz-server-side-encryption")?, key))
     }
 
-    /// True when an object with this encryption is encrypted as `wanted` says. Ids of keys come as ids, aliases or
-    /// ARNs: an alias is not compared.
+    /// True when an object with this encryption satisfies the request `wanted`. Keys are named by id, alias or ARN; an
+    /// alias is not compared.
     pub fn satisfies(&self, wanted: &Self) -> bool {
         let key = |key: &str| key.rsplit(['/', ':']).next().unwrap_or_default().to_owned();
         let same_key = match (&wanted.kms_key, &self.kms_key) {
-            (Some(wanted), Some(told)) if !wanted.contains("alias/") => key(wanted) == key(told),
+            (Some(wanted), Some(actual)) if !wanted.contains("alias/") => key(wanted) == key(actual),
             _ => true,
         };
         self.algorithm == wanted.algorithm && self.is_customer == wanted.is_customer && same_key
@@ -69,7 +69,7 @@ impl CustomerKey {
         Self(Arc::new(bytes))
     }
 
-    /// The headers that bring it, those for the source of a copy with `of_source`.
+    /// The headers that carry the key; with `of_source`, those for the source of a copy.
     pub(crate) fn headers(&self, of_source: bool) -> [(&'static str, String); 3] {
         let md5 = base64(&Digester::of(DigestAlgorithm::Md5, self.0.as_slice()));
         let (algorithm, key, digest) = if of_source {
@@ -98,9 +98,9 @@ impl fmt::Debug for CustomerKey {
 /// Object Lock of an object.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ObjectLock {
-    /// `GOVERNANCE` or `COMPLIANCE`, and until when, as the service writes times (RFC 3339).
+    /// Mode (`GOVERNANCE` or `COMPLIANCE`) and end of the retention, in the service's time format (RFC 3339).
     pub retention: Option<(String, String)>,
-    /// There is a legal hold.
+    /// True when there is a legal hold.
     pub legal_hold: bool,
 }
 
@@ -110,7 +110,8 @@ impl ObjectLock {
         self.retention.is_none() && !self.legal_hold
     }
 
-    /// True when an object with this lock is locked as `wanted` says. Services write times with more or fewer digits.
+    /// True when an object with this lock satisfies the request `wanted`. Times are compared to the second, since
+    /// services write them with more or fewer digits.
     pub fn satisfies(&self, wanted: &Self) -> bool {
         let second = |retention: &(String, String)| (retention.0.clone(), retention.1.get(..19).map(str::to_owned));
         let retention = wanted.retention.as_ref().map(second);
@@ -118,8 +119,8 @@ impl ObjectLock {
             && (self.legal_hold || !wanted.legal_hold)
     }
 
-    /// The lock that the headers of an answer tell.
-    pub fn told<'a>(of: impl Fn(&str) -> Option<&'a str>) -> Self {
+    /// Reads the lock from the headers of an answer; `of` returns the value of a header.
+    pub fn from_headers<'a>(of: impl Fn(&str) -> Option<&'a str>) -> Self {
         let filled = |name| of(name).filter(|value| !value.is_empty()).map(str::to_owned);
         Self {
             retention: filled("x-amz-object-lock-mode").zip(filled("x-amz-object-lock-retain-until-date")),
@@ -144,7 +145,7 @@ impl fmt::Display for ObjectLock {
 /// Options of a new object besides its bytes, attributes, tags and storage class.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct WriteOptions {
-    /// None: the bucket's default.
+    /// Server-side encryption. None: the bucket's default.
     pub encryption: Option<Encryption>,
     /// A canned ACL. None: the bucket's default.
     pub acl: Option<String>,
@@ -181,9 +182,9 @@ impl WriteOptions {
 /// Encryption that a bucket gives to objects written without encryption options.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BucketEncryption {
-    /// They are encrypted with this algorithm.
+    /// Objects are encrypted with this algorithm.
     Default(String),
-    /// They are not encrypted.
+    /// Objects are not encrypted.
     None,
     /// The service has no encryption.
     Unsupported,
@@ -204,13 +205,13 @@ mod tests {
 
     #[test]
     fn keys_are_the_same_by_id_or_arn() {
-        let told = Encryption::new("aws:kms", Some("arn:aws:kms:eu-west-1:1:key/abc".to_owned()));
+        let shown = Encryption::new("aws:kms", Some("arn:aws:kms:eu-west-1:1:key/abc".to_owned()));
 
-        assert!(told.satisfies(&Encryption::new("aws:kms", Some("abc".to_owned()))));
-        assert!(told.satisfies(&Encryption::new("aws:kms", None)));
-        assert!(told.satisfies(&Encryption::new("aws:kms", Some("alias/lab".to_owned()))));
-        assert!(!told.satisfies(&Encryption::new("aws:kms", Some("abd".to_owned()))));
-        assert!(!told.satisfies(&Encryption::new("AES256", None)));
+        assert!(shown.satisfies(&Encryption::new("aws:kms", Some("abc".to_owned()))));
+        assert!(shown.satisfies(&Encryption::new("aws:kms", None)));
+        assert!(shown.satisfies(&Encryption::new("aws:kms", Some("alias/lab".to_owned()))));
+        assert!(!shown.satisfies(&Encryption::new("aws:kms", Some("abd".to_owned()))));
+        assert!(!shown.satisfies(&Encryption::new("AES256", None)));
         assert!(!Encryption::new("AES256", None).satisfies(&Encryption::new("aws:kms", None)));
     }
 }

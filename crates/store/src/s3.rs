@@ -1,8 +1,9 @@
-//! S3 and compatible services through the AWS SDK; copies, GETs and PUTs, the most frequent requests, bypass it (`fast_path`).
+//! S3 and compatible services through the AWS SDK. Copies, GETs and PUTs, the most frequent requests, bypass it
+//! (`fast_path`).
 //!
-//! One [`S3Store`] per endpoint and identity. It keeps a client per region: which region serves a bucket is learned from the
-//! first redirect, and that request is then sent again, once. Requests are bounded in time by the bytes they move. The SDK
-//! retries nothing but a wrong clock; see `connect`.
+//! One [`S3Store`] exists per endpoint and identity. It keeps a client per region. The region of a bucket is learned
+//! from the first redirect, and that request is then sent once more. The time limit of a request depends on the bytes
+//! that it moves. The SDK retries only after a wrong clock; see `connect`.
 
 pub mod address;
 mod by_sdk;
@@ -38,30 +39,31 @@ use crate::error::classify::code;
 use crate::error::{ErrorClass, StoreError};
 use crate::store::Result;
 
-/// An endpoint as one identity.
+/// Store at an endpoint, used with one identity.
 pub struct S3Store {
     options: EndpointOptions,
     throttle: ByteThrottle,
     state: RwLock<State>,
     /// Time of the last load of new credentials; held during a load, so that many expired requests cause one.
     reloaded: tokio::sync::Mutex<Option<Instant>>,
-    /// Remarks on the settings for the user, until they were said.
+    /// Notes for the user on the settings, until they are taken.
     notes: Mutex<Vec<String>>,
-    /// Tries of a request, if the AWS settings name a number.
+    /// Attempts for a request, if the AWS settings name a number.
     max_attempts: Option<u32>,
-    /// No warning was given yet that bodies can be changed on their way unnoticed, and they can.
+    /// True while a warning is due that bodies can be changed in transit unnoticed.
     has_open_bodies: AtomicBool,
 }
 
 struct State {
     base: Arc<Base>,
-    /// By region.
+    /// Clients by region.
     regions: HashMap<String, Arc<RegionClient>>,
-    /// Learned from redirects.
+    /// Regions of buckets, learned from redirects.
     bucket_regions: HashMap<String, String>,
 }
 
-/// So many regions, and so many buckets' regions, are remembered; then they are learned anew. A service may name a new one each time.
+/// Largest number of regions, and of buckets with their region, that are remembered; above it they are learned again.
+/// The bound holds against a service that names a new region each time.
 const REGIONS: usize = 64;
 const BUCKETS: usize = 1000;
 
@@ -88,13 +90,9 @@ impl fmt::Debug for S3Store {
 const RELOAD_PAUSE: Duration = Duration::from_secs(2);
 
 impl S3Store {
-    /// Resolve the options through the AWS chain; contacts no service yet.
-    pub async fn connect(options: EndpointOptions) -> Self {
-        Self::paced(options, ByteThrottle::default()).await
-    }
-
-    /// The same, and bodies pass at the rate of this throttle. Those that are sent through a proxy or by the SDK go at once.
-    pub async fn paced(options: EndpointOptions, throttle: ByteThrottle) -> Self {
+    /// Resolves the options through the AWS chain; contacts no service yet. Bodies pass at the rate of this throttle;
+    /// those that go through a proxy or through the SDK are not throttled.
+    pub async fn connect_throttled(options: EndpointOptions, throttle: ByteThrottle) -> Self {
         let base = Base::load(&options, throttle.clone()).await;
         let (notes, max_attempts) = (Mutex::new(base.notes.clone()), base.max_attempts);
         let has_open_bodies = AtomicBool::new(base.is_open_to_others && !options.anonymous);
@@ -123,7 +121,7 @@ impl S3Store {
         Arc::clone(regional)
     }
 
-    /// True when it talks to AWS itself.
+    /// True when the endpoint is AWS itself.
     fn is_aws(&self) -> bool {
         self.state.read().unwrap_or_else(PoisonError::into_inner).base.endpoint.is_none()
     }
@@ -136,8 +134,9 @@ impl S3Store {
         state.bucket_regions.insert(bucket.to_owned(), region.to_owned());
     }
 
-    /// Make a request through the SDK; when the answer is that another region serves the bucket, learn that and make it there.
-    async fn at_home<T, F, Fut>(
+    /// Make a request through the SDK. If another region serves the bucket, remember that region and repeat the request
+    /// there.
+    async fn in_bucket_region<T, F, Fut>(
         &self,
         operation: &'static str,
         bucket: &str,
@@ -152,7 +151,7 @@ impl S3Store {
         self.in_region(operation, bucket, key, limit, |regional| request(regional.client.clone())).await
     }
 
-    /// The same for requests that are not, or not always, the SDK's.
+    /// Make a request in the region of its bucket, through the SDK or not.
     async fn in_region<T, F, Fut>(
         &self,
         operation: &'static str,
@@ -186,7 +185,7 @@ impl S3Store {
         timed(self.regional(bucket)).await
     }
 
-    /// Waits for the end of a request; an error says how long it did not end.
+    /// Waits for the end of a request; the error is the time spent waiting.
     async fn within<T>(
         &self,
         patience: Patience,
@@ -194,8 +193,8 @@ impl S3Store {
     ) -> std::result::Result<T, Duration> {
         let (mut request, mut spent) = (pin!(request), Duration::ZERO);
         loop {
-            // As of now: the limit may have changed since the request began.
-            let most = patience.limit.saturating_add(self.throttle.patience(patience.paced));
+            // The limit is read again each time, since it may have changed since the request began.
+            let most = patience.limit.saturating_add(self.throttle.patience(patience.sent_bytes));
             let Some(left) = most.checked_sub(spent).filter(|left| !left.is_zero()) else { return Err(spent) };
             match tokio::time::timeout(left, &mut request).await {
                 Ok(answer) => return Ok(answer),
@@ -204,7 +203,7 @@ impl S3Store {
         }
     }
 
-    /// The error with what its reader has to look at: the profile that has no credentials, the address that is silent.
+    /// Adds to an error the setting to check: the profile without credentials, the address without an answer.
     fn explained(&self, error: StoreError) -> StoreError {
         let message = match (error.code.as_str(), &self.options.profile) {
             (code::NO_CREDENTIALS, Some(profile)) => format!("profile {profile:?}: {}", error.message),
@@ -239,25 +238,25 @@ impl S3Store {
 #[derive(Debug, Clone, Copy)]
 struct Patience {
     limit: Duration,
-    /// So many bytes are sent, which a limit of bandwidth makes take longer.
-    paced: u64,
+    /// Bytes to send, for which a limit of bandwidth extends the wait.
+    sent_bytes: u64,
 }
 
 impl From<Duration> for Patience {
     fn from(limit: Duration) -> Self {
-        Self { limit, paced: 0 }
+        Self { limit, sent_bytes: 0 }
     }
 }
 
 impl Patience {
     fn to_send(bytes: u64) -> Self {
-        Self { limit: time_limit(bytes), paced: bytes }
+        Self { limit: time_limit(bytes), sent_bytes: bytes }
     }
 }
 
-/// Longest wait for the answer to a request that moves so many bytes.
+/// Longest wait for the answer to a request that moves `bytes`.
 ///
-/// A part copy runs at 70-90 MiB/s on AWS; 2 MiB/s is what a busy small server may still do. The fixed minute covers queues.
+/// A part copy runs at 70-90 MiB/s on AWS; a busy small server may reach only 2 MiB/s. The fixed minute covers queues.
 fn time_limit(bytes: u64) -> Duration {
     Duration::from_secs(60 + bytes / (2 << 20))
 }
@@ -270,10 +269,10 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_request_that_a_limit_of_bandwidth_makes_slow_is_not_given_up() {
         let budget = Budget::new(BudgetLimits { max_bandwidth: Some(1000), ..BudgetLimits::default() });
-        let store = S3Store::paced(EndpointOptions::default(), budget.throttle(Priority::Bulk)).await;
+        let store = S3Store::connect_throttled(EndpointOptions::default(), budget.throttle(Priority::Bulk)).await;
         let takes = |seconds| tokio::time::sleep(Duration::from_secs(seconds));
 
-        // 100 s by itself, and others pass beside it.
+        // 100 s by itself, and other requests share the limit.
         assert!(store.within(Patience::to_send(100_000), takes(300)).await.is_ok());
         assert!(store.within(Patience::to_send(100_000), takes(1000)).await.is_err());
         assert!(store.within(Duration::from_mins(1).into(), takes(61)).await.is_err());
@@ -281,7 +280,8 @@ mod tests {
 
     #[tokio::test]
     async fn no_more_regions_are_remembered_than_a_service_can_have() {
-        let store = S3Store::connect(EndpointOptions { anonymous: true, ..EndpointOptions::default() }).await;
+        let options = EndpointOptions { anonymous: true, ..EndpointOptions::default() };
+        let store = S3Store::connect_throttled(options, ByteThrottle::default()).await;
 
         for number in 0..2 * BUCKETS {
             let (bucket, region) = (format!("bucket-{number}"), format!("region-{number}"));
@@ -295,7 +295,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_limit_that_comes_meanwhile_is_waited_for() {
         let budget = Budget::new(BudgetLimits::default());
-        let store = S3Store::paced(EndpointOptions::default(), budget.throttle(Priority::Bulk)).await;
+        let store = S3Store::connect_throttled(EndpointOptions::default(), budget.throttle(Priority::Bulk)).await;
         let request = async {
             budget.retune(None, Some(Some(1000)));
             tokio::time::sleep(Duration::from_mins(5)).await;

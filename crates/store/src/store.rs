@@ -1,4 +1,4 @@
-//! The traits that everything above talks through, one for each role: reading, writing, multipart uploads.
+//! The traits of object stores, one for each role: reading, writing, multipart uploads.
 
 use std::fmt::Debug;
 
@@ -9,17 +9,18 @@ use crate::body::Body;
 use crate::error::StoreError;
 use crate::properties::BucketEncryption;
 use crate::types::{
-    Attributes, BucketInfo, Capabilities, CompleteUpload, CopyTarget, CreateUpload, Digests, ListPage, ListRequest,
-    ObjectMeta, ObjectRef, PartsPage, PinnedObject, PutObject, Range, Removal, RemovedObject, UploadInfo, UploadRef,
-    VersionsPage, VersionsRequest, WrittenObject, WrittenPart,
+    BucketInfo, Capabilities, CompleteUpload, CopyTarget, CreateUpload, Digests, ListPage, ListRequest, ObjectMeta,
+    ObjectRef, PartsPage, PinnedObject, PutObject, Range, Removal, RemovedObject, UploadInfo, UploadRef, VersionsPage,
+    VersionsRequest, WrittenObject, WrittenPart,
 };
 
-/// Every request ends in one of these.
+/// Result of every request to a store.
 pub type Result<T> = std::result::Result<T, StoreError>;
 
 /// An answer to GET: facts about the object, and its bytes (or those of the range).
 pub struct FetchedObject {
-    /// Of the whole object, whatever the range. Its checksum is told only when the whole object was asked for.
+    /// Facts about the whole object, whatever the range. The checksum is present only when the whole object was
+    /// requested.
     pub meta: ObjectMeta,
     /// Bytes of the object, or of the range asked for.
     pub body: Body,
@@ -37,8 +38,8 @@ pub trait ObjectRead: Send + Sync {
     /// Facts about an object; with `part`, the size is that of this part (1-based).
     async fn head(&self, object: ObjectRef<'_>, part: Option<u32>) -> Result<ObjectMeta>;
 
-    /// An object and its facts, only while its `ETag` is `if_match`. A range that is answered with anything else is an error
-    /// ([`RANGE_IGNORED`](crate::error::classify::code::RANGE_IGNORED)) before a byte of it is read.
+    /// Returns an object and its facts, only while its `ETag` is `if_match`. An answer with another range is an error
+    /// ([`RANGE_IGNORED`](crate::error::classify::code::RANGE_IGNORED)) before any of its bytes is read.
     async fn fetch(&self, source: &PinnedObject, range: Option<Range>) -> Result<FetchedObject>;
 
     /// The tags of an object.
@@ -49,12 +50,13 @@ pub trait ObjectRead: Send + Sync {
         Ok(BucketEncryption::Unsupported)
     }
 
-    /// Asks for a readable copy of an archived object, for so many days. One that is under way or there already is a success.
+    /// Requests a readable copy of an archived object for a number of days. A copy that exists or is being made is a
+    /// success.
     async fn restore(&self, object: ObjectRef<'_>, _days: u32, _tier: &str) -> Result<()> {
         Err(StoreError::new("RestoreObject", object.bucket, Some(object.key), "NotImplemented", None))
     }
 
-    /// Bytes that were read of this version are not what the service promises of it: whatever keeps some of them drops them.
+    /// Drops all cached bytes of this version: they differ from what the service promised for it.
     fn forget(&self, _source: &PinnedObject) {}
 }
 
@@ -67,8 +69,8 @@ pub trait ObjectWrite: Send + Sync {
     /// Removes the current version of an object. An absent one counts as removed.
     async fn delete(&self, object: ObjectRef<'_>) -> Result<()>;
 
-    /// Removes the current version of an object while its `ETag` is this one; else `PreconditionFailed`, or `NoSuchKey` where
-    /// there is none. Some services pass over the condition; a store that cannot express it answers `NotImplemented`.
+    /// Removes the current version of an object while it has this `ETag`; else `PreconditionFailed`, or `NoSuchKey` if
+    /// there is no object. Some services ignore the condition; a store without support for it answers `NotImplemented`.
     async fn delete_if(&self, object: ObjectRef<'_>, _etag: &str) -> Result<()> {
         Err(StoreError::new("DeleteObject", object.bucket, Some(object.key), "NotImplemented", None))
     }
@@ -98,8 +100,9 @@ pub trait MultipartUpload: Send + Sync {
     /// Sends bytes as a part. Sending the same part again replaces it.
     async fn put_part(&self, upload: UploadRef<'_>, part: u32, body: Bytes, digests: &Digests) -> Result<WrittenPart>;
 
-    /// As [`put_part`](MultipartUpload::put_part), of `size` bytes that come one after another; an error among them is the
-    /// answer. A store that can write them as they come holds few of them at a time; others hold the part.
+    /// Sends `size` bytes of a stream as a part, like [`put_part`](MultipartUpload::put_part). An error in the stream
+    /// is the result. A store that can write them as they arrive holds few of them at a time; others hold the whole
+    /// part.
     async fn stream_part(&self, upload: UploadRef<'_>, part: u32, size: u64, mut body: Body) -> Result<WrittenPart> {
         let bytes = body.take(usize::try_from(size).unwrap_or(usize::MAX), |_| ()).await?;
         if bytes.len() as u64 != size || body.next().await.transpose()?.is_some() {
@@ -123,13 +126,13 @@ pub trait MultipartUpload: Send + Sync {
     async fn list_uploads(&self, bucket: &str, prefix: &str) -> Result<Vec<UploadInfo>>;
 }
 
-/// Buckets as a whole, versions of objects, and removals by the thousand: what a service offers, and a disk does not.
+/// Operations on buckets and versions, and removals by the thousand: a service offers them, a disk does not.
 #[async_trait]
 pub trait BucketService: Send + Sync {
     /// The buckets of the account, in the service's order.
     async fn list_buckets(&self) -> Result<Vec<BucketInfo>>;
 
-    /// Makes a bucket, in the region that this store talks to.
+    /// Makes a bucket in the region of this store.
     async fn create_bucket(&self, bucket: &str) -> Result<()>;
 
     /// Removes an empty bucket.
@@ -138,25 +141,24 @@ pub trait BucketService: Send + Sync {
     /// One page of versions and delete markers.
     async fn list_versions(&self, request: &VersionsRequest) -> Result<VersionsPage>;
 
-    /// Removes at most 1,000 objects in one request. An answer for each, in their order; None where the service gave none.
-    /// Some services pass over the `ETag`s.
+    /// Removes at most 1,000 objects in one request. Returns one result for each, in their order; None where the
+    /// service gave none. Some services ignore the `ETag`s.
     async fn delete_many(&self, bucket: &str, objects: &[Removal]) -> Result<Vec<Option<Result<RemovedObject>>>>;
 
-    /// An address that lets its bearer read (or, with `put`, write) this object for so many seconds. No request is made.
+    /// Returns a URL that allows its bearer to read (or, with `put`, write) this object for a number of seconds. Makes
+    /// no request.
     async fn presign(&self, object: ObjectRef<'_>, put: bool, seconds: u64) -> Result<String>;
 }
 
 /// An S3-shaped object store: single requests, each made once.
 ///
-/// What all implementations promise: a returned success is the service's own complete success (a 200 that carries an
-/// error, or lacks what it must hold, is an error); keys are passed on byte for byte; an error says what happened and of
-/// which class it is. A write whose reply is lost ends as an error although it may have happened.
+/// All implementations promise: a returned success is the service's own complete success (a 200 that carries an error,
+/// or lacks a required field, is an error); keys are passed on byte for byte; an error names its cause and its class. A
+/// write whose reply is lost ends as an error although it may have happened.
 #[async_trait]
 pub trait ObjectStore: ObjectRead + ObjectWrite + MultipartUpload + Debug {
     /// Returns the store's capabilities. They are the same for as long as the store lives.
-    fn capabilities(&self) -> Capabilities {
-        Capabilities::SERVICE
-    }
+    fn capabilities(&self) -> Capabilities;
 
     /// Returns the store's operations on buckets and versions; None where it offers objects only.
     fn bucket_service(&self) -> Option<&dyn BucketService> {
@@ -168,7 +170,8 @@ pub trait ObjectStore: ObjectRead + ObjectWrite + MultipartUpload + Debug {
         false
     }
 
-    /// Tries of a request, the first included, that the user's settings of this service ask for. None: the engine's own number.
+    /// Returns the number of attempts for a request, including the first, that the user's settings of this service
+    /// name. None: the engine's default.
     fn max_attempts(&self) -> Option<u32> {
         None
     }
@@ -179,18 +182,27 @@ pub trait ObjectStore: ObjectRead + ObjectWrite + MultipartUpload + Debug {
         Vec::new()
     }
 
-    /// Loads credentials anew: what the service said of the present ones is that they have expired.
+    /// Reloads the credentials, after the service has reported that the present ones have expired.
     async fn refresh_credentials(&self) -> Result<()>;
 }
 
-/// Implements [`ObjectStore`] for a layer by the store under it, whose field is named: what a layer does is in its roles.
+/// Implements [`ObjectStore`] for a layer by forwarding to the store in the named field. The layer implements the roles
+/// itself. A layer that implements [`BucketService`] too says in a third argument when it offers that.
 #[macro_export]
 macro_rules! forward_object_store {
     ($layer:ty, $store:ident) => {
+        $crate::forward_object_store!($layer, $store, |layer| layer.$store.bucket_service());
+    };
+    ($layer:ty, $store:ident, |$this:ident| $service:expr) => {
         #[async_trait::async_trait]
         impl $crate::ObjectStore for $layer {
             fn capabilities(&self) -> $crate::Capabilities {
                 self.$store.capabilities()
+            }
+
+            fn bucket_service(&self) -> Option<&dyn $crate::BucketService> {
+                let $this = self;
+                $service
             }
 
             fn encrypts_all(&self) -> bool {
@@ -221,26 +233,3 @@ pub trait ObjectReadExt: ObjectRead {
 }
 
 impl<S: ObjectRead + ?Sized> ObjectReadExt for S {}
-
-/// Short forms of [`ObjectWrite`].
-pub trait ObjectWriteExt: ObjectWrite {
-    /// Writes a whole object that carries these attributes and no more.
-    fn put(
-        &self,
-        bucket: &str,
-        key: &str,
-        body: Bytes,
-        attributes: &Attributes,
-    ) -> impl Future<Output = Result<WrittenObject>> + Send {
-        let object = PutObject {
-            bucket: bucket.to_owned(),
-            key: key.to_owned(),
-            attributes: attributes.clone(),
-            digests: Digests::crc64nvme(&body),
-            ..PutObject::default()
-        };
-        async move { self.put_object(&object, body).await }
-    }
-}
-
-impl<S: ObjectWrite + ?Sized> ObjectWriteExt for S {}

@@ -1,4 +1,4 @@
-//! Values that go into and come out of an [`ObjectStore`](crate::ObjectStore).
+//! Parameters and results of an [`ObjectStore`](crate::ObjectStore).
 //!
 //! `ETag`s are kept without their quotes. Times are seconds since the epoch, as the service's clock has them.
 
@@ -7,34 +7,45 @@ use std::collections::BTreeMap;
 use crate::checksum::{Checksum, ChecksumAlgorithm, ChecksumKind, crc64nvme};
 use crate::properties::{Encryption, ObjectLock, WriteOptions};
 
-/// Capabilities of a store, declared by the store: nothing above asks what is behind it.
+/// Capabilities that a store declares. Layers above read them and do not depend on the kind of store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(clippy::struct_excessive_bools)] // facts that do not depend on each other
 pub struct Capabilities {
-    /// It keeps digests of objects, and tells them in checksums or `ETag`s. Without: what was written or read is all there is
-    /// to compare.
+    /// True when the store keeps digests of objects and reports them as checksums or `ETag`s. False: only the bytes
+    /// that were written or read can be compared.
     pub digests: bool,
-    /// Writes and removals can be made on condition of what is at their key.
+    /// True when writes and removals can depend on the object that is at their key.
     pub conditions: bool,
-    /// Objects have tags.
+    /// True when objects have tags.
     pub tags: bool,
-    /// Ranged reads are always honoured. A service, or a proxy before it, has to show that first.
+    /// True when ranged reads are always honoured. A service, or a proxy before it, has to prove that first.
     pub sure_ranges: bool,
-    /// Parts are written as their bytes come. Without: a part is held whole, since it may have to be sent again.
+    /// True when parts are written as their bytes arrive. False: a part is held whole, since it may have to be sent
+    /// again.
     pub streamed_parts: bool,
-    /// Copies are made by the store itself, from another of its kind: no byte passes through this process.
+    /// True when the store itself makes copies, from another store of its kind: no byte passes through this process.
     pub server_copies: bool,
-    /// Objects have encryption, locks, and checksums of a chosen algorithm.
+    /// True when objects have encryption, locks, and checksums of a chosen algorithm.
     pub protection: bool,
-    /// Parts of unfinished uploads are paid for until the upload is aborted.
+    /// True when parts of unfinished uploads are paid for until the upload is aborted.
     pub paid_uploads: bool,
-    /// Objects are files: their times can be set, they may change while they are read, and reading them costs no request
-    /// to a service.
-    pub files: bool,
+    /// True when reads cost no request to a service and no money: an object may be read once more to compare it.
+    pub local_reads: bool,
+    /// True when objects may be changed in place, also while they are read. False: a reader sees one version or
+    /// another, never both.
+    pub in_place_changes: bool,
+    /// True when `ETag`s are no digests and have no meaning outside the store.
+    pub opaque_etags: bool,
+    /// True when times of objects can be set, as the metadata entry [`MTIME`](crate::MTIME).
+    pub settable_times: bool,
+    /// True when any metadata is kept with an object.
+    pub metadata: bool,
+    /// True when all parts of an upload but the last must have the size that was given when the upload was created.
+    pub uniform_parts: bool,
 }
 
 impl Capabilities {
-    /// Of a service that is asked over a network. What a service turns out to lack is learned from its answers.
+    /// Capabilities of a service on a network. Features that one service lacks are learned from its answers.
     pub const SERVICE: Self = Self {
         digests: true,
         conditions: true,
@@ -44,9 +55,14 @@ impl Capabilities {
         server_copies: true,
         protection: true,
         paid_uploads: true,
-        files: false,
+        local_reads: false,
+        in_place_changes: false,
+        opaque_etags: false,
+        settable_times: false,
+        metadata: true,
+        uniform_parts: false,
     };
-    /// Of a file system: a bucket is the absolute path of a folder, a key the path of a file below it.
+    /// Capabilities of a file system: a bucket is the absolute path of a folder, a key the path of a file below it.
     pub const DISK: Self = Self {
         digests: false,
         conditions: false,
@@ -56,7 +72,12 @@ impl Capabilities {
         server_copies: false,
         protection: false,
         paid_uploads: false,
-        files: true,
+        local_reads: true,
+        in_place_changes: true,
+        opaque_etags: true,
+        settable_times: true,
+        metadata: false,
+        uniform_parts: true,
     };
 }
 
@@ -67,7 +88,7 @@ pub struct ObjectRef<'a> {
     pub bucket: &'a str,
     /// Key.
     pub key: &'a str,
-    /// None: the current version.
+    /// Version id. None: the current version.
     pub version: Option<&'a str>,
 }
 
@@ -77,7 +98,7 @@ impl<'a> ObjectRef<'a> {
         Self { bucket, key, version: None }
     }
 
-    /// This version; None for the current one.
+    /// Selects a version; None selects the current one.
     #[must_use]
     pub fn at_version(self, version: Option<&'a str>) -> Self {
         Self { version, ..self }
@@ -107,13 +128,13 @@ impl<'a> UploadRef<'a> {
 pub struct CopyTarget<'a> {
     /// The object to write.
     pub object: ObjectRef<'a>,
-    /// None for the bucket's default.
+    /// Storage class. None: the bucket's default.
     pub storage_class: Option<&'a str>,
-    /// Checksum that the service shall keep. None: the service's own choice.
+    /// Checksum that the service is asked to keep. None: the service's own choice.
     pub checksum: Option<ChecksumAlgorithm>,
-    /// These attributes. None: those of the source.
+    /// Attributes of the copy. None: those of the source.
     pub attributes: Option<&'a Attributes>,
-    /// These tags. None: those of the source.
+    /// Tags of the copy. None: those of the source.
     pub tags: Option<&'a [(String, String)]>,
     /// Encryption, access and retention. None: the bucket's defaults.
     pub write: Option<&'a WriteOptions>,
@@ -164,15 +185,15 @@ impl Range {
 pub struct ListRequest {
     /// Bucket name.
     pub bucket: String,
-    /// Only keys that start with this.
+    /// Prefix of the keys to list.
     pub prefix: String,
-    /// Group keys at the first occurrence after the prefix.
+    /// Delimiter: keys are grouped at its first occurrence after the prefix.
     pub delimiter: Option<String>,
-    /// Begin after this key. Ignored with a continuation.
+    /// Key after which the listing begins. Ignored with a continuation.
     pub start_after: Option<String>,
     /// Token from the page before.
     pub continuation: Option<String>,
-    /// At most so many entries (the service has a ceiling of its own, usually 1,000).
+    /// Largest number of entries. The service has a maximum of its own, usually 1,000.
     pub max_keys: Option<i32>,
 }
 
@@ -183,21 +204,21 @@ pub struct ListedObject {
     pub key: String,
     /// Bytes.
     pub size: u64,
-    /// Without quotes; empty when the service gave none.
+    /// `ETag`, without quotes; empty when the service gave none.
     pub etag: String,
     /// Seconds since the epoch.
     pub last_modified: f64,
-    /// Present where it is not the default one.
+    /// Storage class, where it is not the default one.
     pub storage_class: Option<String>,
-    /// Reason why this cannot be read as an object (a special file, say). The other facts are then for show: the key
-    /// may be escaped.
+    /// Reason why the entry cannot be read as an object (a special file, for example). The other facts then serve for
+    /// display only: the key may be escaped.
     pub refusal: Option<Refusal>,
 }
 
 /// Reason why an entry of a listing is no object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
-    /// One of ours, in [`code`](crate::error::classify::code).
+    /// Error code of ours, from [`code`](crate::error::classify::code).
     pub code: &'static str,
     /// Cause and next step, to be shown after the key.
     pub message: String,
@@ -206,7 +227,7 @@ pub struct Refusal {
 /// One page of a listing.
 #[derive(Debug, Clone, Default)]
 pub struct ListPage {
-    /// In the service's order, which need not be sorted.
+    /// Objects in the service's order, which need not be sorted.
     pub objects: Vec<ListedObject>,
     /// Groups made by the delimiter, each ending in it.
     pub common_prefixes: Vec<String>,
@@ -227,7 +248,7 @@ pub struct Attributes {
     pub content_disposition: Option<String>,
     /// `Cache-Control`.
     pub cache_control: Option<String>,
-    /// `Expires`, as the text it was given as.
+    /// `Expires`, in the text form in which it was set.
     pub expires: Option<String>,
     /// `x-amz-website-redirect-location`.
     pub website_redirect: Option<String>,
@@ -240,22 +261,22 @@ pub struct Attributes {
 pub struct ObjectMeta {
     /// Bytes of the object, or of the part when one was asked for.
     pub size: u64,
-    /// Without quotes.
+    /// `ETag`, without quotes.
     pub etag: String,
     /// Seconds since the epoch.
     pub last_modified: f64,
     /// Time of the last change to a file or its inode (`ctime`), by this machine's clock; no program can set it back.
     /// Seconds since the epoch; 0 from a service.
     pub changed: f64,
-    /// None without versioning.
+    /// Version id; None without versioning.
     pub version_id: Option<String>,
-    /// None for the default class.
+    /// Storage class; None for the default one.
     pub storage_class: Option<String>,
     /// The strongest checksum that the service keeps for the object.
     pub checksum: Option<Checksum>,
     /// Algorithms of all checksums that a service shows, also of those whose value proves nothing.
     pub shown_checksums: Vec<ChecksumAlgorithm>,
-    /// Number of parts, answered only when a part number was asked for.
+    /// Number of parts; known only when the request named a part number.
     pub parts_count: Option<u32>,
     /// Settable attributes.
     pub attributes: Attributes,
@@ -267,50 +288,62 @@ pub struct ObjectMeta {
     pub opaque_etag: bool,
     /// True for an archived object that must be restored before it can be read.
     pub archived: bool,
-    /// A restore of an archived object is under way.
+    /// True while an archived object is being restored.
     pub restoring: bool,
-    /// None: not encrypted, or the service does not say.
+    /// Server-side encryption. None: the object is not encrypted, or the service does not report it.
     pub encryption: Option<Encryption>,
-    /// As far as the credentials may read it.
+    /// Object Lock, as far as the credentials may read it.
     pub lock: ObjectLock,
 }
 
-/// One version of an object, to read or to copy from: the answer is about that version, or an error.
+/// One version of an object as a source. The answer is about that version, or it is an error.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PinnedObject {
     /// Bucket name.
     pub bucket: String,
     /// Key.
     pub key: String,
-    /// This version. None: the current one.
+    /// Version id. None: the current version.
     pub version_id: Option<String>,
-    /// Only while the `ETag` is this one.
+    /// `ETag` that the object must still have; else the request fails. None: any.
     pub if_match: Option<String>,
-    /// Bytes of the whole object: bounds how long the answer to a copy is waited for.
+    /// Bytes of the whole object. They determine how long a request waits for the answer to a copy.
     pub size: u64,
 }
 
 impl PinnedObject {
-    /// The object of which HEAD or a listing told `meta`, pinned to its `ETag`; to its version where it has no `ETag`.
+    /// Pins the object that HEAD or a listing described by `meta` to its `ETag`, or to its version where it has no
+    /// `ETag`.
     ///
-    /// The version id is not sent otherwise: reading by version id takes a permission of its own.
+    /// The version id is sent only in the second case: reading by version id needs an additional permission.
     pub fn of(bucket: &str, key: &str, meta: &ObjectMeta) -> Self {
         let if_match = Some(meta.etag.clone()).filter(|etag| !etag.is_empty());
         let version_id = meta.version_id.clone().filter(|_| if_match.is_none());
         Self { bucket: bucket.to_owned(), key: key.to_owned(), version_id, if_match, size: meta.size }
+    }
+
+    /// The object as a listing showed it: `size` bytes, pinned to this `ETag`. An empty `ETag` pins nothing.
+    pub fn listed(object: ObjectRef<'_>, etag: &str, size: u64) -> Self {
+        Self {
+            bucket: object.bucket.to_owned(),
+            key: object.key.to_owned(),
+            version_id: object.version.map(str::to_owned),
+            if_match: (!etag.is_empty()).then(|| etag.to_owned()),
+            size,
+        }
     }
 }
 
 /// Facts that a finished write reports about the object it made.
 #[derive(Debug, Clone, Default)]
 pub struct WrittenObject {
-    /// Without quotes.
+    /// `ETag`, without quotes.
     pub etag: String,
-    /// None without versioning.
+    /// Version id; None without versioning.
     pub version_id: Option<String>,
-    /// As far as the service returns one.
+    /// Checksum of the object, if the service returns one.
     pub checksum: Option<Checksum>,
-    /// As far as the service tells.
+    /// Server-side encryption, if the service reports it.
     pub encryption: Option<Encryption>,
 }
 
@@ -341,23 +374,24 @@ pub struct PutObject {
     pub attributes: Attributes,
     /// Its tags.
     pub tags: Vec<(String, String)>,
-    /// None for the bucket's default.
+    /// Storage class. None: the bucket's default.
     pub storage_class: Option<String>,
     /// Encryption, access and retention.
     pub write: WriteOptions,
     /// Expected digests of its bytes.
     pub digests: Digests,
-    /// Only if there is no object of this key: else `PreconditionFailed`. Some services pass over that.
+    /// True to write only if no object has this key; else the write fails with `PreconditionFailed`. Some services
+    /// ignore this.
     pub if_absent: bool,
-    /// Only if the object of this key has this `ETag`: else `PreconditionFailed`, or `NoSuchKey` where there is none. Some
-    /// services pass over that; a disk does.
+    /// `ETag` that the object at this key must have: else the write fails with `PreconditionFailed`, or with
+    /// `NoSuchKey` if there is no object. Some services ignore this; a disk does not check it.
     pub if_match: Option<String>,
 }
 
 /// Facts that a finished write reports about the part that was copied or sent.
 #[derive(Debug, Clone, Default)]
 pub struct WrittenPart {
-    /// Without quotes. Opaque: not every service computes it from the part's bytes.
+    /// `ETag`, without quotes. Opaque: not every service computes it from the part's bytes.
     pub etag: String,
     /// Value of the upload's checksum algorithm over this part, Base64.
     pub checksum: Option<String>,
@@ -376,15 +410,15 @@ pub struct CreateUpload {
     pub attributes: Attributes,
     /// Tags of the object to be.
     pub tags: Vec<(String, String)>,
-    /// None for the bucket's default.
+    /// Storage class. None: the bucket's default.
     pub storage_class: Option<String>,
     /// Encryption, access and retention.
     pub write: WriteOptions,
-    /// Checksum that the service shall compute over every part.
+    /// Checksum that the service is asked to compute over every part.
     pub checksum: Option<(ChecksumAlgorithm, ChecksumKind)>,
-    /// Bytes of each part but the last: a disk writes part `n` at `(n - 1) * part_size`. Services take the parts as they come.
+    /// Bytes of each part but the last. A disk writes part `n` at `(n - 1) * part_size`; services do not need it.
     pub part_size: u64,
-    /// Bytes of the object to be: a disk makes room for them at once.
+    /// Bytes of the object to be; a disk reserves room for them at once.
     pub size: u64,
 }
 
@@ -395,7 +429,7 @@ pub struct PartInfo {
     pub number: u32,
     /// Bytes.
     pub size: u64,
-    /// Without quotes.
+    /// `ETag`, without quotes.
     pub etag: String,
     /// Value of the upload's checksum algorithm, Base64.
     pub checksum: Option<String>,
@@ -410,12 +444,12 @@ pub struct PartsPage {
     pub next: Option<u32>,
 }
 
-/// A part as Complete wants it.
+/// A part in the list that completes an upload.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CompletedPart {
     /// 1 to 10,000.
     pub number: u32,
-    /// Without quotes.
+    /// `ETag`, without quotes.
     pub etag: String,
     /// Value of the upload's checksum algorithm, Base64.
     pub checksum: Option<String>,
@@ -432,15 +466,15 @@ pub struct CompleteUpload {
     pub upload_id: String,
     /// All parts, in order of their number.
     pub parts: Vec<CompletedPart>,
-    /// Size of the object to be: the service refuses the upload when its parts add up to another. 0: it is not said.
+    /// Size of the object to be: the service refuses the upload when its parts add up to another size. 0: not given.
     pub size: u64,
-    /// The algorithm that the upload was created with: names the field of the parts' checksums.
+    /// Algorithm that the upload was created with. It selects the field of the parts' checksums.
     pub checksum: Option<ChecksumAlgorithm>,
-    /// Expected checksum over the full object: a service that can checks it before the object exists.
+    /// Expected checksum over the full object. A service that supports it checks it before the object exists.
     pub whole: Option<Checksum>,
-    /// As of [`PutObject`].
+    /// True to write only if no object has this key, as in [`PutObject`].
     pub if_absent: bool,
-    /// As of [`PutObject`].
+    /// `ETag` that the object at this key must have, as in [`PutObject`].
     pub if_match: Option<String>,
 }
 
@@ -469,7 +503,7 @@ pub struct BucketInfo {
 pub struct VersionsRequest {
     /// Bucket name.
     pub bucket: String,
-    /// Only keys that start with this.
+    /// Prefix of the keys to list.
     pub prefix: String,
     /// Key and version of the page before, where it named them.
     pub after: Option<(String, Option<String>)>,
@@ -482,9 +516,9 @@ pub struct ListedVersion {
     pub object: ListedObject,
     /// `null` where the bucket had no versions when it was written.
     pub version_id: String,
-    /// It is what the key holds now.
+    /// True for the current version of the key.
     pub is_latest: bool,
-    /// It says that the object was removed.
+    /// True for a delete marker: the object was removed.
     pub is_delete_marker: bool,
 }
 
@@ -502,9 +536,10 @@ pub struct VersionsPage {
 pub struct Removal {
     /// Key.
     pub key: String,
-    /// This version, for good. None: the current one, of which a delete marker remains where the bucket keeps versions.
+    /// Version to remove permanently. None: the current version; a delete marker takes its place where the bucket keeps
+    /// versions.
     pub version: Option<String>,
-    /// Only while this is its `ETag`.
+    /// `ETag` that the object must have to be removed. None: any.
     pub etag: Option<String>,
 }
 
@@ -513,4 +548,19 @@ pub struct Removal {
 pub struct RemovedObject {
     /// Version of the delete marker that hides it now.
     pub marker: Option<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_empty_etag_pins_nothing() {
+        let object = ObjectRef::new("bucket", "key").at_version(Some("version"));
+
+        let pinned = PinnedObject::listed(object, "etag", 7);
+        assert_eq!((pinned.bucket.as_str(), pinned.key.as_str(), pinned.size), ("bucket", "key", 7));
+        assert_eq!((pinned.version_id.as_deref(), pinned.if_match.as_deref()), (Some("version"), Some("etag")));
+        assert_eq!(PinnedObject::listed(object, "", 7).if_match, None);
+    }
 }

@@ -1,5 +1,5 @@
-//! The request governor against a model of S3, in virtual time: what it promises holds for the real budget, its timers and
-//! queues included. `docs/governor.md` shows the same runs as plots.
+//! Tests of the request governor against a model of S3, in virtual time. They include the real budget with its timers
+//! and queues. `docs/governor.md` shows the same runs as plots.
 
 #[path = "governor/service.rs"]
 mod service;
@@ -8,16 +8,16 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use seqferry_testkit::sim::model::{ModelOptions, Service as Work};
+use seqferry_testkit::sim::model::{ModelOptions, Work};
 use service::{MIB, Second, Service, Worker};
 
 const LIMIT: f64 = 3_500.0;
-/// 2.4 s each: 8,500 in flight at the limit.
+/// A part copy, which takes 2.4 s: 8,500 in flight at the limit.
 const PART: Work = Work::PartCopy { bytes: 128 * MIB };
-/// 0.15 s each: 530 in flight at the limit.
+/// A small copy, which takes 0.15 s: 530 in flight at the limit.
 const SMALL: Work = Work::Copy { bytes: 1024 };
 
-/// S3 as it is modelled, with the limit of one partition that never splits by itself.
+/// The model of S3, with the limit of one partition that never splits by itself.
 fn limited(writes_per_second: f64) -> ModelOptions {
     ModelOptions { writes_per_second, split_after_seconds: None, ..ModelOptions::default() }
 }
@@ -26,12 +26,12 @@ const fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-/// Seeds are printed, so that a failure tells which one it was.
+/// Seeds, printed so that a failure can be repeated.
 fn seeds() -> impl Iterator<Item = u64> {
     (1..=3).inspect(|seed| println!("seed {seed}"))
 }
 
-/// Requests per second that were taken, and the share of all that was refused.
+/// Accepted requests per second, and the refused share of all.
 fn rates(seen: &[Second], range: Range<usize>) -> (f64, f64) {
     let length = range.len() as f64;
     let sum = |count: fn(&Second) -> &Vec<u32>| -> f64 {
@@ -41,7 +41,8 @@ fn rates(seen: &[Second], range: Range<usize>) -> (f64, f64) {
     (taken / length, refused / (taken + refused).max(1.0))
 }
 
-/// In every five seconds of the range as many requests as allowed, give or take 5 %, and hardly any refused.
+/// Asserts that in every five seconds of the range the accepted requests are within 5 % of the limit, and hardly any
+/// are refused.
 #[track_caller]
 fn assert_held(seen: &[Second], limit: f64, range: Range<usize>) {
     for start in range.clone().step_by(5).filter(|start| start + 5 <= range.end) {
@@ -52,7 +53,7 @@ fn assert_held(seen: &[Second], limit: f64, range: Range<usize>) {
     assert!(refused < 0.01, "{refused} of the requests were refused");
 }
 
-/// Jain's index of what the workers got: 1 when all got the same, 1/n when one got all.
+/// Jain's index of the workers' shares: 1 when all are equal, 1/n when one worker has all.
 fn fairness(seen: &[Second], workers: usize, range: Range<usize>) -> f64 {
     let got = |worker: usize| -> f64 {
         seen[range.clone()].iter().map(|second| f64::from(second.taken.get(worker).copied().unwrap_or(0))).sum()
@@ -70,7 +71,7 @@ async fn big_parts_reach_the_limit_in_seconds_and_hold_it() {
 
         let seen = service.seen();
         assert_held(&seen, LIMIT, 30..90);
-        // What passed the limit while it was being found: half a second of it.
+        // Requests above the limit while it was being found: half a second of it.
         assert!(rates(&seen, 0..30).1 < 0.02);
     }
 }
@@ -123,7 +124,8 @@ async fn a_split_partition_is_found_and_used() {
 
 #[tokio::test(start_paused = true)]
 async fn the_service_splits_since_it_is_kept_busy() {
-    // It splits only when it keeps refusing: a governor that hid from the limit would never see a higher one.
+    // The partition splits only while it keeps refusing: a governor that stayed below the limit would never see a
+    // higher one.
     let options = ModelOptions { split_after_seconds: Some(60.0), maximum_partitions: 2, ..limited(LIMIT) };
     let service = Service::model(options, 1);
 
@@ -133,7 +135,7 @@ async fn the_service_splits_since_it_is_kept_busy() {
     assert!(rate > 1.5 * LIMIT && refused < 0.01, "{rate} requests/s, {refused} refused");
 }
 
-/// Workers that know nothing of each other and begin ten seconds after one another.
+/// Runs independent workers that begin ten seconds after one another.
 async fn workers(count: usize, seed: u64, until: u64) -> Vec<Second> {
     let service = Service::model(limited(LIMIT), seed);
     let begin = |number: usize| {
@@ -183,7 +185,7 @@ async fn jobs_of_one_process_share_evenly_and_a_small_one_is_done_at_once() {
     let small = Worker { number: 2, ..big.clone() };
     let jobs = [(&big, big.budget.job()), (&other, other.budget.job())];
     for (worker, job) in jobs {
-        // Several of each wait at a time, as parts of an object do.
+        // Several of each wait at the same time, like the parts of an object.
         for _ in 0..16 {
             tokio::spawn(worker.clone().work_as(job, seconds(60), |_| SMALL));
         }
@@ -208,7 +210,7 @@ async fn requests_that_take_another_time_make_no_storm() {
     for seed in seeds() {
         let service = Service::model(limited(LIMIT), seed);
 
-        // From 8,500 in flight to 530 and back, every half a minute.
+        // The load changes between 8,500 and 530 in flight every half minute.
         let work = |now: Duration| if (now.as_secs() / 30).is_multiple_of(2) { PART } else { SMALL };
         Worker::new(&service, 0).work(seconds(180), work).await;
 
@@ -252,7 +254,7 @@ async fn a_service_that_becomes_slower_is_not_taken_for_a_crowded_one_for_ever()
 #[tokio::test(start_paused = true)]
 async fn sending_slow_requests_again_shortens_the_tail_for_little() {
     for seed in seeds() {
-        // A little more than S3's guidelines assume, so that the tail begins before the 99th percentile.
+        // The tail is a little larger than in S3's guidelines, so that it begins before the 99th percentile.
         let options = ModelOptions { tail_probability: 0.014, ..limited(LIMIT) };
         let run = async |hedges: bool| {
             let service = Service::model(options.clone(), seed);

@@ -1,4 +1,4 @@
-//! Interactive reads beside bulk work that takes all it can get, in virtual time: what one priority costs the other.
+//! Tests of interactive reads beside saturating bulk work, in virtual time: the cost of each priority for the other.
 
 #[path = "governor/service.rs"]
 mod service;
@@ -7,36 +7,36 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use seqferry_store::{BudgetLimits, Priority};
-use seqferry_testkit::sim::model::{ModelOptions, Service as Work, Timing};
+use seqferry_testkit::sim::model::{ModelOptions, Timing, Work};
 use service::{MIB, Service, Worker};
 use tokio::time::Instant;
 
-/// What a mount reads at a time.
+/// A single read of a mount.
 const READ: Work = Work::Get { bytes: 128 << 10 };
 const PART: Work = Work::Get { bytes: 64 * MIB };
-/// Reads begin so often on average, in one second.
+/// Mean number of reads that begin per second.
 const READS: f64 = 50.0;
 const WARM_UP: Duration = Duration::from_secs(20);
 const END: Duration = Duration::from_secs(80);
-/// Between both.
+/// Measured seconds, after the warm-up.
 const SECONDS: f64 = 60.0;
 
-/// A service nearby: a first byte after 20 ms, where waits of a few milliseconds show.
+/// A nearby service: a first byte after 20 ms, so that waits of a few milliseconds show.
 fn nearby() -> ModelOptions {
     let get = Timing { base_seconds: 0.02, ..ModelOptions::default().get };
     ModelOptions { get, tail_probability: 0.0, split_after_seconds: None, ..ModelOptions::default() }
 }
 
-/// One way to saturate what both priorities need.
+/// A run that saturates resources of both priorities.
 struct Run {
     limits: BudgetLimits,
     service: fn(u64) -> Arc<Service>,
     bulk: Work,
-    /// Bulk requests that are made at a time.
+    /// Bulk requests in flight at the same time.
     bulk_at_a_time: usize,
 }
 
-/// Makes request after request, so many at a time. Returns how many ended per second after the warm-up.
+/// Makes request after request, `at_a_time` at the same time. Returns how many ended per second after the warm-up.
 async fn saturate(worker: &Worker, at_a_time: usize, work: Work) -> f64 {
     let task = async |task: usize| {
         let (job, mut count) = (worker.budget.job(), 0_u32);
@@ -53,7 +53,7 @@ async fn saturate(worker: &Worker, at_a_time: usize, work: Work) -> f64 {
     counts.into_iter().sum::<f64>() / SECONDS
 }
 
-/// Reads at random times, as a mount makes them. Returns the seconds within which 99 % of them ended after the warm-up.
+/// Makes reads at random times, like a mount. Returns their 99th percentile in seconds after the warm-up.
 async fn p99_of_reads(mount: &Worker, seed: u64) -> f64 {
     let mut random = fastrand::Rng::with_seed(seed);
     let (job, mut reading, mut at) = (mount.budget.job(), Vec::new(), Instant::now());
@@ -83,7 +83,7 @@ impl Run {
         (transfers, mount)
     }
 
-    /// Requests per second of bulk work that is alone.
+    /// Requests per second of bulk work without other work.
     async fn bulk_alone(&self, seed: u64) -> f64 {
         let (transfers, _) = self.workers(seed);
         saturate(&transfers, self.bulk_at_a_time, self.bulk).await
@@ -96,7 +96,7 @@ const fn limits(max_requests: usize, memory: u64, max_bandwidth: Option<u64>) ->
 
 const NONE: BudgetLimits = limits(10_000, 64 << 30, None);
 
-/// Each run saturates one thing that both priorities need, and one all of them.
+/// Runs that each saturate one resource of both priorities, and one run for all of them.
 fn runs_at_s3() -> Vec<(&'static str, Run)> {
     let run = |limits, bulk, bulk_at_a_time| Run {
         limits,
@@ -113,7 +113,7 @@ fn runs_at_s3() -> Vec<(&'static str, Run)> {
     ]
 }
 
-/// Servers that refuse nothing and work on 16 and on 400 requests at a time.
+/// Servers that refuse no requests and work on 16 and on 400 requests at a time.
 fn runs_at_servers_that_queue() -> Vec<(&'static str, Run)> {
     let run = |service, bulk_at_a_time| Run { limits: NONE, service, bulk: READ, bulk_at_a_time };
     vec![

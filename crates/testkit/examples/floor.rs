@@ -1,10 +1,12 @@
-//! The least that a client can do with whole files: what a server and a system take by themselves.
+//! The least work that a client can do with whole files: it measures the server and the system by themselves.
 //!
-//! `floor upload|download HOST:PORT BUCKET PREFIX FOLDER FILES`, as `benches/bench_transfer.py --only floor` calls it, with
-//! credentials in the environment. One request for each file, on connections that stay open, each with a thread of its own. What is
-//! downloaded is listed meanwhile, as a client that does not know the names has to; no download waits for that, since here they are known
-//! (`000000.bin` and so on). Nothing is recorded, compared, tried again or made sure of on the disk: no tool could do less, and
-//! none should. The first thing that goes wrong ends it.
+//! Usage: `floor upload|download HOST:PORT BUCKET PREFIX FOLDER FILES`, as `benches/bench_transfer.py --only floor`
+//! calls it, with credentials in the environment.
+//!
+//! Each file takes one request, on connections that stay open, each with a thread of its own. A download also lists the
+//! files, as a client that does not know the names has to. No file waits for the listing, since the names are known
+//! here (`000000.bin` and so on). Nothing is recorded, compared, retried or synced to the disk: no tool could do less,
+//! and none should. The first error ends the program.
 
 use std::fs::File;
 use std::io::{Read, Write};

@@ -1,8 +1,9 @@
-//! How many part copies, small copies and bytes per second one core of the simulator serves, by its own CPU time.
+//! Part copies, small copies and bytes per second that one core of the simulator serves, by its own CPU time.
 //!
-//! `sim_load PATH-OF-s3sim [SECONDS [COPIES]]`, as `benches/bench_simulator.py` calls it. The client writes prepared bytes over
-//! plain sockets and looks for the ends of answers only, so that it takes little of the machine. Prints one JSON object per
-//! load. A load takes SECONDS (4); with COPIES the small copies go on until there are so many of them, ten minutes at most.
+//! Usage: `sim_load PATH-OF-s3sim [SECONDS [COPIES]]`, as `benches/bench_simulator.py` calls it. The client writes
+//! prepared bytes over plain sockets and only looks for the ends of replies, so that it takes little of the machine. It
+//! prints one JSON object per load. A load takes SECONDS (4). With COPIES, the small copies go on until their number is
+//! reached, ten minutes at most.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Command, Stdio};
@@ -13,8 +14,8 @@ use tokio::net::TcpStream;
 
 const CONNECTIONS: usize = 64;
 
-/// What the threads of a process have run, in seconds. By the scheduler's clock: ticks of 10 ms would be too coarse for short
-/// loads on a busy machine.
+/// CPU time of all threads of a process, in seconds, by the scheduler's clock: ticks of 10 ms would be too coarse for
+/// short loads on a busy machine.
 fn cpu_seconds(pid: u32) -> f64 {
     let threads = std::fs::read_dir(format!("/proc/{pid}/task")).expect("Linux");
     let nanoseconds = threads.filter_map(|thread| {

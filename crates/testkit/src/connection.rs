@@ -13,7 +13,7 @@ use tokio::net::TcpStream;
 #[derive(Debug)]
 pub(crate) struct ClientStream {
     pub(crate) stream: TcpStream,
-    /// Once set, the connection ends by a reset.
+    /// Flag: once set, the connection ends by a reset.
     pub(crate) reset: Arc<AtomicBool>,
 }
 

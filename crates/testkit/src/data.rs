@@ -44,10 +44,10 @@ struct RepeatedText {
     end: String,
 }
 
-/// A key, and what is odd about it.
+/// A key, and the name of its oddity.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OddKey {
-    /// At most 991 bytes, so that a short prefix fits before it.
+    /// Key of at most 991 bytes, so that a short prefix fits before it.
     pub key: String,
     /// Name of the oddity that the key tests.
     pub name: String,

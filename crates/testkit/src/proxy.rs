@@ -1,15 +1,16 @@
 //! A recording fault proxy for S3 over plain HTTP/1.1.
 //!
-//! It stands between a client and a real server and passes everything on as it is: path, query, headers and bytes, the
-//! `Host` header too, so that the server verifies the client's own signature. On the way it names the S3 operation of each
-//! request ([`Record`]), keeps a log and counters, and does what [`Rule`]s say: answer errors, break connections before or
-//! after the effect, spoil bodies, and hold requests at a known point until the test lets them go.
+//! The proxy stands between a client and a real server and passes everything on as it is: path, query, headers and
+//! bytes. The `Host` header stays too, so that the server verifies the client's own signature. The proxy names the S3
+//! operation of each request ([`Record`]), keeps a log and counters, and applies [`Rule`]s. Rules answer errors, break
+//! connections before or after the effect, corrupt bodies, and hold requests at a known point until the test releases
+//! them.
 //!
-//! Bodies stream in both directions; memory does not grow with their size. A request runs on when its client leaves, as it
-//! would on a real network, and its record says what the server made of it.
+//! Bodies stream in both directions; memory does not grow with their size. A request goes on when its client leaves, as
+//! it would on a real network, and its record shows how the server ended it.
 //!
-//! The proxy runs on a thread and runtime of its own: tests may pause their clock, block, or use no runtime at all. Tests in
-//! other languages start the binary `s3proxy` and speak to [`admin`].
+//! The proxy runs on a thread and runtime of its own: tests may pause their clock, block, or use no runtime at all.
+//! Tests in other languages start the binary `s3proxy` and speak to [`admin`].
 
 mod admin;
 mod body;
@@ -94,7 +95,7 @@ impl Proxy {
         self.address
     }
 
-    /// For clients: `http://127.0.0.1:port`.
+    /// Returns the URL for clients: `http://127.0.0.1:port`.
     pub fn endpoint_url(&self) -> String {
         format!("http://{}", self.address)
     }
@@ -112,12 +113,12 @@ impl Proxy {
         self.journal.remove_rules(Some(id));
     }
 
-    /// Removes all rules; what they hold goes on.
+    /// Removes all rules; requests that they hold go on.
     pub fn clear_rules(&self) {
         self.journal.remove_rules(None);
     }
 
-    /// Lets so many requests (None: all) that are held now go on, of one rule or of all. Returns how many.
+    /// Releases `count` held requests (None: all), of one rule or of all. Returns the number of released requests.
     pub fn release(&self, rule: Option<u64>, count: Option<u64>) -> u64 {
         self.journal.release(rule, count)
     }
@@ -221,7 +222,7 @@ async fn serve(stream: TcpStream, journal: Arc<Journal>, upstream: Arc<Upstream>
     let service = service_fn(move |request: Request<Incoming>| {
         answer(request, Arc::clone(&journal), Arc::clone(&upstream), Arc::clone(&reset))
     });
-    // An error here is a connection that broke, by a client or by a rule; the records tell of both.
+    // An error here is a connection that broke, by a client or by a rule; the records show both.
     let _ = hyper::server::conn::http1::Builder::new().preserve_header_case(true).serve_connection(io, service).await;
 }
 

@@ -1,10 +1,11 @@
 //! Real S3 servers on loopback for Rust tests: versitygw and SeaweedFS, two independent implementations.
 //!
-//! [`server`] gives the one of a kind that a test process shares, [`S3Server::fresh_bucket`] a place of its own for each
-//! test. A server whose binary is missing is a skip that says so, and a failure where `SEQFERRY_REQUIRE_SERVERS=1`.
+//! [`server`] gives the one of a kind that a test process shares, [`S3Server::fresh_bucket`] a place of its own for
+//! each test. A server whose binary is missing is a skip that says so, and a failure where
+//! `SEQFERRY_REQUIRE_SERVERS=1`.
 //!
-//! Each runs under `supervise.sh`, which ends it and removes its data when its standard input ends: a pipe that this process
-//! holds. No death of a test process, however sudden, leaves one behind.
+//! Each server runs under `supervise.sh`, which ends it and removes its data when its standard input ends: a pipe that
+//! this process holds. So the death of a test process, however sudden, leaves no server behind.
 
 mod seaweedfs;
 mod versitygw;
@@ -29,7 +30,7 @@ pub const MOVER: Credentials = Credentials { access_key: "mover", secret_key: "m
 /// A loaded machine took 20 s once.
 const READY_WITHIN: Duration = Duration::from_secs(90);
 
-const TRIES: usize = 4;
+const ATTEMPTS: usize = 4;
 
 /// S3 server implementation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -41,10 +42,10 @@ pub enum ServerKind {
 }
 
 impl ServerKind {
-    /// Both, for tests that run on each.
+    /// Both implementations, for tests that run on each.
     pub const ALL: [Self; 2] = [Self::Versitygw, Self::Seaweedfs];
 
-    /// As the tables of the tests write it.
+    /// Returns the name as the tables of the tests write it.
     pub fn name(self) -> &'static str {
         match self {
             Self::Versitygw => "versitygw",
@@ -91,7 +92,7 @@ pub fn server(kind: ServerKind) -> Option<&'static S3Server> {
 pub enum StartError {
     /// Its binary is not installed; the text says how to get it.
     Missing(String),
-    /// It was started in vain.
+    /// The server was started and did not become ready.
     Failed(String),
 }
 
@@ -126,7 +127,7 @@ impl S3Server {
         self.kind
     }
 
-    /// For clients: `http://127.0.0.1:port`.
+    /// Returns the URL for clients: `http://127.0.0.1:port`.
     pub fn endpoint_url(&self) -> &str {
         &self.endpoint_url
     }
@@ -175,7 +176,7 @@ impl Supervisor {
         let mut shell = Command::new("/bin/sh");
         shell.args(["-c", include_str!("servers/supervise.sh"), "supervise", "KILL"]).arg(folder);
         shell.arg(command.get_program()).args(command.get_args());
-        // What servers would take for their own: SeaweedFS makes the AWS credentials of its environment an administrator.
+        // Variables that servers would read: SeaweedFS makes the AWS credentials of its environment an administrator.
         for (name, _) in std::env::vars_os() {
             let taken = name.to_str().is_some_and(|name| ["AWS_", "VGW_", "WEED_"].iter().any(|p| name.starts_with(p)));
             if taken {

@@ -51,8 +51,8 @@ impl Reply {
 
 /// One request on a connection of its own.
 ///
-/// `target` is path and query, percent-encoded; a query's parameters must be in order of their names. `headers` are sent and
-/// signed as they are, with names in lower case.
+/// `target` is path and query, percent-encoded; a query's parameters must be in order of their names. `headers` are
+/// sent and signed as they are, with names in lower case.
 ///
 /// # Errors
 /// When there is no whole answer. An error that S3 answers is a [`Reply`].
@@ -119,7 +119,7 @@ fn parse_reply(raw: &[u8], bodyless: bool) -> io::Result<Reply> {
     Ok(reply)
 }
 
-/// None when the last chunk is missing.
+/// Decodes a chunked body; None when the last chunk is missing.
 fn dechunk(mut rest: &[u8]) -> Option<Vec<u8>> {
     let mut body = Vec::new();
     loop {
@@ -139,7 +139,8 @@ pub fn timestamp() -> String {
     date::compact(SystemTime::now())
 }
 
-/// The value of `Authorization` for a request with these headers, which are all signed: names in lower case and in order.
+/// Returns the value of `Authorization` for a request with these headers. All of them are signed; their names are in
+/// lower case and in order.
 pub fn authorization(credentials: Credentials, method: &str, target: &str, headers: &[(String, String)]) -> String {
     let find = |name: &str| headers.iter().find(|(known, _)| known == name).map_or("", |(_, value)| value.as_str());
     let (path, query) = target.split_once('?').unwrap_or((target, ""));

@@ -1,9 +1,9 @@
 //! `s3sim`: an S3 service made of arithmetic, for limits and sizes that no laptop has.
 //!
-//! Objects are synthetic ([`content`]): size and seed, bytes made when they are asked for, so that terabytes need no disk.
-//! Copies and multipart uploads are lists of extents, of which a check says whether they are the source byte by byte. A
-//! service model ([`model`]) says how long requests take and when they are refused; faults ([`faults`]) say what goes wrong.
-//! What is not modelled is answered 501 with its name, never passed over. Signatures are not verified.
+//! Objects are synthetic ([`content`]): size and seed, bytes made when they are asked for, so that terabytes need no
+//! disk. Copies and multipart uploads are lists of extents, of which a check says whether they are the source byte by
+//! byte. A service model ([`model`]) says how long requests take and when they are refused; faults ([`faults`]) say
+//! what goes wrong. An operation that is not modelled is answered 501 with its name. Signatures are not verified.
 //!
 //! The page `docs/simulator.md` lists the options with their sources.
 
@@ -43,25 +43,25 @@ use self::state::SimState;
 /// Counters since the start or the last reset, unless a field says otherwise.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Stats {
-    /// Of the model's time, since the start.
+    /// Seconds of the model's time since the start.
     pub seconds: f64,
-    /// All of them.
+    /// All requests.
     pub requests: u64,
-    /// Refused by the model's rates.
+    /// Requests refused by the model's rates.
     pub throttled: u64,
-    /// By operation.
+    /// Counts by operation.
     pub operations: BTreeMap<String, Count>,
-    /// Under way now.
+    /// Requests under way now.
     pub in_flight: u64,
-    /// Most that were under way at once.
+    /// Most requests that were under way at once.
     pub peak_in_flight: u64,
     /// Faults that struck, since the start.
     pub faults: u64,
-    /// Of objects and parts.
+    /// Bytes of objects and parts received.
     pub bytes_received: u64,
-    /// Of objects; more than the clients took where one left early.
+    /// Bytes of objects sent; more than the clients took where one left early.
     pub bytes_sent: u64,
-    /// Inside the service.
+    /// Bytes copied inside the service.
     pub bytes_copied: u64,
     /// Work that came to nothing.
     pub wasted: WastedWork,
@@ -71,24 +71,24 @@ pub struct Stats {
     pub kept_bytes: u64,
     /// Objects that clients wrote and that are there.
     pub written_objects: u64,
-    /// By bucket.
+    /// Number of partitions by bucket.
     pub partitions: BTreeMap<String, usize>,
-    /// At most the last 3,600 seconds in which there were requests.
+    /// Counts of each of the last 3,600 seconds, at most, in which there were requests.
     pub timeline: Vec<Second>,
 }
 
 /// Result of comparing all objects below one prefix with those below another, byte for byte.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Check {
-    /// Below the source.
+    /// Objects below the source.
     pub objects: u64,
-    /// Of those objects.
+    /// Bytes of those objects.
     pub bytes: u64,
-    /// Found below the target, the same by construction.
+    /// Objects found below the target, the same by construction.
     pub same: u64,
-    /// Not found below the target.
+    /// Objects not found below the target.
     pub missing_count: u64,
-    /// Found with other bytes.
+    /// Objects found with other bytes.
     pub different_count: u64,
     /// The first 100 of them, as keys of the target.
     pub missing: Vec<String>,
@@ -111,18 +111,19 @@ impl std::fmt::Debug for Simulator {
 }
 
 impl Simulator {
-    /// Starts one on a free loopback port.
+    /// Starts a simulator on a free loopback port.
     ///
     /// # Errors
-    /// What is wrong with the scenario, or that no port or thread is to be had.
+    /// The text names the error in the scenario, or says that no port or thread is available.
     pub fn start(scenario: Scenario) -> Result<Self, String> {
         Self::listen((Ipv4Addr::LOCALHOST, 0).into(), scenario, 1)
     }
 
-    /// Starts one on an address of choice; port 0 takes a free one. One thread serves tens of thousands of requests a second.
+    /// Starts a simulator on a chosen address; port 0 takes a free port. One thread serves tens of thousands of
+    /// requests a second.
     ///
     /// # Errors
-    /// As [`Simulator::start`].
+    /// The errors of [`Simulator::start`].
     pub fn listen(address: SocketAddr, scenario: Scenario, threads: usize) -> Result<Self, String> {
         let state = SimState::new(scenario)?;
         let listener = TcpListener::bind(address).map_err(|error| format!("cannot listen on {address}: {error}"))?;
@@ -161,7 +162,7 @@ impl Simulator {
         self.address
     }
 
-    /// For clients: `http://127.0.0.1:port`.
+    /// Returns the URL for clients: `http://127.0.0.1:port`.
     pub fn endpoint_url(&self) -> String {
         format!("http://{}", self.address)
     }
@@ -171,12 +172,12 @@ impl Simulator {
         admin::stats(&self.shared.state())
     }
 
-    /// Lets the counters begin anew; objects stay.
+    /// Resets the counters; objects stay.
     pub fn reset_counters(&self) {
         self.shared.state().counters.reset();
     }
 
-    /// Replaces the rules of what goes wrong.
+    /// Replaces the fault rules.
     ///
     /// # Panics
     /// When one could never fire, such as one for a misspelt operation.
@@ -192,7 +193,7 @@ impl Simulator {
     /// Adds a bucket.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The text names the error in the bucket.
     pub fn add_bucket(&self, spec: &BucketSpec) -> Result<(), String> {
         self.shared.state().add_bucket(spec)
     }

@@ -12,7 +12,7 @@ use seqferry_testkit::signed::{self, Reply};
 
 const DEADLINE: Duration = Duration::from_secs(30);
 
-/// Answers every request with the same bytes, and tells each as it came in, after the number of its connection.
+/// Answers every request with the same bytes, and reports each as it came in, after the number of its connection.
 fn canned(reply: &'static [u8]) -> (String, Receiver<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let url = format!("http://{}", listener.local_addr().expect("an address"));

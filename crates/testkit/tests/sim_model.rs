@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use seqferry_testkit::data::seed;
-use seqferry_testkit::sim::model::{Load, Model, ModelOptions, Service, Verdict};
+use seqferry_testkit::sim::model::{Load, Model, ModelOptions, Verdict, Work};
 
 const MIB: u64 = 1 << 20;
 
@@ -25,7 +25,7 @@ fn load(model: &mut Model, load: Load, rate: u32, from: u32, length: u32, key: i
         let mut count = 0;
         for request in 0..rate {
             let now = Duration::from_secs(u64::from(second)) + Duration::from_secs(1) * request / rate;
-            count += u32::from(served(model.arrive(now, load, "b", &key(request), Service::Small)));
+            count += u32::from(served(model.arrive(now, load, "b", &key(request), Work::Small)));
         }
         each_second.push(count);
     }
@@ -40,7 +40,7 @@ fn a_part_copy_takes_the_line_that_the_sources_give() {
         let times: Vec<f64> = (0..2_000)
             .map(|i| {
                 let now = Duration::from_millis(i * 10);
-                seconds(model.arrive(now, Load::Write, "b", "k", Service::PartCopy { bytes }))
+                seconds(model.arrive(now, Load::Write, "b", "k", Work::PartCopy { bytes }))
             })
             .collect();
 
@@ -59,7 +59,7 @@ fn the_slow_tail_is_as_long_as_told() {
 
     let slow = (0..5_000_u64)
         .filter(|i| {
-            let verdict = model.arrive(Duration::from_millis(*i), Load::Read, "b", "k", Service::Small);
+            let verdict = model.arrive(Duration::from_millis(*i), Load::Read, "b", "k", Work::Small);
             seconds(verdict) > 0.9
         })
         .count();
@@ -72,7 +72,7 @@ fn a_download_begins_before_it_ends() {
     let mut model = Model::new(ModelOptions::default(), seed());
 
     let Verdict::Serve { after, first_byte } =
-        model.arrive(Duration::ZERO, Load::Read, "b", "k", Service::Get { bytes: 81 * MIB })
+        model.arrive(Duration::ZERO, Load::Read, "b", "k", Work::Get { bytes: 81 * MIB })
     else {
         panic!("refused")
     };
@@ -90,7 +90,7 @@ fn reads_and_writes_have_limits_of_their_own() {
 
         assert!((limit..=limit + limit / 2).contains(&served_in[0]), "the burst: {served_in:?}");
         assert!(served_in[1..].iter().all(|count| count.abs_diff(limit) <= 1), "{served_in:?}");
-        assert!(served(model.arrive(Duration::from_secs(4), other, "b", "k", Service::Small)));
+        assert!(served(model.arrive(Duration::from_secs(4), other, "b", "k", Work::Small)));
     }
 }
 
@@ -153,8 +153,8 @@ fn buckets_and_given_partitions_are_apart() {
 
     let now = Duration::from_secs(2);
     for _ in 0..1_000 {
-        assert!(served(model.arrive(now, Load::Write, "b", "m", Service::Small)));
-        assert!(served(model.arrive(now, Load::Write, "other", "a", Service::Small)));
+        assert!(served(model.arrive(now, Load::Write, "b", "m", Work::Small)));
+        assert!(served(model.arrive(now, Load::Write, "other", "a", Work::Small)));
     }
 }
 
@@ -163,7 +163,7 @@ fn the_same_seed_and_arrivals_give_the_same_verdicts() {
     let run = |seed| {
         let mut model = Model::new(ModelOptions::default(), seed);
         (0..20_000_u64)
-            .map(|i| model.arrive(Duration::from_micros(i * 100), Load::Write, "b", "k", Service::Copy { bytes: i }))
+            .map(|i| model.arrive(Duration::from_micros(i * 100), Load::Write, "b", "k", Work::Copy { bytes: i }))
             .collect::<Vec<_>>()
     };
 

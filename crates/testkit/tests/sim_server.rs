@@ -101,7 +101,7 @@ fn the_sources_boundaries_give_the_sources_etag_and_others_another() {
 
     assert_eq!(element(&copy_in_parts(&simulator, 100 * MIB, 8 * MIB, &crc), "ETag"), Some(etag.clone()));
     assert_ne!(element(&copy_in_parts(&simulator, 100 * MIB, 16 * MIB, &crc), "ETag"), Some(etag));
-    // Layouts are told by part number.
+    // A request with a part number shows the layout.
     let part = send(&simulator, "HEAD", "/src/k?partNumber=13", &[], b"");
     assert_eq!(part.header("content-length"), Some((4 * MIB).to_string().as_str()));
     assert_eq!(part.header("x-amz-mp-parts-count"), Some("13"));

@@ -1,16 +1,17 @@
-//! What one copy request costs this process, layer by layer: CPU time and memory.
+//! Cost of one copy request in this process, layer by layer: CPU time and memory.
 //!
-//! `make bench-requests`, or `request_costs PATH_OF_S3SIM [--requests N] [--in-flight N] [--rounds N] [--seconds S]
-//! [--layers sdk,store,...] [--operations copy,part]`. Each measurement is a process of its own, started anew for each round in turn,
-//! against one simulator that answers at once (or after `--seconds`, for the memory of requests in flight). Layers:
+//! Usage: `make bench-requests`, or `request_costs PATH_OF_S3SIM [--requests N] [--in-flight N] [--rounds N]
+//! [--seconds S] [--layers sdk,store,...] [--operations copy,part]`. Each measurement is a separate process, started
+//! anew for each round in turn. It works against one simulator that answers at once (or after `--seconds`, for the
+//! memory of requests in flight). Layers:
 //!
 //! - `sdk`: the AWS SDK's call, with the settings that the store has;
 //! - `store`: [`S3Store`], one request;
-//! - `requests`: the same within a budget, with retries, cancelling and the second request for slow ones;
+//! - `requests`: the same within a budget, with retries, cancelling and hedged requests;
 //! - `job`: objects copied by a job, with all that belongs to it (for parts: objects of 200 parts of 128 MiB).
 //!
-//! CPU is user and system time of the process, its share of loopback TCP included, connections opened before. Prints one JSON
-//! object per measurement and a table: median and range over the rounds.
+//! CPU is user and system time of the process, including its share of loopback TCP. Connections are opened before. The
+//! output is one JSON object per measurement and a table: median and range over the rounds.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader};
@@ -26,12 +27,13 @@ use seqferry_store::{
     Budget, BudgetLimits, CopyTarget, CreateUpload, Credentials, EndpointOptions, ListRequest, PinnedObject, Range,
     S3Store, UploadRef,
 };
+use seqferry_store_testing::connect;
 use seqferry_transfer::{Event, Item, Job, JobSpec, Policy, Scheduler};
 use serde_json::{Value, json};
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 
-/// As in the wheel.
+/// The allocator that the wheel uses.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -68,7 +70,7 @@ fn mib(name: &str) -> f64 {
 async fn store_at(url: &str) -> Arc<S3Store> {
     let credentials = Credentials { access_key: "AKIDBENCH".to_owned(), secret_key: "secret".to_owned() };
     Arc::new(
-        S3Store::connect(EndpointOptions {
+        connect(EndpointOptions {
             endpoint_url: Some(url.to_owned()),
             region: Some("us-east-1".to_owned()),
             credentials: Some(credentials),
@@ -97,7 +99,8 @@ fn sdk_at(url: &str) -> aws_sdk_s3::Client {
     aws_sdk_s3::Client::from_conf(config)
 }
 
-/// What request number `n` copies: every object of the simulator has the same size, so the number names key and part.
+/// Returns the source of request number `n`: all objects of the simulator have one size, so the number names key and
+/// part.
 fn source(operation: &str, n: u64) -> (PinnedObject, Range) {
     let (key, bytes, first) = match operation {
         "copy" => (format!("k/{n:08}"), 1024, 0),
@@ -156,19 +159,19 @@ impl Caller {
             }
             (Self::Requests(requests), "copy") => {
                 let call = RequestSpec::write("CopyObject", "dst").bytes(1024);
-                let tries = RetryContext::default();
+                let retry_context = RetryContext::default();
                 let (source, key) = (&source, &key);
                 requests
-                    .call(call, &tries, async |store| store.copy(source, CopyTarget::new("dst", key)).await)
+                    .call(call, &retry_context, async |store| store.copy(source, CopyTarget::new("dst", key)).await)
                     .await
                     .expect("copied");
             }
             (Self::Requests(requests), _) => {
                 let call = RequestSpec::write("UploadPartCopy", "dst").bytes(PART).hedge_if(&|| true);
-                let tries = RetryContext::default();
+                let retry_context = RetryContext::default();
                 let source = &source;
                 requests
-                    .call(call, &tries, async |store| {
+                    .call(call, &retry_context, async |store| {
                         store.copy_part(source, range, UploadRef::new("dst", "part", upload), part).await
                     })
                     .await

@@ -1,8 +1,8 @@
-//! Digests of the contents of objects: what their bytes are now, for a caller that knows what they should be.
+//! Digests of the contents of objects as they are now, for a caller that knows the expected values.
 //!
-//! Many objects are read at a time, and some ranges of each side by side. Ranges are hashed in order while later ones are
-//! read, so that every kind of digest takes one way. Where ranges are ignored an object is read as one stream. Objects are
-//! pinned; one that was replaced since it was looked at is read as it is now.
+//! Many objects are read at a time, and some ranges of each side by side. Ranges are hashed in order while later ones
+//! are read, so that one path serves every kind of digest. Where ranges are ignored, an object is read as one stream.
+//! Objects are pinned; an object that was replaced since it was looked at is read as it is now.
 //!
 //! Memory: each range is reserved before it is requested, ranges of one object in their order. The range that is hashed
 //! next therefore never waits for memory that later ranges of its object hold.
@@ -24,6 +24,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::AbortOnDropHandle;
 
+use crate::LONGEST_WAIT;
 use crate::verification::SegmentedDigest;
 
 /// Bytes of one ranged read: AWS's advice for ranged reads.
@@ -36,8 +37,6 @@ const AT_ONCE: usize = 32;
 const PIECE: u64 = 1 << 20;
 /// Results of one page at most.
 const PAGE: usize = 1000;
-/// The longest wait for a page, so that a caller that must stop is heard.
-const LONGEST_WAIT: Duration = Duration::from_mins(1);
 
 /// An object, and the digest to compute over it.
 #[derive(Debug, Clone)]
@@ -46,7 +45,8 @@ pub struct DigestRequest {
     pub object: PinnedObject,
     /// Algorithm of the digest.
     pub algorithm: DigestAlgorithm,
-    /// Sizes that the parts of the object may have: one digest over the digests of parts for each. Empty: one over all bytes.
+    /// Sizes that the parts of the object may have: one digest over the digests of parts for each size. Empty: one
+    /// digest over all bytes.
     pub part_sizes: Vec<NonZeroU64>,
 }
 
@@ -66,7 +66,7 @@ pub type ObjectDigest = Result<Vec<String>, StoreError>;
 #[derive(Debug)]
 pub struct ContentDigests {
     runtime: Handle,
-    /// None once closed.
+    /// Receiver of the results; None once closed.
     found: Mutex<Option<mpsc::Receiver<ObjectDigest>>>,
     cancel: CancellationToken,
     _cancelled_on_drop: DropGuard,
@@ -86,8 +86,8 @@ impl ContentDigests {
         }
     }
 
-    /// The next results, in the order of the requests: no results when none came in time, None after the last. A minute is
-    /// the longest wait.
+    /// Returns the next results, in the order of the requests: no results when none came in time, None after the last.
+    /// A minute is the longest wait.
     pub fn next(&self, timeout: Duration) -> Option<Vec<ObjectDigest>> {
         let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
         let receiver = found.as_mut()?;

@@ -1,7 +1,7 @@
 //! The engine of a process: threads, budget, connections and lease, behind calls that block.
 //!
-//! One for each process. Callers are threads that the engine does not own, such as those of Python; nothing of an object is
-//! remembered between calls.
+//! A process has one engine. Callers are threads that the engine does not own, such as those of Python. The engine
+//! remembers nothing of an object between calls.
 
 mod buckets;
 
@@ -12,16 +12,18 @@ use std::time::Duration;
 
 use seqferry_client::list::{self, Page};
 use seqferry_client::metrics::{Family, snapshot};
+use seqferry_client::upload::abort_once;
 use seqferry_client::{
-    ClientPool, Endpoint, EndpointSpec, Lookup, RequestError, RequestSpec, RetryContext, RetryPolicy, RetryingClient,
+    ClientPool, Endpoint, EndpointSpec, Lookup, RequestError, RetryContext, RetryPolicy, RetryingClient,
 };
 use seqferry_store::budget::BudgetStats;
 use seqferry_store::prelude::*;
-use seqferry_store::{Budget, BudgetLimits, ErrorClass, ListPage, ListRequest, ListedObject, UploadRef};
+use seqferry_store::{Budget, BudgetLimits, ListPage, ListRequest, ListedObject, UploadRef};
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::mpsc::Receiver;
 use tokio_util::sync::CancellationToken;
 
+use crate::LONGEST_WAIT;
 use crate::content_digest::{ContentDigests, DigestRequest};
 use crate::job::{Job, JobSpec};
 use crate::object::{Item, Policy};
@@ -32,10 +34,9 @@ use crate::restore::restore;
 use crate::schedule::Scheduler;
 use crate::unpack::{self, ArchiveCheck, ArchiveRef, ArchiveScan, ScanOptions, WindowPool};
 
-/// Threads of the runtime: more cost more CPU per request; the second takes over when a caller is busy on the first core.
+/// Threads of the runtime. More threads cost more CPU per request; the second takes over when a caller is busy on the
+/// first core.
 const THREADS: usize = 2;
-/// The longest wait for a page, so that a caller that must stop is heard.
-const LONGEST_WAIT: Duration = Duration::from_mins(1);
 
 /// See the module.
 #[derive(Debug)]
@@ -58,7 +59,8 @@ pub struct EngineStats {
 }
 
 impl Drop for Engine {
-    /// The engine is no longer used. To wait for each thread to end would take a tenth of a second at the end of a command.
+    /// Shuts the runtime down in the background: waiting for each thread would take a tenth of a second at the end of a
+    /// command.
     fn drop(&mut self) {
         self.windows.forget();
         if let Some(threads) = self.threads.take() {
@@ -149,28 +151,13 @@ impl Engine {
             let first = request.continuation.is_none();
             let policy = if first { RetryPolicy::impatient() } else { RetryPolicy::default() };
             let client = self.pool.client(endpoint, policy).await.within(&request.prefix);
-            let mut page = client.list_page(request).await?;
-            // Services that normalise keys may answer with names that cannot start with the prefix.
-            page.objects.retain(|object| object.key.starts_with(&request.prefix));
-            page.common_prefixes.retain(|group| group.starts_with(&request.prefix));
-            Ok(page)
+            client.list_page(request).await
         })
     }
 
-    /// Begins to copy `items`; with an epoch only within that epoch of the lease.
+    /// Begins to copy `items`; with an epoch only within that epoch of the lease. `layer` is put over the store of the
+    /// source, such as a cache of bytes read before.
     pub fn start(
-        &self,
-        source: &EndpointSpec,
-        target: &EndpointSpec,
-        policy: Policy,
-        items: Vec<Item>,
-        epoch: Option<u64>,
-    ) -> Job {
-        self.start_over(source, target, policy, items, epoch, |store| store)
-    }
-
-    /// As [`Engine::start`], with a layer over the store of the source, such as a cache of what was read.
-    pub fn start_over(
         &self,
         source: &EndpointSpec,
         target: &EndpointSpec,
@@ -200,7 +187,8 @@ impl Engine {
         JobSpec { source, target, policy, retry: RetryPolicy::default(), items, lease }
     }
 
-    /// Begins to pack `items` into one archive; with an epoch only within that epoch of the lease. See [`Job::start_pack`].
+    /// Begins to pack `items` into one archive; with an epoch, only within that epoch of the lease. See
+    /// [`Job::start_pack`].
     pub fn start_pack(
         &self,
         source: &EndpointSpec,
@@ -255,7 +243,7 @@ impl Engine {
         (self.runtime.block_on(client), cancel)
     }
 
-    /// For each key whether it can be read now; asks for readable copies of archived objects.
+    /// Returns for each key whether it can be read now; asks for readable copies of archived objects.
     ///
     /// # Errors
     /// The first failure.
@@ -277,22 +265,10 @@ impl Engine {
     ///
     /// # Errors
     /// When the service refuses.
-    pub fn abort_upload(
-        &self,
-        endpoint: &EndpointSpec,
-        bucket: &str,
-        key: &str,
-        upload_id: &str,
-    ) -> Result<(), RequestError> {
+    pub fn abort_upload(&self, endpoint: &EndpointSpec, upload: UploadRef<'_>) -> Result<(), RequestError> {
         self.runtime.block_on(async {
             let client = self.pool.client(endpoint, RetryPolicy::impatient()).await;
-            let upload = UploadRef::new(bucket, key, upload_id);
-            let call = RequestSpec::write("AbortMultipartUpload", bucket);
-            let tries = RetryContext::default();
-            match client.call(call, &tries, async |store| store.abort_upload(upload).await).await {
-                Err(RequestError::Failed(error)) if error.class == ErrorClass::NotFound => Ok(()),
-                ended => ended,
-            }
+            abort_once(&client, &RetryContext::default(), upload).await.map(drop)
         })
     }
 
@@ -308,8 +284,8 @@ impl Engine {
         ArchiveCheck::start(&self.runtime, client, archive, options)
     }
 
-    /// Begins to read the members of an archive. With `retain`, what it reads is kept for jobs over these members that begin
-    /// soon, as far as memory allows.
+    /// Begins to read the members of an archive. With `retain`, the bytes read are kept for jobs over these members
+    /// that begin soon, as far as memory allows.
     pub fn scan_archive(
         &self,
         endpoint: &EndpointSpec,
@@ -333,8 +309,8 @@ impl Engine {
         })
     }
 
-    /// The lease ends at `until`, in nanoseconds by [`now`](seqferry_client::lease::now). Another epoch shuts out all jobs
-    /// that are not admitted to it.
+    /// The lease ends at `until`, in nanoseconds by [`now`](seqferry_client::lease::now). Another epoch shuts out all
+    /// jobs that are not admitted to it.
     pub fn set_lease(&self, until: i64, epoch: u64) {
         self.pool.lease().set(until, epoch);
     }
@@ -360,12 +336,12 @@ impl Engine {
 #[derive(Debug)]
 pub struct Listing {
     runtime: Handle,
-    /// None once closed.
+    /// Receiver of the pages; None once closed.
     pages: Mutex<Option<Receiver<Page>>>,
 }
 
 impl Listing {
-    /// The next page: empty when none came in time, None after the last. A minute is the longest wait.
+    /// Returns the next page: empty when none came in time, None after the last. A minute is the longest wait.
     ///
     /// # Errors
     /// When the listing failed, which also closes it.
@@ -391,8 +367,9 @@ impl Listing {
     }
 }
 
-/// No huge pages for this process: thousands of requests in flight hold some kilobytes each here and there, and in pages of
-/// 2 MiB those that have gone leave holes that stay resident (364 instead of 285 MiB with 3,000 small copies in flight).
+/// Disables huge pages for this process. Thousands of requests in flight hold some kilobytes each, scattered over the
+/// memory. In pages of 2 MiB the freed ones leave holes that stay resident (364 instead of 285 MiB with 3,000 small
+/// copies in flight).
 fn keep_pages_small() {
     // Where it cannot be said, more memory is used and nothing else changes.
     #[cfg(target_os = "linux")]

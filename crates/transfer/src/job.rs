@@ -1,14 +1,15 @@
 //! Jobs: many objects at once, with commands from and results to the control plane.
 //!
-//! A job runs on the engine's runtime and talks through a queue of [`Event`]s, drained in bulk by [`Job::wait`] from any
-//! thread. The queue is bounded by the job: two events per item at most (and one more for an item that starts over).
+//! A job runs on the engine's runtime and talks through a queue of [`Event`]s, drained in bulk by [`Job::wait`] from
+//! any thread. The queue is bounded by the job: two events per item at most (and one more for an item that starts
+//! over).
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use seqferry_client::{Endpoint, LeaseHolder, RequestMetrics, RetryContext, RetryPolicy, RetryingClient};
+use seqferry_client::{Endpoint, LeaseHolder, RequestError, RequestMetrics, RetryContext, RetryPolicy, RetryingClient};
 use seqferry_store::Scope;
 use seqferry_store::budget::FlowId;
 use tokio::runtime::Handle;
@@ -17,18 +18,19 @@ use tokio_util::sync::CancellationToken;
 use tracing::field::Empty;
 use tracing::{Instrument as _, Span, debug_span};
 
+use crate::LONGEST_WAIT;
 use crate::object::{DataPath, Item, Journal, Object, Policy, now};
 use crate::outcome::{Method, ObjectFailure, Outcome, State, VerificationLevel};
 use crate::progress::{Counters, Progress};
 use crate::schedule::{JobSlots, Scheduler};
 
-/// Objects of one job under way at a time: two thirds of what the budget lets a process have, so that a job whose service has
+/// Objects of one job under way at a time: two thirds of the bound for a process, so that a job whose service has
 /// stopped answering leaves room for others.
 const OBJECTS_OF_A_JOB: usize = 1024;
-/// Of these, so many have not begun their first request: enough that the budget always has one to start, and no more, since
-/// an object that only waits costs memory.
+/// Objects among them that wait for their first request: enough that the budget always has one to start. An object that
+/// only waits costs memory, so there are no more.
 const QUEUED: usize = 128;
-/// So many events are worth waking the control plane for.
+/// Number of queued events that wakes the control plane.
 const BULK: usize = 500;
 
 /// Event that a job reports to its caller.
@@ -38,9 +40,9 @@ pub enum Event {
     MultipartBegun {
         /// Item id.
         id: u64,
-        /// To be recorded.
+        /// Id of the upload, to be recorded.
         upload_id: String,
-        /// To be recorded.
+        /// Bytes of each part but the last, to be recorded.
         part_size: u64,
     },
     /// An object has ended.
@@ -77,7 +79,7 @@ pub(crate) struct JobState {
     failure: Mutex<Option<Failure>>,
     pub(crate) counters: Counters,
     metrics: Arc<RequestMetrics>,
-    /// None: this process is the only one that could write.
+    /// Lease that the job needs to write. None: this process is the only one that could write.
     lease: Option<Arc<LeaseHolder>>,
 }
 
@@ -116,7 +118,7 @@ impl JobState {
         locked(&self.failure).is_some()
     }
 
-    /// All work has ended, and every event was told.
+    /// Ends the job after all work has ended and every event was reported.
     pub(crate) fn end(&self) {
         locked(&self.events).ended = true;
         self.came.notify_all();
@@ -133,14 +135,14 @@ impl JobState {
 }
 
 impl Journal for JobState {
-    async fn begun(&self, id: u64, upload_id: &str, part_size: u64) -> Option<()> {
+    async fn begun(&self, id: u64, upload_id: &str, part_size: u64) -> Result<(), RequestError> {
         let recorded = Arc::new(Notify::new());
         locked(&self.acknowledged).insert(id, Arc::clone(&recorded));
         self.tell(Event::MultipartBegun { id, upload_id: upload_id.to_owned(), part_size });
         tokio::select! {
             biased;
-            () = self.cancel.cancelled() => None,
-            () = recorded.notified() => Some(()),
+            () = self.cancel.cancelled() => Err(RequestError::Cancelled),
+            () = recorded.notified() => Ok(()),
         }
     }
 }
@@ -158,7 +160,7 @@ pub struct JobSpec {
     pub retry: RetryPolicy,
     /// Its objects.
     pub items: Vec<Item>,
-    /// With a lease the job writes only while it holds that, and waits while it does not.
+    /// Lease of the job: it writes only while it holds the lease, and waits while it does not.
     pub lease: Option<Arc<LeaseHolder>>,
 }
 
@@ -185,7 +187,7 @@ impl JobSpec {
         let requests = |endpoint| {
             RetryingClient::new(endpoint, Arc::clone(budget), retry, cancel.clone(), Arc::clone(&metrics)).of(flow)
         };
-        let sends_bodies = policy.way == DataPath::Stream;
+        let sends_bodies = policy.data_path == DataPath::Stream;
         for note in source.store.take_notes(false).into_iter().chain(target.store.take_notes(sends_bodies)) {
             metrics.note(note);
         }
@@ -226,9 +228,9 @@ impl Job {
     }
 
     /// Events in bulk: at once when an acknowledgement is waited for, else when there are many, the job has ended, or
-    /// `timeout` is over.
+    /// `timeout` is over. A minute is the longest wait.
     pub fn wait(&self, timeout: Duration) -> Vec<Event> {
-        let deadline = Instant::now() + timeout;
+        let deadline = Instant::now() + timeout.min(LONGEST_WAIT);
         let mut queue = locked(&self.shared.events);
         while !(queue.urgent || queue.events.len() >= BULK || queue.ended) {
             let Some(left) = deadline.checked_duration_since(Instant::now()).filter(|left| !left.is_zero()) else {
@@ -278,7 +280,8 @@ impl Job {
         }
     }
 
-    /// Another process has the job's work: nothing of it is written here any more, no upload aborted. To be followed by a stop.
+    /// Ends all writes of this job here, aborts of uploads included, because another process has its work. A stop must
+    /// follow.
     pub fn disown(&self) {
         if let Some(lease) = &self.shared.lease {
             lease.disown();
@@ -316,7 +319,7 @@ async fn run_all(shared: Arc<JobState>, run: Arc<Run>, items: Vec<Item>) {
     for item in items {
         let Ok(under_way) = Arc::clone(&room).acquire_owned().await else { break };
         let Ok(queued) = Arc::clone(&queue).acquire_owned().await else { break };
-        // What was stopped only tidies up, and does not wait for other jobs' objects.
+        // A stopped job only tidies up, and does not wait for other jobs' objects.
         let of_process = tokio::select! {
             biased;
             () = shared.cancel.cancelled() => None,
@@ -324,11 +327,11 @@ async fn run_all(shared: Arc<JobState>, run: Arc<Run>, items: Vec<Item>) {
         };
         // Reap as we go, so that finished tasks do not pile up.
         while tasks.try_join_next().is_some() {}
-        let tries = RetryContext::queued(queued, run.scheduler.rank());
+        let retry_context = RetryContext::queued(queued, run.scheduler.rank());
         let (shared, run) = (Arc::clone(&shared), Arc::clone(&run));
         let span = object_span(&item);
         let object = async move {
-            run_one(&shared, &run, item, tries).await;
+            run_one(&shared, &run, item, retry_context).await;
             drop((under_way, of_process));
         };
         tasks.spawn(object.instrument(span));
@@ -352,11 +355,17 @@ fn trace_outcome(outcome: &Outcome) {
     }
 }
 
-async fn run_one(shared: &JobState, run: &Run, item: Item, tries: RetryContext) {
+async fn run_one(shared: &JobState, run: &Run, item: Item, retry_context: RetryContext) {
     let started_at = now();
     let active = shared.counters.begin(item.id, &item.source_key, item.size);
-    let mut object =
-        Object::new(&run.policy, (&run.source, &run.target), (shared, &shared.slots), Arc::clone(&active), item, tries);
+    let mut object = Object::new(
+        &run.policy,
+        (&run.source, &run.target),
+        (shared, &shared.slots),
+        Arc::clone(&active),
+        item,
+        retry_context,
+    );
     let stopped = if shared.cancel.is_cancelled() { None } else { object.run().await };
     let outcome = match stopped {
         Some(outcome) if outcome.failure.as_ref().is_some_and(|failure| failure.scope == Scope::Job) => {
@@ -382,7 +391,7 @@ async fn run_one(shared: &JobState, run: &Run, item: Item, tries: RetryContext) 
                 started_at,
                 ended_at: now(),
                 attempts: 1,
-                retries: object.tries.retries(),
+                retries: object.retry_context.retries(),
                 target_etag: None,
                 target_version_id: None,
                 checksum: None,

@@ -1,10 +1,12 @@
 //! The data plane of Seqferry: list, plan parts, copy, verify, report.
 //!
-//! A [`Job`] copies many objects within one service. Each goes its own way ([`object`]): look at the target, choose the
-//! method and the evidence that will prove the copy, copy (at once, or in parts that survive a crash), verify, report one
-//! [`Outcome`]. Requests are made through [`RetryingClient`](seqferry_client::RetryingClient), the one place that waits for
-//! the budget and retries by error class. Nothing here outlives a call: what must be remembered is handed to the caller as an
-//! [`Event`] before it matters.
+//! A [`Job`] copies many objects within one service. Each object takes the same steps ([`object`]): look at the target,
+//! choose the method and the verification, copy (at once, or in parts that survive a crash), verify, report one
+//! [`Outcome`]. Requests are made through [`RetryingClient`](seqferry_client::RetryingClient), the one place that waits
+//! for the budget and retries by error class. Nothing here outlives a call: facts that must be remembered are handed to
+//! the caller as an [`Event`] before they matter.
+
+use std::time::Duration;
 
 pub mod content_digest;
 pub mod engine;
@@ -23,15 +25,20 @@ pub mod schedule;
 pub mod unpack;
 pub mod verification;
 
+/// Longest wait of a call that blocks its caller, so that a caller that must stop is heard.
+const LONGEST_WAIT: Duration = Duration::from_mins(1);
+
 pub use content_digest::{ContentDigests, DigestRequest, ObjectDigest};
 pub use engine::{Engine, EngineStats, Listing};
 pub use job::{Event, Failure, Job, JobSpec, StopMode};
 pub use limits::Limits;
-pub use object::{DataPath, EncryptionRule, IfExists, Item, LockRule, Policy, Properties, VerificationRule};
+pub use object::{
+    DataPath, EncryptionRule, IfExists, Item, LockRule, Policy, Properties, PropertyConflict, VerificationRule,
+};
 pub use outcome::{FailureClass, Method, ObjectFailure, Outcome, State, VerificationLevel};
 pub use pack::PackOptions;
 pub use plan::{PartPlan, PlanError, plan_parts};
 pub use progress::{ActiveObject, Progress};
 pub use remove::RemovalOutcome;
-pub use results::Results;
+pub use results::{EventBatch, Results, StartedUpload};
 pub use schedule::Scheduler;

@@ -13,24 +13,26 @@ pub struct Limits {
     pub maximum_copy: u64,
     /// Largest object: 10,000 parts of 5 GiB, what AWS calls 50 TB. Older services stop at 5 TiB and say so themselves.
     pub maximum_object: u64,
-    /// Up to here one `CopyObject` is used: below, parts bring little, and a second request costs more than it saves.
+    /// Largest object copied by one `CopyObject`: below, parts bring little, and a second request costs more than it
+    /// saves.
     pub copy_threshold: u64,
-    /// A source whose only evidence is a plain MD5 `ETag` is copied at once up to here, since only then the `ETag` of the
+    /// Largest source with no digest but a plain MD5 `ETag` that is copied at once, since only then the `ETag` of the
     /// copy can be compared. One copy runs at 57-90 MiB/s, so 1 GiB takes some 15 s.
     pub etag_copy: u64,
-    /// Part size where nothing else decides: one part copy runs at 70-90 MiB/s plus a fixed cost, and requests are limited
-    /// per second and prefix, so that big parts are both faster and cheaper.
+    /// Part size where nothing else decides: one part copy runs at 70-90 MiB/s plus a fixed cost, and requests are
+    /// limited per second and prefix, so that big parts are both faster and cheaper.
     pub part_size: u64,
-    /// Up to here an object that is streamed goes at once: below 16 MiB the requests around an upload in parts cost more than
+    /// Largest object that is streamed at once: below 16 MiB the requests around an upload in parts cost more than
     /// parts side by side save.
     pub stream_threshold: u64,
-    /// Part size of streams where nothing else decides, grown with the object up to `stream_part_grown`: AWS advises reads of
-    /// 8-16 MB, each side by side with others, and a part is held in memory from its first byte read to its last one written.
+    /// Part size of streams where nothing else decides, grown with the object up to `stream_part_grown`: AWS advises
+    /// reads of 8-16 MB, each side by side with others, and a part is held in memory from its first byte read to its
+    /// last one written.
     pub stream_part: u64,
     /// Largest part size that a growing stream reaches, except for objects that would need too many parts.
     pub stream_part_grown: u64,
-    /// A source's own boundaries, which make an `ETag` or a composite checksum comparable part by part, are kept up to here:
-    /// larger parts would leave room in memory for too few.
+    /// Largest part of a source whose boundaries a stream keeps. They make an `ETag` or a composite checksum comparable
+    /// part by part; larger parts would leave room in memory for too few.
     pub stream_boundaries: u64,
 }
 

@@ -1,11 +1,11 @@
 //! The steps of one object: inspect, choose a route, copy, verify.
 //!
-//! 1. **Look** at the target when the policy or an earlier, cut-off run makes it matter ([`target`]). What is there already and
-//!    proven equal is not copied again.
-//! 2. **Choose** the route ([`choose`], [`crate::verification`]). A small object with a plain `ETag` needs no look at its source at
-//!    all: one request copies it, pinned, and the answer proves it.
-//! 3. **Copy**, pinned to the `ETag` that was listed ([`source`]): at once, in parts in [`parts`], or through this process in
-//!    [`stream`]. A source that changes meanwhile is started over once, from what it is now.
+//! 1. **Look** at the target when the policy or an earlier, interrupted run makes it matter ([`target`]). A target that
+//!    is proven equal is not copied again.
+//! 2. **Choose** the route ([`choose`], [`crate::verification`]). A small object with a plain `ETag` needs no look at
+//!    its source: one request copies it, pinned, and the reply proves it.
+//! 3. **Copy**, pinned to the `ETag` that was listed ([`source`]): at once, in parts in [`parts`], or through this
+//!    process in [`stream`]. The copy of a source that changes meanwhile starts over once, from its new state.
 //! 4. **Verify** ([`verify`]). Proven different means failed, and the target is removed: it must not look whole.
 //!
 //! Uploads of copies and streams alike are begun, resumed and completed in [`upload`].
@@ -27,7 +27,7 @@ mod verify;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use seqferry_client::{RecordedUpload, RequestError, RetryContext, RetryingClient, UploadSession};
+use seqferry_client::{RequestError, RetryContext, RetryingClient, UploadSession};
 use seqferry_store::{ChecksumAlgorithm, ObjectMeta, Scope, WrittenObject};
 
 use crate::outcome::{Method, ObjectFailure, Outcome, State, VerificationLevel};
@@ -36,20 +36,20 @@ use crate::schedule::JobSlots;
 use crate::verification::{self, Route};
 pub use policy::{IfExists, Item, Policy, VerificationRule};
 use properties::Protection;
-pub use properties::{EncryptionRule, LockRule, Properties};
+pub use properties::{EncryptionRule, LockRule, Properties, PropertyConflict};
 pub use stream::DataPath;
 
 /// Journal of begun uploads: an object hands over its upload id and waits until the id is on disk.
 pub(crate) trait Journal: Sync {
-    /// Returns once the upload id is recorded; None when the job was stopped first.
-    fn begun(&self, id: u64, upload_id: &str, part_size: u64) -> impl Future<Output = Option<()>> + Send;
+    /// Returns once the upload id is recorded; [`RequestError::Cancelled`] when the job was stopped first.
+    fn begun(&self, id: u64, upload_id: &str, part_size: u64) -> impl Future<Output = Result<(), RequestError>> + Send;
 }
 
 /// Cause that ended an attempt at an object without a result.
 pub(crate) enum AttemptError {
     /// The job was stopped.
     Cancelled,
-    /// The source is not what was listed, or the target vanished: worth one more try from scratch.
+    /// The source has changed since it was listed, or the target vanished: worth one more attempt from scratch.
     Again(ObjectFailure),
     /// The service answers part copies with wrong checksums, refuses parts without checksums, or misses checksums that
     /// it never returned: worth an upload without them.
@@ -60,11 +60,12 @@ pub(crate) enum AttemptError {
     RangesIgnored,
     /// The target's service does not know this checksum.
     UnknownChecksum(ChecksumAlgorithm),
-    /// Something is at the target that these credentials may not read, and the write that was to replace nothing was refused.
+    /// The target holds something that these credentials may not read, and the write that was to replace nothing was
+    /// refused.
     ExistsUnseen(ObjectFailure),
     /// The target's service does not know the condition of a write, which is remembered.
     UnknownCondition,
-    /// For good.
+    /// Final failure: no further attempt is made.
     Failed(ObjectFailure),
 }
 
@@ -74,7 +75,7 @@ pub(crate) enum TargetAfterWrite {
     Found(Box<ObjectMeta>),
     /// No object.
     Gone,
-    /// The credentials may write to the target and not read it: the reply to the write is all the evidence there is.
+    /// The credentials may write to the target and not read it: only the reply to the write can be verified.
     Denied,
 }
 
@@ -112,9 +113,9 @@ impl CopyResult {
 /// Known state of the target before it is written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum TargetState {
-    /// It was not looked at.
+    /// The target was not looked at.
     Unknown,
-    /// Nothing.
+    /// No object is at the target.
     Nothing,
     /// An object with this `ETag`.
     Object(String),
@@ -129,7 +130,7 @@ pub(crate) struct Object<'a, J> {
     pub(crate) slots: &'a JobSlots,
     pub(crate) active: Arc<ObjectTracker>,
     pub(crate) item: Item,
-    pub(crate) tries: Arc<RetryContext>,
+    pub(crate) retry_context: Arc<RetryContext>,
     pub(crate) not_carried: Vec<String>,
     /// The first try at it has failed.
     pub(crate) again: bool,
@@ -141,7 +142,7 @@ pub(crate) struct Object<'a, J> {
     pub(crate) read_before: Option<String>,
     /// The credentials may not read the target, so that it is unknown whether anything is there.
     pub(crate) unreadable_target: bool,
-    /// True when the object is streamed although the service could copy it: a copy in one request cannot be told to
+    /// True when the object is streamed although the service could copy it: a copy in one request has no condition to
     /// replace nothing.
     pub(crate) streams_unseen: bool,
     /// Known encryption and Object Lock of both sides.
@@ -161,12 +162,12 @@ impl<'a, J: Journal> Object<'a, J> {
         (journal, slots): (&'a J, &'a JobSlots),
         active: Arc<ObjectTracker>,
         mut item: Item,
-        tries: RetryContext,
+        retry_context: RetryContext,
     ) -> Self {
-        let tries = Arc::new(tries);
-        let recorded = item.upload.take().map(|(upload_id, part_size)| RecordedUpload { upload_id, part_size });
+        let retry_context = Arc::new(retry_context);
+        let recorded = item.upload.take();
         let (bucket, key) = (&policy.target_bucket, &item.target_key);
-        let upload = UploadSession::new(target.clone(), bucket, key, policy.since, Arc::clone(&tries));
+        let upload = UploadSession::new(target.clone(), bucket, key, policy.since, Arc::clone(&retry_context));
         Self {
             policy,
             source,
@@ -175,7 +176,7 @@ impl<'a, J: Journal> Object<'a, J> {
             slots,
             active,
             item,
-            tries,
+            retry_context,
             not_carried: Vec::new(),
             again: false,
             upload: upload.recorded(recorded),
@@ -187,7 +188,7 @@ impl<'a, J: Journal> Object<'a, J> {
         }
     }
 
-    /// Copy it. None: the job was stopped before the end; what is open stays open, and recorded.
+    /// Copy the object. None: the job was stopped before the end; an open upload stays open, and recorded.
     pub(crate) async fn run(&mut self) -> Option<Outcome> {
         let started_at = now();
         let mut attempts = 1;
@@ -236,7 +237,8 @@ impl<'a, J: Journal> Object<'a, J> {
                 Err(
                     AttemptError::Again(failure) | AttemptError::Failed(failure) | AttemptError::ExistsUnseen(failure),
                 ) => {
-                    // What stops the whole job is told at once, so that no other object runs into it meanwhile.
+                    // A failure that stops the whole job is reported at once, so that no other object runs into it
+                    // meanwhile.
                     if failure.scope != Scope::Job {
                         self.upload.abort(false).await;
                     }
@@ -266,7 +268,7 @@ impl<'a, J: Journal> Object<'a, J> {
             started_at,
             ended_at: now(),
             attempts,
-            retries: self.tries.retries(),
+            retries: self.retry_context.retries(),
             target_etag: Some(copy.target.etag).filter(|etag| !etag.is_empty()),
             target_version_id: copy.target.version_id,
             checksum: copy.target.checksum,

@@ -11,7 +11,7 @@ pub enum State {
     Done,
     /// The target was there already, as the policy wants it.
     Skipped,
-    /// Not copied, or not as it should be.
+    /// The object was not copied, or not as it should be.
     Failed,
     /// The job was cancelled first.
     Cancelled,
@@ -29,10 +29,10 @@ impl State {
     }
 }
 
-/// Way of the bytes from source to target.
+/// Method by which the bytes got from source to target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Method {
-    /// They did not.
+    /// No bytes were copied.
     None,
     /// One `CopyObject`.
     Copy,
@@ -54,14 +54,14 @@ impl Method {
     }
 }
 
-/// The evidence that the target holds the source's bytes.
+/// Level of the verification that the target holds the source's bytes, weakest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum VerificationLevel {
-    /// Nothing was looked at.
+    /// No verification was made.
     No,
-    /// Same size, and every part was answered for.
+    /// Equal sizes, and the service acknowledged every part.
     Size,
-    /// Same size, and a file's time is the one that is kept with the object.
+    /// Equal sizes, and the file's time is the one that is kept with the object.
     Time,
     /// Equal `ETag`s that are digests of the content.
     Etag,
@@ -88,9 +88,9 @@ impl VerificationLevel {
 /// Class of an object's failure: the store's classes, and those that only a copy can know.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FailureClass {
-    /// As the store classified it.
+    /// Class that the store has given.
     Store(ErrorClass),
-    /// The source was overwritten or deleted meanwhile, twice.
+    /// The source was overwritten or deleted meanwhile, also on the second attempt.
     SourceChanged,
     /// The target holds other bytes than the source.
     Mismatch,
@@ -122,7 +122,7 @@ pub struct ObjectFailure {
     pub code: String,
     /// S3 operation.
     pub operation: &'static str,
-    /// For a person: what, why, and what to do next.
+    /// Text for a person: the problem, its cause, and the next step.
     pub message: String,
 }
 
@@ -165,7 +165,7 @@ pub struct Outcome {
     pub source_etag: String,
     /// Final state.
     pub state: State,
-    /// Way of the bytes from source to target.
+    /// Method by which the bytes got from source to target.
     pub method: Method,
     /// Seconds since the epoch.
     pub started_at: f64,
@@ -175,13 +175,13 @@ pub struct Outcome {
     pub attempts: u32,
     /// Requests sent again.
     pub retries: u32,
-    /// Of the target.
+    /// `ETag` of the target.
     pub target_etag: Option<String>,
-    /// Of the target, where it has versions.
+    /// Version id of the target, where it has versions.
     pub target_version_id: Option<String>,
     /// Checksum that the service keeps for the target.
     pub checksum: Option<Checksum>,
-    /// Evidence that the target holds the source's bytes.
+    /// Verification that the target holds the source's bytes.
     pub verified: VerificationLevel,
     /// Properties of the source that the target lacks.
     pub not_carried: Vec<String>,

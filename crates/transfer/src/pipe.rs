@@ -1,12 +1,13 @@
 //! One object to or from a descriptor of this process: standard output and standard input, in bounded memory.
 //!
-//! | direction | what is proven when |
-//! |---|---|
-//! | [`output`] | an object of one range before its first byte; of a larger one each range is pinned and whole before it is written, and its checksum compared where the object has checksums of parts; all bytes together at the end |
-//! | [`input`] | each part by the checksum that is sent with it, all bytes together when the upload is completed |
+//! - [`output`]: an object of one range is verified before its first byte is written. A larger object is written in
+//!   ranges. Each range is pinned and whole before it is written, and its checksum is compared where the object has
+//!   checksums of parts. All bytes together are verified at the end.
+//! - [`input`]: each part is verified by the checksum that is sent with it, all bytes together when the upload is
+//!   completed.
 //!
-//! Nothing here is durable: a stream cannot be read twice. What a killed input leaves is an open upload, which is on record
-//! before its first part (see [`input`]).
+//! A pipe cannot be resumed, since its stream cannot be read again. A killed input leaves an open upload, which is on
+//! record before its first part (see [`input`]).
 
 mod input;
 mod output;
@@ -21,6 +22,7 @@ use seqferry_store::Checksum;
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 
+use crate::LONGEST_WAIT;
 use crate::outcome::{ObjectFailure, VerificationLevel};
 pub(crate) use input::store_input;
 pub use input::{InputOptions, InputTarget};
@@ -36,20 +38,20 @@ pub struct PipeReport {
     pub etag: String,
     /// Version id, when the bucket keeps versions.
     pub version_id: Option<String>,
-    /// Of all bytes, where there is one.
+    /// Checksum of all bytes, where there is one.
     pub checksum: Option<Checksum>,
-    /// Evidence that the bytes are those of the object.
+    /// Verification that the bytes are those of the object.
     pub verified: VerificationLevel,
 }
 
 /// Cause that ended a pipe without success.
 #[derive(Debug)]
 pub enum PipeError {
-    /// Of the storage, or of the bytes.
+    /// The storage failed, or the bytes are wrong.
     Failed(Box<ObjectFailure>),
     /// The descriptor cannot be read or written.
     Descriptor(io::Error),
-    /// It was cancelled.
+    /// The pipe was cancelled.
     Cancelled,
 }
 
@@ -113,17 +115,18 @@ impl Pipe {
     {
         let shared = Arc::<PipeState>::default();
         let work = work(ByteCounter(Arc::clone(&shared)));
-        let told = Arc::clone(&shared);
+        let state = Arc::clone(&shared);
         runtime.spawn(async move {
             let end = work.await;
-            *told.end() = Some(end);
-            told.ended.notify_all();
+            *state.end() = Some(end);
+            state.ended.notify_all();
         });
         Self { shared, cancel }
     }
 
-    /// Wait until the pipe has ended, at most `timeout`; true when it has ended.
+    /// Wait until the pipe has ended, at most `timeout` and a minute; true when it has ended.
     pub fn wait(&self, timeout: Duration) -> bool {
+        let timeout = timeout.min(LONGEST_WAIT);
         let waited = self.shared.ended.wait_timeout_while(self.shared.end(), timeout, |end| end.is_none());
         waited.unwrap_or_else(PoisonError::into_inner).0.is_some()
     }

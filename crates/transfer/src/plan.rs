@@ -47,24 +47,25 @@ impl PartPlan {
 
 /// Cut an object of `size` bytes.
 ///
-/// The part size is the wish (or the default), grown in steps of 1 MiB where the object would need too many parts.
+/// The part size is the requested one (or the default), grown in steps of 1 MiB where the object would need too many
+/// parts.
 ///
 /// # Errors
 /// When even the largest parts do not reach.
-pub fn plan_parts(size: u64, wish: Option<u64>, limits: &Limits) -> Result<PartPlan, PlanError> {
+pub fn plan_parts(size: u64, requested: Option<u64>, limits: &Limits) -> Result<PartPlan, PlanError> {
     const STEP: u64 = 1 << 20;
     let maximum = limits.maximum_object.min(limits.maximum_part.saturating_mul(limits.maximum_parts));
     if size > maximum {
         return Err(PlanError { size, maximum });
     }
-    let wish = wish.unwrap_or(limits.part_size).clamp(limits.minimum_part, limits.maximum_part);
+    let requested = requested.unwrap_or(limits.part_size).clamp(limits.minimum_part, limits.maximum_part);
     let least = size.div_ceil(limits.maximum_parts);
-    let part_size = if wish >= least { wish } else { least.next_multiple_of(STEP).min(limits.maximum_part) };
+    let part_size = if requested >= least { requested } else { least.next_multiple_of(STEP).min(limits.maximum_part) };
     Ok(PartPlan { size, part_size })
 }
 
-/// The part size that a finished multipart object was made with, when all its parts but the last have it and the limits allow
-/// the same parts again: other services allow smaller and more of them.
+/// Returns the part size of a finished multipart object, if all its parts but the last have it. None if the limits do
+/// not allow the same parts again: other services allow smaller and more of them.
 ///
 /// `etag_parts` is the number after the dash of its `ETag`, `first_part` the length of its part 1.
 pub fn uniform_part_size(size: u64, etag_parts: u32, first_part: u64, limits: &Limits) -> Option<u64> {
@@ -96,10 +97,10 @@ mod tests {
         #[test]
         fn parts_cover_every_object_exactly_once(
             size in prop_oneof![0..100 * MIB, 0..(1u64 << 42), 0..=Limits::default().maximum_object],
-            wish in proptest::option::of(0..6u64 << 30),
+            requested in proptest::option::of(0..6u64 << 30),
         ) {
             let limits = Limits::default();
-            let plan = plan_parts(size, wish, &limits).unwrap();
+            let plan = plan_parts(size, requested, &limits).unwrap();
 
             let mut next = 0;
             let mut count = 0;
@@ -116,14 +117,26 @@ mod tests {
         }
 
         #[test]
-        fn a_wish_within_the_limits_is_kept(size in 1..(1u64 << 40), wish in 128 * MIB..5 << 30) {
-            prop_assert_eq!(plan_parts(size, Some(wish), &Limits::default()).unwrap().part_size, wish);
+        fn a_wish_within_the_limits_is_kept(size in 1..(1u64 << 40), requested in 128 * MIB..5 << 30) {
+            prop_assert_eq!(plan_parts(size, Some(requested), &Limits::default()).unwrap().part_size, requested);
         }
 
         #[test]
-        fn small_limits_hold_too(size in 0..100_000u64, minimum in 1..50u64, parts in 1..200u64, wish in proptest::option::of(0..500u64)) {
-            let limits = Limits { minimum_part: minimum, maximum_part: 1000, maximum_parts: parts, maximum_object: u64::MAX, part_size: 64, ..Limits::default() };
-            match plan_parts(size, wish, &limits) {
+        fn small_limits_hold_too(
+            size in 0..100_000u64,
+            minimum in 1..50u64,
+            parts in 1..200u64,
+            requested in proptest::option::of(0..500u64),
+        ) {
+            let limits = Limits {
+                minimum_part: minimum,
+                maximum_part: 1000,
+                maximum_parts: parts,
+                maximum_object: u64::MAX,
+                part_size: 64,
+                ..Limits::default()
+            };
+            match plan_parts(size, requested, &limits) {
                 Err(error) => prop_assert!(size > error.maximum && error.maximum == 1000 * parts),
                 Ok(plan) => {
                     prop_assert_eq!(ranges(plan).map(|r| r.len()).sum::<u64>(), size);

@@ -1,5 +1,5 @@
-//! The progress of a transfer job: counters of objects and bytes that any thread may read at any time. Requests are counted by
-//! the client.
+//! The progress of a transfer job: counters of objects and bytes that any thread may read at any time. The client
+//! counts requests.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -73,7 +73,7 @@ pub struct ObjectTracker {
 }
 
 impl ObjectTracker {
-    /// So many more bytes are at the target.
+    /// Adds bytes that have reached the target.
     pub fn add(&self, bytes: u64) {
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
     }

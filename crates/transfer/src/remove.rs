@@ -1,4 +1,4 @@
-//! Removing objects, each only while it is what was listed.
+//! Removal of objects, each only while it is as listed.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -14,15 +14,15 @@ const MANY: usize = 1000;
 /// Outcome for an object that was to be removed.
 #[derive(Debug)]
 pub enum RemovalOutcome {
-    /// It is gone, or was not there; with the version of the delete marker that hides it now.
+    /// The object is gone, or was not there; with the version of the delete marker that hides it now.
     Removed(Option<String>),
     /// Something else is there by now, and was left.
     Left,
-    /// It could not be removed.
+    /// The object could not be removed.
     Failed(StoreError),
 }
 
-/// Remove these objects by the thousand, where the service can; what became of each, in their order.
+/// Remove these objects by the thousand, where the service can. Returns the outcome of each, in their order.
 ///
 /// `Careful` looks at each object first, as some services pass over `ETag`s: for a run that follows another.
 ///
@@ -131,7 +131,7 @@ async fn remove_single(
         }
     }
     let removed = match &object.version {
-        None => remove_one(requests, bucket, &object.key, etag).await,
+        None => remove_one(requests, ObjectRef::new(bucket, &object.key), etag).await,
         Some(version) => requests
             .call(RequestSpec::write("DeleteObject", bucket), &RetryContext::default(), async |store| {
                 store.delete(ObjectRef::new(bucket, &object.key).at_version(Some(version))).await
@@ -167,7 +167,8 @@ pub async fn remove(
             if failed.load(Ordering::Relaxed) {
                 return Ok(None);
             }
-            let removed = remove_one(requests, bucket, &key, etag.as_deref().filter(|etag| !etag.is_empty())).await;
+            let etag = etag.as_deref().filter(|etag| !etag.is_empty());
+            let removed = remove_one(requests, ObjectRef::new(bucket, &key), etag).await;
             failed.fetch_or(removed.is_err(), Ordering::Relaxed);
             removed.map(|removed| (!removed).then_some(key))
         }
@@ -179,16 +180,15 @@ pub async fn remove(
 /// False when something else is there.
 async fn remove_one(
     requests: &RetryingClient,
-    bucket: &str,
-    key: &str,
+    object: ObjectRef<'_>,
     etag: Option<&str>,
 ) -> Result<bool, RequestError> {
-    let tries = RetryContext::default();
+    let retry_context = RetryContext::default();
     if let Some(etag) = etag.filter(|_| requests.capabilities().conditions) {
         // Looked at first as well: some services pass over the condition without a word.
         let there = requests
-            .call(RequestSpec::read("HeadObject", bucket), &tries, async |store| {
-                store.head(ObjectRef::new(bucket, key), None).await
+            .call(RequestSpec::read("HeadObject", object.bucket), &retry_context, async |store| {
+                store.head(object, None).await
             })
             .await;
         match there {
@@ -199,8 +199,8 @@ async fn remove_one(
         }
         if !requests.quirks().refuses_delete_matches() {
             let removed = requests
-                .call(RequestSpec::write("DeleteObject", bucket), &tries, async |store| {
-                    store.delete_if(ObjectRef::new(bucket, key), etag).await
+                .call(RequestSpec::write("DeleteObject", object.bucket), &retry_context, async |store| {
+                    store.delete_if(object, etag).await
                 })
                 .await;
             match removed {
@@ -219,8 +219,8 @@ async fn remove_one(
         }
     }
     requests
-        .call(RequestSpec::write("DeleteObject", bucket), &tries, async |store| {
-            store.delete(ObjectRef::new(bucket, key)).await
+        .call(RequestSpec::write("DeleteObject", object.bucket), &retry_context, async |store| {
+            store.delete(object).await
         })
         .await
         .map(|()| true)

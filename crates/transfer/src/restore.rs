@@ -9,8 +9,8 @@ use seqferry_store::ObjectRef;
 /// Objects that are asked about side by side.
 const AT_ONCE: usize = 16;
 
-/// For each key whether it can be read now. For those that cannot a copy for so many days is asked for, unless that is under
-/// way.
+/// Returns for each key whether it can be read now. Requests a readable copy, for `days` days, of each archived object
+/// that is not being restored.
 pub(crate) async fn restore(
     client: &RetryingClient,
     bucket: &str,
@@ -18,14 +18,14 @@ pub(crate) async fn restore(
     days: u32,
     tier: &str,
 ) -> Result<Vec<bool>, RequestError> {
-    let tries = Arc::<RetryContext>::default();
+    let retry_context = Arc::<RetryContext>::default();
     let one = async |key: String| {
         let object = ObjectRef::new(bucket, &key);
         let call = RequestSpec::read("HeadObject", bucket);
-        let head = client.call(call, &tries, async |store| store.head(object, None).await).await?;
+        let head = client.call(call, &retry_context, async |store| store.head(object, None).await).await?;
         if head.archived && !head.restoring {
             let call = RequestSpec::read("RestoreObject", bucket);
-            client.call(call, &tries, async |store| store.restore(object, days, tier).await).await?;
+            client.call(call, &retry_context, async |store| store.restore(object, days, tier).await).await?;
         }
         Ok(!head.archived)
     };

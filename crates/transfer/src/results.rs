@@ -1,11 +1,13 @@
 //! Ends of objects as columns of text, which go into a database unread.
 //!
-//! Each text is the inside of a list: `1,null` or `"a","b \"c\""`. PostgreSQL reads it within braces as an array, all others within brackets
-//! as JSON, but that control characters stand for themselves (PostgreSQL knows no escapes for them). No database takes a NUL,
-//! and it tells nothing: there is none.
+//! Each text is the inside of a list: `1,null` or `"a","b \"c\""`. PostgreSQL reads it within braces as an array; all
+//! other databases read it within brackets as JSON. Control characters are not escaped, unlike in JSON, since
+//! PostgreSQL knows no escapes for them. NUL characters are left out: no database takes them, and they carry no
+//! meaning.
 
 use std::fmt::Write as _;
 
+use crate::job::Event;
 use crate::outcome::{Outcome, State};
 
 /// A value of a row.
@@ -53,7 +55,7 @@ fn write_text(text: &str, to: &mut String) {
     to.push('"');
 }
 
-/// As JSON that any reader takes, so that it can stand in a text.
+/// Writes the texts as a JSON list that any reader accepts, so that it can be a value among texts.
 fn list(texts: &[String]) -> String {
     let mut found = String::from("[");
     for (n, text) in texts.iter().enumerate() {
@@ -130,6 +132,44 @@ impl Results {
     }
 }
 
+/// Upload that a job has created, to be recorded before its first part is copied.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StartedUpload {
+    /// Item id.
+    pub id: u64,
+    /// The service's id of the upload.
+    pub upload_id: String,
+    /// Bytes of each part but the last.
+    pub part_size: u64,
+}
+
+/// Events of a job by what their caller does with them.
+#[derive(Debug, Default)]
+pub struct EventBatch {
+    /// Uploads to be recorded.
+    pub begun: Vec<StartedUpload>,
+    /// Ids of items that were cancelled: they stay open, and have no result.
+    pub cancelled: Vec<u64>,
+    /// Outcomes of all other items that have ended.
+    pub results: Results,
+}
+
+impl FromIterator<Event> for EventBatch {
+    fn from_iter<I: IntoIterator<Item = Event>>(events: I) -> Self {
+        let mut batch = Self::default();
+        for event in events {
+            match event {
+                Event::MultipartBegun { id, upload_id, part_size } => {
+                    batch.begun.push(StartedUpload { id, upload_id, part_size });
+                }
+                Event::Ended(outcome) if outcome.state == State::Cancelled => batch.cancelled.push(outcome.id),
+                Event::Ended(outcome) => batch.results.add(&outcome),
+            }
+        }
+        batch
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -166,6 +206,18 @@ mod tests {
 
     fn column(results: &Results, wanted: &str) -> Vec<Value> {
         read(results).into_iter().find(|(name, _)| *name == wanted).unwrap().1
+    }
+
+    #[test]
+    fn cancelled_items_have_no_result() {
+        let ended = |id, state| Event::Ended(Box::new(outcome(id, state)));
+        let begun = Event::MultipartBegun { id: 1, upload_id: "upload".to_owned(), part_size: 5 };
+
+        let batch: EventBatch =
+            [begun, ended(1, State::Done), ended(2, State::Cancelled), ended(3, State::Failed)].into_iter().collect();
+
+        assert_eq!(batch.begun, [StartedUpload { id: 1, upload_id: "upload".to_owned(), part_size: 5 }]);
+        assert_eq!((batch.cancelled, batch.results.rows()), (vec![2], 2));
     }
 
     #[test]

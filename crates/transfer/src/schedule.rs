@@ -18,8 +18,9 @@ use multipart_slots::MultipartSlots;
 
 pub use multipart_slots::MultipartPermit;
 
-/// Objects under way at a time. 1,536 small ones of 0.15 s each are 10,000 per second, more than a process can do; large ones
-/// have many requests each. Without this bound a service that answers slowly would fill the memory with small requests.
+/// Objects under way at a time. 1,536 small ones of 0.15 s each are 10,000 per second, more than a process can do;
+/// large ones have many requests each. Without this bound a service that answers slowly would fill the memory with
+/// small requests.
 const OBJECTS: usize = 1536;
 
 /// See the module.

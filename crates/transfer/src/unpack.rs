@@ -12,7 +12,7 @@
 //! | `members` | [`MemberStore`]: an object store whose objects are the members |
 //! | `target` | [`RangeTarget`]: the target's store, which copies ranges of the archive for parts of a member |
 //!
-//! What must stay true: every read is pinned to the version of the archive that was scanned; the headers at the place of a
+//! Invariants: every read is pinned to the version of the archive that was scanned; the headers at the place of a
 //! member are parsed again and compared before its first byte is handed out; a name becomes a key only after
 //! [`seqferry_archive::Tree`] has admitted it.
 
@@ -48,12 +48,12 @@ pub struct ArchiveRef {
     pub key: String,
 }
 
-/// Members up to this size pass through this process where the service could copy them: a part copy takes three requests
+/// Largest member that passes through this process where the service could copy it: a part copy takes three requests
 /// that write, a streamed member one, and neighbours share one read.
 const STREAMED: u64 = 8 << 20;
 
-/// Members of a compressed tar up to this size are under way side by side, and so many of them: what the decoder has given
-/// last is kept for those that come a little late.
+/// Largest member of a compressed tar that is unpacked side by side with others, `SHORT_AT_ONCE` at a time. The last
+/// bytes of the decoder are kept for members that come a little late.
 const SHORT: u64 = 1 << 20;
 const SHORT_AT_ONCE: usize = 8;
 

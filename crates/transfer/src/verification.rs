@@ -1,7 +1,8 @@
 //! Verification of a copy: the choice of the strongest proof, and what two sides prove about each other.
 //!
-//! Best first: equal checksums over the full object; equal composite checksums or equal `ETag`s of copies with the same part
-//! boundaries; equal plain `ETag`s of copies made at once; equal sizes. No choice here costs a second read of the bytes.
+//! Proofs, the best first: equal checksums over the full object; equal composite checksums or equal `ETag`s of copies
+//! with the same part boundaries; equal plain `ETag`s of copies made at once; equal sizes. No choice here costs another
+//! read of the bytes.
 
 use seqferry_store::checksum::{base64, hex};
 use seqferry_store::{Checksum, ChecksumAlgorithm, ChecksumKind, DigestAlgorithm, Digester, ObjectMeta};
@@ -13,9 +14,9 @@ use crate::plan::{PartPlan, PlanError, etag_parts, plan_parts, uniform_part_size
 /// Route of a copy: one request, or parts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Route {
-    /// At once. The service is asked to keep this checksum.
+    /// One request. The service is asked to keep this checksum.
     Copy(Option<ChecksumAlgorithm>),
-    /// In parts.
+    /// A copy in parts.
     Parts(PartsRoute),
 }
 
@@ -24,8 +25,8 @@ pub enum Route {
 pub struct PartsRoute {
     /// The cut.
     pub plan: PartPlan,
-    /// Checksum of the upload. There is one unless the service is known to get it wrong (see [`seqferry_client::quirks`]): some services
-    /// answer part copies with an `ETag` that is no digest unless the upload has a checksum.
+    /// Checksum of the upload; None where the service is known to get it wrong (see [`seqferry_client::quirks`]). Some
+    /// services answer part copies with an `ETag` that is no digest unless the upload has a checksum.
     pub checksum: Option<(ChecksumAlgorithm, ChecksumKind)>,
     /// The source's checksum over the full object, which the service shall check at the end.
     pub whole: Option<Checksum>,
@@ -36,7 +37,7 @@ pub struct PartsRoute {
 /// Part size and copy threshold that the caller asked for.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct PartOptions {
-    /// Part size; None lets the evidence decide.
+    /// Part size. None: chosen for the strongest verification.
     pub part_size: Option<u64>,
     /// Size up to which an object is copied at once; None for the default.
     pub copy_threshold: Option<u64>,
@@ -63,17 +64,18 @@ pub fn fits_one_copy(size: u64, part_options: PartOptions, limits: &Limits) -> b
 
 impl PartsRoute {
     /// The target is to keep this checksum, which need not be one that the source has.
-    pub fn keep(&mut self, asked: ChecksumAlgorithm) {
-        if self.checksum.is_some_and(|(algorithm, _)| algorithm == asked) {
+    pub fn keep(&mut self, requested: ChecksumAlgorithm) {
+        if self.checksum.is_some_and(|(algorithm, _)| algorithm == requested) {
             return;
         }
-        let kind = if asked.spans_parts() { ChecksumKind::FullObject } else { ChecksumKind::Composite };
-        self.checksum = Some((asked, kind));
+        let kind = if requested.spans_parts() { ChecksumKind::FullObject } else { ChecksumKind::Composite };
+        self.checksum = Some((requested, kind));
         self.whole = None;
     }
 }
 
-/// Choose the route for a source of which HEAD told `source`; `first_part` is the length of its part 1 where that is known.
+/// Choose the route for a source with the metadata `source`; `first_part` is the length of its part 1 where that is
+/// known.
 ///
 /// # Errors
 /// When the object is too large to be cut.
@@ -124,15 +126,16 @@ pub fn choose(
 pub struct ExpectedDigest {
     /// Algorithm of the digest.
     pub algorithm: DigestAlgorithm,
-    /// Some: the digests of stretches of so many bytes are put together, as multipart `ETag`s and composite checksums are.
+    /// Length of the segments whose digests are joined, as for multipart `ETag`s and composite checksums. None: one
+    /// digest over all bytes.
     pub cut: Option<u64>,
     /// Expected value, as headers have it.
     pub value: String,
 }
 
 impl ExpectedDigest {
-    /// The strongest promise of a source of which HEAD or GET told `source`; `first_part` is the length of its part 1 where that
-    /// is known.
+    /// Returns the strongest digest that the metadata `source` state; `first_part` is the length of its part 1 where
+    /// that is known.
     pub fn of(source: &ObjectMeta, first_part: Option<u64>, limits: &Limits) -> Option<Self> {
         let cut = first_part
             .zip(etag_parts(&source.etag))
@@ -170,7 +173,7 @@ impl ExpectedDigest {
     }
 }
 
-/// Digests of stretches, put together as S3 does for multipart `ETag`s and composite checksums.
+/// Digests of segments, joined as S3 does for multipart `ETag`s and composite checksums.
 pub fn assembled<'a>(algorithm: DigestAlgorithm, digests: impl IntoIterator<Item = &'a [u8]>) -> String {
     let mut digester = Digester::new(algorithm);
     let mut count = 0;
@@ -195,23 +198,23 @@ pub struct SegmentedDigest {
     algorithm: DigestAlgorithm,
     cut: Option<u64>,
     digester: Digester,
-    /// Bytes of the present stretch.
+    /// Bytes of the current segment.
     seen: u64,
     ended: Vec<Vec<u8>>,
 }
 
 impl SegmentedDigest {
-    /// Before the first byte.
+    /// Creates a digest to compare with `reference`, before the first byte.
     pub fn new(reference: &ExpectedDigest) -> Self {
         Self::of(reference.algorithm, reference.cut)
     }
 
-    /// A digest over all bytes, or with `cut` over the digests of parts of so many bytes.
+    /// Creates a digest over all bytes, or over the digests of segments of `cut` bytes.
     pub fn of(algorithm: DigestAlgorithm, cut: Option<u64>) -> Self {
         Self { algorithm, cut, digester: Digester::new(algorithm), seen: 0, ended: Vec::new() }
     }
 
-    /// These bytes come next.
+    /// Adds the next bytes.
     pub fn update(&mut self, mut bytes: &[u8]) {
         let Some(cut) = self.cut else { return self.digester.update(bytes) };
         while !bytes.is_empty() {
@@ -252,7 +255,7 @@ pub struct StreamRoute {
 }
 
 impl StreamRoute {
-    /// The reference, when what it wants can be put together from its parts in any order.
+    /// Returns the reference, if its value can be joined from digests of parts in any order.
     pub fn by_parts(&self) -> Option<&ExpectedDigest> {
         self.reference.as_ref().filter(|reference| match (reference.cut, reference.algorithm) {
             (Some(cut), _) => cut == self.parts.plan.part_size,
@@ -269,14 +272,15 @@ impl StreamRoute {
 
 /// Up to which size an object is streamed at once, when `memory` bytes of buffers are there for all.
 pub fn streams_at_once(size: u64, part_options: PartOptions, limits: &Limits, memory: u64) -> bool {
-    let wish = part_options.copy_threshold.unwrap_or(limits.stream_threshold);
-    size <= wish.min(limits.maximum_copy).min(memory / 4)
+    let threshold = part_options.copy_threshold.unwrap_or(limits.stream_threshold);
+    size <= threshold.min(limits.maximum_copy).min(memory / 4)
 }
 
-/// Choose how to stream a source of `size` bytes that promises `reference`, when `memory` bytes of buffers are there for all.
+/// Choose how to stream a source of `size` bytes that states `reference`. `memory` is the size of all buffers in bytes.
 ///
-/// The boundaries of the source's own parts are kept where its promise rests on them, so that parts can be read in any order
-/// and the target gets the same `ETag`. The upload has the source's algorithm, so that both can be compared later.
+/// The boundaries of the source's own parts are kept where its digest depends on them, so that parts can be read in any
+/// order and the target gets the same `ETag`. The upload has the source's algorithm, so that both can be compared
+/// later.
 ///
 /// # Errors
 /// When the object is too large to be cut.
@@ -336,9 +340,9 @@ pub fn weaker(first: Verdict, second: Verdict) -> Verdict {
 /// Known facts about one side of a copy.
 #[derive(Debug, Clone, Copy)]
 pub struct Side<'a> {
-    /// None until it was asked for.
+    /// Size in bytes; None until it is known.
     pub size: Option<u64>,
-    /// Without quotes.
+    /// `ETag` without quotes.
     pub etag: &'a str,
     /// True when the `ETag` is known to be no digest.
     pub opaque_etag: bool,
@@ -370,13 +374,13 @@ fn of_part(digest: &[u8]) -> String {
 /// Result of comparing two sides.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
-    /// They hold the same bytes, proven so.
+    /// Both sides are proven to hold the same bytes.
     Proven(VerificationLevel),
-    /// They do not: both values.
+    /// The sides differ; the text names both values.
     Differs(String),
     /// Their `ETag`s should be equal and are not; only reading can tell why.
     Doubtful(String),
-    /// Nothing can be compared but (perhaps) the size.
+    /// No values can be compared, except perhaps the sizes.
     Unknown,
 }
 
@@ -426,7 +430,7 @@ pub fn compare(source: Side<'_>, target: Side<'_>, same_boundaries: bool) -> Ver
     Verdict::Unknown
 }
 
-/// Evidence in listings that two objects are equal; None when listings do not suffice.
+/// Verification by listings that two objects are equal; None when listings do not suffice.
 pub fn equal_as_listed(source: (u64, &str), target: (u64, &str)) -> Option<VerificationLevel> {
     let side = |(size, etag)| Side { size: Some(size), etag, opaque_etag: false, checksum: None };
     match compare(side(source), side(target), false) {

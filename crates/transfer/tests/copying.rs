@@ -4,7 +4,7 @@ use crate::common::{self, SOURCE, TARGET, TransferFixture, bytes, policy, small_
 use bytes::Bytes;
 use seqferry_store::prelude::*;
 use seqferry_store::{Attributes, ChecksumAlgorithm, CopyTarget, ObjectRef};
-use seqferry_store_testing::MemoryStore;
+use seqferry_store_testing::{MemoryStore, ObjectWriteExt as _};
 use seqferry_transfer::verification::PartOptions;
 use seqferry_transfer::{
     FailureClass, IfExists, Item, Method, Policy, Properties, State, VerificationLevel, VerificationRule,

@@ -13,8 +13,8 @@ use seqferry_store::{
     Attributes, Budget, BudgetLimits, ChecksumAlgorithm, DigestAlgorithm, Digester, DiskOptions, DiskStore, ObjectRef,
     PinnedObject,
 };
-use seqferry_store_testing::MemoryStore;
-use seqferry_store_testing::fault::{Fault, Gate, Hook, Rule};
+use seqferry_store_testing::fault::{Fault, Hook, Latch, Rule};
+use seqferry_store_testing::{MemoryStore, ObjectWriteExt as _};
 use seqferry_transfer::{ContentDigests, DigestRequest, ObjectDigest};
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
@@ -230,10 +230,10 @@ async fn what_is_closed_stops_and_gives_its_memory_back() {
     for n in 0..40 {
         requests.push(request(&fixture, &format!("{n}"), &bytes(n, 9 * MIB), MD5, &[]).await);
     }
-    let gate = Gate::default();
-    fixture.store.rule(Rule::always("GetObject", Fault::Hold(gate.clone())));
+    let latch = Latch::default();
+    fixture.store.rule(Rule::always("GetObject", Fault::Hold(latch.clone())));
     let digests = started(&fixture.connection, &fixture.budget, requests);
-    gate.reached().await;
+    latch.reached().await;
 
     digests.close();
 

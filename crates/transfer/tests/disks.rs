@@ -7,14 +7,14 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use crate::common::{self, SOURCE, TARGET, TransferFixture, bytes, job, small_limits, streaming};
-use seqferry_client::Endpoint;
+use seqferry_client::{Endpoint, RecordedUpload};
 use seqferry_store::checksum::base64;
 use seqferry_store::prelude::*;
 use seqferry_store::{
     ChecksumAlgorithm, ChecksumKind, CreateUpload, DigestAlgorithm, Digester, DiskOptions, DiskStore, ObjectRef,
 };
 use seqferry_store_testing::MemoryStore;
-use seqferry_store_testing::fault::{Fault, FaultStore, Gate, Hook, Rule};
+use seqferry_store_testing::fault::{Fault, FaultStore, Hook, Latch, Rule};
 use seqferry_transfer::{
     Event, FailureClass, Item, Job, Method, Policy, State, StopMode, VerificationLevel, VerificationRule,
 };
@@ -142,7 +142,7 @@ async fn objects_are_downloaded_whole_or_not_at_all_and_the_same_again_is_skippe
 async fn a_transfer_that_is_stopped_goes_on_with_the_parts_that_are_missing() {
     for uploading in [true, false] {
         let (folder, fixture) = (Folder::new(), service());
-        let (body, gate) = (bytes(1, 1000), Gate::default());
+        let (body, latch) = (bytes(1, 1000), Latch::default());
         let item = if uploading {
             folder.file(1, "k", &body).await
         } else {
@@ -156,7 +156,7 @@ async fn a_transfer_that_is_stopped_goes_on_with_the_parts_that_are_missing() {
             (&fixture.connection, &folder.connection)
         };
         let policy = if uploading { upload(&folder, streaming()) } else { download(&folder, streaming()) };
-        target.rule(Rule::always("UploadPart", Fault::Hold(gate.clone())).after(7));
+        target.rule(Rule::always("UploadPart", Fault::Hold(latch.clone())).after(7));
         let job = start(&fixture, connections.0, connections.1, policy.clone(), std::slice::from_ref(&item));
         let job = Arc::new(job);
         let events = {
@@ -166,7 +166,7 @@ async fn a_transfer_that_is_stopped_goes_on_with_the_parts_that_are_missing() {
                 while !job.finished() {
                     for event in job.wait(Duration::from_millis(10)) {
                         if let Event::MultipartBegun { id, upload_id, part_size } = event {
-                            upload = Some((upload_id, part_size));
+                            upload = Some(RecordedUpload { upload_id, part_size });
                             job.acknowledge(&[id]);
                         }
                     }
@@ -174,7 +174,7 @@ async fn a_transfer_that_is_stopped_goes_on_with_the_parts_that_are_missing() {
                 upload
             })
         };
-        gate.reached().await;
+        latch.reached().await;
         // The first seven are whole, the others are held.
         while target.count("UploadPart") < 20 || job.progress().bytes_in_progress < 7 * 50 {
             tokio::time::sleep(Duration::from_millis(1)).await;
@@ -183,7 +183,7 @@ async fn a_transfer_that_is_stopped_goes_on_with_the_parts_that_are_missing() {
         job.stop(StopMode::Suspend);
         let recorded = events.await.unwrap();
         let (read, sent) = (source.count("GetObject"), target.count("UploadPart"));
-        gate.open();
+        latch.open();
         target.heal();
         assert!(!folder.files().contains_key("k") || uploading, "nothing has the final name yet");
         let item = Item { upload: recorded, ..item };
@@ -210,7 +210,8 @@ async fn a_file_that_changes_while_it_is_read_is_started_over() {
         let item = folder.file(1, "k", &bytes(1, size)).await;
         let path = folder.path.join("k");
         let hook = Hook(Arc::new(move || {
-            // At once: reads of other parts go on meanwhile, and a file that is half-way rewritten is one that changes again.
+            // The file is replaced at once: reads of other parts go on meanwhile, and a file half-way rewritten would
+            // change again.
             let beside = path.with_extension("new");
             std::fs::write(&beside, bytes(9, 280)).unwrap();
             std::fs::rename(&beside, &path).unwrap();
@@ -299,7 +300,7 @@ async fn an_upload_that_goes_on_is_not_read_again_for_its_md5() {
         ..CreateUpload::default()
     };
     let upload_id = fixture.memory.create_upload(&create).await.unwrap();
-    let item = Item { upload: Some((upload_id, 50)), ..item };
+    let item = Item { upload: Some(RecordedUpload { upload_id, part_size: 50 }), ..item };
 
     let policy = upload(&folder, Policy { md5: true, resumed: true, ..streaming() });
     let (outcomes, _) = common::drain(start(&fixture, &folder.connection, &fixture.connection, policy, &[item])).await;
@@ -347,11 +348,11 @@ async fn bytes_that_change_without_a_trace_after_the_md5_are_noticed() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_file_that_is_read_for_its_md5_can_be_cancelled() {
     let (folder, fixture) = (Folder::new(), service());
-    let (item, gate) = (folder.file(1, "k", &bytes(1, 300)).await, Gate::default());
-    folder.store.rule(Rule::always("GetObject", Fault::Hold(gate.clone())));
+    let (item, latch) = (folder.file(1, "k", &bytes(1, 300)).await, Latch::default());
+    folder.store.rule(Rule::always("GetObject", Fault::Hold(latch.clone())));
     let policy = upload(&folder, Policy { md5: true, ..streaming() });
     let job = start(&fixture, &folder.connection, &fixture.connection, policy, &[item]);
-    gate.reached().await;
+    latch.reached().await;
 
     job.stop(StopMode::Cancel);
     let (outcomes, _) = common::drain(job).await;
@@ -359,5 +360,5 @@ async fn a_file_that_is_read_for_its_md5_can_be_cancelled() {
     assert_eq!(outcomes[&1].state, State::Cancelled);
     assert_eq!(fixture.store.count("CreateMultipartUpload"), 0);
     assert_eq!(fixture.budget.memory_reserved(), 0);
-    gate.open();
+    latch.open();
 }

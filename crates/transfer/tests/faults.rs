@@ -5,13 +5,14 @@ use std::time::{Duration, Instant};
 
 use crate::common::{SOURCE, TARGET, TransferFixture, bytes, drain, policy, small_limits};
 use bytes::Bytes;
+use seqferry_client::RecordedUpload;
 use seqferry_store::prelude::*;
 use seqferry_store::{
     Attributes, Budget, BudgetLimits, ChecksumAlgorithm, ChecksumKind, CompleteUpload, CompletedPart, CreateUpload,
     Digests, ObjectRef, PinnedObject, Range, UploadRef,
 };
-use seqferry_store_testing::MemoryStore;
-use seqferry_store_testing::fault::{Fault, Gate, Hook, Rule};
+use seqferry_store_testing::fault::{Fault, Hook, Latch, Rule};
+use seqferry_store_testing::{MemoryStore, ObjectWriteExt as _};
 use seqferry_transfer::{
     Event, FailureClass, IfExists, Item, Method, Policy, State, StopMode, VerificationLevel, VerificationRule,
 };
@@ -241,7 +242,7 @@ async fn a_target_that_vanishes_is_written_again() {
         let memory = Arc::clone(&memory);
         Box::pin(async move { memory.delete(ObjectRef::new(TARGET, "copy/k")).await.unwrap() })
     }));
-    // The first read of what was written.
+    // The first read of the written object.
     fixture.store.rule(Rule::once("GetObject", Fault::Hook(remove)).key("copy/k"));
     let multi = Policy {
         part_options: seqferry_transfer::verification::PartOptions { part_size: None, copy_threshold: Some(0) },
@@ -331,7 +332,7 @@ async fn a_target_that_somebody_else_replaces_is_neither_judged_nor_removed() {
     for times in [1, 100] {
         let fixture = TransferFixture::new();
         let item = fixture.object(1, "large", &bytes(7, 300)).await;
-        // The first read of what was written.
+        // The first read of the written object.
         let rule = Rule::always("GetObject", takes_over(&fixture, "copy/large")).key("copy/large").times(times);
         fixture.store.rule(rule);
 
@@ -467,7 +468,7 @@ async fn an_upload_without_a_checksum_is_gone_on_with_by_a_process_that_knows_no
         fixture.memory.copy_part(&source, range, UploadRef::new(TARGET, "copy/large", &recorded), part).await.unwrap();
     }
 
-    let item = Item { upload: Some((recorded, 50)), ..item };
+    let item = Item { upload: Some(RecordedUpload { upload_id: recorded, part_size: 50 }), ..item };
     let outcomes = fixture.run(Policy { resumed: true, ..policy() }, vec![item]).await;
 
     assert_eq!(outcomes[&1].state, State::Done, "{outcomes:?}");
@@ -529,8 +530,12 @@ async fn an_empty_upload_from_before_part_checksums_were_known_to_be_useless_is_
     };
     let old = fixture.memory.create_upload(&upload).await.unwrap();
 
-    let outcomes =
-        fixture.run(Policy { resumed: true, ..policy() }, vec![Item { upload: Some((old, 50)), ..item }]).await;
+    let outcomes = fixture
+        .run(
+            Policy { resumed: true, ..policy() },
+            vec![Item { upload: Some(RecordedUpload { upload_id: old, part_size: 50 }), ..item }],
+        )
+        .await;
 
     assert_eq!(outcomes[&1].state, State::Done, "{outcomes:?}");
     assert_eq!(fixture.read(TARGET, "copy/large").await, Some(bytes(7, 300)));
@@ -578,13 +583,13 @@ async fn cancel_waits_for_an_upload_that_is_being_created_and_drops_it() {
     for hold in [Fault::Hold, Fault::HoldReply] {
         let fixture = TransferFixture::new();
         let item = fixture.object(1, "large", &bytes(7, 300)).await;
-        let gate = Gate::default();
-        fixture.store.rule(Rule::once("CreateMultipartUpload", hold(gate.clone())));
+        let latch = Latch::default();
+        fixture.store.rule(Rule::once("CreateMultipartUpload", hold(latch.clone())));
         let job = fixture.start(policy(), vec![item]);
-        gate.reached().await;
+        latch.reached().await;
 
         job.stop(StopMode::Cancel);
-        gate.open();
+        latch.open();
         let (outcomes, _) = drain(job).await;
 
         assert_eq!(outcomes[&1].state, State::Cancelled);
@@ -638,7 +643,8 @@ async fn cleaning_aborts_what_is_open_and_copies_nothing() {
         .unwrap();
     create("copy/unrecorded").await;
     let [first, second, third] = items;
-    let items = vec![Item { upload: Some((recorded, 50)), ..first }, second, third];
+    let items =
+        vec![Item { upload: Some(RecordedUpload { upload_id: recorded, part_size: 50 }), ..first }, second, third];
 
     let outcomes = fixture.run(Policy { only_clean: true, resumed: true, ..policy() }, items).await;
 
@@ -657,16 +663,16 @@ async fn cancel_stops_at_once_and_leaves_nothing_open() {
     for id in 10..50 {
         items.push(fixture.object(id, &format!("k{id}"), &bytes(id, 300)).await);
     }
-    let gate = Gate::default();
+    let latch = Latch::default();
     // The first part goes through: until it has shown whether part checksums are of use, no other object begins.
-    fixture.store.rule(Rule::always("UploadPartCopy", Fault::Hold(gate.clone())).after(1));
+    fixture.store.rule(Rule::always("UploadPartCopy", Fault::Hold(latch.clone())).after(1));
     let job = Arc::new(fixture.start(policy(), items));
     // When parts hold every permit, nothing else can begin but by a permit that the cancel gives back.
     let ended = acknowledge_until(&job, || fixture.store.count("UploadPartCopy") == WIDTH + 1).await.1;
 
     let asked = Instant::now();
     job.stop(StopMode::Cancel);
-    gate.open();
+    latch.open();
     let outcomes = drain(Arc::into_inner(job).unwrap()).await.0;
 
     assert!(asked.elapsed() < Duration::from_secs(1), "{:?}", asked.elapsed());
@@ -680,13 +686,13 @@ async fn cancel_stops_at_once_and_leaves_nothing_open() {
 async fn suspend_leaves_uploads_for_a_later_job() {
     let fixture = TransferFixture::new();
     let item = fixture.object(1, "large", &bytes(7, 300)).await;
-    let gate = Gate::default();
-    fixture.store.rule(Rule::always("UploadPartCopy", Fault::Hold(gate.clone())).after(2));
+    let latch = Latch::default();
+    fixture.store.rule(Rule::always("UploadPartCopy", Fault::Hold(latch.clone())).after(2));
     let job = Arc::new(fixture.start(policy(), vec![item.clone()]));
     let (upload, _) = acknowledge_until(&job, || fixture.store.count("UploadPartCopy") == 6).await;
 
     job.stop(StopMode::Suspend);
-    gate.open();
+    latch.open();
     let outcomes = drain(Arc::into_inner(job).unwrap()).await.0;
 
     assert!(outcomes.is_empty(), "{outcomes:?}");
@@ -719,7 +725,9 @@ async fn an_upload_that_replaced_a_lost_one_and_was_never_recorded_is_dropped() 
         .unwrap();
 
     let resumed = Policy { resumed: true, ..policy() };
-    let outcomes = fixture.run(resumed, vec![Item { upload: Some((lost, 50)), ..item }]).await;
+    let outcomes = fixture
+        .run(resumed, vec![Item { upload: Some(RecordedUpload { upload_id: lost, part_size: 50 }), ..item }])
+        .await;
 
     assert_eq!(outcomes[&1].state, State::Done);
     let open = fixture.memory.list_uploads(TARGET, "").await.unwrap();
@@ -730,7 +738,7 @@ async fn an_upload_that_replaced_a_lost_one_and_was_never_recorded_is_dropped() 
 async fn acknowledge_until(
     job: &Arc<seqferry_transfer::Job>,
     reached: impl Fn() -> bool,
-) -> (Option<(String, u64)>, usize) {
+) -> (Option<RecordedUpload>, usize) {
     let (mut upload, mut ended) = (None, 0);
     while !reached() {
         let waiting = Arc::clone(job);
@@ -738,7 +746,7 @@ async fn acknowledge_until(
         for event in events {
             match event {
                 Event::MultipartBegun { id, upload_id, part_size } => {
-                    upload = Some((upload_id, part_size));
+                    upload = Some(RecordedUpload { upload_id, part_size });
                     job.acknowledge(&[id]);
                 }
                 Event::Ended(_) => ended += 1,
@@ -781,7 +789,7 @@ async fn random_faults_end_every_object_verified_or_failed() {
     for id in 0..200 {
         items.push(fixture.object(id, &format!("k{id}"), &bytes(id, usize::try_from(id * 7 % 450).unwrap())).await);
     }
-    // No SlowDown among them: a service that refuses one request in 25 whatever the pace is asked for little.
+    // No SlowDown among them: a service that refuses one request in 25 at any rate gets few requests.
     let faults = vec![
         Fault::Fail("InternalError", 500),
         Fault::Fail("RequestTimeout", 400),
@@ -815,13 +823,13 @@ async fn few_objects_are_begun_before_their_first_request_may_start() {
     for id in 0..1000 {
         items.push(Item { target_absent: true, ..fixture.object(id, &format!("k{id}"), b"small").await });
     }
-    let gate = Gate::default();
-    fixture.store.rule(Rule::always("CopyObject", Fault::Hold(gate.clone())));
+    let latch = Latch::default();
+    fixture.store.rule(Rule::always("CopyObject", Fault::Hold(latch.clone())));
     let job = Arc::new(fixture.start(policy(), items));
     acknowledge_until(&job, || fixture.store.count("CopyObject") == WIDTH).await;
 
     let begun = job.progress().objects_active;
-    gate.open();
+    latch.open();
     let outcomes = drain(Arc::into_inner(job).unwrap()).await.0;
 
     assert!(begun <= WIDTH as u64 + 128, "{begun} begun for {WIDTH} requests");

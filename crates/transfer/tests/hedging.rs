@@ -6,10 +6,9 @@ use std::time::Duration;
 use crate::common::{SOURCE, TARGET, TransferFixture, bytes, policy, quick, small_limits};
 use bytes::Bytes;
 use seqferry_client::{RequestMetrics, RequestSpec, RetryContext, RetryingClient};
-use seqferry_store::prelude::*;
 use seqferry_store::{Attributes, ObjectRef};
-use seqferry_store_testing::MemoryStore;
-use seqferry_store_testing::fault::{Fault, Gate, Rule};
+use seqferry_store_testing::fault::{Fault, Latch, Rule};
+use seqferry_store_testing::{MemoryStore, ObjectWriteExt as _};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -118,7 +117,7 @@ async fn a_part_that_hangs_is_copied_by_a_second_request_and_the_object_is_whole
     let fixture = TransferFixture::new();
     let content = bytes(1, PARTS as usize * 50);
     let item = fixture.object(1, "big", &content).await;
-    let hung = Gate::default();
+    let hung = Latch::default();
     fixture.store.rule(Rule::once("UploadPartCopy", Fault::Hold(hung.clone())).part(PARTS));
 
     let outcomes = fixture.run(policy(), vec![item]).await;
@@ -141,7 +140,7 @@ async fn parts_that_were_under_way_before_the_first_answer_are_sent_again_as_wel
     // Few enough to begin all at once.
     let content = bytes(2, 3 * 50);
     let item = fixture.object(2, "few", &content).await;
-    let hung = Gate::default();
+    let hung = Latch::default();
     fixture.store.rule(Rule::once("UploadPartCopy", Fault::Hold(hung.clone())).key("copy/few").part(3));
     fixture.run(policy(), vec![before]).await;
 

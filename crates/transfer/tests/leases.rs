@@ -9,7 +9,8 @@ use seqferry_client::lease::now;
 use seqferry_client::{Lease, LeaseHolder, RetryingClient};
 use seqferry_store::prelude::*;
 use seqferry_store::{Attributes, ObjectRef};
-use seqferry_store_testing::fault::{Fault, Gate, Hook, Rule};
+use seqferry_store_testing::ObjectWriteExt as _;
+use seqferry_store_testing::fault::{Fault, Hook, Latch, Rule};
 use seqferry_transfer::remove::remove;
 use seqferry_transfer::{IfExists, Item, Job, JobSpec, Policy, State, StopMode};
 use tokio::runtime::Handle;
@@ -66,8 +67,8 @@ async fn nothing_is_written_without_the_lease_and_all_is_when_it_is_back() {
 async fn a_job_that_was_taken_over_aborts_and_removes_nothing() {
     let (fixture, lease) = (TransferFixture::new(), Arc::new(Lease::default()));
     lease.set(now() + MINUTE, 1);
-    let gate = Gate::default();
-    fixture.store.rule(Rule::always("UploadPartCopy", Fault::Hold(gate.clone())));
+    let latch = Latch::default();
+    fixture.store.rule(Rule::always("UploadPartCopy", Fault::Hold(latch.clone())));
     let item = fixture.object(1, "big", &bytes(2, 700)).await;
     let job = start(&fixture, &lease, policy(), vec![item]);
     for event in job.wait(Duration::from_secs(30)) {
@@ -75,11 +76,11 @@ async fn a_job_that_was_taken_over_aborts_and_removes_nothing() {
             job.acknowledge(&[id]);
         }
     }
-    gate.reached().await;
+    latch.reached().await;
 
     job.disown();
     job.stop(StopMode::Cancel);
-    gate.open();
+    latch.open();
     let (outcomes, _job) = drain(job).await;
 
     assert!(outcomes.is_empty(), "what may have an open upload has no outcome: {outcomes:?}");

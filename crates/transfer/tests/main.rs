@@ -1,4 +1,5 @@
-//! Tests of jobs. One program, since each links all that a job is made of; those with a subscriber of traces have their own.
+//! Tests of jobs, in one program, since each program links all that a job is made of. Tests with a subscriber of traces
+//! have their own.
 
 mod common;
 mod copying;

@@ -9,10 +9,11 @@ use bytes::Bytes;
 use proptest::prelude::*;
 use seqferry_archive::index::{Index, IndexLimits, TarIdentity};
 use seqferry_archive::write::{Entry, Layout};
-use seqferry_client::Endpoint;
+use seqferry_client::{Endpoint, RecordedUpload};
 use seqferry_store::prelude::*;
 use seqferry_store::{Attributes, ChecksumAlgorithm, DigestAlgorithm, Digester, ObjectMeta};
-use seqferry_store_testing::fault::{Fault, FaultStore, Gate, Hook, Rule};
+use seqferry_store_testing::ObjectWriteExt as _;
+use seqferry_store_testing::fault::{Fault, FaultStore, Hook, Latch, Rule};
 use seqferry_transfer::pack::LARGEST_MEMBER;
 use seqferry_transfer::verification::PartOptions;
 use seqferry_transfer::{
@@ -136,14 +137,14 @@ async fn bytes_do_not_depend_on_part_sizes_nor_on_the_data_path() {
     let items = members(&fixture, &[10, 30_000, 513, 9000, 1, 4000, 100]).await;
     let wanted = expected(&fixture, &items).await;
 
-    for (part_size, way) in
+    for (part_size, data_path) in
         [(1400, DataPath::Copy), (5000, DataPath::Copy), (20_000, DataPath::Stream), (1400, DataPath::Stream)]
     {
         let part_options = PartOptions { part_size: Some(part_size), ..PartOptions::default() };
-        let policy = Policy { part_options, way, if_exists: IfExists::Overwrite, ..packing() };
+        let policy = Policy { part_options, data_path, if_exists: IfExists::Overwrite, ..packing() };
         let outcomes = pack(&fixture, policy, &items).await;
         assert_eq!(states(&outcomes), [State::Done; 7]);
-        assert_eq!(fixture.read(TARGET, ARCHIVE).await.unwrap(), wanted, "{part_size} {way:?}");
+        assert_eq!(fixture.read(TARGET, ARCHIVE).await.unwrap(), wanted, "{part_size} {data_path:?}");
     }
 }
 
@@ -171,7 +172,7 @@ async fn the_same_archive_is_not_made_twice() {
     assert_eq!(outcomes[&0].failure.as_ref().unwrap().code, "TargetExists");
 }
 
-/// Overwrites a member when it is read, for so many reads.
+/// Overwrites a member when it is read, for the first `times` reads.
 fn overwriting(fixture: &TransferFixture, operation: &'static str, key: &str, times: u32) {
     let (memory, name) = (Arc::clone(&fixture.memory), key.to_owned());
     let hook = Hook(Arc::new(move || {
@@ -257,15 +258,15 @@ async fn archives_that_the_service_cannot_take_are_refused_before_a_byte() {
         let found = failures.iter().find(|failure| failure.code == code).expect(code);
         assert!(found.message.contains(text) && found.message.contains("Nothing was written"), "{found}");
     }
-    assert!(fixture.store.calls().is_empty(), "no request was made");
+    assert!(fixture.store.requests().is_empty(), "no request was made");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cancelled_archive_leaves_no_upload() {
     let fixture = TransferFixture::of(seqferry_store_testing::MemoryStore::new(700));
     let items = members(&fixture, &[10, 30_000, 500]).await;
-    let gate = Gate::default();
-    fixture.store.rule(Rule::always("UploadPartCopy", Fault::Hold(gate.clone())));
+    let latch = Latch::default();
+    fixture.store.rule(Rule::always("UploadPartCopy", Fault::Hold(latch.clone())));
     let job = start(&fixture, packing(), items);
     let events = tokio::task::block_in_place(|| {
         loop {
@@ -277,10 +278,10 @@ async fn a_cancelled_archive_leaves_no_upload() {
     });
     let [Event::MultipartBegun { id, .. }] = events[..] else { panic!("{events:?}") };
     job.acknowledge(&[id]);
-    gate.reached().await;
+    latch.reached().await;
 
     job.stop(seqferry_transfer::StopMode::Cancel);
-    gate.open();
+    latch.open();
     let outcomes = drain(job).await.0;
 
     assert_eq!(states(&outcomes), [State::Cancelled; 3]);
@@ -315,16 +316,16 @@ fn kill_point() -> impl Strategy<Value = KillPoint> {
 fn live(
     fixture: &TransferFixture,
     performed: &Arc<FaultStore>,
-    recorded: &mut Option<(String, u64)>,
+    recorded: &mut Option<RecordedUpload>,
     items: &[Item],
     policy: Policy,
     kill: Option<&KillPoint>,
 ) -> Option<Vec<Outcome>> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     let store = Arc::new(FaultStore::new(Arc::clone(performed) as Arc<dyn ObjectStore>));
-    let gate = Gate::default();
+    let latch = Latch::default();
     if let Some(kill) = kill {
-        let fault = if kill.done { Fault::HoldReply(gate.clone()) } else { Fault::Hold(gate.clone()) };
+        let fault = if kill.done { Fault::HoldReply(latch.clone()) } else { Fault::Hold(latch.clone()) };
         store.rule(Rule::always(kill.operation, fault).after(kill.after));
     }
     let endpoint = Endpoint::new(store as Arc<dyn ObjectStore>);
@@ -332,7 +333,7 @@ fn live(
     items[0].upload.clone_from(recorded);
     let spec = job(endpoint.clone(), endpoint, policy, items);
     let job = Job::start_pack(runtime.handle(), fixture.scheduler(), spec, options());
-    let killed = runtime.spawn(async move { gate.reached().await });
+    let killed = runtime.spawn(async move { latch.reached().await });
     let mut outcomes = Vec::new();
     let survived = loop {
         if job.finished() {
@@ -341,7 +342,7 @@ fn live(
         for event in job.wait(Duration::from_millis(5)) {
             match event {
                 Event::MultipartBegun { id, upload_id, part_size } => {
-                    *recorded = Some((upload_id, part_size));
+                    *recorded = Some(RecordedUpload { upload_id, part_size });
                     job.acknowledge(&[id]);
                 }
                 Event::Ended(outcome) => outcomes.push(*outcome),
@@ -373,8 +374,8 @@ proptest! {
         let mut ends = None;
 
         for (number, kill) in kills.iter().map(Some).chain([None]).enumerate() {
-            let way = if stream { DataPath::Stream } else { DataPath::Copy };
-            let policy = Policy { resumed: number > 0, way, ..packing() };
+            let data_path = if stream { DataPath::Stream } else { DataPath::Copy };
+            let policy = Policy { resumed: number > 0, data_path, ..packing() };
             ends = live(&fixture, &performed, &mut recorded, &items, policy, kill);
             if ends.is_some() {
                 break;
@@ -392,8 +393,8 @@ proptest! {
         prop_assert!(index.matches(&identity(&head)).is_certain());
         prop_assert_eq!(setup.block_on(fixture.open_uploads()), 0);
         let mut times: HashMap<(&str, String, Option<u32>), u32> = HashMap::new();
-        for call in performed.calls() {
-            *times.entry((call.operation, call.key, call.part)).or_default() += 1;
+        for request in performed.requests() {
+            *times.entry((request.operation, request.key, request.part)).or_default() += 1;
         }
         for ((operation, key, part), count) in times {
             if ["UploadPartCopy", "UploadPart", "CompleteMultipartUpload"].contains(&operation) {

@@ -1,8 +1,8 @@
 //! The resume state machine against a simple model: a control plane that is killed at random moments.
 //!
-//! The model keeps what a database would: objects that ended, and upload ids. It is killed at a random request (before it
-//! was done, or after, with the reply lost) or between an event and its recording. However often that happens, in the end
-//! all is there, nothing is open, no object was written twice and no part was copied twice.
+//! The model keeps what a database would: objects that ended, and upload ids. It is killed at a random request (before
+//! it was done, or after, with the reply lost) or between an event and its recording. However often that happens, in
+//! the end all is there, nothing is open, and no object was written and no part was copied more than once.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,9 +10,9 @@ use std::time::Duration;
 
 use crate::common::{SOURCE, TARGET, TransferFixture, bytes, job, policy};
 use proptest::prelude::*;
-use seqferry_client::Endpoint;
+use seqferry_client::{Endpoint, RecordedUpload};
 use seqferry_store::prelude::*;
-use seqferry_store_testing::fault::{Fault, FaultStore, Gate, Rule};
+use seqferry_store_testing::fault::{Fault, FaultStore, Latch, Rule};
 use seqferry_transfer::{DataPath, Event, IfExists, Item, Job, Policy, State};
 
 const OPERATIONS: [&str; 9] = [
@@ -33,7 +33,7 @@ struct KillPoint {
     operation: &'static str,
     /// Matching requests before the fatal one.
     after: u32,
-    /// Whether the fatal request is done.
+    /// True when the fatal request is carried out.
     done: bool,
     /// Events that are recorded before the process dies; the rest is lost.
     recorded: usize,
@@ -44,11 +44,11 @@ fn kill_point() -> impl Strategy<Value = KillPoint> {
         .prop_map(|(operation, after, done, recorded)| KillPoint { operation, after, done, recorded })
 }
 
-/// What the database holds.
+/// Model of the database.
 #[derive(Default)]
 struct Model {
     ended: HashMap<u64, State>,
-    uploads: HashMap<u64, (String, u64)>,
+    uploads: HashMap<u64, RecordedUpload>,
 }
 
 impl Model {
@@ -61,7 +61,7 @@ impl Model {
     fn record(&mut self, job: &Job, event: Event) {
         match event {
             Event::MultipartBegun { id, upload_id, part_size } => {
-                self.uploads.insert(id, (upload_id, part_size));
+                self.uploads.insert(id, RecordedUpload { upload_id, part_size });
                 job.acknowledge(&[id]);
             }
             Event::Ended(outcome) => {
@@ -86,9 +86,9 @@ fn live(
     // Its own runtime: a kill ends everything that it was doing.
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     let store = Arc::new(FaultStore::new(Arc::clone(performed) as Arc<dyn ObjectStore>));
-    let gate = Gate::default();
+    let latch = Latch::default();
     if let Some(kill) = kill {
-        let fault = if kill.done { Fault::HoldReply(gate.clone()) } else { Fault::Hold(gate.clone()) };
+        let fault = if kill.done { Fault::HoldReply(latch.clone()) } else { Fault::Hold(latch.clone()) };
         store.rule(Rule::always(kill.operation, fault).after(kill.after));
     }
     let connection = Endpoint::new(store as Arc<dyn ObjectStore>);
@@ -97,7 +97,7 @@ fn live(
         fixture.scheduler(),
         job(connection.clone(), connection, policy, model.open_items(items)),
     );
-    let killed = runtime.spawn(async move { gate.reached().await });
+    let killed = runtime.spawn(async move { latch.reached().await });
     let mut left = kill.map_or(usize::MAX, |kill| kill.recorded);
     let survived = loop {
         if job.finished() {
@@ -141,8 +141,8 @@ proptest! {
 
         let mut first = true;
         for kill in kills.iter().map(Some).chain([None]) {
-            let way = if stream { DataPath::Stream } else { DataPath::Copy };
-            let policy = Policy { resumed: !first, if_exists, way, ..policy() };
+            let data_path = if stream { DataPath::Stream } else { DataPath::Copy };
+            let policy = Policy { resumed: !first, if_exists, data_path, ..policy() };
             let survived = live(&fixture, &performed, &mut model, &items, policy, kill);
             first = false;
             if survived {
@@ -160,8 +160,8 @@ proptest! {
         }
         prop_assert_eq!(setup.block_on(fixture.open_uploads()), 0);
         let mut times: HashMap<(&str, String, Option<u32>), u32> = HashMap::new();
-        for call in performed.calls() {
-            *times.entry((call.operation, call.key, call.part)).or_default() += 1;
+        for request in performed.requests() {
+            *times.entry((request.operation, request.key, request.part)).or_default() += 1;
         }
         for ((operation, key, part), count) in times {
             let once = ["CopyObject", "UploadPartCopy", "PutObject", "UploadPart", "CompleteMultipartUpload"];

@@ -1,4 +1,4 @@
-//! Objects that pass through this process: ways, evidence, faults, bounds.
+//! Objects that pass through this process: data paths, verification, faults, bounds.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -6,14 +6,15 @@ use std::time::Duration;
 
 use crate::common::{self, SOURCE, ServicePair, TARGET, TransferFixture, bytes, small_limits, streaming};
 use bytes::Bytes;
+use seqferry_client::RecordedUpload;
 use seqferry_store::checksum::base64;
 use seqferry_store::prelude::*;
 use seqferry_store::{
     Attributes, ChecksumAlgorithm, ChecksumKind, CompleteUpload, CompletedPart, CreateUpload, DigestAlgorithm,
     Digester, Digests, ObjectRef, PutObject, UploadRef,
 };
-use seqferry_store_testing::MemoryStore;
 use seqferry_store_testing::fault::{Fault, Hook, Rule};
+use seqferry_store_testing::{MemoryStore, ObjectWriteExt as _};
 use seqferry_transfer::verification::PartOptions;
 use seqferry_transfer::{
     FailureClass, IfExists, Item, Method, Outcome, Policy, State, StopMode, VerificationLevel, VerificationRule,
@@ -350,15 +351,15 @@ async fn bytes_that_change_on_the_way_never_stay_at_the_target() {
             services.from.object(2, "large", &bytes(2, 300)).await,
         ];
         services.from.store.rule(Rule::always("GetObject", Fault::Corrupt));
-        let disk = services.to.connection.store.capabilities().files;
+        let disk = !services.to.connection.store.capabilities().digests;
 
         let outcomes = services.run(streaming(), items.clone()).await;
 
         for item in &items {
             let outcome = &outcomes[&item.id];
             let kept = services.to.read(TARGET, &item.target_key).await;
-            // Both sides are read again where an `ETag` is all there is: read wrong in the same way they look alike. A real
-            // fault does not strike the same byte twice.
+            // Both sides are read again where there is only an `ETag`: if both are read wrong in the same way, they
+            // look alike. A real fault does not strike the same byte twice.
             if outcome.state == State::Done {
                 assert_eq!(outcome.verified, VerificationLevel::Content, "{outcome:?} {disk}");
                 continue;
@@ -580,7 +581,7 @@ async fn a_refusal_that_streaming_cannot_help_stays_one() {
     let item = fixture.object(1, "k", b"abc").await;
     fixture.store.rule(Rule::always("CopyObject", Fault::Fail("AccessDenied", 403)));
 
-    // The same credentials on both sides: what they may not copy they may not write either.
+    // Both sides have the same credentials: they may write no object that they may not copy.
     let outcomes = fixture.run(common::policy(), vec![item]).await;
 
     assert_eq!(outcomes[&1].failure.as_ref().unwrap().code, "AccessDenied");
@@ -673,7 +674,9 @@ async fn an_upload_whose_parts_just_fit_into_memory_is_kept_when_it_is_resumed()
     let limits = seqferry_transfer::Limits { maximum_part: PART as u64, maximum_parts: 3, ..small_limits() };
     let resumed = Policy { limits, resumed: true, ..streaming() };
 
-    let outcomes = services.run(resumed, vec![Item { upload: Some((upload_id, PART as u64)), ..item.clone() }]).await;
+    let outcomes = services
+        .run(resumed, vec![Item { upload: Some(RecordedUpload { upload_id, part_size: PART as u64 }), ..item.clone() }])
+        .await;
 
     assert_eq!(outcomes[&1].state, State::Done, "{:?}", outcomes[&1]);
     assert!(services.is_copied(&item).await);
@@ -688,10 +691,10 @@ async fn a_cancelled_stream_leaves_nothing_behind() {
     for id in 0..10 {
         items.push(services.from.object(id, &format!("k{id}"), &bytes(id, 600)).await);
     }
-    let gate = seqferry_store_testing::fault::Gate::default();
-    services.to.store.rule(Rule::always("UploadPart", Fault::Hold(gate.clone())).after(15));
+    let latch = seqferry_store_testing::fault::Latch::default();
+    services.to.store.rule(Rule::always("UploadPart", Fault::Hold(latch.clone())).after(15));
     let job = services.start(streaming(), items);
-    let (job, reached) = (Arc::new(job), gate.clone());
+    let (job, reached) = (Arc::new(job), latch.clone());
     let acknowledging = {
         let job = Arc::clone(&job);
         tokio::task::spawn_blocking(move || {
@@ -707,7 +710,7 @@ async fn a_cancelled_stream_leaves_nothing_behind() {
     reached.reached().await;
 
     job.stop(StopMode::Cancel);
-    gate.open();
+    latch.open();
     acknowledging.await.unwrap();
 
     assert_eq!(services.to.open_uploads().await, 0);
@@ -772,10 +775,10 @@ async fn what_comes_to_the_target_meanwhile_is_not_replaced_where_nothing_is_to_
                     memory.put(TARGET, "copy/k", Bytes::from_static(b"theirs"), &Attributes::default()).await.unwrap();
                 })
             })));
-            // When the target was looked at, and the bytes are on their way.
+            // The target was looked at by then, and the bytes are on their way.
             services.from.store.rule(Rule::once("GetObject", theirs));
             if refuses {
-                // A service that knows no such wish: what is written then has been looked for once more.
+                // A service that does not know the condition: the write then follows one more look at the target.
                 let operation = if size == 50 { "PutObject" } else { "CompleteMultipartUpload" };
                 services.to.store.rule(Rule::once(operation, Fault::Fail("NotImplemented", 501)));
             }

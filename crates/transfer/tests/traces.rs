@@ -11,7 +11,7 @@ use seqferry_store_testing::fault::{Fault, Rule};
 use seqferry_transfer::{Policy, State};
 use serde_json::Value;
 
-/// All lines of this process. The tests of this file are told apart by the names of their transfers.
+/// All lines of this process. The names of their transfers distinguish the tests of this file.
 fn lines() -> Arc<Mutex<Vec<String>>> {
     static LINES: std::sync::OnceLock<Arc<Mutex<Vec<String>>>> = std::sync::OnceLock::new();
     let started = LINES.get_or_init(|| {

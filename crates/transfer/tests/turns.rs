@@ -21,11 +21,14 @@ async fn fixture(objects: u64) -> (TransferFixture, Vec<Item>) {
     (fixture, items)
 }
 
-/// For each item, which share of all part copies had begun when its last one did.
+/// Returns for each item the share of all part copies that had begun when its last one did.
 fn ends(fixture: &TransferFixture, items: &[Item]) -> Vec<f64> {
-    let calls = fixture.store.calls();
-    let copied: Vec<&str> =
-        calls.iter().filter(|call| call.operation == "UploadPartCopy").map(|call| call.key.as_str()).collect();
+    let requests = fixture.store.requests();
+    let copied: Vec<&str> = requests
+        .iter()
+        .filter(|request| request.operation == "UploadPartCopy")
+        .map(|request| request.key.as_str())
+        .collect();
     assert_eq!(copied.len(), items.len() * PARTS);
     let end = |item: &Item| copied.iter().rposition(|key| *key == item.target_key).unwrap() + 1;
     items.iter().map(|item| end(item) as f64 / copied.len() as f64).collect()
@@ -39,7 +42,7 @@ async fn objects_of_a_job_end_one_after_another() {
 
     assert!(outcomes.values().all(|outcome| outcome.failure.is_none()), "{outcomes:?}");
     let mut ends = ends(&fixture, &items);
-    // Which of them tries the service out with its first part is not said.
+    // Any of them may be the one that tries the service out with its first part.
     ends.sort_by(f64::total_cmp);
     assert!(ends[0] < 0.5 && ends[1] < 0.75, "{ends:?}");
 }

@@ -131,7 +131,7 @@ impl Setting {
         let policy = Policy {
             source_bucket: archive.bucket.clone(),
             target_bucket: target.to_str().unwrap().to_owned(),
-            way: seqferry_transfer::DataPath::Stream,
+            data_path: seqferry_transfer::DataPath::Stream,
             ..Policy::default()
         };
         let items = members.iter().enumerate().map(|(id, member)| Item {

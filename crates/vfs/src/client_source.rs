@@ -20,8 +20,8 @@ pub struct ClientSource {
 }
 
 impl ClientSource {
-    /// A source that asks through `demand` for what a program waits for, and through `ahead` for the rest. `endpoint` names
-    /// the endpoint in caches and inodes: its URL, or a name for AWS.
+    /// A source that asks through `demand` for what a program waits for, and through `ahead` for the rest. `endpoint`
+    /// names the endpoint in caches and inodes: its URL, or a name for AWS.
     pub fn new(demand: RetryingClient, ahead: RetryingClient, endpoint: String) -> Self {
         Self { demand, ahead, endpoint }
     }
@@ -51,8 +51,8 @@ impl Source for ClientSource {
         self.client(priority).list_page(request).await.map_err(|error| failed(error, "ListObjectsV2", &request.bucket))
     }
 
-    async fn head(&self, bucket: &str, key: &str) -> Result<ObjectMeta, StoreError> {
-        self.demand.head(ObjectRef::new(bucket, key)).await.map_err(|error| failed(error, "HeadObject", bucket))
+    async fn head(&self, object: ObjectRef<'_>) -> Result<ObjectMeta, StoreError> {
+        self.demand.head(object).await.map_err(|error| failed(error, "HeadObject", object.bucket))
     }
 
     async fn get(
@@ -75,7 +75,8 @@ impl Source for ClientSource {
             size: version.size,
         };
         match self.get_pinned(&object, range, priority).await {
-            // It was replaced or removed: the version is still there. Asking for versions needs a permission of its own.
+            // The object was replaced or removed; the version is still there. Reading versions needs a permission of
+            // its own.
             Err(error) if matches!(error.class, ErrorClass::Precondition | ErrorClass::NotFound) => match version_id {
                 Some(id) if object.version_id.is_none() => {
                     let object = PinnedObject { version_id: Some(id.to_owned()), ..object };
@@ -99,8 +100,7 @@ impl ClientSource {
         let reserved = client.reserve_bandwidth(range.len()).await;
         reserved.map_err(|error| failed(error, "GetObject", &object.bucket))?;
         let spec = RequestSpec::read("GetObject", &object.bucket).bytes(range.len());
-        // Retried until the answer begins. The body comes as it is read: the reader asks again for what is missing of one that
-        // breaks.
+        // Retried until the answer begins. Where the body breaks, the reader requests the missing rest.
         let fetched = client
             .call(spec, &RetryContext::default(), async |store| {
                 let fetched = store.fetch(object, Some(range)).await?;

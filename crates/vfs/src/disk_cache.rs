@@ -15,9 +15,9 @@
 //! | `store` | an object store whose reads go through the cache |
 //! | `tier` | the cache as a [`BlockTier`](crate::BlockTier), with file I/O off the async threads |
 //!
-//! Per object version there is one sparse data file and one side file with a CRC-32C per block. Bytes are served only if they
-//! have that CRC: a crash, a damaged disk or another process can cause misses, never wrong bytes. Nothing is written with
-//! fsync. A full or failing disk makes the cache smaller or silent; it is noted once and never an error of a read.
+//! Each object version has one sparse data file and one side file with a CRC-32C per block. Bytes are served only if
+//! they have that CRC: a crash, a damaged disk or another process can cause misses, never wrong bytes. Nothing is
+//! written with fsync. A full or failing disk causes misses and one note, never an error of a read.
 
 mod evict;
 mod fill;
@@ -50,7 +50,7 @@ pub use fill::{Admission, Fill};
 pub use inspect::{CachedObject, RemoveReport, VerifiedObject};
 pub use open_error::OpenError;
 pub use pins::Prefix;
-pub use store::CachedStore;
+pub use store::{CachedStore, SourceCache};
 pub use tier::{CacheTier, TierOptions};
 pub use warm::{WarmProgress, WarmReport, WarmRequest, warm};
 pub use warm_task::WarmTask;
@@ -82,14 +82,22 @@ pub struct Limits {
     pub max_size: u64,
     /// Bytes of the file system that stay free.
     pub min_free: u64,
-    /// A single pass over an object is kept up to this many bytes where the rest has no room without evicting something;
-    /// what follows is kept when it is read once more. `u64::MAX` keeps everything.
+    /// A single pass over an object is kept up to this many bytes where the rest has no room without evicting
+    /// something; what follows is kept when it is read once more. `u64::MAX` keeps everything.
     pub stream_bypass: u64,
 }
 
+impl Limits {
+    /// The defaults with this size; None: without a limit of the size.
+    pub fn of_size(max_size: Option<u64>) -> Self {
+        let defaults = Self::default();
+        Self { max_size: max_size.unwrap_or(defaults.max_size), ..defaults }
+    }
+}
+
 impl Default for Limits {
-    /// No limit but 1 GiB of free space. 64 MiB of a stream are kept: most references and indexes are smaller, most sequence
-    /// files larger.
+    /// The defaults: no limit but 1 GiB of free space. 64 MiB of a stream are kept: most references and indexes are
+    /// smaller, most sequence files larger.
     fn default() -> Self {
         Self { max_size: u64::MAX, min_free: 1 << 30, stream_bypass: 64 << 20 }
     }
@@ -106,7 +114,7 @@ pub struct CacheStats {
     pub damaged: u64,
     /// Blocks written.
     pub stored: u64,
-    /// Blocks passed by: long streams.
+    /// Blocks not written because they belong to long streams.
     pub bypassed: u64,
     /// Blocks not written for want of room.
     pub no_room: u64,
@@ -124,7 +132,7 @@ pub struct CacheStats {
     pub used: u64,
 }
 
-/// A cache of blocks in a folder. All calls block on the disk: call them from threads that may wait, or use [`CacheTier`].
+/// A cache of blocks in a folder. All calls block on the disk; async code uses [`CacheTier`].
 ///
 /// # Examples
 ///
@@ -172,10 +180,10 @@ struct CacheState {
     notes: Mutex<Notes>,
 }
 
-/// Texts for the user, each kind once.
+/// Texts for the user, one of each kind.
 #[derive(Debug, Default)]
 struct Notes {
-    /// By kind; None once it was taken.
+    /// Each text by its kind. None: it was taken.
     texts: BTreeMap<&'static str, Option<String>>,
 }
 
@@ -240,13 +248,21 @@ impl DiskCache {
         Ok(Self { shared: Arc::new(shared), evictor: None })
     }
 
+    /// Open a cache: one that makes room as it fills, or one to be looked at.
+    ///
+    /// # Errors
+    /// When the folder cannot be used.
+    pub fn open_as(path: &Path, limits: Limits, makes_room: bool) -> Result<Self, OpenError> {
+        if makes_room { Self::open(path, limits) } else { Self::open_passive(path, limits) }
+    }
+
     /// The folder.
     pub fn path(&self) -> &Path {
         self.shared.folder.root()
     }
 
-    /// Place of the table of names of a mounted prefix. Makes the folder of the tables; one that cannot be made shows when
-    /// the table is written.
+    /// Place of the table of names of a mounted prefix. Makes the folder of the tables; one that cannot be made shows
+    /// when the table is written.
     pub fn table_of_names(&self, place: &Prefix) -> PathBuf {
         use std::os::unix::fs::DirBuilderExt as _;
         let folder = self.shared.folder.file(NAMES);
@@ -259,7 +275,7 @@ impl DiskCache {
         &self.shared.limits
     }
 
-    /// Blocks from `first` on, at most `count` and none past the end: None is a miss. Needs `count` times 128 KiB of memory.
+    /// Blocks from `first` on, at most `count` and none past the end; None for a miss. Needs memory for `count` blocks.
     pub fn read(&self, object: &ObjectVersion, first: u64, count: u64) -> Vec<Option<Bytes>> {
         let count = object.blocks().saturating_sub(first).min(count);
         let counters = &self.shared.counters;

@@ -196,7 +196,7 @@ pub(crate) struct FetchPlan {
     pub(crate) blocks: std::ops::Range<u64>,
     pub(crate) memory: Reservation,
     pub(crate) priority: Priority,
-    /// Of read-ahead: counts blocks that are evicted unused.
+    /// Counter of blocks that are evicted unused. None: the fetch is not read-ahead.
     pub(crate) wasted: Option<Arc<AtomicU32>>,
 }
 

@@ -1,7 +1,7 @@
 //! Files as doors see them: opening, reading, links and attributes, over the tree and the reader.
 //!
-//! Opening binds a handle to one version of an object. A version that the service no longer has is found out at open wherever
-//! that is possible, and answered with `Stale`: the door's client looks the name up again and gets the new one.
+//! Opening binds a handle to one version of an object. Where possible, the open finds a version that the service no
+//! longer has and answers `Stale`: the door's client looks the name up again and gets the new version.
 
 mod archives;
 mod prediction;
@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use bytes::Bytes;
-use seqferry_store::{ErrorClass, StoreError};
+use seqferry_store::{ErrorClass, ObjectRef, StoreError};
 
 use crate::error::{Result, VfsError};
 use crate::fetch::OpenObject;
@@ -29,7 +29,7 @@ const LONGEST_TARGET: u64 = 4095;
 /// Freshness that an object needs when it is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Freshness {
-    /// As fresh as the listing, which has a lifetime. Small objects are checked by their first read.
+    /// The version that was listed, until the lifetime of the listing ends. The first read of a small object checks it.
     #[default]
     Ttl,
     /// Each open asks the service.
@@ -56,7 +56,7 @@ pub struct FileSystem {
 struct Handle {
     read: ReadHandle,
     inode: u64,
-    /// For a member of an archive; `read` is then over the archive.
+    /// The member that is open, where `read` is over its archive. None: the object itself is open.
     member: Option<OpenMember>,
 }
 
@@ -127,7 +127,7 @@ impl FileSystem {
     /// Open a file for reading; returns its handle.
     ///
     /// # Errors
-    /// `Stale` when the object was replaced or removed: look the name up again. `Archived` when it has to be restored first.
+    /// `Stale` when the object was replaced or removed: look the name up again. `Archived` until it is restored.
     pub async fn open(&self, inode: u64) -> Result<u64> {
         if let Some((folder, node)) = self.member(inode) {
             let handle = self.open_member(inode, &folder, node).await?;
@@ -173,7 +173,7 @@ impl FileSystem {
         let version = &read.object().version;
         match self.freshness {
             Freshness::Open => {
-                let meta = match self.tree.source().head(&version.bucket, &version.key).await {
+                let meta = match self.tree.source().head(ObjectRef::new(&version.bucket, &version.key)).await {
                     Err(error) if error.class == ErrorClass::NotFound => return Err(VfsError::Stale),
                     other => other?,
                 };

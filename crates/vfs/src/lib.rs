@@ -1,8 +1,8 @@
 //! Files over objects, free of any protocol.
 //!
-//! Doors (the FUSE mount, the NFS gateway) translate their requests into calls of this crate and its errors into theirs.
-//! S3 is reached through one trait, [`Source`]; bytes are identified everywhere by [`ObjectVersion`] and read in blocks of
-//! [`BLOCK_SIZE`]. A second tier of blocks below the memory is a [`BlockTier`]; [`disk_cache`] is one.
+//! Doors (the FUSE mount, the NFS gateway) translate their requests into calls of this crate and its errors into
+//! theirs. S3 is reached through one trait, [`Source`]; bytes are identified everywhere by [`ObjectVersion`] and read
+//! in blocks of [`BLOCK_SIZE`]. A second tier of blocks below the memory is a [`BlockTier`]; [`disk_cache`] is one.
 
 mod client_source;
 pub mod disk_cache;

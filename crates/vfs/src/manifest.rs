@@ -1,8 +1,8 @@
 //! A view that a manifest fixes: names, sizes and versions come from a file, and only bytes from the service.
 //!
-//! The file holds one JSON object on each line, as `seqferry ls --recursive --json` prints them: `key`, `size`, `etag` and,
-//! if known, `last_modified` and `storage_class`. Nothing is listed. What the manifest names and the service no longer has is
-//! found out when it is read, as for any replaced object.
+//! The file holds one JSON object on each line, as `seqferry ls --recursive --json` prints them: `key`, `size`, `etag`
+//! and, if known, `last_modified` and `storage_class`. No request lists objects. An object that the service no longer
+//! has fails when it is read, as any replaced object does.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use seqferry_store::{ListPage, ListRequest, ListedObject, ObjectMeta, Range, StoreError};
+use seqferry_store::{ListPage, ListRequest, ListedObject, ObjectMeta, ObjectRef, Range, StoreError};
 use serde::Deserialize;
 
 use crate::source::{Priority, RangeBody, Source};
@@ -45,7 +45,7 @@ pub enum ManifestError {
         /// Description of the problem.
         reason: String,
     },
-    /// There is no object in it below the prefix that is mounted.
+    /// The manifest names no object below the prefix that is mounted.
     Empty {
         /// The file.
         path: PathBuf,
@@ -271,8 +271,8 @@ impl Source for ManifestSource {
         Ok(self.manifest.list(request))
     }
 
-    async fn head(&self, bucket: &str, key: &str) -> Result<ObjectMeta, StoreError> {
-        match self.manifest.0.get(key) {
+    async fn head(&self, object: ObjectRef<'_>) -> Result<ObjectMeta, StoreError> {
+        match self.manifest.0.get(object.key) {
             Some(named) => Ok(ObjectMeta {
                 size: named.size,
                 etag: named.etag.to_string(),
@@ -280,7 +280,7 @@ impl Source for ManifestSource {
                 storage_class: named.class.as_deref().map(str::to_owned),
                 ..ObjectMeta::default()
             }),
-            None => Err(StoreError::new("HeadObject", bucket, Some(key), "NoSuchKey", Some(404))),
+            None => Err(StoreError::new("HeadObject", object.bucket, Some(object.key), "NoSuchKey", Some(404))),
         }
     }
 

@@ -1,8 +1,8 @@
 //! The pool of memory that all blocks come from: one per process, with a hard limit.
 //!
-//! A block holds its share of the pool until its last user drops it. Reads that a program waits for wait for memory in order
-//! and evict what was used least recently; read-ahead never waits, leaves an eighth to them and does not evict blocks that
-//! were read ahead and not used yet. No reader waits for memory while holding some, so reads always go on.
+//! A block holds its share of the pool until its last user drops it. Reads that a program waits for wait for memory in
+//! order and evict what was used least recently; read-ahead never waits, leaves an eighth to them and does not evict
+//! blocks that were read ahead and not used yet. No reader waits for memory while holding some, so reads always go on.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -31,11 +31,11 @@ pub(crate) struct BlockKey {
 #[derive(Debug)]
 pub struct Block {
     bytes: Bytes,
-    /// It was read since the last look for eviction.
+    /// The block was read since eviction last looked at it.
     touched: AtomicBool,
-    /// It was read.
+    /// The block was read, or is not from read-ahead.
     used: AtomicBool,
-    /// Of blocks read ahead: counts those that are evicted unused.
+    /// Counter of blocks that are evicted unused. None: the block is not from read-ahead.
     wasted: Option<Arc<AtomicU32>>,
     _memory: Option<Reservation>,
 }
@@ -121,7 +121,7 @@ pub struct PoolUse {
 }
 
 impl Pool {
-    /// A pool of so many bytes, at least [`SMALLEST_POOL`].
+    /// A pool of this many bytes, at least [`SMALLEST_POOL`].
     pub fn new(capacity: u64) -> Arc<Self> {
         let capacity = capacity.max(SMALLEST_POOL).min(u64::from(u32::MAX) * GRAIN);
         let permits = usize::try_from(capacity / GRAIN).unwrap_or(Semaphore::MAX_PERMITS);
@@ -177,7 +177,7 @@ impl Pool {
         Arc::clone(&self.memory).try_acquire_many_owned(permits).ok().map(Reservation)
     }
 
-    /// Evict until so many bytes are free, or nothing is left to evict.
+    /// Evict until this many bytes are free, or nothing is left to evict.
     fn make_room(&self, bytes: u64, for_demand: bool) {
         if self.available() >= bytes {
             return;
@@ -186,7 +186,7 @@ impl Pool {
         let mut freed = self.available();
         {
             let mut blocks = self.lock();
-            // Twice round: the first time may only take chances away.
+            // Two rounds: the first one may only clear the marks of blocks that were touched.
             let mut looks = 2 * blocks.queue.len();
             while freed < bytes && looks > 0 {
                 looks -= 1;
@@ -207,7 +207,8 @@ impl Pool {
         drop(evicted);
     }
 
-    /// Make room for all waiting reads. Called when one begins to wait and when a block has come, which can then be evicted.
+    /// Make room for all waiting reads. Called when a read begins to wait, and when a block has come, which can be
+    /// evicted.
     pub(crate) fn serve_waiting(&self) {
         let waiting = self.waiting.load(Ordering::Relaxed);
         if waiting > 0 {

@@ -1,8 +1,8 @@
 //! Reading: open handles, their cursors, and the plan of what to fetch for each read.
 //!
-//! A read is answered from blocks in memory, blocks on their way and blocks that it has fetched, in one plan. Adjacent missing
-//! blocks become one request. A handle follows up to four places at which a program reads on, and reads ahead of each by as
-//! much as proved useful. A handle at rest holds no memory of the pool.
+//! A read is answered from blocks in memory, blocks on their way and blocks that it has fetched, in one plan. Adjacent
+//! missing blocks become one request. A handle follows up to four places at which a program reads on, and reads ahead
+//! of each by as much as proved useful. A handle at rest holds no memory of the pool.
 
 mod cursor;
 
@@ -77,7 +77,7 @@ impl ReadHandle {
         Self::with_pattern(object, Pattern::Unknown)
     }
 
-    /// A handle at rest of an object that is likely to be read in this way.
+    /// An unused handle of an object that is likely to be read with this pattern.
     pub(crate) fn with_pattern(object: Arc<OpenObject>, pattern: Pattern) -> Self {
         Self { object, cursors: Mutex::new(Cursors::new(pattern)) }
     }
@@ -188,8 +188,8 @@ impl Reader {
         ReadHandle::new(OpenObject::new(version))
     }
 
-    /// Read up to `length` bytes at `offset`; fewer only at the end of the object. Waits for memory and never fails for want
-    /// of it. Dropping the future gives the read up.
+    /// Read up to `length` bytes at `offset`; fewer only at the end of the object. Waits for memory and never fails for
+    /// want of it. Dropping the future gives the read up.
     ///
     /// # Errors
     /// `Stale` when the service no longer has this version; else why the service did not answer.
@@ -239,7 +239,7 @@ impl Reader {
                 let runs = missing_runs(&blocks, object, wanted);
                 let needed: u64 = runs.iter().map(|run| object.shares(run.clone())).sum();
                 if needed <= reserved {
-                    let mut begun = Vec::new();
+                    let mut started = Vec::new();
                     for run in runs {
                         let Some(memory) = memory
                             .as_mut()
@@ -254,7 +254,7 @@ impl Reader {
                             priority: Priority::Demand,
                             wasted: None,
                         };
-                        begun.push(fetch::begin(&self.origin, &mut blocks, plan));
+                        started.push(fetch::begin(&self.origin, &mut blocks, plan));
                     }
                     let needs = wanted.clone().filter_map(|block| match blocks.slots.get(&object.key(block)) {
                         Some(Slot::Ready(block)) => Some(NeededBlock::Ready(Arc::clone(block))),
@@ -264,7 +264,7 @@ impl Reader {
                     let needs = needs.collect();
                     drop(blocks);
                     // Each block that is wanted has an interest of its own now; those in gaps need none.
-                    drop(begun);
+                    drop(started);
                     return needs;
                 }
                 needed
@@ -337,16 +337,16 @@ impl Reader {
         Ok(guards)
     }
 
-    /// Fetch a small object that will probably be read next. The fetch goes on while the returned value is kept. None where
-    /// there is no memory for it, or nothing to fetch.
+    /// Fetch a small object that will probably be read next. The fetch goes on while the returned value is kept. None
+    /// where there is no memory for it, or nothing to fetch.
     pub fn prefetch(&self, object: &Arc<OpenObject>) -> Option<Prefetch> {
         let blocks = 0..object.version.blocks();
         let guards = self.fetch_ahead(object, blocks, Priority::ReadAhead, &Arc::default()).ok()?;
         Some(Prefetch { _guards: guards })
     }
 
-    /// Fetch all of an object of which much was read, in ranges side by side; what there is no memory for is left out. None
-    /// for an object that is too large a share of the memory. The fetches go on while the returned value is kept.
+    /// Fetch all of an object of which much was read, in ranges side by side; what there is no memory for is left out.
+    /// None for an object that is too large a share of the memory. The fetches go on while the returned value is kept.
     pub fn prefetch_whole(&self, object: &Arc<OpenObject>) -> Option<Prefetch> {
         if object.version.size > self.origin.pool.capacity() / WHOLE_SHARE {
             return None;
@@ -373,7 +373,7 @@ pub struct Prefetch {
     _guards: Vec<FetchGuard>,
 }
 
-/// To a reader, an object that is gone is one that was replaced: only a lookup can tell the difference.
+/// Turns `NotFound` into `Stale`: a reader cannot distinguish an object that is gone from a replaced one. A lookup can.
 fn gone_is_stale(error: seqferry_store::StoreError) -> VfsError {
     match VfsError::from(error) {
         VfsError::NotFound => VfsError::Stale,

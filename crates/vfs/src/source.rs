@@ -1,14 +1,14 @@
 //! The two traits that this crate stands on: where objects come from, and a tier of blocks below the memory.
 //!
-//! A [`Source`] makes whole, retried and budgeted requests; it hides nothing and remembers nothing. Dropping the future of a
-//! request, or the body of an answer, cancels the request.
+//! A [`Source`] makes whole, retried and budgeted requests; it hides nothing and remembers nothing. Dropping the future
+//! of a request, or the body of an answer, cancels the request.
 
 use std::fmt::Debug;
 
 use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
 use futures::StreamExt as _;
-use seqferry_store::{ByteStream, ListPage, ListRequest, ObjectMeta, Range, StoreError};
+use seqferry_store::{ByteStream, ListPage, ListRequest, ObjectMeta, ObjectRef, Range, StoreError};
 
 use crate::version::ObjectVersion;
 
@@ -48,14 +48,14 @@ pub trait Source: Send + Sync + Debug + 'static {
     /// The endpoint, as [`ObjectVersion::endpoint`] names it.
     fn endpoint(&self) -> &str;
 
-    /// One page of a listing.
+    /// One page of a listing. Each key and common prefix starts with the prefix of the request.
     async fn list(&self, request: &ListRequest, priority: Priority) -> Result<ListPage, StoreError>;
 
     /// Facts about the current version of an object.
-    async fn head(&self, bucket: &str, key: &str) -> Result<ObjectMeta, StoreError>;
+    async fn head(&self, object: ObjectRef<'_>) -> Result<ObjectMeta, StoreError>;
 
-    /// A range of exactly this version: an error of class `Precondition` or `NotFound` where the service no longer has it,
-    /// never bytes of another one. `version_id` pins more firmly where it is known.
+    /// A range of exactly this version. The result is an error of class `Precondition` or `NotFound` where the service
+    /// no longer has it, never bytes of another one. `version_id` pins more firmly where it is known.
     async fn get(
         &self,
         version: &ObjectVersion,
@@ -67,10 +67,10 @@ pub trait Source: Send + Sync + Debug + 'static {
 
 /// A tier of blocks below the memory, such as a disk cache.
 ///
-/// It can make reading faster and never wrong: what it cannot serve with certainty is a miss.
+/// A tier makes reads faster and never returns wrong bytes: a block that it cannot verify is a miss.
 #[async_trait]
 pub trait BlockTier: Send + Sync + Debug + 'static {
-    /// The bytes of a block ([`block_length`](crate::block_length) of them), verified. None is a miss; there is no error.
+    /// The bytes of a block ([`block_length`](crate::block_length) of them), verified. None: a miss, also on errors.
     async fn load(&self, version: &ObjectVersion, block: u64) -> Option<Bytes>;
 
     /// Keep a block. Returns at once; a tier that is busy, full or failing drops the block.

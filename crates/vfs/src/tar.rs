@@ -7,10 +7,10 @@
 //! | `windows` | reading headers: hopping over large members, streaming over small ones |
 //! | `kept` | indexes in the disk cache |
 //!
-//! An archive is one object version: its tree never changes, and a replaced archive is another one. All bytes of members come
-//! through the same [`Reader`] and its tiers as those of objects. Names and offsets are those of the strict reader of the
-//! archive crate. Those of an index that another program wrote are compared with the headers in the archive before a byte of
-//! a member is shown; links that lead out of the archive, and names that climb, do not exist.
+//! An archive is one object version: its tree never changes, and a replaced archive is another one. All bytes of
+//! members come through the same [`Reader`] and its tiers as those of objects. Names and offsets are those of the
+//! strict reader of the archive crate. Where another program wrote the index, they are compared with the headers in the
+//! archive before a byte of a member is shown. Links that lead out of the archive, and names that climb, do not exist.
 
 mod contents;
 mod kept;
@@ -23,7 +23,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use tokio::sync::OnceCell;
 
-pub use contents::{Contents, MemberNode, NodeKind, RefusedMember};
+pub use contents::{Contents, MemberNode, MemberNodeKind, RefusedMember};
 pub use seqferry_archive::member::MemberPiece;
 
 use crate::disk_cache::DiskCache;
@@ -89,8 +89,9 @@ pub struct TarFolder {
     contents: OnceCell<Arc<Contents>>,
     /// Inode of the archive as a file, and its time.
     origin: OnceLock<(u64, f64)>,
-    /// Bytes of members that were asked for, and the fetch of the whole archive once those are many.
-    asked: AtomicU64,
+    /// Bytes of members that were requested so far.
+    requested: AtomicU64,
+    /// Fetch of the whole archive, once they are a quarter of it. None: the memory has no room for it.
     whole: OnceLock<Option<Prefetch>>,
 }
 
@@ -132,14 +133,14 @@ impl TarFolders {
             object,
             contents: OnceCell::new(),
             origin: OnceLock::new(),
-            asked: AtomicU64::new(0),
+            requested: AtomicU64::new(0),
             whole: OnceLock::new(),
         });
         known.by_number.insert(number, (now, Arc::clone(&folder)));
         folder
     }
 
-    /// The archive that an inode belongs to, and the node in it. None for inodes of objects, and of archives forgotten since.
+    /// The archive of an inode, and the node in it. None for inodes of objects, and of archives that were forgotten.
     pub fn find(&self, inode: u64) -> Option<(Arc<TarFolder>, u32)> {
         if inode & MEMBER_BIT == 0 {
             return None;
@@ -154,8 +155,8 @@ impl TarFolders {
         Some((Arc::clone(folder), node))
     }
 
-    /// The members of an archive. The first call reads the list; calls at the same time wait for it, and one that is given up
-    /// leaves the work to the next.
+    /// The members of an archive. The first call reads the list; calls at the same time wait for it, and one that is
+    /// given up leaves the work to the next.
     ///
     /// # Errors
     /// `BadArchive` for an object that is no sound archive; `Stale` for one that was replaced.
@@ -163,17 +164,17 @@ impl TarFolders {
         folder.contents.get_or_try_init(|| load::load(self, &folder.object)).await.cloned()
     }
 
-    /// Bytes of a member were asked for. Once that is a quarter of the archive the rest of it is fetched, where the memory
-    /// has room: many small requests cost more than the bytes between them.
+    /// Counts requested bytes of a member. Once they are a quarter of the archive the rest of it is fetched, where the
+    /// memory has room: many small requests cost more than the bytes between them.
     pub(crate) fn note_read(&self, folder: &TarFolder, bytes: u64) {
         let size = folder.object.version.size;
-        let before = folder.asked.fetch_add(bytes, Ordering::Relaxed);
+        let before = folder.requested.fetch_add(bytes, Ordering::Relaxed);
         if before < size / FETCH_ALL && before + bytes >= size / FETCH_ALL {
             folder.whole.get_or_init(|| self.reader.prefetch_whole(&folder.object));
         }
     }
 
-    /// Compare a member with the headers in the archive, where its place comes from an index that this program did not make.
+    /// Compare a member with the headers in the archive, where another program wrote the index that gives its place.
     ///
     /// # Errors
     /// `BadArchive` when the archive has something else there.

@@ -1,8 +1,8 @@
 //! A source over any object store, without retries, for tests.
 //!
-//! It counts requests and bytes and can hold requests back, so that tests state how many requests something costs and what
-//! happens while one is under way. Always compiled: behind a feature, this crate and those above it would be compiled once for
-//! the wheel and again for the tests.
+//! [`StoreSource`] counts requests and bytes and can hold requests back. Tests state how many requests an operation
+//! costs, and what happens while one is in flight. The module is always compiled: behind a feature, this crate and
+//! those above it would be compiled once for the wheel and again for the tests.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -93,9 +93,9 @@ impl Source for StoreSource {
         self.store.list(request).await
     }
 
-    async fn head(&self, bucket: &str, key: &str) -> Result<ObjectMeta, StoreError> {
+    async fn head(&self, object: ObjectRef<'_>) -> Result<ObjectMeta, StoreError> {
         self.pass(&self.counters.heads).await;
-        self.store.head(ObjectRef::new(bucket, key), None).await
+        self.store.head(object, None).await
     }
 
     async fn get(
@@ -127,7 +127,7 @@ impl Source for StoreSource {
 mod tests {
     use bytes::Bytes;
     use seqferry_store::{Attributes, ErrorClass};
-    use seqferry_store_testing::MemoryStore;
+    use seqferry_store_testing::{MemoryStore, ObjectWriteExt as _};
 
     use super::*;
 

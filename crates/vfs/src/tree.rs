@@ -1,8 +1,8 @@
 //! The tree of names: inodes, lookups and directories, answered from memory where a listing is complete.
 //!
-//! A directory is listed as a whole and then answers every lookup, hits and misses alike, until its lifetime ends. A directory
-//! of more than one page of keys is not listed for one lookup: the name is checked by itself. Inodes stand for object
-//! versions: a replaced object is another inode. No lock is held while a request is under way.
+//! A directory is listed as a whole and then answers every lookup, hits and misses alike, until its lifetime ends. A
+//! directory of more than one page of keys is not listed for one lookup: the name is checked by itself. Inodes stand
+//! for object versions: a replaced object is another inode. No lock is held while a request is under way.
 
 mod audit;
 mod check;
@@ -93,16 +93,16 @@ pub struct Attributes {
     pub uid: Option<u32>,
     /// Group that was stored with the object, if known.
     pub gid: Option<u32>,
-    /// For how long this may be believed.
+    /// Time for which these attributes may be cached.
     pub valid: Duration,
 }
 
 /// The answer to a lookup.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Lookup {
-    /// None: there is no such name.
+    /// Attributes of the name. None: it does not exist.
     pub attributes: Option<Attributes>,
-    /// For how long the answer may be believed.
+    /// Time for which the answer may be cached.
     pub valid: Duration,
 }
 
@@ -311,15 +311,15 @@ impl Tree {
     /// The parent of a file and its name there.
     ///
     /// # Errors
-    /// As [`Tree::version`].
+    /// Errors as of [`Tree::version`].
     pub fn name_of(&self, inode: u64) -> Result<(u64, String)> {
         let state = self.read();
         let (directory, name, _) = state.file(inode)?;
         Ok((state.directories[directory as usize].inode, name))
     }
 
-    /// Entries of a directory after `cookie` (0: from the beginning), at most `most`. The first two are `.` and `..`. From the
-    /// beginning the directory is listed anew when its lifetime has ended.
+    /// Entries of a directory after `cookie` (0: from the beginning), at most `most`. The first two are `.` and `..`. A
+    /// read from the beginning lists the directory again when its lifetime has ended.
     ///
     /// # Errors
     /// When the inode is unknown or no directory, or the listing fails.
@@ -371,7 +371,8 @@ impl Tree {
         }
     }
 
-    /// Keys that are hidden in the directories listed so far: how many, and the first thousand of each directory by name.
+    /// Number of keys that are hidden in the directories listed so far, and the first thousand of each directory by
+    /// name.
     pub fn hidden(&self) -> (u64, Vec<HiddenKey>) {
         let state = self.read();
         let snapshots = state.directories.iter().filter_map(|directory| directory.snapshot.as_ref());
@@ -393,7 +394,7 @@ impl Tree {
         self.state.write().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
-    /// For how long an answer that was asked for at `at` is still believed; None: no longer.
+    /// Rest of the lifetime of an answer that was requested at `at`. None: the lifetime has ended.
     fn remaining(&self, at: Instant) -> Option<Duration> {
         match self.options.lifetime {
             None => Some(NEVER),
@@ -405,7 +406,7 @@ impl Tree {
         self.options.lifetime.unwrap_or(NEVER)
     }
 
-    /// An answer from memory, if there is one that is still believed. Begins a new listing in good time before it is not.
+    /// An answer from memory, within its lifetime. Begins a new listing when less than half of the lifetime is left.
     fn from_memory(self: &Arc<Self>, directory: u32, inode: u64, name: &str) -> Option<Lookup> {
         let mut is_ageing = false;
         let found = {

@@ -1,15 +1,15 @@
 //! The identity of bytes: which version of which object, and the blocks it is read in.
 //!
-//! Two values that are equal name the same bytes. Caches, handles and inodes are all keyed by this identity, so that bytes of
-//! two versions can never be mixed.
+//! Two values that are equal name the same bytes. Caches, handles and inodes are all keyed by this identity, so that
+//! bytes of two versions can never be mixed.
 
 use std::fmt;
 use std::sync::Arc;
 
 use sha2::{Digest as _, Sha256};
 
-/// Bytes in a block, the unit of reading and caching. 128 KiB is what the kernel asks for at once, and the size at which a
-/// trace of `samtools view` over regions fetched the fewest bytes without more requests.
+/// Bytes in a block, the unit of reading and caching. 128 KiB is what the kernel asks for at once, and the size at
+/// which a trace of `samtools view` over regions fetched the fewest bytes without more requests.
 pub const BLOCK_SIZE: u64 = 128 << 10;
 
 /// Identifier that pins a version of an object.
@@ -37,7 +37,7 @@ pub struct ObjectVersion {
 }
 
 impl ObjectVersion {
-    /// Digest of all five facts: the name of this version in tables and on disks. Two versions do not share one in practice.
+    /// Digest of all five facts: the name of this version in tables and on disks. Collisions do not occur in practice.
     pub fn digest(&self) -> VersionDigest {
         let (kind, pin) = match &self.pin {
             VersionPin::VersionId(id) => ("version", id),

@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use seqferry_store::prelude::*;
 use seqferry_store::{Attributes, ObjectRef};
-use seqferry_store_testing::MemoryStore;
+use seqferry_store_testing::{MemoryStore, ObjectWriteExt as _};
 use seqferry_vfs::testing::StoreSource;
 use seqferry_vfs::{FileKind, FileSystem, Freshness, Pool, ROOT, Reader, Source, Tree, TreeOptions, VfsError};
 

@@ -13,7 +13,7 @@ from seqferry.service import Service
 
 AT_ONCE: Final = 8
 SECONDS: Final = 10.0
-"""For both buckets to answer, and for a look to begin while others wait for their storage."""
+"""Time limit for both buckets to answer, and for a check to begin while others wait for their storage."""
 
 _KEYS_PER_SECOND: Final = 100.0
 """Each key that was named is looked up; even far storage answers more of them at a time."""

@@ -21,7 +21,7 @@ MAX_CONNECTIONS: Final = 512
 """Each is a file that the worker in this process cannot open."""
 
 HEADER_SECONDS: Final = 10.0
-"""From the first byte of a request, or from the connection, until its headers are whole."""
+"""Time limit for the headers of a request, from its first byte or, for the first request, from the connection."""
 
 SEND_SECONDS: Final = 30.0
 """A client that reads so little that the server can send nothing for this long is gone, whatever token it has."""

@@ -69,10 +69,10 @@ ActorDep = Annotated[str, Depends(_actor)]
 
 
 async def _full_id(transfer_id: str) -> str:
-    """For what changes something: the start of an id, enough where a person looks on, could mean another transfer.
+    """Whole id of a transfer that is to be changed: the start of an id could mean another transfer.
 
     Raises:
-        NotFoundError: it is not a whole id.
+        NotFoundError: the text is not a whole id.
     """
     try:
         return str(uuid.UUID(transfer_id))
@@ -84,10 +84,10 @@ FullIdDep = Annotated[str, Depends(_full_id)]
 
 
 def _changeable_id(transfer_id: FullIdDep, service: ServiceDep, identity: IdentityDep) -> str:
-    """For what changes a transfer: a client of the role ``submit`` may change its own, one of ``admin`` all.
+    """Id of a transfer that this client may change: with the role ``submit`` its own, with ``admin`` any.
 
     Raises:
-        NotFoundError: there is none.
+        NotFoundError: no transfer has this id.
         PolicyError: another client, or a person at the command line, has started it.
     """
     if not is_own(service, identity, transfer_id):
@@ -102,7 +102,7 @@ def is_own(service: Service, identity: Identity, transfer_id: str) -> bool:
     """True when the client may change this transfer: as an admin, or as the one that submitted it.
 
     Raises:
-        NotFoundError: there is none.
+        NotFoundError: no transfer has this id.
     """
     return identity.may("admin") or is_client(identity, service.status(transfer_id).created_by)
 

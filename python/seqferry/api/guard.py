@@ -33,7 +33,7 @@ class Guard:
     ``scope["state"]["identity"]`` is the client's from here on, and missing on open paths without a token.
 
     Args:
-        tokens: None: no request needs one.
+        tokens: known tokens; None: no request needs one.
     """
 
     def __init__(self, app: ASGIApp, tokens: TokenStore | None) -> None:

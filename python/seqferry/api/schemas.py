@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from seqferry import carrying
 from seqferry.api.fields import WHOLE, body_of
 from seqferry.api.problems import shortened
-from seqferry.db.samples import Counts, Point
+from seqferry.db.samples import Counts, EngineCounts, Point
 from seqferry.errors import UsageError
 from seqferry.models import (
     MOST_PRIORITY,
@@ -322,6 +322,30 @@ class SampleOut(BaseModel):
 
 class Samples(BaseModel):
     samples: list[SampleOut]
+
+
+class EngineSampleOut(BaseModel):
+    at: datetime
+    """Begin of the interval."""
+    seconds: float
+    bytes: int
+    """Object bytes that requests moved, within the service or through the worker."""
+    requests: int
+    retries: int
+    throttled: int
+    hedges: int
+    waited_ms: int
+    """Milliseconds that all requests together waited for the right to begin."""
+    busy_ms: int
+    """Milliseconds that they were in flight: by 1,000 `seconds`, how many were at a time."""
+
+    @classmethod
+    def of(cls, point: Point[EngineCounts]) -> EngineSampleOut:
+        return cls(at=_required_time(point.at), seconds=point.seconds, **asdict(point.counts))
+
+
+class EngineSamples(BaseModel):
+    samples: list[EngineSampleOut]
 
 
 def cursor_text(cursor: Cursor | None) -> str | None:

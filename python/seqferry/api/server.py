@@ -130,7 +130,7 @@ def _say_exposure(host: str, *, no_token: bool, encrypted: bool) -> None:
 
 
 class _LocalOriginGuard:
-    """Without a token, keeps out the web pages that a browser on this machine shows.
+    """Middleware of a server without tokens: refuses requests of web pages that a browser on this machine shows.
 
     Answers only to local names: else a page could point its own name at this server and be taken for part of it. And
     lets nothing be changed by a page of another origin: a browser sends its requests all the same, and only keeps the

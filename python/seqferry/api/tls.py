@@ -24,7 +24,7 @@ class Tls:
         """Read both files.
 
         Raises:
-            ConfigError: one of them cannot be read or used, or they do not belong together.
+            ConfigError: a file cannot be read or used, or the two do not belong together.
         """
         for path, option in ((self.certificate, "--tls-cert"), (self.key, "--tls-key")):
             try:

@@ -52,14 +52,14 @@ def _files(given: argparse.Namespace) -> list[str]:
 
 
 def _names(given: argparse.Namespace, client: Any) -> Iterable[str]:
-    """Of what is to be downloaded, as the storage lists it."""
+    """Names of the files that are to be downloaded, as the storage lists them."""
     for page in client.get_paginator("list_objects_v2").paginate(Bucket=given.bucket, Prefix=given.prefix):
         for entry in page.get("Contents", ()):
             yield entry["Key"].removeprefix(given.prefix)
 
 
 def _plain(given: argparse.Namespace) -> None:
-    """As boto3's own guide does it: one file after the other, each with the defaults."""
+    """Transfers files as boto3's own guide does: one after the other, each with the defaults."""
     client = _client(given)
     transfer: Any = importlib.import_module("boto3.s3.transfer")
     # The default may choose the CRT by itself where awscrt is installed; that is another method here.

@@ -39,7 +39,7 @@ def ask(
     """Parses the options of the command. Lists may be divided by commas as well.
 
     Raises:
-        UsageError: it makes no sense.
+        UsageError: a value is not valid.
     """
     return ComparisonParameters(
         workloads=tuple(dict.fromkeys(workload.parse(each) for each in _items(workloads) or DEFAULT_WORKLOADS)),
@@ -90,16 +90,16 @@ class PreparedComparison:
     def lines(self, *, keep: bool = False) -> list[str]:
         """Summary of the runs, traffic and price to come, printed before the bench asks for consent."""
         plan, place = self.plan, self.storage.place
-        asked, traffic = plan.asked, plan.traffic
+        parameters, traffic = plan.parameters, plan.traffic
         told = [
             (
-                f"{', '.join(each.name for each in asked.workloads)}; {' and '.join(asked.directions)}; "
-                f"{count(len(plan.variants), 'method')} or settings of them, each {asked.warm_up} times to warm up and "
-                f"{asked.repetitions} times measured: {count(plan.runs, 'run')}"
+                f"{', '.join(each.name for each in parameters.workloads)}; {' and '.join(parameters.directions)}; "
+                f"{count(len(plan.variants), 'method')} or settings of them, each {parameters.warm_up} times to warm "
+                f"up and {parameters.repetitions} times measured: {count(plan.runs, 'run')}"
             ),
             (
                 f"{size(traffic.bytes_up)} go up and {size(traffic.bytes_down)} come down in all, with what is read "
-                f"back to verify; random data from --seed {asked.seed}"
+                f"back to verify; random data from --seed {parameters.seed}"
             ),
             f"objects go below {place.uri} and are {'kept' if keep else 'removed at the end'}",
         ]
@@ -129,14 +129,14 @@ class PreparedComparison:
             work_folder=work_folder,
             keep=keep,
             tell=tell,
-            piece=workload.random_pieces(self.plan.asked.seed),
+            piece=workload.random_pieces(self.plan.parameters.seed),
         )
         return outcome, document(self.plan, self.storage.place, self.acceleration, self.left_out, outcome)
 
 
 def prepare(
     target: str,
-    asked: ComparisonParameters,
+    parameters: ComparisonParameters,
     *,
     endpoint_url: str | None,
     profile: str | None,
@@ -154,22 +154,22 @@ def prepare(
     above = f"{key}/" if key and not key.endswith("/") else key
     prefix = f"{above}seqferry-bench-{transfer.fresh_id()}/"
     storage = connect(bucket, prefix, endpoint_url=endpoint_url, profile=profile, region=region)
-    accelerated = any(each.accelerated and each.name in asked.methods for each in methods.METHODS)
+    accelerated = any(each.accelerated and each.name in parameters.methods for each in methods.METHODS)
     acceleration = storage.acceleration() if accelerated else None
     found, missing = methods.available(
-        asked.methods, accelerated=acceleration is not None and acceleration.available, tools=tools
+        parameters.methods, accelerated=acceleration is not None and acceleration.available, tools=tools
     )
     if not found:
         reasons = [*missing, *([acceleration.why] if acceleration and not acceleration.available else [])]
         raise ConfigError(f"There is no method to measure. {'; '.join(reasons)}")
-    return PreparedComparison(transfer.make_plan(asked, found), storage, acceleration, tuple(missing))
+    return PreparedComparison(transfer.make_plan(parameters, found), storage, acceleration, tuple(missing))
 
 
 def make_output_folder(folder: Path) -> None:
     """Makes sure, before anything is measured, that the report can be written.
 
     Raises:
-        UsageError: it cannot.
+        UsageError: the folder cannot be written.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -184,7 +184,7 @@ def publish(result: dict[str, Any], folder: Path) -> tuple[list[Path], str | Non
     """Writes the JSON file, the plots and the page; returns the files, and a line on what is missing if anything is.
 
     Raises:
-        ConfigError: they cannot be written.
+        ConfigError: a file cannot be written.
     """
     try:
         for earlier in folder.glob("*.png"):

@@ -24,7 +24,7 @@ class Mode:
     """Dollars."""
     per_task: float
     bytes_per_second: float
-    """At best."""
+    """Rate at best."""
     basis: str
 
 

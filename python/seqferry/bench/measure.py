@@ -50,7 +50,7 @@ def run(command: Sequence[str], *, environment: Mapping[str, str], folder: Path,
         folder: its working folder; what it prints is kept there in a file, until the end.
 
     Raises:
-        OSError: it cannot be started.
+        OSError: the command cannot be started.
     """
     path = folder / "output"
     with path.open("w+b") as output:
@@ -105,7 +105,7 @@ def sync(folder: Path) -> float:
     disadvantage that leave the flushing to the system.
 
     Raises:
-        OSError: it cannot be written.
+        OSError: the file system cannot be written.
     """
     started = time.perf_counter()
     try:

@@ -36,7 +36,7 @@ _KEPT: Final = frozenset(
         *("LD_LIBRARY_PATH", "PYTHONPATH", "VIRTUAL_ENV", "SYSTEMROOT"),
     }
 )
-"""Of the user's environment: where programs are, and how the network is reached. No setting of a method."""
+"""Variables that a method keeps of the user's environment: paths of programs and the network, no settings."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +110,7 @@ class Method:
     words: Callable[[Job], list[str]]
     """Arguments that follow the words of ``find``."""
     packages: tuple[str, ...] = ()
-    """Python packages that it needs, and that its version is told by."""
+    """Python packages that it needs, and whose versions are reported as its own."""
     version: tuple[str, ...] = ("--version",)
     environment: Callable[[Job], dict[str, str]] = _nothing
     threads: bool = False

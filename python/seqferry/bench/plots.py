@@ -25,7 +25,7 @@ _DPI: Final = 130
 @dataclass(frozen=True, slots=True)
 class Plot:
     name: str
-    """Of its file, without its ending."""
+    """Name of its file, without the ending."""
     title: str
     png: bytes
     svg: str

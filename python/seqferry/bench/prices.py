@@ -10,9 +10,9 @@ from seqferry.bench.workload import Workload
 from seqferry.prices import GB, PER_GB_OUT, PER_READ, PER_WRITE
 
 PER_GB_ACCELERATED: Final = 0.04
-"""On top, through edges in the US, Europe and Japan; 0.08 elsewhere. Not confirmed against a price list."""
+"""Surcharge through edges in the US, Europe and Japan; 0.08 elsewhere. Not confirmed against a price list."""
 _PART: Final = 8 * 1024 * 1024
-"""As small as the parts of any of the methods are by default, so that the figure is rather too high."""
+"""Part size of the estimate: the smallest default of the methods, so that the figure is rather too high."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,13 +43,13 @@ class Traffic:
 
 
 def upload(workload: Workload) -> Traffic:
-    """Of all files once."""
+    """Traffic of one upload of all files."""
     parts = -(-workload.size // _PART)
     return Traffic(bytes_up=workload.total, writes=workload.files * (1 if parts == 1 else parts + 2))
 
 
 def download(workload: Workload) -> Traffic:
-    """Of all files once, with their listing."""
+    """Traffic of one download of all files, with their listing."""
     parts = -(-workload.size // _PART)
     return Traffic(bytes_down=workload.total, reads=workload.files * parts, writes=-(-workload.files // 1000))
 

@@ -44,7 +44,7 @@ class Series:
     cpu_per_gib: Spread | None
     peak_bytes: Spread | None
     on_disk_s: Spread | None = None
-    """Of downloads: until what arrived was on the disk itself."""
+    """Seconds of a download until its bytes were on the disk itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,14 +52,14 @@ class Advice:
     workload: str
     direction: Direction
     fastest: tuple[str, ...]
-    """By label: the best median, and all that cannot be told from it. Empty when nothing succeeded."""
+    """Labels of the best median, and of all that do not differ from it. Empty when nothing succeeded."""
     least_cpu: tuple[str, ...]
     speed_text: str
     cpu_text: str
 
 
 def advise(series: Sequence[Series]) -> list[Advice]:
-    """In the order in which workloads and directions come."""
+    """Advice for each workload and direction, in the order in which they come."""
     cases: dict[tuple[Workload, Direction], None] = {(each.workload, each.direction): None for each in series}
     return [
         _case(

@@ -27,7 +27,7 @@ def document(
     plan: Plan, place: Place, acceleration: Acceleration | None, left_out: Sequence[str], outcome: Outcome
 ) -> dict[str, Any]:
     """JSON values only."""
-    asked = plan.asked
+    parameters = plan.parameters
     series = make_series(plan, outcome.runs)
     return {
         "schema": SCHEMA,
@@ -41,17 +41,17 @@ def document(
         },
         "machine": machine(),
         "load": {"before": outcome.load_before, "after": outcome.load_after},
-        "seed": asked.seed,
+        "seed": parameters.seed,
         "asked": {
             "workloads": [
                 {"name": each.name, "files": each.files, "size": each.size, "bytes": each.total}
-                for each in asked.workloads
+                for each in parameters.workloads
             ],
-            "directions": list(asked.directions),
-            "threads": list(asked.threads),
-            "part_sizes": list(asked.part_sizes),
-            "warm_up": asked.warm_up,
-            "repetitions": asked.repetitions,
+            "directions": list(parameters.directions),
+            "threads": list(parameters.threads),
+            "part_sizes": list(parameters.part_sizes),
+            "warm_up": parameters.warm_up,
+            "repetitions": parameters.repetitions,
         },
         "methods": [
             {"name": found.method.name, "what": found.method.what, "version": found.version} for found in plan.methods
@@ -65,15 +65,15 @@ def document(
         "results": [_series(each) for each in series],
         "rule": recommend.RULE,
         "recommendations": [asdict(each) for each in recommend.advise(series)],
-        "modelled": [asdict(each) for workload in asked.workloads for each in datasync.model(workload)],
+        "modelled": [asdict(each) for workload in parameters.workloads for each in datasync.model(workload)],
     }
 
 
 def make_series(plan: Plan, runs: Sequence[MeasuredRun]) -> list[Series]:
     """Runs of the same work by the same variant put together, in the order of the plan."""
     found: list[Series] = []
-    for workload in plan.asked.workloads:
-        for direction in plan.asked.directions:
+    for workload in plan.parameters.workloads:
+        for direction in plan.parameters.directions:
             for _, variant in plan.variants:
                 own = [
                     run for run in runs if (run.workload, run.direction, run.variant) == (workload, direction, variant)

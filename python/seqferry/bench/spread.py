@@ -16,7 +16,7 @@ class Spread:
 
     @classmethod
     def of(cls, values: Sequence[float]) -> Spread | None:
-        """None when there are no values."""
+        """Spread of the values; None when there are none."""
         if not values:
             return None
         return cls(statistics.median(values), min(values), max(values), len(values))

@@ -33,7 +33,7 @@ class Place:
 
     bucket: str
     prefix: str
-    """Of this bench alone; ends with a slash."""
+    """Prefix of this bench alone; ends with a slash."""
     endpoint_url: str | None
     """None: AWS, by its own rules."""
     region: str
@@ -125,7 +125,7 @@ class Storage:
         """Sizes by key, of all below ``below``.
 
         Raises:
-            StorageError: they cannot be listed.
+            StorageError: the objects cannot be listed.
         """
         try:
             return {key: size for key, size, _ in self._objects(below)}
@@ -136,7 +136,7 @@ class Storage:
         """A range of an object; more or fewer bytes than asked for when that is what the storage sent.
 
         Raises:
-            StorageError: it cannot be read.
+            StorageError: the object cannot be read.
         """
         try:
             answer = self._client.get_object(

@@ -14,7 +14,7 @@ Rows = list[tuple[str, ...]]
 
 
 def cases(result: dict[str, Any]) -> Iterator[tuple[str, Sequence[str], Rows]]:
-    """For each workload and direction: its name, the head of its table, and the rows."""
+    """Yields, for each workload and direction, its name, the head of its table, and the rows."""
     found = result["results"]
     for workload, direction in dict.fromkeys((each["workload"], each["direction"]) for each in found):
         rows = [

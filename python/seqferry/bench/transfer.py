@@ -35,7 +35,7 @@ MIN_PART_SIZE: Final = 5 * MIB
 _RUN_WITHIN: Final = 3600.0
 """Seconds. A run that takes longer is ended, and has failed."""
 _ROOM: Final = 64 * MIB
-"""On the disk, for records and settings of the methods."""
+"""Disk space for records and settings of the methods."""
 _SAID_LINES: Final = 3
 
 
@@ -47,7 +47,7 @@ class ComparisonParameters:
     directions: tuple[Direction, ...] = DIRECTIONS
     methods: tuple[str, ...] = NAMES
     threads: tuple[int, ...] = ()
-    """For the methods that take a number of threads; none: their own choice."""
+    """Numbers of threads to try, for the methods that take one; empty: their own choice."""
     part_sizes: tuple[int, ...] = ()
     warm_up: int = 1
     repetitions: int = 3
@@ -83,61 +83,61 @@ class ComparisonParameters:
 class Plan:
     """Runs of a comparison: its parameters, the methods found, and the variants that are run."""
 
-    asked: ComparisonParameters
+    parameters: ComparisonParameters
     methods: tuple[InstalledMethod, ...]
     variants: tuple[tuple[InstalledMethod, Variant], ...]
 
     @property
     def runs(self) -> int:
         """Warming up included."""
-        asked = self.asked
-        each = asked.warm_up + asked.repetitions
-        return len(asked.workloads) * len(asked.directions) * len(self.variants) * each
+        parameters = self.parameters
+        each = parameters.warm_up + parameters.repetitions
+        return len(parameters.workloads) * len(parameters.directions) * len(self.variants) * each
 
     @property
     def traffic(self) -> prices.Traffic:
         """All bytes that move, preparing and reading back included."""
-        asked, parts = self.asked, list[prices.Traffic]()
-        runs = len(self.variants) * (asked.warm_up + asked.repetitions)
-        for workload in asked.workloads:
-            if "upload" in asked.directions:
+        parameters, parts = self.parameters, list[prices.Traffic]()
+        runs = len(self.variants) * (parameters.warm_up + parameters.repetitions)
+        for workload in parameters.workloads:
+            if "upload" in parameters.directions:
                 parts += [prices.upload(workload)] * runs
-                parts += [prices.download(workload)] * (len(self.variants) * asked.repetitions)
-            if "download" in asked.directions:
+                parts += [prices.download(workload)] * (len(self.variants) * parameters.repetitions)
+            if "download" in parameters.directions:
                 parts += [prices.upload(workload), *[prices.download(workload)] * runs]
         return prices.total(parts)
 
     @property
     def accelerated_bytes(self) -> int:
-        """Of all bytes, those that go through Transfer Acceleration and cost extra."""
-        asked = self.asked
-        runs = asked.warm_up + asked.repetitions
+        """Bytes that go through Transfer Acceleration and cost extra."""
+        parameters = self.parameters
+        runs = parameters.warm_up + parameters.repetitions
         variants = sum(found.method.accelerated for found, _ in self.variants)
-        return sum(each.total for each in asked.workloads) * len(asked.directions) * variants * runs
+        return sum(each.total for each in parameters.workloads) * len(parameters.directions) * variants * runs
 
     @property
     def disk_bytes(self) -> int:
         """Room that is needed in the work folder: the files, what one download makes of them, and some."""
-        biggest = max(workload.total for workload in self.asked.workloads)
-        return biggest * (2 if "download" in self.asked.directions else 1) + _ROOM
+        biggest = max(workload.total for workload in self.parameters.workloads)
+        return biggest * (2 if "download" in self.parameters.directions else 1) + _ROOM
 
 
-def make_plan(asked: ComparisonParameters, methods: Sequence[InstalledMethod]) -> Plan:
+def make_plan(parameters: ComparisonParameters, methods: Sequence[InstalledMethod]) -> Plan:
     """Every method with every setting that it takes.
 
     Raises:
-        ConfigError: there is no method left.
+        ConfigError: none of the methods is installed.
     """
     if not methods:
         raise ConfigError("None of the methods that were asked for is installed.")
     variants: list[tuple[InstalledMethod, Variant]] = []
     for found in methods:
-        numbers = asked.threads if found.method.threads else ()
+        numbers = parameters.threads if found.method.threads else ()
         own = (None,) if found.method.tunes_itself or not numbers else ()
         for threads in (*numbers, *own):
-            part_sizes = asked.part_sizes if found.method.part_size and asked.part_sizes else (None,)
+            part_sizes = parameters.part_sizes if found.method.part_size and parameters.part_sizes else (None,)
             variants += [(found, Variant(found.method.name, threads, part_size)) for part_size in part_sizes]
-    return Plan(asked, tuple(methods), tuple(variants))
+    return Plan(parameters, tuple(methods), tuple(variants))
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +148,7 @@ class MeasuredRun:
     direction: Direction
     variant: Variant
     round: int
-    """From 0; -1: warming up."""
+    """Number of the round, from 0; -1: warming up."""
     place: int
     """Its place in the order of the round, from 0."""
     load_before: float
@@ -157,7 +157,7 @@ class MeasuredRun:
     mismatch: bool = False
     """The error is that the bytes which arrived were not those that were sent."""
     sync_s: float | None = None
-    """Of a download that succeeded: how long after it the system still took to write the files to the disk."""
+    """Seconds that the system took to write the files to the disk after a download that succeeded."""
 
     @property
     def speed(self) -> float | None:
@@ -315,7 +315,7 @@ class _Runner:
         keep: bool,
     ) -> None:
         self._plan = plan
-        self._asked = plan.asked
+        self._parameters = plan.parameters
         self._storage = storage
         self._folder = folder
         self._tell = tell
@@ -326,11 +326,11 @@ class _Runner:
         measure.spread(folder)
 
     def all(self) -> None:
-        for number, workload in enumerate(self._asked.workloads):
+        for number, workload in enumerate(self._parameters.workloads):
             self._tell.say(f"{workload.name}: making {workload}")
             source = self._new_folder("source")
             made = write(source, workload, self._piece)
-            for direction in self._asked.directions:
+            for direction in self._parameters.directions:
                 below = f"{self._storage.place.prefix}{number}-{direction}/"
                 if direction == "download":
                     self._tell.say(f"{workload.name}: writing the objects that are to be downloaded")
@@ -341,14 +341,14 @@ class _Runner:
 
     def _rounds(self, workload: Workload, direction: Direction, below: str, source: Path, made: Digests) -> None:
         variants = list(self._plan.variants)
-        for _ in range(self._asked.warm_up):
+        for _ in range(self._parameters.warm_up):
             for place, (found, variant) in enumerate(list(variants)):
                 run = self._once(found, variant, workload, direction, -1, place, below, source, made)
                 if run.error is not None:
                     # It would fail in every round; once is enough to say so.
                     self._record(run)
                     variants.remove((found, variant))
-        for round_ in range(self._asked.first_round, self._asked.first_round + self._asked.repetitions):
+        for round_ in range(self._parameters.first_round, self._parameters.first_round + self._parameters.repetitions):
             turn = round_ % len(variants) if variants else 0
             for place, (found, variant) in enumerate([*variants[turn:], *variants[:turn]]):
                 self._record(self._once(found, variant, workload, direction, round_, place, below, source, made))

@@ -39,10 +39,10 @@ def files(folder: Path, workload: Workload, made: Digests) -> str | None:
 
 
 def objects(storage: Storage, below: str, workload: Workload, made: Digests) -> str | None:
-    """The same of the objects below a prefix.
+    """Verifies the objects below a prefix, as ``files`` does those of a folder.
 
     Raises:
-        StorageError: they cannot be listed or read.
+        StorageError: the objects cannot be listed or read.
     """
     found = {key.removeprefix(below): size for key, size in storage.listing(below).items()}
 
@@ -68,7 +68,7 @@ def _names(found: dict[str, int], workload: Workload) -> str | None:
 
 
 def _bytes(workload: Workload, made: Digests, read: _Read, readers: int) -> str | None:
-    """Bounded: so many pieces in memory as there are readers."""
+    """Compares all pieces; holds at most one piece per reader in memory."""
 
     def pieces() -> Iterator[tuple[str, int, int, bytes]]:
         for name in workload.file_names():

@@ -22,7 +22,7 @@ from seqferry.formatting import count, size
 PIECE: Final = 8 * 1024 * 1024
 MOST_FILES: Final = 1_000_000
 MOST_BYTES: Final = 5 * 2**40
-"""Of a file: what S3 took for long. A bench that big is a mistyped one."""
+"""Most bytes of a file: S3's limit for many years. A larger bench is a typing error."""
 
 _FORM: Final = re.compile(r"(?:(\d{1,9})\s*[x*])?\s*(\S+)", re.IGNORECASE)
 _UNITS: Final = (("TiB", 2**40), ("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10))
@@ -31,7 +31,7 @@ PieceMaker = Callable[["Workload", int, int, int], bytes]
 """The bytes of one piece: of which workload and file, from which offset, how many."""
 
 Digests = dict[str, tuple[bytes, ...]]
-"""By the name of the file: the SHA-256 of its pieces."""
+"""SHA-256 of the pieces of each file, by its name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Workload:
 
     @property
     def name(self) -> str:
-        """As it is written on the command line: ``20x256MiB``."""
+        """Name as it is written on the command line: ``20x256MiB``."""
         return f"{self.files}x{_exact(self.size)}"
 
     def __str__(self) -> str:
@@ -67,7 +67,7 @@ def parse(written: str) -> Workload:
     """``20x256MiB``, or ``2GiB`` for one file of it.
 
     Raises:
-        UsageError: it is something else, nothing, or too much.
+        UsageError: the text has another form, or the files or bytes are none or too many.
     """
     match = _FORM.fullmatch(written.strip())
     try:

@@ -266,7 +266,7 @@ def run(arguments: list[str] | None = None) -> int:
             code = errors.report(error, as_json=_wants_json(given))
             sys.stdout.flush()
         except (OSError, ConfigError):
-            # It was told on stderr already, or stderr is closed.
+            # The error is on stderr already, or stderr is closed.
             return errors.leave_stdout()
         return code
     return result if isinstance(result, int) else exits.OK

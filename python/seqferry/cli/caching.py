@@ -49,7 +49,7 @@ def _existing(folder: Path) -> DiskCache:
     """The cache in this folder; opening alone would make an empty one where a name is mistyped.
 
     Raises:
-        UsageError: there is none.
+        UsageError: the folder holds no cache.
     """
     try:
         found = (folder / "objects").is_dir()

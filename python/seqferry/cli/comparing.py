@@ -69,7 +69,7 @@ def check(
     from seqferry import checking
 
     pipes.refuse(places, "check")
-    given = selecting.asked(places, selection, names, endpoints) | merged(comparison)
+    given = selecting.spec_arguments(places, selection, names, endpoints) | merged(comparison)
     given["attempts"] = speed.attempts
     combined = given.pop("combined")
     spec = access.resolved(checking.build_check_spec(**given, allow_local=True))

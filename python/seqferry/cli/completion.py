@@ -235,7 +235,7 @@ def _place_named(rest: list[str], bucket: str, key: str = "") -> S3Location:
 
 
 def _buckets(rest: list[str], start: str) -> Iterator[str]:
-    """Those that the credentials may list; without that right, those of earlier transfers."""
+    """Buckets that the credentials may list; without that right, those of earlier transfers."""
     from seqferry import buckets
     from seqferry.engine import Engine
 

@@ -7,7 +7,7 @@ from typing import Final
 
 from seqferry import access
 from seqferry.cli import display, exits, pipes, preview, selecting, text
-from seqferry.cli.groups import Output, Places, Start, Streams
+from seqferry.cli.groups import Output, PipeOptions, Places, Start
 from seqferry.cli.session import Session, actor, session_of
 from seqferry.errors import UsageError
 from seqferry.models import Submission, TransferSpec
@@ -40,7 +40,7 @@ def cp(
     storage: Storage,
     protection: Protection,
     attributes: Attributes,
-    streams: Streams,
+    pipe: PipeOptions,
     endpoints: Endpoints,
     start: Start,
     output: Output,
@@ -52,13 +52,13 @@ def cp(
     if pipes.is_asked_for(places):
         pipes.check(places, storage, start, output)
         with session_of(output, speed) as session:
-            given = selecting.asked(
+            given = selecting.spec_arguments(
                 places, selection, filters, names, versions, parts, storage, protection, attributes, endpoints
             )
-            return pipes.copy(session, given, streams)
-    if streams.spool:
+            return pipes.copy(session, given, pipe)
+    if pipe.spool:
         raise UsageError("--spool is for standard input and output (-); leave it out.")
-    given = selecting.asked(
+    given = selecting.spec_arguments(
         places, selection, filters, names, versions, parts, storage, protection, attributes, endpoints
     )
     return run(build_spec(**given, allow_local=True), speed, start, output)
@@ -84,7 +84,7 @@ def sync(
     Objects that are there and identical are left alone; nothing is removed without --delete.
     """
     pipes.refuse(places, "sync")
-    given = selecting.asked(
+    given = selecting.spec_arguments(
         places, selection, filters, names, removal, parts, storage, protection, attributes, endpoints
     )
     return run(build_spec(**given, below=True, allow_local=True), speed, start, output)

@@ -145,7 +145,7 @@ def full_stdout(why: OSError) -> ConfigError:
 
 
 def percent(totals: Totals) -> int | None:
-    """Of the bytes found so far; 100 only when nothing is missing. None when nothing was found yet."""
+    """Per cent of the bytes found so far; 100 only when nothing is missing. None when nothing was found yet."""
     if totals.bytes == 0:
         return None
     return min(int(totals.bytes_done * 100 / totals.bytes), 100)

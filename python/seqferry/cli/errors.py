@@ -78,7 +78,7 @@ def _sentence(message: str) -> str:
 
 
 def _likely_verbs(found: re.Match[str]) -> str:
-    """Of the verbs that a mistyped one is alike, those that it is likely to be."""
+    """Message about an unknown verb, with those of Click's guesses that it is likely to be."""
     typed = found["typed"]
     likely = [one for one in re.findall(r"'([^']*)'", found["guesses"]) if _is_typo(typed, one)]
     guess = f" Did you mean {', '.join(map(repr, likely))}?" if likely else ""

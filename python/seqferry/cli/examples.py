@@ -121,7 +121,7 @@ def of(command: str) -> tuple[tuple[str, str], ...]:
 
 
 def lines(command: str, width: int) -> list[str]:
-    """The examples as lines of at most so many columns: what it is for stands beside its line, or above it."""
+    """The examples as lines of at most ``width`` columns; the purpose stands beside a line, or above it."""
     found = of(command)
     widest = max((len(line) for line, _ in found), default=0)
     beside = all(len(line) <= widest and widest + 3 + len(what) <= width for line, what in found)

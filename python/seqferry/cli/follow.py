@@ -33,7 +33,7 @@ process does itself is told at once."""
 _STOP: Final = 2.0
 """Seconds that a worker may take to stop after Ctrl-C."""
 _TAKE_OVER: Final = 1.0
-"""Seconds between tries to become the worker when another process was it."""
+"""Seconds between attempts to become the worker when another process was it."""
 
 
 class Interruption(Exception):  # noqa: N818 - a request of the user, no error
@@ -57,7 +57,7 @@ class Watch:
         self._bell: SimpleQueue[None] = SimpleQueue()
 
     def ring(self) -> None:
-        """There is news. From any thread."""
+        """Wake up the waiting thread. Safe from any thread."""
         self._bell.put(None)
 
     def wait(self, seconds: float) -> None:

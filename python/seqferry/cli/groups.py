@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Places:
-    """From where to where."""
+    """Sources and target of a transfer."""
 
     PANEL: ClassVar = "Arguments"
 
@@ -56,7 +56,7 @@ class Places:
         """The first source.
 
         Raises:
-            UsageError: there is none: the one place that was given is the target.
+            UsageError: no source was given: the only place is the target.
         """
         if not self.sources:
             raise UsageError("Missing argument 'DST'. See `seqferry cp --help`.")
@@ -164,7 +164,7 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class Streams:
+class PipeOptions:
     """Option to spool standard input and output."""
 
     PANEL: ClassVar = "Storage"
@@ -184,7 +184,7 @@ def bucket_of(written: str, endpoint: OneEndpoint) -> S3Location:
     """The bucket that ``s3://bucket``, or its name alone, means.
 
     Raises:
-        UsageError: it is no bucket.
+        UsageError: the text names a key as well, or no bucket.
     """
     bucket, key = parse_uri(written if "://" in written else f"s3://{written}")
     if key:

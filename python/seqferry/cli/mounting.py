@@ -258,7 +258,7 @@ def mounts(as_json: options.Json = False) -> int:
 
 
 def _resolved(path: Path) -> Path:
-    """As the system's table of mounts names it. Works where the folder itself is a mount whose process has died."""
+    """Path as the system's table of mounts names it. Works where the folder is a mount whose process has died."""
     return Path(os.path.realpath(path))
 
 
@@ -427,7 +427,7 @@ def helper_arguments(given: list[str]) -> list[str]:
     """Arguments of ``seqferry`` for those of ``mount.seqferry SOURCE DIR [-sfnv] [-o OPTIONS]``.
 
     Raises:
-        UsageError: for an option that is not known.
+        UsageError: an option is unknown.
     """
     places: list[str] = []
     arguments: list[str] = []

@@ -29,12 +29,12 @@ def mv(
     Folders of a local source stay.
     """
     pipes.refuse(places, "mv")
-    given = selecting.asked(places, selection, names, parts, storage, endpoints)
+    given = selecting.spec_arguments(places, selection, names, parts, storage, endpoints)
     return copying.run(of(build_spec(**given, allow_local=True)), speed, start, output)
 
 
 def of(spec: TransferSpec) -> TransferSpec:
-    """The same as a move.
+    """Spec of a move from the spec of a copy.
 
     Raises:
         UsageError: its source cannot be removed.

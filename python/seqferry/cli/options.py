@@ -41,7 +41,7 @@ def written_bandwidth(written: str) -> str:
 
 
 _PARSERS: Final[dict[Notation, Callable[[str], Any]]] = {"size": size, "bandwidth": bandwidth}
-"""Of the notations that one text is read by; pairs are read by ``carrying``, beside each other."""
+"""Parsers of notations for a single text; pairs are parsed by ``carrying``, beside each other."""
 
 
 def typer_option(field: OptionField) -> Any:
@@ -100,7 +100,7 @@ PlainBandwidth = Annotated[
         help="Bytes per second at most, as 200MiB.",
     ),
 ]
-"""Of mounts, which have limits of their own."""
+"""Options of mounts, which have limits of their own."""
 
 TransferId = Annotated[str, typer.Argument(metavar="ID", help="A transfer's id, or the start of it.")]
 StateDir = Annotated[

@@ -12,7 +12,7 @@ from seqferry.cli import display, exits, options, selecting, text
 from seqferry.cli.copying import detached
 from seqferry.cli.groups import Output, Places, Start
 from seqferry.cli.session import Session, actor, session_of
-from seqferry.models import TransferSpec
+from seqferry.models import PlannedCopy, TransferSpec
 from seqferry.option_groups import Endpoints, Filters, Names, Selection, Speed
 from seqferry.packing import build_pack_spec
 from seqferry.spec import why_streamed
@@ -94,7 +94,7 @@ def pack(
     changes meanwhile is named, and the archive starts over once.
     """
     places = Places(sources=[packed.source], target=packed.target)
-    given = selecting.asked(places, selection, filters, names, archive, endpoints, together=True)
+    given = selecting.spec_arguments(places, selection, filters, names, archive, endpoints, together=True)
     spec = build_pack_spec(**given, allow_local=True)
     spec = access.resolved(spec)
     with session_of(output, speed, check=spec) as session:
@@ -107,29 +107,61 @@ def pack(
 
 
 def _preview(session: Session, spec: TransferSpec) -> int:
-    """Shows the members and what the archive saves: one object to write instead of many."""
-    members = total = 0
+    """Shows the members, what is at the target already, and what the archive saves: one object instead of many."""
+    from seqferry.forecast import Forecast  # it brings the engine, which --help need not wait for
+
+    forecast, said = Forecast(spec), ""
     for planned in session.service.preview(spec):
-        name = planned.source_key.removeprefix(spec.strip)
-        if planned.refusal is not None:
-            if session.as_json:
-                display.emit("refused", source_key=planned.source_key, error_message=planned.refusal, left_out=True)
-            else:
-                display.say(text.printable(planned.refusal))
-            continue
-        members += 1
-        total += planned.size
+        forecast.add(planned)
         if session.as_json:
-            display.emit("planned", source_key=planned.source_key, name=name, size=planned.size)
+            _emit(spec, planned)
+        elif planned.refusal is not None:
+            if planned.refusal != said:  # once for all members of an archive
+                display.say(text.printable(planned.refusal))
+            said = planned.refusal
         elif not session.quiet:
-            print(f"(dry run) pack {text.printable(spec.source.at(planned.source_key))} as {text.printable(name)}")
+            print(f"(dry run) {_foretold(spec, planned)}")
+    members = forecast.objects + forecast.skipped
     if session.as_json:
-        display.emit("dry_run", objects=members, bytes=total)
+        told = {name: getattr(forecast, name) for name in ("compared", "skipped", "refused")}
+        display.emit("dry_run", objects=forecast.objects, bytes=forecast.bytes, **told)
     elif not session.quiet:
         if (why := why_streamed(spec)) is not None:
             display.say(f"The bytes would pass through the machine that does the work: {why}.")
+        also = f"; {text.count(forecast.compared, 'member')} of them would be compared first" * bool(forecast.compared)
+        also += f"; {text.count(forecast.skipped, 'member')} would be skipped" * bool(forecast.skipped)
         display.say(
-            f"Dry run: {text.count(members, 'member')}, {text.size(total)}. The archive is one object: no lifecycle, "
-            "version or permission of a single member, and a change of one means to pack again. Nothing was written."
+            f"Dry run: {text.count(forecast.objects, 'member')}, {text.size(forecast.bytes)}{also}. The archive is one "
+            "object: no lifecycle, version or permission of a single member, and a change of one means to pack again. "
+            "Nothing was written."
         )
+    if forecast.refused:
+        return exits.FAILED
     return exits.OK if members else exits.NOTHING
+
+
+def _emit(spec: TransferSpec, planned: PlannedCopy) -> None:
+    if planned.refusal is not None:
+        told = {"source_key": planned.source_key, "error_message": planned.refusal, "left_out": planned.left_out}
+        display.emit("refused", **told)
+        return
+    display.emit(
+        "planned",
+        source_key=planned.source_key,
+        target_key=planned.target_key,
+        name=planned.source_key.removeprefix(spec.strip),
+        size=planned.size,
+        action=planned.action,
+        because=planned.because,
+    )
+
+
+def _foretold(spec: TransferSpec, planned: PlannedCopy) -> str:
+    """One member of a dry run, in words."""
+    source = text.printable(spec.source.at(planned.source_key))
+    name = text.printable(planned.source_key.removeprefix(spec.strip))
+    if planned.action == "skip":
+        return f"skip {source}: {planned.because}"
+    verb = "pack" if planned.action == "copy" else planned.action
+    why = "" if planned.because.startswith("packed as ") else f" ({planned.because})"
+    return f"{verb} {source} as {name}{why}"

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from seqferry import access, paths, stored_spec
 from seqferry.cli import display, exits, follow, text
-from seqferry.cli.groups import Output, Places, Start, Streams
+from seqferry.cli.groups import Output, PipeOptions, Places, Start
 from seqferry.cli.session import Session
 from seqferry.errors import ConfigError, SeqferryError, StorageError, UsageError
 from seqferry.models import S3Location, TransferSpec
@@ -64,10 +64,10 @@ def refuse(places: Places, option: str) -> None:
 
 
 def check(places: Places, storage: Storage, start: Start, output: Output) -> None:
-    """Refuse what makes no sense before a byte is read.
+    """Refuse options that do not fit a pipe, before a byte is read.
 
     Raises:
-        UsageError: it makes none.
+        UsageError: an option or a place does not fit standard input or output.
     """
     _check_open(places)
     for option, given in (("--dry-run", start.dry_run), ("--detach", start.detach)):
@@ -94,13 +94,13 @@ def _check_open(places: Places) -> None:
         raise UsageError(f"Standard {side} is closed; give it a file or a pipe.")
 
 
-def copy(session: Session, given: dict[str, Any], streams: Streams) -> int:
+def copy(session: Session, given: dict[str, Any], pipe: PipeOptions) -> int:
     """Carry a checked transfer from standard input, or to standard output; returns the exit code."""
     given = _expanded(session, given)
     if not isinstance(given["source"], str):
-        return _concatenate(session, given, streams)
+        return _concatenate(session, given, pipe)
     # What is read twice has to be on the disk.
-    if streams.spool or given["md5"] or given["verify"] == "content":
+    if pipe.spool or given["md5"] or given["verify"] == "content":
         return _spool(session, given)
     return _store_input(session, given) if given["source"] == "-" else _write_output(session, given)
 
@@ -127,10 +127,10 @@ def _readable(session: Session, given: dict[str, Any]) -> TransferSpec:
     return access.resolved(build_spec(**{**given, "target": str(session.settings.state_dir)}, allow_local=True))
 
 
-def _concatenate(session: Session, given: dict[str, Any], streams: Streams) -> int:
+def _concatenate(session: Session, given: dict[str, Any], pipe: PipeOptions) -> int:
     """Objects one after another to standard output, each proven; nothing follows one that is not."""
     for source in given["source"]:
-        code = copy(session, {**given, "source": source}, streams)
+        code = copy(session, {**given, "source": source}, pipe)
         if code != exits.OK:
             return code
     return exits.OK
@@ -226,7 +226,7 @@ def _pour(path: Path) -> None:
 
 def _fill(path: Path) -> None:
     part = path.with_suffix(".part")
-    with _told(path.parent), part.open("wb") as file:
+    with _disk_errors(path.parent), part.open("wb") as file:
         shutil.copyfileobj(sys.stdin.buffer, file, _CHUNK)
         file.flush()
         os.fsync(file.fileno())
@@ -240,7 +240,7 @@ def _folder(session: Session) -> Generator[Path]:
     place = paths.spool(session.settings.state_dir)
     folder = place / uuid.uuid4().hex
     with ExitStack() as held:
-        with _told(place):
+        with _disk_errors(place):
             paths.make_folders(str(place), mode=0o700)
             with _locked(place):  # so that the new folder is not taken for one that was left
                 _sweep(place)
@@ -267,8 +267,8 @@ def _locked(path: Path) -> Generator[None]:
 
 
 @contextmanager
-def _told(place: Path) -> Generator[None]:
-    """Trouble with the disk, told as what it is."""
+def _disk_errors(place: Path) -> Generator[None]:
+    """Context that reports errors of the disk as errors of the disk."""
     try:
         yield
     except OSError as why:
@@ -304,7 +304,7 @@ def _abort_left(session: Session, place: Path) -> None:
 
 
 def _keep(path: Path, content: str) -> None:
-    with _told(path.parent), path.open("w", encoding="utf-8") as file:
+    with _disk_errors(path.parent), path.open("w", encoding="utf-8") as file:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())

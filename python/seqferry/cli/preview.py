@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
@@ -70,17 +69,11 @@ def _show_object(session: Session, spec: TransferSpec, planned: PlannedCopy) -> 
 
 def _removal(session: Session, spec: TransferSpec, forecast: Forecast) -> str | None:
     """Shows what would be removed, and counts it; returns why nothing would be, if so."""
-    from seqferry import planning
+    from seqferry.removal_rules import RemovalRefusal  # it brings the engine, which --help need not wait for
 
-    if spec.delete and (why_kept := planning.why_kept(spec, forecast.met, forecast.refused)) is not None:
-        return why_kept.reason
-    unwanted = session.service.preview_removal(spec)
-    if spec.max_delete is not None:
-        first = list(itertools.islice(unwanted, spec.max_delete + 1))
-        if (too_many := planning.too_many(spec, len(first))) is not None:
-            return too_many.reason
-        unwanted = iter(first)
-    for key in unwanted:
+    for key in session.service.preview_removal(spec, forecast):
+        if isinstance(key, RemovalRefusal):
+            return key.reason
         forecast.removed += 1
         if session.as_json:
             display.emit("planned_removal", target_key=key)

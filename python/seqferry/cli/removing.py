@@ -108,7 +108,7 @@ def rm(
     """
     from seqferry import removals  # it brings the engine, which --help need not wait for
 
-    given = asked(doomed.sources or [], which, names) | merged(endpoint)
+    given = spec_arguments(doomed.sources or [], which, names) | merged(endpoint)
     spec = access.resolved(removals.build_remove_spec(**given))
     with session_of(output, check=spec) as session:
         if start.dry_run:
@@ -122,7 +122,7 @@ def rm(
         return session.copy(spec, new=start.new, priority=start.priority)
 
 
-def asked(sources: list[str], which: RemovalSelection, names: Names) -> dict[str, Any]:
+def spec_arguments(sources: list[str], which: RemovalSelection, names: Names) -> dict[str, Any]:
     """The arguments of ``build_remove_spec``, but for the endpoint."""
     listed = names.files_from
     if listed is not None and len(sources) != 1:

@@ -135,7 +135,7 @@ class _Parser:
 
     def cp(self, places: Places, selection: Selection, names: Names, parts: Parts, storage: Storage) -> TransferSpec:
         pipes.refuse(places, "run")
-        given = selecting.asked(places, selection, names, parts, storage, self._endpoints)
+        given = selecting.spec_arguments(places, selection, names, parts, storage, self._endpoints)
         return build_spec(**given, allow_local=True)
 
     def mv(self, places: Places, selection: Selection, names: Names, parts: Parts, storage: Storage) -> TransferSpec:
@@ -145,6 +145,6 @@ class _Parser:
         from seqferry import removals
 
         endpoint = self._endpoints
-        given = removing.asked(doomed.sources or [], which, names)
+        given = removing.spec_arguments(doomed.sources or [], which, names)
         given |= {name: getattr(endpoint, name) for name in ("endpoint_url", "profile", "region")}
         return removals.build_remove_spec(**given, most=None if self._yes else removals.UNASKED)

@@ -231,7 +231,7 @@ def _spec(words: list[str]) -> TransferSpec:
     """Spec of the transfer that a command line asks for.
 
     Raises:
-        UsageError: it cannot be scheduled.
+        UsageError: the command line is not valid, or its verb cannot be scheduled.
     """
     from seqferry.cli.app import command_of
 
@@ -256,7 +256,9 @@ def _cp(
     endpoints: Endpoints,
 ) -> TransferSpec:
     pipes.refuse(places, "schedule")
-    given = selecting.asked(places, selection, filters, names, parts, storage, protection, attributes, endpoints)
+    given = selecting.spec_arguments(
+        places, selection, filters, names, parts, storage, protection, attributes, endpoints
+    )
     return build_spec(**given, allow_local=True)
 
 
@@ -273,7 +275,7 @@ def _sync(
     endpoints: Endpoints,
 ) -> TransferSpec:
     pipes.refuse(places, "schedule")
-    given = selecting.asked(
+    given = selecting.spec_arguments(
         places, selection, filters, names, removal, parts, storage, protection, attributes, endpoints
     )
     return build_spec(**given, below=True, allow_local=True)

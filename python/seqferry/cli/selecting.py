@@ -39,7 +39,7 @@ def in_order(arguments: list[str]) -> list[str]:
     return found
 
 
-def asked(places: Places, *groups: Any, together: bool = False) -> dict[str, Any]:
+def spec_arguments(places: Places, *groups: Any, together: bool = False) -> dict[str, Any]:
     """The arguments of ``build_spec``.
 
     Args: with ``together``, several sources have to lie in one folder or prefix, and are its keys.

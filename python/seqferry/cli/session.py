@@ -31,7 +31,7 @@ class Session:
     Attributes:
         state_dir: as given by ``--state-dir``, so that the commands we suggest find the same state.
         limits: options that were given and hold for this process only.
-        known: what was found out of the transfer that is to be made, if it was looked at first.
+        known: findings about the transfer that is to be made, if it was inspected first.
     """
 
     settings: Settings
@@ -72,7 +72,7 @@ class Session:
     def carry(
         self, spec: TransferSpec, *, new: bool = False, known: KnownObjects | None = None, priority: int = 0
     ) -> tuple[str, int]:
-        """As ``copy``; returns the id of the transfer as well."""
+        """Does what ``copy`` does; returns the id of the transfer as well."""
         known = known or self.known
         with follow.interruptible() as watch, follow.WorkerSupervisor(self.settings, self.service, watch) as supervisor:
             submission = supervisor.submit(spec, actor(), new=new, known=known, priority=priority)
@@ -90,7 +90,7 @@ class Session:
         return transfer_id, code
 
     def _tell_of_others(self, transfer_id: str) -> None:
-        """This process may have begun others that were recorded before."""
+        """Tell of unfinished transfers in a local database: this process may have begun to work at them too."""
         if not self.service.database.is_sqlite:
             return
         for other in self.service.transfers():

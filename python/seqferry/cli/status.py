@@ -70,7 +70,7 @@ def _unfinished(session: Session) -> Status:
     """The one unfinished transfer.
 
     Raises:
-        UsageError: there is none, or more than one.
+        UsageError: no transfer is unfinished, or more than one is.
     """
     found = [one for one in session.service.transfers(_LOOKED_AT) if not one.ended]
     if len(found) == 1:

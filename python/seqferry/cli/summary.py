@@ -62,6 +62,9 @@ _NEXT_STEP_OF_CODE: Final = {
 _DONE: Final = {"remove": "removed", "cleanup": "aborted", "run": "done"}
 """Words for finished objects, by operation; "copied" for all others."""
 
+_FINISHED: Final = _DONE | {OPERATION_CHECK: "identical", OPERATION_PACK: "packed"}
+"""Words for finished objects in the title of a summary with failures; "copied" for all others."""
+
 _COMMAND: Final = {
     OPERATION_PACK: "pack",
     OPERATION_UNPACK: "unpack",
@@ -118,7 +121,7 @@ class Result:
 
     @property
     def seconds(self) -> float:
-        """From the first act of a worker to the end; waiting for a worker does not count."""
+        """Seconds from the first act of a worker to the end; waiting for a worker does not count."""
         if self.status.started_at is None:
             return 0.0
         return max((self.status.ended_at or time.time()) - self.status.started_at, 0.0)
@@ -155,10 +158,7 @@ class Result:
 def lines(result: Result, *, status_command: str) -> list[str]:
     """The summary for a person; every line is printable as it is. ``status_command`` shows this transfer."""
     status = result.status
-    title = _TITLE.get(status.state, status.state)
-    if status.state == "done" and status.totals.failed:
-        title = "Ended with failures"
-    out = [f"{title}: {text.count(status.totals.objects, 'object')} in {text.duration(result.seconds)}"]
+    out = [f"{_title(result)} in {text.duration(result.seconds)}"]
     if status.error_message:
         out.append(f"  why       {text.printable(status.error_message)}")
     if status.totals.objects:
@@ -175,6 +175,17 @@ def lines(result: Result, *, status_command: str) -> list[str]:
     for group in result.failures:
         out += ["", *_group(group, status.spec.operation, status_command)]
     return out
+
+
+def _title(result: Result) -> str:
+    """The end in numbers: ``Finished with 1 failure (0 of 1 objects copied)``."""
+    status, totals = result.status, result.status.totals
+    if status.state == "done" and totals.failed:
+        operation = status.spec.operation
+        done = totals.skipped - result.left_out if operation == OPERATION_CHECK else totals.done
+        finished = f"{done:,} of {totals.objects:,} objects {_FINISHED.get(operation, 'copied')}"
+        return f"Finished with {text.count(totals.failed, 'failure')} ({finished})"
+    return f"{_TITLE.get(status.state, status.state)}: {text.count(totals.objects, 'object')}"
 
 
 def _figures(result: Result, status_command: str) -> list[str]:

@@ -15,7 +15,7 @@ from seqferry.option_groups import Endpoints, Filters, Names, Parts, Speed, Stor
 
 @dataclass(frozen=True, slots=True)
 class ArchivePlaces:
-    """From which archive to where."""
+    """Archive and target of an unpacking."""
 
     PANEL: ClassVar = "Arguments"
 

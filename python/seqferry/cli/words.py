@@ -86,7 +86,7 @@ class Meaning(NamedTuple):
     """An option of others.
 
     Attributes:
-        ours: what it stands for; empty where it is what happens already.
+        ours: our options for it; empty where Seqferry does it by default.
         values: how many values it takes.
         of_value: its value in our form; None to take it as it is.
     """

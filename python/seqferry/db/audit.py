@@ -33,7 +33,7 @@ class Finding:
 
     Attributes:
         kind: stable and machine-readable, as ``object_changed``.
-        transfer_id: None when it is about the ledger.
+        transfer_id: None for a finding about the ledger.
         row: an event as ``event 3``, a batch as ``batch 7``, an entry of the ledger as ``entry 12``; empty for a
             transfer as a whole.
     """
@@ -55,7 +55,7 @@ class AuditCounts:
     events: int = 0
     entries: int = 0
     open_batches: int = 0
-    """Not covered, since they have not ended."""
+    """Batches that the audit does not cover, since they have not ended."""
     without_key: int = 0
     """Transfers whose record has no key at all."""
     before_ledger: int = 0
@@ -71,7 +71,7 @@ class KnownHead:
 
     Attributes:
         where: for a person: ``the anchor s3://...``.
-        entries: what the ledger had at that place: number, and what it was about, in words.
+        entries: descriptions of ledger entries, by number.
     """
 
     head: Head

@@ -64,7 +64,7 @@ _KNOWN_POSTGRES: Final = sa.text(
 
 
 def known_keys(connection: sa.Connection, transfer_id: str, keys: Iterable[str]) -> set[str]:
-    """Those of the source keys that the transfer has already."""
+    """Source keys, among the given ones, that the transfer has already."""
     query, found = _KNOWN_SQLITE, list(keys)
     if not _is_sqlite(connection):
         # Keys with a NUL are recorded in another form, and the server takes none.
@@ -74,7 +74,7 @@ def known_keys(connection: sa.Connection, transfer_id: str, keys: Iterable[str])
 
 
 def known_versions(connection: sa.Connection, transfer_id: str, keys: Iterable[str]) -> set[tuple[str, str]]:
-    """Those versions of the source keys that the transfer has already; the version is empty without versions."""
+    """Versions of the given source keys that the transfer has already; the version is empty without versions."""
     found = list(known_keys(connection, transfer_id, keys))
     query = sa.select(object_.c.source_key, object_.c.version_id).where(
         object_.c.transfer_id == transfer_id, object_.c.source_key.in_(sa.bindparam("keys", expanding=True))

@@ -50,7 +50,7 @@ class Database:
     """Our tables on SQLite or Postgres. Safe to use from many threads.
 
     Raises:
-        UsageError: the address of the database makes no sense. Whether it answers shows when it is used.
+        UsageError: the address of the database is not valid. Whether it answers shows when it is used.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -131,7 +131,7 @@ class Database:
         """A connection outside of any pool, to wait for notifications. Postgres only.
 
         Raises:
-            psycopg.Error: there is none to be had.
+            psycopg.Error: no connection can be had.
         """
         import psycopg
         from psycopg.conninfo import make_conninfo
@@ -183,7 +183,7 @@ def _check_options(engine: sa.Engine) -> None:
     """Refuse options in the address that the driver does not know.
 
     Raises:
-        UsageError: there are some. They are not named: a password with a ``?`` in it may look like one.
+        UsageError: an option is unknown. The error does not name it: a password with a ``?`` may look like an option.
     """
     import psycopg
     from psycopg.conninfo import make_conninfo

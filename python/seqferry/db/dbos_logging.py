@@ -6,7 +6,7 @@ import logging
 
 
 class _NoiseFilter(logging.Filter):
-    """Drops what is told elsewhere: ends of cancelled or suspended runs, which the library logs with a traceback."""
+    """Drops tracebacks of cancelled or suspended runs, which the library logs and Seqferry reports elsewhere."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         text = record.getMessage()

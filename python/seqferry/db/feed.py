@@ -24,7 +24,7 @@ POSITION: Final = r"^[0-9]{1,15}(~[A-Za-z0-9_-]{22}\.[0-9]{1,9}){0,150}$"
 """The form of a position as text."""
 
 _MOST_NUMBERS: Final = 150
-"""In a text. Of more unfinished transfers those with the fewest events are left out, and these events come again."""
+"""Most transfers in the text of a position. Those with the fewest events are left out; their events come again."""
 
 MOST_DATA: Final = 64 * 1024
 """Characters of the data of an event: those of a submission or a removal may name 100,000 keys."""
@@ -51,7 +51,7 @@ class Position:
 
     @classmethod
     def parse(cls, text: str) -> Position:
-        """Of a text of the form ``POSITION``."""
+        """Parses a text of the form ``POSITION``."""
         entries, *numbers = text.split("~")
         pairs = (one.rsplit(".", 1) for one in numbers)
         return cls(int(entries), {_whole(short): int(number) for short, number in pairs})
@@ -157,7 +157,7 @@ def _event(row: Any) -> Event:
 
 
 def _by_time(found: list[tuple[str, Event]]) -> list[tuple[str, Event]]:
-    """By time, but those of each transfer in their order, whatever the clocks of workers say."""
+    """Sorts events by time, but keeps those of each transfer in their order, whatever the clocks of workers say."""
     latest: dict[str, float] = {}
     timed: list[tuple[float, tuple[str, Event]]] = []
     for each, one in found:

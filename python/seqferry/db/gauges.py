@@ -20,7 +20,7 @@ _OUTCOMES: Final = ("done", "skipped", "failed", "cancelled")
 
 @dataclass(frozen=True, slots=True)
 class Gauges:
-    """Of the whole database, at one moment.
+    """Gauges of the whole database, at one moment.
 
     Attributes:
         transfers: all of them, by state.

@@ -35,10 +35,10 @@ class Head:
 
     @classmethod
     def parse(cls, text: str) -> Head:
-        """Of ``14-9f3c...`` (64 hexadecimal digits).
+        """Parses ``14-9f3c...`` (64 hexadecimal digits).
 
         Raises:
-            ValueError: it is none.
+            ValueError: the text is no head of a ledger.
         """
         count, dash, found = text.strip().lower().partition("-")
         is_hash = len(found) == 64 and not set(found) - set("0123456789abcdef")

@@ -80,7 +80,7 @@ def undelivered(connection: sa.Connection, limit: int) -> list[sa.Row[Any]]:
 
 
 def need_person(connection: sa.Connection, ids: Iterable[str]) -> set[str]:
-    """Those of the transfers of which objects have failed for what a person has to put right."""
+    """Transfers, among the given ones, with objects that failed for a cause which a person has to put right."""
     query = sa.select(object_.c.transfer_id).where(
         object_.c.transfer_id.in_(list(ids)), object_.c.error_class.in_(("person", "credentials"))
     )

@@ -96,7 +96,7 @@ _UNINDEXED_ID: Final = object_.c.id + 0
 class _Walk(NamedTuple):
     numbers: list[int]
     is_end: bool
-    """There are no more batches in this direction."""
+    """True when there are no more batches in this direction."""
 
 
 def _by_batch(

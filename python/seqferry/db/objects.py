@@ -20,7 +20,9 @@ import sqlalchemy as sa
 
 from seqferry.db import bulk, receipts
 from seqferry.db.tables import batch, object_, tally, transfer
+from seqferry.errors import TRANSIENT_CLASSES
 from seqferry.models import OPEN_OBJECT_STATES, FailureGroup, ObjectRecord
+from seqferry.naming import nul_refusal, without_nul
 
 _Statement = TypeVar("_Statement", sa.Update, sa.Select[Any])
 
@@ -43,6 +45,8 @@ class PlannedObject:
     left_out: bool = False
     verified: str | None = None
     """Evidence that it is at the target already: it is skipped."""
+    target_etag: str | None = None
+    """ETag that it has at the target already; None: that of the source."""
 
 
 class OpenObject(NamedTuple):
@@ -71,7 +75,7 @@ class BatchRun:
     target_absent: bool
     stopping: bool
     spec: str
-    """Of the transfer, as JSON."""
+    """Spec of the transfer, as JSON."""
     paused: bool = False
 
 
@@ -141,13 +145,12 @@ def _storable(connection: sa.Connection, group: Sequence[PlannedObject]) -> Sequ
 
 
 def _without_nul(planned: PlannedObject) -> PlannedObject:
-    source_key = planned.source_key.replace("\0", "\\x00")
-    why = f"The key {source_key} holds a NUL character, and PostgreSQL cannot record it."
+    # Planning has refused it already, unless nothing decides on it by its names (rm, named keys that are not there).
     return replace(
         planned,
-        source_key=source_key,
-        target_key=planned.target_key.replace("\0", "\\x00"),
-        refusal=("NulInKey", f"{why} Copy it with records in SQLite (unset SEQFERRY_DATABASE_URL)."),
+        source_key=without_nul(planned.source_key),
+        target_key=without_nul(planned.target_key),
+        refusal=nul_refusal(planned.source_key),
         left_out=False,
     )
 
@@ -195,7 +198,8 @@ def _object_row(planned: PlannedObject, at: float) -> bulk.Row:
         error_class = _REFUSAL_CLASSES.get(code, "object")
         return (*found, state, at, error_class, code, "plan", message, None, None, None, None)
     if planned.verified is not None:
-        return (*found, "skipped", at, None, None, None, None, at, "none", planned.etag, planned.verified)
+        etag = planned.etag if planned.target_etag is None else planned.target_etag
+        return (*found, "skipped", at, None, None, None, None, at, "none", etag, planned.verified)
     return (*found, "pending", None, None, None, None, None, None, None, None, None)
 
 
@@ -208,7 +212,7 @@ def count_arrived(connection: sa.Connection, transfer_id: str) -> int:
 
 
 def not_among(connection: sa.Connection, transfer_id: str, source_keys: Sequence[str]) -> set[str]:
-    """Those of the keys that the transfer has no object of."""
+    """Keys, among the given ones, of which the transfer has no object."""
     return set(source_keys) - bulk.known_keys(connection, transfer_id, source_keys)
 
 
@@ -269,7 +273,7 @@ def close(connection: sa.Connection, run: BatchRun, at: float) -> bool:
 
 
 def lost(connection: sa.Connection, runs: Sequence[BatchRun]) -> set[BatchRun]:
-    """Those of the runs that a later run has shut out."""
+    """Runs, among the given ones, that a later run has shut out."""
     found = {
         (row.transfer_id, row.number): row.runs
         for row in connection.execute(
@@ -310,7 +314,7 @@ class ArrivedObject(NamedTuple):
     id: int
     source_key: str
     etag: str
-    """Of the source as it was copied."""
+    """ETag of the source as it was copied."""
     target_key: str
     target_etag: str | None
 
@@ -340,13 +344,13 @@ def has_batches(connection: sa.Connection, transfer_id: str) -> bool:
 
 def cut_off(connection: sa.Connection, transfer_id: str, limit: int) -> list[OpenObject]:
     """Objects that had an upload when they failed because the storage could not be reached or was too busy."""
-    passing = object_.c.error_class.in_(("retry", "throttle"))
+    passing = object_.c.error_class.in_(TRANSIENT_CLASSES)
     of_transfer = (object_.c.transfer_id == transfer_id) & (object_.c.state == "failed")
     return _for_the_engine(connection, of_transfer & passing & object_.c.upload_id.is_not(None), limit)
 
 
 def uploads_in_use(connection: sa.Connection, upload_ids: Sequence[str]) -> set[str]:
-    """Those of the uploads that belong to transfers which have not ended."""
+    """Uploads, among the given ones, that belong to unfinished transfers."""
     query = (
         sa.select(object_.c.upload_id)
         .join(transfer, transfer.c.id == object_.c.transfer_id)
@@ -395,7 +399,7 @@ def record_uploads(connection: sa.Connection, begun: Iterable[tuple[int, str, in
 
 
 def clear_barren(connection: sa.Connection, run: BatchRun) -> None:
-    """This run has moved bytes, so the batch is not one that only kills its workers."""
+    """Reset the count of barren runs of a batch: this run has moved bytes."""
     connection.execute(_batch_where(run, batch.update()).values(barren_runs=0))
 
 

@@ -21,7 +21,7 @@ _AWAY: Final = re.compile(
     r"|too many (clients|connections)|remaining connection slots",
     re.IGNORECASE,
 )
-"""By text: the driver has no code for a connection that was not made. What is not known here is for a person."""
+"""Error texts of a passing outage: the driver has no code for a connection that was not made. Other texts are final."""
 
 _LONGEST_PAUSE_SECONDS: Final = 15.0
 
@@ -39,7 +39,7 @@ def wait_until_there(settings: Settings, pause: Callable[[float], object] = time
     ``pause`` waits so many seconds; a true result gives up.
 
     Raises:
-        ConfigError: it cannot be used for a reason that does not pass by itself: a wrong password, no such database.
+        ConfigError: the database refuses for a reason that does not pass by itself: a wrong password, no such database.
     """
     if settings.uses_sqlite:
         return

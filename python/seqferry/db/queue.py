@@ -70,7 +70,7 @@ class Queue:
         priority: int = 0,
         revival: int = 0,
     ) -> None:
-        """Add the workflow of a transfer, or with ``revival`` the one that goes on after so many were given up."""
+        """Add the workflow of a transfer; ``revival`` is the number of its workflows that were given up before."""
         queue = names.queue_of(names.QUEUE_TRANSFERS, lane)
         workflow_id = names.transfer_workflow_ids(transfer_id)[revival]
         self._enqueue(connection, names.WORKFLOW_TRANSFER, queue, workflow_id, place_of(priority) + 1, transfer_id)
@@ -132,7 +132,7 @@ class Queue:
             connection.execute(sa.text(query), {**moved, **_whose(transfer_id)})
 
     def drop(self, workflow_ids: list[str]) -> None:
-        """Take workflows off the queue that have nothing left to do. Those that run are told at their next step."""
+        """Take workflows off the queue that have nothing left to do. Running ones learn of it at their next step."""
         self._client().cancel_workflows(workflow_ids)
 
     def forget(self, workflow_ids: list[str]) -> None:
@@ -176,12 +176,12 @@ class Queue:
         self._client().backfill_schedule(name, at - second, at + timedelta(milliseconds=1))
 
     def known(self, workflow_ids: list[str]) -> set[str]:
-        """Those of the workflows that are, or were, on the queue."""
+        """Workflows, among the given ones, that are, or were, on the queue."""
         found = self._client().list_workflows(workflow_ids=workflow_ids, load_input=False, load_output=False)
         return {workflow.workflow_id for workflow in found}
 
     def dead_batches(self, transfer_id: str, numbers: list[int]) -> list[int]:
-        """Those of the batches that DBOS has given up."""
+        """Batches, among the given ones, that DBOS has given up."""
         by_id = {names.batch_workflow_id(transfer_id, number): number for number in numbers}
         found = self._client().list_workflows(
             workflow_ids=list(by_id), status=list(DEAD_STATES), load_input=False, load_output=False
@@ -189,7 +189,7 @@ class Queue:
         return sorted(by_id[workflow.workflow_id] for workflow in found)
 
     def dead_transfers(self, transfer_ids: list[str]) -> dict[str, int]:
-        """Those of the transfers of which DBOS has given up every workflow, and how many that were."""
+        """Transfers of which DBOS has given up every workflow, each with the number of its workflows."""
         owners = {each: owner for owner in transfer_ids for each in names.transfer_workflow_ids(owner)}
         found = self._client().list_workflows(workflow_ids=list(owners), load_input=False, load_output=False)
         dead, alive = Counter[str](), set[str]()

@@ -50,7 +50,7 @@ COLUMNS: Final = (
     "error_operation",
     "error_message",
 )
-"""Of an object, in the order in which they are hashed. Times are whole microseconds since the epoch."""
+"""Columns of an object, in the order in which they are hashed. Times are whole microseconds since the epoch."""
 
 TIMES: Final = ("last_modified", "started_at", "ended_at")
 TOTALS: Final = ("objects", "bytes", "done", "skipped", "failed", "cancelled", "bytes_done")
@@ -64,7 +64,7 @@ Row = Sequence[Any]
 """The values of ``COLUMNS``."""
 
 LEAF_BYTES: Final = 8
-"""Of each leaf that a seal keeps."""
+"""Bytes of each leaf that a seal keeps."""
 
 SEALED_WITH_BATCH: Final = 10_000
 """Objects of a batch that are sealed in the transaction that ends it: 0.1 s on SQLite, where all others wait."""
@@ -181,12 +181,12 @@ def facts(
 
 
 def digest(facts: dict[str, Any]) -> str:
-    """Of a receipt, SHA-256 in hexadecimal."""
+    """SHA-256 of a receipt, in hexadecimal."""
     return signing.digest(_FACTS_PREFIX, facts)
 
 
 def read_digest(connection: sa.Connection, transfer_id: str) -> str | None:
-    """Of the receipt of a transfer; None while it has not ended, or when it ended before there were receipts."""
+    """Digest of the receipt of a transfer; None while it has not ended, or when it ended before there were receipts."""
     return connection.execute(sa.select(transfer.c.receipt_digest).where(transfer.c.id == transfer_id)).scalar()
 
 
@@ -209,7 +209,7 @@ def submitted_spec(connection: sa.Connection, transfer_id: str) -> Any:
 
 
 def read_totals(connection: sa.Connection, transfer_id: str) -> dict[str, int]:
-    """As ``tally`` has them."""
+    """Totals of a transfer from the table ``tally``; zeros where it has no row."""
     row = connection.execute(sa.select(tally).where(tally.c.transfer_id == transfer_id)).one_or_none()
     return {name: 0 if row is None else int(getattr(row, name)) for name in TOTALS}
 
@@ -236,7 +236,7 @@ def software() -> dict[str, str]:
 
 
 def seals(connection: sa.Connection, transfer_id: str) -> Iterator[Any]:
-    """Those of a transfer in the order of their batches, without leaves and archives."""
+    """Seals of a transfer in the order of their batches, without leaves and archives."""
     query = (
         sa.select(seal.c.number, seal.c.objects, seal.c.root, seal.c.key_id, seal.c.mac)
         .where(seal.c.transfer_id == transfer_id)
@@ -258,7 +258,7 @@ def _archive(connection: sa.Connection, transfer_id: str, number: int) -> bytes 
 
 
 def pages(database: Database, transfer_id: str, number: int) -> Iterator[list[Row]]:
-    """As ``rows_of``, page by page, without a transaction that lasts while the caller is at a page."""
+    """Rows of a batch as ``rows_of`` gives them, in pages; no transaction is open while the caller is at a page."""
     after = 0
     while True:
         with database.read() as connection:
@@ -323,7 +323,7 @@ def unpacked(archived: bytes) -> Iterator[Row]:
     """The rows of an archive.
 
     Raises:
-        ArchiveError: it is damaged.
+        ArchiveError: the archive is damaged.
     """
     inflate, rest, given = zlib.decompressobj(), b"", bytes(archived)
     while not inflate.eof:

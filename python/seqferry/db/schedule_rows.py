@@ -15,7 +15,7 @@ ACTIVE: Final = "active"
 PAUSED: Final = "paused"
 
 KEPT_RUNS: Final = 1000
-"""Of each schedule; older ones are forgotten. Their transfers stay."""
+"""Runs that are kept of each schedule; older ones are forgotten. Their transfers stay."""
 
 
 def insert(connection: sa.Connection, **values: Any) -> None:

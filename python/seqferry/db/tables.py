@@ -43,7 +43,7 @@ transfer: Final = sa.Table(
     sa.Column("error_message", sa.Text),
     # Nothing was under the target prefix when the transfer began.
     sa.Column("target_absent", sa.Boolean),
-    # The start of a worker that is at it, or was last: another one after it has resumed the transfer.
+    # Worker session (one start of a worker) that has the transfer, or had it last. A later one resumes the transfer.
     sa.Column("attended_by", sa.Text),
     # What a worker must have for it (``access.needs``), and the queues that only such workers take from.
     sa.Column("needs", sa.Text),

@@ -48,7 +48,7 @@ from seqferry.models import (
 LIVE_SECONDS: Final = 5.0
 """Reports of workers are written each second; one that is older than this comes from a worker that is gone."""
 
-_ATTENDED_SECONDS: Final = 15.0
+_SUPERVISED_SECONDS: Final = 15.0
 """A worker that reported a transfer within this time may still write for it: its lease ends before."""
 
 SLOWEST: Final = 5
@@ -56,7 +56,7 @@ SLOWEST: Final = 5
 _MARKED_AT_ONCE: Final = 500
 
 _UNFINISHED: Final = transfer.c.ended_at.is_(None)
-"""As the indexes of unfinished transfers have it. An ended transfer has the time of its end."""
+"""Condition for unfinished transfers, written as their indexes have it. An ended transfer has the time of its end."""
 
 _TOTALS: Final = receipts.TOTALS
 _NOTHING: Final[dict[str, int]] = dict.fromkeys(_TOTALS, 0)
@@ -240,7 +240,7 @@ def unblock(connection: sa.Connection, transfer_id: str) -> sa.Row[Any] | None:
 
 
 def lanes(connection: sa.Connection) -> set[Lane | None]:
-    """Of the unfinished transfers; None when there is one that any worker may do."""
+    """Lanes of the unfinished transfers; None stands for a transfer that any worker may do."""
     rows = connection.execute(sa.select(transfer.c.lane, transfer.c.needs).where(_UNFINISHED).distinct())
     return {None if row.lane is None else Lane(row.lane, row.needs) for row in rows}
 
@@ -256,14 +256,14 @@ def workable(connection: sa.Connection, lanes: Iterable[str], limit: int) -> set
     return set(connection.execute(query.limit(limit)).scalars())
 
 
-def attended(connection: sa.Connection, database: Database, transfer_id: str) -> bool:
+def supervised(connection: sa.Connection, database: Database, transfer_id: str) -> bool:
     """True when a worker may still write for the transfer.
 
-    One that is stopped or cut off may for longer than ``LiveActivity`` shows it.
+    A worker that is stopped or cut off may write for longer than ``LiveActivity`` shows it.
     """
     query = sa.select(worker_live.c.executor_id).where(
         worker_live.c.transfer_id == transfer_id,
-        worker_live.c.at > clock(is_sqlite=database.is_sqlite) - _ATTENDED_SECONDS,
+        worker_live.c.at > clock(is_sqlite=database.is_sqlite) - _SUPERVISED_SECONDS,
     )
     return connection.execute(query.limit(1)).first() is not None
 
@@ -397,7 +397,7 @@ def adjustment_of(row: sa.Row[Any]) -> Adjustment:
 
 
 def paused(connection: sa.Connection, ids: Iterable[str]) -> set[str]:
-    """Those of the transfers that are paused."""
+    """Transfers, among the given ones, that are paused."""
     query = sa.select(transfer.c.id).where(transfer.c.id.in_(list(ids)), transfer.c.state == "paused")
     return set(connection.execute(query).scalars())
 
@@ -425,18 +425,18 @@ def in_states(connection: sa.Connection, states: Sequence[str], *, with_failures
 
 
 def stopping(connection: sa.Connection, ids: Iterable[str]) -> set[str]:
-    """Those of the transfers whose work is to be given up."""
+    """Transfers, among the given ones, whose work is to be given up."""
     rows = connection.execute(sa.select(transfer).where(transfer.c.id.in_(list(ids))))
     return {row.id for row in rows if is_stopping(row)}
 
 
 def begin_plan(
-    connection: sa.Connection, transfer_id: str, at: float, actor: str, attendant: str
+    connection: sa.Connection, transfer_id: str, at: float, actor: str, worker_session: str
 ) -> sa.Row[Any] | None:
-    """Note that a worker takes the transfer up; returns its row, or None when there is nothing to plan any more.
+    """Record that a worker takes the transfer up; returns its row, or None when there is nothing to plan any more.
 
     Raises:
-        AccessError, UnsupportedError: this process is not whom the transfer needs; nothing was noted.
+        AccessError, UnsupportedError: this process lacks what the transfer needs; nothing was recorded.
     """
     row = row_of(connection, transfer_id, lock=True)
     if row is None or row.state in ENDED_TRANSFER_STATES or is_stopping(row) or row.planned_at is not None:
@@ -447,19 +447,19 @@ def begin_plan(
     connection.execute(
         transfer.update()
         .where(transfer.c.id == transfer_id)
-        .values(state="planning", started_at=row.started_at or at, attended_by=attendant, waits_for=None)
+        .values(state="planning", started_at=row.started_at or at, attended_by=worker_session, waits_for=None)
     )
-    if row.attended_by != attendant:  # else it begins anew by itself
+    if row.attended_by != worker_session:  # else it begins anew by itself
         events.append(connection, transfer_id, at, "started" if row.attended_by is None else "resumed", actor)
     return row
 
 
-def attend(connection: sa.Connection, transfer_id: str, at: float, actor: str, attendant: str) -> None:
-    """Note that a worker goes on with the transfer; an event when it is not the one that began."""
+def record_session(connection: sa.Connection, transfer_id: str, at: float, actor: str, worker_session: str) -> None:
+    """Record that a worker session goes on with the transfer; adds an event when another session had it before."""
     row = row_of(connection, transfer_id, lock=True)
-    if row is None or row.state in ENDED_TRANSFER_STATES or row.attended_by == attendant:
+    if row is None or row.state in ENDED_TRANSFER_STATES or row.attended_by == worker_session:
         return
-    connection.execute(transfer.update().where(transfer.c.id == transfer_id).values(attended_by=attendant))
+    connection.execute(transfer.update().where(transfer.c.id == transfer_id).values(attended_by=worker_session))
     events.append(connection, transfer_id, at, "resumed", actor)
 
 
@@ -538,9 +538,9 @@ def _settle(connection: sa.Connection, transfer_id: str) -> dict[str, int]:
 
 
 def statuses(connection: sa.Connection, database: Database, *, ids: Sequence[str] | None, limit: int) -> list[Status]:
-    """Those transfers, or the newest ``limit`` ones, newest first.
+    """Statuses of the given transfers, or of the newest ``limit`` ones, newest first.
 
-    One statement. Its cost depends neither on objects nor on batches.
+    One statement, whose cost depends neither on objects nor on batches.
     """
     query = _statuses_query(is_sqlite=database.is_sqlite, by_id=ids is not None)
     rows = connection.execute(query, {"limit": limit} if ids is None else {"limit": limit, "ids": ids})
@@ -557,9 +557,9 @@ def _statuses_query(*, is_sqlite: bool, by_id: bool) -> sa.Select[Any]:
     """Made once: it is asked many times a second, and making it takes several times as long as answering it."""
     other = transfer.alias("other")
     is_fresh = worker_live.c.at > clock(is_sqlite=is_sqlite) - LIVE_SECONDS
-    attended = sa.select(worker_live.c.transfer_id).where(worker_live.c.transfer_id == other.c.id, is_fresh)
+    supervised = sa.select(worker_live.c.transfer_id).where(worker_live.c.transfer_id == other.c.id, is_fresh)
     why_blocked = sa.select(other.c.waits_for).where(
-        other.c.id == transfer.c.blocked_by, other.c.ended_at.is_(None), sa.not_(attended.exists())
+        other.c.id == transfer.c.blocked_by, other.c.ended_at.is_(None), sa.not_(supervised.exists())
     )
     child = transfer.alias("child")
     retried_by = (

@@ -94,12 +94,12 @@ def give_back(connection: sa.Connection, executor_ids: Sequence[str]) -> list[st
 
 
 def exclude_reapers(connection: sa.Connection) -> None:
-    """Until the end of the transaction no worker is taken for dead; waits for a reaper that is at it."""
+    """Wait for a reaper that is at work, and exclude reapers until the end of the transaction."""
     take(connection, AdvisoryLock.REAPING)
 
 
 def held(connection: sa.Connection, executor_id: str, workflow_ids: Sequence[str]) -> set[str]:
-    """Those of the workflows that are this worker's to run. Postgres only."""
+    """Workflows, among the given ones, that are this worker's to run. Postgres only."""
     return set(connection.execute(_HELD, {"ids": list(workflow_ids), "me": executor_id}).scalars())
 
 

@@ -1,1 +1,1 @@
-"""``seqferry demo``: the whole story on an embedded S3 server. Needs the extra packages of ``seqferry[demo]``."""
+"""``seqferry demo``: copy, kill, resume and verify on an embedded S3 server. Needs the extra ``seqferry[demo]``."""

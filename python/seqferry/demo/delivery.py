@@ -102,7 +102,7 @@ class DeliveryReader:
         return piece
 
     def md5(self) -> str:
-        """Of what was read so far."""
+        """MD5 of the bytes read so far, in hexadecimal."""
         return self._md5.hexdigest()
 
 

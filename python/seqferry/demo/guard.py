@@ -71,7 +71,7 @@ class Guard:
         return process
 
     def add(self, what: int | Path) -> None:
-        """Of a process its number, of a folder its path, of files a pattern of their paths."""
+        """Register the number of a process, the path of a folder, or a pattern of the paths of files."""
         self._tell(_ADD, what)
 
     def drop(self, what: int | Path) -> None:

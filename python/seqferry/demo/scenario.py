@@ -42,8 +42,10 @@ MAX_REQUESTS: Final = 2
 _KILL_FROM: Final = 0.40
 _KILL_AT_LAST: Final = 0.55
 _KILL_WITHIN: Final = (0.30, 0.70)
-"""Of the bytes at the target, parts of open uploads included. From the first on the worker is killed as soon as an
-upload with parts is open, at the second in any case; what the storage had in hand still arrives after that.
+"""Shares of the bytes that must be at the target for and after the kill, parts of open uploads included.
+
+From ``_KILL_FROM`` on the worker is killed as soon as an upload with parts is open, at ``_KILL_AT_LAST`` in any case.
+Requests in flight still arrive after that.
 """
 _POLL: Final = 0.1
 _STUCK: Final = 120.0
@@ -92,7 +94,7 @@ class Figures:
 def run(
     *, show: Callable[[], ProgressDisplay], say: Callable[[str], None], scale: float = 1.0, seed: int = 42
 ) -> Figures:
-    """Tell the story.
+    """Run the demo from the server's start to the figures at its end.
 
     Args:
         show: makes a display for a transfer.
@@ -114,8 +116,8 @@ def run(
     ):
         say(f"   {server.endpoint_url}")
         buckets = Buckets(server.endpoint_url, server.credentials())
-        story = _DemoRun(server.endpoint_url, buckets, folder, guard, show, say)
-        return story.tell(scale=scale, seed=seed, began=began)
+        demo = _DemoRun(server.endpoint_url, buckets, folder, guard, show, say)
+        return demo.run(scale=scale, seed=seed, began=began)
 
 
 class _DemoRun:
@@ -136,7 +138,7 @@ class _DemoRun:
         self._show = show
         self._say = say
 
-    def tell(self, *, scale: float, seed: int, began: float) -> Figures:
+    def run(self, *, scale: float, seed: int, began: float) -> Figures:
         objects, total = self._deliver(scale, seed)
         source, target = f"s3://{SOURCE_BUCKET}/{PREFIX}", f"s3://{TARGET_BUCKET}/{PREFIX}"
         part_size = max(int(PART_SIZE * min(scale, 1.0)), MIN_PART_SIZE)
@@ -359,7 +361,7 @@ def _terminable() -> Generator[None]:
 
 
 def _interrupt(_number: int, frame: FrameType | None) -> None:
-    """As Python does by itself, but for what boto3's library in C has called: there the interrupt would end unheard."""
+    """Raises KeyboardInterrupt as Python does, but later if boto3's library in C has called: it would swallow it."""
     while frame is not None:
         if _CALLED_BY_C in frame.f_code.co_filename:
             signal.setitimer(signal.ITIMER_REAL, _LATER)

@@ -29,7 +29,7 @@ _GRPC_OFFSET: Final = 10_000
 """SeaweedFS listens for gRPC at each HTTP port plus this."""
 _START_DEADLINE: Final = 60.0
 """Seconds. It is up in one on an idle machine, in twenty on a loaded one."""
-_TRIES: Final = 3
+_ATTEMPTS: Final = 3
 """A free port can be taken by another process before the server binds it; then new ones are chosen."""
 
 ACCESS_KEY: Final = "demo"
@@ -69,13 +69,13 @@ class SeaweedFS:
 
     def __enter__(self) -> Self:
         try:
-            for attempt in range(1, _TRIES + 1):
+            for attempt in range(1, _ATTEMPTS + 1):
                 self._start()
                 if self._is_up():
                     return self
                 said = self._last_words()
                 self._end()
-                if attempt == _TRIES:
+                if attempt == _ATTEMPTS:
                     raise ConfigError(f"The embedded S3 server does not start. It said: {said}")
         except BaseException:
             self._end()

@@ -246,7 +246,7 @@ def _list(parsed: ParsedArguments) -> int:
 
 
 def _service_error(code: str, operation: str, message: str) -> str:
-    """In the words of the AWS CLI, which scripts look for, followed by the engine's own."""
+    """Error text that begins as the AWS CLI's does, which scripts look for, and ends with the engine's message."""
     if not code or not operation:
         return message
     return f"An error occurred ({code}) when calling the {operation} operation: {message}"

@@ -101,7 +101,7 @@ def install(prefix: Path, version: str) -> InstalledBundle:
     """Make the commands below ``prefix``, in place of those that an earlier call made.
 
     Raises:
-        ConfigError: it cannot be made on this machine, or another program's command is there.
+        ConfigError: the bundle cannot be made on this machine, or another program's command is there.
     """
     prefix = prefix.absolute()
     commands = tuple(prefix / "bin" / tool for tool in TOOLS)
@@ -173,7 +173,7 @@ def _modules() -> dict[str, Path]:
 
 
 def _compile(name: str, file: Path, python: Path) -> None:
-    """As bytecode alone, which is imported without a look at its source: times do not survive every way of copying."""
+    """Store a module as bytecode alone: Python compares no time stamps then, which not every way of copying keeps."""
     parts = name.split(".")
     target = (
         python.joinpath(*parts, "__init__.pyc")
@@ -217,7 +217,7 @@ def _copy(source: Path, target: Path) -> Path:
 
 
 def _stripped(binary: Path) -> Path:
-    """Without symbols, where there is a program that removes them: an engine built for development has 100 MiB."""
+    """Remove the symbols if ``strip`` is installed: an engine built for development has 100 MiB."""
     if (strip := shutil.which("strip")) is not None:
         subprocess.run([strip, "--strip-unneeded", str(binary)], capture_output=True, check=False)  # noqa: S603
     return binary

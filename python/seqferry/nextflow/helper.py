@@ -55,7 +55,7 @@ class Helper:
     """Carries out requests with one engine."""
 
     def __init__(self, engine: Engine, *, state_dir: str | None = None) -> None:
-        """With a state folder, transfers of whole folders are recorded there and shown by ``seqferry status``."""
+        """Args: ``state_dir`` records transfers of whole folders, which ``seqferry status`` then shows."""
         self._engine = engine
         self._state_dir = state_dir
         self._running = set[Transfer | subprocess.Popen[str]]()
@@ -170,7 +170,7 @@ class Helper:
         return _end(objects=result.done, bytes=result.bytes_done)
 
     def _recorded(self, request: Answer, state_dir: str) -> Iterator[Answer]:
-        """By the command that records it, in a process of its own: its database is no part of this one."""
+        """Runs a recorded transfer as ``seqferry cp`` in another process, which keeps the database out of this one."""
         if_exists = "overwrite" if request.get("replace", True) else "fail"
         words = ["cp", "--quiet", "--page-cache", "--if-exists", if_exists, "--state-dir", state_dir]
         source = request["source"]

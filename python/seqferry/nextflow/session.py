@@ -33,7 +33,7 @@ class StoppedError(Exception):
 
 
 def engine() -> Engine:
-    """With the limits of ``SEQFERRY_*`` variables and the configuration file."""
+    """Engine with the limits of ``SEQFERRY_*`` variables and the configuration file."""
     return Engine.of(Settings.load())
 
 
@@ -45,8 +45,8 @@ def copy(
     A transfer that a signal stops aborts its uploads first.
 
     Raises:
-        StoppedError: by a signal.
-        SeqferryError: it makes no sense, or could not be done.
+        StoppedError: a signal stopped the copy.
+        SeqferryError: the arguments contradict each other, or the copy failed as a whole.
     """
     with _piped(source, target) as (source_path, target_path):
         spec = build_spec(
@@ -92,7 +92,7 @@ def on_signals(stop: Callable[[int], None]) -> Generator[None]:
 
 @contextmanager
 def _piped(source: str, target: str) -> Generator[tuple[str, str]]:
-    """Paths in place of ``-``: what comes out of a pipe is read twice, and only proven bytes go into one."""
+    """Paths in place of ``-``: input from a pipe is read a second time, and only verified bytes go into one."""
     if "-" not in (source, target):
         yield source, target
         return

@@ -19,7 +19,6 @@ from seqferry.batching import Batcher
 from seqferry.engine import CopyItem, Engine, Events, Job, ObjectInfo
 from seqferry.errors import StorageError
 from seqferry.models import RESULT_COLUMNS, LocalFolder, TransferSpec
-from seqferry.naming import target_key
 from seqferry.planning import Decision, decide
 
 log: Final = logging.getLogger("seqferry.nextflow")
@@ -79,6 +78,17 @@ class ListingEntry(NamedTuple):
     last_modified: float = 0.0
 
 
+class _PlannedEntry(NamedTuple):
+    """An object that is copied, and its target key."""
+
+    info: ObjectInfo | ListingEntry
+    target_key: str
+
+    @property
+    def size(self) -> int:
+        return self.info.size
+
+
 class Transfer:
     """One transfer. ``run`` once; ``progress`` and ``stop`` may be called from other threads."""
 
@@ -102,7 +112,7 @@ class Transfer:
         self._arrived = arrived
         self._flow = flow
         self._jobs: list[Job] = []
-        self._names: dict[int, ObjectInfo | ListingEntry] = {}
+        self._begun: dict[int, _PlannedEntry] = {}
         self._next = 0
         self._stopping = False
         self.result = Result()
@@ -115,7 +125,7 @@ class Transfer:
         """Carry it out.
 
         Raises:
-            StorageError: it could not be begun, or was stopped by something that no other object could survive.
+            StorageError: the transfer could not begin, or a failure that holds for all objects stopped it.
         """
         try:
             for batch in self._batches():
@@ -132,11 +142,14 @@ class Transfer:
         self.result.failures.sort(key=lambda failed: failed.source)
         return self.result
 
-    def _batches(self) -> Iterator[list[ObjectInfo | ListingEntry]]:
-        batcher = Batcher[ObjectInfo | ListingEntry]()
+    def _batches(self) -> Iterator[list[_PlannedEntry]]:
+        batcher = Batcher[_PlannedEntry]()
         for page in self._pages():
             self.result.found += len(page)
-            yield from batcher.add([info for info, decision in page if self._goes_on(info, decision)])
+            wanted = (
+                _PlannedEntry(info, decision.target_key) for info, decision in page if self._goes_on(info, decision)
+            )
+            yield from batcher.add(list(wanted))
             for job in list(self._jobs):
                 self._take(job, 0.0)
         yield from batcher.rest()
@@ -151,21 +164,22 @@ class Transfer:
         if decision.action == "leave_out" and len(self.result.left_out) < _KEPT_FAILURES:
             self.result.left_out.append(decision.reason or "")
         if decision.action == "refuse":
-            self._fail(info.key, decision.code, "", decision.reason)
+            self._fail(info.key, decision.target_key, decision.code, "", decision.reason)
         return decision.action == "copy"
 
-    def _start(self, batch: list[ObjectInfo | ListingEntry]) -> None:
+    def _start(self, batch: list[_PlannedEntry]) -> None:
         target = self._spec.target
         if isinstance(target, LocalFolder) and not self._next:
             paths.make(target.path)
         items: list[CopyItem] = []
-        for info in batch:
-            self._names[self._next] = info
+        for planned in batch:
+            self._begun[self._next] = planned
+            info = planned.info
             items.append(
                 CopyItem(
                     id=self._next,
                     source_key=info.key,
-                    target_key=target_key(self._spec, info.key),
+                    target_key=planned.target_key,
                     size=info.size,
                     etag=info.etag,
                     version_id=info.version_id,
@@ -196,34 +210,40 @@ class Transfer:
             # Nothing goes on with an upload after this process: there is nothing to record first.
             job.acknowledge(begun)
         for number in events.cancelled:
-            self._names.pop(number, None)
+            self._begun.pop(number, None)
         if events.ended:
             self._end(events)
 
     def _end(self, events: Events) -> None:
         for row in _rows(events):
-            info = self._names.pop(row["id"])
+            planned = self._begun.pop(row["id"])
             if row["state"] == "failed":
                 why = row["error_code"], row["error_operation"], row["error_message"], row["error_class"]
-                self._fail(info.key, *why)
+                self._fail(planned.info.key, planned.target_key, *why)
                 continue
             self.result.done += 1
             self.result.bytes_done += row["size"]
             if self._arrived is not None:
-                self._arrived(*self._places(info.key))
+                self._arrived(*self._places(planned.info.key, planned.target_key))
 
     def _fail(
-        self, key: str, code: str | None, operation: str | None, message: str | None, error_class: str | None = None
+        self,
+        key: str,
+        target_key: str,
+        code: str | None,
+        operation: str | None,
+        message: str | None,
+        error_class: str | None = None,
     ) -> None:
         self.result.failed += 1
         if len(self.result.failures) < _KEPT_FAILURES:
-            source, target = self._places(key)
+            source, target = self._places(key, target_key)
             self.result.failures.append(
                 FailedObject(source, target, code or "", operation or "", message or "", error_class or "")
             )
 
-    def _places(self, key: str) -> tuple[str, str]:
-        return self._spec.source.at(key), self._spec.target.at(target_key(self._spec, key))
+    def _places(self, key: str, target_key: str) -> tuple[str, str]:
+        return self._spec.source.at(key), self._spec.target.at(target_key)
 
     def _abort(self) -> None:
         """End the jobs that still run, with their uploads aborted."""

@@ -32,11 +32,11 @@ _CLEAN_SECONDS: Final = 60.0
 
 _CUT_OFF_AT_MOST: Final = 1000
 _CUT_OFF_SECONDS: Final = 10.0
-"""For uploads that are left when a transfer ends: how many are aborted, and how long that may take."""
+"""Limits on aborting the uploads that are left when a transfer ends: their number, and the time for all."""
 
 _BARREN_RUNS: Final = 30
-"""A batch that was cut off so often in a row before it moved a byte is what kills its workers, and is given up. Many,
-since a batch that merely shares its workers with such a one is cut off as often."""
+"""Runs in a row that were cut off before they moved a byte, after which a batch counts as the one that kills its
+workers and is given up. The number is high: a harmless batch on the same workers is cut off as often."""
 
 
 def run_once(runtime: Runtime, transfer_id: str, number: int) -> None:
@@ -66,7 +66,7 @@ def _run(runtime: Runtime, transfer_id: str, number: int) -> None:
         return
     failure, cancelled = None, set[int]()
     if items and not run.stopping:
-        with runtime.attending(transfer_id):
+        with runtime.supervising(transfer_id):
             failure, cancelled = _copy(runtime, spec, run, items, epoch)
     _close(runtime, spec, run, failure, cancelled)
 

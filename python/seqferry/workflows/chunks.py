@@ -30,6 +30,7 @@ class End:
     etag: str = ""
     method: str = "none"
     target_version_id: str | None = None
+    target_etag: str | None = None
     verified: str = "none"
     failure: StorageError | None = None
 
@@ -133,7 +134,7 @@ class ChunkJob:
                 self._tell(started_at, self._act(chunk, epoch))
         except SeqferryError as why:
             self._fail(why)
-        except Exception as why:  # noqa: BLE001 - told as what it is, in the thread that waits
+        except Exception as why:  # noqa: BLE001 - reported in the thread that waits
             self._fail(StorageError(f"unexpected {type(why).__name__}: {why}", "object", "Unexpected"))
         with self._changed:
             if self._only_clean or self._tells_cancelled:

@@ -21,7 +21,7 @@ log: Final = logging.getLogger("seqferry.workflows")
 @DBOS.workflow(name=names.WORKFLOW_TRANSFER, max_recovery_attempts=10_000)
 def transfer(transfer_id: str) -> None:
     runtime, workflow_id = current(), DBOS.workflow_id or transfer_id
-    with runtime.attending(transfer_id), runtime.parking(transfer_id, workflow_id, names.QUEUE_TRANSFERS):
+    with runtime.supervising(transfer_id), runtime.parking(transfer_id, workflow_id, names.QUEUE_TRANSFERS):
         try:
             plan(transfer_id)
         except Exception as why:  # whatever it was: the transfer must come to an end
@@ -67,7 +67,7 @@ def batch(transfer_id: str, number: int) -> None:
     with current().parking(transfer_id, names.batch_workflow_id(transfer_id, number), names.QUEUE_BATCHES):
         try:
             run_batch(transfer_id, number)
-        except Exception as why:  # whatever it was: the transfer must not wait for ever
+        except Exception as why:  # whatever it was: the transfer must not wait without end
             log.exception("batch %s of transfer %s cannot run", number, transfer_id)
             fail_batch(transfer_id, number, batch_steps.cause(why))
 

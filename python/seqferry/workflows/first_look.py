@@ -40,7 +40,7 @@ _LARGEST: Final = 50_000 * 1024**3
 """Bytes of the largest object that S3 takes: 10,000 parts of 5 GiB."""
 
 _HELD_SECONDS: Final = 1.0
-"""From the first object of a listing: a slow one is not waited for."""
+"""Time for which pages are held, from the first object of a listing: a slow listing is not waited for."""
 
 _LOOK_SECONDS: Final = 10.0
 _KEYS: Final = 5
@@ -62,13 +62,13 @@ def looked_at(
     target_absent: bool,
     since: float | None = None,
 ) -> Iterator[list[PlannedObject]]:
-    """The same pages, the first of them after a look at what they hold; empty ones while waiting.
+    """Passes ``pages`` on, after a look at the objects of the first ones; yields empty pages while waiting.
 
     Args:
         since: when the transfer was submitted, if an earlier planning was cut off: its probe may have left an upload.
 
     Raises:
-        StorageError: nothing could arrive, as the event says; or the listing failed.
+        StorageError: no object could arrive, as the event says; or the listing failed.
     """
     with runtime.database.read() as connection:
         again = events.last(connection, transfer_id, PREFLIGHT) is not None
@@ -110,7 +110,7 @@ class _FirstLook:
         """Look at the objects, and record what is wrong.
 
         Raises:
-            StorageError: nothing could arrive.
+            StorageError: no object could arrive.
         """
         report = Report(objects=len(found), bytes=sum(one.size for one in found), whole=whole, looked_up=0)
         for one in found:
@@ -170,7 +170,7 @@ class _FirstLook:
         return self._probe(report, readable, len(wanted))
 
     def _look_up(self, sample: list[PlannedObject]) -> list[tuple[PlannedObject, PredictedFailure | None]]:
-        """Those that could be looked up in time, each with what is wrong with it."""
+        """Objects that could be looked up in time, each with its predicted failure or None."""
         engine, spec = self.runtime.engine, self.spec
         pool = ThreadPoolExecutor(len(sample), "seqferry-preflight")
         asked: dict[Future[PredictedFailure | None], PlannedObject] = {
@@ -209,7 +209,7 @@ class _FirstLook:
 
 
 def sampled(found: Sequence[PlannedObject], most: int) -> list[PlannedObject]:
-    """At most so many: the first, the last, the largest, and others at even distances."""
+    """Sample of at most ``most`` objects: the first, the last, the largest, and others at even distances."""
     if len(found) <= most:
         return list(found)
     last = len(found) - 1

@@ -34,7 +34,7 @@ class Lanes:
             return set(self._open)
 
     def workable(self, limit: int) -> set[str]:
-        """Ids of unfinished transfers, at most so many, that this worker can do now."""
+        """Ids of unfinished transfers that this worker can do now, at most ``limit``."""
         lanes = {lane for lane in self.open if lane is not None}
         with self._service.database.read() as connection:
             return transfers.workable(connection, lanes, limit)

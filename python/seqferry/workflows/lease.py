@@ -5,7 +5,7 @@ notes the time before it sends a beat; the beat, once acknowledged, lets the eng
 margin after that time. The engine itself looks at the clock before each write, so that the end needs no thread.
 
 After a lapse the worker may have been taken for dead. Its next beat excludes reapers, and begins a new epoch of the
-lease: what runs may write again only when it was found, in the database, to be this worker's still (``Job.admit``).
+lease: a running job may write again only after the database has shown it to be this worker's still (``Job.admit``).
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from typing import Final
 from seqferry.engine import Engine
 
 MARGIN_SECONDS: Final = 2.0
-"""Between the end of a lease and the first moment at which others may take the work: for clocks that run unevenly."""
+"""Time between the end of a lease and the first moment at which others may take the work: clocks run unevenly."""
 
 _SECOND: Final = 1_000_000_000
 
 
 class Lease:
-    """Of one worker. Begins lapsed. Safe to use from many threads."""
+    """Lease of one worker. Begins lapsed. Safe to use from many threads."""
 
     def __init__(self, engine: Engine, dead_after: float) -> None:
         self._engine: Final = engine
@@ -41,7 +41,7 @@ class Lease:
         return self._engine.lease_clock() >= self._until
 
     def now(self) -> int:
-        """To be noted before a beat is sent."""
+        """Time on the engine's clock, which a caller notes before it sends a beat."""
         return self._engine.lease_clock()
 
     def extend(self, sent: int, *, anew: bool) -> bool:
@@ -60,7 +60,7 @@ class Lease:
             return True
 
     def end(self) -> None:
-        """Nothing is written any more."""
+        """End the lease: the engine starts no write any more."""
         with self._lock:
             self._epoch += 1
             self._until = 0

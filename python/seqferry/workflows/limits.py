@@ -21,7 +21,7 @@ def limits_of(settings: Settings, work: Iterable[Adjustment], *, own_work: bool)
     """The least of all limits that hold, since the work of a process shares one budget.
 
     Args:
-        work: what was adjusted of each transfer that the process works at.
+        work: adjustments of each transfer that the process works at.
         own_work: the process was started for its transfer, whose limits then replace those it was started with. Else
             they were set by an operator, and a transfer can only lower them.
     """

@@ -18,13 +18,13 @@ from seqferry.service import Service
 log: Final = logging.getLogger("seqferry.notices")
 
 _TAKEN_SECONDS: Final = 120.0
-"""A sender that has said nothing for so long is gone, and another one tries."""
+"""Time after which a silent sender counts as gone, and another one sends its notice."""
 
 _PAUSES: Final = (5.0, 30.0, 120.0, 600.0, 3600.0)
-"""Seconds before the next try; the last one again and again."""
+"""Seconds before each further attempt; the last pause repeats."""
 
-_TRIES: Final = 76
-"""Three days of tries."""
+_ATTEMPTS: Final = 76
+"""Attempts before a notice is given up: three days of them."""
 
 _AT_ONCE: Final = 20
 _WATCHED: Final = 200
@@ -95,23 +95,23 @@ class Notifier:
                 delivery = send(channel, notice_of(self._service, row.transfer_id, row.kind, notice_id))
             except NotFoundError:
                 delivery = Delivery("the transfer is not on record any more", final=True)
-            tries = row.attempts + 1
+            attempts = row.attempts + 1
             with database.write(durable=False) as connection:
-                self._settle(connection, row, delivery, tries)
+                self._settle(connection, row, delivery, attempts)
             if delivery.error is not None:
-                self._tell(channel, row.transfer_id, delivery, tries)
+                self._tell(channel, row.transfer_id, delivery, attempts)
 
-    def _settle(self, connection: sa.Connection, row: sa.Row[Any], delivery: Delivery, tries: int) -> None:
+    def _settle(self, connection: sa.Connection, row: sa.Row[Any], delivery: Delivery, attempts: int) -> None:
         now = time.time()
         if delivery.error is None:
             notice_rows.settle(connection, row, notice_rows.SENT, next_at=now, at=now, error=None)
             return
-        state = notice_rows.GIVEN_UP if delivery.final or tries >= _TRIES else notice_rows.PENDING
-        pause = _PAUSES[min(tries, len(_PAUSES)) - 1]
+        state = notice_rows.GIVEN_UP if delivery.final or attempts >= _ATTEMPTS else notice_rows.PENDING
+        pause = _PAUSES[min(attempts, len(_PAUSES)) - 1]
         notice_rows.settle(connection, row, state, next_at=now + pause, at=None, error=delivery.error)
 
-    def _tell(self, channel: Channel, transfer_id: str, delivery: Delivery, tries: int) -> None:
-        again = "it is given up" if delivery.final or tries >= _TRIES else "it is tried again"
+    def _tell(self, channel: Channel, transfer_id: str, delivery: Delivery, attempts: int) -> None:
+        again = "it is given up" if delivery.final or attempts >= _ATTEMPTS else "it is tried again"
         log.warning(
             "a notice of transfer %s could not be sent to %s (%s): %s; %s",
             transfer_id, channel.name, channel.shown, delivery.error, again,

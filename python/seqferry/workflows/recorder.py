@@ -24,7 +24,7 @@ class _Entry:
     run: BatchRun
     results: Results
     alone: bool = False
-    """It shared a transaction that failed. Each entry of that is then written by itself, which shows the faulty one."""
+    """True after a failed transaction: each of its entries is then written by itself, which shows the faulty one."""
     owned: bool | None = field(default=None)
     """Set when it was written, or is not to be."""
 

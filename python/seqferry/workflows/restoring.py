@@ -30,7 +30,7 @@ _LONGEST_PAUSE_SECONDS: Final = 600.0
 _CANCEL_SECONDS: Final = 2.0
 _ASKED_AT_ONCE: Final = 1000
 _WATCHED: Final = 100
-"""Of the objects that are not ready, so many are looked at again; only when they are ready, all are."""
+"""Objects that are looked at again of those not ready; when these are ready, all objects are looked at."""
 
 
 def restore(runtime: Runtime, transfer_id: str, spec: TransferSpec) -> None:

@@ -14,7 +14,8 @@ from seqferry import planning
 from seqferry.db import objects, transfers
 from seqferry.db.objects import PlannedObject
 from seqferry.errors import StorageError
-from seqferry.models import OPERATION_TRANSFER, TransferSpec
+from seqferry.models import COPIES, OPERATION_TRANSFER, OPERATION_UNPACK, TransferSpec
+from seqferry.planning import KeyRules
 from seqferry.workflows.operations import operation_of, transfer
 from seqferry.workflows.runtime import Runtime
 
@@ -26,7 +27,7 @@ def takes_rows(spec: TransferSpec) -> bool:
     return spec.retry_of is not None and not operation_of(spec).pages_are_batches
 
 
-def find(runtime: Runtime, spec: TransferSpec) -> Iterator[list[PlannedObject]]:
+def find(runtime: Runtime, spec: TransferSpec, transfer_id: str) -> Iterator[list[PlannedObject]]:
     """Pages of the objects, in bounded memory.
 
     Raises:
@@ -38,16 +39,19 @@ def find(runtime: Runtime, spec: TransferSpec) -> Iterator[list[PlannedObject]]:
     if other is None or other.pruned_at is not None:
         why = f"The transfer {spec.retry_of} whose objects are retried is not on record any more."
         raise StorageError(f"{why} Run its cp or sync again.", "object", "NoSuchTransfer", "plan", True)
+    rules = runtime.key_rules(transfer_id)
     after: int | None = 0
     while after is not None:
         with runtime.database.read() as connection:
             page, after = objects.unfinished_of(
                 connection, spec.retry_of, after, _PAGE, also_cancelled=other.state != "done"
             )
-        yield _looked_at_again(runtime, spec, page)
+        yield _allowed(spec, _looked_at_again(runtime, spec, page, rules), rules)
 
 
-def _looked_at_again(runtime: Runtime, spec: TransferSpec, page: list[PlannedObject]) -> list[PlannedObject]:
+def _looked_at_again(
+    runtime: Runtime, spec: TransferSpec, page: list[PlannedObject], rules: KeyRules
+) -> list[PlannedObject]:
     """The page, in which what planning had refused is decided anew, where it can be looked at."""
     refused = {one.source_key: one for one in page if one.refusal is not None}
     if not refused or spec.operation != OPERATION_TRANSFER or spec.versions:
@@ -56,9 +60,18 @@ def _looked_at_again(runtime: Runtime, spec: TransferSpec, page: list[PlannedObj
         found = runtime.engine.head(spec.source, list(refused))
     except (StorageError, UnicodeError):
         return page
-    own = str(runtime.state_dir)
     for info in found:
         if info is not None and info.key in refused:
-            again = transfer.planned(info, planning.decide(spec, info, own))
+            again = transfer.planned(info, planning.decide(spec, info, rules))
             refused[info.key] = replace(again, target_key=refused[info.key].target_key)
     return [refused.get(one.source_key, one) for one in page]
+
+
+def _allowed(spec: TransferSpec, page: list[PlannedObject], rules: KeyRules) -> list[PlannedObject]:
+    """The page, in which names are decided anew: the other transfer may have been that of a client with other rules."""
+    if spec.operation in COPIES or spec.operation == OPERATION_UNPACK:
+        for one in page:
+            if one.refusal is None:
+                decision = planning.decide_names(spec, one.source_key, one.target_key, one.size, None, rules)
+                one.refusal, one.left_out = decision.refusal, decision.is_left_out
+    return page

@@ -28,6 +28,7 @@ from seqferry.engine import Engine
 from seqferry.errors import AccessError, ConfigError, UnsupportedError
 from seqferry.listing import KnownObjects
 from seqferry.models import ActiveObject
+from seqferry.planning import KeyRules
 from seqferry.service import Service
 from seqferry.workflows.jobs import Job
 from seqferry.workflows.lease import Lease
@@ -115,7 +116,7 @@ class RunningBatch:
         self.suspend()
 
     def suspend(self) -> None:
-        """This process stops: stop the job, and leave uploads to the next run."""
+        """Stop the job as this process stops, and leave uploads to the next run."""
         with self._lock:
             if not self._suspended:
                 self._suspended = True
@@ -142,11 +143,11 @@ class _Meter:
 
 
 class Runtime:
-    """One per worker. ``attendant`` names this start of it, ``executor_id`` its place in the queue.
+    """State and means of one worker. ``worker_session`` names this start of it, ``executor_id`` its place in the queue.
 
-    ``on_end`` is called whenever a transfer was brought to its end here, in any thread; ``on_work`` before work at one
-    begins, so that its limits hold from its first request. ``lease`` is there where other
-    workers may take over what this one has. With ``confines_writes`` the policy lets clients write to some places only.
+    ``on_end`` is called, in any thread, when a transfer has ended here; ``on_work`` before work at a transfer begins,
+    so that its limits hold from its first request. ``lease`` is set where other workers may take over the work of this
+    one. With ``confines_writes`` the policy lets clients write to some places only.
     """
 
     def __init__(
@@ -156,7 +157,7 @@ class Runtime:
         engine: Engine,
         state_dir: Path,
         executor_id: str,
-        attendant: str,
+        worker_session: str,
         on_end: Callable[[], None] | None = None,
         lease: Lease | None = None,
         told: Notices = _NO_NOTICES,
@@ -170,8 +171,8 @@ class Runtime:
         self.engine: Final = engine
         self.state_dir: Final = state_dir
         self.executor_id: Final = executor_id
-        self.attendant: Final = attendant
-        self.actor: Final = f"worker {attendant}"
+        self.worker_session: Final = worker_session
+        self.actor: Final = f"worker {worker_session}"
         self.lease: Final = lease
         self.confines_writes: Final = confines_writes
         self.service: Service | None = None
@@ -183,9 +184,18 @@ class Runtime:
         self._changed = threading.Condition()
         self._running: dict[tuple[str, int], RunningBatch] = {}
         self._meters: dict[str, _Meter] = {}
-        self._attended: dict[str, int] = {}
+        self._supervised: dict[str, int] = {}
         self._turns: set[tuple[str, int]] = set()
         self._preflights: dict[str, KnownObjects] = {}
+
+    def key_rules(self, transfer_id: str) -> KeyRules:
+        """Rules for the keys of a transfer, for planning."""
+        confined = False
+        if self.confines_writes:
+            with self.database.read() as connection:
+                row = transfers.row_of(connection, transfer_id)
+            confined = row is not None and transfers.is_http(row.created_by)
+        return KeyRules(str(self.state_dir), confined=confined, nul=self.database.is_sqlite)
 
     # --- what is known before the start ---
 
@@ -262,7 +272,7 @@ class Runtime:
 
     @property
     def epoch(self) -> int | None:
-        """Of the lease. To be read before work is found to be ours (``claim``), and given to the job that does it."""
+        """Epoch of the lease. Read it before ``claim`` finds the work to be ours, and give it to the work's job."""
         return None if self.lease is None else self.lease.epoch
 
     def claim(self, connection: sa.Connection, *workflow_ids: str) -> None:
@@ -275,7 +285,7 @@ class Runtime:
             raise StepSuspension
 
     def lost(self, connection: sa.Connection, running: Sequence[RunningBatch]) -> list[RunningBatch]:
-        """Those of the batches that are not this worker's any more."""
+        """Batches, among those that run, which are not this worker's any more."""
         shut_out = objects.lost(connection, [batch.run for batch in running])
         held = None
         if self.lease is not None:
@@ -290,7 +300,7 @@ class Runtime:
 
     @contextmanager
     def parking(self, transfer_id: str, workflow_id: str, queue: str) -> Generator[None]:
-        """Of a workflow that runs within: should its transfer be paused, it is put back on the queue."""
+        """Context of a workflow: puts it back on the queue when its transfer is paused."""
         try:
             yield
         except TransferPause:
@@ -308,16 +318,16 @@ class Runtime:
     # --- what runs ---
 
     @property
-    def attended(self) -> set[str]:
-        """Ids of transfers that this process is at."""
+    def supervised(self) -> set[str]:
+        """Ids of transfers that this process supervises: a workflow or a batch of theirs runs here."""
         with self._changed:
-            return set(self._attended) | {transfer_id for transfer_id, _ in self._running}
+            return set(self._supervised) | {transfer_id for transfer_id, _ in self._running}
 
     @contextmanager
-    def attending(self, transfer_id: str) -> Generator[None]:
-        """A workflow of this transfer is at work here."""
+    def supervising(self, transfer_id: str) -> Generator[None]:
+        """Count the transfer as supervised while a workflow of it runs here."""
         with self._changed:
-            self._attended[transfer_id] = self._attended.get(transfer_id, 0) + 1
+            self._supervised[transfer_id] = self._supervised.get(transfer_id, 0) + 1
             self._meters.setdefault(transfer_id, _Meter())
         try:
             if self._on_work is not None:
@@ -325,9 +335,9 @@ class Runtime:
             yield
         finally:
             with self._changed:
-                self._attended[transfer_id] -= 1
-                if self._attended[transfer_id] == 0:
-                    del self._attended[transfer_id]
+                self._supervised[transfer_id] -= 1
+                if self._supervised[transfer_id] == 0:
+                    del self._supervised[transfer_id]
                     self._forget(transfer_id)
 
     @contextmanager
@@ -391,7 +401,7 @@ class Runtime:
 
     def _forget(self, transfer_id: str) -> None:
         """Drop the counts of a transfer that nothing here is at any more, so that they do not pile up."""
-        if transfer_id not in self._attended and all(key[0] != transfer_id for key in self._running):
+        if transfer_id not in self._supervised and all(key[0] != transfer_id for key in self._running):
             self._meters.pop(transfer_id, None)
 
     def reports(self) -> dict[str, Report]:

@@ -9,17 +9,17 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from seqferry import access, batching, names, policy, stored_spec
+from seqferry import batching, names, stored_spec
 from seqferry.db import objects, receipts, transfers
 from seqferry.db.objects import PlannedObject
 from seqferry.db.queue import place_of
 from seqferry.engine import traced_as
 from seqferry.errors import StorageError
-from seqferry.models import COPIES, ENDED_TRANSFER_STATES, S3Location, TransferSpec
+from seqferry.models import ENDED_TRANSFER_STATES, TransferSpec
 from seqferry.workflows import first_look, restoring, retries
 from seqferry.workflows.batch_steps import abort_cut_off, end_failed
 from seqferry.workflows.operations import batch_limit, operation_of
@@ -58,7 +58,7 @@ def plan_with_retries(runtime: Runtime, transfer_id: str, inline: InlineBatches 
     """Add all objects of the source as batches, or record why that cannot be.
 
     Raises:
-        ManyBatchesError: there are more than ``inline`` allows.
+        ManyBatchesError: the batches are more than ``inline`` allows.
     """
     for attempt in range(1, _PLAN_ATTEMPTS + 1):
         runtime.check()
@@ -66,8 +66,7 @@ def plan_with_retries(runtime: Runtime, transfer_id: str, inline: InlineBatches 
             plan_once(runtime, transfer_id, inline)
             return
         except StorageError as why:
-            passing = not why.job_wide and why.error_class in ("retry", "throttle")
-            if not passing or attempt == _PLAN_ATTEMPTS:
+            if not why.is_transient or attempt == _PLAN_ATTEMPTS:
                 request_stop(runtime, transfer_id, why.error_code or why.code, why.message)
                 return
             log.warning("transfer %s: planning is tried again: %s", transfer_id, why)
@@ -78,7 +77,7 @@ def wait_for_batches(runtime: Runtime, transfer_id: str) -> None:
     """Return when no batch is open any more. Meanwhile ends batches that no worker will run."""
     with runtime.database.write() as connection:
         leave_if_paused(transfers.row_of(connection, transfer_id, lock=True))
-        transfers.attend(connection, transfer_id, time.time(), runtime.actor, runtime.attendant)
+        transfers.record_session(connection, transfer_id, time.time(), runtime.actor, runtime.worker_session)
     looked_at = time.monotonic()
     while True:
         with runtime.database.read() as connection:
@@ -101,7 +100,7 @@ def close(runtime: Runtime, transfer_id: str, *, claimed: bool = True) -> None:
 
     Raises:
         StepSuspension: another worker has the transfer by now. Not asked unless ``claimed``: no workflow has it.
-        TransferPause: it is paused.
+        TransferPause: the transfer is paused.
         UnsupportedError: this version does not know its operation.
     """
     with runtime.database.read() as connection:
@@ -130,11 +129,11 @@ def plan_once(runtime: Runtime, transfer_id: str, inline: InlineBatches | None =
 
     Raises:
         StorageError: source or target cannot be used.
-        ManyBatchesError: there are more batches than ``inline`` allows.
+        ManyBatchesError: the transfer has more batches than ``inline`` allows.
     """
     with runtime.database.write() as connection:
         leave_if_paused(transfers.row_of(connection, transfer_id, lock=True))
-        row = transfers.begin_plan(connection, transfer_id, time.time(), runtime.actor, runtime.attendant)
+        row = transfers.begin_plan(connection, transfer_id, time.time(), runtime.actor, runtime.worker_session)
     if row is None:
         return
     with traced_as(transfer_id):
@@ -158,9 +157,7 @@ def _plan(runtime: Runtime, transfer_id: str, row: sa.Row[Any], inline: InlineBa
     planner = Planner(runtime, transfer_id, spec, inline)
     pages = operation.find(runtime, spec, known, transfer_id=transfer_id, target_absent=absent)
     if retries.takes_rows(spec):
-        pages = retries.find(runtime, spec)
-    if runtime.confines_writes and transfers.is_http(row.created_by):
-        pages = _confined(spec, pages)
+        pages = retries.find(runtime, spec, transfer_id)
     if first_look.is_wanted(spec) and not retries.takes_rows(spec):
         since = row.created_at if planned_before else None
         pages = first_look.looked_at(runtime, transfer_id, spec, iter(pages), target_absent=absent, since=since)
@@ -174,16 +171,6 @@ def _plan(runtime: Runtime, transfer_id: str, row: sa.Row[Any], inline: InlineBa
         transfers.end_plan(connection, transfer_id, time.time(), runtime.actor)
 
 
-def _confined(spec: TransferSpec, pages: Iterable[list[PlannedObject]]) -> Iterator[list[PlannedObject]]:
-    """The pages, with those objects refused whose names some storages resolve to another place."""
-    target = spec.target
-    for page in pages:
-        if isinstance(target, S3Location) and spec.operation in COPIES:
-            for one in page:
-                one.refusal = one.refusal or policy.confined(target, one.target_key)
-        yield page
-
-
 class Planner:
     """Turns planned objects into batches, a few per transaction: on the queue, or given to ``inline``."""
 
@@ -192,11 +179,9 @@ class Planner:
     ) -> None:
         self._runtime = runtime
         self._transfer_id = transfer_id
-        self._spec = spec
         self._inline = inline
         self._batcher = batching.Batcher[PlannedObject](batch_limit(spec))
         self._at_once = operation_of(spec).pages_are_batches
-        self._lane = access.lane(access.needs(spec))
         self._kept: list[list[PlannedObject]] = []
         self._made = 0
         self._looked_at = time.monotonic()
@@ -243,7 +228,7 @@ class Planner:
 
             def enqueue(number: int, group: Sequence[PlannedObject]) -> None:
                 place = place_of(row.priority) + batching.priority(group)
-                self._runtime.queue.enqueue_batch(connection, self._transfer_id, self._lane, number, place)
+                self._runtime.queue.enqueue_batch(connection, self._transfer_id, row.lane, number, place)
 
             def keep(number: int, group: Sequence[PlannedObject]) -> None:
                 added.append((number, batching.biggest(group)))

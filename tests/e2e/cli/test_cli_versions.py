@@ -201,6 +201,37 @@ def test_whole_histories_are_copied_in_their_order_and_go_on(cli: Cli, histories
     assert _history(histories, histories.target, "archive/")["a"] == [*contents["a"], b"five"]
 
 
+def _put_in_parts(places: Places, bucket: str, key: str, *parts: bytes) -> None:
+    upload = places.s3.create_multipart_upload(Bucket=bucket, Key=key)["UploadId"]
+    named = {"Bucket": bucket, "Key": key, "UploadId": upload}
+    ended = [
+        {"PartNumber": number, "ETag": places.s3.upload_part(**named, PartNumber=number, Body=body)["ETag"]}
+        for number, body in enumerate(parts, 1)
+    ]
+    places.s3.complete_multipart_upload(**named, MultipartUpload={"Parts": ended})
+
+
+def test_versions_that_were_cut_into_other_parts_are_on_record_as_compared_by_size(cli: Cli, histories: Places) -> None:
+    _put(histories, "a", b"one")
+    _put_in_parts(histories, histories.source, "run42/a", b"x" * (5 * MIB), b"x" * MIB)
+    histories.s3.put_object(Bucket=histories.target, Key="archive/a", Body=b"one")
+    _put_in_parts(histories, histories.target, "archive/a", b"x" * (6 * MIB))
+    command = ("cp", "--all-versions", *histories.uris, "--json")
+
+    shown = cli.run(*command, "--dry-run")
+    ran = cli.run(*command)
+
+    assert (shown.code, ran.code) == (0, 0), shown.err + ran.err
+    assert [one["action"] for one in shown.events if one["event"] == "planned"] == ["skip", "skip"]
+    transfer_id = ran.events[-1]["id"]
+    listed = cli.run("status", transfer_id, "--objects", "--json")
+    rows = [one for one in listed.events if one["event"] == "object"]
+    assert [(one["state"], one["verified"]) for one in rows] == [("skipped", "etag"), ("skipped", "size")]
+    assert [one["etag"] == one["target_etag"] for one in rows] == [True, False]
+    looked = cli.run("verify", transfer_id, "--json")
+    assert looked.code == 0, looked.out + looked.err
+
+
 def test_a_history_does_not_go_on_top_of_another_one(cli: Cli, histories: Places) -> None:
     _put(histories, "a", b"one", b"two")
     histories.s3.put_object(Bucket=histories.target, Key="archive/a", Body=b"of another")

@@ -281,3 +281,26 @@ def test_a_dry_run_selects_as_the_archive_itself_does(bucket: str, mover: Mover,
         [("refused", None, True), ("planned", "a", None)],
     )
     assert events[-1]["objects"] == summary["objects_done"] == 1
+
+
+@pytest.mark.parametrize("on_disk", [False, True])
+def test_a_dry_run_over_an_archive_says_that_it_is_compared(
+    s3server: S3Server, bucket: str, mover: Mover, tmp_path: Path, *, on_disk: bool
+) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run/a").write_bytes(b"1")
+    fill(s3server, bucket, "run/", {"a": b"1"})
+    place = str(tmp_path) if on_disk else f"s3://{bucket}"
+    source, target = f"{place}/run", f"{place}/x.tar"
+    assert mover.copy(source, target, verb="pack")[0] == 0
+
+    shown = mover.start("pack", source, target, "--dry-run")
+    told = mover.start("pack", source, target, "--dry-run", "--json")
+    code, summary, _ = mover.copy(source, target, verb="pack")
+
+    assert (shown.wait(), told.wait(), code) == (0, 0, 0), str(shown)
+    assert shown.stdout.splitlines() == [f"(dry run) compare {source}/a as a (it exists; compared when it is done)"]
+    assert "1 member of them would be compared first" in shown.stderr
+    planned, total = (json.loads(line) for line in told.stdout.splitlines())
+    assert (planned["action"], total["objects"], total["compared"]) == ("compare", 1, 1)
+    assert summary["objects_skipped"] == 1

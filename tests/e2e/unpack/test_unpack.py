@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import stat
@@ -251,3 +252,50 @@ def test_detached_it_is_recorded_and_a_worker_unpacks(
     assert len(names(tmp_path / "to")) == 20
     [one] = [record for record in mover.objects(transfer_id) if record.target_key == "7"]
     assert (one.source_key, one.state, one.verified) == ("x.tar!/7", "done", "checksum")
+
+
+@pytest.mark.parametrize("if_exists", ["same", "skip", "fail", "overwrite"])
+@pytest.mark.parametrize("to_disk", [False, True])
+def test_a_dry_run_over_members_tells_what_the_unpacking_does(
+    versitygw: S3Server,
+    make_bucket: BucketFactory,
+    make_mover: MoverFactory,
+    tmp_path: Path,
+    if_exists: str,
+    *,
+    to_disk: bool,
+) -> None:
+    bucket, mover = make_bucket(versitygw), make_mover(versitygw)
+    put(versitygw, bucket, "x.tar", many({"d/absent": b"1", "d/longer": b"12", "d/same": b"123"}))
+    for name, body in (("longer", b"12345"), ("same", b"123")):
+        if to_disk:
+            (tmp_path / "to/d").mkdir(parents=True, exist_ok=True)
+            (tmp_path / "to/d" / name).write_bytes(body)
+        else:
+            put(versitygw, bucket, f"to/d/{name}", body)
+    arguments = (
+        f"s3://{bucket}/x.tar",
+        f"{tmp_path}/to" if to_disk else f"s3://{bucket}/to/",
+        "--if-exists",
+        if_exists,
+    )
+
+    shown = mover.start("unpack", *arguments, "--dry-run", "--json")
+    code, summary, _ = mover.copy(*arguments, verb="unpack")
+
+    assert shown.wait() == (1 if if_exists == "fail" else 0), str(shown)
+    assert code == shown.wait()
+    events = [json.loads(line) for line in shown.stdout.splitlines()]
+    foretold = {
+        one["source_key"].rpartition("/")[2]: one.get("action", one["event"]) for one in events if "source_key" in one
+    }
+    longer, same = {
+        "same": ("copy", "compare"),
+        "skip": ("skip", "skip"),
+        "fail": ("refused", "refused"),
+        "overwrite": ("copy", "copy"),
+    }[if_exists]
+    assert foretold == {"absent": "copy", "longer": longer, "same": same}
+    ended = {row.source_key.rpartition("/")[2]: row.state for row in mover.objects(str(summary["id"]))}
+    states = {"copy": ("done",), "compare": ("done", "skipped"), "skip": ("skipped",), "refused": ("failed",)}
+    assert all(ended[name] in states[action] for name, action in foretold.items()), ended

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from statuses import status
 
 from seqferry.auditing import Head
 from seqferry.cli import summary
-from seqferry.models import ERROR_CLASSES, FailureGroup, Verification
+from seqferry.models import ERROR_CLASSES, FailureGroup, Totals, Verification
 
 MIB = 1024**2
 
@@ -57,13 +59,30 @@ def test_failures_are_grouped_with_keys_and_a_next_step() -> None:
 
     told = text_of(summary.Result(ended, [], [denied, odd]))
 
-    assert told.startswith("Ended with failures: 200 objects")
+    assert told.startswith("Finished with 26 failures (174 of 200 objects copied) in 10.0 s\n")
     assert "25 objects failed: HeadObject AccessDenied" in told
     assert "    run42/locked-19\n    … and 5 more: seqferry status 3f2a --failed" in told
     assert summary.next_step("person", "AccessDenied") in told
     assert "1 object failed: HeadObject mismatch" in told
     assert "    run42/two\\nlines\\x1b[2J" in told
     assert "\x1b" not in told
+
+
+@pytest.mark.parametrize(
+    ("operation", "totals", "title"),
+    [
+        ("transfer", {"objects": 1}, "Finished with 1 failure (0 of 1 objects copied) in 10.0 s"),
+        ("remove", {"objects": 3, "done": 2}, "Finished with 1 failure (2 of 3 objects removed) in 10.0 s"),
+        ("pack", {"objects": 3, "done": 2}, "Finished with 1 failure (2 of 3 objects packed) in 10.0 s"),
+        ("run", {"objects": 1200, "done": 1199}, "Finished with 1 failure (1,199 of 1,200 objects done) in 10.0 s"),
+        ("check", {"objects": 3, "skipped": 2}, "Finished with 1 failure (2 of 3 objects identical) in 10.0 s"),
+    ],
+)
+def test_a_transfer_with_failures_is_summed_up_in_numbers(operation: str, totals: dict[str, int], title: str) -> None:
+    ended = replace(status("done"), totals=Totals(failed=1, **totals))
+    ended = replace(ended, spec=replace(ended.spec, operation=operation))
+
+    assert text_of(summary.Result(ended, [], [])).startswith(f"{title}\n")
 
 
 @pytest.mark.parametrize(("operation", "command"), [("transfer", "cp"), ("pack", "pack"), ("unpack", "unpack")])

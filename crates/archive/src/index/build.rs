@@ -165,10 +165,10 @@ pub fn build_from_stream<'a>(
     Ok(builder.finish())
 }
 
-/// The index of an archive by hopping from header to header. `read` returns bytes of the archive that begin at the start of
-/// the range: at least one, and more than asked for where that is cheap.
+/// Builds the index of an archive by hopping from header to header. `read` returns bytes of the archive from the start
+/// of the range: at least one, and more than the range where that is cheap.
 ///
-/// This pays where members are larger than latency times bandwidth; otherwise stream the archive.
+/// Hopping is faster where members are larger than latency times bandwidth; otherwise stream the archive.
 ///
 /// # Errors
 /// When the archive is refused, or `read` fails.

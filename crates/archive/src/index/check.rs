@@ -8,13 +8,14 @@ use crate::scan::{Checkpoint, ReadOptions, Scanner, Step};
 /// Result of comparing an index with a live object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IndexMatch {
-    /// Same size, and same version id or `ETag`.
+    /// The object that the index was made of: its size, and its version id or `ETag`, are the same.
     Object,
-    /// Same size and same checksum of all bytes: a copy of the tar.
+    /// A copy of the tar: its size and a checksum of all bytes are the same.
     Contents,
-    /// Same size, and nothing else to compare: parse the headers of [`spot_checks`] before use, then write the head anew.
+    /// An object of the same size with nothing else to compare. Parse the headers of [`spot_checks`] before use, then
+    /// write the head anew.
     Unproven,
-    /// Another tar.
+    /// Another tar: its size or a checksum differs.
     Different,
 }
 
@@ -55,12 +56,13 @@ impl Index {
     }
 }
 
-/// Text without quotes and spaces; None where nothing is left. The version id `null` of buckets without versions names none.
+/// Text without quotes and spaces; None where nothing is left, and for `null`, the version id in buckets without
+/// versions.
 fn normal(text: Option<&str>) -> Option<&str> {
     text.map(|text| text.trim().trim_matches('"')).filter(|text| !text.is_empty() && *text != "null")
 }
 
-/// Ordinals of the members whose headers prove an index well enough: first, last, and up to 16 between them, chosen by `seed`.
+/// Ordinals of the members whose headers verify an index: the first, the last, and up to 16 chosen by `seed`.
 pub fn spot_checks(members: usize, seed: u64) -> Vec<usize> {
     let mut chosen: Vec<usize> = [0, members.saturating_sub(1)].into_iter().filter(|at| *at < members).collect();
     let mut state = seed;
@@ -76,7 +78,7 @@ pub fn spot_checks(members: usize, seed: u64) -> Vec<usize> {
     chosen
 }
 
-/// Check a member of an index against the tar. `headers` are the bytes from its `header_offset` up to its `data_offset`.
+/// Check a member of an index against the tar. `headers` are the bytes from `header_offset` to `data_offset`.
 ///
 /// # Errors
 /// [`IndexFault::Foreign`] when the headers at this place are not those of the member.

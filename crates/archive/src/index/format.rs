@@ -1,7 +1,7 @@
 //! The lines of an index, and their JSON.
 //!
-//! Fields with their usual value (no link, owner 0, a size that equals the stored size) are left out. Names that are not UTF-8
-//! are in `name_base64` instead of `name`; the same holds for links and values of PAX records.
+//! Fields with their usual value (no link, owner 0, a size that equals the stored size) are left out. Names that are
+//! not UTF-8 are in `name_base64` instead of `name`; the same holds for links and values of PAX records.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

@@ -45,7 +45,8 @@ pub enum IndexFault {
     Json(String),
     /// A field has a value that it cannot have.
     Field(&'static str),
-    /// The member overlaps the one before, lies outside the tar, or its offsets are not those of a header and its contents.
+    /// The member overlaps the one before or lies outside the tar, or its offsets are not those of a header and
+    /// contents.
     Place,
     /// The count, the sum or the checksum in the tail does not fit the lines.
     Tail(&'static str),
@@ -114,9 +115,9 @@ impl Index {
 
 /// Reads an index from chunks.
 ///
-/// Members ascend without overlap within the size of the tar, every header and its contents begin at a block, and the tail
-/// must agree. Names are not checked here: [`Tree::admit`](crate::Tree::admit) applies to members of an index as to any other.
-/// **Members are proven only once [`finish`](Self::finish) succeeds**, which checks the CRC.
+/// Members ascend without overlap within the size of the tar, every header and its contents begin at a block, and the
+/// tail must agree. Names are not checked here: [`Tree::admit`](crate::Tree::admit) applies to members of an index as
+/// to any other. **Members are proven only once [`finish`](Self::finish) succeeds**, which checks the CRC.
 #[derive(Debug)]
 pub struct IndexReader {
     limits: IndexLimits,

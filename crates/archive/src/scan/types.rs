@@ -5,7 +5,7 @@ use crate::member::Member;
 /// Bounds of what an archive may ask of memory and time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes of one extension header: PAX records or a GNU long name. 1 MiB, as in GNU tar's and bsdtar's sanity checks.
+    /// Most bytes of one extension header (PAX records or a GNU long name). 1 MiB, as in GNU tar and bsdtar.
     pub extension: u64,
     /// Segments in the map of a sparse file. One segment costs 16 bytes of memory.
     pub sparse_segments: usize,
@@ -37,7 +37,8 @@ pub struct ReadOptions {
 /// The next action of a scan.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Step {
-    /// The scanner needs `len` bytes at `offset`. Hand them, or a part of them, to [`Scanner::supply`](super::Scanner::supply).
+    /// The scanner needs `len` bytes at `offset`. Hand them, or a part of them, to
+    /// [`Scanner::supply`](super::Scanner::supply).
     Need {
         /// Offset in the archive.
         offset: u64,

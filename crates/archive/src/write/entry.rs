@@ -65,7 +65,8 @@ impl Entry {
         Self::new(name.into(), EntryKind::SymbolicLink(target.into()), 0o777)
     }
 
-    /// A hard link to the entry `target`. Give it the mode and time of its file: some readers apply those of the last link.
+    /// A hard link to the entry `target`. Give it the mode and time of its file, since some readers apply those of a
+    /// link.
     pub fn hard_link(name: impl Into<Vec<u8>>, target: impl Into<Vec<u8>>) -> Self {
         Self::new(name.into(), EntryKind::HardLink(target.into()), 0o644)
     }
@@ -198,7 +199,7 @@ fn split_name(name: &[u8]) -> Option<(&[u8], &[u8])> {
     Some((&name[at + 1..], &name[..at]))
 }
 
-/// At most `len` bytes of a name for readers that do not know PAX, in ASCII.
+/// Name in ASCII, cut at `len` bytes, for readers that do not know PAX.
 fn ascii(name: &[u8], len: usize) -> Vec<u8> {
     name.iter().take(len).map(|byte| if byte.is_ascii_graphic() { *byte } else { b'_' }).collect()
 }

@@ -22,7 +22,7 @@ pub struct Placement {
     pub data: u64,
 }
 
-/// A stretch of an archive by its origin.
+/// A range of an archive by its origin.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Piece {
     /// Header bytes.
@@ -34,7 +34,7 @@ pub enum Piece {
         /// Bytes of the member.
         range: Range<u64>,
     },
-    /// This many zeros: padding, or the end mark.
+    /// Number of zeros: padding, or the end mark.
     Zeros(u64),
 }
 
@@ -190,7 +190,7 @@ impl<'a> Layout<'a> {
         (Piece::Zeros(until - at), until - at)
     }
 
-    /// The whole archive in memory, with the contents that `contents` returns for each member: for small archives and tests.
+    /// The whole archive in memory. `contents` returns the bytes of each member. For small archives and tests.
     ///
     /// # Panics
     /// When contents do not have the size of their entry.

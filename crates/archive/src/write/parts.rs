@@ -1,8 +1,8 @@
 //! The parts of one multipart upload, planned so that big members are copied by range inside the storage.
 //!
-//! A part is either assembled (headers, padding and small members pass through the process) or copied from the object that is
-//! the source of one member. Every part but the last needs 5 MiB, so an assembled part that would be shorter takes the first
-//! bytes of the big member behind it. All parts are known in advance and can be made in any order.
+//! A part is either assembled (headers, padding and small members pass through the process) or copied from the object
+//! that is the source of one member. Every part but the last needs 5 MiB, so an assembled part that would be shorter
+//! takes the first bytes of the big member behind it. All parts are known in advance and can be made in any order.
 
 use std::ops::Range;
 
@@ -85,7 +85,7 @@ pub struct UploadPart {
 /// ```
 ///
 /// # Errors
-/// When even the largest parts do not reach.
+/// When the plan has too many parts even at their largest sizes.
 pub fn plan_upload(
     layout: &Layout<'_>,
     copyable: impl Fn(usize) -> bool,

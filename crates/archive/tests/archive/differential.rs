@@ -1,7 +1,7 @@
 //! The corpus as GNU tar, bsdtar and Python read it, beside our reading.
 //!
-//! A member that we accept must be the same (name, size, order, bytes) for every program that reads the archive without an
-//! error; what they read differently, we must have refused.
+//! A member that we accept must be the same (name, size, order, bytes) for every program that reads the archive without
+//! an error; what they read differently, we must have refused.
 
 use std::collections::BTreeSet;
 use std::thread;
@@ -92,7 +92,7 @@ fn by_listing(program: &str, list: &[&str], columns: usize, size_at: usize, fold
     Some(ArchiveListing { members: members?, contents: sha256(&extracted.stdout) }).filter(|_| clean)
 }
 
-/// By each program that there is, at once: starting them is most of what this test takes.
+/// Listings by all programs that are installed, at the same time: most of the test's time is their start.
 fn readings(folder: &Folder) -> Vec<(&'static str, Option<ArchiveListing>)> {
     thread::scope(|scope| {
         let gnu = gnu_tar().map(|program| {
@@ -102,8 +102,8 @@ fn readings(folder: &Folder) -> Vec<(&'static str, Option<ArchiveListing>)> {
         let bsd = bsdtar()
             .map(|program| ("bsdtar", scope.spawn(move || by_listing(program, &["-tvPf", "x.tar"], 8, 4, folder))));
         let python = python().map(|program| ("Python", scope.spawn(move || by_python(program, folder))));
-        let begun = [gnu, bsd, python].into_iter().flatten();
-        begun.map(|(name, reading)| (name, reading.join().unwrap())).collect()
+        let started = [gnu, bsd, python].into_iter().flatten();
+        started.map(|(name, reading)| (name, reading.join().unwrap())).collect()
     })
 }
 

@@ -127,7 +127,8 @@ impl Drop for Folder {
     }
 }
 
-/// The first of these programs that is installed. Without one the test is skipped, or fails where all tools are required.
+/// The first of these programs that is installed. Without one the test is skipped; it fails where all tools are
+/// required.
 pub(crate) fn program(names: &[&'static str], hint: &str, works: impl Fn(&str) -> bool) -> Option<&'static str> {
     if let Some(name) = names.iter().copied().find(|name| works(name)) {
         return Some(name);

@@ -1,8 +1,8 @@
-//! The names of all metrics of the engine, with their kinds, labels and meaning. Doors and samplers take them from here.
+//! The names of all metrics of the engine, with their kinds, labels and meaning, for all doors and samplers.
 //!
-//! Names follow Prometheus: a unit as suffix, `_total` for counters. Labels are never keys: `bucket` and `prefix` are those of
-//! a prefix class ([`seqferry_store::budget::stats`]), of which a bounded number exists; both are empty for all others
-//! together. `docs/metrics.md` explains them to people.
+//! Names follow Prometheus: a unit as suffix, `_total` for counters. Labels are never keys: `bucket` and `prefix` are
+//! those of a prefix class ([`seqferry_store::budget::stats`]), of which a bounded number exists; both are empty for
+//! all others together. `docs/metrics.md` explains them to people.
 
 /// Type of a metric: it says how the values are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

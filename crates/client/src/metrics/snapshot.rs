@@ -27,9 +27,9 @@ pub struct Sample {
 /// Value of a metric.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Value {
-    /// Of a counter or a gauge.
+    /// Value of a counter or a gauge.
     Number(f64),
-    /// Of a histogram.
+    /// Counts of a histogram.
     Histogram(LatencyHistogram),
 }
 
@@ -118,9 +118,8 @@ mod tests {
     use std::collections::HashSet;
     use std::sync::Arc;
 
-    use seqferry_store::prelude::*;
     use seqferry_store::{Attributes, BudgetLimits, ObjectRef};
-    use seqferry_store_testing::MemoryStore;
+    use seqferry_store_testing::{MemoryStore, ObjectWriteExt as _};
     use tokio_util::sync::CancellationToken;
 
     use super::*;

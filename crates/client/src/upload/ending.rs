@@ -8,9 +8,9 @@ use seqferry_store::{Address, ErrorClass, PartInfo, UploadRef};
 
 use super::UploadSession;
 use crate::client::RetryingClient;
-use crate::request::{RequestError, RequestSpec};
+use crate::request::{RequestError, RequestSpec, RetryContext};
 
-/// Clocks of a service and of this machine may differ by so many seconds.
+/// Seconds by which the clocks of a service and of this machine may differ.
 pub const CLOCK_SLACK: f64 = 15.0 * 60.0;
 
 /// Longest wait for parts that were sent, before the last abort.
@@ -18,12 +18,61 @@ const LINGER: Duration = Duration::from_mins(1);
 /// Most aborts of one upload, which is aborted until the service has forgotten it.
 const ABORTS: usize = 10;
 
+/// Result of one abort.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AbortResult {
+    /// The service has accepted it. A part that was under way may survive.
+    Aborted,
+    /// The upload was gone already: completed, aborted, or never there.
+    Gone,
+}
+
+/// Aborts an upload by its id, once.
+///
+/// # Errors
+/// The service refuses, or the call was cancelled. An upload that is gone is no error.
+pub async fn abort_once(
+    client: &RetryingClient,
+    retry_context: &RetryContext,
+    upload: UploadRef<'_>,
+) -> Result<AbortResult, RequestError> {
+    let spec = RequestSpec::write("AbortMultipartUpload", upload.bucket);
+    match client.call(spec, retry_context, async |store| store.abort_upload(upload).await).await {
+        Ok(()) => Ok(AbortResult::Aborted),
+        Err(RequestError::Failed(error)) if error.class == ErrorClass::NotFound => Ok(AbortResult::Gone),
+        Err(error) => Err(error),
+    }
+}
+
+/// Lists the parts that an upload holds, in order of their number, and hands each page of them to `visit`.
+///
+/// # Errors
+/// When a page cannot be had: class [`ErrorClass::NotFound`] where there is no such upload.
+pub async fn for_each_page_of_parts(
+    client: &RetryingClient,
+    retry_context: &RetryContext,
+    upload: UploadRef<'_>,
+    mut visit: impl FnMut(Vec<PartInfo>),
+) -> Result<(), RequestError> {
+    let mut after = None;
+    loop {
+        let spec = RequestSpec::read("ListParts", upload.bucket);
+        let page = client.call(spec, retry_context, async |store| store.list_parts(upload, after).await).await?;
+        visit(page.parts);
+        match page.next {
+            // A marker that does not move would loop forever.
+            Some(next) if Some(next) > after => after = Some(next),
+            _ => return Ok(()),
+        }
+    }
+}
+
 impl UploadSession {
-    /// Aborts the uploads of this key that an interrupted run created but did not live to record. They hold no part, since no
-    /// part starts before its upload is recorded; another client's upload that is in progress does hold one. `except` is in use.
+    /// Aborts uploads of this key that an interrupted run created and did not record. They hold no part, since no part
+    /// starts before its upload is recorded. Uploads in progress of other clients do hold parts. `except` is in use.
     ///
-    /// Best effort where the service does not list uploads, or these credentials may not: the bucket's lifecycle rule has to
-    /// do it then.
+    /// Best effort: where the service does not list uploads, or the credentials may not, the bucket's lifecycle rule
+    /// removes them.
     ///
     /// # Errors
     /// When the uploads cannot be listed for another reason.
@@ -34,7 +83,7 @@ impl UploadSession {
         let (bucket, key) = (&self.bucket, &self.key);
         let listed = self
             .client
-            .call(RequestSpec::read("ListMultipartUploads", bucket), &self.tries, async |store| {
+            .call(RequestSpec::read("ListMultipartUploads", bucket), &self.retry_context, async |store| {
                 store.list_uploads(bucket, key).await
             })
             .await;
@@ -70,20 +119,17 @@ impl UploadSession {
 
     /// Aborts the open upload, if there is one, and one that was still being created.
     ///
-    /// Once at once, so that it costs nothing more, and again when the requests that were sent have come to their end: a
-    /// service may keep a part that arrives after the abort. With `to_the_end` also after the client was cancelled; else a
-    /// cancel leaves the upload open and recorded, for a later session.
+    /// The first abort is sent at once, so that the upload costs nothing more. The second follows when the requests in
+    /// flight have ended, since a service may keep a part that arrives after the abort. With `to_the_end` that wait
+    /// goes on after the client was cancelled; else a cancel leaves the upload open and recorded, for a later session.
     pub async fn abort(&mut self, to_the_end: bool) {
         let recorded = self.open.take();
         let client = self.client.uncancelled();
         let (bucket, key) = (&self.bucket, &self.key);
         if !self.under_way.is_empty() {
             if let Some(upload) = &recorded {
-                let _first = client
-                    .call(RequestSpec::write("AbortMultipartUpload", bucket), &self.tries, async |store| {
-                        store.abort_upload(UploadRef::new(bucket, key, &upload.upload_id)).await
-                    })
-                    .await;
+                let _first =
+                    abort_once(&client, &self.retry_context, UploadRef::new(bucket, key, &upload.upload_id)).await;
             }
             self.under_way.close();
             let stopped = async {
@@ -109,9 +155,9 @@ impl UploadSession {
         }
     }
 
-    /// After an upload was completed while a part of it was under way a second time: sees to it that a service which takes
-    /// that part for a new upload keeps nothing of it. Best effort, in the background.
-    pub(super) fn see_off(&self, upload_id: String) {
+    /// Aborts what late parts leave behind after their upload was completed: some services begin a new upload for them.
+    /// Waits until all parts in flight have ended. Best effort, in the background.
+    pub(super) fn clean_up_late_parts(&self, upload_id: String) {
         if self.under_way.is_empty() {
             return;
         }
@@ -126,20 +172,15 @@ impl UploadSession {
         });
     }
 
-    /// Aborts until the service has forgotten the upload: parts that were under way may survive the first time. Best effort:
-    /// what fails here is left to the bucket's lifecycle rule.
+    /// Aborts until the service has forgotten the upload: parts in flight may survive the first abort. Best effort: the
+    /// bucket's lifecycle rule removes an upload that could not be aborted.
     pub(super) async fn abort_upload(&self, client: &RetryingClient, upload_id: &str) {
         let (bucket, key) = (&self.bucket, &self.key);
         for _ in 0..ABORTS {
-            match client
-                .call(RequestSpec::write("AbortMultipartUpload", bucket), &self.tries, async |store| {
-                    store.abort_upload(UploadRef::new(bucket, key, upload_id)).await
-                })
-                .await
-            {
+            match abort_once(client, &self.retry_context, UploadRef::new(bucket, key, upload_id)).await {
                 // The next owner has it from the record, or finds it.
                 Err(RequestError::Failed(error)) if error.code == LEASE_LAPSED => return,
-                Err(RequestError::Failed(error)) if error.class != ErrorClass::NotFound => {
+                Err(RequestError::Failed(error)) => {
                     if client.capabilities().paid_uploads {
                         client.note(format!(
                             "{error}. The upload {upload_id} of {} stays open, and its parts are paid for: abort it when that is possible again (aws s3api abort-multipart-upload), or have the bucket do so (a lifecycle rule).",
@@ -148,8 +189,8 @@ impl UploadSession {
                     }
                     return;
                 }
-                Err(_) => return,
-                Ok(()) => {
+                Err(RequestError::Cancelled) | Ok(AbortResult::Gone) => return,
+                Ok(AbortResult::Aborted) => {
                     if self.list_parts(client, upload_id).await.is_err() {
                         return;
                     }
@@ -164,21 +205,9 @@ impl UploadSession {
         client: &RetryingClient,
         upload_id: &str,
     ) -> Result<Vec<PartInfo>, RequestError> {
-        let (bucket, key) = (&self.bucket, &self.key);
+        let upload = UploadRef::new(&self.bucket, &self.key, upload_id);
         let mut parts = Vec::new();
-        let mut after = None;
-        loop {
-            let page = client
-                .call(RequestSpec::read("ListParts", bucket), &self.tries, async |store| {
-                    store.list_parts(UploadRef::new(bucket, key, upload_id), after).await
-                })
-                .await?;
-            parts.extend(page.parts);
-            match page.next {
-                // A marker that does not move would loop forever.
-                Some(next) if Some(next) > after => after = Some(next),
-                _ => return Ok(parts),
-            }
-        }
+        for_each_page_of_parts(client, &self.retry_context, upload, |page| parts.extend(page)).await?;
+        Ok(parts)
     }
 }

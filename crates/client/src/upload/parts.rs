@@ -45,7 +45,7 @@ impl UploadSession {
         let spec = RequestSpec::write("UploadPart", &self.bucket).bytes(part.bytes.len() as u64);
         let (memory, upload_id) = (Arc::new(part.memory), self.upload_id());
         self.client
-            .call(spec, &self.tries, |store| {
+            .call(spec, &self.retry_context, |store| {
                 let (bucket, key, upload_id) = (self.bucket.clone(), self.key.clone(), upload_id.clone());
                 let (bytes, digests, memory) = (part.bytes.clone(), part.digests.clone(), Arc::clone(&memory));
                 let sent = self.under_way.spawn(async move {
@@ -66,18 +66,19 @@ impl UploadSession {
     /// # Errors
     /// When the client was cancelled.
     pub async fn reserve_copy(&self, number: u32, range: Range) -> Result<ReservedCopy, RequestError> {
-        let permit = self.client.reserve(self.copy_spec(range), &self.tries).await?;
+        let permit = self.client.reserve(self.copy_spec(range), &self.retry_context).await?;
         Ok(ReservedCopy { number, range, permit })
     }
 
     /// Copies a part from `source` within the service. A slow copy is hedged where the same bytes get the same `ETag`.
     ///
     /// # Errors
-    /// As [`UploadSession::put_part`]; and when the source is another version by now.
+    /// Errors as of [`UploadSession::put_part`]; class [`ErrorClass::Precondition`](seqferry_store::ErrorClass) when
+    /// the source is another version by now.
     pub async fn copy_part(&self, source: &PinnedObject, reserved: ReservedCopy) -> Result<WrittenPart, RequestError> {
         let ReservedCopy { number, range, permit } = reserved;
-        // The same part twice at a time is safe where the same bytes get the same `ETag`: not known before the first answer, and all
-        // parts may be under way by then.
+        // The same part twice at a time is safe where the same bytes get the same `ETag`: not known before the first
+        // answer, and all parts may be under way by then.
         let quirks = self.client.quirks();
         let safe = || self.plain_etags.load(Ordering::Relaxed) && !quirks.changing_part_etags();
         let spec = self.copy_spec(range).hedge_if(&safe);
@@ -86,7 +87,7 @@ impl UploadSession {
         let first_etag = Arc::new(OnceLock::new());
         let copied = self
             .client
-            .call_reserved(spec, permit, &self.tries, |store| {
+            .call_reserved(spec, permit, &self.retry_context, |store| {
                 let (source, upload_id) = (source.clone(), upload_id.clone());
                 let (bucket, key) = (self.bucket.clone(), self.key.clone());
                 let (first_etag, connection) = (Arc::clone(&first_etag), self.client.connection().clone());
@@ -105,8 +106,8 @@ impl UploadSession {
         Ok(copied)
     }
 
-    /// Writes parts while they are read: for targets that take bytes as they come, such as disks. The retries are those of the
-    /// read.
+    /// Writes parts while they are read: for targets that take bytes as they come, such as disks. The read makes the
+    /// retries.
     pub fn part_writer(&self) -> PartWriter {
         PartWriter {
             store: Arc::clone(&self.client.connection().store),
@@ -130,7 +131,7 @@ impl PartWriter {
     /// Writes part `number` of `size` bytes from `body`, once.
     ///
     /// # Errors
-    /// That of the body, or of the writing.
+    /// Errors of the body and of the write.
     pub async fn write(&self, number: u32, size: u64, body: Body) -> Result<WrittenPart, StoreError> {
         self.store.stream_part(UploadRef::new(&self.bucket, &self.key, &self.upload_id), number, size, body).await
     }

@@ -1,9 +1,9 @@
-//! Copies at once.
+//! Checks of copies by one request.
 
 use bytes::Bytes;
 
 use super::{Bench, attributes, md5_of, refused, sorted, tags, uploads};
-use seqferry_store::ObjectWriteExt as _;
+use crate::ObjectWriteExt as _;
 use seqferry_store::checksum::{ChecksumAlgorithm, crc64nvme};
 use seqferry_store::error::ErrorClass;
 use seqferry_store::{CopyTarget, ObjectRef, PinnedObject, WrittenObject};
@@ -85,7 +85,7 @@ pub(super) async fn storage_classes_are_set(bench: &Bench<'_>) {
     if bench.quirks.class_travels {
         return;
     }
-    // It does not travel: a copy is of the default class unless told otherwise.
+    // The storage class is not copied: a copy gets the default class unless another is requested.
     let again = bench.key("again");
     copy(bench, &target, &again).await;
     let meta = bench.store.head(ObjectRef::new(bench.bucket, &again), None).await.expect("the copy");

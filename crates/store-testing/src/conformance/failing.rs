@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use super::{Bench, refused, refused_job_wide};
-use seqferry_store::ObjectWriteExt as _;
+use crate::ObjectWriteExt as _;
 use seqferry_store::error::{ErrorClass, Scope};
 use seqferry_store::{Attributes, CopyTarget, CreateUpload, ListRequest, ObjectRef, PinnedObject, Range, UploadRef};
 
@@ -30,7 +30,7 @@ pub(super) async fn absent_keys_are_not_found(bench: &Bench<'_>) {
         assert_eq!((error.code.as_str(), error.status), ("NoSuchKey", bench.status(404)), "{error:?}");
         assert!(error.key.is_some(), "{error:?}");
     }
-    // HEAD has no body to tell a code in.
+    // HEAD has no body that could hold a code.
     let error = refused(store.head(ObjectRef::new(bucket, &absent), None).await, gone, "head");
     assert_eq!((error.status, error.operation, error.key), (bench.status(404), "HeadObject", Some(absent)));
     store.abort_upload(UploadRef::new(bucket, &there, &id)).await.expect("aborted");

@@ -1,12 +1,12 @@
-//! Listings: complete, each entry once, whatever their order.
+//! Checks of listings: complete, each entry once, in any order.
 
 use std::collections::BTreeSet;
 
 use super::{Bench, sorted};
 use seqferry_store::{ListRequest, ObjectRef};
 
-/// A small tree whose byte order differs from that of a directory walk: `a-` < `a/` < `a0`. Keys that not every service
-/// keeps, such as one that ends in a slash, are a matter of `ServiceQuirks::keys`.
+/// A small tree whose byte order differs from that of a directory walk: `a-` < `a/` < `a0`. Keys that some services do
+/// not keep, such as one that ends in a slash, are in `ServiceQuirks::keys`.
 const TREE: [&str; 10] = ["a-1", "a.1", "a/1", "a/2", "a/b/1", "a0", "b/1", "c", "e/f/g/h", "\u{e9}/1"];
 
 async fn plant(bench: &Bench<'_>) -> Vec<String> {
@@ -67,7 +67,7 @@ pub(super) async fn delimiters_group(bench: &Bench<'_>) {
             let (objects, listed_groups) = bench.list_all(request).await;
             let listed: Vec<String> = objects.into_iter().map(|object| object.key).collect();
 
-            // As lists: an entry that is listed twice is a mistake.
+            // Lists are compared, not sets: a repeated entry is an error.
             assert_eq!(sorted(listed), single.iter().cloned().collect::<Vec<_>>(), "{prefix} in pages of {max_keys:?}");
             assert_eq!(
                 sorted(listed_groups),
@@ -91,7 +91,7 @@ pub(super) async fn listing_starts_after_a_key(bench: &Bench<'_>) {
         }
     }
     if bench.quirks.sorted {
-        // A place between keys will do: this is how a listing is split in ranges.
+        // The start may lie between keys: this is how a listing is split into ranges.
         for place in ["", "a.", "a/1!", "b", "z"] {
             let place = bench.key(place);
             let request = ListRequest { start_after: Some(place.clone()), ..below(bench) };
@@ -113,7 +113,7 @@ pub(super) async fn listed_facts_are_those_of_head(bench: &Bench<'_>) {
     for object in objects {
         let meta = bench.store.head(ObjectRef::new(bench.bucket, &object.key), None).await.expect("listed, so there");
         assert_eq!((object.size, &object.etag), (meta.size, &meta.etag), "{}", object.key);
-        // HEAD tells whole seconds.
+        // HEAD returns whole seconds.
         assert!((object.last_modified - meta.last_modified).abs() <= 1.0, "{object:?} {meta:?}");
     }
 }
@@ -139,7 +139,7 @@ pub(super) async fn odd_keys_are_listed_as_they_are(bench: &Bench<'_>) {
         assert_eq!(sorted(listed.into_iter().map(|object| object.key).collect()), sorted(keys.clone()));
     }
     for key in &keys {
-        // As a prefix, a key selects at least itself; as a place, it is where the rest begins.
+        // A key as a prefix selects at least itself; as a start, it precedes the rest.
         let request = ListRequest { prefix: key.clone(), ..ListRequest::default() };
         let listed = bench.list_all(request).await.0;
         assert!(listed.iter().any(|object| object.key == *key), "{key:?} as a prefix: {listed:?}");

@@ -1,13 +1,12 @@
-//! Single objects: writing, reading, their facts, their end.
+//! Checks of single objects: writing, reading, facts, removal.
 
 use bytes::Bytes;
 
 use super::{Bench, attributes, collect, md5_of, refused, sorted, tags};
+use crate::ObjectWriteExt as _;
 use seqferry_store::checksum::{ChecksumAlgorithm, ChecksumKind, crc64nvme};
 use seqferry_store::error::ErrorClass;
-use seqferry_store::{
-    Attributes, Digests, ObjectMeta, ObjectReadExt as _, ObjectRef, ObjectWriteExt as _, PinnedObject, PutObject, Range,
-};
+use seqferry_store::{Attributes, Digests, ObjectMeta, ObjectReadExt as _, ObjectRef, PinnedObject, PutObject, Range};
 
 async fn head(bench: &Bench<'_>, key: &str) -> ObjectMeta {
     bench
@@ -129,7 +128,8 @@ pub(super) async fn ranges_outside_are_refused(bench: &Bench<'_>) {
         let error = refused(answer, ErrorClass::Object, "a range after the end");
         assert_eq!((error.code.as_str(), error.status), ("InvalidRange", bench.status(416)));
     }
-    // A caller that knows the object asks for no more than there is: fewer bytes than asked for are never a success.
+    // A caller that knows the object never requests more bytes than there are: fewer bytes than requested are never a
+    // success.
     let answer = bench.read(&bench.source(&key), Some(Range { first: 90, last: 200 })).await;
     answer.expect_err("a range beyond the end");
 }
@@ -202,7 +202,7 @@ pub(super) async fn tags_are_replaced(bench: &Bench<'_>) {
 
 pub(super) async fn odd_keys_are_kept(bench: &Bench<'_>) {
     let keys: Vec<String> = bench.quirks.keys.iter().map(|key| bench.key(key)).collect();
-    // All before any is read: one must not have taken another's place.
+    // All objects are written before any is read, so that no object can have replaced another unnoticed.
     for key in &keys {
         bench.put(key).await;
     }

@@ -1,4 +1,4 @@
-//! Multipart uploads, by copied and by sent parts.
+//! Checks of multipart uploads, with copied and with sent parts.
 
 use bytes::Bytes;
 use futures::StreamExt as _;
@@ -108,7 +108,7 @@ pub(super) async fn a_completion_that_is_to_replace_one_object_replaces_no_other
     assert_eq!(bench.get(&key).await, body[0]);
 }
 
-/// Make an object out of sent parts.
+/// Makes an object of sent parts.
 pub(super) async fn upload(bench: &Bench<'_>, key: &str, body: &[Bytes]) -> WrittenObject {
     let id = create(bench, key).await;
     let mut parts = Vec::new();
@@ -141,7 +141,7 @@ async fn listed_parts(bench: &Bench<'_>, key: &str, id: &str, mut after: Option<
     panic!("the list of parts does not end");
 }
 
-/// An object of parts with all that is known of it.
+/// Checks an object of parts against all known facts.
 async fn check_object(bench: &Bench<'_>, key: &str, written: &WrittenObject, body: &[Bytes]) {
     let whole: Bytes = body.concat().into();
     let meta = bench.store.head(ObjectRef::new(bench.bucket, key), None).await.expect("the object");
@@ -169,7 +169,7 @@ pub(super) async fn parts_are_sent(bench: &Bench<'_>) {
 
     check_object(bench, &key, &written, &body).await;
 
-    // A lone part may be as small as can be, and has an `ETag` of its own kind.
+    // A single part may be of any size, and its object has a multipart `ETag`.
     let (key, body) = (bench.key("lone"), vec![bench.bytes("lone", 10)]);
     let written = upload(bench, &key, &body).await;
     check_object(bench, &key, &written, &body).await;
@@ -272,7 +272,7 @@ pub(super) async fn parts_are_listed_by_number(bench: &Bench<'_>) {
     let id = create(bench, &key).await;
     assert_eq!(listed_parts(bench, &key, &id, None).await, []);
 
-    // Sent in another order than that of their numbers, of which some are left out, and 10 comes after 9.
+    // The parts are sent out of order and with gaps, and 10 comes after 9.
     let numbers = [12, 2, 10, 1, 9, 11, 10_000, 3];
     let body = |number: u32| bench.bytes(&format!("part {number}"), 10 + number as usize);
     for number in numbers {
@@ -406,7 +406,7 @@ pub(super) async fn a_wrong_whole_checksum_is_refused(bench: &Bench<'_>) {
     let answer = bench.store.complete_upload(&wrong).await;
 
     if bench.quirks.checks_whole {
-        // Another try could not make the parts add up.
+        // Another attempt could not correct the mismatch.
         refused(answer, ErrorClass::Object, "another checksum");
         let absent = bench.store.head(ObjectRef::new(bench.bucket, &key), None).await;
         refused(absent, ErrorClass::NotFound, "an object that was not made");

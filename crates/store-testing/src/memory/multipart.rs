@@ -38,19 +38,19 @@ impl MultipartUpload for MemoryStore {
         upload: UploadRef<'_>,
         part: u32,
     ) -> Result<WrittenPart> {
-        let UploadRef { bucket, key, upload_id } = upload;
+        let UploadRef { bucket, key, .. } = upload;
         let mut state = self.state();
         let object = state.source("UploadPartCopy", source)?;
         let body = slice(object, Some(range))
             .ok_or_else(|| StoreError::new("UploadPartCopy", bucket, Some(key), "InvalidRange", Some(416)))?;
         let whole = object.checksum.as_ref().map(|sum| sum.value.clone());
-        if let Some((algorithm, _)) = state.upload("UploadPartCopy", bucket, key, upload_id)?.request.checksum
+        if let Some((algorithm, _)) = state.upload("UploadPartCopy", upload)?.request.checksum
             && self.copied_parts == CopiedParts::Refused
         {
             return Err(StoreError::new("UploadPartCopy", bucket, Some(key), "InvalidArgument", Some(400))
                 .with_message(format!("checksum missing, want {:?}, got \"\"", algorithm.name())));
         }
-        let mut copied = state.put_part("UploadPartCopy", bucket, key, upload_id, part, body)?;
+        let mut copied = state.put_part("UploadPartCopy", upload, part, body)?;
         if self.copied_parts == CopiedParts::Misread && copied.checksum.is_some() {
             copied.checksum = whole;
         }
@@ -58,20 +58,19 @@ impl MultipartUpload for MemoryStore {
     }
 
     async fn put_part(&self, upload: UploadRef<'_>, part: u32, body: Bytes, digests: &Digests) -> Result<WrittenPart> {
-        let UploadRef { bucket, key, upload_id } = upload;
+        let UploadRef { bucket, key, .. } = upload;
         self.know("UploadPart", bucket, key, digests.checksum.as_ref().map(|(algorithm, _)| *algorithm))?;
         if !self.are_sent(digests, &body) {
             return Err(StoreError::new("UploadPart", bucket, Some(key), "BadDigest", Some(400)));
         }
-        let copied = self.state().put_part("UploadPart", bucket, key, upload_id, part, body)?;
+        let copied = self.state().put_part("UploadPart", upload, part, body)?;
         Ok(self.answered(copied))
     }
 
     async fn list_parts(&self, upload: UploadRef<'_>, after: Option<u32>) -> Result<PartsPage> {
-        let UploadRef { bucket, key, upload_id } = upload;
         let checksums = self.checksums != Checksums::Unheard;
         let mut state = self.state();
-        let upload = state.upload("ListParts", bucket, key, upload_id)?;
+        let upload = state.upload("ListParts", upload)?;
         let algorithm = upload.request.checksum.map(|(algorithm, _)| algorithm).filter(|_| checksums);
         let mut parts: Vec<PartInfo> = upload
             .parts
@@ -95,7 +94,7 @@ impl MultipartUpload for MemoryStore {
         let (bucket, key) = (upload.bucket.as_str(), upload.key.as_str());
         let bad = |code: &str| Err(StoreError::new(operation, bucket, Some(key), code, Some(400)));
         let mut state = self.state();
-        let open = state.upload(operation, bucket, key, &upload.upload_id)?;
+        let open = state.upload(operation, UploadRef::new(bucket, key, &upload.upload_id))?;
         if upload.parts.is_empty() || upload.parts.windows(2).any(|pair| pair[0].number >= pair[1].number) {
             return bad("InvalidPartOrder");
         }
@@ -113,7 +112,7 @@ impl MultipartUpload for MemoryStore {
             sums.extend(open.request.checksum.map(|(algorithm, _)| value(algorithm, bytes)));
         }
         if self.copied_parts == CopiedParts::Refused && upload.size > 0 {
-            // As S3Proxy does.
+            // The same answer as from S3Proxy.
             return Err(StoreError::new(operation, bucket, Some(key), "NotImplemented", Some(501)));
         }
         if upload.size > 0 && body.len() as u64 != upload.size {
@@ -151,10 +150,9 @@ impl MultipartUpload for MemoryStore {
     }
 
     async fn abort_upload(&self, upload: UploadRef<'_>) -> Result<()> {
-        let UploadRef { bucket, key, upload_id } = upload;
         let mut state = self.state();
-        state.upload("AbortMultipartUpload", bucket, key, upload_id)?;
-        state.uploads.remove(upload_id);
+        state.upload("AbortMultipartUpload", upload)?;
+        state.uploads.remove(upload.upload_id);
         Ok(())
     }
 

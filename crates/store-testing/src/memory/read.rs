@@ -37,7 +37,7 @@ impl ObjectRead for MemoryStore {
                 let rest = &key[request.prefix.len()..];
                 rest.find(delimiter.as_str()).map(|at| key[..request.prefix.len() + at + delimiter.len()].to_owned())
             });
-            // A group that the page before ended with is not opened again.
+            // A group at the end of the previous page is not repeated.
             if let Some(group) = &group
                 && (page.common_prefixes.last() == Some(group)
                     || request.continuation.as_ref().is_some_and(|after| after.starts_with(group.as_str())))
@@ -103,7 +103,7 @@ impl ObjectRead for MemoryStore {
         let body = slice(object, range).ok_or_else(|| {
             StoreError::new("GetObject", &source.bucket, Some(&source.key), "InvalidRange", Some(416))
         })?;
-        // Several chunks, as a network would bring them.
+        // The body has several chunks, as from a network.
         let chunks: Vec<Result<Bytes>> = body.chunks(1 << 16).map(|chunk| Ok(body.slice_ref(chunk))).collect();
         let checksum = object.checksum.clone().filter(|_| range.is_none());
         let meta = ObjectMeta { checksum, ..self.meta(object) };

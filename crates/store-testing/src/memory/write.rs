@@ -76,7 +76,7 @@ impl ObjectWrite for MemoryStore {
             ));
         }
         let mut object = object.clone();
-        // A copy is written at once: a multipart ETag becomes a plain one.
+        // A copy is written in one request: a multipart ETag becomes a plain one.
         object.etag = md5_hex(&object.body);
         object.parts = Vec::new();
         object.modified = now();

@@ -1,4 +1,4 @@
-//! The law of one prefix limiter (`docs/governor.md`), as plain arithmetic over the times it is given.
+//! Control of one prefix limiter (`docs/governor.md`), as plain arithmetic over the times it is given.
 
 use std::time::Duration;
 
@@ -8,20 +8,20 @@ use super::priority::{Priority, Shares};
 use super::rate::RequestRate;
 use super::window::Window;
 
-/// So long after a cut nothing is sent twice: the service has enough to do.
+/// Seconds after a cut of the rate in which no hedged request is sent: the service is overloaded.
 const NO_HEDGE: f64 = 1.0;
-/// Of so many requests one may be sent a second time.
+/// Requests per hedged request: at most one in 64 is hedged.
 const HEDGE_SHARE: u64 = 64;
 
-/// So long after the last interactive request the window is narrow for its sake. A person who reads on has done so by
-/// then.
+/// Time after the last interactive request during which the window stays narrow. A person who reads on does so within
+/// this time.
 const INTERACTIVE: Duration = Duration::from_secs(10);
-/// Of a number of requests in flight bulk work leaves one in so many to interactive work that is present ...
+/// Divisor of the reserve: bulk work leaves 1/8 of the requests in flight to interactive work that is present ...
 const RESERVED_PART: u64 = 8;
-/// ... and no more than these.
+/// ... up to this number.
 const LARGEST_RESERVE: u64 = 64;
 
-/// Requests in flight that bulk work leaves to interactive work, of so many.
+/// Returns the requests in flight, out of `most`, that bulk work leaves to interactive work.
 pub(super) fn reserve(most: u64) -> u64 {
     if most > 1 { most.div_ceil(RESERVED_PART).min(LARGEST_RESERVE) } else { 0 }
 }
@@ -29,11 +29,11 @@ pub(super) fn reserve(most: u64) -> u64 {
 /// Decision on the start of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum StartDecision {
-    /// It may.
+    /// The request may start now.
     Now,
-    /// Not before this time.
+    /// The request may start at this time.
     At(Duration),
-    /// Not before one has ended.
+    /// The request must wait until another one has ended.
     Full,
 }
 
@@ -48,7 +48,6 @@ pub(super) struct Control {
     /// Time at which the last interactive request started.
     interactive: Option<Duration>,
     requests: u64,
-    throttled: u64,
     hedges: u64,
 }
 
@@ -63,7 +62,6 @@ impl Control {
             full: false,
             interactive: None,
             requests: 0,
-            throttled: 0,
             hedges: 0,
         }
     }
@@ -83,12 +81,7 @@ impl Control {
         self.rate.rate()
     }
 
-    /// Requests started, and those of them that the service refused.
-    pub(super) fn counts(&self) -> (u64, u64) {
-        (self.requests, self.throttled)
-    }
-
-    /// Decides whether a further request may start. To be asked only while one waits. `present`: bulk work leaves a
+    /// Decides whether another request may start. Must be called only while one waits. `present`: bulk work leaves a
     /// reserve to interactive work.
     pub(super) fn may_start(
         &mut self,
@@ -128,13 +121,13 @@ impl Control {
         self.interactive.is_some_and(|last| now.saturating_sub(last) < INTERACTIVE)
     }
 
-    /// No request waits.
+    /// Records that no request waits.
     pub(super) fn rest(&mut self, now: Duration) {
         self.full = false;
         self.rate.rest(now.as_secs_f64());
     }
 
-    /// A request starts beside those that are in flight.
+    /// Records the start of a request beside those in flight.
     pub(super) fn started(&mut self, now: Duration, priority: Priority, in_flight: &Shares) {
         if priority == Priority::Interactive {
             if !self.is_interactive(now) {
@@ -144,14 +137,14 @@ impl Control {
         }
         let (width, reserve) = self.width(now, false);
         if !in_flight.is_below_reserve(0, width, reserve) {
-            // More bulk requests are under way than the bases are to be measured beside.
+            // More bulk requests are in flight than the bases are to be measured with.
             self.latencies.relearn(now.as_secs_f64());
         }
         self.requests += 1;
         self.rate.started(now.as_secs_f64(), self.window.rate());
     }
 
-    /// A request that started at `started` has ended.
+    /// Records the end of a request that started at `started`.
     pub(super) fn ended(&mut self, now: Duration, started: Duration, class: RequestClass, how: RequestOutcome) {
         let interactive = self.is_interactive(now);
         let (now, started) = (now.as_secs_f64(), started.as_secs_f64());
@@ -167,7 +160,6 @@ impl Control {
                 }
             }
             RequestOutcome::Throttled => {
-                self.throttled += 1;
                 self.rate.refused(now, started, self.window.rate(), self.window.latency());
             }
             RequestOutcome::Failed | RequestOutcome::Abandoned => {}
@@ -204,7 +196,7 @@ mod tests {
         control.may_start(now, Priority::Bulk, &shares, false)
     }
 
-    /// Requests without end to a service that takes `latency` and refuses every `nth` request at once, for so long.
+    /// Sends requests until `until` to a service that takes `latency` and refuses every `nth` request at once.
     fn run(control: &mut Control, latency: Duration, nth: Option<u64>, until: Duration) {
         let mut under_way = std::collections::VecDeque::new();
         let (mut now, mut count) = (Duration::ZERO, 0);

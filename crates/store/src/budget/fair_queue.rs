@@ -1,17 +1,17 @@
-//! A fair queue: its owners are served in turn, one entry of each.
+//! A fair queue: its owners are served in turn, one entry each.
 //!
-//! Of one owner the entry with the lowest rank comes first, and among equals the one that was pushed first.
+//! The entries of one owner are served by rank, the lowest first, and by their order of arrival among equal ranks.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::hash::Hash;
 
-/// See the module. Holds no more than what waits: an owner is forgotten with its last entry.
+/// See the module. An owner is forgotten with its last entry.
 #[derive(Debug)]
 pub struct FairQueue<O, T> {
     order: VecDeque<O>,
-    /// By rank and number.
+    /// Entries of each owner, by rank and number.
     waiting: HashMap<O, BTreeMap<(u64, u64), T>>,
-    /// Entries that were ever pushed.
+    /// Number of entries pushed so far.
     pushed: u64,
     len: usize,
 }

@@ -1,26 +1,28 @@
 //! Latencies by request class: an operation and an order of magnitude of bytes.
 //!
-//! It knows the **base** of a class, its latency when nothing is crowded, by which the window knows crowding; and when a
-//! request is so much slower than its class that a hedged request is worth it.
+//! The module measures the **base** of a class, its latency on a service that is not crowded, from which the window
+//! computes crowding. It also decides when a request is so much slower than its class that a hedged request is
+//! worthwhile.
 
 use std::collections::HashMap;
 
-/// Answers whose mean may become a base: one fast answer says little.
+/// Answers whose mean may become a base: a single fast answer is not representative.
 const BLOCK: u32 = 16;
-/// Kinds that are remembered. A dozen operations with a few sizes each stay far below.
+/// Classes that are remembered. A dozen operations with a few sizes each stay far below.
 const CLASSES: usize = 256;
-/// Buckets of the histogram: the first ends at a millisecond, each further one is 2^(1/4) wider; the last is beyond 17 min.
+/// Buckets of the histogram. The first ends at a millisecond, each further one is 2^(1/4) wider, and the last begins
+/// after 17 min.
 const BUCKETS: usize = 81;
 const SMALLEST: f64 = 0.001;
 const PER_DOUBLING: f64 = 4.0;
-/// With so many answers in a histogram all its counts are halved: it follows a service that changes.
+/// Answers in a histogram at which all its counts are halved, so that it follows a service that changes.
 const FULL: u32 = 2048;
-/// Fewer replies say nothing about which class is slow.
+/// Least number of answers from which a slow request can be recognised.
 const ENOUGH: u32 = 64;
-/// Slow is beyond the slowest 5 % by half. With S3's guidelines (send the slowest 1-5 % again) and a tail of four times the
-/// usual time, three times the median would come too late to win.
+/// Factor over the 95th percentile from which a request is slow. With S3's guidelines (send the slowest 1-5 % again)
+/// and a tail of four times the usual time, three times the median would come too late to win.
 const SLOW: f64 = 1.5;
-/// Nothing faster than this is slow: another request would cost more than the wait.
+/// Least time in seconds of a slow request: below it another request costs more than the wait.
 const SLOW_LEAST: f64 = 1.0;
 
 /// Requests that take about the same time on the same service.
@@ -32,7 +34,7 @@ pub(super) struct RequestClass {
 }
 
 impl RequestClass {
-    /// The class of a request that moves so many bytes.
+    /// Returns the class of a request that moves `bytes`.
     pub(super) fn new(operation: &'static str, bytes: u64) -> Self {
         Self { operation, magnitude: u64::BITS - bytes.leading_zeros() }
     }
@@ -55,13 +57,13 @@ struct ClassLatencies {
 #[derive(Debug, Default)]
 pub(super) struct Latencies {
     classes: HashMap<RequestClass, ClassLatencies>,
-    /// Only requests that started later tell of the base.
+    /// Time from which requests count for the base.
     learn_from: f64,
 }
 
 impl Latencies {
-    /// A request has been answered. Returns the base of its class; None while that is unknown, or when the request is too old
-    /// to tell anything.
+    /// Records an answer. Returns the base of its class; None while the base is unknown, or when the request started
+    /// before the base is measured.
     pub(super) fn answered(&mut self, class: RequestClass, started: f64, latency: f64) -> Option<f64> {
         if self.classes.len() >= CLASSES && !self.classes.contains_key(&class) {
             self.classes.clear();
@@ -80,15 +82,15 @@ impl Latencies {
         seen.block.1 += latency;
         if seen.block.0 >= BLOCK {
             let mean = seen.block.1 / f64::from(seen.block.0);
-            // A class that is first met in a crowd looks slower by nature than it is, until the bases are measured anew. The
-            // crowding of others says too little of it: theirs may be the start of connections.
+            // A class that first appears on a crowded service gets too high a base until the bases are measured again.
+            // The crowding of other classes is no substitute: theirs may be due to new connections.
             seen.base = Some(seen.base.map_or(mean, |base| base.min(mean)));
             seen.block = (0, 0.0);
         }
         seen.base
     }
 
-    /// Measure all bases anew, by requests that start from now on.
+    /// Measure all bases again, from requests that start from now on.
     pub(super) fn relearn(&mut self, now: f64) {
         self.learn_from = now;
         for seen in self.classes.values_mut() {
@@ -96,7 +98,7 @@ impl Latencies {
         }
     }
 
-    /// After how many seconds a request of this class is much slower than its peers. None while there are too few.
+    /// Seconds after which a request of this class is much slower than its peers. None while there are too few.
     pub(super) fn slow_after(&self, class: RequestClass) -> Option<f64> {
         let seen = self.classes.get(&class).filter(|seen| seen.total >= ENOUGH)?;
         Some((seen.quantile(0.95) * SLOW).max(SLOW_LEAST))
@@ -113,7 +115,7 @@ impl ClassLatencies {
         self.total += 1;
     }
 
-    /// The upper end of the bucket in which this share of the answers is reached.
+    /// Upper end of the bucket in which this share of the answers is reached.
     fn quantile(&self, share: f64) -> f64 {
         let wanted = share * f64::from(self.total);
         let mut sum = 0.0;

@@ -1,7 +1,7 @@
 //! The prefix limiters of a budget and the requests that wait at them.
 //!
-//! All decisions are taken under one lock, by [`PrefixLimiters::next`]. Interactive requests start before bulk ones; each
-//! limiter and the hard cap start at least one bulk request for three interactive ones while both wait.
+//! All decisions are taken under one lock, by [`PrefixLimiters::next`]. Interactive requests start before bulk ones.
+//! Each limiter and the hard cap start at least one bulk request for every three interactive ones while both wait.
 
 use std::time::Duration;
 
@@ -11,11 +11,11 @@ use super::latency::RequestClass;
 use super::priority::{Priority, PriorityMap, Shares};
 use super::spacing::StartSpacing;
 use super::stats::{PREFIX_CLASSES, PrefixClassStats, RequestCounts};
-use super::{Access, FlowId, LimiterStats, PermitRequest, RequestOutcome};
+use super::{Access, FlowId, PermitRequest, RequestOutcome};
 
-/// Limiters kept besides those in use: what they have learned is worth little more than a few seconds.
+/// Idle limiters that are kept. Their knowledge takes only a few seconds to regain.
 const IDLE_LIMITERS: usize = 64;
-/// A limiter that was not used for so long gives its name in the statistics to a busier one.
+/// Idle time after which a limiter loses its name in the statistics to a busier one.
 const NAME_KEPT: Duration = Duration::from_mins(1);
 
 /// A request that waits for its permit.
@@ -29,7 +29,7 @@ pub(super) struct Waiter<W> {
     is_retry: bool,
 }
 
-/// A request that was started: what is counted when it ends.
+/// A started request, with the facts that are counted when it ends.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct StartedRequest {
     pub(super) limiter: u64,
@@ -41,7 +41,7 @@ pub(super) struct StartedRequest {
     pub(super) waited: Duration,
 }
 
-/// Reads or writes below one prefix of a bucket, which the service limits by themselves.
+/// Limiter of the reads or writes below one prefix of a bucket, which the service limits separately.
 #[derive(Debug)]
 struct PrefixLimiter<W> {
     id: u64,
@@ -50,7 +50,7 @@ struct PrefixLimiter<W> {
     access: Access,
     control: Control,
     waiting: PriorityMap<FairQueue<FlowId, Waiter<W>>>,
-    /// Waiters that gave up and are still in a queue, at most.
+    /// Upper bound of the waiters that gave up and are still in a queue.
     abandoned: usize,
     in_flight: Shares,
     used: Duration,
@@ -65,13 +65,13 @@ pub(super) struct PrefixLimiters<W> {
     all: Vec<PrefixLimiter<W>>,
     /// True for a waiter that has gone away.
     gone: fn(&W) -> bool,
-    /// The limiter that is looked at first: they are served in turn when the cap is what they wait for.
+    /// Index of the limiter that is served first: limiters that wait for the cap are served in turn.
     turn: usize,
     ids: u64,
     in_flight: Shares,
-    /// Bulk requests leave a reserve to interactive ones.
+    /// True when bulk requests leave a reserve to interactive ones.
     interactive_present: bool,
-    /// Counts of limiters that have lost their names since: reads and writes.
+    /// Counts of limiters that have lost their names: reads and writes.
     nameless: [RequestCounts; 2],
     pub(super) most: usize,
     spacing: StartSpacing,
@@ -87,13 +87,25 @@ pub(super) struct PrefixLimiters<W> {
     pub(super) busy: Duration,
 }
 
+/// Present state of one prefix limiter.
+#[cfg(test)]
+#[derive(Debug)]
+pub(super) struct LimiterStats {
+    /// Bucket.
+    pub(super) bucket: String,
+    /// Requests that have not ended.
+    pub(super) in_flight: u64,
+    /// Requests that wait to begin.
+    pub(super) waiting: usize,
+}
+
 /// Next step of the limiters.
 pub(super) enum LimiterStep<W> {
-    /// This waiter may start; it has been counted as started.
+    /// Start this waiter; it has been counted as started.
     Start(W, StartedRequest),
-    /// Nothing before this time.
+    /// No waiter may start before this time.
     At(Duration),
-    /// Nothing before a request has ended.
+    /// No waiter may start before a request has ended.
     Wait,
 }
 
@@ -154,7 +166,7 @@ impl<W> PrefixLimiters<W> {
         self.in_flight.total()
     }
 
-    /// Keep room for interactive requests, or keep none any more.
+    /// Turns the reserve for interactive requests on or off.
     pub(super) fn set_interactive_present(&mut self, present: bool) {
         self.interactive_present = present;
     }
@@ -193,7 +205,7 @@ impl<W> PrefixLimiters<W> {
         limiter.id
     }
 
-    /// With many limiters, forget the one that was not used for longest.
+    /// Forget the limiter that was idle for longest, if there are too many.
     fn forget_one(&mut self) {
         if self.all.len() < IDLE_LIMITERS {
             return;
@@ -206,7 +218,7 @@ impl<W> PrefixLimiters<W> {
         }
     }
 
-    /// Show a limiter by its name, if one is left or the limiter that was not used for longest can do without.
+    /// Show a limiter by its name, if a name is free or the limiter that was idle for longest can lose its own.
     fn name(&mut self, now: Duration, index: usize) {
         if self.all.iter().filter(|limiter| limiter.is_named).count() >= PREFIX_CLASSES {
             let unused = |limiter: &&mut PrefixLimiter<W>| {
@@ -224,7 +236,7 @@ impl<W> PrefixLimiters<W> {
         self.nameless[limiter.access as usize].add(&counted);
     }
 
-    /// A waiter at this limiter has given up.
+    /// Records that a waiter at this limiter has given up.
     pub(super) fn abandoned(&mut self, id: u64) {
         let gone = self.gone;
         let Some(limiter) = self.find(id) else { return };
@@ -237,7 +249,7 @@ impl<W> PrefixLimiters<W> {
         }
     }
 
-    /// The next thing to do.
+    /// Returns the next step.
     pub(super) fn next(&mut self, now: Duration) -> LimiterStep<W> {
         let mut due = None;
         for limiter in self.all.iter_mut().filter(|limiter| limiter.waiting() == 0) {
@@ -246,7 +258,7 @@ impl<W> PrefixLimiters<W> {
         if let Some(at) = self.spacing.due(now) {
             return self.wait_for_spacing(now, at);
         }
-        // At the cap too bulk requests have their turn.
+        // Bulk requests have their turn at the cap as well.
         let first = if self.in_flight.owes_bulk(1) { Priority::Bulk } else { Priority::Interactive };
         for priority in [first, first.other()] {
             if let Some((wake, started)) = self.next_of(now, priority, &mut due) {
@@ -256,7 +268,8 @@ impl<W> PrefixLimiters<W> {
         due.map_or(LimiterStep::Wait, LimiterStep::At)
     }
 
-    /// Nothing starts before `at`. The limiters learn nothing of the service meanwhile.
+    /// Waits until `at`, the next start that the user's limit allows. The limiters learn nothing about the service
+    /// meanwhile.
     fn wait_for_spacing(&mut self, now: Duration, at: Duration) -> LimiterStep<W> {
         let mut anything = false;
         for limiter in self.all.iter_mut().filter(|limiter| limiter.waiting() > 0) {
@@ -284,7 +297,7 @@ impl<W> PrefixLimiters<W> {
                 continue;
             }
             if !has_room {
-                // The cap is what they wait for, so the limiters learn nothing.
+                // The requests wait for the cap, so the limiters learn nothing.
                 limiter.control.rest(now);
                 continue;
             }
@@ -334,7 +347,7 @@ impl<W> PrefixLimiters<W> {
         self.requests += 1;
     }
 
-    /// A request that was started has ended.
+    /// Records the end of a started request.
     pub(super) fn ended(&mut self, now: Duration, request: StartedRequest, how: RequestOutcome) {
         self.in_flight.give_back(request.priority, 1);
         self.throttled += u64::from(how == RequestOutcome::Throttled);
@@ -381,20 +394,13 @@ impl<W> PrefixLimiters<W> {
         }
     }
 
+    /// Present state of each limiter.
+    #[cfg(test)]
     pub(super) fn stats(&self) -> Vec<LimiterStats> {
-        let stats = |limiter: &PrefixLimiter<W>| {
-            let (requests, throttled) = limiter.control.counts();
-            LimiterStats {
-                bucket: limiter.bucket.clone(),
-                prefix: limiter.prefix.clone(),
-                access: limiter.access,
-                in_flight: usize::try_from(limiter.in_flight.total()).unwrap_or(usize::MAX),
-                waiting: limiter.waiting(),
-                window: limiter.control.window(),
-                rate: limiter.control.rate(),
-                requests,
-                throttled,
-            }
+        let stats = |limiter: &PrefixLimiter<W>| LimiterStats {
+            bucket: limiter.bucket.clone(),
+            in_flight: limiter.in_flight.total(),
+            waiting: limiter.waiting(),
         };
         self.all.iter().map(stats).collect()
     }

@@ -1,8 +1,8 @@
 //! The memory for object bytes, reserved before it is used.
 //!
 //! Each priority waits in a queue of its own, so that a large bulk part never stands before a small interactive read.
-//! While interactive work is present, bulk work leaves it [`reserve`] bytes; while bulk work waits, interactive work leaves
-//! it [`share`] bytes. Reservations of one priority are served in the order in which they were made.
+//! While interactive work is present, bulk work leaves it [`reserve`] bytes; while bulk work waits, interactive work
+//! leaves it [`share`] bytes. Reservations of one priority are served in their order.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,9 +13,9 @@ use tokio::time::Instant;
 use super::priority::{BULK_SHARE, Priority, PriorityMap, Shares};
 use super::stats::LatencyHistogram;
 
-/// Bulk work leaves one part in so many to interactive work that is present ...
+/// Divisor of the reserve: bulk work leaves 1/4 to interactive work that is present ...
 const RESERVED_PART: u64 = 4;
-/// ... and no more than this: 512 reads of 128 KiB.
+/// ... up to this many bytes: 512 reads of 128 KiB.
 const LARGEST_RESERVE: u64 = 64 << 20;
 
 /// Bytes that bulk work leaves to interactive work.
@@ -34,7 +34,7 @@ pub struct MemoryPermit {
     pool: Arc<MemoryPool>,
     priority: Priority,
     bytes: u64,
-    /// False for one that could not be handed over and was taken back.
+    /// False for a permit that could not be handed over and was taken back.
     held: bool,
 }
 
@@ -70,7 +70,7 @@ struct Waiter {
     wake: oneshot::Sender<MemoryPermit>,
 }
 
-/// Serves those behind a waiter that gave up.
+/// Serves the waiters behind one that gave up.
 struct Place<'a> {
     pool: &'a Arc<MemoryPool>,
     waits: bool,
@@ -87,7 +87,7 @@ impl Drop for Place<'_> {
 }
 
 impl MemoryPool {
-    /// A pool of so many bytes.
+    /// A pool of `total` bytes.
     pub(super) fn new(total: u64) -> Arc<Self> {
         Arc::new(Self { total: total.max(1), state: Mutex::default() })
     }
@@ -109,14 +109,14 @@ impl MemoryPool {
         self.lock().waits[priority]
     }
 
-    /// Keep room for interactive work, or keep none any more.
+    /// Turns the reserve for interactive work on or off.
     pub(super) fn set_interactive_present(self: &Arc<Self>, present: bool) {
         let mut state = self.lock();
         state.interactive_present = present;
         self.serve(&mut state);
     }
 
-    /// Wait for so many bytes. More than the priority can ever have counts as all of that.
+    /// Wait for `bytes`. A request above the priority's maximum is reduced to it.
     pub(super) async fn reserve(self: &Arc<Self>, priority: Priority, bytes: u64) -> MemoryPermit {
         loop {
             let (wake, woken) = oneshot::channel();
@@ -169,11 +169,11 @@ impl State {
         };
         let interactive = first(Priority::Interactive, total);
         let bulk = first(Priority::Bulk, total - reserve);
-        // Bulk work that waits for what interactive work holds has its turn in the end; what it waits for from its own
-        // like delays no other waiter.
+        // Bulk work that waits for bytes held by interactive work has its turn in the end. Bulk work that waits for
+        // other bulk work delays no other waiter.
         let bulk_turn = bulk
             .filter(|(_, bytes)| self.shares.owes_bulk(*bytes) && self.shares.is_below_reserve(*bytes, total, reserve));
-        // Beside bulk work that waits, interactive work leaves it its share.
+        // While bulk work waits, interactive work leaves it its share.
         let limited =
             |bytes: u64| bulk.is_some() && self.shares.used(Priority::Interactive) + bytes > total - share(total);
         let interactive = interactive.filter(|(_, bytes)| !limited(*bytes));

@@ -12,7 +12,7 @@ pub struct RequestPermit {
     budget: Arc<Budget>,
     request: StartedRequest,
     ended: RequestOutcome,
-    /// False for one that could not be handed over and was taken back.
+    /// False for a permit that could not be handed over and was taken back.
     held: bool,
 }
 
@@ -26,7 +26,7 @@ impl RequestPermit {
         self.held = false;
     }
 
-    /// Say how the request ended, and give the permit back.
+    /// Record how the request ended, and give the permit back.
     pub fn end(mut self, ended: RequestOutcome) {
         self.ended = ended;
     }
@@ -36,13 +36,14 @@ impl RequestPermit {
         self.request.waited
     }
 
-    /// Time after its start from which this request is much slower than its peers. None: there are too few to tell.
+    /// Time after the start from which this request is much slower than its peers. None: there are too few to compare
+    /// with.
     pub fn slow_after(&self) -> Option<Duration> {
         self.budget.lock().limiters.slow_after(self.request.limiter, self.request.class)
     }
 
-    /// The right to make a hedged request beside this one, if there is room for it now: of few requests only, and never
-    /// where the service has just throttled. Counts as any other request.
+    /// Returns the right to make a hedged request beside this one, if there is room for it now. Only a small share of
+    /// requests is hedged, and none shortly after the service has throttled. The permit counts like any other request.
     pub fn hedge(&self) -> Option<Self> {
         let now = self.budget.now();
         let may = self.budget.lock().limiters.hedge(now, self.request.limiter, self.request.priority);

@@ -5,17 +5,17 @@
 
 use std::ops::{Index, IndexMut};
 
-/// Priority of work: a program waits for the reply, or it only has to end.
+/// Priority of work: either a caller waits for the reply, or the work only has to finish.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Priority {
-    /// Reads that a program or a person waits for: those of a mount.
+    /// Reads that a program or a person waits for, such as those of a mount.
     Interactive,
-    /// Work that only has to end: transfers.
+    /// Work that only has to finish: transfers.
     Bulk,
 }
 
 impl Priority {
-    /// Both, the one that is served first standing first.
+    /// Both priorities, in the order of service.
     pub const ALL: [Self; 2] = [Self::Interactive, Self::Bulk];
 
     /// The name in metrics.
@@ -34,8 +34,8 @@ impl Priority {
     }
 }
 
-/// Bulk work gets at least one part in so many while both priorities wait. A quarter keeps transfers moving; 2 would
-/// make a busy mount half as fast.
+/// Divisor of the share of bulk work: it gets at least 1/4 while both priorities wait. A quarter keeps transfers
+/// moving; a half would make a busy mount half as fast.
 pub(super) const BULK_SHARE: u64 = 4;
 
 /// One value for each priority.
@@ -69,7 +69,7 @@ impl<T> IndexMut<Priority> for PriorityMap<T> {
 #[derive(Debug, Default)]
 pub(super) struct Shares {
     used: PriorityMap<u64>,
-    /// Granted to interactive work while bulk work waited, since bulk work was served last.
+    /// Amount granted to interactive work while bulk work waited, since bulk work was served last.
     owed: u64,
 }
 

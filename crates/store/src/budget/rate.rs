@@ -1,51 +1,52 @@
 //! The request rate: how many requests may start per second.
 //!
-//! **Until the service first throttles** the rate is four times what the window makes by itself: it only spreads the starts
-//! over a round trip, so that a window that has just grown is no burst.
+//! **Until the service first throttles** the rate is four times what the window makes by itself: it only spreads the
+//! starts over a round trip, so that a window that has just grown causes no burst.
 //!
-//! **From then on** the rate is what is controlled: a `SlowDown` arrives within milliseconds whatever the requests take, so
-//! the number in flight says little about the rate. The rate grows steadily while requests wait for it, and is cut to 95 %
-//! of what the service accepted, at most once per time that such an answer takes: of one burst only the first counts.
-//! Processes that share a limit end up with equal shares, since growth depends on the rate less than the cuts do (see
-//! `docs/governor.md`). When nothing has been refused for long, the limit has probably moved, and growth quickens.
+//! **After the first throttling** the rate is the controlled quantity: a `SlowDown` arrives within milliseconds however
+//! long requests take, so the number in flight says little about the rate. The rate grows steadily while requests wait
+//! for it. It is cut to 95 % of what the service accepted, at most once per duration of such an answer: only the first
+//! refusal of a burst counts. Processes that share a limit end up with equal shares, since growth depends on the rate
+//! less than the cuts do (see `docs/governor.md`). After a long time without a refusal the limit has probably moved,
+//! and growth quickens.
 //!
 //! **Interactive requests** start up to [`BORROWED`] seconds before they are due; bulk requests wait for those seconds.
 
 use super::priority::Priority;
 
-/// While the service has not throttled: starts per second for each that the window makes.
+/// Starts per second for each one that the window makes, while the service has not throttled.
 const SPREAD: f64 = 4.0;
 /// Share of the accepted rate that is left after a cut. Near the limit the rate swings by the rest.
 const CUT: f64 = 0.95;
-/// Growth in requests/s per second: this much of the square root of the rate ...
+/// Growth of the rate, in requests/s per second: this factor of the square root of the rate ...
 const GROWTH: f64 = 1.5;
-/// ... but no larger share of the rate than this: a limit of ten requests a second is to be held as well.
+/// ... but at most this share of the rate, so that a limit of ten requests per second is kept as well.
 const GROWTH_SHARE: f64 = 0.04;
-/// After so many seconds without a refusal growth quickens with the square of the time ...
+/// Seconds without a refusal after which growth quickens with the square of the time ...
 const QUIET: f64 = 6.0;
 /// ... up to this factor.
 const QUICKEST: f64 = 16.0;
-/// So few requests in flight are always allowed: a service that refuses some whatever the rate, since others crowd it, must
-/// not bring work to a halt.
+/// Requests in flight that are always allowed: a service that refuses some requests at any rate, since other clients
+/// crowd it, must not stop the work.
 const LEAST: f64 = 2.0;
 /// Latency in seconds that is assumed before the first answer.
 const UNKNOWN_LATENCY: f64 = 1.0;
-/// A service refuses a request now and then for reasons of its own: that share of the starts is let pass ...
+/// Share of the starts whose refusals are ignored: a service refuses some requests for reasons of its own ...
 const PASSED: f64 = 0.000_5;
-/// ... and no more than so many at a time; at the beginning so many.
+/// ... up to this number at a time, which is also the number at the start.
 const PASSED_MOST: f64 = 4.0;
 const PASSED_FIRST: f64 = 2.0;
-/// Timers are this coarse: so much may be made up for at once.
+/// Resolution of timers in seconds: starts that are late by up to this much are made up for at once.
 const CATCH_UP: f64 = 0.005;
-/// Seconds before its time at which a start is due: a shorter wait, rounded to the clock's ticks, could never end.
+/// Seconds before its time at which a start is due: a shorter wait, rounded to the clock's ticks, might never end.
 const INSTANT: f64 = 1e-6;
-/// Starts are counted over about so many seconds.
+/// Seconds over which the rate of starts is averaged.
 const COUNTED: f64 = 0.05;
-/// Bounds of the time between cuts: twice what a refusal takes.
+/// Bounds in seconds of the time between cuts, which is two times the duration of a refusal.
 const BETWEEN_CUTS: (f64, f64) = (0.02, 2.0);
 /// Seconds of the rate that interactive requests may use before bulk requests have waited for them.
 const BORROWED: f64 = 0.25;
-/// A share of refusals is believed as from so many starts.
+/// Number of starts that is added when the share of refusals is computed, so that a few starts do not exaggerate it.
 const STARTS: f64 = 10.0;
 
 /// See the module. Times are in seconds.
@@ -53,8 +54,8 @@ const STARTS: f64 = 10.0;
 pub(super) struct RequestRate {
     /// Requests per second; None until the service first throttles.
     rate: Option<f64>,
-    /// Starts that came before they were due at `passed`; below 0 so many are overdue. Counted in requests and not in
-    /// time, so that a rate that changes changes the wait.
+    /// Starts that came before they were due at `passed`; below 0, the number that is overdue. Counted in requests and
+    /// not in time, so that a change of the rate changes the wait.
     ahead: f64,
     passed: f64,
     /// Time up to which growth has been counted.
@@ -66,11 +67,11 @@ pub(super) struct RequestRate {
     cut: f64,
     starts_since_cut: u32,
     refused_since_cut: u32,
-    /// Refusals that are let pass.
+    /// Refusals that may still be ignored.
     passes: f64,
     /// Seconds that a refusal takes, smoothed.
     refusal: f64,
-    /// Starts per second just now.
+    /// Present starts per second.
     starting: f64,
     started: f64,
 }
@@ -124,7 +125,7 @@ impl RequestRate {
         (wait > INSTANT).then_some(now + wait)
     }
 
-    /// A request starts.
+    /// Records the start of a request.
     pub(super) fn started(&mut self, now: f64, window_rate: Option<f64>) {
         let passed = now - self.started;
         self.starting = self.starting * (-passed / COUNTED).exp() + 1.0 / COUNTED;
@@ -137,18 +138,18 @@ impl RequestRate {
         }
     }
 
-    /// No request waits for the rate now.
+    /// Records that no request waits for the rate.
     pub(super) fn rest(&mut self, now: f64) {
         self.grow(now);
         self.limiting = false;
     }
 
-    /// The service has refused a request that started at `started`. `latency` is what a request takes on average.
+    /// Records a refusal of a request that started at `started`. `latency` is the average latency of a request.
     pub(super) fn refused(&mut self, now: f64, started: f64, window_rate: Option<f64>, latency: Option<f64>) {
         self.refusal =
             if self.refusal > 0.0 { self.refusal + (now - started - self.refusal) / 8.0 } else { now - started };
         if started < self.cut {
-            // Sent before the last cut: it says nothing of the rate since.
+            // The request was sent before the last cut: its refusal says nothing about the present rate.
             return;
         }
         if self.passes >= 1.0 {
@@ -160,7 +161,7 @@ impl RequestRate {
         if self.rate.is_some() && now - self.cut < between {
             return;
         }
-        // One refusal is a touch of the limit; more of them tell how far beyond it the rate is.
+        // One refusal only touches the limit; more of them show how far beyond it the rate is.
         let share = f64::from(self.refused_since_cut - 1) / (f64::from(self.starts_since_cut) + STARTS);
         let rate = self.rate.unwrap_or_else(|| self.starting.min(self.current(window_rate).unwrap_or(f64::INFINITY)));
         let least = LEAST / latency.unwrap_or(UNKNOWN_LATENCY).max(1e-3);

@@ -1,10 +1,10 @@
-//! The limit that a person sets on requests started per second, all prefixes and priorities together.
+//! The user's limit on requests started per second, over all prefixes and priorities.
 //!
-//! Starts are spaced evenly. In any `t` seconds no more start than `rate * (t + CATCH_UP) + 1`.
+//! Starts are spaced evenly. In any `t` seconds at most `rate * (t + CATCH_UP) + 1` requests start.
 
 use std::time::Duration;
 
-/// Timers are this coarse: so much may be made up for at once.
+/// Resolution of timers: starts that are late by up to this much are made up for at once.
 const CATCH_UP: Duration = Duration::from_millis(5);
 
 /// See the module. Times count from any fixed start and never go back.
@@ -28,7 +28,7 @@ impl StartSpacing {
         self.interval.filter(|_| self.next > now).map(|_| self.next)
     }
 
-    /// A request starts.
+    /// Records the start of a request.
     pub(super) fn started(&mut self, now: Duration) {
         if let Some(interval) = self.interval {
             self.next = self.next.max(now.saturating_sub(CATCH_UP)) + interval;

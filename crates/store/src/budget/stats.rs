@@ -1,9 +1,9 @@
-//! Counters of a budget: requests by prefix class and operation, their latencies, and what they waited for.
+//! Counters of a budget: requests by prefix class and operation, their latencies, and their waits.
 //!
-//! A **prefix class** is what a prefix limiter serves: reads or writes below one prefix of a bucket. At most
-//! [`PREFIX_CLASSES`] have a name. All others count together, once for reads and once for writes, so that what a process
-//! keeps and reports does not grow with the prefixes that it works on. Counters never fall, but for those of a class that
-//! loses its name to a busier one: they begin anew, and what they were is added to the others'.
+//! A **prefix class** is the scope of a prefix limiter: reads or writes below one prefix of a bucket. At most
+//! [`PREFIX_CLASSES`] have a name. All others count together, reads and writes separately, so that the size of the
+//! counters does not grow with the number of prefixes. Counters never fall, with one exception: a class that loses its
+//! name to a busier one starts again at zero, and its counts are added to the others'.
 
 use std::time::Duration;
 
@@ -12,11 +12,11 @@ use super::{Access, RequestOutcome};
 /// Prefix classes that are reported by name: 16 prefixes, read and written. A scrape of all of them takes some 15 ms.
 pub const PREFIX_CLASSES: usize = 32;
 
-/// Buckets of a histogram: the first holds what took up to a millisecond, each further one up to twice as long, and the
-/// last what took longer than 131 s.
+/// Buckets of a histogram. The first holds durations up to a millisecond, each further one doubles the bound, and the
+/// last holds durations above 131 s.
 pub const LATENCY_BUCKETS: usize = 19;
 
-/// The upper ends of the buckets in seconds, but for the last, which has none.
+/// The upper ends of the buckets in seconds, without the last bucket, which has none.
 pub fn latency_bounds() -> [f64; LATENCY_BUCKETS - 1] {
     let mut seconds = 0.0005;
     [(); LATENCY_BUCKETS - 1].map(|()| {
@@ -30,12 +30,12 @@ pub fn latency_bounds() -> [f64; LATENCY_BUCKETS - 1] {
 pub struct LatencyHistogram {
     /// Number of durations in each bucket (see [`latency_bounds`]).
     pub counts: [u64; LATENCY_BUCKETS],
-    /// All of them together.
+    /// Sum of all durations.
     pub sum: Duration,
 }
 
 impl LatencyHistogram {
-    /// Counts one.
+    /// Counts one duration.
     pub fn count(&mut self, took: Duration) {
         self.counts[bucket(took)] += 1;
         self.sum += took;
@@ -46,7 +46,7 @@ impl LatencyHistogram {
         self.counts.iter().sum()
     }
 
-    /// Adds what another has counted.
+    /// Adds the counts of another.
     pub fn add(&mut self, other: &Self) {
         for (count, more) in self.counts.iter_mut().zip(other.counts) {
             *count += more;
@@ -56,7 +56,7 @@ impl LatencyHistogram {
 }
 
 fn bucket(took: Duration) -> usize {
-    // Whole milliseconds that are passed: their bits count the doublings.
+    // Whole milliseconds that have passed: their bits count the doublings.
     let passed = took.as_micros().saturating_sub(1) / 1000;
     ((u128::BITS - passed.leading_zeros()) as usize).min(LATENCY_BUCKETS - 1)
 }
@@ -68,11 +68,11 @@ pub struct OperationStats {
     pub operation: &'static str,
     /// Requests that did their work.
     pub worked: u64,
-    /// Requests that the service turned down for want of capacity.
+    /// Requests that the service refused for lack of capacity.
     pub throttled: u64,
-    /// Requests that failed in another way.
+    /// Requests that failed for other reasons.
     pub failed: u64,
-    /// Requests given up before their answer: cancelled, or overtaken by a hedged request.
+    /// Requests cancelled before their answer, by the caller or because a hedged request was faster.
     pub abandoned: u64,
     /// Object bytes that the requests which did their work moved.
     pub bytes: u64,
@@ -106,7 +106,7 @@ impl OperationStats {
 pub struct PrefixClassStats {
     /// Bucket; empty for all classes without a name.
     pub bucket: String,
-    /// Keys that begin with this; empty also for all classes without a name.
+    /// Prefix of the keys; empty also for all classes without a name.
     pub prefix: String,
     /// Reads or writes.
     pub access: Access,
@@ -114,7 +114,7 @@ pub struct PrefixClassStats {
     pub in_flight: usize,
     /// Requests that wait to begin.
     pub waiting: usize,
-    /// Requests that may be in flight: of classes without a name, all together.
+    /// Requests that may be in flight; for classes without a name, their sum.
     pub window: usize,
     /// Requests that may begin per second; None while the service has never throttled, and for classes without a name.
     pub rate: Option<f64>,
@@ -123,7 +123,7 @@ pub struct PrefixClassStats {
 }
 
 impl PrefixClassStats {
-    /// Of all classes without a name, before what is under way is added.
+    /// Statistics of all classes without a name, before the requests in flight are added.
     pub(super) fn of_others(access: Access, counted: RequestCounts) -> Self {
         let (bucket, prefix) = (String::new(), String::new());
         Self { bucket, prefix, access, in_flight: 0, waiting: 0, window: 0, rate: None, counted }
@@ -141,12 +141,12 @@ pub struct RequestCounts {
     pub hedges: u64,
     /// Waits for the right to begin.
     pub wait: LatencyHistogram,
-    /// By operation, in the order in which they were first seen.
+    /// Counters by operation, in the order of first use.
     pub operations: Vec<OperationStats>,
 }
 
 impl RequestCounts {
-    /// A request has ended.
+    /// Records the end of a request.
     pub(super) fn ended(&mut self, operation: &'static str, bytes: u64, took: Duration, how: RequestOutcome) {
         let counted = self.operation(operation);
         match how {
@@ -170,7 +170,7 @@ impl RequestCounts {
         &mut self.operations[index]
     }
 
-    /// Adds what another has counted.
+    /// Adds the counts of another.
     pub(super) fn add(&mut self, other: &Self) {
         self.begun += other.begun;
         self.retries += other.retries;
@@ -181,7 +181,7 @@ impl RequestCounts {
         }
     }
 
-    /// Requests that the service turned down for want of capacity.
+    /// Requests that the service refused for lack of capacity.
     pub fn throttled(&self) -> u64 {
         self.operations.iter().map(|one| one.throttled).sum()
     }
@@ -192,7 +192,7 @@ impl RequestCounts {
     }
 }
 
-/// Waits of one priority for what all prefix classes share.
+/// Waits of one priority for the resources that all prefix classes share.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SharedWaits {
     /// Waits for memory.

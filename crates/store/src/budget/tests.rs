@@ -1,6 +1,14 @@
-//! Promises of a budget, in virtual time.
+//! Tests of the guarantees of a budget, in virtual time.
 
+use super::limiters::LimiterStats;
 use super::*;
+
+impl Budget {
+    /// Present state of each prefix limiter.
+    fn limiters(&self) -> Vec<LimiterStats> {
+        self.lock().limiters.stats()
+    }
+}
 
 fn budget(max_requests: usize) -> Arc<Budget> {
     Budget::new(BudgetLimits { max_requests, memory: 1 << 20, max_bandwidth: None })
@@ -212,7 +220,7 @@ async fn requests_are_kept_for_interactive_work_as_long_as_it_is_present() {
     }
     assert!(waits(&budget, "a").await);
 
-    // Elsewhere: below one prefix the window would change as well.
+    // The read is in another bucket: below one prefix the window would change as well.
     let read = PermitRequest { priority: Priority::Interactive, ..wanted(budget.job(), "b") };
     let read = budget.request(read).await;
     read.end(RequestOutcome::Worked);

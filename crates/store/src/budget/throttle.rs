@@ -1,8 +1,8 @@
 //! Bandwidth: the one owner of the limit on object bytes per second.
 //!
 //! A [`ByteThrottle`] holds three byte queues at one rate. Requests enter the first with all their bytes before they
-//! begin, so that few of them are under way at a low limit and each comes to its end. Bytes that are sent and bytes that
-//! are received enter the second and the third piece by piece, where they pass.
+//! begin: at a low limit only a few of them are in flight, and each can finish. Bytes that are sent and bytes that are
+//! received enter the second and the third piece by piece as they pass.
 //!
 //! A queue drains at the rate. The next waiter enters when the queue is empty: the first byte after a pause costs no
 //! wait, and a waiter that gives up leaves no bytes in the queue. The queue is counted in bytes, not in time, so a
@@ -19,27 +19,27 @@ use tokio::time::Instant;
 
 use super::priority::{BULK_SHARE, Priority, PriorityMap};
 
-/// A shorter wait is none: rounded to the clock's ticks it would never end.
+/// Shortest wait in seconds: a shorter one, rounded to the clock's ticks, would never end.
 const INSTANT: f64 = 1e-6;
-/// A clock may wake a waiter this many seconds too late. What would have passed meanwhile passes at once then: otherwise
-/// many small requests, each of which waits for less than a tick, would be slower than the limit.
+/// Largest delay in seconds of a timer that is made up for at once: otherwise many small requests, each of which waits
+/// for less than a tick, would be slower than the limit.
 const LATE: f64 = 0.05;
-/// Seconds after which a waiter looks again: longer times, beyond what a clock can tell, are reached in steps.
+/// Longest single wait in seconds: longer times, which may exceed the clock's range, are reached in steps.
 const LOOK: f64 = 3600.0;
-/// The bytes of a second pass in so many pieces, of at least and at most so many bytes.
+/// Pieces into which the bytes of one second are divided, within the bounds below in bytes.
 const PIECES: u64 = 50;
 const SMALLEST_PIECE: u64 = 4 << 10;
 const LARGEST_PIECE: u64 = 1 << 20;
-/// Bytes under a limit may take so many times as long as they would by themselves: others pass meanwhile.
+/// Factor of time that is allowed for bytes under a limit, since other requests share it.
 const BESIDE_OTHERS: f64 = 4.0;
 
 /// Bytes that pass one after another at a rate.
 #[derive(Debug)]
 struct ByteQueue {
     state: Mutex<State>,
-    /// Held by the next to enter, for each priority: waiters of one priority enter in their order.
+    /// Lock held by the next waiter of each priority: waiters of one priority enter in their order.
     turns: PriorityMap<tokio::sync::Mutex<()>>,
-    /// The rate has changed.
+    /// Notifies waiters that the rate has changed.
     changed: Notify,
 }
 
@@ -47,15 +47,15 @@ struct ByteQueue {
 struct State {
     /// Bytes per second; None without a limit.
     rate: Option<u64>,
-    /// Bytes that had not passed at `seen` and that this priority waits for: interactive bytes count for both. Below 0
-    /// so many may pass at once, since the waiters before were woken late.
+    /// Bytes that had not passed at `seen` and that this priority waits for: interactive bytes count for both. A
+    /// negative value may pass at once, since earlier waiters were woken late.
     backlog: PriorityMap<f64>,
     seen: Instant,
     waiting: PriorityMap<usize>,
 }
 
 impl State {
-    /// Bytes per second at which what this priority waits for drains.
+    /// Bytes per second at which the backlog of this priority drains.
     fn drain(&self, priority: Priority, rate: u64) -> f64 {
         let share = if priority == Priority::Interactive && self.waiting[Priority::Bulk] > 0 {
             (BULK_SHARE - 1) as f64 / BULK_SHARE as f64
@@ -65,7 +65,7 @@ impl State {
         share * rate as f64
     }
 
-    /// Let pass what has since.
+    /// Subtracts the bytes that have passed since the last update.
     fn advance(&mut self, now: Instant) {
         let seconds = (now - self.seen).as_secs_f64();
         self.seen = now;
@@ -111,7 +111,7 @@ impl Drop for CountedWaiter<'_> {
     }
 }
 
-/// 0 is given to lift the limit.
+/// Converts a limit from the settings, in which 0 means no limit.
 fn limit(per_second: Option<u64>) -> Option<u64> {
     per_second.filter(|rate| *rate > 0)
 }
@@ -135,7 +135,7 @@ impl ByteQueue {
         self.state().rate
     }
 
-    /// Change the limit, also for waiters.
+    /// Change the limit; waiters follow the new one.
     fn limit(&self, per_second: Option<u64>) {
         {
             let mut state = self.state();
@@ -145,7 +145,7 @@ impl ByteQueue {
         self.changed.notify_waiters();
     }
 
-    /// Wait until so many bytes may pass.
+    /// Wait until `bytes` may pass.
     async fn pass(&self, priority: Priority, bytes: u64) {
         if self.rate().is_none() {
             return;
@@ -153,7 +153,7 @@ impl ByteQueue {
         let _turn = self.turns[priority].lock().await;
         let mut waits = None;
         loop {
-            // Before the look, so that no change is missed between both.
+            // The notification is registered before the check, so that no change is missed between both.
             let changed = self.changed.notified();
             let wait = {
                 let mut state = self.state();
@@ -196,7 +196,7 @@ impl Queues {
     }
 }
 
-/// No limit.
+/// The default has no limit.
 impl Default for ByteThrottle {
     fn default() -> Self {
         Self::new(None, Instant::now())
@@ -225,7 +225,7 @@ impl ByteThrottle {
         self.queues.admission.rate()
     }
 
-    /// Wait until a request that moves so many bytes may begin.
+    /// Wait until a request that moves `bytes` may begin.
     pub(super) async fn admit(&self, bytes: u64) {
         self.queues.admission.pass(self.priority, bytes).await;
     }
@@ -236,17 +236,17 @@ impl ByteThrottle {
         Some(usize::try_from(piece).unwrap_or(usize::MAX))
     }
 
-    /// Wait until so many bytes may be sent.
+    /// Wait until `bytes` may be sent.
     pub(crate) async fn send(&self, bytes: usize) {
         self.queues.sent.pass(self.priority, bytes as u64).await;
     }
 
-    /// Wait until what was received before has passed, and count so many bytes more.
+    /// Wait until earlier received bytes have passed, then count `bytes` more.
     pub(crate) async fn received(&self, bytes: usize) {
         self.queues.received.pass(self.priority, bytes as u64).await;
     }
 
-    /// Time that the present limit may add to the sending of so many bytes; zero without a limit.
+    /// Time that the present limit may add to the sending of `bytes`; zero without a limit.
     pub(crate) fn patience(&self, bytes: u64) -> Duration {
         let seconds = self.rate().map_or(0.0, |rate| BESIDE_OTHERS * bytes as f64 / rate as f64);
         Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
@@ -263,7 +263,7 @@ mod tests {
         Arc::new(ByteQueue::new(Some(per_second), Instant::now()))
     }
 
-    /// Ends with the time that the bytes had to wait, in milliseconds.
+    /// Passes bytes in a task that returns their wait in milliseconds.
     fn pass(queue: &Arc<ByteQueue>, bytes: u64) -> JoinHandle<u128> {
         let (queue, start) = (Arc::clone(queue), Instant::now());
         tokio::spawn(async move {
@@ -300,7 +300,7 @@ mod tests {
     async fn many_small_ones_pass_at_the_rate_though_each_waits_for_less_than_a_tick() {
         let queue = limited(1_000_000);
 
-        // 0.1 ms each; a clock that tells whole milliseconds wakes them ten times too late.
+        // 0.1 ms each; a clock with a resolution of a millisecond wakes them ten times too late.
         let start = Instant::now();
         for _ in 0..10_000 {
             queue.pass(Priority::Bulk, 100).await;

@@ -1,35 +1,37 @@
-//! The congestion window: how many requests may be in flight. As many as the service works on at a time, and as many again.
+//! The congestion window: how many requests may be in flight. It aims at two times the number that the service works
+//! on.
 //!
-//! **Crowding** is how much longer requests take than their base. As long as it is 1 each answer lets three requests start,
-//! which triples the window in each round trip; at a crowding of [`HEADROOM`] the window stands still; above it shrinks. A
-//! service that does `c` requests at a time and queues the others has a crowding of `window / c`, so that the window comes to
-//! rest at `HEADROOM * c`: always enough work there, never a flood. One that takes any number has a crowding of 1, and is
-//! held back by the request rate or the hard cap.
+//! **Crowding** is the factor by which requests take longer than their base. At a crowding of 1 each answer lets three
+//! requests start, which triples the window in each round trip. At a crowding of [`HEADROOM`] the window stands still;
+//! above, it shrinks. A service that does `c` requests at a time and queues the others has a crowding of `window / c`,
+//! so the window settles at `HEADROOM * c`: the service always has enough work, and is never flooded. A service that
+//! takes any number has a crowding of 1, and is limited by the request rate or the hard cap.
 //!
 //! While interactive requests share the limiter the window aims at a crowding of [`INTERACTIVE_HEADROOM`]: they wait in
 //! the service behind few others, and bulk requests still keep it busy.
 //!
-//! When the window has stood in a crowd for long, it is narrowed for a moment to half of what the service seems to work on,
-//! and the bases are measured anew: a service that has become slower for other reasons would look crowded permanently.
+//! After a long time of crowding the window is narrowed for a moment to half of what the service seems to work on, and
+//! the bases are measured again: otherwise a service that has become slower for other reasons would look crowded
+//! permanently.
 
-/// Width at which every window starts, and the least that crowding can narrow it to: keeps a small server busy and
-/// hurts none.
+/// Initial width, and the least width under crowding: it keeps a small server busy and overloads none.
 const START: f64 = 32.0;
-/// Requests in flight for each one that is worked on. 2: one works, one waits.
+/// Requests in flight for each one that the service works on. 2: one works, one waits.
 const HEADROOM: f64 = 2.0;
-/// The same while interactive requests share the limiter. Jitter and a slow tail alone look like 1.1 to 1.2.
+/// Headroom while interactive requests share the limiter. Jitter and a slow tail alone look like 1.1 to 1.2.
 const INTERACTIVE_HEADROOM: f64 = 1.3;
-/// The least that crowding can narrow the window to then: small servers work on few requests at a time.
+/// Least width under crowding while interactive requests share the limiter: small servers work on few requests at a
+/// time.
 const INTERACTIVE_LEAST: f64 = 4.0;
-/// Bulk requests in flight while the bases are measured anew for interactive requests.
+/// Bulk requests in flight while the bases are measured again for interactive requests.
 const BULK_LEARNING: usize = 4;
-/// Speed at which the window approaches that: at a crowding of 1 each answer widens it by so many requests.
+/// Requests by which each answer widens the window at a crowding of 1: its speed.
 const GAIN: f64 = 2.0;
-/// The same while interactive requests share the limiter: a narrow window that moved faster would swing.
+/// Speed while interactive requests share the limiter: a narrow window that moved faster would oscillate.
 const INTERACTIVE_GAIN: f64 = 0.5;
-/// More crowding than this is doubted ...
+/// Crowding above which the bases are measured again ...
 const CROWDED: f64 = 1.4;
-/// ... every so many seconds.
+/// ... after this number of seconds.
 const DOUBT: f64 = 30.0;
 /// Bounds of the number of answers that crowding is averaged over; between them half a window.
 const AVERAGED: (f64, f64) = (16.0, 512.0);
@@ -45,7 +47,7 @@ pub(super) struct Window {
     /// Average latency of all answers; None before the first.
     latency: Option<f64>,
     doubted: f64,
-    /// The bases are being measured anew.
+    /// True while the bases are measured again.
     learning: bool,
 }
 
@@ -60,7 +62,7 @@ impl Window {
         self.width as usize
     }
 
-    /// Bulk requests that may be in flight: few while the bases are measured anew for interactive requests.
+    /// Bulk requests that may be in flight: few while the bases are measured again for interactive requests.
     pub(super) fn bulk_width(&self, interactive: bool) -> usize {
         if interactive && self.learning { self.width().min(BULK_LEARNING) } else { self.width() }
     }
@@ -70,8 +72,8 @@ impl Window {
         self.width = self.width.min(self.most).max(START.min(self.most));
     }
 
-    /// Interactive requests begin to share the limiter. A service that works on fewer requests than the window starts with
-    /// was never seen without a crowd: its bases are measured anew.
+    /// Records that interactive requests begin to share the limiter. A service that works on fewer requests than the
+    /// initial window was always crowded, so its bases are measured again.
     pub(super) fn share(&mut self) {
         if self.width <= HEADROOM * START {
             self.forget_bases();
@@ -98,8 +100,8 @@ impl Window {
         self.latency.map(|latency| self.width / latency.max(1e-6))
     }
 
-    /// A request was answered after `latency`; its class has this base, if that is known. `limiting`: requests wait for the
-    /// window. Returns whether the bases are to be measured anew, from requests that start now.
+    /// Records an answer after `latency`; `base` is that of its class, if known. `limiting`: requests wait for the
+    /// window. Returns true when the bases are to be measured again, from requests that start now.
     pub(super) fn answered(
         &mut self,
         now: f64,
@@ -125,7 +127,7 @@ impl Window {
                 (self.taken, self.base) = (base, base);
             }
         }
-        // While the bases are measured anew the window stays narrow.
+        // The window stays narrow while the bases are measured again.
         if !limiting || self.learning {
             return false;
         }

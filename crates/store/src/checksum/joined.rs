@@ -1,8 +1,9 @@
 //! The CRC of a whole object joined from those of its parts, without the bytes.
 //!
-//! A CRC is a remainder of polynomials over GF(2), so the whole's is the first part's times x^(8·length of the second), plus
-//! the second's (Mark Adler explains it in zlib's `crc32_combine`). `crc_fast` can do it too, by squaring matrices anew for each
-//! part: 0.2 ms each, seconds for an object of 10,000 parts. Here the factor is a number, and is kept while parts have one length.
+//! A CRC is a remainder of polynomials over GF(2). The CRC of the whole is the CRC of the first part times x^(8·length
+//! of the second), plus the CRC of the second (Mark Adler explains it in zlib's `crc32_combine`). `crc_fast` can join
+//! CRCs too, but squares matrices again for each part: 0.2 ms each, seconds for an object of 10,000 parts. Here the
+//! factor is a number, and it is kept while parts have the same length.
 
 use super::ChecksumAlgorithm;
 
@@ -11,7 +12,7 @@ use super::ChecksumAlgorithm;
 pub(crate) struct JoinedCrc {
     /// The polynomial without its highest term, its lowest power in the highest of the CRC's bits.
     polynomial: u64,
-    /// x^0, written so.
+    /// x^0 in this representation.
     one: u64,
     crc: u64,
     /// A length, and x^(8·length).
@@ -19,7 +20,7 @@ pub(crate) struct JoinedCrc {
 }
 
 impl JoinedCrc {
-    /// The CRC of no bytes. None for algorithms that are none.
+    /// The CRC of no bytes. None for algorithms other than CRCs.
     pub(crate) fn new(algorithm: ChecksumAlgorithm) -> Option<Self> {
         match algorithm {
             ChecksumAlgorithm::Crc64Nvme => Some(Self::crc64nvme()),
@@ -39,7 +40,7 @@ impl JoinedCrc {
         Self { polynomial, one, crc: 0, factor: (0, one) }
     }
 
-    /// Bytes of this CRC and length come next.
+    /// Appends a part with this CRC and length.
     pub(crate) fn push(&mut self, crc: u64, length: u64) {
         if self.factor.0 != length {
             self.factor = (length, self.power(length));
@@ -47,7 +48,7 @@ impl JoinedCrc {
         self.crc = self.times(self.factor.1, self.crc) ^ crc;
     }
 
-    /// The CRC of all.
+    /// The CRC of all parts.
     pub(crate) fn crc(&self) -> u64 {
         self.crc
     }

@@ -1,7 +1,7 @@
 //! A file's status as the metadata of an object, and the metadata that a file can keep.
 //!
-//! Times and modes travel as metadata under the keys that rclone and s3fs use: `mtime` in seconds with a fraction, which both
-//! read; `mode` in octal digits with a leading 0, which rclone reads as octal and s3fs by the rules of C.
+//! Times and modes are kept as metadata under the keys that rclone and s3fs use: `mtime` in seconds with a fraction,
+//! which both read; `mode` in octal digits with a leading 0, which rclone reads as octal and s3fs by the rules of C.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ pub const MTIME: &str = "mtime";
 /// Metadata key of type and permissions.
 pub(super) const MODE: &str = "mode";
 
-/// Facts that pin the bytes of a file: while they are unchanged, the file was neither written to nor replaced.
+/// Facts that pin the bytes of a file: while they are unchanged, the file was neither modified nor replaced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Pin {
     pub(super) size: u64,
@@ -26,7 +26,7 @@ pub(super) struct Pin {
 impl Pin {
     pub(super) fn of(stat: &Stat) -> Self {
         Self {
-            // A folder has no bytes, whatever room its names take.
+            // A folder has no bytes; the size of its list of names does not count.
             size: if file_type(stat) == FileType::Directory { 0 } else { u64::try_from(stat.st_size).unwrap_or(0) },
             seconds: stat.st_mtime,
             nanoseconds: u32::try_from(stat.st_mtime_nsec).unwrap_or(0),
@@ -34,7 +34,7 @@ impl Pin {
         }
     }
 
-    /// As an `ETag` that does not look like a digest.
+    /// Formats the facts as an `ETag` that does not look like a digest.
     pub(super) fn etag(&self) -> String {
         format!("{:x}.{:x}.{:x}.{:x}", self.size, self.seconds, self.nanoseconds, self.inode)
     }
@@ -48,7 +48,7 @@ pub(super) fn file_type(stat: &Stat) -> FileType {
     FileType::from_raw_mode(stat.st_mode)
 }
 
-/// Facts about a file (or a link that is kept as one).
+/// Returns the facts about a file, or about a link that is kept as an object.
 pub(super) fn meta(stat: &Stat, name: &str) -> ObjectMeta {
     let pin = Pin::of(stat);
     let metadata = BTreeMap::from([
@@ -68,7 +68,7 @@ pub(super) fn meta(stat: &Stat, name: &str) -> ObjectMeta {
     }
 }
 
-/// Content type of a name whose ending leaves no doubt. Others get the service's default.
+/// Content type by the ending of a name. None: the ending is ambiguous, and the service's default applies.
 fn content_type(name: &str) -> Option<&'static str> {
     let (stem, ending) = name.rsplit_once('.')?;
     if stem.is_empty() {
@@ -92,7 +92,7 @@ fn content_type(name: &str) -> Option<&'static str> {
     })
 }
 
-/// Time, permissions and type that an object's metadata asks for.
+/// Time, permissions and type from an object's metadata.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct FileAttributes {
     /// Seconds and nanoseconds.
@@ -109,14 +109,14 @@ impl FileAttributes {
         let kind = mode.filter(|mode| *mode > 0o7777).map(FileType::from_raw_mode);
         Self {
             mtime: attributes.metadata.get(MTIME).and_then(|text| read_mtime(text)),
-            // The permissions of a link mean nothing: every user may do everything with it.
+            // The permissions of a link have no effect: every user has all of them.
             permissions: mode.filter(|_| kind != Some(FileType::Symlink)).map(|mode| mode & 0o777),
             kind,
         }
     }
 }
 
-/// `seconds.nanoseconds` without trailing zeros, as rclone writes it.
+/// Formats a time as `seconds.nanoseconds` without trailing zeros, as rclone does.
 pub fn mtime_text(seconds: i64, nanoseconds: u32) -> String {
     // A time before 1970 has its fraction counted upwards from the second before.
     let (sign, whole, fraction) = match (seconds, nanoseconds) {
@@ -128,7 +128,7 @@ pub fn mtime_text(seconds: i64, nanoseconds: u32) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// Exact to the nanosecond, which a floating point number would not be.
+/// Reads a time exactly to the nanosecond, which a floating point number could not hold.
 pub fn read_mtime(text: &str) -> Option<(i64, u32)> {
     let (negative, digits) = text.trim().strip_prefix('-').map_or((false, text.trim()), |rest| (true, rest));
     let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
@@ -145,7 +145,8 @@ pub fn read_mtime(text: &str) -> Option<(i64, u32)> {
     })
 }
 
-/// Octal as we and rclone write it, or decimal as s3fs does: five digits without a leading 0 that name a known type of file.
+/// Reads a mode: octal as Seqferry and rclone write it, or decimal as s3fs does. A decimal mode has five digits, no
+/// leading 0, and a known type of file.
 fn read_mode(text: &str) -> Option<u32> {
     let text = text.trim();
     let known = |mode: &u32| {

@@ -1,9 +1,11 @@
 //! Errors of the operating system as codes of the error table.
 
+use std::io;
+
 use rustix::io::Errno;
 
-use crate::error::StoreError;
 use crate::error::classify::code;
+use crate::error::{Address, StoreError};
 
 /// Cause of a failure, before it is known which request failed.
 #[derive(Debug)]
@@ -19,7 +21,7 @@ impl DiskFailure {
         Self { code, message: message.into() }
     }
 
-    /// Of the folder that the whole transfer reads from or writes to.
+    /// Converts an error of the folder that the whole transfer reads from or writes to.
     pub(super) fn of_root(errno: Errno) -> Self {
         let code = match errno {
             Errno::NOENT | Errno::NOTDIR | Errno::LOOP => code::NO_SUCH_FOLDER,
@@ -29,7 +31,7 @@ impl DiskFailure {
         Self::new(code, errno.to_string())
     }
 
-    /// Of something that was there a moment ago, and that a write relies on.
+    /// Converts an error of a file or folder that existed a moment ago, and that a write depends on.
     pub(super) fn of_write(errno: Errno) -> Self {
         match errno {
             Errno::NOENT => Self::new(code::FOLDER_VANISHED, errno.to_string()),
@@ -37,7 +39,7 @@ impl DiskFailure {
         }
     }
 
-    /// Something has the name, and is no object.
+    /// Error for a name that exists and is no object.
     pub(super) fn no_object(code: &'static str) -> Self {
         Self::new(
             code,
@@ -57,6 +59,14 @@ impl DiskFailure {
     }
 }
 
+/// Error of a file that a request for this object depends on, such as a journal. `what` names the action on the file
+/// that failed.
+pub fn file_error(operation: &'static str, object: Address<'_>, what: &str, cause: &io::Error) -> StoreError {
+    let Address(bucket, key) = object;
+    let code = Errno::from_io_error(cause).map_or(code::DISK_ERROR, |errno| DiskFailure::of_root(errno).code);
+    StoreError::new(operation, bucket, key, code, None).with_message(format!("{what}: {cause}"))
+}
+
 impl From<Errno> for DiskFailure {
     fn from(errno: Errno) -> Self {
         let code = match errno {
@@ -65,7 +75,7 @@ impl From<Errno> for DiskFailure {
             Errno::ACCESS | Errno::PERM => code::PERMISSION_DENIED,
             Errno::NOENT => "NoSuchKey",
             Errno::NAMETOOLONG => code::NAME_TOO_LONG,
-            // How file systems with rules of their own (FAT, case folding) refuse a name.
+            // File systems with rules of their own (FAT, case folding) refuse a name with these errors.
             Errno::INVAL | Errno::ILSEQ => code::NAME_NOT_ALLOWED,
             Errno::FBIG => code::FILE_TOO_LARGE,
             Errno::MFILE | Errno::NFILE | Errno::NOMEM => code::TOO_MANY_OPEN_FILES,

@@ -1,7 +1,7 @@
-//! Folders: opening, making and making sure of them.
+//! Folders: opening, making and syncing them.
 //!
-//! **Invariant**: whatever is written, made or removed is reached from the root's handle name by name, and no name is followed
-//! if it is a symbolic link. So nothing outside the root is ever changed, also when links appear while a transfer runs.
+//! **Invariant**: every write and removal reaches its place from the root's handle name by name, and follows no
+//! symbolic link on the path. Nothing outside the root is ever changed, even when links appear while a transfer runs.
 
 use std::collections::{HashMap, HashSet};
 use std::os::fd::{AsFd, OwnedFd};
@@ -23,13 +23,13 @@ const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLO
 /// Identity of a file on this machine: device and inode.
 pub(super) type Identity = (u64, u64);
 
-/// Folders remembered as cleaned of what is left of writers that are gone; when there are more, all may be cleaned again.
+/// Cleaned folders that are remembered. When there are more, all may be cleaned again.
 const CLEANED: usize = 65_536;
 
 /// State of folders that all requests of a store share.
 #[derive(Debug, Default)]
 pub(super) struct Folders {
-    /// Folders whose own names are on the disk; when there are more than [`CLEANED`], all are synced again.
+    /// Folders whose own names are synced. When there are more than [`CLEANED`], all are synced again.
     named: Mutex<HashSet<Identity>>,
     made: Mutex<()>,
     syncs: Mutex<HashMap<Identity, Arc<SharedSync>>>,
@@ -48,7 +48,7 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Open the folder that a transfer is about. Links in its own path are the user's choice.
+/// Open the root folder of a transfer. Links in its own path are the user's choice.
 pub(super) fn root(path: &str) -> Result<OwnedFd> {
     if !path.starts_with('/') {
         return Err(DiskFailure::new(code::NO_SUCH_FOLDER, "the folder is not given by its absolute path"));
@@ -56,7 +56,7 @@ pub(super) fn root(path: &str) -> Result<OwnedFd> {
     rustix::fs::openat(CWD, path, FOLDER, Mode::empty()).map_err(DiskFailure::of_root)
 }
 
-/// The same for writing: made if it is not there, where that is wished.
+/// Open the root folder for writing. Make it if it is missing and the options allow that.
 pub(super) fn root_for_writing(path: &str, options: &DiskOptions) -> Result<OwnedFd> {
     match root(path) {
         Err(fail) if options.create_root && fail.code == code::NO_SUCH_FOLDER && path.starts_with('/') => {
@@ -68,15 +68,15 @@ pub(super) fn root_for_writing(path: &str, options: &DiskOptions) -> Result<Owne
     }
 }
 
-/// Make a folder and those above it. With `durable` each is synced in the one above before the next is made.
+/// Make a folder and its missing ancestors. With `durable` each is synced in its parent before the next is made.
 fn make_root(path: &Path, durable: bool) -> std::io::Result<()> {
     let sync_above = |folder: &Path| match folder.parent().map(std::fs::File::open) {
-        // Without leave to read the folder above, its names cannot be synced.
+        // Names in a parent without read permission cannot be synced.
         Some(Ok(above)) if durable => above.sync_all(),
         _ => Ok(()),
     };
     let missing: Vec<&Path> = path.ancestors().take_while(|each| !each.is_dir()).collect();
-    // Also the one that is there: a process that was killed may have made it and not come to its sync.
+    // The existing folder is synced as well: a process that was killed may have made it without a sync.
     if let Some(there) = path.ancestors().nth(missing.len()) {
         sync_above(there)?;
     }
@@ -94,12 +94,12 @@ fn make_root(path: &Path, durable: bool) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Go down for reading. With `follow`, links lead wherever they lead.
+/// Open a folder below the root for reading. With `follow`, links are followed wherever they lead.
 pub(super) fn descend(root: OwnedFd, names: &[&str], follow: bool) -> Result<OwnedFd> {
     let flags = if follow { FOLDER } else { FOLDER.union(OFlags::NOFOLLOW) };
     names.iter().try_fold(root, |folder, name| {
         rustix::fs::openat(&folder, *name, flags, Mode::empty()).map_err(|errno| match errno {
-            // There is nothing below a file, and nothing below a link that is not followed.
+            // A file, or a link that is not followed, has nothing below it.
             Errno::NOTDIR | Errno::NOENT => DiskFailure::from(Errno::NOENT),
             Errno::LOOP if !follow => DiskFailure::from(Errno::NOENT),
             other => other.into(),
@@ -107,7 +107,7 @@ pub(super) fn descend(root: OwnedFd, names: &[&str], follow: bool) -> Result<Own
     })
 }
 
-/// Go down for changes, through folders that are there. None: one of them is not.
+/// Open an existing folder below the root for changes. None: a folder on the path is missing.
 pub(super) fn descend_to_change(root: OwnedFd, names: &[&str]) -> Result<Option<OwnedFd>> {
     let mut folder = root;
     for name in names {
@@ -115,7 +115,7 @@ pub(super) fn descend_to_change(root: OwnedFd, names: &[&str]) -> Result<Option<
             Ok(below) => below,
             Err(Errno::NOENT) => return Ok(None),
             Err(errno) => match in_the_way(&folder, name, errno) {
-                // Nothing is below a file.
+                // A file has nothing below it.
                 fail if fail.code == code::FILE_IN_THE_WAY => return Ok(None),
                 fail => return Err(fail),
             },
@@ -138,19 +138,20 @@ fn in_the_way(folder: &OwnedFd, name: &str, errno: Errno) -> DiskFailure {
 
 pub(super) fn identity(file: impl AsFd) -> std::result::Result<Identity, Errno> {
     let stat = rustix::fs::fstat(file)?;
-    // The device's number is of another type elsewhere.
+    // The type of a device number differs on other platforms.
     #[allow(clippy::useless_conversion, clippy::unnecessary_cast)]
     Ok((stat.st_dev as u64, stat.st_ino))
 }
 
-/// True when a folder holds nothing.
+/// True when a folder is empty.
 pub(super) fn is_empty(folder: &OwnedFd) -> bool {
     let Ok(mut names) = Dir::read_from(folder) else { return false };
     names.all(|entry| entry.is_ok_and(|entry| matches!(entry.file_name().to_bytes(), b"." | b"..")))
 }
 
 impl Folders {
-    /// Go down for writing, making what is not there. What is left of writers that are gone is removed once per folder.
+    /// Open a folder below the root for writing, and make missing ones. Files of dead writers are removed once per
+    /// folder.
     pub(super) fn descend_and_make(&self, root: OwnedFd, names: &[&str], durable: bool) -> Result<OwnedFd> {
         let mut folder = root;
         for (depth, name) in names.iter().enumerate() {
@@ -172,7 +173,7 @@ impl Folders {
                             in_the_way(&folder, name, errno)
                         }
                     })?;
-                    // Another process may have made it first, with another spelling.
+                    // Another process may have made it first, in another spelling.
                     self.is_itself(&folder, name)?;
                     below
                 }
@@ -196,8 +197,8 @@ impl Folders {
         }
     }
 
-    /// Bring the name of a folder to the disk, once for each folder in the life of a process. Also for one that was there:
-    /// another process may be about to sync it, or was killed before it could.
+    /// Sync the name of a folder to the disk, once for each folder in the life of a process. An existing folder is
+    /// synced as well: another process may be about to sync it, or was killed before it could.
     fn sync_name(&self, above: &OwnedFd, folder: &OwnedFd, made: bool) -> std::result::Result<(), Errno> {
         let id = identity(folder)?;
         if !made && lock(&self.named).contains(&id) {
@@ -212,7 +213,7 @@ impl Folders {
         Ok(())
     }
 
-    /// Bring the names in a folder to the disk.
+    /// Sync the names in a folder to the disk.
     pub(super) fn sync(&self, folder: &OwnedFd) -> std::result::Result<(), Errno> {
         let id = identity(folder)?;
         let shared = Arc::clone(lock(&self.syncs).entry(id).or_default());
@@ -228,7 +229,7 @@ impl Folders {
         };
         {
             let mut syncs = lock(&self.syncs);
-            // The caller's and the map's: no other task waits.
+            // Two references, the caller's and the map's, mean that no other task waits.
             if Arc::strong_count(&shared) == 2 {
                 syncs.remove(&id);
             }
@@ -236,7 +237,7 @@ impl Folders {
         synced
     }
 
-    /// Remove what writers left that are gone: their files are not locked any more. Best effort.
+    /// Remove the files of dead writers, which are not locked any more. Best effort.
     pub(super) fn clean_once(&self, folder: &OwnedFd) {
         let Ok(id) = identity(folder) else { return };
         {
@@ -253,7 +254,7 @@ impl Folders {
             let name = entry.file_name();
             match FilePurpose::read(name.to_bytes()) {
                 Some((FilePurpose::Whole, _)) => remove_if_abandoned(folder, name, || true),
-                // A record without bytes is of an upload that was never begun, or is over.
+                // A record without its file of bytes belongs to an upload that was never begun, or is over.
                 Some((FilePurpose::Record, id)) => {
                     let bytes = FilePurpose::Parts.name(id);
                     let there = || rustix::fs::statat(folder, bytes.as_str(), AtFlags::SYMLINK_NOFOLLOW);
@@ -271,7 +272,7 @@ impl Folders {
                 Err(DiskFailure::new(code::FOLDER_IN_THE_WAY, format!("{name} is a folder, and a file is to be made")))
             }
             Ok(FileType::RegularFile | FileType::Symlink) => self.is_itself(folder, name),
-            // The process that made it wants it there, and no file is a version of it.
+            // A device or pipe is wanted by the process that made it, and no file is a version of it.
             Ok(_) => {
                 Err(DiskFailure::new(code::SPECIAL_FILE_IN_THE_WAY, format!("{name} is a device, socket or pipe")))
             }
@@ -280,8 +281,8 @@ impl Folders {
         }
     }
 
-    /// Put a finished file in its place, with `if_absent` only where nothing is. Where names are folded, only in a place of just
-    /// this spelling.
+    /// Rename a finished file to its final name; with `if_absent` only if the name is free. Where names are folded,
+    /// only if the existing name has the same spelling.
     pub(super) fn rename(&self, folder: &OwnedFd, from: &str, to: &str, if_absent: bool) -> Result<()> {
         let rename = || {
             if if_absent { rename_to_nothing(folder, from, to) } else { rustix::fs::renameat(folder, from, folder, to) }
@@ -294,13 +295,13 @@ impl Folders {
             self.is_free(folder, to)?;
             return rename();
         }
-        // Two spellings at a time must not both find the place free.
+        // The lock keeps two spellings from finding the place free at the same time.
         let _alone = lock(&self.made);
         self.is_free(folder, to)?;
         rename()
     }
 
-    /// Checks that a name that is there is spelled so, and is not another spelling that the folder takes for it.
+    /// Checks that an existing name has exactly this spelling, and is not one that the folder treats as equal.
     pub(super) fn is_itself(&self, folder: &OwnedFd, name: &str) -> Result<()> {
         if !self.folds(folder) || rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW).is_err() {
             return Ok(());
@@ -320,15 +321,15 @@ impl Folders {
         Err(DiskFailure::new(code::CASE_COLLISION, format!("the file system takes {name} for {other}")))
     }
 
-    /// True when a folder takes other spellings of a name for that name. Probed in the folder itself, with a name that
-    /// is there in one spelling only.
+    /// True when a folder treats other spellings of a name as equal. The folder itself is probed, with a name that
+    /// exists in one spelling only.
     fn folds(&self, folder: &OwnedFd) -> bool {
         let Ok(id) = identity(folder) else { return false };
         if let Some(known) = lock(&self.folding).get(&id) {
             return *known;
         }
         let folds = probe_folding(folder);
-        // Unknown for a folder without a letter in it: asked again when there is one.
+        // The result is unknown for a folder whose names have no letters; it is probed again later.
         if let Some(folds) = folds {
             let mut folding = lock(&self.folding);
             if folding.len() >= CLEANED {
@@ -342,7 +343,7 @@ impl Folders {
 
 fn rename_to_nothing(folder: &OwnedFd, from: &str, to: &str) -> std::result::Result<(), Errno> {
     match rustix::fs::renameat_with(folder, from, folder, to, RenameFlags::NOREPLACE) {
-        // Not offered by this file system. A look before is not the same, and the best there is.
+        // This file system has no exclusive rename. A check before the rename is weaker, and the best alternative.
         Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
             match rustix::fs::statat(folder, to, AtFlags::SYMLINK_NOFOLLOW) {
                 Ok(_) => Err(Errno::EXIST),
@@ -354,10 +355,10 @@ fn rename_to_nothing(folder: &OwnedFd, from: &str, to: &str) -> std::result::Res
     }
 }
 
-/// None: there is nothing in it to ask with.
+/// Probes whether a folder folds names. None: it holds no name to probe with.
 ///
-/// A name that is found and not listed is another spelling of one that is. Inodes do not tell: file systems in user space
-/// may give each spelling one of its own.
+/// A spelling that can be opened but is not listed is another spelling of a listed name. Inodes do not show this: file
+/// systems in user space may give each spelling one of its own.
 fn probe_folding(folder: &OwnedFd) -> Option<bool> {
     for entry in Dir::read_from(folder).ok()?.flatten() {
         let Ok(name) = std::str::from_utf8(entry.file_name().to_bytes()) else { continue };
@@ -375,10 +376,10 @@ fn probe_folding(folder: &OwnedFd) -> Option<bool> {
     None
 }
 
-/// Remove a file of a writer that is gone, if `is_of_no_use` still holds when the file is locked. Best effort.
+/// Remove a file of a dead writer, if `is_of_no_use` still holds when the file is locked. Best effort.
 ///
-/// **Invariant**: the lock is held until the name is gone. A writer that has created the file and not locked it yet finds it
-/// locked or nameless afterwards, and starts over with another name ([`super::write::create`]).
+/// **Invariant**: the lock is held until the name is gone. A writer that has created the file and not locked it yet
+/// finds it locked or nameless afterwards, and starts again with another name ([`super::write::create`]).
 fn remove_if_abandoned(folder: &OwnedFd, name: &std::ffi::CStr, is_of_no_use: impl Fn() -> bool) {
     let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
     let Ok(file) = rustix::fs::openat(folder, name, flags, Mode::empty()) else { return };

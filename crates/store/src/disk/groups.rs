@@ -1,4 +1,4 @@
-//! Whole files, several at a time by one thread.
+//! Whole files, several at a time, written by one thread.
 //!
 //! To sync a file, a thread waits for the file system's journal. Each write to the journal wakes all threads that wait
 //! for it. Dozens of threads with one file each spend more time on these wake-ups than on their files
@@ -18,14 +18,14 @@ use crate::types::WrittenObject;
 
 /// Number of waiting objects beyond which another thread begins.
 const ENOUGH: usize = 8;
-/// A group has no more.
+/// Largest number of objects in a group.
 const MOST: usize = 16;
-/// Files of all groups, which are open at the same time. Every thread has at least one.
+/// Open files of all groups. Every thread has at least one.
 const FILES: usize = 64;
-/// Threads at a time.
+/// Largest number of threads.
 const WRITERS: usize = 32;
 
-/// Gives the caller the result of its write.
+/// Sends the result of a write to its caller.
 type ResultSender = oneshot::Sender<Result<WrittenObject>>;
 
 /// Objects that wait to be written, in groups.
@@ -50,21 +50,21 @@ impl Groups {
     /// Queue an object. Returns the receiver of its result, and true when the caller must have [`Groups::write`]
     /// called.
     pub(super) fn add(&self, whole: PutRequest) -> (oneshot::Receiver<Result<WrittenObject>>, bool) {
-        let (tell, told) = oneshot::channel();
+        let (sender, receiver) = oneshot::channel();
         let mut state = self.state();
-        state.waiting.push_back((whole, tell));
+        state.waiting.push_back((whole, sender));
         let begins = state.writers == 0 || (state.waiting.len() > ENOUGH && state.writers < WRITERS);
         state.writers += usize::from(begins);
-        (told, begins)
+        (receiver, begins)
     }
 
     /// Write group after group until nothing waits.
     pub(super) fn write(&self, put_all: impl Fn(&[PutRequest]) -> Vec<Result<WrittenObject>>) {
         let mut writer = Writer { groups: self, open: 0, done: false };
-        while let Some((group, tell)) = writer.next() {
-            for (tell, result) in tell.into_iter().zip(put_all(&group)) {
-                // The caller may have gone.
-                let _receiver_is_gone = tell.send(result);
+        while let Some((group, senders)) = writer.next() {
+            for (sender, result) in senders.into_iter().zip(put_all(&group)) {
+                // The receiver may have been dropped.
+                let _receiver_is_gone = sender.send(result);
             }
         }
     }
@@ -96,7 +96,7 @@ impl Writer<'_> {
 }
 
 impl Drop for Writer<'_> {
-    /// The thread has panicked: its waiters learn of it by the loss of their channels.
+    /// Runs after a panic: the waiters see their channels close.
     fn drop(&mut self) {
         if !self.done {
             let mut state = self.groups.state();
@@ -121,8 +121,8 @@ mod tests {
     }
 
     fn add(groups: &Groups, keys: std::ops::Range<usize>) -> (Vec<oneshot::Receiver<Result<WrittenObject>>>, usize) {
-        let (told, begin): (Vec<_>, Vec<_>) = keys.map(|key| groups.add(whole(&key.to_string()))).unzip();
-        (told, begin.into_iter().filter(|begins| *begins).count())
+        let (receivers, begin): (Vec<_>, Vec<_>) = keys.map(|key| groups.add(whole(&key.to_string()))).unzip();
+        (receivers, begin.into_iter().filter(|begins| *begins).count())
     }
 
     #[test]
@@ -141,8 +141,8 @@ mod tests {
             });
         }
 
-        for (key, told) in first.into_iter().chain(more).enumerate() {
-            assert_eq!(told.blocking_recv().unwrap().unwrap().etag, key.to_string());
+        for (key, receiver) in first.into_iter().chain(more).enumerate() {
+            assert_eq!(receiver.blocking_recv().unwrap().unwrap().etag, key.to_string());
         }
         assert!(sizes.into_inner().unwrap().iter().all(|size| (1..=MOST).contains(size)));
         assert_eq!(add(&groups, 0..1).1, 1, "all threads have ended");
@@ -151,7 +151,7 @@ mod tests {
     #[test]
     fn what_comes_while_a_group_is_written_is_the_next_group() {
         let groups = Groups::default();
-        let (told, _) = add(&groups, 0..1);
+        let (receivers, _) = add(&groups, 0..1);
         let later = Mutex::new(Vec::new());
         let seen = Mutex::new(Vec::new());
 
@@ -159,16 +159,16 @@ mod tests {
             let mut seen = seen.lock().unwrap();
             seen.push(group.len());
             if seen.len() == 1 {
-                let (told, begins) = add(&groups, 1..5);
+                let (more, begins) = add(&groups, 1..5);
                 assert_eq!(begins, 0);
-                later.lock().unwrap().extend(told);
+                later.lock().unwrap().extend(more);
             }
             group.iter().map(written).map(Ok).collect()
         });
 
         assert_eq!(seen.into_inner().unwrap(), [1, 4]);
         assert_eq!(
-            told.into_iter().chain(later.into_inner().unwrap()).filter_map(|one| one.blocking_recv().ok()).count(),
+            receivers.into_iter().chain(later.into_inner().unwrap()).filter_map(|one| one.blocking_recv().ok()).count(),
             5
         );
     }
@@ -176,14 +176,14 @@ mod tests {
     #[test]
     fn nobody_waits_for_a_thread_that_has_panicked() {
         let groups = Groups::default();
-        let (told, _) = add(&groups, 0..5);
+        let (receivers, _) = add(&groups, 0..5);
 
         let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             groups.write(|_| panic!("as nothing of ours does"));
         }));
 
         assert!(panicked.is_err());
-        assert!(told.into_iter().all(|one| one.blocking_recv().is_err()), "all are told that nothing will come");
+        assert!(receivers.into_iter().all(|one| one.blocking_recv().is_err()), "all are told that nothing will come");
         assert_eq!(add(&groups, 0..1).1, 1, "and the next one begins anew");
         assert_eq!(groups.state().open, 0);
     }

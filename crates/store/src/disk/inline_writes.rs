@@ -1,26 +1,27 @@
 //! The choice of the thread that writes.
 //!
-//! A write that the system takes into its cache lasts as long as copying the bytes. Handing them to another thread takes more
-//! CPU than that, since they are in the cache of this processor only. A write that waits, for a slow disk or a file
-//! server, holds up every other task on the thread. So bytes are written on the thread that received them while such
-//! waits take at most a quarter of the time, all threads together; beyond that they go to a thread where blocking is
-//! allowed.
+//! A write into the page cache takes as long as copying the bytes. Handing them to another thread takes more CPU than
+//! that, since they are in the cache of this processor only. A write that blocks, on a slow disk or a file server,
+//! holds up every other task on the thread. Therefore bytes are written on the thread that received them while such
+//! blocking takes at most a quarter of the time, all threads together. Beyond that they go to a thread where blocking
+//! is allowed.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Several times what copying the bytes of one read from the network takes. What is longer was waiting.
+/// Time that counts as copying: several times the copy of one read from the network. The rest of a longer write was
+/// blocking.
 const COPYING: Duration = Duration::from_millis(1);
-/// Of so many parts of the time one may be waited.
+/// Divisor of the share of blocking: 1/4 of the time.
 const SHARE: u32 = 4;
-/// A wait of this length alone is no sign of a slow disk: Linux pauses a process that writes faster than the disk for
-/// up to 200 ms.
+/// Length of a single block that does not indicate a slow disk: Linux pauses a process that writes faster than the disk
+/// for up to 200 ms.
 const AT_ONCE: Duration = Duration::from_millis(250);
 
 #[derive(Debug)]
 pub(super) struct InlineWrites {
     begun: Instant,
-    /// Time at which all waiting so far will be the allowed share of the time: microseconds after `begun`.
+    /// Time at which all blocking so far amounts to the allowed share, in microseconds after `begun`.
     even_at: AtomicU64,
 }
 
@@ -29,7 +30,7 @@ impl InlineWrites {
         Self { begun: Instant::now(), even_at: AtomicU64::new(0) }
     }
 
-    /// Do a write here if that may be done now; else give it back.
+    /// Run a write on this thread if that is allowed now; else return it.
     pub(super) fn here<T, W: FnOnce() -> T>(&self, write: W) -> Result<T, W> {
         let from = self.begun.elapsed();
         if !self.may(from) {
@@ -63,12 +64,12 @@ mod tests {
 
     const MS: Duration = Duration::from_millis(1);
 
-    /// Of all writes, those that are made here, each lasting so long; from when on, and until when.
-    fn made_here(pace: &InlineWrites, lasting: Duration, from: Duration, until: Duration) -> u32 {
+    /// Counts the writes that are made on this thread, each taking `lasting`, between `from` and `until`.
+    fn made_here(writes: &InlineWrites, lasting: Duration, from: Duration, until: Duration) -> u32 {
         let (mut at, mut here) = (from, 0);
         while at < until {
-            if pace.may(at) {
-                pace.took(at, at + lasting);
+            if writes.may(at) {
+                writes.took(at, at + lasting);
                 here += 1;
             }
             at += lasting;
@@ -83,20 +84,20 @@ mod tests {
 
     #[test]
     fn a_pause_now_and_then_changes_nothing() {
-        let pace = InlineWrites::new();
+        let writes = InlineWrites::new();
         for second in 0..60 {
             let at = second * 1000 * MS;
-            assert!(pace.may(at));
-            pace.took(at, at + 100 * MS);
+            assert!(writes.may(at));
+            writes.took(at, at + 100 * MS);
         }
     }
 
     #[test]
     fn writes_that_always_wait_are_made_here_for_a_quarter_of_the_time() {
-        let pace = InlineWrites::new();
+        let writes = InlineWrites::new();
         let (all, one) = (60_000 * MS, 49 * MS);
 
-        let waited = made_here(&pace, one + COPYING, Duration::ZERO, all) * one;
+        let waited = made_here(&writes, one + COPYING, Duration::ZERO, all) * one;
 
         assert!(waited >= all / SHARE, "{waited:?}: what is not tried is not found out");
         assert!(waited <= all / SHARE + AT_ONCE + one, "{waited:?}");
@@ -104,19 +105,19 @@ mod tests {
 
     #[test]
     fn when_the_disk_is_quick_again_so_are_we() {
-        let pace = InlineWrites::new();
-        made_here(&pace, 200 * MS, Duration::ZERO, 60_000 * MS);
+        let writes = InlineWrites::new();
+        made_here(&writes, 200 * MS, Duration::ZERO, 60_000 * MS);
 
-        assert!(made_here(&pace, COPYING, 60_000 * MS, 70_000 * MS) > 7_000);
+        assert!(made_here(&writes, COPYING, 60_000 * MS, 70_000 * MS) > 7_000);
     }
 
     #[test]
     fn what_may_not_be_written_here_is_given_back_undone() {
-        let pace = InlineWrites::new();
-        pace.took(Duration::ZERO, 10_000 * MS);
+        let writes = InlineWrites::new();
+        writes.took(Duration::ZERO, 10_000 * MS);
         let mut done = false;
 
-        let Err(write) = pace.here(|| done = true) else { panic!("it was done here") };
+        let Err(write) = writes.here(|| done = true) else { panic!("it was done here") };
 
         write();
         assert!(done);

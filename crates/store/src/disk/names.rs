@@ -1,9 +1,9 @@
 //! Keys as paths below a folder, and the names of our own unfinished files.
 //!
-//! The rule, in one place: a key is a path when each of its segments between `/` is a name that a file can have. Everything
-//! else is refused, never bent: a bent name could meet another object's. A final `/` means a folder.
+//! The rule: a key is a path when each of its segments between `/` is a valid name of a file. Every other key is
+//! refused, never altered: an altered name could collide with another object's. A final `/` means a folder.
 //!
-//! Unfinished files lie in the folder of the file to be (so that a rename finishes them), and are named
+//! Unfinished files lie in the folder of the final file (so that a rename finishes them), and are named
 //! `.seqferry-<32 hexadecimal digits>.<tmp|part|parts>`. Such names are never listed, and no object may have one.
 
 use std::hash::{BuildHasher as _, Hasher as _};
@@ -53,8 +53,8 @@ pub(super) fn place(key: &str) -> Result<Place<'_>> {
     Ok(Place { folders, name })
 }
 
-/// Reason why no file below a folder can have this key: code, and cause with advice. None when one can. Obstacles on
-/// the disk itself (a file where a folder is needed) show when the file is written.
+/// Returns the reason why no file below a folder can have this key: code, and cause with advice. None: a file can.
+/// Obstacles on the disk itself (a file where a folder is needed) show when the file is written.
 pub fn path_refusal(key: &str, size: u64) -> Option<(&'static str, String)> {
     let fail = match place(key) {
         Ok(place) if place.name.is_none() && size > 0 => DiskFailure::new(
@@ -71,7 +71,7 @@ pub fn path_refusal(key: &str, size: u64) -> Option<(&'static str, String)> {
 /// Purpose of an unfinished file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum FilePurpose {
-    /// A file that one request writes; of no use once its writer is gone.
+    /// A file that one request writes; useless once its writer is gone.
     Whole,
     /// The bytes of a multipart upload.
     Parts,
@@ -107,15 +107,15 @@ pub(super) fn is_ours(name: &[u8]) -> bool {
     FilePurpose::read(name).is_some()
 }
 
-/// True for 32 lower-case hexadecimal digits, the form of an upload id: nothing else gets into a path.
+/// True for 32 lower-case hexadecimal digits, the form of an upload id. No other text gets into a path.
 pub(super) fn is_id(id: &str) -> bool {
     id.len() == 32 && id.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte))
 }
 
-/// An id that no other upload has.
+/// Returns an id that no other upload has.
 pub(super) fn fresh_id() -> String {
     let random = |salt: u8| {
-        // Keyed anew for each by the operating system's randomness.
+        // The hasher is keyed by the operating system's randomness for each id.
         let mut hasher = std::collections::hash_map::RandomState::new().build_hasher();
         hasher.write_u8(salt);
         hasher.write_u32(std::process::id());

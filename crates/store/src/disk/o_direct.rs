@@ -1,9 +1,9 @@
 //! Writing with `O_DIRECT`, past the page cache.
 //!
-//! A byte that is written is copied into the cache, page by page, and from there to the disk. For files that come from the network
-//! by the gigabyte that is the dearest part of their way (`docs/performance.md`), and it pushes out of the cache what others were
-//! using. A disk that is asked for it takes whole blocks straight from memory. Only bytes of whole blocks can go that way: what
-//! stands at the ends of a part goes through the cache as ever. The two never share a block.
+//! A written byte is copied into the page cache, and from there to the disk. For files that come from the network by
+//! the gigabyte this is the most expensive part of the data path (`docs/performance.md`), and it evicts the data of
+//! other programs from the cache. With `O_DIRECT` a disk takes whole blocks straight from memory. Only whole blocks can
+//! be written like this: the ends of a part go through the cache. The two never share a block.
 
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,36 +15,37 @@ use super::sparse::{left_out, write_with_holes};
 use super::write::write_at;
 use crate::body::BLOCK;
 
-/// Bytes written past the cache at once: enough for a disk to be at its fastest.
+/// Bytes written past the cache at once: enough for the full speed of a disk.
 pub(super) const PIECE: usize = 1 << 20;
-/// Bytes written through it at once: few enough to be in the processor's cache still.
+/// Bytes written through the cache at once: few enough to be still in the processor's cache.
 pub(super) const CACHED_PIECE: usize = 256 << 10;
 
-/// Local file systems which are known to do it well. Others pretend (memory), or pay for it with a round trip (file servers).
+/// Magic numbers of local file systems with a good `O_DIRECT`. Others emulate it (memory), or pay for it with a round
+/// trip (file servers).
 const EXT: u64 = 0xEF53;
 const XFS: u64 = 0x5846_5342;
 
-/// A second handle to a file, for whole blocks.
+/// A second handle to a file, opened with `O_DIRECT` for whole blocks.
 #[derive(Debug)]
-pub(super) struct DirectFile {
+pub(super) struct ODirectFile {
     pub(super) file: OwnedFd,
     refused: AtomicBool,
 }
 
-impl DirectFile {
-    /// None where the file system is none for it.
+impl ODirectFile {
+    /// Opens the handle. None: the file system has no good `O_DIRECT`, or the name belongs to another file now.
     pub(super) fn open(file: &OwnedFd, folder: &OwnedFd, name: &str) -> Option<Self> {
         if !takes_blocks(file) {
             return None;
         }
         let flags = OFlags::WRONLY | OFlags::DIRECT | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let direct = rustix::fs::openat(folder, name, flags, Mode::empty()).ok()?;
-        let (known, opened) = (rustix::fs::fstat(file).ok()?, rustix::fs::fstat(&direct).ok()?);
+        let o_direct = rustix::fs::openat(folder, name, flags, Mode::empty()).ok()?;
+        let (known, opened) = (rustix::fs::fstat(file).ok()?, rustix::fs::fstat(&o_direct).ok()?);
         let same = (known.st_dev, known.st_ino) == (opened.st_dev, opened.st_ino);
-        same.then_some(Self { file: direct, refused: AtomicBool::new(false) })
+        same.then_some(Self { file: o_direct, refused: AtomicBool::new(false) })
     }
 
-    /// It has taken no blocks, and is not to be tried again.
+    /// Records that the file took no blocks, so that it is not tried again.
     pub(super) fn refused(&self) {
         self.refused.store(true, Ordering::Relaxed);
     }
@@ -59,7 +60,8 @@ pub(super) fn takes_blocks(file: &OwnedFd) -> bool {
     rustix::fs::fstatfs(file).is_ok_and(|about| matches!(u64::try_from(about.f_type), Ok(EXT | XFS)))
 }
 
-/// Writes the first bytes of a file that no other task has open, as far as they are whole, aligned blocks; returns how many were written.
+/// Writes the whole, aligned blocks at the start of a file that no other task has open. Returns how many bytes were
+/// written.
 pub(super) fn write_first(file: &OwnedFd, bytes: &[u8]) -> Result<usize, Errno> {
     let blocks = &bytes[..bytes.len() - bytes.len() % BLOCK];
     if bytes.as_ptr().align_offset(BLOCK) != 0 || rustix::fs::fcntl_setfl(file, OFlags::DIRECT).is_err() {
@@ -70,10 +72,10 @@ pub(super) fn write_first(file: &OwnedFd, bytes: &[u8]) -> Result<usize, Errno> 
     Ok(taken?.unwrap_or_default())
 }
 
-/// Bytes that come one after the other, until enough of them are there to be written.
+/// A buffer of consecutive bytes, which are written when there are enough of them.
 #[derive(Debug)]
 pub(super) struct WriteBuffer {
-    /// Bytes lie in memory as they will on the disk: at the same offset within a block. What is before them has no meaning.
+    /// Bytes at the same offset within a block as on the disk. The bytes before them have no meaning.
     memory: Vec<u8>,
     begin: usize,
     /// Offset in the file at which the first byte goes.
@@ -82,7 +84,7 @@ pub(super) struct WriteBuffer {
 }
 
 impl WriteBuffer {
-    /// For bytes that begin at `offset`, to be written `piece` at a time; whole blocks.
+    /// A buffer for bytes that begin at `offset`, to be written in pieces of `piece` bytes, a multiple of whole blocks.
     pub(super) fn new(offset: u64, piece: usize) -> Self {
         let mut kept = Self { memory: Vec::new(), begin: 0, offset, piece };
         kept.begin = kept.indent();
@@ -113,15 +115,15 @@ impl WriteBuffer {
         self.bytes().len() == self.piece - self.indent()
     }
 
-    /// Write what is there through the cache.
+    /// Write the buffered bytes through the cache.
     pub(super) fn write(&mut self, file: &OwnedFd) -> Result<(), Errno> {
         write_with_holes(file, self.bytes(), self.offset)?;
         self.clear();
         Ok(())
     }
 
-    /// Write what is there, whole blocks past the cache. False: it turned out that there is no way past it.
-    pub(super) fn write_past_cache(&mut self, file: &OwnedFd, direct: &OwnedFd) -> Result<bool, Errno> {
+    /// Write the buffered bytes, whole blocks past the cache. False: the file takes no blocks past the cache.
+    pub(super) fn write_past_cache(&mut self, file: &OwnedFd, o_direct: &OwnedFd) -> Result<bool, Errno> {
         let bytes = self.bytes();
         let first = (BLOCK - self.indent()) % BLOCK;
         let (before, rest) = bytes.split_at(first.min(bytes.len()));
@@ -129,7 +131,7 @@ impl WriteBuffer {
         let blocks_at = self.offset + before.len() as u64;
         write_at(file, before, self.offset)?;
         let is_hole = left_out(file, blocks, blocks_at)?;
-        let taken = if is_hole { Some(blocks.len()) } else { write_blocks(direct, blocks, blocks_at)? };
+        let taken = if is_hole { Some(blocks.len()) } else { write_blocks(o_direct, blocks, blocks_at)? };
         let done = taken.unwrap_or_default();
         write_at(file, &blocks[done..], blocks_at + done as u64)?;
         write_at(file, after, blocks_at + blocks.len() as u64)?;
@@ -143,13 +145,14 @@ impl WriteBuffer {
     }
 }
 
-/// Write whole blocks; returns how many bytes were taken: fewer than there are when the disk is full, say. None: this file takes none.
-fn write_blocks(direct: &OwnedFd, blocks: &[u8], offset: u64) -> Result<Option<usize>, Errno> {
+/// Write whole blocks. Returns how many bytes were taken: fewer than given when the disk is full, for example. None:
+/// this file takes no blocks.
+fn write_blocks(o_direct: &OwnedFd, blocks: &[u8], offset: u64) -> Result<Option<usize>, Errno> {
     if blocks.is_empty() {
         return Ok(Some(0));
     }
     loop {
-        match rustix::io::pwrite(direct, blocks, offset) {
+        match rustix::io::pwrite(o_direct, blocks, offset) {
             Ok(taken) => return Ok(Some(taken)),
             Err(Errno::INTR) => {}
             Err(Errno::INVAL | Errno::OPNOTSUPP) => return Ok(None),
@@ -166,13 +169,13 @@ mod tests {
 
     use super::*;
 
-    /// A file, and a handle of the other kind where there is one.
-    fn file(folder: &std::path::Path) -> (OwnedFd, Option<DirectFile>) {
+    /// A file, and its `O_DIRECT` handle where there is one.
+    fn file(folder: &std::path::Path) -> (OwnedFd, Option<ODirectFile>) {
         let path = folder.join("bytes");
         let file = std::fs::File::options().read(true).write(true).create_new(true).open(path).unwrap();
         let opened = OwnedFd::from(std::fs::File::open(folder).unwrap());
-        let direct = DirectFile::open(&OwnedFd::from(file.try_clone().unwrap()), &opened, "bytes");
-        (file.into(), direct)
+        let o_direct = ODirectFile::open(&OwnedFd::from(file.try_clone().unwrap()), &opened, "bytes");
+        (file.into(), o_direct)
     }
 
     proptest! {
@@ -188,16 +191,16 @@ mod tests {
         ) {
             let folder = std::env::temp_dir().join(format!("seqferry-direct-{}-{seed:x}", std::process::id()));
             std::fs::create_dir(&folder).unwrap();
-            let (file, direct) = file(&folder);
+            let (file, o_direct) = file(&folder);
             let mut rng = fastrand::Rng::with_seed(seed);
             let bytes: Vec<u8> = (0..length).map(|_| rng.u8(..)).collect();
-            // Neighbours, whose bytes stand in the same blocks.
+            // Neighbouring parts, whose bytes share the same blocks.
             let around = vec![7; 16 * BLOCK];
             write_at(&file, &around, 0).unwrap();
 
             let mut kept = WriteBuffer::new(offset as u64, pieces * BLOCK);
-            let write = |kept: &mut WriteBuffer| match &direct {
-                Some(direct) if !cached => assert!(kept.write_past_cache(&file, &direct.file).unwrap(), "it is taken"),
+            let write = |kept: &mut WriteBuffer| match &o_direct {
+                Some(o_direct) if !cached => assert!(kept.write_past_cache(&file, &o_direct.file).unwrap(), "it is taken"),
                 _ => kept.write(&file).unwrap(),
             };
             let mut rest = &bytes[..];

@@ -1,7 +1,7 @@
 //! Reading files.
 //!
-//! A read is pinned twice: the file is opened once and looked at before and after the bytes were read. A file that was
-//! written to meanwhile ends the body with an error, so bytes of two versions never pass for one.
+//! A read is pinned at both ends: the file is opened once, and its status is checked before and after the bytes are
+//! read. A file that was modified meanwhile ends the body with an error, so bytes of two versions never pass for one.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -20,22 +20,22 @@ use super::{Disk, Symlinks, folders, sparse};
 use crate::body::{Body, ByteStream};
 use crate::error::classify::code;
 use crate::store::FetchedObject;
-use crate::types::{ObjectMeta, PinnedObject, Range};
+use crate::types::{ObjectMeta, ObjectRef, PinnedObject, Range};
 
-/// Bytes that are read at a time: large enough that the way to a thread that may block does not show.
+/// Bytes that are read at once: large enough to hide the cost of the switch to a blocking thread.
 const CHUNK: u64 = 1 << 20;
-/// A range as large as this is read in one piece: the caller has room for a part and need not join it then.
+/// Largest range that is read in one piece: the caller has room for a part and then need not join pieces.
 const PIECE: u64 = 8 << 20;
 
 const GET: &str = "GetObject";
 
-/// A key's place for reading; what cannot be a path is not there.
+/// Converts a key into a path for reading; a key that cannot be a path counts as missing.
 fn readable(key: &str) -> Result<Place<'_>> {
     place(key).map_err(|fail| DiskFailure::new("NoSuchKey", fail.message))
 }
 
 fn open(folder: &OwnedFd, name: &str, symlinks: Symlinks) -> Result<OwnedFd> {
-    // A pipe that is opened for reading must not wait for its writer.
+    // Opening a pipe for reading must not wait for its writer.
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
     let flags = if symlinks == Symlinks::Follow { flags } else { flags | OFlags::NOFOLLOW };
     rustix::fs::openat(folder, name, flags, Mode::empty()).map_err(|errno| match errno {
@@ -46,7 +46,7 @@ fn open(folder: &OwnedFd, name: &str, symlinks: Symlinks) -> Result<OwnedFd> {
     })
 }
 
-/// The status of a name; says so if it is a link that leads nowhere.
+/// Returns the status of a name; a link that leads nowhere is an error of its own.
 pub(super) fn stat_at(folder: &OwnedFd, name: impl Arg + Copy, follow: bool) -> Result<Stat> {
     let flags = if follow { AtFlags::empty() } else { AtFlags::SYMLINK_NOFOLLOW };
     rustix::fs::statat(folder, name, flags).map_err(|errno| match errno {
@@ -59,10 +59,10 @@ pub(super) fn stat_at(folder: &OwnedFd, name: impl Arg + Copy, follow: bool) -> 
 }
 
 /// Facts about a key.
-pub(super) fn head(disk: &Arc<Disk>, bucket: &str, key: &str, part: Option<u32>) -> Result<ObjectMeta> {
-    let place = readable(key)?;
+pub(super) fn head(disk: &Arc<Disk>, object: ObjectRef<'_>, part: Option<u32>) -> Result<ObjectMeta> {
+    let place = readable(object.key)?;
     let follow = disk.options.symlinks == Symlinks::Follow;
-    let folder = folders::descend(folders::root(bucket)?, &place.folders, follow)?;
+    let folder = folders::descend(folders::root(object.bucket)?, &place.folders, follow)?;
     let stat = match place.name {
         None => rustix::fs::fstat(&folder)?,
         Some(name) => stat_at(&folder, name, follow)?,
@@ -81,7 +81,7 @@ pub(super) fn head(disk: &Arc<Disk>, bucket: &str, key: &str, part: Option<u32>)
     Ok(meta(&stat, place.name.unwrap_or("")))
 }
 
-/// One read: the open file, and the range that is left to read.
+/// One read: the open file, and the rest of the range.
 #[derive(Debug)]
 struct RangeReader {
     disk: Arc<Disk>,
@@ -90,9 +90,9 @@ struct RangeReader {
     pin: Pin,
     at: u64,
     end: u64,
-    /// Bytes at a time.
+    /// Bytes per chunk.
     chunk: u64,
-    /// It has holes, which are not read.
+    /// True when the file has holes, which are not read.
     is_sparse: bool,
 }
 
@@ -173,7 +173,7 @@ fn whole(bytes: Bytes, range: Option<Range>) -> Result<ByteStream> {
     Ok(futures::stream::iter((!bytes.is_empty()).then_some(Ok(bytes))).boxed())
 }
 
-/// The chunks after the first, each read where blocking is allowed.
+/// The chunks after the first, each read on a blocking thread.
 fn rest(body: RangeReader) -> ByteStream {
     let body = Arc::new(std::sync::Mutex::new(body));
     futures::stream::unfold(Some(body), |state| async move {
@@ -191,7 +191,7 @@ fn rest(body: RangeReader) -> ByteStream {
                 reader.lock().unwrap_or_else(std::sync::PoisonError::into_inner).chunk()
             })
             .await;
-        // An error is the last thing.
+        // The stream ends after an error.
         let next = chunk.is_ok().then_some(body);
         Some((chunk, next))
     })
@@ -225,7 +225,7 @@ impl RangeReader {
 }
 
 impl RangeReader {
-    /// Appends the next bytes of this chunk: zeros for a hole, else what is read up to the next one.
+    /// Appends the next bytes of this chunk: zeros for a hole, or else the data up to the next hole.
     fn read_data(&self, bytes: &mut Vec<u8>, at: u64) -> std::result::Result<usize, Errno> {
         let (before, end) = (bytes.len(), (self.at + self.chunk).min(self.end));
         let (data, hole) = sparse::next_data(&self.file, at, end);

@@ -1,21 +1,22 @@
-//! The record of an upload: which of its parts are whole.
+//! The record of an upload: the parts that are whole.
 //!
-//! A text file beside the upload's bytes, only ever appended to, by one write for each line. Each line ends in a checksum of
-//! itself; a line that is not whole is passed over, so a record that was cut off by a crash says less, never something wrong.
+//! The record is a text file beside the upload's bytes. Lines are only appended, each by one write, and each ends in a
+//! checksum of itself. A line that is not whole is ignored, so a record that was cut off by a crash says less, never
+//! something wrong.
 //!
 //! ```text
 //! upload 1 <part size> <size> <begun> <crc64 wanted: 0|1> <mtime|-> <permissions|-> <name, percent-encoded>
 //! part <number> <length> <crc64nvme> <boot>   its bytes were handed to the operating system
 //! safe <number> <length> <crc64nvme>          its bytes are on the disk itself
-//! drop <number>                               this part is about to be written anew
+//! drop <number>                               this part is about to be rewritten
 //! done <etag> <crc64nvme>                     the file is complete and about to get its name
 //! broken                                      bytes were lost: nothing above holds
 //! ```
 //!
-//! **Invariant**: a part that is read from a record is true. What the operating system was handed outlives the process, but
-//! outlives the machine only when it was synced. So `part` holds as long as the machine has not been started anew (it names
-//! the boot id of then), `safe` forever. That costs one sync for many parts instead of one for each. A `drop` is on the disk
-//! before the bytes that it announces.
+//! **Invariant**: a part that is read from a record is intact. Bytes handed to the operating system outlive the
+//! process, but outlive the machine only when they were synced. So `part` holds until the machine is restarted (it
+//! names the boot id), `safe` permanently. This costs one sync for many parts instead of one for each. A `drop` is on
+//! the disk before the bytes that it announces.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -24,18 +25,18 @@ use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode
 
 use super::facts::FileAttributes;
 
-/// Parameters that an upload was begun with.
+/// Parameters of an upload, from its start.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct OpenUpload {
     /// Name of the file to be.
     pub(super) name: String,
     /// Bytes of each part but the last; 0 for an upload of one part.
     pub(super) part_size: u64,
-    /// Bytes of the file to be; 0 when it was not told.
+    /// Bytes of the file to be; 0 when unknown.
     pub(super) size: u64,
     /// Seconds since the epoch.
     pub(super) at: f64,
-    /// True when parts are answered with their CRC64NVME: not when another algorithm was asked for.
+    /// True when parts are answered with their CRC64NVME; false when another algorithm was requested.
     pub(super) crc64: bool,
     pub(super) wanted: FileAttributes,
 }
@@ -51,12 +52,12 @@ pub(super) struct Part {
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Record {
     pub(super) begun: OpenUpload,
-    /// Those that hold.
+    /// Parts that are intact.
     pub(super) parts: BTreeMap<u32, Part>,
     /// `ETag` and CRC64NVME of the finished file.
     pub(super) done: Option<(String, u64)>,
     pub(super) broken: bool,
-    /// The last line was cut off: the next one has to begin on a line of its own.
+    /// True when the last line was cut off: the next one must begin on a new line.
     pub(super) torn: bool,
 }
 
@@ -142,11 +143,11 @@ impl Line {
 }
 
 fn sum(text: &str) -> u32 {
-    // A 32-bit algorithm: nothing is cut off.
+    // The value of a 32-bit algorithm fits.
     u32::try_from(crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32Iscsi, text.as_bytes())).unwrap_or(0)
 }
 
-/// Read a record. None: not even its first line is whole. `boot` is the machine's present boot id, where it has one.
+/// Read a record. None: its first line is not whole. `boot` is the machine's present boot id, if known.
 pub(super) fn read(bytes: &[u8], boot: Option<&str>) -> Option<Record> {
     let mut lines = bytes
         .split_inclusive(|byte| *byte == b'\n')
@@ -162,7 +163,7 @@ pub(super) fn read(bytes: &[u8], boot: Option<&str>) -> Option<Record> {
             Line::Part(number, part, then) if boot == Some(then.as_str()) => {
                 record.parts.insert(number, part);
             }
-            // Also a part that does not hold any more stands for what was written over the one before.
+            // A part that is no longer valid still replaces the one before it, whose bytes were overwritten.
             Line::Part(number, ..) | Line::Drop(number) => {
                 record.parts.remove(&number);
             }

@@ -1,7 +1,7 @@
-//! Files with holes: runs of zeros are left out of what is written, and holes are not read.
+//! Files with holes: runs of zeros are not written, and holes are not read.
 //!
-//! A hole reads as zeros and takes no room. What was allocated before is given back where a run of zeros comes. File systems
-//! without holes get the zeros.
+//! A hole reads as zeros and takes no room. Space that was allocated is released where a run of zeros comes. File
+//! systems without holes get the zeros.
 
 use std::os::fd::OwnedFd;
 
@@ -10,24 +10,24 @@ use rustix::io::Errno;
 
 use super::write::write_at;
 
-/// The shortest run of zeros that becomes a hole, at a multiple of itself: shorter ones would cost more in extents than they
-/// save in room.
+/// Length in bytes of the shortest run of zeros that becomes a hole, at a multiple of itself. Shorter holes cost more
+/// in extents than they save in space.
 const RUN: usize = 64 << 10;
 
-/// True when all bytes are zeros. Nearly always the first ones decide.
+/// True when all bytes are zeros. The first bytes nearly always decide.
 fn is_zero(bytes: &[u8]) -> bool {
     let (words, rest) = bytes.as_chunks::<16>();
     words.iter().all(|word| u128::from_ne_bytes(*word) == 0) && rest.iter().all(|byte| *byte == 0)
 }
 
-/// True when some of these bytes, from the start of a file, become a hole.
+/// True when a part of these bytes, which start a file, becomes a hole.
 pub(super) fn has_run(bytes: &[u8]) -> bool {
     bytes.chunks_exact(RUN).any(is_zero)
 }
 
-/// Writes all bytes at an offset of a file that is as long as they need, and leaves holes for runs of zeros.
+/// Writes all bytes at an offset of a file that is long enough, and leaves holes for runs of zeros.
 pub(super) fn write_with_holes(file: &OwnedFd, bytes: &[u8], offset: u64) -> Result<(), Errno> {
-    // Up to the first multiple of a run.
+    // The bytes before the first multiple of a run.
     let lead = usize::try_from(offset.next_multiple_of(RUN as u64) - offset).unwrap_or(0).min(bytes.len());
     let (mut done, mut at) = (0, lead);
     while at < bytes.len() {
@@ -44,7 +44,7 @@ pub(super) fn write_with_holes(file: &OwnedFd, bytes: &[u8], offset: u64) -> Res
     write_at(file, &bytes[done..], offset + done as u64)
 }
 
-/// Makes a hole of zeros that would be written otherwise. False: they are not all zeros, or the file system has no holes.
+/// Makes a hole instead of writing zeros. False: the bytes are not all zeros, or the file system has no holes.
 pub(super) fn left_out(file: &OwnedFd, bytes: &[u8], offset: u64) -> Result<bool, Errno> {
     if bytes.len() < RUN || !is_zero(bytes) {
         return Ok(false);
@@ -52,7 +52,7 @@ pub(super) fn left_out(file: &OwnedFd, bytes: &[u8], offset: u64) -> Result<bool
     punch(file, offset, bytes.len() as u64)
 }
 
-/// Gives back the room of a range, which then reads as zeros. False: the file system cannot.
+/// Releases the space of a range, which then reads as zeros. False: the file system cannot.
 fn punch(file: &OwnedFd, offset: u64, length: u64) -> Result<bool, Errno> {
     loop {
         let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
@@ -65,22 +65,22 @@ fn punch(file: &OwnedFd, offset: u64, length: u64) -> Result<bool, Errno> {
     }
 }
 
-/// True when a file takes less room than it has bytes.
+/// True when a file takes less space than it has bytes.
 pub(super) fn is_sparse(stat: &Stat) -> bool {
     u64::try_from(stat.st_blocks).unwrap_or(0).saturating_mul(512) < u64::try_from(stat.st_size).unwrap_or(0)
 }
 
-/// Offset of the next bytes of a file that are in no hole, and of the next hole after them: both within `at..end`.
+/// Offset of the next bytes of a file that are not in a hole, and of the next hole after them, both within `at..end`.
 pub(super) fn next_data(file: &OwnedFd, at: u64, end: u64) -> (u64, u64) {
     let data = match rustix::fs::seek(file, SeekFrom::Data(at)) {
         Ok(data) => data.clamp(at, end),
-        // Nothing but a hole up to the end.
+        // The rest up to the end is a hole.
         Err(Errno::NXIO) => return (end, end),
-        // A file system that knows no holes.
+        // The file system has no holes.
         Err(_) => return (at, end),
     };
     let hole = rustix::fs::seek(file, SeekFrom::Hole(data)).map_or(end, |hole| hole.clamp(data, end));
-    // Never nothing at all: the file may change between the two.
+    // The range of data is never empty, even if the file changes between the two calls.
     if hole == data && data < end { (data, end) } else { (data, hole) }
 }
 

@@ -1,4 +1,4 @@
-//! Multipart uploads: parts written in place into a file that gets its name when all are there.
+//! Multipart uploads: parts are written in place into a file that gets its name when all are there.
 //!
 //! | killed | left behind | what happens next |
 //! |---|---|---|
@@ -7,10 +7,11 @@
 //! | before the rename | the same | resumed: completing finds all parts there |
 //! | after the rename | the file, and the record | completing again finds the file, says so and removes the record |
 //!
-//! An upload that another process has begun is read back before its parts count: a disk fault or another program may have changed them.
+//! An upload of another process is read back before its parts count: a disk fault or another program may have changed
+//! them.
 //!
-//! The engine may drop a request at any point; what was handed to the operating system then still goes on to its end.
-//! Completing therefore waits for parts under way.
+//! The engine may drop a request at any point. Writes that were handed to the operating system still continue to their
+//! end. Therefore completing waits for parts in flight.
 
 mod part;
 
@@ -27,30 +28,31 @@ use super::facts::{FileAttributes, Pin, file_type};
 use super::fail::{DiskFailure, Result};
 use super::folders::{self, Folders};
 use super::names::{FilePurpose, is_id, place};
-use super::o_direct::DirectFile;
+use super::o_direct::ODirectFile;
 use super::record::{self, Line, OpenUpload, Part, Record};
 use super::write::{create, finish, with_fresh_id};
 use super::{DiskOptions, base64, full};
 use crate::checksum::{ChecksumAlgorithm, JoinedCrc};
 use crate::error::classify::code;
-use crate::types::{CompleteUpload, CreateUpload, PartInfo, UploadInfo, WrittenObject, WrittenPart};
+use crate::types::{CompleteUpload, CreateUpload, PartInfo, UploadInfo, UploadRef, WrittenObject, WrittenPart};
 
-/// Uploads whose files stay open between requests. Four handles each, with a folder's; more uploads work, and open theirs anew.
+/// Uploads whose files stay open between requests, with four handles each, one of them for the folder. More uploads are
+/// possible, and open their files again.
 const OPEN: usize = 64;
-/// A record is never longer: 10,000 parts, written several times each.
+/// Largest size of a record in bytes: 10,000 parts, each written several times.
 const RECORD_MAX: u64 = 16 << 20;
-/// As S3: so that an upload that goes to a disk could go to a service as well.
+/// Largest number of parts, as in S3: an upload to a disk could go to a service as well.
 const PARTS_MAX: u32 = 10_000;
-/// Bytes that are read back at a time.
+/// Bytes that are read back at once.
 const READ_BACK: usize = 1 << 20;
-/// Parts in one answer, as S3.
+/// Parts in one answer, as in S3.
 const PAGE: usize = 1000;
 
 /// The open uploads of a store.
 #[derive(Debug, Default)]
 pub(super) struct Uploads {
     open: Mutex<HashMap<String, Arc<UploadHandles>>>,
-    /// Those that this process has begun, or read back.
+    /// Ids of uploads that this process has begun, or read back.
     known: Mutex<HashSet<String>>,
 }
 
@@ -61,12 +63,12 @@ struct UploadHandles {
     key: String,
     id: String,
     folder: OwnedFd,
-    /// None when the file has its name already.
+    /// File of the parts; None when it has its final name already.
     bytes: Option<OwnedFd>,
-    /// The same, past the system's cache; opened when it is first wanted.
-    direct: OnceLock<Option<DirectFile>>,
+    /// The same file, opened with `O_DIRECT` when it is first needed.
+    o_direct: OnceLock<Option<ODirectFile>>,
     state: Mutex<State>,
-    /// A part is not under way any more.
+    /// Signals that a part is no longer in flight.
     ended: Condvar,
 }
 
@@ -74,12 +76,12 @@ struct UploadHandles {
 struct State {
     log: OwnedFd,
     record: Record,
-    /// Parts that are being written: each by one writer, and completing waits for them.
+    /// Parts in flight: each has one writer, and completing waits for them.
     under_way: BTreeSet<u32>,
-    /// Parts that are not known to be on the disk itself, and their bytes.
+    /// Parts that are not known to be synced, and their bytes.
     unsynced: Vec<u32>,
     unsynced_bytes: u64,
-    /// Completed or aborted by us, or not to be trusted any more.
+    /// True after completion or abortion here, or when the record is not trusted any more.
     over: bool,
 }
 
@@ -91,7 +93,7 @@ fn gone() -> DiskFailure {
     DiskFailure::new("NoSuchUpload", "there is no such unfinished file")
 }
 
-/// A part is known by what it holds.
+/// `ETag` of a part, made from its content.
 fn part_etag(part: Part) -> String {
     format!("{:016x}", part.crc64)
 }
@@ -104,11 +106,11 @@ impl State {
     fn append(&mut self, line: &Line) -> std::result::Result<(), Errno> {
         let mut text = line.text();
         if self.record.torn {
-            // The line that was cut off must stay unreadable, even if nothing but its end of line is missing: it was passed
-            // over, so what it says may be written over without a `drop`.
+            // The cut-off line must stay unreadable, even if only its end of line is missing: it was ignored, so its
+            // part may be overwritten without a `drop`.
             text.insert_str(0, "~\n");
         }
-        // One write, at the end wherever that is by now.
+        // One write, at the present end of the file.
         let written = loop {
             match rustix::io::write(&self.log, text.as_bytes()) {
                 Err(Errno::INTR) => {}
@@ -119,7 +121,7 @@ impl State {
         if self.record.torn { Err(Errno::NOSPC) } else { Ok(()) }
     }
 
-    /// Nothing that was written before can be relied on.
+    /// Ends the upload: no earlier write can be relied on.
     fn give_up(&mut self) {
         self.over = true;
         let _best_effort = self.append(&Line::Broken);
@@ -127,16 +129,16 @@ impl State {
 }
 
 impl UploadHandles {
-    /// The state, as soon as it is so.
+    /// Waits until the state satisfies a condition, and returns it.
     fn when(&self, is_so: impl Fn(&State) -> bool) -> MutexGuard<'_, State> {
         let waited = self.ended.wait_while(lock(&self.state), |state| !is_so(state));
         waited.unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Handle for writing whole blocks past the system's cache; None where that cannot be done.
-    fn past_cache(&self) -> Option<&DirectFile> {
-        let open = || DirectFile::open(self.bytes.as_ref()?, &self.folder, &FilePurpose::Parts.name(&self.id));
-        self.direct.get_or_init(open).as_ref().filter(|direct| !direct.has_refused())
+    /// Handle for writing whole blocks past the page cache; None where that is not possible.
+    fn past_cache(&self) -> Option<&ODirectFile> {
+        let open = || ODirectFile::open(self.bytes.as_ref()?, &self.folder, &FilePurpose::Parts.name(&self.id));
+        self.o_direct.get_or_init(open).as_ref().filter(|file| !file.has_refused())
     }
 }
 
@@ -149,7 +151,7 @@ impl Uploads {
         let root = folders::root_for_writing(&request.bucket, options)?;
         let in_root = place.folders.is_empty();
         let folder = folders.descend_and_make(root, &place.folders, options.durable)?;
-        // Better now than after all the bytes.
+        // A conflict is reported before any bytes are sent.
         folders.is_free(&folder, name)?;
         let wanted = FileAttributes::of(&request.attributes);
         let (id, (temporary, bytes), (begun_record, log)) = with_fresh_id(|id| {
@@ -180,7 +182,8 @@ impl Uploads {
             .map_err(DiskFailure::of_write)?;
         temporary.finished();
         begun_record.finished();
-        // From here on the names tell what they are: locks are for what is of no use without its writer.
+        // From here on the names mark the files as an upload. Locks mark only files that are useless without their
+        // writer.
         for file in [&bytes, &state.log] {
             let _none_offered = rustix::fs::flock(file, FlockOperation::Unlock);
         }
@@ -191,7 +194,7 @@ impl Uploads {
         self.keep(UploadHandles {
             bucket: request.bucket.clone(),
             key: request.key.clone(),
-            direct: OnceLock::new(),
+            o_direct: OnceLock::new(),
             id: id.clone(),
             folder,
             bytes: Some(bytes),
@@ -204,13 +207,13 @@ impl Uploads {
     fn keep(&self, open: UploadHandles) -> Arc<UploadHandles> {
         let mut all = lock(&self.open);
         while all.len() >= OPEN {
-            // One that no request works with.
+            // An upload that no request uses is closed.
             let Some(idle) = all.iter().find(|(_, open)| Arc::strong_count(open) == 1).map(|(id, _)| id.clone()) else {
                 break;
             };
             all.remove(&idle);
         }
-        // Opened by two at a time: one record has one writer.
+        // Two tasks may have opened it at the same time: one record has one writer.
         Arc::clone(all.entry(open.id.clone()).or_insert_with(|| Arc::new(open)))
     }
 
@@ -219,7 +222,8 @@ impl Uploads {
         lock(&self.open).remove(id);
     }
 
-    fn find(&self, boot: Option<&str>, bucket: &str, key: &str, id: &str) -> Result<Arc<UploadHandles>> {
+    fn find(&self, boot: Option<&str>, upload: UploadRef<'_>) -> Result<Arc<UploadHandles>> {
+        let UploadRef { bucket, key, upload_id: id } = upload;
         if !is_id(id) {
             return Err(gone());
         }
@@ -228,7 +232,7 @@ impl Uploads {
             open
         } else {
             let is_known = lock(&self.known).contains(id);
-            let open = reopen(boot, bucket, key, id, !is_known)?;
+            let open = reopen(boot, upload, !is_known)?;
             lock(&self.known).insert(id.to_owned());
             self.keep(open)
         };
@@ -238,10 +242,10 @@ impl Uploads {
     pub(super) fn list_parts(
         &self,
         boot: Option<&str>,
-        (bucket, key, id): (&str, &str, &str),
+        upload: UploadRef<'_>,
         after: Option<u32>,
     ) -> Result<(Vec<PartInfo>, Option<u32>)> {
-        let open = self.find(boot, bucket, key, id)?;
+        let open = self.find(boot, upload)?;
         let state = lock(&open.state);
         let begun = &state.record.begun;
         let mut parts: Vec<PartInfo> = state
@@ -268,7 +272,7 @@ impl Uploads {
         boot: Option<&str>,
         request: &CompleteUpload,
     ) -> Result<WrittenObject> {
-        let open = self.find(boot, &request.bucket, &request.key, &request.upload_id)?;
+        let open = self.find(boot, UploadRef::new(&request.bucket, &request.key, &request.upload_id))?;
         let mut state = open.when(|state| state.under_way.is_empty());
         if state.over {
             return Err(gone());
@@ -276,16 +280,16 @@ impl Uploads {
         let crc64 = check(&state.record, request)?;
         let name = state.record.begun.name.clone();
         let etag = match (&open.bytes, &state.record.done) {
-            // An earlier try has done it.
+            // An earlier attempt has completed the upload.
             (None, Some((etag, _))) => etag.clone(),
             (None, None) => return Err(gone()),
             (Some(bytes), _) => {
-                // Another process has cut it, and what is missing would come back as zeros.
+                // Another process has truncated the file, and the missing bytes would read as zeros.
                 if !has_its_room(&rustix::fs::fstat(bytes)?, &state.record.begun) {
                     state.give_up();
                     return Err(gone());
                 }
-                // More room was made than is needed when the size was not told truly.
+                // More space was reserved than needed when the announced size was wrong.
                 rustix::fs::ftruncate(bytes, request.size).map_err(DiskFailure::of_write)?;
                 let pin = match finish(bytes, &state.record.begun.wanted, options) {
                     Ok(pin) => pin,
@@ -318,7 +322,8 @@ impl Uploads {
         Ok(WrittenObject { etag, version_id: None, checksum: Some(full(crc64)), encryption: None })
     }
 
-    pub(super) fn abort(&self, bucket: &str, key: &str, id: &str) -> Result<()> {
+    pub(super) fn abort(&self, upload: UploadRef<'_>) -> Result<()> {
+        let UploadRef { bucket, key, upload_id: id } = upload;
         if !is_id(id) {
             return Err(gone());
         }
@@ -329,7 +334,7 @@ impl Uploads {
         if begun.is_some() && begun.as_deref() != place.name {
             return Err(gone());
         }
-        // Two steps: a completion holds the state, and then wants the map.
+        // Two steps avoid a deadlock: a completion holds the state while it takes the lock of the map.
         lock(&self.known).remove(id);
         let open = lock(&self.open).remove(id);
         if let Some(open) = open {
@@ -339,10 +344,10 @@ impl Uploads {
     }
 }
 
-/// Remove an upload's two files; whether any was there: another process may be removing them too.
+/// Remove an upload's two files. Returns true if one existed: another process may be removing them too.
 fn remove(folder: &OwnedFd, id: &str) -> Result<bool> {
     let mut found = false;
-    // The record last: while it is there, the upload can be found and aborted again.
+    // The record is removed last: while it exists, the upload can be found and aborted again.
     for file in [FilePurpose::Parts, FilePurpose::Record] {
         match rustix::fs::unlinkat(folder, file.name(id), AtFlags::empty()) {
             Ok(()) => found = true,
@@ -357,7 +362,7 @@ fn copied(begun: &OpenUpload, part: Part) -> WrittenPart {
     WrittenPart { etag: part_etag(part), checksum: begun.crc64.then(|| base64(part.crc64)), opaque_etag: true }
 }
 
-/// Checks that the parts that are there are those that make the object; returns its CRC64NVME.
+/// Checks that the recorded parts are those that make the object; returns its CRC64NVME.
 fn check(record: &Record, request: &CompleteUpload) -> Result<u64> {
     let wrong = |code, message: String| Err(DiskFailure::new(code, message));
     let mut end = 0;
@@ -390,13 +395,13 @@ fn check(record: &Record, request: &CompleteUpload) -> Result<u64> {
     Ok(crc.crc())
 }
 
-/// Room for all bytes at once: a full disk is found out before the first byte, and the file lies in one piece.
+/// Reserves space for all bytes: a full disk shows before the first byte, and the file is contiguous.
 fn make_room(bytes: &OwnedFd, size: u64) -> Result<()> {
     loop {
         match rustix::fs::fallocate(bytes, FallocateFlags::empty(), 0, size) {
             Ok(()) => return Ok(()),
             Err(Errno::INTR) => {}
-            // File systems that cannot: the disk fills while parts are written.
+            // On file systems without reservation the disk may fill while parts are written.
             Err(Errno::OPNOTSUPP | Errno::NOSYS) => {
                 return rustix::fs::ftruncate(bytes, size).map_err(DiskFailure::of_write);
             }
@@ -405,7 +410,7 @@ fn make_room(bytes: &OwnedFd, size: u64) -> Result<()> {
     }
 }
 
-/// A record that lies in a folder. None: there is none that can be read.
+/// Reads the record of an upload in a folder. None: there is no readable one.
 fn read_record(folder: &OwnedFd, id: &str, boot: Option<&str>) -> Result<Option<(OwnedFd, Record)>> {
     let flags = OFlags::RDWR | OFlags::APPEND | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let file = match rustix::fs::openat(folder, FilePurpose::Record.name(id), flags, Mode::empty()) {
@@ -422,10 +427,12 @@ fn read_record(folder: &OwnedFd, id: &str, boot: Option<&str>) -> Result<Option<
     Ok(record::read(&text, boot).map(|record| (file.into(), record)))
 }
 
-/// Take up an upload that another process has begun (`read_back`), or we a while ago.
+/// Resume an upload that another process has begun (`read_back`), or this one some time ago.
 ///
-/// The record tells which parts were whole when their writer ended. Whether they still are, only their bytes can tell.
-fn reopen(boot: Option<&str>, bucket: &str, key: &str, id: &str, read_back: bool) -> Result<UploadHandles> {
+/// The record names the parts that were whole when their writer ended. Only reading their bytes shows whether they
+/// still are.
+fn reopen(boot: Option<&str>, upload: UploadRef<'_>, read_back: bool) -> Result<UploadHandles> {
+    let UploadRef { bucket, key, upload_id: id } = upload;
     let place = place(key).map_err(|_| gone())?;
     let folder = folders::descend_to_change(folders::root(bucket)?, &place.folders)?.ok_or_else(gone)?;
     let (log, record) = read_record(&folder, id, boot)?
@@ -435,7 +442,7 @@ fn reopen(boot: Option<&str>, bucket: &str, key: &str, id: &str, read_back: bool
     let bytes = match rustix::fs::openat(&folder, FilePurpose::Parts.name(id), flags, Mode::empty()) {
         Ok(bytes) => Some(bytes),
         Err(Errno::NOENT) => {
-            // It has its name, unless another program removed it or put another file there.
+            // The file has its final name, unless another program removed or replaced it.
             let done = record.done.as_ref().map(|(etag, _)| etag.as_str());
             let there = rustix::fs::statat(&folder, record.begun.name.as_str(), AtFlags::SYMLINK_NOFOLLOW);
             if !there.is_ok_and(|stat| Some(Pin::of(&stat).etag().as_str()) == done) {
@@ -448,7 +455,7 @@ fn reopen(boot: Option<&str>, bucket: &str, key: &str, id: &str, read_back: bool
     let mut state = State::new(log, record);
     if read_back && let Some(bytes) = &bytes {
         if !is_as_made(bytes, &state.record.begun)? {
-            // What is written to it would be in another file too, or is somewhere else already.
+            // Writes to it would go into another file too, or into a file that was moved away.
             remove(&folder, id)?;
             return Err(gone());
         }
@@ -460,7 +467,7 @@ fn reopen(boot: Option<&str>, bucket: &str, key: &str, id: &str, read_back: bool
     Ok(UploadHandles {
         bucket: bucket.to_owned(),
         key: key.to_owned(),
-        direct: OnceLock::new(),
+        o_direct: OnceLock::new(),
         id: id.to_owned(),
         folder,
         bytes,
@@ -469,18 +476,18 @@ fn reopen(boot: Option<&str>, bucket: &str, key: &str, id: &str, read_back: bool
     })
 }
 
-/// True when a file is still the one that an upload has made room for: neither truncated nor linked to another name.
+/// True when a file is unchanged since its space was reserved: neither truncated nor linked to another name.
 fn is_as_made(bytes: &OwnedFd, begun: &OpenUpload) -> Result<bool> {
     let stat = rustix::fs::fstat(bytes)?;
     Ok(file_type(&stat) == FileType::RegularFile && stat.st_nlink == 1 && has_its_room(&stat, begun))
 }
 
-/// True when nothing was cut off of the room that was made. Without a size none was made.
+/// True when the reserved space was not truncated. Without a size no space was reserved.
 fn has_its_room(stat: &Stat, begun: &OpenUpload) -> bool {
     begun.size == 0 || u64::try_from(stat.st_size).unwrap_or(0) >= begun.size
 }
 
-/// Parts whose bytes are not what the record says.
+/// Parts whose bytes differ from the record.
 fn spoilt(bytes: &OwnedFd, record: &Record) -> Result<Vec<u32>> {
     let mut buffer = vec![0; READ_BACK];
     let mut spoilt = Vec::new();
@@ -511,7 +518,7 @@ pub(super) fn list(bucket: &str, prefix: &str) -> Result<Vec<UploadInfo>> {
     let (base, start) = prefix.rsplit_once('/').map_or(("", prefix), |(base, start)| (base, start));
     let names: Vec<&str> = base.split('/').filter(|_| !base.is_empty()).collect();
     folders::root(bucket)?;
-    // No key that is a path starts with what is none.
+    // No valid path starts with an invalid one.
     if !base.is_empty() && place(base).is_err() {
         return Ok(Vec::new());
     }

@@ -1,14 +1,14 @@
 //! Listing a tree in the order of keys, in bounded memory.
 //!
-//! Within a folder, files sort by their name and folders by their name with a `/` behind it; so a walk that goes into each
-//! folder where it stands meets keys in the order of their bytes, as S3 lists them. A folder is read in passes, each of which
-//! keeps the names that come next in order: so a folder of ten million files takes more passes, not more memory.
+//! Within a folder, files sort by their name and folders by their name followed by `/`. A walk that enters each folder
+//! at its place meets keys in the order of their bytes, as S3 lists them. A folder is read in passes, each of which
+//! keeps the next names in order: a folder of ten million files takes more passes, not more memory.
 //!
-//! A walk that stops at the end of a page waits for the next one. The few walks that wait are kept; a page whose walk is gone is
-//! served by a new one that begins after the last key, which costs a pass for each folder on the way there.
+//! A walk that stops at the end of a page waits for the next one. A few waiting walks are kept. A page whose walk is
+//! gone is served by a new walk that begins after the last key, which costs a pass for each folder on the path.
 //!
-//! Nothing is left out silently: what cannot be an object is listed with its reason. Only our own unfinished files, and files
-//! that vanish while they are looked at, are not listed.
+//! No entry is left out silently: one that cannot be an object is listed with its reason. Only our own unfinished
+//! files, and files that vanish during the walk, are not listed.
 
 use std::collections::{BinaryHeap, VecDeque};
 use std::fmt::Write as _;
@@ -28,13 +28,13 @@ use super::{DiskOptions, Symlinks};
 use crate::error::classify::code;
 use crate::types::{ListPage, ListRequest, ListedObject, Refusal};
 
-/// Entries in a page, as S3.
+/// Entries in a page, as in S3.
 const PAGE: usize = 1000;
 /// Names of one folder that are kept at a time: a few megabytes.
 pub(super) const PASS: usize = 65_536;
 /// Folders of a walk that stay open; those above are opened again when the walk comes back to them.
 const OPEN: usize = 8;
-/// Walks that wait for their next page. More go on as well, with a pass more.
+/// Walks that wait for their next page. Further ones are resumed at the cost of another pass.
 const WAITING: usize = 32;
 
 /// The walks that wait.
@@ -112,7 +112,7 @@ impl Walks {
 /// Start of a walk: after this key, or after everything in this group.
 #[derive(Debug, Clone, Default)]
 struct WalkStart {
-    /// As bytes: names need not be UTF-8.
+    /// Key as bytes: names need not be UTF-8.
     key: Vec<u8>,
     group: bool,
 }
@@ -158,7 +158,7 @@ enum WalkItem {
 /// A name in a folder, ordered as keys are.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Name {
-    /// With a `/` at the end for a folder.
+    /// Name; a folder's ends in `/`.
     place: Box<[u8]>,
 }
 
@@ -174,13 +174,13 @@ impl Name {
 
 #[derive(Debug)]
 struct Level {
-    /// None: to be opened again.
+    /// Handle of the folder. None: it must be opened again.
     folder: Option<OwnedFd>,
     id: Identity,
-    /// Key of what is below it, up to the name: empty, or with a `/` at the end.
+    /// Prefix of the keys below: empty, or with a `/` at the end.
     path: Vec<u8>,
     names: std::vec::IntoIter<Name>,
-    /// There are more names, after this one.
+    /// Last name of this pass if more names follow.
     more: Option<Box<[u8]>>,
 }
 
@@ -189,12 +189,12 @@ struct Level {
 struct Walk {
     options: DiskOptions,
     bucket: String,
-    /// Names in the first folder start with this.
+    /// Prefix of the names in the first folder.
     start: Vec<u8>,
     after: WalkStart,
     grouped: bool,
     levels: Vec<Level>,
-    /// Found already, for the next page.
+    /// Entry found already, for the next page.
     ahead: Option<WalkEntry>,
 }
 
@@ -212,7 +212,7 @@ impl Walk {
             ahead: None,
         };
         let names: Vec<&str> = if base.is_empty() { Vec::new() } else { base.split('/').collect() };
-        // No key that is a path starts with what is none.
+        // No valid path starts with an invalid one.
         if what.prefix.starts_with('/') || (!base.is_empty() && place(base).is_err()) {
             return Ok(walk);
         }
@@ -251,7 +251,7 @@ impl Walk {
         Ok(None)
     }
 
-    /// The next names of the folder that the walk is in.
+    /// Reads the next names of the present folder.
     fn read_on(&mut self, after: &[u8]) -> Result<()> {
         let at = self.levels.len() - 1;
         self.open(at)?;
@@ -262,7 +262,7 @@ impl Walk {
         Ok(())
     }
 
-    /// See to it that the folder of a level is open.
+    /// Opens the folder of a level if it is closed.
     fn open(&mut self, at: usize) -> Result<()> {
         if self.levels[at].folder.is_some() {
             return Ok(());
@@ -274,7 +274,7 @@ impl Walk {
         Ok(())
     }
 
-    /// Go into a folder. Some: it is empty, and that is to be listed.
+    /// Enter a folder. Some: it is empty, and is to be listed.
     fn enter(&mut self, folder: OwnedFd, path: Vec<u8>) -> Result<Option<WalkEntry>> {
         let stat = rustix::fs::fstat(&folder)?;
         let (names, more, empty) = self.names(&folder, &path, self.levels.is_empty(), None)?;
@@ -292,7 +292,8 @@ impl Walk {
         Ok(found)
     }
 
-    /// Names of a folder in order, as many as a pass keeps; where the next pass begins; whether there are none at all.
+    /// Returns the names of a folder in order, as many as a pass keeps; the start of the next pass; and true if there
+    /// are none.
     #[allow(clippy::type_complexity)]
     fn names(
         &self,
@@ -301,7 +302,7 @@ impl Walk {
         is_first: bool,
         after: Option<&[u8]>,
     ) -> Result<(Vec<Name>, Option<Box<[u8]>>, bool)> {
-        // The greatest is on top, to make room for one that comes before it.
+        // The greatest name is on top, so that a smaller one can replace it.
         let mut kept: BinaryHeap<Name> = BinaryHeap::new();
         let (mut left_out, mut empty) = (false, true);
         let mut whole = path.to_vec();
@@ -348,7 +349,7 @@ impl Walk {
         rustix::fs::statat(folder, name, flags).is_ok_and(|stat| file_type(&stat) == FileType::Directory)
     }
 
-    /// Entry of the listing for a name. None: nothing to be listed, or a folder that the walk has gone into.
+    /// Returns the entry of the listing for a name. None: no entry, or a folder that the walk has entered.
     fn meet(&mut self, name: &Name) -> Result<Option<WalkEntry>> {
         let at = self.levels.len() - 1;
         self.open(at)?;
@@ -394,7 +395,7 @@ impl Walk {
                     Ok(Some(WalkEntry { what: WalkItem::Object(listed(&key, &stat)), key }))
                 }
                 FileType::Symlink => no_object(code::SYMLINK_SKIPPED),
-                // Changed its kind since the folder was read.
+                // The type has changed since the folder was read.
                 FileType::Directory => Ok(None),
                 _ => no_object(code::SPECIAL_FILE),
             };
@@ -404,7 +405,7 @@ impl Walk {
         }
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let flags = if self.follows() { flags } else { flags | OFlags::NOFOLLOW };
-        // A user who may read it and not enter it sees names, and nothing of what has them.
+        // A folder with read and without search permission shows names, but no facts about them.
         let entered = |below: OwnedFd| rustix::fs::statat(&below, ".", AtFlags::empty()).map(|_| below);
         let below = match rustix::fs::openat(folder, name.name(), flags, Mode::empty()).and_then(entered) {
             Ok(below) => below,
@@ -436,7 +437,7 @@ fn listed(key: &[u8], stat: &rustix::fs::Stat) -> ListedObject {
     }
 }
 
-/// A key as text: bytes that are no UTF-8 as `\xNN`.
+/// A key as text: bytes that are not UTF-8 become `\xNN`.
 fn shown(key: &[u8]) -> String {
     let mut text = String::with_capacity(key.len());
     for chunk in key.utf8_chunks() {

@@ -1,7 +1,8 @@
 //! Writing whole files, and removing them.
 //!
-//! Killed before the rename: a `.tmp` file is left, which the next writer in that folder removes. Killed after: the file is
-//! whole under its name, and the request can be made again. There is no moment at which half a file has the final name.
+//! A kill before the rename leaves a `.tmp` file, which the next writer in that folder removes. After a kill following
+//! the rename the file is whole under its name, and the request can be repeated. At no moment has half a file the final
+//! name.
 
 use std::os::fd::OwnedFd;
 
@@ -16,9 +17,9 @@ use super::names::{FilePurpose, fresh_id, place};
 use super::{DiskOptions, PageCache, Permissions, Symlinks, full, o_direct, sent, sparse};
 use crate::body::WORTH_PASSING;
 use crate::error::classify::code;
-use crate::types::{PutObject, WrittenObject};
+use crate::types::{ObjectRef, PutObject, WrittenObject};
 
-/// Names that are tried for a file. Each is lost only to a cleaner that comes to the folder within microseconds.
+/// Names that are tried for a file. A name is lost only to a cleaner that visits the folder within microseconds.
 const ATTEMPTS: u32 = 16;
 
 /// The longest text of a symbolic link on Linux.
@@ -45,8 +46,8 @@ impl Drop for UnfinishedFile<'_> {
     }
 }
 
-/// Make unfinished files under an id that no other writer has. `make` says None when a cleaner has taken one of them for
-/// abandoned: then all are made again under another id.
+/// Make unfinished files under an id that no other writer has. `make` returns None when a cleaner has removed one of
+/// them as abandoned: then all are made again under another id.
 pub(super) fn with_fresh_id<T>(mut make: impl FnMut(&str) -> Result<Option<T>>) -> Result<T> {
     for _ in 0..ATTEMPTS {
         if let Some(made) = make(&fresh_id())? {
@@ -56,7 +57,8 @@ pub(super) fn with_fresh_id<T>(mut make: impl FnMut(&str) -> Result<Option<T>>) 
     Err(DiskFailure::of_write(Errno::AGAIN))
 }
 
-/// Make an unfinished file that is ours alone while it is open. None: a cleaner was there between its creation and its lock.
+/// Make an unfinished file that is locked by us while it is open. None: a cleaner removed it between its creation and
+/// its lock.
 pub(super) fn create<'a>(
     folder: &'a OwnedFd,
     name: String,
@@ -64,7 +66,7 @@ pub(super) fn create<'a>(
     in_root: bool,
 ) -> Result<Option<(UnfinishedFile<'a>, OwnedFd)>> {
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    // From the first byte it is readable by no more users than when it is finished. Without a mode: as the user's umask says.
+    // The file is never readable by more users than when it is finished. Without a mode the umask applies.
     let mode = Mode::from_raw_mode(wanted.permissions.map_or(0o666, |mode| mode | 0o600));
     let file = rustix::fs::openat(folder, name.as_str(), flags, mode).map_err(if in_root {
         of_target
@@ -74,11 +76,11 @@ pub(super) fn create<'a>(
     let temporary = UnfinishedFile { folder, name, finished: false };
     #[cfg(test)]
     super::folders::interleave::run(super::folders::interleave::Moment::WriterCreated, folder);
-    // The lock says to cleaners that the writer lives. One that was faster holds it until the name is gone.
+    // The lock shows cleaners that the writer is alive. A cleaner that was faster holds it until the name is gone.
     let is_ours = match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => rustix::fs::statat(folder, temporary.name.as_str(), AtFlags::SYMLINK_NOFOLLOW).is_ok(),
         Err(Errno::WOULDBLOCK) => false,
-        // Without locks on this file system, no cleaner takes a file for abandoned either.
+        // On a file system without locks no cleaner treats a file as abandoned.
         Err(_) => true,
     };
     Ok(is_ours.then_some((temporary, file)))
@@ -100,7 +102,7 @@ pub(super) fn write_at(file: &OwnedFd, mut bytes: &[u8], mut offset: u64) -> std
     Ok(())
 }
 
-/// Write a new file. Past the system's cache, there is nothing left for the sync to write, and no page to be made for it.
+/// Write a new file. A write past the page cache leaves nothing for the sync to write, and needs no page of it.
 fn write_whole(file: &OwnedFd, bytes: &[u8], past_cache: bool) -> std::result::Result<(), Errno> {
     if sparse::has_run(bytes) {
         rustix::fs::ftruncate(file, bytes.len() as u64)?;
@@ -111,7 +113,7 @@ fn write_whole(file: &OwnedFd, bytes: &[u8], past_cache: bool) -> std::result::R
     write_at(file, &bytes[done..], done as u64)
 }
 
-/// Give a written file its times and permissions, and make sure of it; returns what pins it.
+/// Set times and permissions of a written file, and sync it; returns its pinned facts.
 pub(super) fn finish(
     file: &OwnedFd,
     wanted: &FileAttributes,
@@ -121,13 +123,13 @@ pub(super) fn finish(
     make_sure(file, options.durable)
 }
 
-/// Permissions only narrow those that a new file or folder got here, which follow from the umask or the folder's default
-/// ACL; with [`Permissions::Preserve`] they are set as they are.
+/// Permissions only narrow those that a new file or folder got here from the umask or the folder's default ACL; with
+/// [`Permissions::Preserve`] they are set unchanged.
 fn dress(file: &OwnedFd, wanted: &FileAttributes, options: &DiskOptions) -> std::result::Result<(), Errno> {
     if let Some(wanted) = wanted.permissions {
         let now = rustix::fs::fstat(file)?.st_mode & 0o7777;
         let allowed = if options.permissions == Permissions::Preserve { 0o777 } else { now };
-        // Whatever else a folder has (setgid) came from the one above it.
+        // Other bits of a folder (setgid) are inherited from its parent.
         let mode = (wanted & allowed) | (now & 0o7000);
         if mode != now {
             where_there_are_any(rustix::fs::fchmod(file, Mode::from_raw_mode(mode)))?;
@@ -147,8 +149,8 @@ fn make_sure(file: &OwnedFd, durable: bool) -> std::result::Result<Pin, Errno> {
     Ok(Pin::of(&rustix::fs::fstat(file)?))
 }
 
-/// Some file systems (FAT, SMB) keep no permissions, or not all times, and refuse them even to the file's owner: the bytes are
-/// worth keeping without.
+/// Ignores refusals of permissions or times. Some file systems (FAT, SMB) do not keep all of them, and refuse them even
+/// to the file's owner; the bytes are worth keeping without them.
 fn where_there_are_any(set: std::result::Result<(), Errno>) -> std::result::Result<(), Errno> {
     match set {
         Err(Errno::PERM | Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => Ok(()),
@@ -156,7 +158,7 @@ fn where_there_are_any(set: std::result::Result<(), Errno>) -> std::result::Resu
     }
 }
 
-/// A whole file (or folder, or link) that is to be written.
+/// A whole file, folder or link to be written.
 #[derive(Debug)]
 pub(super) struct PutRequest {
     pub(super) object: PutObject,
@@ -171,7 +173,7 @@ struct TargetFolder<'a> {
     past_cache: bool,
 }
 
-/// Something whose bytes are written.
+/// An entry whose bytes are written.
 enum OpenWrite<'a> {
     File {
         temporary: UnfinishedFile<'a>,
@@ -180,22 +182,22 @@ enum OpenWrite<'a> {
     },
     /// An empty folder that got its time and permissions.
     Folder(&'a OwnedFd),
-    /// A link, or another folder: there is nothing more to it.
+    /// A link, or another folder: no further step is needed.
     Other(SyncedWrite<'a>),
 }
 
-/// Something that was made sure of, but for its name.
+/// A synced entry whose name is not synced yet.
 struct SyncedWrite<'a> {
     pin: Pin,
-    /// The temporary file or link, the file itself, held open for its lock, and the name to give it. None: a folder,
-    /// which has its name.
+    /// The temporary file or link, the file itself, held open for its lock, and the final name. None: a folder, which
+    /// has its name.
     unnamed: Option<(UnfinishedFile<'a>, Option<OwnedFd>, &'a str)>,
 }
 
-/// Write all of a group; returns the result of each.
+/// Write all objects of a group; returns the result of each.
 ///
-/// All of them finish one step before any begins the next. To sync a file is to wait for the file system's journal; the
-/// first sync waits for all files that were changed before it.
+/// All objects finish one step before any begins the next. A sync waits for the file system's journal; the first sync
+/// waits for all files that were changed before it.
 pub(super) fn put_all(folders: &Folders, options: &DiskOptions, group: &[PutRequest]) -> Vec<Result<WrittenObject>> {
     let mut reached = Vec::new();
     let places: Vec<_> = group.iter().map(|whole| reach(folders, options, &mut reached, whole)).collect();
@@ -225,7 +227,7 @@ pub(super) fn put_all(folders: &Folders, options: &DiskOptions, group: &[PutRequ
         .zip(group)
         .map(|(one, whole)| {
             let (at, pin) = one?;
-            // A folder itself was made sure of when it was made.
+            // A folder itself was synced when it was made.
             if options.durable && !whole.object.key.ends_with('/') {
                 synced[at].get_or_insert_with(|| folders.sync(&reached[at].handle)).map_err(DiskFailure::of_write)?;
             }
@@ -235,7 +237,8 @@ pub(super) fn put_all(folders: &Folders, options: &DiskOptions, group: &[PutRequ
         .collect()
 }
 
-/// Open the folder that something goes to, unless another of the group goes there; returns which of `reached` it is, and the name in it.
+/// Open the target folder of an object, unless it is open for another one of the group. Returns its index in `reached`,
+/// and the name in it.
 fn reach<'a>(
     folders: &Folders,
     options: &DiskOptions,
@@ -259,7 +262,7 @@ fn reach<'a>(
     Ok((reached.len() - 1, place.name))
 }
 
-/// Write one of a group to an unfinished file, or link.
+/// Write one object of a group to an unfinished file or link.
 fn begin<'a>(
     options: &DiskOptions,
     folder: &'a TargetFolder<'_>,
@@ -268,9 +271,9 @@ fn begin<'a>(
 ) -> Result<OpenWrite<'a>> {
     let wanted = FileAttributes::of(&whole.object.attributes);
     let Some(name) = name else {
-        // One that is not empty has times and permissions that were set on purpose.
+        // Times and permissions of a folder that is not empty were set on purpose.
         if wanted.kind == Some(FileType::Directory) && folders::is_empty(&folder.handle) {
-            // Files may be on their way to it.
+            // Other writers may be about to put files into it.
             let wanted = FileAttributes { permissions: wanted.permissions.map(|mode| mode | 0o700), ..wanted };
             dress(&folder.handle, &wanted, options).map_err(DiskFailure::of_write)?;
             return Ok(OpenWrite::Folder(&folder.handle));
@@ -335,16 +338,16 @@ fn make_link<'a>(
     Ok((temporary, pin))
 }
 
-/// Remove a file, or an empty folder. What is not there counts as removed; a folder that holds something stays.
-pub(super) fn delete(folders: &Folders, options: &DiskOptions, bucket: &str, key: &str) -> Result<()> {
-    let place = place(key)?;
+/// Remove a file, or an empty folder. A missing one counts as removed; a folder that is not empty stays.
+pub(super) fn delete(folders: &Folders, options: &DiskOptions, object: ObjectRef<'_>) -> Result<()> {
+    let place = place(object.key)?;
     let Some((name, above)) = place.name.map(|name| (name, &place.folders[..])).or_else(|| {
         let (name, above) = place.folders.split_last()?;
         Some((*name, above))
     }) else {
         return Ok(());
     };
-    let Some(folder) = folders::descend_to_change(folders::root(bucket)?, above)? else { return Ok(()) };
+    let Some(folder) = folders::descend_to_change(folders::root(object.bucket)?, above)? else { return Ok(()) };
     let flags = if place.name.is_none() { AtFlags::REMOVEDIR } else { AtFlags::empty() };
     if place.name.is_some() {
         match rustix::fs::statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW) {
@@ -366,7 +369,7 @@ mod tests {
     use super::super::folders::interleave::{Moment, all_done, at};
     use super::*;
 
-    /// A folder that is gone in the end.
+    /// A folder that is removed on drop.
     struct Scratch(std::path::PathBuf);
 
     impl Scratch {
@@ -406,7 +409,7 @@ mod tests {
         put_all(&Folders::default(), &DiskOptions::default(), &[whole]).pop().unwrap()
     }
 
-    /// As another process that begins to write to the folder.
+    /// Acts like another process that begins to write to the folder.
     fn clean(folder: &OwnedFd) {
         Folders::default().clean_once(folder);
     }
@@ -431,7 +434,7 @@ mod tests {
         std::fs::write(scratch.0.join(FilePurpose::Whole.name(&fresh_id())), b"of a writer that is gone").unwrap();
         let name = scratch.0.join(scratch.names().remove(0));
         at(Moment::CleanerLocked, move |_| {
-            // The writer of this very file, which had created it and comes to lock it now.
+            // The writer of this file, which had created it and locks it now.
             let file = std::fs::File::options().write(true).open(&name).unwrap();
             assert_eq!(
                 rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive),

@@ -1,8 +1,8 @@
 //! The table from error codes to classes.
 //!
-//! Codes are looked at before HTTP statuses: `RequestTimeout`, `ExpiredToken` and KMS errors are all 400. The status
-//! decides only for codes that are not listed and for answers without a body (HEAD). Sources: the S3 error code list and
-//! the API reference; rows where services differ say so.
+//! Codes take precedence over HTTP statuses: `RequestTimeout`, `ExpiredToken` and KMS errors are all 400. The status
+//! decides only for codes that are not listed and for answers without a body (HEAD). Sources: the S3 error code list
+//! and the API reference; rows where services differ say so.
 
 use super::{ErrorClass, Scope};
 use ErrorClass::{Capability, Credentials, NotFound, Object, Person, Precondition, Redirect, Retry, Throttle};
@@ -10,7 +10,7 @@ use ErrorClass::{Capability, Credentials, NotFound, Object, Person, Precondition
 /// One row: code, class, scope.
 pub type Row = (&'static str, ErrorClass, Scope);
 
-/// The table. A code stands in it once.
+/// The table. Each code appears once.
 pub const TABLE: &[Row] = &[
     // Ask for less.
     ("SlowDown", Throttle, Scope::Object),
@@ -23,7 +23,7 @@ pub const TABLE: &[Row] = &[
     ("RequestLimitExceeded", Throttle, Scope::Object),
     ("BandwidthLimitExceeded", Throttle, Scope::Object),
     ("KMS.ThrottlingException", Throttle, Scope::Object),
-    // Another try may pass; after a 500 the write may or may not have happened.
+    // Another attempt may succeed; after a 500 the write may or may not have happened.
     ("ServiceUnavailable", Throttle, Scope::Object),
     ("InternalError", Retry, Scope::Object),
     ("RequestTimeout", Retry, Scope::Object),
@@ -35,7 +35,7 @@ pub const TABLE: &[Row] = &[
     ("InvalidDigest", Retry, Scope::Object),
     ("XAmzContentSHA256Mismatch", Retry, Scope::Object),
     ("XAmzContentChecksumMismatch", Retry, Scope::Object), // MinIO, for BadDigest
-    // Ours: no answer, or half of one.
+    // Our codes: no answer, or half of one.
     (code::CONNECTION_FAILED, Retry, Scope::Object),
     (code::TIMED_OUT, Retry, Scope::Object),
     (code::TRUNCATED, Retry, Scope::Object),
@@ -74,7 +74,7 @@ pub const TABLE: &[Row] = &[
     ("InvalidArgument", Object, Scope::Object),
     ("InvalidStorageClass", Object, Scope::Job),
     ("InvalidURI", Object, Scope::Object),
-    // A person, for one object.
+    // The user must act, for one object.
     ("AccessDenied", Person, Scope::Object),
     ("Forbidden", Person, Scope::Object), // HEAD without a body
     ("InvalidObjectState", Person, Scope::Object),
@@ -86,7 +86,7 @@ pub const TABLE: &[Row] = &[
     ("KMS.InvalidKeyUsageException", Person, Scope::Object),
     // Not an AWS code for objects; several compatible stores answer it when the disk or a quota is full.
     ("QuotaExceeded", Person, Scope::Job),
-    // A person, for the whole job.
+    // The user must act, for the whole job.
     (code::NO_CREDENTIALS, Person, Scope::Job),
     (code::NOT_TRUSTED, Person, Scope::Job),
     ("InvalidAccessKeyId", Person, Scope::Job),
@@ -124,57 +124,57 @@ pub const TABLE: &[Row] = &[
     // versitygw, whose keys are paths too.
     ("ObjectParentIsFile", Object, Scope::Object),
     ("ExistingObjectIsDirectory", Object, Scope::Object),
-    // Met on a disk: no object, and all the same something has its name.
+    // Entries of a disk that are no objects, but whose name is taken.
     (code::SPECIAL_FILE, NotFound, Scope::Object),
     (code::SYMLINK_SKIPPED, NotFound, Scope::Object),
     (code::SYMLINK_DANGLING, NotFound, Scope::Object),
     (code::SYMLINK_LOOP, NotFound, Scope::Object),
     (code::NAME_NOT_UTF8, Object, Scope::Object),
-    // The same on every try.
+    // The failure repeats on every attempt.
     (code::HEAD_TOO_LARGE, Object, Scope::Object),
-    // Not offered here.
+    // The service lacks the feature.
     (code::RANGE_IGNORED, Capability, Scope::Object),
     (code::UNEXPECTED_ANSWER, Capability, Scope::Object),
     ("NotImplemented", Capability, Scope::Object),
-    // A copy has no body, and no length: rclone takes one of a part for an upload.
+    // A copy has no body and no length: rclone takes a copy of a part for an upload.
     ("MissingContentLength", Capability, Scope::Object),
     ("MethodNotAllowed", Capability, Scope::Object),
     ("UnsupportedOperation", Capability, Scope::Object),
 ];
 
-/// Codes of our own, for failures that never got a whole answer.
+/// Codes of our own, for failures without a complete answer.
 pub mod code {
-    /// No connection, or it broke before an answer.
+    /// The connection failed, or broke before an answer.
     pub const CONNECTION_FAILED: &str = "ConnectionFailed";
     /// The server's certificate is not trusted here.
     pub const NOT_TRUSTED: &str = "CertificateNotTrusted";
-    /// No answer in time.
+    /// The answer did not arrive in time.
     pub const TIMED_OUT: &str = "TimedOut";
     /// The body ended early.
     pub const TRUNCATED: &str = "TruncatedBody";
-    /// A success that lacks what a success must hold.
+    /// A success without a required field.
     pub const MALFORMED: &str = "MalformedResponse";
-    /// A part of an object was asked for, and something else came: a proxy has dropped the `Range` header.
+    /// The answer to a ranged request is not that range: a proxy has dropped the `Range` header.
     pub const RANGE_IGNORED: &str = "RangeIgnored";
     /// The head of the answer is larger than any that S3 sends.
     pub const HEAD_TOO_LARGE: &str = "ResponseHeadTooLarge";
-    /// A whole success that answers another request than the one that was made: the service has overlooked the sub-resource
-    /// (`?tagging`) or the header (`x-amz-copy-source`) that makes the difference, so it does not know the operation.
+    /// A complete success that answers another request. The service has ignored the sub-resource (`?tagging`) or the
+    /// header (`x-amz-copy-source`) that makes the difference, so it does not know the operation.
     pub const UNEXPECTED_ANSWER: &str = "UnexpectedAnswer";
-    /// Not sent, or given up before its end: this process has lost the right to write.
+    /// The request was not sent, or was cancelled: this process has lost the right to write.
     pub const LEASE_LAPSED: &str = "LeaseLapsed";
-    /// The credential chain has nothing to offer.
+    /// The credential chain has no credentials.
     pub const NO_CREDENTIALS: &str = "NoCredentials";
 
-    /// No space, inode or quota left.
+    /// The disk has no space, inode or quota left.
     pub const DISK_FULL: &str = "DiskFull";
     /// The file system is mounted for reading only.
     pub const READ_ONLY: &str = "ReadOnlyFileSystem";
-    /// The folder that a transfer reads from or writes to is not there, or is none.
+    /// The root folder of a transfer is missing, or is no folder.
     pub const NO_SUCH_FOLDER: &str = "NoSuchFolder";
-    /// The same folder may not be read or written.
+    /// The root folder of a transfer may not be read or written.
     pub const FOLDER_DENIED: &str = "FolderPermissionDenied";
-    /// A file or folder below it may not be read or written.
+    /// A file or folder below the root may not be read or written.
     pub const PERMISSION_DENIED: &str = "PermissionDenied";
     /// The operating system failed to read or write.
     pub const DISK_ERROR: &str = "DiskError";
@@ -182,7 +182,7 @@ pub mod code {
     pub const FOLDER_VANISHED: &str = "FolderVanished";
     /// The process, or the machine, has no file handle left.
     pub const TOO_MANY_OPEN_FILES: &str = "TooManyOpenFiles";
-    /// The file system has no files as large as this.
+    /// The file system does not allow a file of this size.
     pub const FILE_TOO_LARGE: &str = "FileTooLarge";
     /// A segment of the key is `.` or `..`.
     pub const DOT_SEGMENT: &str = "DotSegment";
@@ -192,9 +192,9 @@ pub mod code {
     pub const NUL_IN_KEY: &str = "NulInKey";
     /// A segment of the key has more bytes than a file's name may have.
     pub const NAME_TOO_LONG: &str = "NameTooLong";
-    /// The file system does not take a segment of the key as a name.
+    /// The file system does not accept a segment of the key as a name.
     pub const NAME_NOT_ALLOWED: &str = "NameNotAllowed";
-    /// The name is one that our own temporary files have.
+    /// The name has the form of our own temporary files.
     pub const RESERVED_NAME: &str = "ReservedName";
     /// The key ends in `/`, and the object is not empty.
     pub const FOLDER_WITH_BYTES: &str = "FolderWithBytes";
@@ -202,17 +202,17 @@ pub mod code {
     pub const FILE_IN_THE_WAY: &str = "FileInTheWay";
     /// A folder is in the place where the key needs a file.
     pub const FOLDER_IN_THE_WAY: &str = "FolderInTheWay";
-    /// A symbolic link, which might lead outside, is in the place where the key needs a folder.
+    /// A symbolic link, which might lead outside the root, is in the place where the key needs a folder.
     pub const SYMLINK_IN_THE_WAY: &str = "SymlinkInTheWay";
     /// A device, socket or pipe is in the place where the key needs a file.
     pub const SPECIAL_FILE_IN_THE_WAY: &str = "SpecialFileInTheWay";
-    /// The file system takes this name for that of another file.
+    /// The file system treats this name as that of another file.
     pub const CASE_COLLISION: &str = "CaseCollision";
     /// A device, socket or pipe.
     pub const SPECIAL_FILE: &str = "SpecialFile";
-    /// The name is not valid UTF-8, which keys are.
+    /// The name is not valid UTF-8; keys are.
     pub const NAME_NOT_UTF8: &str = "NameNotUtf8";
-    /// A symbolic link, and those are skipped.
+    /// A symbolic link, while links are skipped.
     pub const SYMLINK_SKIPPED: &str = "SymlinkSkipped";
     /// A symbolic link to nothing.
     pub const SYMLINK_DANGLING: &str = "SymlinkDangling";
@@ -222,11 +222,11 @@ pub mod code {
 
 /// Class and scope of a failure.
 pub fn classify(operation: &str, code: &str, status: Option<u16>) -> (ErrorClass, Scope) {
-    // A bucket-level request that is refused leaves no object that could fare better.
+    // A refused bucket-level request applies to all objects.
     if operation == "HeadBucket" && matches!(code, "AccessDenied" | "Forbidden" | "NotFound") {
         return (Person, Scope::Job);
     }
-    // Sending the list of parts again cannot make them add up.
+    // Repeating the list of parts cannot correct a mismatch.
     if operation == "CompleteMultipartUpload" && matches!(code, "BadDigest" | "InvalidDigest") {
         return (Object, Scope::Object);
     }
@@ -240,7 +240,7 @@ pub fn classify(operation: &str, code: &str, status: Option<u16>) -> (ErrorClass
         Some(412 | 304) => (Precondition, Scope::Object),
         Some(405 | 501) => (Capability, Scope::Object),
         Some(429 | 503) => (Throttle, Scope::Object),
-        // An unknown error inside a success is like one of 500: it may have been done or not.
+        // An unknown error inside a success is like a 500: the request may or may not have been done.
         Some(200..=299 | 408 | 409 | 500..) | None => (Retry, Scope::Object),
         Some(_) => (Object, Scope::Object),
     }

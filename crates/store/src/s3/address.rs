@@ -1,28 +1,28 @@
-//! Addresses of endpoints: which text is one, which of them lead to the same storage, and what may be shown of one.
+//! Addresses of endpoints: their validity, the identity of the storage behind them, and their form for display.
 //!
-//! Decided here for all layers. Nothing is resolved or contacted.
+//! All layers use these rules. No address is resolved or contacted.
 
 use std::borrow::Cow;
 use std::net::IpAddr;
 
 use hyper::Uri;
 
-/// Parts of AWS that have buckets of their own, by what the names of their hosts hold.
+/// Partitions of AWS with buckets of their own, by a part of their host names.
 const AWS_APART: [(&str, &str); 2] = [(".amazonaws.com.cn", "aws-cn"), (".us-gov-", "aws-us-gov")];
-/// Names of this machine, the one that stands for all of them first.
+/// Names of this machine; the first one represents all of them.
 const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
 
-/// Reason why a text is no address of an endpoint.
+/// Reason why a text is no valid address of an endpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AddressFault {
-    /// It may hold credentials. It must not be shown.
+    /// The text may hold credentials, so it must not be shown.
     HoldsCredentials,
-    /// It is no `http://` or `https://` address of a host, or has a query.
+    /// The text is no `http://` or `https://` address of a host, or has a query.
     Malformed,
 }
 
 impl AddressFault {
-    /// Stable word.
+    /// Returns the stable word for the fault.
     pub fn word(self) -> &'static str {
         match self {
             Self::HoldsCredentials => "credentials",
@@ -34,9 +34,9 @@ impl AddressFault {
 /// Checks that a text is the address of an endpoint.
 ///
 /// # Errors
-/// The fault of the text, if it is not.
+/// An [`AddressFault`] for an invalid text.
 pub fn check(url: &str) -> Result<(), AddressFault> {
-    // First of all and anywhere in it: a password may hold a slash.
+    // This check comes first and covers the whole text: a password may hold a slash.
     if url.contains('@') {
         return Err(AddressFault::HoldsCredentials);
     }
@@ -57,8 +57,8 @@ fn has_valid_port(host: &str) -> bool {
     port.is_none_or(|port| port.is_empty() || port.parse::<u16>().is_ok_and(|port| port != 0))
 }
 
-/// Identity of the storage at an address: the address in one spelling; the name of a part of AWS that has buckets of
-/// its own; None for the rest of AWS, at any of its addresses.
+/// Identity of the storage at an address: the normalized address; the partition of AWS, if it has buckets of its own;
+/// None for the rest of AWS, at any of its addresses.
 pub fn identity(url: &str) -> Option<String> {
     let (scheme, rest) = url.split_once("://").unwrap_or((url, ""));
     let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
@@ -88,8 +88,8 @@ fn is_aws_host(host: &str) -> bool {
     name.ends_with(".amazonaws.com") || name.ends_with(".amazonaws.com.cn")
 }
 
-/// True when others can change bodies on their way to this endpoint without the checksums showing it: TLS does not
-/// cover them, and they leave this machine. The caller checks whether signatures cover them.
+/// True when others can change bodies in transit to this endpoint unnoticed by the checksums: TLS does not protect
+/// them, and they leave this machine. The caller checks whether signatures cover them.
 pub(super) fn is_open_to_others(endpoint: &str) -> bool {
     let Ok(uri) = endpoint.parse::<Uri>() else { return false };
     let host = uri.host().unwrap_or_default().trim_matches(['[', ']']);
@@ -98,7 +98,7 @@ pub(super) fn is_open_to_others(endpoint: &str) -> bool {
     uri.scheme_str() == Some("http") && !is_here
 }
 
-/// An address as it may be shown: a password in it, which does not belong there, is left out.
+/// An address for display, without a password that does not belong there.
 pub(super) fn without_userinfo(url: &str) -> Cow<'_, str> {
     let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
     let authority = rest.find(['/', '?', '#']).unwrap_or(rest.len());

@@ -1,5 +1,5 @@
-//! Copies, GETs and PUTs by the SDK's operations: for buckets and keys that only the SDK knows how to reach, or to refuse. All others
-//! are sent by [`super::fast_path`].
+//! Copies, GETs and PUTs by the SDK's operations, for buckets and keys that only the SDK knows how to reach, or to
+//! refuse. All other requests are sent by [`super::fast_path`].
 
 use aws_sdk_s3::Client;
 use aws_sdk_s3::config::http::HttpRequest;
@@ -20,7 +20,7 @@ use crate::ChecksumAlgorithm;
 use crate::store::Result;
 use crate::types::{Attributes, CopyTarget, Digests, ObjectMeta, PinnedObject, PutObject, Range};
 
-/// The request with what an object carries besides its bytes; `Expires` goes in by [`expires`].
+/// Adds an object's properties besides its bytes to the request; `Expires` goes in by [`expires`].
 macro_rules! with_attributes {
     ($request:expr, $attributes:expr) => {
         $request
@@ -35,7 +35,7 @@ macro_rules! with_attributes {
 }
 pub(super) use with_attributes;
 
-/// The request with what its body must be.
+/// Adds the expected digests of the body to the request.
 macro_rules! with_digests {
     ($request:expr, $digests:expr) => {{
         let digests: &Digests = $digests;
@@ -52,28 +52,28 @@ macro_rules! with_digests {
     }};
 }
 
-/// The SDK models `Expires` as a time, but it may be any text: it goes in as a header.
+/// Adds `Expires` as a header. The SDK models it as a time, but it may be any text.
 pub(super) fn expires(attributes: &Attributes) -> impl Fn(&mut HttpRequest) + Send + Sync + 'static {
     let text = attributes.expires.clone();
     move |http| {
-        // It came out of a header: what none can hold does not occur.
+        // The text came from a header, so it is a valid header value.
         if let Some(text) = &text {
             let _ = http.headers_mut().try_insert("expires", text.clone());
         }
     }
 }
 
-/// Puts headers in that the SDK has no words for, or other ones.
+/// Adds headers that the SDK does not model, or replaces its own.
 pub(super) fn with_headers(headers: Vec<(String, String)>) -> impl Fn(&mut HttpRequest) + Send + Sync + 'static {
     move |http| {
         for (name, value) in &headers {
-            // They were checked when they were asked for, or came out of headers.
+            // The values were checked when they were set, or came from headers.
             let _ = http.headers_mut().try_insert(name.clone(), value.clone());
         }
     }
 }
 
-/// Asks for a range after the request is signed, so that the signature does not cover it (as in [`super::sign`]).
+/// Adds a range after the request is signed, so that the signature does not cover it (as in [`super::sign`]).
 #[derive(Debug)]
 struct UnsignedRange(Option<Range>);
 
@@ -95,8 +95,8 @@ impl Intercept for UnsignedRange {
     }
 }
 
-/// Gives up an answer that is too long to be the document that was asked for, before it is read into memory: a service that
-/// does not know `?tagging` answers with the object.
+/// Rejects an answer that is too long for the requested document before it is read into memory: a service that does not
+/// know `?tagging` answers with the object.
 #[derive(Debug)]
 pub(super) struct ShortAnswer;
 
@@ -145,7 +145,7 @@ pub(super) async fn put_by_sdk(
         .set_if_match(object.if_match.as_deref().map(quoted))
         .body(SdkStream::from(body.clone()))
         .customize()
-        // As `FastPath::put`.
+        // The same payload rule as in `FastPath::put`.
         .disable_payload_signing()
         .mutate_request(expires(&object.attributes))
         .mutate_request(with_headers(object.write.headers()))
@@ -162,7 +162,7 @@ pub(super) async fn put_by_sdk(
     })
 }
 
-/// As [`put_by_sdk`], for a part.
+/// Sends a part, like [`put_by_sdk`] for an object.
 pub(super) async fn put_part_by_sdk(
     client: &Client,
     about: ErrorContext<'_>,
@@ -220,7 +220,7 @@ pub(super) async fn copy_by_sdk(
     })
 }
 
-/// As [`copy_by_sdk`], for a part.
+/// Copies a part, like [`copy_by_sdk`] for an object.
 pub(super) async fn copy_part_by_sdk(
     client: &Client,
     about: ErrorContext<'_>,
@@ -267,8 +267,8 @@ pub(super) async fn fetch_by_sdk(
         .customize()
         .interceptor(UnsignedRange(range))
         .mutate_request(move |http| {
-            // As a header: asked in its own words the SDK would compute the checksum over the body as well, which is done by
-            // the caller.
+            // The checksum is requested by a header: through its own setting the SDK would also compute the checksum
+            // over the body, which the caller does.
             if range.is_none() {
                 http.headers_mut().insert("x-amz-checksum-mode", "ENABLED");
             }

@@ -1,4 +1,4 @@
-//! SDK clients from endpoint options: credentials, endpoint, region, path style, and what the SDK may do by itself.
+//! SDK clients from endpoint options: credentials, endpoint, region, path style, and the tasks left to the SDK.
 
 use std::fmt;
 use std::sync::Arc;
@@ -36,25 +36,27 @@ use crate::properties::CustomerKey;
 /// Endpoint, identity and keys of the requests to one service.
 #[derive(Clone, Default, PartialEq, Eq, Hash)]
 pub struct EndpointOptions {
-    /// None: what `AWS_ENDPOINT_URL_S3`, `AWS_ENDPOINT_URL` or the profile say, else AWS itself.
+    /// Address of the endpoint. None: that of `AWS_ENDPOINT_URL_S3`, `AWS_ENDPOINT_URL` or the profile, or else AWS
+    /// itself.
     pub endpoint_url: Option<String>,
-    /// None: what the environment or the profile say.
+    /// Region. None: that of the environment or the profile.
     pub region: Option<String>,
     /// Profile of the AWS configuration files.
     pub profile: Option<String>,
-    /// Send no signature.
+    /// True to send requests unsigned.
     pub anonymous: bool,
     /// Settings that the caller has resolved. None: they come from the environment and the profile.
     pub resolved: Option<ResolvedSettings>,
-    /// For tests. Otherwise the AWS chain finds them: environment, profile, SSO, web identity, ECS, IMDS, process.
+    /// Credentials for tests. None: those of the AWS chain: environment, profile, SSO, web identity, ECS, IMDS,
+    /// process.
     pub credentials: Option<Credentials>,
-    /// The caller pays for requests to buckets of others (requester pays).
+    /// True when the caller pays for requests to buckets of others (requester pays).
     pub request_payer: bool,
-    /// Tries of each request. None: as the AWS settings say.
+    /// Attempts for each request. None: as in the AWS settings.
     pub attempts: Option<u32>,
-    /// Objects are read and written with this key (SSE-C).
+    /// Key that objects are read and written with (SSE-C).
     pub customer_key: Option<CustomerKey>,
-    /// Objects that are copied from have this key.
+    /// Key of the source objects of copies (SSE-C).
     pub copy_source_key: Option<CustomerKey>,
 }
 
@@ -83,7 +85,7 @@ impl EndpointOptions {
 const WITH_KEY: [&str; 7] =
     ["GetObject", "HeadObject", "PutObject", "CopyObject", "CreateMultipartUpload", "UploadPart", "UploadPartCopy"];
 
-/// Puts the headers of the options into requests of the SDK, before they are signed.
+/// Adds the headers of the options to requests of the SDK, before they are signed.
 #[derive(Debug)]
 struct OptionHeaders(EndpointOptions);
 
@@ -111,7 +113,7 @@ impl Intercept for OptionHeaders {
         _: &RuntimeComponents,
         _: &mut ConfigBag,
     ) -> Result<(), BoxError> {
-        // SeaweedFS tells it twice, which the SDK does not read; nothing here needs it.
+        // SeaweedFS sends this header two times, and the SDK then fails to read it; nothing here needs it.
         context.response_mut().headers_mut().remove("x-amz-server-side-encryption-customer-key-md5");
         Ok(())
     }
@@ -134,25 +136,40 @@ impl fmt::Debug for EndpointOptions {
     }
 }
 
-/// Settings of addresses, trust and signatures, besides endpoint and region, as the caller has resolved them. With
-/// them, the environment and the profile give only credentials and the number of tries; no endpoint then means AWS
-/// itself, and no region the one of this machine.
+/// Settings of addresses, trust and signatures, besides endpoint and region, as resolved by the caller. With them, the
+/// environment and the profile provide only credentials and the number of attempts. No endpoint then means AWS itself,
+/// and no region the region of this machine.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 #[allow(clippy::struct_excessive_bools)] // one fact each
 pub struct ResolvedSettings {
-    /// Path of certificates to trust besides those of the system.
+    /// Path of a file with certificates to trust besides those of the system.
     pub ca_bundle: Option<String>,
-    /// Use the endpoints of AWS that conform to FIPS 140.
+    /// True to use the endpoints of AWS that conform to FIPS 140.
     pub use_fips: bool,
-    /// Use the endpoints of AWS that answer on IPv6 as well.
+    /// True to use the endpoints of AWS that also answer on IPv6.
     pub use_dual_stack: bool,
-    /// True when a bucket's name stands in the path of a request, false in the host. None: wherever the endpoint takes
-    /// it.
+    /// True when the bucket's name is in the path of a request, false when it is in the host. None: as the endpoint
+    /// requires.
     pub path_style: Option<bool>,
-    /// Use S3 Transfer Acceleration.
+    /// True to use S3 Transfer Acceleration.
     pub accelerate: bool,
-    /// Signatures cover bodies too.
+    /// True when signatures cover bodies too.
     pub sign_bodies: bool,
+}
+
+impl ResolvedSettings {
+    /// Converts the settings for [`EndpointOptions`]: all of them when the caller has `resolved` them, else None.
+    ///
+    /// # Errors
+    /// A message, when a setting is given although the caller resolved none: the environment and the profile decide
+    /// then.
+    pub fn if_resolved(self, resolved: bool) -> Result<Option<Self>, &'static str> {
+        match resolved {
+            true => Ok(Some(self)),
+            false if self == Self::default() => Ok(None),
+            false => Err("settings of addresses, trust and signatures hold only together: resolve all of them"),
+        }
+    }
 }
 
 /// Static credentials; never printed.
@@ -170,32 +187,32 @@ impl fmt::Debug for Credentials {
     }
 }
 
-/// Everything that clients for the regions of one endpoint have in common.
+/// Settings that the clients for the regions of one endpoint share.
 pub(super) struct Base {
     builder: Builder,
-    /// The same for requests that are not left to the SDK.
+    /// The settings of the fast path.
     common: ClientContext,
-    /// None for AWS itself.
+    /// Address of the endpoint; None for AWS itself.
     pub(super) endpoint: Option<String>,
-    /// Region of buckets of which nothing else is known.
+    /// Region of buckets whose region is unknown.
     pub(super) region: String,
-    /// Tries of a request, if the AWS settings name a number.
+    /// Attempts for a request, if the AWS settings name a number.
     pub(super) max_attempts: Option<u32>,
-    /// Remarks for the user about settings that have no effect.
+    /// Notes for the user on settings that have no effect.
     pub(super) notes: Vec<String>,
-    /// Bodies that are sent can be changed on their way unnoticed.
+    /// True when bodies can be changed in transit unnoticed.
     pub(super) is_open_to_others: bool,
 }
 
 impl Base {
-    /// Resolve the options through the AWS chain. Reads files and environment; contacts at most the metadata service of
-    /// the machine, for a region that nothing else names.
+    /// Resolve the options through the AWS chain. Reads files and environment. Contacts at most the metadata service of
+    /// the machine, for a region that is set nowhere else.
     pub(super) async fn load(options: &EndpointOptions, throttle: ByteThrottle) -> Self {
         let trust = Arc::new(Trust::default());
         let Transport { client, connector, connections } = transport(Arc::clone(&trust), throttle);
         let mut loader = aws_config::defaults(BehaviorVersion::v2026_01_12())
             .http_client(client)
-            // Else the SDK ends the process over settings of retries that it does not know (`retry_mode = legacy`).
+            // Without this the SDK ends the process over retry settings that it does not know (`retry_mode = legacy`).
             .retry_config(RetryConfig::standard());
         let mut region = options.region.clone().map(Region::new);
         if let Some(profile) = &options.profile {
@@ -247,15 +264,16 @@ impl Base {
             .accelerate(settings.accelerate)
             .set_endpoint(endpoint.as_deref().map(with_final_slash));
         let mut builder = Builder::from(&sdk)
-            // Retries belong to the engine, which knows the classes and the budget; the SDK keeps only the one that it
-            // alone can do: to correct its clock from the service's.
+            // The engine retries, since it knows the classes and the budget. The SDK keeps one retry that only it can
+            // do: correcting its clock by the service's.
             .retry_config(RetryConfig::standard().with_max_attempts(2).with_initial_backoff(Duration::from_millis(1)))
             .retry_classifier(ClockSkewClassifier)
-            // While S3 copies a part no bytes flow. Bodies of GET are watched by ourselves.
+            // No bytes flow while S3 copies a part. Bodies of GET are watched in `requests/body.rs`.
             .stalled_stream_protection(StalledStreamProtectionConfig::disabled())
             // Every request is bounded by its size (see `super::time_limit`).
             .timeout_config(TimeoutConfig::builder().connect_timeout(CONNECTING).build())
-            // Checksums are asked for explicitly where they serve; stores without them must not be sent any.
+            // Checksums are requested explicitly where they are useful; stores without support for them must not
+            // receive any.
             .request_checksum_calculation(RequestChecksumCalculation::WhenRequired)
             .response_checksum_validation(ResponseChecksumValidation::WhenRequired)
             // An access point or bucket ARN would otherwise need its own region's client.
@@ -265,7 +283,7 @@ impl Base {
             builder = builder.interceptor(OptionHeaders(options.clone()));
         }
         builder.set_use_dual_stack(settings.dual_stack).set_force_path_style(settings.path_style);
-        // The SDK has taken the one that the environment or the profile names.
+        // The SDK has taken the endpoint of the environment or the profile.
         builder.set_endpoint_url(None);
         if let Some(endpoint) = &endpoint {
             builder = builder.endpoint_url(with_final_slash(endpoint));
@@ -280,42 +298,42 @@ impl Base {
         Self { builder, common, endpoint, region, max_attempts, notes, is_open_to_others }
     }
 
-    /// A client that signs for and talks to `region`.
+    /// Returns a client for one region.
     pub(super) fn client(&self, region: &str) -> aws_sdk_s3::Client {
         let config = self.builder.clone().region(Region::new(region.to_owned())).build();
         aws_sdk_s3::Client::from_conf(config)
     }
 
-    /// The same for requests that are not left to the SDK.
+    /// Returns the fast path to one region.
     pub(super) fn fast_path(&self, region: &str) -> FastPath {
         FastPath::new(self.common.clone(), region)
     }
 }
 
-/// The endpoint that the environment or the profile name, the S3-specific one first.
+/// The endpoint from the environment or the profile, the S3-specific one first.
 fn configured_endpoint(sdk: &aws_types::SdkConfig) -> Option<String> {
     configured(sdk, "AWS_ENDPOINT_URL", "endpoint_url")
         .or_else(|| sdk.endpoint_url().map(str::to_owned))
         .filter(|url| !url.is_empty())
 }
 
-/// A setting of the AWS tools by its names in the environment and in a profile.
+/// Reads a setting of the AWS tools by its names in the environment and in a profile.
 pub(super) fn configured(sdk: &aws_types::SdkConfig, env: &str, profile: &str) -> Option<String> {
     let key = ServiceConfigKey::builder().service_id("s3").env(env).profile(profile).build().ok()?;
     sdk.service_config().and_then(|config| config.load_config(key)).filter(|value| !value.is_empty())
 }
 
-/// The SDK joins a path in an endpoint and the bucket's name without a slash between them.
+/// Adds a final slash: the SDK joins a path in an endpoint and the bucket's name without one.
 fn with_final_slash(endpoint: &str) -> String {
     let has_path = endpoint.split_once("://").is_some_and(|(_, rest)| rest.contains('/'));
     if has_path && !endpoint.ends_with('/') { format!("{endpoint}/") } else { endpoint.to_owned() }
 }
 
-/// Lets the SDK try again only after its clock turned out to be wrong: on that second try it uses the service's.
+/// Lets the SDK retry only after its clock turned out to be wrong: the second attempt uses the service's clock.
 #[derive(Debug)]
 struct ClockSkewClassifier;
 
-/// S3 refuses signatures that are further off than 15 minutes; the SDK corrects its clock from 4 minutes on.
+/// Clock skew from which the SDK corrects its clock. S3 refuses signatures that are off by more than 15 minutes.
 pub(super) const SKEW: Duration = Duration::from_mins(4);
 
 impl ClassifyRetry for ClockSkewClassifier {
@@ -342,7 +360,7 @@ impl ClassifyRetry for ClockSkewClassifier {
     }
 
     fn priority(&self) -> RetryClassifierPriority {
-        // Last, so that it overrules the defaults.
+        // The classifier runs last, so that it overrules the defaults.
         RetryClassifierPriority::run_after(RetryClassifierPriority::transient_error_classifier())
     }
 }
@@ -352,6 +370,16 @@ mod tests {
     use aws_sdk_s3::presigning::PresigningConfig;
 
     use super::*;
+
+    #[test]
+    fn settings_hold_when_all_are_resolved() {
+        let settings = ResolvedSettings { use_fips: true, ..ResolvedSettings::default() };
+
+        assert_eq!(settings.clone().if_resolved(true), Ok(Some(settings.clone())));
+        assert_eq!(ResolvedSettings::default().if_resolved(true), Ok(Some(ResolvedSettings::default())));
+        assert_eq!(ResolvedSettings::default().if_resolved(false), Ok(None));
+        assert!(settings.if_resolved(false).is_err());
+    }
 
     async fn base(endpoint: Option<&str>) -> Base {
         let options = EndpointOptions {

@@ -1,4 +1,4 @@
-//! Between the SDK's shapes and ours: errors, facts, checksums, encodings.
+//! Conversion between the SDK's types and ours: errors, facts, checksums, encodings.
 
 use aws_sdk_s3::error::SdkError;
 use aws_sdk_s3::operation::get_object::GetObjectOutput;
@@ -15,12 +15,12 @@ use crate::checksum::{Checksum, ChecksumAlgorithm, ChecksumKind};
 use crate::properties::{Encryption, ObjectLock};
 use crate::types::{Attributes, CompletedPart, ObjectMeta, PartInfo, PartsPage, PinnedObject, Range};
 
-/// RFC 3986 unreserved characters stay; everything else in a query is encoded.
+/// Characters that are encoded in a query: all but the unreserved ones of RFC 3986.
 const QUERY: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
-/// The same for `bucket/key`, whose slashes stay.
+/// Characters that are encoded in `bucket/key`, whose slashes stay.
 const PATH: &AsciiSet = &QUERY.remove(b'/');
 
-/// The value of `x-amz-copy-source`. The commonest bugs of copiers are here: `+`, `?`, `%` and `#` in keys.
+/// The value of `x-amz-copy-source`. Copy tools often fail here, on `+`, `?`, `%` and `#` in keys.
 pub(super) fn copy_source(source: &PinnedObject) -> String {
     let mut header = format!("{}/{}", source.bucket, path(&source.key));
     if let Some(version) = &source.version_id {
@@ -30,12 +30,12 @@ pub(super) fn copy_source(source: &PinnedObject) -> String {
     header
 }
 
-/// A key as it stands in a path: what is encoded once must not be touched again, whatever it looks like.
+/// Encodes a key for a path. An encoded key must not be encoded again, whatever it looks like.
 pub(super) fn path(key: &str) -> PercentEncode<'_> {
     utf8_percent_encode(key, PATH)
 }
 
-/// A value as it stands in a query.
+/// Encodes a value for a query.
 pub(super) fn query(value: &str) -> PercentEncode<'_> {
     utf8_percent_encode(value, QUERY)
 }
@@ -46,17 +46,17 @@ pub(super) fn tagging(tags: &[(String, String)]) -> Option<String> {
     (!pairs.is_empty()).then(|| pairs.join("&"))
 }
 
-/// Undo `encoding-type=url`: a `+` is a space there, and a plus comes as `%2B`.
+/// Decodes `encoding-type=url`: a `+` stands for a space, and `%2B` for a plus.
 pub(super) fn decoded(text: &str) -> String {
     percent_decode_str(&text.replace('+', " ")).decode_utf8_lossy().into_owned()
 }
 
-/// An `ETag` without its quotes.
+/// Removes the quotes of an `ETag`.
 pub(super) fn unquoted(etag: Option<&str>) -> String {
     etag.unwrap_or_default().trim_matches('"').to_owned()
 }
 
-/// An `ETag` as conditions want it.
+/// Adds the quotes that an `ETag` has in conditions.
 pub(super) fn quoted(etag: &str) -> String {
     format!("\"{etag}\"")
 }
@@ -66,7 +66,7 @@ pub(super) fn seconds(time: Option<&DateTime>) -> f64 {
     time.map_or(0.0, DateTime::as_secs_f64)
 }
 
-/// Sizes are never negative; a service that says so has no size to tell.
+/// Converts a length. A negative one counts as missing, and a missing one as 0.
 pub(super) fn size(length: Option<i64>) -> u64 {
     length.and_then(|n| u64::try_from(n).ok()).unwrap_or_default()
 }
@@ -89,7 +89,7 @@ macro_rules! checksums {
 }
 pub(super) use checksums;
 
-/// The strongest of them.
+/// The strongest checksum in the fields of an SDK output.
 macro_rules! strongest {
     ($output:expr) => {
         $crate::s3::convert::checksums!($output).next()
@@ -97,11 +97,11 @@ macro_rules! strongest {
 }
 pub(super) use strongest;
 
-/// A checksum out of what [`strongest!`] found and the type header.
+/// Combines the result of [`strongest!`] with the type header into a checksum.
 ///
-/// None for an object of several parts whose checksum has neither a type nor a number of parts: services disagree about what
-/// such a value spans (moto: the digests of the parts, `S3Mock`: the whole object), so that it proves nothing. CRC64NVME
-/// always spans the whole object.
+/// None for an object of several parts whose checksum has neither a type nor a number of parts. Services disagree about
+/// the scope of such a value (moto: the digests of the parts, `S3Mock`: the whole object), so it proves nothing.
+/// CRC64NVME always covers the whole object.
 pub(super) fn checksum(
     found: Option<(ChecksumAlgorithm, String)>,
     kind: Option<&ChecksumType>,
@@ -115,12 +115,12 @@ pub(super) fn checksum(
     Some(Checksum::read(algorithm, &value, kind.map(|kind| *kind == ChecksumType::Composite)))
 }
 
-/// Our algorithm in the SDK's words.
+/// Converts an algorithm to the SDK's type.
 pub(super) fn sdk_algorithm(algorithm: ChecksumAlgorithm) -> aws_sdk_s3::types::ChecksumAlgorithm {
     aws_sdk_s3::types::ChecksumAlgorithm::from(algorithm.name())
 }
 
-/// Our kind in the SDK's words.
+/// Converts a checksum kind to the SDK's type.
 pub(super) fn sdk_kind(kind: ChecksumKind) -> ChecksumType {
     match kind {
         ChecksumKind::FullObject => ChecksumType::FullObject,
@@ -128,7 +128,7 @@ pub(super) fn sdk_kind(kind: ChecksumKind) -> ChecksumType {
     }
 }
 
-/// A part for Complete, its checksum in the field of the upload's algorithm.
+/// Converts a part of the list that completes an upload; its checksum goes into the field of the upload's algorithm.
 pub(super) fn completed_part(part: &CompletedPart, algorithm: Option<ChecksumAlgorithm>) -> SdkCompletedPart {
     let builder = SdkCompletedPart::builder()
         .part_number(i32::try_from(part.number).unwrap_or(i32::MAX))
@@ -145,21 +145,21 @@ pub(super) fn completed_part(part: &CompletedPart, algorithm: Option<ChecksumAlg
     .build()
 }
 
-/// True when `ETag`s made under this encryption are no digests of the content.
+/// True when an `ETag` under this encryption is no digest of the content.
 pub(super) fn opaque_etag(customer_algorithm: Option<&str>, encryption: Option<&ServerSideEncryption>) -> bool {
     opaque_sse(customer_algorithm, encryption.map(ServerSideEncryption::as_str))
 }
 
-/// The same by the values of the headers.
+/// True when an `ETag` is no digest of the content, judged by the values of the headers.
 pub(super) fn opaque_sse(customer_algorithm: Option<&str>, encryption: Option<&str>) -> bool {
     customer_algorithm.is_some() || encryption.is_some_and(|sse| sse.starts_with("aws:kms"))
 }
 
-/// The encryption that an answer of the SDK tells.
+/// Reads the encryption from an answer of the SDK.
 macro_rules! sdk_encryption {
     ($output:expr) => {{
         let output = &$output;
-        $crate::properties::Encryption::told(|name| match name {
+        $crate::properties::Encryption::from_headers(|name| match name {
             "x-amz-server-side-encryption" => output.server_side_encryption().map(|sse| sse.as_str()),
             "x-amz-server-side-encryption-aws-kms-key-id" => output.ssekms_key_id(),
             "x-amz-server-side-encryption-customer-algorithm" => output.sse_customer_algorithm(),
@@ -169,8 +169,8 @@ macro_rules! sdk_encryption {
 }
 pub(super) use sdk_encryption;
 
-/// Facts that the answers to HEAD and GET have in common. Not among them: that the object is archived, which GET says
-/// by failing.
+/// Facts that the answers to HEAD and GET share. They do not include the archived state: a GET of an archived object
+/// fails.
 macro_rules! facts {
     ($output:expr) => {{
         let output = $output;
@@ -230,19 +230,19 @@ pub(super) fn fetched_meta(answer: &GetObjectOutput) -> ObjectMeta {
     facts!(answer)
 }
 
-/// The same, as its headers tell them.
+/// Facts of GET, read from the headers.
 pub(super) fn facts_of_headers(headers: &Headers) -> ObjectMeta {
-    let told = |name: &str| headers.get(name).filter(|value| !value.is_empty());
-    let own = |name: &str| told(name).map(str::to_owned);
-    let number = |name: &str| told(name).and_then(|value| value.trim().parse().ok());
-    let kind = told("x-amz-checksum-type").map(ChecksumType::from);
-    let modified = told("last-modified").and_then(|date| DateTime::from_str(date, Format::HttpDate).ok());
+    let header = |name: &str| headers.get(name).filter(|value| !value.is_empty());
+    let own = |name: &str| header(name).map(str::to_owned);
+    let number = |name: &str| header(name).and_then(|value| value.trim().parse().ok());
+    let kind = header("x-amz-checksum-type").map(ChecksumType::from);
+    let modified = header("last-modified").and_then(|date| DateTime::from_str(date, Format::HttpDate).ok());
     let metadata = headers.iter().filter_map(|(name, value)| {
         let name = name.strip_prefix("x-amz-meta-").filter(|name| !name.is_empty())?;
         Some((name.to_owned(), value.to_owned()))
     });
     ObjectMeta {
-        size: told("content-length").and_then(|length| length.trim().parse().ok()).unwrap_or_default(),
+        size: header("content-length").and_then(|length| length.trim().parse().ok()).unwrap_or_default(),
         etag: unquoted(headers.get("etag")),
         last_modified: seconds(modified.as_ref()),
         changed: 0.0,
@@ -251,12 +251,12 @@ pub(super) fn facts_of_headers(headers: &Headers) -> ObjectMeta {
         checksum: checksum(strongest_of_headers(headers), kind.as_ref(), headers.get("etag")),
         shown_checksums: ChecksumAlgorithm::ALL
             .into_iter()
-            .filter(|sum| told(checksum_header(*sum)).is_some())
+            .filter(|sum| header(checksum_header(*sum)).is_some())
             .collect(),
         parts_count: number("x-amz-mp-parts-count"),
         attributes: Attributes {
             content_type: own("content-type"),
-            content_encoding: told("content-encoding").and_then(without_transport),
+            content_encoding: header("content-encoding").and_then(without_transport),
             content_language: own("content-language"),
             content_disposition: own("content-disposition"),
             cache_control: own("cache-control"),
@@ -272,15 +272,15 @@ pub(super) fn facts_of_headers(headers: &Headers) -> ObjectMeta {
         ),
         archived: false,
         restoring: false,
-        encryption: Encryption::told(|name| headers.get(name)),
-        lock: ObjectLock::told(|name| headers.get(name)),
+        encryption: Encryption::from_headers(|name| headers.get(name)),
+        lock: ObjectLock::from_headers(|name| headers.get(name)),
     }
 }
 
-/// As [`strongest!`].
+/// Returns the strongest checksum in the headers, like [`strongest!`].
 pub(super) fn strongest_of_headers(headers: &Headers) -> Option<(ChecksumAlgorithm, String)> {
-    let told = |name: &str| headers.get(name).filter(|value| !value.is_empty()).map(str::to_owned);
-    ChecksumAlgorithm::ALL.into_iter().find_map(|sum| Some((sum, told(checksum_header(sum))?)))
+    let header = |name: &str| headers.get(name).filter(|value| !value.is_empty()).map(str::to_owned);
+    ChecksumAlgorithm::ALL.into_iter().find_map(|sum| Some((sum, header(checksum_header(sum))?)))
 }
 
 /// Name of the header with a checksum of this algorithm, in requests and answers.
@@ -294,31 +294,32 @@ pub(super) fn checksum_header(algorithm: ChecksumAlgorithm) -> &'static str {
     }
 }
 
-/// Some services leave the transport's token in what they store; it says nothing of the object.
+/// Removes the transport token, which some services store by mistake: it does not describe the object.
 fn without_transport(encoding: &str) -> Option<String> {
     let kept: Vec<&str> = encoding.split(',').map(str::trim).filter(|e| !e.is_empty() && *e != "aws-chunked").collect();
     (!kept.is_empty()).then(|| kept.join(", "))
 }
 
-/// The size of the whole object, if an answer is what was asked for. Without `Content-Range` the length has to tell: a body as
-/// long as the range is the range, or an object no longer than that.
+/// Returns the size of the whole object if an answer matches the requested range, else None. Without `Content-Range`
+/// only the length can match: a body as long as the range is taken for the range, although it may be a whole object of
+/// that length.
 pub(super) fn answers_range(range: Range, content_range: Option<&str>, length: u64) -> Option<u64> {
-    let Some(told) = content_range else { return (length == range.len()).then_some(range.last + 1) };
-    let (span, whole) = told.trim().strip_prefix("bytes")?.trim_start().split_once('/')?;
+    let Some(declared) = content_range else { return (length == range.len()).then_some(range.last + 1) };
+    let (span, whole) = declared.trim().strip_prefix("bytes")?.trim_start().split_once('/')?;
     let (first, last) = span.split_once('-')?;
     let same = first.trim().parse() == Ok(range.first) && last.trim().parse() == Ok(range.last);
     (same && length == range.len()).then(|| whole.trim().parse().unwrap_or(range.last + 1))
 }
 
-/// The root of a success, for requests that differ from others by their query alone. A service that does not know the query
-/// answers the other request: GET of the object, or a listing.
+/// Root elements of successes, for requests that differ from others by their query alone. A service that does not know
+/// the query answers the other request: GET of the object, or a listing.
 pub(super) const SUB_RESOURCES: [(&str, &str); 3] = [
     ("GetObjectTagging", "Tagging"),
     ("ListMultipartUploads", "ListMultipartUploadsResult"),
     ("GetBucketEncryption", "ServerSideEncryptionConfiguration"),
 ];
 
-/// Describes a whole body that is not the answer to a request of [`SUB_RESOURCES`]. None: it is the answer, or the
+/// Describes a complete body that does not answer a request of [`SUB_RESOURCES`]. None: the body answers it, or the
 /// operation is not one of them.
 pub(super) fn other_answer(operation: &str, body: &[u8]) -> Option<String> {
     let (_, element) = SUB_RESOURCES.into_iter().find(|(known, _)| *known == operation)?;
@@ -331,8 +332,8 @@ pub(super) fn other_answer(operation: &str, body: &[u8]) -> Option<String> {
     }
 }
 
-/// The document of a success whose root has another name than AWS gives it, which the SDK does not accept: rclone begins uploads
-/// with `InitiateMultipartUpload`, moto lists parts in a `ListPartsResponse`.
+/// Returns the document of a success whose root has a name that the SDK does not accept: rclone begins uploads with
+/// `InitiateMultipartUpload`, moto lists parts in a `ListPartsResponse`.
 pub(super) fn of_other_root<E>(error: &SdkError<E, HttpResponse>, roots: &[&str]) -> Option<Vec<u8>> {
     let raw = error.raw_response().filter(|raw| raw.status().is_success())?;
     let body = raw.body().bytes()?;
@@ -341,7 +342,7 @@ pub(super) fn of_other_root<E>(error: &SdkError<E, HttpResponse>, roots: &[&str]
     roots.contains(&root.start_el().local()).then(|| body.to_vec())
 }
 
-/// The upload id in such a document.
+/// The upload id in a document of [`of_other_root`].
 pub(super) fn upload_id_of(body: &[u8]) -> Option<String> {
     let mut document = Document::try_from(body).ok()?;
     let mut root = document.root_element().ok()?;
@@ -353,7 +354,7 @@ pub(super) fn upload_id_of(body: &[u8]) -> Option<String> {
     None
 }
 
-/// The parts in such a document.
+/// The parts in a document of [`of_other_root`].
 pub(super) fn parts_of(body: &[u8]) -> Option<PartsPage> {
     let mut document = Document::try_from(body).ok()?;
     let mut root = document.root_element().ok()?;

@@ -1,7 +1,7 @@
-//! Credentials, loaded once for all that sign with them.
+//! Credentials, loaded once for all requests of an identity.
 //!
-//! The SDK's clients and the requests that are signed here ([`super::fast_path`]) ask the same chain. What it answers is kept
-//! between them, so that a `credential_process` or a sign-on runs once and not once for each.
+//! The SDK's clients and the requests of [`super::fast_path`] share one chain of credentials. Its answer is cached, so
+//! that a `credential_process` or a sign-on runs once and not once for each of them.
 
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, SystemTime};
@@ -10,11 +10,11 @@ use aws_credential_types::Credentials;
 use aws_credential_types::provider::error::CredentialsError;
 use aws_credential_types::provider::{ProvideCredentials, SharedCredentialsProvider, future};
 
-/// Loaded anew so long before their end: requests under way are still answered.
+/// Time before the expiry at which credentials are reloaded, so that requests in flight are still answered.
 const AHEAD: Duration = Duration::from_secs(15);
-/// Credentials that name no end are asked for again after this time, as the SDK does.
+/// Lifetime of credentials without an expiry, as in the SDK.
 const UNKNOWN_LIFE: Duration = Duration::from_mins(15);
-/// A chain that tries several sources, the last of them over the network, takes no longer.
+/// Time limit of a load: the chain may try several sources, the last of them over the network.
 const LOADING: Duration = Duration::from_secs(30);
 
 /// Chain of credentials whose answer is kept until shortly before it expires. Clones share it.
@@ -50,7 +50,7 @@ impl CredentialCache {
         }
     }
 
-    /// The credentials that sign now.
+    /// The credentials for a signature now.
     pub(super) async fn now(&self) -> Result<Credentials, CredentialsError> {
         match self.fresh(|kept| kept.credentials.clone()) {
             Some(credentials) => Ok(credentials),
@@ -75,7 +75,7 @@ impl CredentialCache {
         let mut kept = self.shared.kept.write().unwrap_or_else(PoisonError::into_inner);
         let credentials = match (loaded, kept.as_ref()) {
             (Ok(credentials), _) => credentials,
-            // The last ones serve to their end, in the hope that the chain answers again before it.
+            // The last credentials are used until they expire, since the chain may answer again before that.
             (Err(_), Some(last)) if last.credentials.expiry().is_some_and(|end| SystemTime::now() < end) => {
                 return Ok(last.clone());
             }
@@ -91,7 +91,7 @@ impl CredentialCache {
     }
 }
 
-/// Credentials as they can be written into a request: what signs panics at others.
+/// Checks that credentials can be written into a header: signing panics at others.
 fn writable(credentials: Credentials) -> Result<Credentials, CredentialsError> {
     let parts = [
         ("access key id", Some(credentials.access_key_id())),
@@ -108,7 +108,7 @@ fn writable(credentials: Credentials) -> Result<Credentials, CredentialsError> {
     }
 }
 
-/// For the SDK's clients.
+/// The SDK's clients take their credentials from the cache.
 impl ProvideCredentials for CredentialCache {
     fn provide_credentials<'a>(&'a self) -> future::ProvideCredentials<'a>
     where

@@ -1,4 +1,4 @@
-//! Errors of the SDK and answers without a body as errors of ours: codes, regions, waits, causes.
+//! Conversion of SDK errors and of answers without a body into our errors: codes, regions, waits, causes.
 
 use std::error::Error;
 use std::io;
@@ -17,7 +17,7 @@ use super::transport::UntrustedServer;
 use crate::error::classify::code;
 use crate::error::{ErrorClass, StoreError};
 
-/// Classify what the SDK says of a failed request.
+/// Classifies an error of the SDK.
 pub(super) fn failure<E>(
     operation: &'static str,
     bucket: &str,
@@ -43,7 +43,7 @@ where
             failed.region = region_hint(raw.headers(), raw.body().bytes().unwrap_or_default());
             failed.retry_after = retry_after(raw.headers());
             if failed.region.is_some() && status == 400 && meta.code().is_none() {
-                // A signature for the wrong region, answered to a HEAD.
+                // The answer to a HEAD with a signature for the wrong region.
                 failed.class = ErrorClass::Redirect;
             }
             failed
@@ -74,7 +74,7 @@ where
     }
 }
 
-/// A success that came whole, and cannot be read.
+/// Error for a complete success that cannot be parsed.
 fn unreadable(
     operation: &str,
     body: Option<&[u8]>,
@@ -87,7 +87,7 @@ fn unreadable(
     }
 }
 
-/// A success without what it must hold: the service may have done it or not.
+/// Error for a success without a required field: the service may have done it or not.
 pub(super) fn malformed(operation: &'static str, bucket: &str, key: &str, lacks: &str) -> StoreError {
     StoreError::new(operation, bucket, Some(key), code::MALFORMED, Some(200))
         .with_message(format!("the answer has no {lacks}"))
@@ -108,13 +108,13 @@ pub(super) fn transport_code(error: &ConnectorError) -> &'static str {
 
 /// True when the head of an answer was too large, for our reader or for hyper's.
 fn is_of_large_head(error: &(dyn Error + 'static)) -> bool {
-    // What such an error holds is not among its causes.
+    // An `io::Error` does not list its inner error among its causes.
     let held = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
     held.is_some_and(<dyn Error + Send + Sync>::is::<OversizedHead>)
         || error.downcast_ref::<hyper::Error>().is_some_and(hyper::Error::is_parse_too_large)
 }
 
-/// Code for answers without one.
+/// Code for an answer that names none, by its status.
 pub(super) fn reason(status: u16) -> &'static str {
     match status {
         301 => "PermanentRedirect",
@@ -150,19 +150,19 @@ pub(super) fn region_hint(headers: &Headers, body: &[u8]) -> Option<String> {
     is_region(region).then(|| region.to_owned())
 }
 
-/// True when a text can be the name of a region. It becomes part of addresses and signatures, and any server may have
-/// sent it.
+/// True when a text can be the name of a region. It becomes part of addresses and signatures, and it may come from any
+/// server.
 fn is_region(text: &str) -> bool {
     (1..=64).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
 }
 
-/// Wait that `Retry-After` asks for, at most 60 s: a service must not park a request forever.
+/// Wait that `Retry-After` requests, at most 60 s: a service must not block a request indefinitely.
 pub(super) fn retry_after(headers: &Headers) -> Option<Duration> {
     let seconds: u64 = headers.get("retry-after")?.trim().parse().ok()?;
     Some(Duration::from_secs(seconds.min(60)))
 }
 
-/// Message of the credential chain, in one line and without the output of a `credential_process`: that may hold
+/// Message of the credential chain, in one line. It leaves out the output of a `credential_process`, which may hold
 /// secrets.
 pub(super) fn without_output(text: &str) -> &str {
     let text = text.split("Stderr:").next().unwrap_or_default();
@@ -178,13 +178,13 @@ pub(super) fn sources<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Ite
     })
 }
 
-/// The causes below an error that only says where it happened, outermost first, each said once.
+/// Joins the causes of an error that only names its place, outermost first, each once.
 pub(super) fn chain(error: &(dyn Error + 'static)) -> String {
     let text = said(sources(error).skip(1));
     if text.is_empty() { error.to_string() } else { text }
 }
 
-/// An error with its causes.
+/// Joins an error and its causes.
 pub(super) fn whole(error: &(dyn Error + 'static)) -> String {
     said(sources(error))
 }

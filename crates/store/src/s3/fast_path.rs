@@ -1,11 +1,12 @@
 //! The fast path: copies, GETs and PUTs built and signed without the SDK, because they are the most frequent requests.
 //!
-//! The SDK assembles each request out of some sixty plug-ins, which costs several times what the request itself does
-//! (`docs/performance.md`). Here it is built and signed by hand, and everything else is what the SDK's requests use: the
-//! connections (`super::transport`; GETs and PUTs have their own, `super::http1`), the chain of credentials, the rules from bucket
-//! and region to address, the signing algorithm and the XML reader. What those rules do not answer with an ordinary address and
-//! signature (ARNs, directory buckets, outposts) goes through the SDK: [`FastPath::bucket_endpoint`] says which. The decisions and their
-//! figures are in `docs/adr/20261121-copies-without-the-sdk.md` and `docs/adr/20261122-downloads.md`.
+//! The SDK assembles each request out of some sixty plug-ins, which costs several times the request itself
+//! (`docs/performance.md`). Here a request is built and signed by hand. It shares with the SDK's requests the
+//! connections (`super::transport`; GETs and PUTs have their own, `super::http1`), the chain of credentials, the rules
+//! from bucket and region to address, the signing algorithm and the XML reader. Buckets for which those rules give no
+//! ordinary address and signature (ARNs, directory buckets, outposts) go through the SDK: [`FastPath::bucket_endpoint`]
+//! decides. The decisions and their figures are in
+//! `docs/adr/20261121-copies-without-the-sdk.md` and `docs/adr/20261122-downloads.md`.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -44,9 +45,9 @@ use crate::error::classify::code;
 use crate::properties::Encryption;
 use crate::store::Result;
 
-/// Answers to copies have hundreds of bytes, and as much white space as S3 sends while it copies. What is longer is none.
+/// Largest accepted reply to a copy. S3 pads replies with white space while it copies; anything longer is rejected.
 const LONGEST_ANSWER: usize = 1 << 20;
-/// Bytes of one read of an answer. Most answers are no longer.
+/// Bytes of one read of a reply. Most replies are shorter.
 const ANSWER: usize = 1 << 10;
 /// The name of the client in the service's logs.
 const USER_AGENT: &str = concat!("seqferry/", env!("CARGO_PKG_VERSION"));
@@ -55,7 +56,7 @@ const USER_AGENT: &str = concat!("seqferry/", env!("CARGO_PKG_VERSION"));
 #[derive(Default)]
 pub(super) struct RequestHeaders(Vec<(Cow<'static, str>, String)>);
 
-/// Names only: a value may be a signature or a session token.
+/// The output has names only: a value may be a signature or a session token.
 impl std::fmt::Debug for RequestHeaders {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_list().entries(self.0.iter().map(|(name, _)| name)).finish()
@@ -63,12 +64,12 @@ impl std::fmt::Debug for RequestHeaders {
 }
 
 impl RequestHeaders {
-    /// One more, if there is a value for it.
+    /// Adds a header, if there is a value for it.
     pub(super) fn add(&mut self, name: impl Into<Cow<'static, str>>, value: Option<String>) {
         self.0.extend(value.map(|value| (name.into(), value)));
     }
 
-    /// All of these.
+    /// Adds all of these headers.
     pub(super) fn add_all(&mut self, headers: Vec<(String, String)>) {
         self.0.extend(headers.into_iter().map(|(name, value)| (name.into(), value)));
     }
@@ -79,15 +80,15 @@ impl RequestHeaders {
 pub(super) struct ClientContext {
     /// The SDK's connections to the service.
     pub(super) connector: SharedHttpConnector,
-    /// Connections for what has bodies.
+    /// Connections for requests and replies with bodies.
     pub(super) connections: Arc<HttpConnections>,
-    /// None: requests go out unsigned.
+    /// Credentials. None: requests are sent unsigned.
     pub(super) credentials: Option<CredentialCache>,
-    /// All but bucket and region.
+    /// Parameters of the endpoint rules, without bucket and region.
     pub(super) params: ParamsBuilder,
-    /// Signatures cover bodies too.
+    /// True when signatures cover bodies too.
     pub(super) sign_bodies: bool,
-    /// Seconds that the service's clock is ahead of ours, once it turned out to matter.
+    /// Seconds by which the service's clock is ahead of ours, set once a signature was refused for its time.
     pub(super) skew: Arc<AtomicI64>,
 }
 
@@ -96,14 +97,14 @@ pub(super) struct FastPath {
     common: ClientContext,
     region: String,
     signer: Signer,
-    /// By bucket; None for those that only the SDK can serve.
+    /// Endpoints by bucket; None for buckets that only the SDK can serve.
     endpoints: RwLock<HashMap<String, Option<Arc<BucketEndpoint>>>>,
 }
 
 /// Address and signing region of a bucket.
 #[derive(Debug)]
 pub(super) struct BucketEndpoint {
-    /// Up to the slash before the key.
+    /// URL up to the slash before the key.
     url: String,
     signing_region: String,
 }
@@ -150,7 +151,7 @@ impl ErrorContext<'_> {
 #[derive(Debug, Default)]
 pub(super) struct WriteAnswer {
     pub(super) etag: Option<String>,
-    /// The strongest of those that were told.
+    /// The strongest checksum in the reply.
     pub(super) checksum: Option<(ChecksumAlgorithm, String)>,
     pub(super) checksum_kind: Option<ChecksumType>,
     pub(super) version_id: Option<String>,
@@ -165,7 +166,7 @@ pub(super) struct PendingReply {
     pub(super) body: BodyReader,
 }
 
-/// The body of a reply, by the connection that it comes over.
+/// The body of a reply, by the type of its connection.
 pub(super) enum BodyReader {
     /// Over a connection of ours.
     FastPath(PooledBody),
@@ -178,7 +179,7 @@ impl BodyReader {
         Self::Sdk(Box::pin(body.into_async_read()))
     }
 
-    /// Append the next bytes, `at_most` so many; 0: that was all.
+    /// Appends the next available bytes, at most `at_most`; 0: the end.
     pub(super) async fn read(&mut self, into: &mut Vec<u8>, at_most: usize) -> io::Result<usize> {
         match self {
             Self::FastPath(incoming) => incoming.read(into, at_most).await,
@@ -202,10 +203,10 @@ impl FastPath {
         Self { common, region: region.to_owned(), signer: Signer::default(), endpoints: RwLock::default() }
     }
 
-    /// Address and signing region of a bucket. None: only the SDK can reach the bucket, or says what is wrong with the
-    /// request.
+    /// Returns address and signing region of a bucket. None: only the SDK can reach the bucket, or explain what is
+    /// wrong with the request.
     pub(super) async fn bucket_endpoint(&self, bucket: &str, key: &str) -> Option<Arc<BucketEndpoint>> {
-        // The SDK refuses such keys, and says why.
+        // The SDK refuses such keys with a reason.
         if key.trim().is_empty() {
             return None;
         }
@@ -226,7 +227,7 @@ impl FastPath {
         }
         let params = self.common.params.clone().bucket(bucket).region(&self.region).build().ok()?;
         let endpoint = DefaultResolver::new().resolve_endpoint(&params).await.ok()?;
-        // Express sessions, outposts, several regions at once: other ways to sign, which the SDK knows.
+        // Express sessions, outposts and multi-region signatures use other schemes, which the SDK knows.
         let [scheme] = endpoint.auth_schemes() else { return None };
         let says = |property| scheme.get(property).and_then(aws_smithy_types::Document::as_string);
         let ordinary = scheme.name() == "sigv4" && says("signingName") == Some("s3");
@@ -237,7 +238,8 @@ impl FastPath {
         Some(BucketEndpoint { url: endpoint.url().trim_end_matches('/').to_owned(), signing_region })
     }
 
-    /// Send a copy: PUT without a body. `query` starts with its question mark, or is empty; `element` is the root of a success.
+    /// Sends a copy: PUT without a body. `query` starts with its question mark, or is empty; `element` is the root of a
+    /// success.
     pub(super) async fn copy(
         &self,
         bucket_endpoint: &BucketEndpoint,
@@ -260,7 +262,7 @@ impl FastPath {
         }
     }
 
-    /// Ask for an object, or a range of one.
+    /// Requests an object, or a range of one.
     pub(super) async fn get(
         &self,
         bucket_endpoint: &BucketEndpoint,
@@ -286,7 +288,7 @@ impl FastPath {
         headers: &RequestHeaders,
         body: Bytes,
     ) -> Result<WriteAnswer> {
-        // A checksum covers the body: hashing it once more for the signature would cost ten times as much.
+        // A checksum covers the body already: hashing it for the signature would cost ten times as much.
         let payload = if self.common.sign_bodies { Payload::digest(&body) } else { Payload::Unsigned };
         let asked =
             UnsignedRequest { method: "PUT", url: &(bucket_endpoint.address(about.key) + query), headers, payload };
@@ -320,7 +322,7 @@ impl FastPath {
         }
     }
 
-    /// Over a connection of ours, or through the proxy. Whatever the status.
+    /// Exchanges a request and a reply of any status, over a connection of ours or through the proxy.
     async fn exchange(&self, about: ErrorContext<'_>, ready: SignedRequest, body: Bytes) -> Result<PendingReply> {
         let SignedRequest { mut request, uri, .. } = ready;
         if self.common.connections.is_proxied(&uri) {
@@ -334,7 +336,7 @@ impl FastPath {
         Ok(PendingReply { status: answer.status, headers: answer.headers, body: BodyReader::FastPath(answer.body) })
     }
 
-    /// A request, signed as of now.
+    /// Builds and signs a request with the present time.
     async fn signed(
         &self,
         bucket_endpoint: &BucketEndpoint,
@@ -390,7 +392,8 @@ impl FastPath {
         theirs.unwrap_or(ours)
     }
 
-    /// True when a refusal may be for the time in the signature; then later signatures bear the service's time.
+    /// Returns true when a refusal may be due to the time in the signature; later signatures then bear the service's
+    /// time.
     fn learn_skew(&self, headers: &Headers, signed_at: SystemTime) -> bool {
         let date = headers.get("date").and_then(|date| DateTime::from_str(date, Format::HttpDate).ok());
         let Some(theirs) = date.and_then(|date| SystemTime::try_from(date).ok()) else { return false };
@@ -410,27 +413,27 @@ fn seconds(time: SystemTime) -> i64 {
 
 /// Facts about the written object or part, from the headers of a success.
 fn written(headers: &Headers) -> WriteAnswer {
-    let told = |name| headers.get(name).filter(|value| !value.is_empty());
+    let header = |name| headers.get(name).filter(|value| !value.is_empty());
     WriteAnswer {
-        etag: told("etag").map(str::to_owned),
+        etag: header("etag").map(str::to_owned),
         checksum: strongest_of_headers(headers),
-        checksum_kind: told("x-amz-checksum-type").map(ChecksumType::from),
-        version_id: told("x-amz-version-id").map(str::to_owned),
+        checksum_kind: header("x-amz-checksum-type").map(ChecksumType::from),
+        version_id: header("x-amz-version-id").map(str::to_owned),
         opaque_etag: opaque_sse(
             headers.get("x-amz-server-side-encryption-customer-algorithm"),
             headers.get("x-amz-server-side-encryption"),
         ),
-        encryption: Encryption::told(|name| headers.get(name)),
+        encryption: Encryption::from_headers(|name| headers.get(name)),
     }
 }
 
-/// A request that got no answer.
+/// Error for a request that got no answer.
 fn unsent(about: ErrorContext<'_>, error: &ConnectorError) -> StoreError {
     let code = if error.is_user() { "InvalidRequest" } else { transport_code(error) };
     about.failed(code, None).with_message(chain(error))
 }
 
-/// The answer with its whole body.
+/// Reads an answer with its whole body.
 async fn read(about: ErrorContext<'_>, response: HttpResponse) -> Result<Answer> {
     let status = response.status().as_u16();
     let headers = response.headers().clone();
@@ -456,13 +459,14 @@ async fn read_all(about: ErrorContext<'_>, status: u16, mut body: BodyReader) ->
 }
 
 impl Answer {
-    /// Result of the answer to a copy. A body that is no copy result is an error, whatever the status.
+    /// Result of the answer to a copy. A body without a copy result is an error, whatever the status.
     fn copied(self, about: ErrorContext<'_>, element: &str) -> Result<WriteAnswer> {
         if self.status >= 300 {
             return Err(self.refused(about));
         }
         if self.body.is_empty() && self.headers.get("etag").is_some() {
-            // S3 says the ETag of a copy in the body. In a header it is that of an upload: of the empty body of this request.
+            // S3 returns the ETag of a copy in the body. In a header it belongs to an upload: the empty body of this
+            // request.
             return Err(about
                 .failed(code::UNEXPECTED_ANSWER, Some(self.status))
                 .with_message("the copy was taken for an upload of no bytes: x-amz-copy-source is ignored"));
@@ -473,25 +477,25 @@ impl Answer {
                 .with_message(format!("the answer has no {element}")));
         }
         match XmlReply::read(&self.body) {
-            // S3Proxy answers copies of parts as copies of objects. What it has done shows at Complete.
-            Ok(told) if told.root == element || told.root == "CopyObjectResult" && told.etag.is_some() => {
+            // S3Proxy answers copies of parts like copies of objects. Completing the upload shows what it has done.
+            Ok(reply) if reply.root == element || reply.root == "CopyObjectResult" && reply.etag.is_some() => {
                 let header = |name| self.headers.get(name);
                 Ok(WriteAnswer {
-                    etag: told.etag,
-                    checksum: told.checksum,
-                    checksum_kind: told.checksum_kind,
+                    etag: reply.etag,
+                    checksum: reply.checksum,
+                    checksum_kind: reply.checksum_kind,
                     version_id: header("x-amz-version-id").map(str::to_owned),
                     opaque_etag: opaque_sse(
                         header("x-amz-server-side-encryption-customer-algorithm"),
                         header("x-amz-server-side-encryption"),
                     ),
-                    encryption: Encryption::told(|name| self.headers.get(name)),
+                    encryption: Encryption::from_headers(|name| self.headers.get(name)),
                 })
             }
-            Ok(told) if told.root == "Error" => Err(self.failed(about, told)),
-            Ok(told) => Err(about
+            Ok(reply) if reply.root == "Error" => Err(self.failed(about, reply)),
+            Ok(reply) => Err(about
                 .failed(code::MALFORMED, Some(self.status))
-                .with_message(format!("the answer holds {} where {element} belongs", told.root))),
+                .with_message(format!("the answer holds {} where {element} belongs", reply.root))),
             Err(error) => Err(about.failed(code::MALFORMED, Some(self.status)).with_message(whole(&error))),
         }
     }
@@ -501,14 +505,14 @@ impl Answer {
         self.failed(about, XmlReply::read(&self.body).unwrap_or_default())
     }
 
-    fn failed(&self, about: ErrorContext<'_>, told: XmlReply) -> StoreError {
-        let mut failed = match &told.code {
+    fn failed(&self, about: ErrorContext<'_>, reply: XmlReply) -> StoreError {
+        let mut failed = match &reply.code {
             Some(code) if !code.is_empty() => about.failed(code, Some(self.status)),
             _ if self.status < 300 => about.failed(code::MALFORMED, Some(self.status)),
             _ => about.failed(reason(self.status), Some(self.status)),
         }
-        .with_message(told.message.unwrap_or_default());
-        failed.request_id = self.headers.get("x-amz-request-id").map(str::to_owned).or(told.request_id);
+        .with_message(reply.message.unwrap_or_default());
+        failed.request_id = self.headers.get("x-amz-request-id").map(str::to_owned).or(reply.request_id);
         failed.region = region_hint(&self.headers, &self.body);
         failed.retry_after = retry_after(&self.headers);
         failed
@@ -531,8 +535,8 @@ impl XmlReply {
     pub(super) fn read(body: &[u8]) -> std::result::Result<Self, XmlDecodeError> {
         let mut document = Document::try_from(body)?;
         let mut root = document.root_element()?;
-        let mut told = Self { root: root.start_el().local().to_owned(), ..Self::default() };
-        // Place among all algorithms of the one that is kept.
+        let mut reply = Self { root: root.start_el().local().to_owned(), ..Self::default() };
+        // Rank of the kept checksum among all algorithms.
         let mut strongest = usize::MAX;
         while let Some(mut tag) = root.next_tag() {
             let name = tag.start_el().local().to_owned();
@@ -541,24 +545,24 @@ impl XmlReply {
             if let Some((rank, algorithm)) = name.strip_prefix("Checksum").and_then(known) {
                 let value = try_data(&mut tag)?.into_owned();
                 if !value.is_empty() && rank < strongest {
-                    (strongest, told.checksum) = (rank, Some((algorithm, value)));
+                    (strongest, reply.checksum) = (rank, Some((algorithm, value)));
                 }
                 continue;
             }
             let field = match name.as_str() {
-                "ETag" => &mut told.etag,
-                "Code" => &mut told.code,
-                "Message" => &mut told.message,
-                "RequestId" => &mut told.request_id,
+                "ETag" => &mut reply.etag,
+                "Code" => &mut reply.code,
+                "Message" => &mut reply.message,
+                "RequestId" => &mut reply.request_id,
                 "ChecksumType" => {
-                    told.checksum_kind = Some(ChecksumType::from(try_data(&mut tag)?.as_ref()));
+                    reply.checksum_kind = Some(ChecksumType::from(try_data(&mut tag)?.as_ref()));
                     continue;
                 }
                 _ => continue,
             };
             *field = Some(try_data(&mut tag)?.into_owned());
         }
-        told.etag = told.etag.map(|etag| unquoted(Some(&etag)));
-        Ok(told)
+        reply.etag = reply.etag.map(|etag| unquoted(Some(&etag)));
+        Ok(reply)
     }
 }

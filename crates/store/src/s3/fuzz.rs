@@ -1,5 +1,5 @@
-//! The readers of XML documents against mutations of recorded ones: nothing panics, and what they keep is no larger than
-//! what they read.
+//! Tests of the readers of XML documents with mutations of recorded ones: they never panic, and they keep no more bytes
+//! than they read.
 
 use std::sync::LazyLock;
 

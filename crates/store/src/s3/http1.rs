@@ -1,10 +1,10 @@
 //! GET and PUT over HTTP/1.1; the bodies of replies are read straight to their destination.
 //!
-//! hyper reads bodies into memory of its own. To have them anywhere else costs a copy of every byte, and a download is
-//! little but such copies. Here a request is written, and the head of its answer read. The body stays on the
-//! connection, and the caller reads it straight into place. No task and no queue stands between a request and its
-//! connection. Connections are made as hyper's are (see `super::transport`), and kept for the next request once an
-//! answer has been read to its end.
+//! hyper reads bodies into memory of its own. A copy of every byte is needed to have them anywhere else, and a download
+//! consists of little but such copies. Here a request is written, and the head of its answer is read. The body stays on
+//! the connection, and the caller reads it straight into place. No task and no queue stands between a request and its
+//! connection. Connections are made like hyper's (see `super::transport`), and kept for the next request once an answer
+//! has been read to its end.
 
 mod connection;
 #[cfg(test)]
@@ -36,18 +36,18 @@ use connection::{Body, HttpConnection};
 use head::Head;
 pub(super) use head::{HEADERS, LONGEST_HEAD, OversizedHead};
 
-/// A connection that was idle for so long is closed. Services close theirs after 5 to 60 s.
+/// Idle time after which a connection is closed. Services close theirs after 5 to 60 s.
 const IDLE: Duration = Duration::from_mins(1);
 
-/// It is large, with TLS above all.
+/// Stream of a connection, boxed because it is large, in particular with TLS.
 type Stream = Box<TokioIo<MaybeHttpsStream<ReadAheadStream>>>;
 
-/// Connections that wait for their next request.
+/// Idle connections, and the means to make new ones.
 #[derive(Debug)]
 pub(super) struct HttpConnections {
     dial: Dialer,
     proxies: Matcher,
-    /// Of what is sent.
+    /// Throttle of the bytes that are sent.
     throttle: ByteThrottle,
     idle: Mutex<IdleConnections>,
 }
@@ -55,9 +55,9 @@ pub(super) struct HttpConnections {
 /// Idle connections by origin.
 #[derive(Debug, Default)]
 struct IdleConnections {
-    /// By scheme and authority; those that were used last stand last.
+    /// Connections by scheme and authority, the most recently used last.
     by_origin: HashMap<String, Vec<(Instant, HttpConnection<Stream>)>>,
-    /// A task that closes idle connections runs.
+    /// True while a task runs that closes idle connections.
     is_swept: bool,
 }
 
@@ -82,7 +82,7 @@ impl HttpConnections {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Send a request, whose address is `uri`. `body` stands for the one that it holds.
+    /// Sends a request to the address `uri`. `body` replaces the body in `request`.
     pub(super) async fn send(
         self: &Arc<Self>,
         request: &HttpRequest,
@@ -104,8 +104,8 @@ impl HttpConnections {
             };
             match connection.ask(text.clone(), body.clone(), &self.throttle).await {
                 Ok(head) => return Ok(self.answer(origin, connection, head)),
-                // The server has closed it while it was idle, as it may at any time. Whether it has seen the request cannot be
-                // known.
+                // The server closed the connection while it was idle, as it may at any time. It is unknown whether it
+                // has seen the request.
                 Err(_) if used && may_be_repeated && !connection.has_bytes_ahead() => {}
                 Err(error) => return Err(ConnectorError::io(error.into())),
             }
@@ -118,7 +118,7 @@ impl HttpConnections {
         Ok(HttpConnection::new(Box::new(TokioIo::new(dial.call(to.clone()).await?))))
     }
 
-    /// A connection that is still there.
+    /// Takes an idle connection that is still open.
     async fn take(&self, origin: &str) -> Option<HttpConnection<Stream>> {
         loop {
             let (since, mut connection) = self.idle().by_origin.get_mut(origin)?.pop()?;
@@ -138,7 +138,7 @@ impl HttpConnections {
     }
 
     fn answer(self: &Arc<Self>, origin: String, connection: HttpConnection<Stream>, head: Head) -> Answer {
-        let mut body = PooledBody { body: Body::new(connection, &head), home: Some((origin, Arc::clone(self))) };
+        let mut body = PooledBody { body: Body::new(connection, &head), return_to: Some((origin, Arc::clone(self))) };
         body.keep_if_done();
         let Head { status, headers, .. } = head;
         Answer { status, headers, body }
@@ -162,7 +162,7 @@ async fn sweep(connections: Weak<HttpConnections>) {
     }
 }
 
-/// The request as it is sent, up to its body.
+/// The text of a request, up to its body.
 fn text(request: &HttpRequest, uri: &Uri, length: usize) -> String {
     let path = uri.path_and_query().map_or("/", |path| path.as_str());
     let mut text = format!("{} {path} HTTP/1.1\r\nhost: {}", request.method(), host(uri));
@@ -180,15 +180,15 @@ fn text(request: &HttpRequest, uri: &Uri, length: usize) -> String {
     text
 }
 
-/// A body on a connection that goes back to the others after its end.
+/// A body on a connection that returns to the pool after its end.
 #[derive(Debug)]
 pub(super) struct PooledBody {
     body: Body<Stream>,
-    home: Option<(String, Arc<HttpConnections>)>,
+    return_to: Option<(String, Arc<HttpConnections>)>,
 }
 
 impl PooledBody {
-    /// Append the next bytes, `at_most` so many. 0: that was all.
+    /// Appends the next available bytes, at most `at_most`. 0: the end.
     pub(super) async fn read(&mut self, into: &mut Vec<u8>, at_most: usize) -> io::Result<usize> {
         let came = self.body.read(into, at_most).await?;
         self.keep_if_done();
@@ -197,7 +197,7 @@ impl PooledBody {
 
     fn keep_if_done(&mut self) {
         if let Some(connection) = self.body.release()
-            && let Some((origin, connections)) = self.home.take()
+            && let Some((origin, connections)) = self.return_to.take()
         {
             connections.keep(origin, connection);
         }

@@ -16,7 +16,7 @@ use crate::error::StoreError;
 use crate::error::classify::code;
 use crate::properties::WriteOptions;
 use crate::store::{BucketService, ObjectStore, Result};
-use crate::types::{Attributes, CopyTarget, Digests, PartsPage, PinnedObject, PutObject};
+use crate::types::{Attributes, Capabilities, CopyTarget, Digests, PartsPage, PinnedObject, PutObject};
 
 mod body;
 mod buckets;
@@ -24,20 +24,20 @@ mod multipart;
 mod read;
 mod write;
 
-/// The content type of bytes of which nothing is known.
+/// The content type of bytes without a known type.
 const OCTET_STREAM: &str = "application/octet-stream";
-/// For requests that move no object bytes.
+/// Time limit of requests that move no object bytes.
 const SHORT: Duration = Duration::from_mins(1);
-/// Complete may take minutes while the service sends white space.
+/// Time limit of completing an upload, which may take minutes while the service sends white space.
 const COMPLETE: Duration = Duration::from_mins(15);
-/// Pages of open uploads: a million of them. A service whose markers go in a circle would be asked forever.
+/// Largest number of pages of open uploads: a million uploads. The bound ends a listing whose markers repeat.
 const UPLOAD_PAGES: usize = 1000;
-/// A body from which nothing comes for so long is given up.
+/// Time without any bytes after which a body is given up.
 const STALLED: Duration = Duration::from_secs(30);
-/// In so much time spent waiting so many bytes must come: else it is not worth going on, and another connection may be better.
+/// Least number of bytes in this time of waiting: a slower body is given up, since another connection may be faster.
 const TRICKLE: (Duration, u64) = (Duration::from_mins(1), 64 << 10);
 
-/// The `ETag` of what was written, which every success holds.
+/// The `ETag` of the written object, which every success holds.
 fn etag(answered: Option<&str>, operation: &'static str, bucket: &str, key: &str) -> Result<String> {
     Some(unquoted(answered)).filter(|etag| !etag.is_empty()).ok_or_else(|| malformed(operation, bucket, key, "ETag"))
 }
@@ -47,7 +47,7 @@ fn is_mute(error: &StoreError) -> bool {
     matches!(error.code.as_str(), "BadRequest" | "Forbidden")
 }
 
-/// Parts as the SDK has read them, or as we have.
+/// List of parts, parsed by the SDK or by us.
 enum PartsReply {
     Known(Box<ListPartsOutput>),
     Read(PartsPage),
@@ -104,7 +104,7 @@ pub(super) fn copy_headers(target: &CopyTarget<'_>) -> Vec<(String, String)> {
     }
     if let Some(tags) = target.tags {
         add("x-amz-tagging-directive", "REPLACE".to_owned());
-        // An empty one removes all tags.
+        // An empty value removes all tags.
         add("x-amz-tagging", tagging(tags).unwrap_or_default());
     }
     headers.extend(target.attributes.map(attribute_headers).unwrap_or_default());
@@ -126,6 +126,10 @@ fn object_headers(object: &PutObject) -> RequestHeaders {
 
 #[async_trait]
 impl ObjectStore for S3Store {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::SERVICE
+    }
+
     fn bucket_service(&self) -> Option<&dyn BucketService> {
         Some(self)
     }

@@ -5,7 +5,7 @@ use aws_types::SdkConfig;
 use super::address::{is_aws, without_userinfo};
 use super::connect::{ResolvedSettings, configured};
 
-/// Settings of the `s3` section that mean something to the AWS CLI, and the option that means the same here.
+/// Settings of the `s3` section that only the AWS CLI reads, and the equivalent option here.
 const UNHEEDED: [(&str, &str); 5] = [
     ("max_concurrent_requests", "--max-requests"),
     ("max_bandwidth", "--max-bandwidth"),
@@ -14,26 +14,26 @@ const UNHEEDED: [(&str, &str); 5] = [
     ("multipart_chunksize", "--part-size"),
 ];
 
-/// Settings of the environment and the profile, or as the caller has resolved them.
+/// Settings from the environment and the profile, or as resolved by the caller.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct AwsSettings {
-    /// True when a bucket's name stands in the path, false in the host. None: wherever the endpoint takes it.
+    /// True when the bucket's name is in the path, false when it is in the host. None: as the endpoint requires.
     pub(super) path_style: Option<bool>,
-    /// S3 Transfer Acceleration.
+    /// True to use S3 Transfer Acceleration.
     pub(super) accelerate: bool,
-    /// Endpoints that speak IPv6 as well. None: as the SDK has it.
+    /// True to use endpoints that also answer on IPv6. None: the SDK's default.
     pub(super) dual_stack: Option<bool>,
-    /// Signatures cover bodies too.
+    /// True when signatures cover bodies too.
     pub(super) sign_bodies: bool,
-    /// Tries of a request, the first included.
+    /// Attempts for a request, including the first.
     pub(super) max_attempts: Option<u32>,
-    /// Remarks for the user about settings that have no effect.
+    /// Notes for the user on settings that have no effect.
     pub(super) notes: Vec<String>,
 }
 
 impl AwsSettings {
-    /// Settings for requests to this endpoint; None: AWS, at the address that region and bucket have. With `resolved`,
-    /// the environment and the profile decide only the number of tries.
+    /// Settings for requests to this endpoint; None: AWS, at the address of region and bucket. With `resolved`, the
+    /// environment and the profile decide only the number of attempts.
     pub(super) fn of(sdk: &SdkConfig, endpoint: Option<&str>, resolved: Option<&ResolvedSettings>) -> Self {
         let section = configured(sdk, "AWS_S3", "s3").unwrap_or_default();
         let mut settings = Self::of_section(&section);
@@ -94,11 +94,11 @@ impl AwsSettings {
         }
     }
 
-    /// An address that was given is used as it stands: nothing else of AWS is put into it.
+    /// Adjusts the settings to an endpoint: a given address is used unchanged, and no AWS variant is inserted.
     fn at(mut self, endpoint: Option<&str>) -> Self {
         let Some(endpoint) = endpoint else {
             if self.accelerate {
-                // There is no other form of address for it.
+                // The endpoint has only one form of address.
                 self.path_style = None;
             }
             return self;
@@ -114,7 +114,7 @@ impl AwsSettings {
             }
         }
         (self.accelerate, self.dual_stack) = (false, None);
-        // Names of buckets in the host need names that resolve; self-hosted stores rarely have them.
+        // Bucket names in the host need names that resolve; self-hosted stores rarely have them.
         self.path_style = Some(self.path_style.unwrap_or(!is_aws(endpoint)));
         self
     }

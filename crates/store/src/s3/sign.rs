@@ -1,8 +1,8 @@
 //! Signatures (AWS Signature Version 4) of the requests of [`super::fast_path`].
 //!
-//! The library's way takes a request apart that was just put together, writes it anew and makes the day's key each time: a fifth
-//! of what the engine does for a small object (`docs/performance.md`). Here the text that is signed is written once, and the key is
-//! kept for the day. What is cryptography is the library's.
+//! The library takes a finished request apart, writes it again and makes the day's key each time: a fifth of the
+//! engine's work for a small object (`docs/performance.md`). Here the signed text is written once, and the key is kept
+//! for the day. The cryptography comes from the library.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -21,18 +21,18 @@ use crate::checksum::hex;
 
 const ALGORITHM: &str = "AWS4-HMAC-SHA256";
 
-/// Not covered by the signature. Where a proxy drops `Range`, the service answers with the whole object, which is noticed; it would
-/// refuse a signature over a header that is not there.
+/// Header that the signature does not cover. If a proxy drops `Range`, the service answers with the whole object, which
+/// is noticed; it would refuse a signature over a missing header.
 const UNSIGNED: &str = "range";
 
 /// Coverage of the body by the signature.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Payload {
-    /// There is none.
+    /// The request has no body.
     Empty,
-    /// It is not covered.
+    /// The signature does not cover the body.
     Unsigned,
-    /// Its SHA-256.
+    /// The signature covers the SHA-256 of the body.
     Signed([u8; 32]),
 }
 
@@ -43,7 +43,7 @@ impl Payload {
 
     fn text(self) -> Cow<'static, str> {
         match self {
-            // The SHA-256 of nothing.
+            // The SHA-256 of no bytes.
             Self::Empty => "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855".into(),
             Self::Unsigned => "UNSIGNED-PAYLOAD".into(),
             Self::Signed(digest) => hex(&digest).into(),
@@ -51,12 +51,12 @@ impl Payload {
     }
 }
 
-/// A request that is to be signed. Its address stands as it will be sent.
+/// A request to be signed. Its address is already in the form that is sent.
 #[derive(Debug)]
 pub(super) struct SignatureInput<'a> {
     pub(super) method: &'a str,
     pub(super) uri: &'a Uri,
-    /// Names in lower case. All are signed but those of [`UNSIGNED`].
+    /// Headers with names in lower case. All but [`UNSIGNED`] are signed.
     pub(super) headers: &'a [(Cow<'static, str>, String)],
     pub(super) payload: Payload,
 }
@@ -75,7 +75,7 @@ struct DayKey {
     key: Vec<u8>,
 }
 
-/// Without the key and the credentials.
+/// The output leaves out the key and the credentials.
 impl fmt::Debug for DayKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("DayKey").field("date", &self.date).field("region", &self.region).finish_non_exhaustive()
@@ -83,7 +83,7 @@ impl fmt::Debug for DayKey {
 }
 
 impl Signer {
-    /// The headers that make a request a signed one.
+    /// Returns the headers that sign a request.
     pub(super) fn sign(
         &self,
         asked: &SignatureInput<'_>,
@@ -136,14 +136,14 @@ impl Signer {
     }
 }
 
-/// As `x-amz-date` has it.
+/// Formats a time like `x-amz-date`.
 fn stamp(time: SystemTime) -> String {
     let whole = DateTime::from_secs(DateTime::from(time).secs());
     let text = whole.fmt(Format::DateTime).unwrap_or_default();
     text.chars().filter(|one| !matches!(one, '-' | ':')).collect()
 }
 
-/// The host as it is sent: without the scheme's own port.
+/// The host as it is sent, without the default port of the scheme.
 pub(super) fn host(uri: &Uri) -> String {
     let usual = if uri.scheme_str() == Some("https") { 443 } else { 80 };
     let host = uri.host().unwrap_or_default();
@@ -153,13 +153,13 @@ pub(super) fn host(uri: &Uri) -> String {
     }
 }
 
-/// The request as both sides write it before they sign.
+/// The canonical request, which client and service both write before they sign.
 fn canonical(asked: &SignatureInput<'_>, headers: &[(&str, &str)], names: &str) -> String {
     let mut text = String::with_capacity(1024);
     for part in [asked.method, "\n", asked.uri.path(), "\n"] {
         text.push_str(part);
     }
-    // Encoded already, as it must be here: see `convert::query`.
+    // The query is encoded already (see `convert::query`).
     let mut pairs: Vec<(&str, &str)> = asked
         .uri
         .query()
@@ -182,7 +182,7 @@ fn canonical(asked: &SignatureInput<'_>, headers: &[(&str, &str)], names: &str) 
     text
 }
 
-/// A header's value without spaces at its ends, and one where there are several.
+/// Appends a header's value, trimmed and with single spaces.
 fn push_value(text: &mut String, value: &str) {
     let value = value.trim_matches(' ');
     if !value.contains("  ") {

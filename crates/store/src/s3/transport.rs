@@ -1,10 +1,10 @@
-//! Connections to S3, by hyper as the SDK's own are, and ours for two reasons.
+//! Connections to S3 by hyper, like the SDK's own, but made here for two reasons.
 //!
-//! - rustls asks the network for 4 KiB at a time, so that over TLS a download of 2 GiB makes half a million system calls. Here
-//!   it is given them out of larger reads ([`ReadAheadStream`]).
-//! - A server whose certificate is not trusted is told apart from one that does not answer: trying again is of no use.
+//! - rustls reads 4 KiB at a time from the network, so that over TLS a download of 2 GiB makes half a million system
+//!   calls. Here it is served from larger reads ([`ReadAheadStream`]).
+//! - A server with an untrusted certificate is distinguished from one that does not answer: a retry is useless.
 //!
-//! Requests through a proxy are left to the SDK's connector, which knows how.
+//! Requests through a proxy are left to the SDK's connector.
 
 use std::error::Error;
 use std::fmt;
@@ -51,22 +51,23 @@ use crate::budget::ByteThrottle;
 
 type BoxError = Box<dyn Error + Send + Sync>;
 
-/// A service that is there takes a connection within this time.
+/// Time limit of a connection attempt.
 pub(super) const CONNECTING: Duration = Duration::from_secs(5);
-/// Bytes that are asked for at once: four records of TLS.
+/// Bytes of one read from the network: four records of TLS.
 const WIDE: usize = 64 << 10;
-/// A listing of 1,000 keys of 1 KiB, each byte encoded as three, has 3 MiB; some services send larger pages.
+/// Largest document in bytes. A listing of 1,000 keys of 1 KiB, each byte encoded as three, has 3 MiB; some services
+/// send larger pages.
 const LONGEST_DOCUMENT: usize = 32 << 20;
-/// Reads of this size need few calls as they are.
+/// Size from which a read goes straight to the network, since it needs few calls.
 const WIDE_ENOUGH: usize = 8 << 10;
 
-/// The ways to the network.
+/// The HTTP clients and connections of a store.
 pub(super) struct Transport {
     /// The SDK's HTTP client.
     pub(super) client: SharedHttpClient,
-    /// That connector of it which requests to S3 use: its callers share their connections.
+    /// The client's connector for requests to S3: its callers share their connections.
     pub(super) connector: SharedHttpConnector,
-    /// For requests that are not the SDK's, and have bodies.
+    /// Connections for requests of the fast path that have bodies.
     pub(super) connections: Arc<HttpConnections>,
 }
 
@@ -78,7 +79,7 @@ pub(super) fn transport(trust: Arc<Trust>, throttle: ByteThrottle) -> Transport 
     let dial = Dialer { tcp, trust };
     let connections = HttpConnections::new(dial.clone(), throttle);
     let connector = SharedHttpConnector::new(S3Connector::new(dial));
-    // The services that credentials come from have patience of their own.
+    // Services that provide credentials have time limits of their own.
     let others = credentials_client();
     let to_s3 = connector.clone();
     let client = http_client_fn(move |settings, components| {
@@ -91,12 +92,12 @@ pub(super) fn transport(trust: Arc<Trust>, throttle: ByteThrottle) -> Transport 
     Transport { client, connector, connections }
 }
 
-/// The SDK's own client, which makes its connectors when they are needed.
+/// Returns the SDK's own client, which makes its connectors on demand.
 pub(super) fn credentials_client() -> SharedHttpClient {
     aws_smithy_http_client::Builder::new().build_with_connector_fn(of_the_sdk)
 }
 
-/// Goes through the proxy that `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and `NO_PROXY` name, as every AWS tool does.
+/// Makes a connector that follows `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and `NO_PROXY`, as every AWS tool does.
 fn of_the_sdk(settings: Option<&HttpConnectorSettings>, components: Option<&RuntimeComponents>) -> Connector {
     let mut connector = Connector::builder()
         .tls_provider(tls::Provider::Rustls(tls::rustls_provider::CryptoMode::AwsLc))
@@ -111,14 +112,15 @@ fn of_the_sdk(settings: Option<&HttpConnectorSettings>, components: Option<&Runt
 struct S3Connector {
     client: Client<Dialer, SdkBody>,
     proxies: Matcher,
-    /// Reads the system's certificates when it is made, which takes longer than a small request.
+    /// Connector through a proxy, made on demand: it reads the system's certificates, which takes longer than a small
+    /// request.
     by_proxy: LazyLock<Connector>,
 }
 
 impl S3Connector {
     fn new(dial: Dialer) -> Self {
         Self {
-            // Without a timer idle connections would stay forever.
+            // Without a timer idle connections would never be closed.
             client: Client::builder(TokioExecutor::new())
                 .pool_timer(TokioTimer::new())
                 .http1_max_headers(HEADERS)
@@ -166,12 +168,12 @@ fn is_for_object_bytes(request: &HttpRequest) -> bool {
     request.method() == "GET" && request.uri().contains("x-id=GetObject")
 }
 
-/// The SDK reads documents as a whole: one that is longer than any is an error before it fills the memory.
+/// Limits a document, which the SDK reads as a whole: an excessive one is an error before it fills the memory.
 fn without_excess(body: SdkBody) -> SdkBody {
     SdkBody::from_body_1_x(Limited::new(body, LONGEST_DOCUMENT))
 }
 
-/// Metadata through which the SDK may give a connection up. None: there is no connection yet.
+/// Metadata that allows the SDK to drop a connection. None: there is no connection yet.
 fn of(connection: &CaptureConnection) -> Option<ConnectionMetadata> {
     connection.connection_metadata().as_ref()?;
     let connection = connection.clone();
@@ -200,7 +202,7 @@ pub(super) fn no_connection(error: BoxError) -> ConnectorError {
     }
 }
 
-/// Makes a connection, secure or not as the address says.
+/// Makes a connection, with or without TLS as the address says.
 #[derive(Debug, Clone)]
 pub(super) struct Dialer {
     tcp: Tcp,
@@ -222,7 +224,7 @@ impl Service<Uri> for Dialer {
             let secure = to.scheme_str() == Some("https");
             let dialed = async move {
                 if secure {
-                    HttpsConnector::from((plain, trust.config()?)).call(to).await.map_err(told_apart)
+                    HttpsConnector::from((plain, trust.config()?)).call(to).await.map_err(classify_tls_error)
                 } else {
                     plain.call(to).await.map(MaybeHttpsStream::Http)
                 }
@@ -251,8 +253,8 @@ impl Service<Uri> for PlainConnector {
     }
 }
 
-/// A connection that reads [`WIDE`] bytes from the network when it is asked for few, and keeps what is not asked for yet. While
-/// it waits for the network it keeps nothing: there are thousands of connections.
+/// A connection that reads [`WIDE`] bytes from the network when fewer are requested, and keeps the rest. It keeps no
+/// memory while it waits for the network, since there are thousands of connections.
 #[derive(Debug)]
 pub(super) struct ReadAheadStream {
     stream: TokioIo<TcpStream>,
@@ -312,7 +314,7 @@ impl Connection for ReadAheadStream {
     }
 }
 
-/// No connection within [`CONNECTING`].
+/// Error for a connection that took longer than [`CONNECTING`].
 #[derive(Debug)]
 struct ConnectTimeout;
 
@@ -324,7 +326,7 @@ impl fmt::Display for ConnectTimeout {
 
 impl Error for ConnectTimeout {}
 
-/// The identity of the server cannot be verified.
+/// Error for a server whose identity cannot be verified.
 #[derive(Debug, Clone)]
 pub(super) struct UntrustedServer(String);
 
@@ -336,8 +338,9 @@ impl fmt::Display for UntrustedServer {
 
 impl Error for UntrustedServer {}
 
-/// An error of a secure connection, said once and for what it is.
-fn told_apart(error: BoxError) -> BoxError {
+/// Converts an error of a TLS connection: an untrusted certificate becomes [`UntrustedServer`], any other TLS error one
+/// line of text.
+fn classify_tls_error(error: BoxError) -> BoxError {
     match of_rustls(error.as_ref()) {
         Some(rustls @ rustls::Error::InvalidCertificate(_)) => UntrustedServer(rustls.to_string()).into(),
         Some(rustls) => format!("TLS handshake failed: {rustls}").into(),
@@ -351,7 +354,7 @@ fn of_rustls<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a rustls::Error> 
         if let Some(found) = error.downcast_ref() {
             return Some(found);
         }
-        // What such an error holds is not among its causes.
+        // An `io::Error` does not list its inner error among its causes.
         next = match error.downcast_ref::<io::Error>().and_then(io::Error::get_ref) {
             Some(held) => Some(held as &(dyn Error + 'static)),
             None => error.source(),
@@ -368,13 +371,13 @@ pub(super) struct Trust {
 }
 
 impl Trust {
-    /// Trust those of a file (PEM) as well. Other AWS tools trust no others then; but a transfer may have a storage of one's
-    /// own at one end and AWS at the other. To be called before the first request.
+    /// Adds the authorities of a file (PEM). Other AWS tools then trust no others, but a transfer may have a private
+    /// storage at one end and AWS at the other. Must be called before the first request.
     pub(super) fn also(&self, bundle: String) {
         let _first_one_counts = self.bundle.set(bundle.into());
     }
 
-    /// Found out when it is first needed.
+    /// The TLS settings, made when they are first needed.
     fn config(&self) -> Result<Arc<ClientConfig>, UntrustedServer> {
         self.config.get_or_init(|| self.find()).clone()
     }
@@ -389,17 +392,17 @@ impl Trust {
             .map_err(|error| UntrustedServer(error.to_string()))?
             .with_root_certificates(roots)
             .with_no_client_auth();
-        // One request at a time for each connection, and as many of those as there are requests: one connection for all
-        // would be bound by what one can carry.
+        // HTTP/1.1 has one request at a time per connection, and as many connections as requests: a single connection
+        // for all would be limited by its own throughput.
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
         Ok(Arc::new(config))
     }
 }
 
-/// Read once for the process, and only when TLS is used: it takes longer than a small request.
+/// The system's certificates, read once per process and only for TLS: reading them takes longer than a small request.
 static SYSTEM: LazyLock<RootCertStore> = LazyLock::new(|| {
     let mut roots = RootCertStore::empty();
-    // Some systems have old ones that cannot be parsed, beside the valid ones.
+    // Some systems have old certificates that cannot be parsed, beside the valid ones.
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
     roots
 });

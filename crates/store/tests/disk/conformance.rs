@@ -7,7 +7,8 @@ use seqferry_store_testing::fault::FaultStore;
 
 use super::Scratch;
 
-/// A disk does not copy, has no tags, no attributes but times and permissions, and no digests of what it holds.
+/// Checks that do not apply to a disk: it has no copies, no tags, no attributes except times and permissions, and no
+/// digests of its content.
 const WITHOUT: &[&str] = &[
     "objects::facts_are_told_by_head",
     "objects::attributes_are_kept",
@@ -24,10 +25,10 @@ const WITHOUT: &[&str] = &[
     "copying::empty_objects_are_copied",
     "uploads::parts_are_copied",
     "uploads::what_was_asked_for_at_creation_is_kept",
-    // Parts of any size, with gaps between them.
+    // This check has parts of any size, with gaps between them.
     "uploads::parts_are_listed_by_number",
     "uploads::part_copies_are_pinned",
-    // Its errors name copies and buckets.
+    // This check expects errors of copies and buckets.
     "failing::absent_keys_are_not_found",
     "failing::absent_buckets_stop_the_job",
 ];

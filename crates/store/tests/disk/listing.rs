@@ -1,4 +1,4 @@
-//! Listings.
+//! Tests of listings.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -29,7 +29,7 @@ fn tree() -> impl Strategy<Value = BTreeSet<String>> {
     proptest::collection::btree_set(key, 0..40)
 }
 
-/// Those of the keys that files and folders can have together.
+/// Creates a file for each key that can exist beside the others, and returns these keys.
 fn planted(scratch: &Scratch, keys: &BTreeSet<String>) -> BTreeSet<String> {
     keys.iter()
         .filter(|key| !keys.iter().any(|other| other.starts_with(&format!("{key}/"))))
@@ -73,7 +73,7 @@ proptest! {
                 listed.extend(answer.objects.into_iter().map(|object| object.key));
                 request.continuation = answer.continuation;
                 if request.continuation.is_none() { return Ok(listed) }
-                // A process that has gone on with another one's token.
+                // The store acts like a process that continues with another one's token.
                 if forgets { store = DiskStore::new(options()); }
             }
         })?;

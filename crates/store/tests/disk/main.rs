@@ -1,4 +1,4 @@
-//! The disk as a store: what users rely on when files are read and written.
+//! Tests of the disk as a store: guarantees for users when files are read and written.
 
 mod conformance;
 mod listing;
@@ -18,8 +18,9 @@ use seqferry_store::{
     Attributes, CompleteUpload, CompletedPart, CreateUpload, DiskOptions, DiskStore, ListRequest, ListedObject,
     PinnedObject, Range, Result, StoreError,
 };
+use seqferry_store_testing::ObjectWriteExt as _;
 
-/// A folder that goes away with the test.
+/// A folder that is removed with the test.
 struct Scratch {
     folder: PathBuf,
 }
@@ -47,7 +48,7 @@ impl Scratch {
         std::fs::write(path, bytes).unwrap();
     }
 
-    /// Every file below the folder but folders themselves, hidden and unfinished ones too.
+    /// All files below the folder, including hidden and unfinished ones, without folders.
     fn files(&self) -> BTreeMap<String, Vec<u8>> {
         fn see(folder: &Path, root: &Path, files: &mut BTreeMap<String, Vec<u8>>) {
             for entry in std::fs::read_dir(folder).unwrap() {
@@ -166,20 +167,20 @@ fn mode(path: &Path) -> u32 {
     path.symlink_metadata().unwrap().mode() & 0o7777
 }
 
-/// Bytes that differ from place to place.
+/// Bytes that differ from offset to offset.
 fn pattern(size: usize, salt: u64) -> Vec<u8> {
     let mut bytes = vec![0; size];
     fastrand::Rng::with_seed(salt).fill(&mut bytes);
     bytes
 }
 
-/// What of a file is in the system's cache, where that can be found out, and where files are written past it.
+/// Cached bytes of a file; None where they are unknown, or where files are not written past the cache.
 fn cached(path: &std::path::Path) -> Option<u64> {
     let kind = std::process::Command::new("stat").args(["-f", "-c", "%T"]).arg(path).output().ok()?;
     if !matches!(String::from_utf8_lossy(&kind.stdout).trim(), "ext2/ext3" | "xfs") {
         return None;
     }
-    let told =
+    let output =
         std::process::Command::new("fincore").args(["--bytes", "--noheadings", "--output", "RES"]).arg(path).output();
-    String::from_utf8_lossy(&told.ok()?.stdout).trim().parse().ok()
+    String::from_utf8_lossy(&output.ok()?.stdout).trim().parse().ok()
 }

@@ -1,4 +1,4 @@
-//! Bytes and facts.
+//! Tests of reading: bytes and facts.
 
 use std::io::Write as _;
 use std::os::unix::fs::symlink;
@@ -70,7 +70,7 @@ async fn reads_are_pinned_to_the_file_that_was_listed() {
     let pinned = PinnedObject { if_match: Some(etag), ..scratch.source("a") };
     assert_eq!(read(&store, &pinned, None).await.unwrap(), b"first");
 
-    // As long, and by its time as old: but another file.
+    // Another file of the same length and the same time.
     let times = std::fs::metadata(scratch.path("a")).unwrap();
     std::fs::write(scratch.path("b"), b"other").unwrap();
     let other = std::fs::File::options().write(true).open(scratch.path("b")).unwrap();
@@ -99,7 +99,7 @@ async fn a_file_that_changes_while_it_is_read_is_never_taken_for_whole() {
             "truncate" => file.set_len(1 << 20).unwrap(),
             _ => {
                 file.write_all(b"other").unwrap();
-                // The clock of a file system may stand still for some milliseconds.
+                // A file system's clock may have a resolution of some milliseconds.
                 file.set_modified(std::time::SystemTime::UNIX_EPOCH).unwrap();
             }
         }

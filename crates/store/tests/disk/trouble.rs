@@ -1,4 +1,4 @@
-//! Disks that are full, closed or lost, and processes that are killed.
+//! Tests of disks that are full, closed or lost, and of processes that are killed.
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -6,10 +6,11 @@ use std::process::{Command, Stdio};
 use bytes::Bytes;
 use seqferry_store::prelude::*;
 use seqferry_store::{Attributes, CompletedPart, Digests, ErrorClass, ObjectRef, Scope, UploadRef, checksum};
+use seqferry_store_testing::ObjectWriteExt as _;
 
 use super::{Scratch, code, completion, creation, failure, pattern, put, read, store};
 
-/// A small file system of its own, where that is allowed.
+/// A small temporary file system, where mounting is allowed.
 struct TmpfsMount {
     scratch: Scratch,
 }
@@ -86,7 +87,7 @@ async fn an_upload_goes_on_when_there_is_room_again() {
     let body = pattern(700_000, 3);
     scratch.file("ballast", &pattern(600_000, 4));
     let first = store();
-    // Of unknown size, so that no room could be made before.
+    // The size is unknown, so no space was reserved.
     let id = first.create_upload(&creation(scratch, "k", 100_000, 0)).await.unwrap();
     let mut sent = 0;
     let error = loop {
@@ -149,7 +150,7 @@ async fn a_disk_mounted_for_reading_stops_the_job() {
     assert_eq!(read(&store, &scratch.source("f/a"), None).await.unwrap(), b"here");
 }
 
-/// Take the right to write into a folder, also from root; None where that cannot be done.
+/// A folder without write permission, even for root; None where that is impossible.
 struct ReadOnlyFolder(PathBuf);
 
 impl ReadOnlyFolder {
@@ -209,7 +210,7 @@ fn body() -> Vec<u8> {
     pattern(40 * PART + 11, 5)
 }
 
-/// Not a test of its own: what is run, in the folder it is started in, by the test that kills it.
+/// Part of another test, which starts it in a process, in the process's folder, and kills it.
 #[tokio::test]
 #[ignore = "run by processes_killed_at_any_moment_leave_what_can_be_resumed"]
 async fn write_until_killed() {
@@ -235,7 +236,7 @@ async fn write_until_killed() {
     }
 }
 
-/// Send what is missing of an upload, and complete it. Returns how many parts were there already.
+/// Sends the missing parts of an upload, and completes it. Returns how many parts were there already.
 async fn finish(store: &seqferry_store::DiskStore, bucket: &str, id: &str, body: &[u8]) -> usize {
     let mut parts = store.list_parts(UploadRef::new(bucket, "large", id), None).await.unwrap().parts;
     let there = parts.len();
@@ -283,7 +284,7 @@ async fn processes_killed_at_any_moment_leave_what_can_be_resumed() {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        // At work once there is something in the folder; then some rounds die early, some late.
+        // The writer is at work once the folder has an entry; then some rounds are killed early, some late.
         while std::fs::read_dir(&scratch.folder).unwrap().next().is_none() {
             assert!(child.try_wait().unwrap().is_none(), "it ended by itself");
             tokio::task::yield_now().await;

@@ -1,4 +1,4 @@
-//! Files in parts.
+//! Tests of files in parts.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -118,7 +118,7 @@ async fn a_part_has_one_writer_at_a_time_and_the_last_one_counts() {
     };
     send(old).await;
 
-    // Two thirds come, and then nothing for a long time.
+    // Two thirds of the bytes arrive, and then none for a long time.
     let (more, rest) = futures::channel::mpsc::unbounded();
     more.unbounded_send(Ok(half.slice(..LARGE / 3 * 2))).unwrap();
     let (writer, bucket, upload) = (Arc::clone(&store), scratch.bucket().to_owned(), id.clone());
@@ -130,11 +130,11 @@ async fn a_part_has_one_writer_at_a_time_and_the_last_one_counts() {
     }
     let next = tokio::spawn(send(new.clone()));
     for _ in 0..100 {
-        // As good as any request that takes a turn.
+        // Any request that occupies a thread would do.
         store.head_bucket(scratch.bucket()).await.unwrap();
     }
     assert!(!next.is_finished());
-    // Given up, as when the connection it reads from is lost.
+    // The request is cancelled, as when its source loses its connection.
     slow.abort();
     let copied = next.await.unwrap();
 
@@ -143,7 +143,7 @@ async fn a_part_has_one_writer_at_a_time_and_the_last_one_counts() {
     assert_eq!(scratch.files(), [("k".to_owned(), new.to_vec())].into());
 }
 
-/// What another program does to the bytes of an upload between two processes.
+/// Changes the bytes of an upload between two processes, like another program.
 fn tampered(with: &str, scratch: &Scratch) {
     let path = scratch.path(&scratch.unfinished("part"));
     match with {
@@ -190,7 +190,7 @@ async fn parts_of_another_process_are_read_back_before_they_count() {
         let mut listed: Vec<u32> = listed.unwrap().parts.iter().map(|part| part.number).collect();
         listed.sort_unstable();
         assert_eq!(listed, still, "{with}");
-        // What was missing is sent again, and the file is what it should be.
+        // The missing parts are sent again, and the file is complete.
         let mut done = Vec::new();
         for (number, part) in parts(&body) {
             done.push(send(&second, &scratch, "k", &id, number, part).await);
@@ -272,7 +272,7 @@ async fn completing_again_after_the_rename_says_the_same() {
     let id = first.create_upload(&creation(&scratch, "k", PART as u64, 10)).await.unwrap();
     let part = send(&first, &scratch, "k", &id, 1, b"0123456789").await;
     let record = scratch.unfinished("parts");
-    // Killed between the rename and the removal of the record: the record is there again.
+    // The state after a kill between the rename and the removal of the record: the record is there again.
     let keep = scratch.path("kept");
     std::fs::hard_link(scratch.path(&record), &keep).unwrap();
     let request = completion(&scratch, "k", &id, vec![part], 10);
@@ -303,7 +303,7 @@ async fn a_file_that_took_the_place_of_a_completed_one_is_not_taken_for_it() {
     assert_eq!(code(store().complete_upload(&request).await), "NoSuchUpload");
 }
 
-/// Abort an upload and complete it at the same time, `rounds` times; `elsewhere` gives the store that completes it.
+/// Aborts and completes an upload at the same time, `rounds` times; `elsewhere` returns the store that completes it.
 async fn race_an_abort(rounds: u32, elsewhere: impl Fn(&Arc<DiskStore>) -> Arc<DiskStore>) {
     for _ in 0..rounds {
         let (scratch, store) = (Scratch::new(), Arc::new(store()));
@@ -376,11 +376,11 @@ async fn a_line_that_lost_only_its_end_does_not_come_back() {
     assert!(listed.is_empty(), "neither what was written over nor what was not recorded: {listed:?}");
 }
 
-/// What a process does that can be killed at any time.
+/// A step of a process that can be killed at any time.
 #[derive(Debug, Clone)]
 enum Step {
     Send(u32),
-    /// As after a restart of the process.
+    /// The store is opened again, as after a restart of the process.
     Restart,
     /// The record loses its last bytes, as after a power cut.
     Tear(usize),
@@ -400,7 +400,8 @@ fn step() -> impl Strategy<Value = Step> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
 
-    /// Whatever happens: the parts that are listed are in the file, and sending the missing ones makes it whole.
+    /// Checks after any sequence of steps that the listed parts are in the file, and that sending the missing ones
+    /// completes it.
     #[test]
     fn an_upload_is_resumed_from_whatever_is_left(steps in proptest::collection::vec(step(), 0..25), seed in any::<u64>(), durable in any::<bool>()) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -411,7 +412,7 @@ proptest! {
             let fresh = || DiskStore::new(DiskOptions { durable, ..DiskOptions::default() });
             let mut store = fresh();
             let id = store.create_upload(&creation(&scratch, "k", PART as u64, body.len() as u64)).await.unwrap();
-            // What was sent last of each part.
+            // The bytes last sent for each part.
             let mut model: BTreeMap<u32, Vec<u8>> = BTreeMap::new();
             for step in steps {
                 match step {
@@ -430,7 +431,8 @@ proptest! {
                         let record = scratch.unfinished("parts");
                         let file = std::fs::File::options().write(true).open(scratch.path(&record)).unwrap();
                         let text = std::fs::read_to_string(scratch.path(&record)).unwrap();
-                        // The first line, and those that announce other bytes, are on the disk before anything else happens.
+                        // The first line, and lines that announce new bytes of a part, are synced before any further
+                        // step.
                         let mut end = 0;
                         let kept = text.split_inclusive('\n').filter_map(|line| {
                             end += line.len();
@@ -447,7 +449,8 @@ proptest! {
             for part in &listed {
                 let at = (part.number as usize - 1) * PART;
                 let size = usize::try_from(part.size).unwrap();
-                // A part whose last lines were torn off may be listed as it was before: then it must still be so.
+                // A part whose last lines were torn off may be listed in its old state: then its bytes must match that
+                // state.
                 let there = checksum::crc64nvme(&file[at..at + size]);
                 if part.checksum.as_ref() != Some(&there) {
                     return Err(TestCaseError::fail(format!("part {} is not what is listed", part.number)));
@@ -473,7 +476,7 @@ proptest! {
     }
 }
 
-/// A body that comes in pieces of all sizes.
+/// A body in pieces of random sizes.
 fn in_pieces(body: &Bytes, rng: &mut fastrand::Rng) -> Body {
     let mut rest = body.clone();
     let mut pieces = Vec::new();
@@ -537,7 +540,7 @@ async fn large_parts_pass_the_cache_unless_they_are_wanted_there() {
             Some(bytes) if cache == PageCache::Through => {
                 assert!(bytes >= LARGE as u64, "{bytes} of {} are in the cache", body.len());
             }
-            // The odd bytes at the end.
+            // The incomplete block at the end may be cached.
             Some(bytes) => assert!(bytes <= 64 << 10, "{bytes} of {} are in the cache", body.len()),
         }
         assert!(scratch.files() == [("k".to_owned(), body.to_vec())].into());

@@ -1,4 +1,4 @@
-//! Whole files.
+//! Tests of whole files.
 
 use std::os::unix::fs::{FileTypeExt as _, symlink};
 
@@ -9,6 +9,7 @@ use seqferry_store::{
     Attributes, DiskOptions, DiskStore, ErrorClass, ObjectRef, PageCache, Permissions, Scope, Symlinks, UploadRef,
     checksum,
 };
+use seqferry_store_testing::ObjectWriteExt as _;
 
 use super::{Scratch, cached, code, failure, mode, mtime, pattern, put, read, store, with};
 
@@ -27,7 +28,7 @@ async fn a_file_is_written_with_its_folders_time_and_permissions() {
     assert_eq!(written.etag, store.head(ObjectRef::new(scratch.bucket(), "a/b/c"), None).await.unwrap().etag);
 }
 
-/// Permissions of a new file that asks for all, by the umask of this process.
+/// Permissions of a new file with all permissions requested, reduced by the umask of this process.
 fn all_that_the_umask_leaves(scratch: &Scratch) -> u32 {
     std::fs::create_dir(scratch.path("new")).unwrap();
     let left = mode(&scratch.path("new"));
@@ -198,7 +199,7 @@ async fn nothing_is_written_made_or_removed_through_links() {
         }
         assert_eq!(code(put(&store, &scratch, "folder/", b"").await), "SymlinkInTheWay");
     }
-    // A link that is the target itself is replaced, not followed.
+    // A link at the target itself is replaced, not followed.
     for key in ["file", "dangling"] {
         put(&store(), &scratch, key, b"mine").await.unwrap();
         assert!(scratch.path(key).symlink_metadata().unwrap().is_file());
@@ -222,7 +223,7 @@ async fn folders_are_made_and_kept_links_are_made_again() {
     assert_eq!(mtime(&scratch.path("a/link")), (1_500_000_000, 500_000_000));
     assert_eq!(written.etag, store.head(ObjectRef::new(scratch.bucket(), "a/link"), None).await.unwrap().etag);
     assert_eq!(code(store.put(scratch.bucket(), "bad", Bytes::new(), &attributes).await), "NameNotAllowed");
-    // Others write the text as a file.
+    // Stores with other options write the text as a file.
     let follow = super::store();
     follow.put(scratch.bucket(), "a/text", Bytes::from_static(b"../b"), &attributes).await.unwrap();
     assert!(scratch.path("a/text").symlink_metadata().unwrap().is_file());
@@ -249,7 +250,7 @@ async fn an_empty_folder_gets_its_time_and_permissions_back() {
     store.put(scratch.bucket(), "private/", Bytes::new(), &attributes).await.unwrap();
 
     assert_eq!((mtime(&scratch.path("private")), mode(&scratch.path("private"))), ((978_307_200, 0), 0o700));
-    // One that holds something keeps what it has, and so does one of which only a file's mode is known.
+    // A folder with content keeps its permissions, and so does a folder with only a file's mode in the metadata.
     scratch.file("full/file", b"x");
     let before = mode(&scratch.path("full"));
     store.put(scratch.bucket(), "full/", Bytes::new(), &attributes).await.unwrap();
@@ -329,7 +330,7 @@ async fn many_writers_share_folders() {
     assert!(files.iter().all(|(key, body)| key.ends_with(&format!("/{}", String::from_utf8_lossy(body)))));
 }
 
-/// Bytes that begin where a block of a disk may, as those do that are read from a connection; or not.
+/// Bytes that are aligned to blocks of a disk, like those read from a connection, or not.
 fn lying(bytes: &[u8], as_blocks: bool) -> Bytes {
     const BLOCK: usize = 4096;
     let mut memory: Vec<u8> = Vec::with_capacity(bytes.len() + 2 * BLOCK);
@@ -391,10 +392,10 @@ async fn of_many_at_a_time_each_is_told_what_became_of_its_own() {
             (3, Err(error)) => assert_eq!(error.code, "FolderInTheWay"),
             (5, Err(error)) => assert_eq!(error.code, "FileInTheWay"),
             (7, Err(error)) => assert_eq!(error.code, "DotSegment"),
-            (_, Ok(told)) => {
+            (_, Ok(object)) => {
                 written += 1;
                 let meta = store.head(ObjectRef::new(scratch.bucket(), &key), None).await.unwrap();
-                assert_eq!(told.etag, meta.etag, "{key}");
+                assert_eq!(object.etag, meta.etag, "{key}");
                 assert_eq!(std::fs::read_to_string(scratch.path(&key)).unwrap(), number.to_string());
             }
             (_, result) => panic!("{key}: {result:?}"),
@@ -411,12 +412,12 @@ async fn what_was_begun_is_written_though_nobody_waits_for_it() {
     let store = DiskStore::new(DiskOptions::default());
     for number in 0..20_u32 {
         let (key, attributes) = (number.to_string(), Attributes::default());
-        // Asked once, and never again.
+        // The future is polled once, and then dropped.
         let _result = futures::poll!(Box::pin(store.put(scratch.bucket(), &key, "bytes".into(), &attributes)));
     }
 
     let all = async {
-        // By their names: what is not finished may go away while it is looked at.
+        // The names are checked, since unfinished files may vanish during a listing.
         while !(0..20_u32).all(|number| scratch.path(&number.to_string()).exists()) {
             tokio::task::yield_now().await;
         }

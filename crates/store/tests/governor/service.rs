@@ -1,4 +1,5 @@
-//! A budget against a service made of arithmetic, in virtual time: minutes of 3,500 requests per second in a second or two.
+//! A modelled service for tests of a budget, in virtual time: minutes at 3,500 requests per second take a second or
+//! two.
 
 #![allow(dead_code, missing_docs, unreachable_pub)] // the tests and the plots use a part of it each
 #![allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // counts
@@ -10,17 +11,17 @@ use std::time::Duration;
 
 use seqferry_store::budget::{Access, FlowId, PermitRequest, Priority, RequestOutcome};
 use seqferry_store::{Budget, BudgetLimits};
-use seqferry_testkit::sim::model::{Load, Model, ModelOptions, Service as Work, Verdict};
+use seqferry_testkit::sim::model::{Load, Model, ModelOptions, Verdict, Work};
 use tokio::time::Instant;
 
 pub const MIB: u64 = 1 << 20;
 
-/// What the requests of a test are: copies of parts of so many bytes.
+/// Work of a test's requests: copies of parts of `bytes`.
 pub fn part_copy(bytes: u64) -> Work {
     Work::PartCopy { bytes }
 }
 
-/// A service, and what it has seen.
+/// A service, and statistics of its requests.
 pub struct Service {
     start: Instant,
     state: Mutex<State>,
@@ -31,7 +32,7 @@ struct State {
     seen: Vec<Second>,
     in_flight: usize,
     peak: usize,
-    /// Seconds until a request had an answer, the first of two where it was sent twice.
+    /// Seconds until a request had an answer, the first of two for a hedged request.
     waits: Vec<f64>,
     random: fastrand::Rng,
 }
@@ -41,25 +42,25 @@ enum Phase {
     Queue(Queue),
 }
 
-/// What happened in one second.
+/// Statistics of one second.
 #[derive(Debug, Clone, Default)]
 pub struct Second {
-    /// Requests taken, by worker.
+    /// Accepted requests, by worker.
     pub taken: Vec<u32>,
-    /// Requests refused, by worker.
+    /// Refused requests, by worker.
     pub refused: Vec<u32>,
-    /// In flight at most.
+    /// Largest number of requests in flight.
     pub in_flight: usize,
 }
 
-/// Works on so many requests at a time, in the order in which they came, and refuses nothing.
+/// A server that works on a fixed number of requests at a time, in the order of their arrival, and refuses none.
 struct Queue {
     free_at: BinaryHeap<Reverse<Duration>>,
     per_request: Duration,
 }
 
 impl Service {
-    /// A service of the model, whose options change at these times.
+    /// A modelled service whose options change at these times.
     pub fn changing(phases: Vec<(Duration, ModelOptions)>, seed: u64) -> Arc<Self> {
         let phases = phases
             .into_iter()
@@ -68,7 +69,7 @@ impl Service {
         Self::of(phases, seed)
     }
 
-    /// A service of the model.
+    /// A modelled service.
     pub fn model(options: ModelOptions, seed: u64) -> Arc<Self> {
         Self::changing(vec![(Duration::ZERO, options)], seed)
     }
@@ -95,9 +96,9 @@ impl Service {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Make one request and wait for its answer.
+    /// Makes one request and waits for its answer.
     pub async fn request(&self, worker: usize, load: Load, key: &str, work: Work) -> RequestOutcome {
-        // The time to the service. Without it the workers' timers would always bring the same worker first.
+        // The delay of the network. Without it the workers' timers would always serve the same worker first.
         tokio::time::sleep(Duration::from_micros(self.random())).await;
         let now = self.now();
         let (after, ended) = self.lock().arrive(now, worker, load, key, work);
@@ -122,7 +123,7 @@ impl Service {
         self.lock().random.u64(200..8_000)
     }
 
-    /// Split a partition, as the service does after long load.
+    /// Splits a partition, like the service after long load.
     pub fn split(&self, key: &str) {
         let now = self.now();
         if let Phase::Model(model) = self.lock().phase(now) {
@@ -130,18 +131,18 @@ impl Service {
         }
     }
 
-    /// What happened, second by second.
+    /// Statistics of each second.
     pub fn seen(&self) -> Vec<Second> {
         self.lock().seen.clone()
     }
 
-    /// In flight at most.
+    /// Largest number of requests in flight.
     pub fn peak(&self) -> usize {
         self.lock().peak
     }
 }
 
-/// Takes a request from the count of those in flight on drop, also when its caller has stopped waiting.
+/// Removes a request from the count of those in flight on drop, also when its caller has stopped waiting.
 struct InFlightCount<'a>(&'a Service);
 
 impl Drop for InFlightCount<'_> {
@@ -200,31 +201,31 @@ pub struct Worker {
     pub budget: Arc<Budget>,
     /// Number by which the service counts its requests.
     pub number: usize,
-    /// Whether slow requests are sent a second time.
+    /// True when slow requests are hedged.
     pub hedges: bool,
-    /// Of its requests.
+    /// Priority of the requests.
     pub priority: Priority,
 }
 
 impl Worker {
-    /// One with a budget of its own.
+    /// A worker with a budget of its own.
     pub fn new(service: &Arc<Service>, number: usize) -> Self {
         Self::within(service, number, BudgetLimits::default())
     }
 
-    /// One with a budget of these limits.
+    /// A worker with a budget of these limits.
     pub fn within(service: &Arc<Service>, number: usize, limits: BudgetLimits) -> Self {
         let (service, budget) = (Arc::clone(service), Budget::new(limits));
         Self { service, budget, number, hedges: false, priority: Priority::Bulk }
     }
 
-    /// Request after request until this time; what `work` says of each second.
+    /// Makes request after request until this time; `work` returns the work for a time.
     pub async fn work(self, until: Duration, work: impl Fn(Duration) -> Work) {
         let job = self.budget.job();
         self.work_as(job, until, work).await;
     }
 
-    /// The same on behalf of a job that others may work for as well.
+    /// Works like [`Self::work`] for a job that other workers may share.
     pub async fn work_as(self, job: FlowId, until: Duration, work: impl Fn(Duration) -> Work) {
         let mut number = 0_u64;
         loop {
@@ -237,7 +238,7 @@ impl Worker {
         }
     }
 
-    /// Wait until a request may start; it goes on by itself.
+    /// Waits until a request may start; the request continues in a task.
     pub async fn start(&self, job: FlowId, number: u64, work: Work) {
         let (load, key) = (load_of(work), key(number));
         let permit = self.budget.request(self.wanted(job, work)).await;
@@ -284,7 +285,7 @@ impl Worker {
         }
     }
 
-    /// One request from the reservation of its memory to its end, again while the service refuses it.
+    /// Makes one request from the reservation of its memory to its end, again while the service refuses it.
     pub async fn whole(&self, job: FlowId, number: u64, work: Work) {
         let wanted = self.wanted(job, work);
         let _memory = self.budget.memory(self.priority, wanted.bytes).await;
@@ -304,7 +305,7 @@ fn load_of(work: Work) -> Load {
     if matches!(work, Work::Get { .. } | Work::List) { Load::Read } else { Load::Write }
 }
 
-/// Keys are spread over all partitions.
+/// A key; numbers are spread over all partitions.
 fn key(number: u64) -> String {
     format!("{:04x}/part", number.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 48)
 }

@@ -1,4 +1,4 @@
-//! Successes that are none, and answers that tell more than a code.
+//! Tests of false successes, and of answers with more information than a code.
 
 use std::time::Duration;
 
@@ -7,11 +7,12 @@ use seqferry_store::prelude::*;
 use seqferry_store::{
     Attributes, BucketEncryption, CreateUpload, Digests, ErrorClass, ListRequest, ObjectRef, Range, UploadRef,
 };
+use seqferry_store_testing::ObjectWriteExt as _;
 
 use crate::server::{Reply, Wire, error_body};
 use crate::{WriteOperation, get, object, store_at};
 
-/// The declaration, blanks that keep the connection alive, then the rest: as S3 sends slow answers.
+/// An XML document with blanks after its declaration, as S3 sends to keep a connection alive.
 fn after_white_space(xml: &str) -> String {
     let rest = xml.strip_prefix("<?xml version=\"1.0\" encoding=\"UTF-8\"?>").unwrap_or(xml);
     format!("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n{}{rest}", " \n".repeat(500))
@@ -28,7 +29,7 @@ async fn an_error_in_a_200_is_an_error_of_its_class() {
         ("AccessDenied", ErrorClass::Person),
         ("PreconditionFailed", ErrorClass::Precondition),
         ("NoSuchUpload", ErrorClass::NotFound),
-        // A code that is in no list: the write may or may not have happened.
+        // An unlisted code: the write may or may not have happened.
         ("Mystery", ErrorClass::Retry),
     ];
 
@@ -110,7 +111,7 @@ async fn an_answer_to_another_request_says_that_the_operation_is_not_offered() {
             );
             assert!(!error.message.contains("bytes of"), "{error}");
         }
-        // No body is no refusal: sources are looked at one by one.
+        // An empty body is no refusal: sources are checked one by one.
         let expected = if body.is_empty() { BucketEncryption::None } else { BucketEncryption::Unsupported };
         assert_eq!(encryption, expected, "{body:.40}");
         assert_eq!(server.requests().len(), 3, "made once");

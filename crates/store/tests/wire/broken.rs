@@ -1,4 +1,4 @@
-//! No answer, or half of one.
+//! Tests of missing and incomplete answers.
 
 use std::net::{Ipv4Addr, TcpListener};
 use std::sync::Arc;
@@ -147,7 +147,7 @@ async fn a_body_that_stalls_is_given_up() {
         received += body.next().await.unwrap().unwrap().len();
     }
 
-    // From here on nothing happens any more: the clock jumps to what is waited for.
+    // No further event happens from here on: the clock jumps to the next deadline.
     tokio::time::pause();
     let error = body.next().await.unwrap().unwrap_err();
 

@@ -1,7 +1,7 @@
-//! Each error code, answered by a server, becomes an error of the right class and reach.
+//! Tests that each error code in an answer becomes an error of the right class and scope.
 //!
-//! The table here is written by hand from the S3 error list, and says what the engine must do. It and the store's own
-//! table must name the same codes: a developer who adds a code there adds its expected class and scope here.
+//! The table here is written by hand from the S3 error list, and states the expected reaction of the engine. It and the
+//! store's own table must name the same codes: a developer who adds a code there adds its class and scope here.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ use crate::{get, object, store_at};
 
 use ErrorClass::{Capability, Credentials, NotFound, Object, Person, Precondition, Redirect, Retry, Throttle};
 
-/// Code, HTTP status, class, reach.
+/// Code, HTTP status, class, scope.
 type Expectation = (&'static str, u16, ErrorClass, Scope);
 
 const ONE: Scope = Scope::Object;
@@ -94,8 +94,8 @@ const EXPECTED: &[Expectation] = &[
     ("UnsupportedOperation", 501, Capability, ONE),
 ];
 
-/// Codes of our own, which no server sends. Their ways to come about are in `broken`, `answers`, `credentials`
-/// and the leases of `seqferry-transfer`.
+/// Codes of our own, which no server sends. The tests in `broken`, `answers`, `credentials` and for the leases of
+/// `seqferry-transfer` cause them.
 const OURS: &[&str] = &[
     code::CONNECTION_FAILED,
     code::TIMED_OUT,
@@ -109,7 +109,7 @@ const OURS: &[&str] = &[
     code::NOT_TRUSTED,
 ];
 
-/// What goes wrong on disks. How these come about is in the tests of disks.
+/// Failures of disks. The tests of disks cause them.
 const DISKS: &[(&str, ErrorClass, Scope)] = &[
     (code::DISK_FULL, Person, JOB),
     (code::READ_ONLY, Person, JOB),
@@ -274,7 +274,7 @@ async fn answers_without_a_code_go_by_their_status() {
     ];
 
     for (status, class) in expected {
-        // A proxy on the way answers in its own form.
+        // A proxy in between answers in a form of its own.
         for body in ["", "<html><body>the proxy is sorry</body></html>"] {
             let server = Wire::always(Reply::new(status, &[("content-type", "text/html")], body));
             let error = get(&store_at(&server.url()).await, "key").await.expect_err("an error");
@@ -296,7 +296,7 @@ async fn a_bucket_that_is_not_there_stops_the_job() {
 
 #[tokio::test]
 async fn a_refused_bucket_stops_the_job() {
-    // HEAD has no body to tell the code; listing has.
+    // HEAD has no body that could hold the code; listing has.
     for code in ["AccessDenied", "InvalidAccessKeyId"] {
         let server = Wire::serve(move |request, _| match request.method.as_str() {
             "HEAD" => Reply::head(403, &[]),

@@ -1,7 +1,7 @@
-//! Sources of credentials, and what happens when there are none, or when they expire.
+//! Tests of the sources of credentials, and of missing and expired ones.
 //!
-//! The AWS chain reads the environment of its process: each of these tests starts this test program anew with an
-//! environment made for it, to run one of the tests marked as ignored.
+//! The AWS chain reads the environment of its process. Each of these tests starts this program again with a prepared
+//! environment, to run one of the tests marked as ignored.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 
 use seqferry_store::error::classify::code;
 use seqferry_store::prelude::*;
-use seqferry_store::{EndpointOptions, ErrorClass, ListRequest, S3Store, Scope};
+use seqferry_store::{EndpointOptions, ErrorClass, ListRequest, Scope};
+use seqferry_store_testing::connect;
 
 use crate::server::{Reply, Request, Wire, error_body};
 use crate::{WriteOperation, get};
@@ -37,7 +38,7 @@ impl Drop for Folder {
     }
 }
 
-/// Run an ignored test of this program in a process with no environment but this; returns all that it printed.
+/// Runs an ignored test of this program in a process with only this environment; returns its output.
 pub(crate) fn in_own_process(test: &str, home: &Path, environment: &[(&str, &str)]) -> String {
     let output = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", test, "--ignored", "--nocapture"])
@@ -69,7 +70,7 @@ fn no_credentials_anywhere() {
 #[ignore = "run in a process of its own"]
 async fn no_credentials_anywhere_inner() {
     let began = Instant::now();
-    let store = S3Store::connect(EndpointOptions::default()).await;
+    let store = connect(EndpointOptions::default()).await;
     let request = ListRequest { bucket: "bucket".to_owned(), ..ListRequest::default() };
 
     for error in [
@@ -100,7 +101,7 @@ fn a_profile_that_is_not_there() {
         &[
             ("AWS_ENDPOINT_URL", &server.url()),
             ("AWS_REGION", "us-east-1"),
-            // There are some, but they are not those that were asked for.
+            // These credentials exist, but others were selected.
             ("AWS_ACCESS_KEY_ID", "AKIDENV"),
             ("AWS_SECRET_ACCESS_KEY", "secret"),
         ],
@@ -113,7 +114,7 @@ fn a_profile_that_is_not_there() {
 #[ignore = "run in a process of its own"]
 async fn a_profile_that_is_not_there_inner() {
     let options = EndpointOptions { profile: Some("sequencing".to_owned()), ..EndpointOptions::default() };
-    let error = get(&S3Store::connect(options).await, "key").await.unwrap_err();
+    let error = get(&connect(options).await, "key").await.unwrap_err();
 
     assert_eq!((error.code.as_str(), error.scope), (code::NO_CREDENTIALS, Scope::Job), "{error:?}");
     assert!(error.to_string().contains("sequencing"), "names the profile: {error}");
@@ -138,7 +139,7 @@ fn an_anonymous_request_bears_no_signature() {
         &[
             ("AWS_ENDPOINT_URL", &server.url()),
             ("AWS_REGION", "us-east-1"),
-            // There are some, but they are not to be used.
+            // These credentials exist, but must not be used.
             ("AWS_ACCESS_KEY_ID", "AKIDENV"),
             ("AWS_SECRET_ACCESS_KEY", "secret"),
         ],
@@ -154,12 +155,12 @@ fn an_anonymous_request_bears_no_signature() {
 #[tokio::test]
 #[ignore = "run in a process of its own"]
 async fn an_anonymous_request_bears_no_signature_inner() {
-    let store = S3Store::connect(EndpointOptions { anonymous: true, ..EndpointOptions::default() }).await;
+    let store = connect(EndpointOptions { anonymous: true, ..EndpointOptions::default() }).await;
 
     assert_eq!(get(&store, "key").await.unwrap(), "body");
     assert_eq!(WriteOperation::Copy.send(&store).await.unwrap(), "e");
     assert_eq!(WriteOperation::CopyPart.send(&store).await.unwrap(), "e");
-    // There is nothing to refresh, and nothing to find out by trying.
+    // No credentials can be refreshed, and no attempt is needed to know that.
     assert_eq!(store.refresh_credentials().await.unwrap_err().code, code::NO_CREDENTIALS);
 }
 
@@ -235,20 +236,20 @@ fn a_named_profile_wins_over_keys_of_the_environment() {
 #[ignore = "run in a process of its own"]
 async fn one_get_as_lab_inner() {
     let options = EndpointOptions { profile: Some("lab".to_owned()), ..EndpointOptions::default() };
-    assert_eq!(get(&S3Store::connect(options).await, "key").await.unwrap(), "body");
+    assert_eq!(get(&connect(options).await, "key").await.unwrap(), "body");
 }
 
 #[tokio::test]
 #[ignore = "run in a process of its own"]
 async fn one_get_inner() {
-    assert_eq!(get(&S3Store::connect(EndpointOptions::default()).await, "key").await.unwrap(), "body");
+    assert_eq!(get(&connect(EndpointOptions::default()).await, "key").await.unwrap(), "body");
 }
 
 #[test]
 fn expired_credentials_are_loaded_anew() {
     let home = Folder::new();
     let count = home.write("count", "0");
-    // New keys each time it is asked, as a broker of temporary credentials gives them.
+    // The script returns new keys each time, like a broker of temporary credentials.
     let script = home.write(
         "broker",
         &format!(
@@ -287,7 +288,7 @@ fn expired_credentials_are_loaded_anew() {
 #[tokio::test]
 #[ignore = "run in a process of its own"]
 async fn expired_credentials_are_loaded_anew_inner() {
-    let store = S3Store::connect(EndpointOptions::default()).await;
+    let store = connect(EndpointOptions::default()).await;
 
     for error in [
         get(&store, "key").await.unwrap_err(),
@@ -296,7 +297,7 @@ async fn expired_credentials_are_loaded_anew_inner() {
     ] {
         assert_eq!((error.code.as_str(), error.class), ("ExpiredToken", ErrorClass::Credentials), "{error:?}");
     }
-    // All requests in flight find out at once, and each asks.
+    // All requests in flight notice the expiry at the same time, and each asks for a refresh.
     let refreshed = futures::future::join_all((0..20).map(|_| store.refresh_credentials())).await;
     assert!(refreshed.iter().all(Result::is_ok));
 

@@ -1,5 +1,5 @@
-//! Whole requests against mutations of recorded answers: each ends with a result or a classified error, and none is given
-//! the answer to another request.
+//! Tests of whole requests with mutations of recorded answers: each ends with a result or a classified error, and none
+//! gets the answer to another request.
 
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::time::Duration;
@@ -7,7 +7,9 @@ use std::time::Duration;
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 use seqferry_store::prelude::*;
-use seqferry_store::{CreateUpload, ListRequest, ObjectRef, S3Store, StoreError, UploadRef};
+use seqferry_store::{
+    BucketService, CreateUpload, ListRequest, ObjectRef, Removal, S3Store, StoreError, UploadRef, VersionsRequest,
+};
 
 use crate::server::{Reply, ReplyEnding, Wire};
 use crate::{WriteOperation, get, store_at};
@@ -19,10 +21,28 @@ use mutate::{RecordedAnswer, mutated, mutations};
 
 static CORPUS: LazyLock<Vec<RecordedAnswer>> = LazyLock::new(mutate::corpus);
 
-/// Operations whose answers are documents that the SDK reads, by the names of the recorded answers to them.
-const OPERATIONS: [&str; 7] = ["list", "list-parts", "list-uploads", "create", "complete", "copy", "tags"];
+/// Operations whose answers are documents that the SDK parses, by the names of their recorded answers.
+const OPERATIONS: [&str; 10] = [
+    "list",
+    "list-parts",
+    "list-uploads",
+    "list-versions",
+    "list-buckets",
+    "create",
+    "complete",
+    "copy",
+    "tags",
+    "delete-many",
+];
 
-/// Make the request. Returns how many entries its answer has.
+/// Time limit for a complete answer. A request that takes longer waits for bytes that never arrive, and ends at a time
+/// limit of its own.
+const WHOLE_WITHIN: Duration = Duration::from_millis(200);
+
+/// Limit of the longest request here: the attempt and connection limits of the store are shorter.
+const ENDS_WITHIN: Duration = Duration::from_mins(30);
+
+/// Makes the request. Returns how many entries its answer has.
 async fn ask(store: &S3Store, operation: &str) -> Result<usize, StoreError> {
     match operation {
         "list" => {
@@ -39,8 +59,36 @@ async fn ask(store: &S3Store, operation: &str) -> Result<usize, StoreError> {
         }
         "complete" => WriteOperation::Complete.send(store).await.map(|_| 1),
         "copy" => WriteOperation::Copy.send(store).await.map(|_| 1),
+        "list-versions" => {
+            let request = VersionsRequest { bucket: "bucket".to_owned(), ..VersionsRequest::default() };
+            service(store).list_versions(&request).await.map(|page| page.versions.len())
+        }
+        "list-buckets" => service(store).list_buckets().await.map(|buckets| buckets.len()),
+        "delete-many" => {
+            let objects = ["copy", "dir/a +b.txt"].map(|key| Removal { key: key.to_owned(), ..Removal::default() });
+            let removed = service(store).delete_many("bucket", &objects).await?;
+            assert_eq!(removed.len(), objects.len(), "an answer for each object, or none");
+            Ok(removed.into_iter().flatten().count())
+        }
         _ => store.get_tags(ObjectRef::new("bucket", "key")).await.map(|tags| tags.len()),
     }
+}
+
+fn service(store: &S3Store) -> &dyn BucketService {
+    store.bucket_service().expect("S3 has buckets")
+}
+
+/// Returns the result of a request. The clock jumps to the time limits of a request that gets no more bytes. None: the
+/// request never ends.
+async fn end_of<T>(request: impl Future<Output = T>) -> Option<T> {
+    let mut request = std::pin::pin!(request);
+    if let Ok(end) = tokio::time::timeout(WHOLE_WITHIN, &mut request).await {
+        return Some(end);
+    }
+    tokio::time::pause();
+    let end = tokio::time::timeout(ENDS_WITHIN, request).await;
+    tokio::time::resume();
+    end.ok()
 }
 
 /// A page of a listing with one key.
@@ -71,11 +119,10 @@ fn requests_end_whatever_is_answered_and_none_gets_the_answer_to_another() {
             let bytes = mutated(&recorded.bytes, &changes, &CORPUS);
             answer.lock().unwrap_or_else(PoisonError::into_inner).clone_from(&bytes);
             runtime.block_on(async {
-                // What is still waited for then never comes.
-                match tokio::time::timeout(Duration::from_millis(200), ask(&store, operation)).await {
-                    Ok(Ok(entries)) => prop_assert!(entries <= bytes.len()),
-                    Ok(Err(error)) => prop_assert!(!error.code.is_empty() && !error.advice().is_empty()),
-                    Err(_) => {}
+                match end_of(ask(&store, operation)).await {
+                    Some(Ok(entries)) => prop_assert!(entries <= bytes.len()),
+                    Some(Err(error)) => prop_assert!(!error.code.is_empty() && !error.advice().is_empty()),
+                    None => prop_assert!(false, "{} does not end within {:?}", operation, ENDS_WITHIN),
                 }
                 let other = ListRequest { bucket: "other".to_owned(), ..ListRequest::default() };
                 let listed = store.list(&other).await.unwrap();

@@ -1,4 +1,4 @@
-//! GETs, which are sent without the SDK over connections of their own, beside what the SDK would send and make of the answer.
+//! Tests of GETs on the fast path: requests and results equal the SDK's.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -7,7 +7,7 @@ use seqferry_store::error::classify::code;
 use seqferry_store::prelude::*;
 use seqferry_store::{ErrorClass, ObjectRef, PinnedObject, Range, S3Store, StoreError};
 
-use crate::direct::{assert_signed, essence, sdk_at, sources};
+use crate::fast_path::{assert_signed, essence, sdk_at, sources};
 use crate::server::{Reply, ReplyEnding, Wire, error_body};
 use crate::{get, object, store_at};
 
@@ -46,7 +46,7 @@ async fn gets_are_what_the_sdk_would_send() {
 
 type Essence = (String, String, Vec<String>, std::collections::BTreeMap<String, String>, Vec<u8>);
 
-/// Without what the SDK says of the answer's encodings and a body's length: a GET has no body, and objects are not encoded.
+/// Removes the SDK's headers on encodings and length: a GET has no body, and objects are not encoded.
 fn without_acceptance(mut essence: Essence) -> Essence {
     essence.3.retain(|name, _| {
         !["accept", "accept-encoding", "content-length", "content-type", "x-amz-content-sha256"]
@@ -55,7 +55,7 @@ fn without_acceptance(mut essence: Essence) -> Essence {
     essence
 }
 
-/// All that S3 tells of an object.
+/// All headers of S3 with facts about an object.
 const FACTS: [(&str, &str); 26] = [
     ("ETag", "\"d41d8cd98f00b204e9800998ecf8427e-7\""),
     ("Last-Modified", "Wed, 21 Oct 2015 07:28:00 GMT"),
@@ -87,14 +87,14 @@ const FACTS: [(&str, &str); 26] = [
 
 #[tokio::test]
 async fn a_get_tells_the_facts_that_a_head_tells() {
-    // All of them, each left out, each empty.
+    // The answers have all headers, each header left out, and each header empty.
     let mut answers = vec![FACTS.to_vec()];
     for missing in 0..FACTS.len() {
         let mut facts = FACTS.to_vec();
         facts.remove(missing);
         answers.push(facts);
         let (name, _) = FACTS[missing];
-        // What is no date and no number is one of the SDK's errors.
+        // Invalid dates and numbers are errors of the SDK.
         if ![
             "Last-Modified",
             "x-amz-mp-parts-count",
@@ -116,15 +116,15 @@ async fn a_get_tells_the_facts_that_a_head_tells() {
 
     for facts in answers {
         now.lock().unwrap().clone_from(&facts);
-        let told = store.head(ObjectRef::new("bucket", "key"), None).await.unwrap();
+        let from_head = store.head(ObjectRef::new("bucket", "key"), None).await.unwrap();
         let fetched = store.fetch(&object("key"), None).await.unwrap().meta;
 
-        assert_eq!(format!("{fetched:?}"), format!("{told:?}"), "{facts:?}");
+        assert_eq!(format!("{fetched:?}"), format!("{from_head:?}"), "{facts:?}");
         assert_eq!(fetched.size, 12);
     }
 }
 
-/// What comes of an answer, byte for byte.
+/// Returns the bytes of an answer's body.
 async fn came(reply: Reply) -> Result<Vec<u8>, StoreError> {
     let server = Wire::always(reply);
     get(&store_at(&server.url()).await, "key").await.map(|bytes| bytes.to_vec())
@@ -136,7 +136,7 @@ async fn bodies_end_where_their_head_says() {
                    5\r\nfirst\r\n00006 ; name=value\r\n, then\r\nB\r\n the others\r\n0\r\nx-amz-trailer: t\r\n\r\n";
     assert_eq!(came(Reply::raw(chunked, ReplyEnding::Next)).await.unwrap(), b"first, then the others");
 
-    // As long as the connection lasts: nothing says how long it is, so nothing can be said to be missing.
+    // The body ends with the connection: no length is announced, so no missing bytes can be noticed.
     let closed = "HTTP/1.0 200 OK\r\nServer: old\r\n\r\nuntil here";
     assert_eq!(came(Reply::raw(closed, ReplyEnding::Close)).await.unwrap(), b"until here");
 
@@ -224,7 +224,7 @@ async fn a_connection_that_cannot_be_trusted_serves_no_other() {
     for reply in [
         "HTTP/1.1 200 OK\r\nConnection: keep-alive, Close\r\ncontent-length: 4\r\n\r\nbody",
         "HTTP/1.0 200 OK\r\ncontent-length: 4\r\n\r\nbody",
-        // Surplus bytes: the next answer would begin with them.
+        // Surplus bytes: they would become the start of the next answer.
         "HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nbodyHTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nevil",
     ] {
         let server = Wire::always(Reply::raw(reply, ReplyEnding::Next));
@@ -247,7 +247,7 @@ async fn a_connection_that_was_closed_while_nobody_used_it_is_no_error() {
     for then in [ReplyEnding::Close, ReplyEnding::Reset] {
         let leaves = Arc::new(AtomicBool::new(true));
         let left = Arc::clone(&leaves);
-        // The second request on a connection is not answered: as if the end of it had been on its way.
+        // The second request on a connection is not answered, as if the connection had been closing.
         let server = Wire::serve(move |_, before| match before {
             0 => Reply::new(200, &[], "body"),
             _ if left.swap(false, Ordering::Relaxed) => Reply::none(then),

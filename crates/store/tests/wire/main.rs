@@ -1,11 +1,11 @@
-//! The S3 store against a server that answers what a test wants, byte for byte: what goes out, and what is made of
-//! every answer.
+//! Tests of the S3 store against a server with scripted answers, byte for byte: the requests that it sends, and its
+//! results.
 
 mod answers;
 mod broken;
 mod classification;
 mod credentials;
-mod direct;
+mod fast_path;
 mod fuzz;
 mod gets;
 mod proxies;
@@ -24,10 +24,11 @@ use seqferry_store::{
     CompleteUpload, CompletedPart, CopyTarget, Credentials, EndpointOptions, PinnedObject, Range, Result, S3Store,
     UploadRef,
 };
+use seqferry_store_testing::connect;
 
 /// Access key id of [`store_at`]; not a secret.
 const ACCESS_KEY: &str = "AKIDFORTESTS";
-/// Secret key of [`store_at`]: must never be seen in any text.
+/// Secret key of [`store_at`]: must never appear in any text.
 const SECRET_KEY: &str = "5ecretThatNobodyMaySee";
 
 /// An endpoint with given credentials.
@@ -42,7 +43,7 @@ fn options_for(url: &str) -> EndpointOptions {
 
 /// A store that talks to an endpoint, in region `us-east-1`.
 async fn store_at(url: &str) -> S3Store {
-    S3Store::connect(options_for(url)).await
+    connect(options_for(url)).await
 }
 
 /// An object as it is now, unpinned.
@@ -56,7 +57,7 @@ async fn get(store: &S3Store, key: &str) -> Result<Bytes> {
     Ok(chunks.concat().into())
 }
 
-/// The requests whose success may turn out to be none.
+/// The requests that may report a false success.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum WriteOperation {
     Copy,
@@ -67,7 +68,7 @@ enum WriteOperation {
 impl WriteOperation {
     const ALL: [Self; 3] = [Self::Copy, Self::CopyPart, Self::Complete];
 
-    /// The element of a success.
+    /// Root element of a success.
     fn element(self) -> &'static str {
         match self {
             Self::Copy => "CopyObjectResult",

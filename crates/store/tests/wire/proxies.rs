@@ -1,8 +1,9 @@
-//! Proxies that the environment names, on the way to a service.
+//! Tests of proxies from the environment.
 
 use seqferry_store::error::classify::code;
 use seqferry_store::prelude::*;
-use seqferry_store::{CopyTarget, EndpointOptions, ResolvedSettings, S3Store};
+use seqferry_store::{CopyTarget, EndpointOptions, ResolvedSettings};
+use seqferry_store_testing::connect;
 
 use super::credentials::{Folder, in_own_process};
 use super::server::{Reply, Wire};
@@ -19,8 +20,8 @@ fn body() -> Reply {
 fn plain_requests_go_through_the_http_proxy() {
     let (home, proxy) = (Folder::new(), Wire::always(body()));
     let url = proxy.url();
-    let way = [("AWS_ENDPOINT_URL", "http://s3.lab.invalid"), ("HTTP_PROXY", url.as_str())];
-    in_own_process("credentials::one_get_inner", &home.0, &[&KEYS[..], &way].concat());
+    let environment = [("AWS_ENDPOINT_URL", "http://s3.lab.invalid"), ("HTTP_PROXY", url.as_str())];
+    in_own_process("credentials::one_get_inner", &home.0, &[&KEYS[..], &environment].concat());
 
     let request = proxy.only_request();
     assert_eq!(request.path(), "http://s3.lab.invalid/bucket/key");
@@ -31,10 +32,10 @@ fn plain_requests_go_through_the_http_proxy() {
 fn copies_go_through_the_http_proxy() {
     let copied = Reply::xml("<CopyObjectResult><ETag>&quot;e&quot;</ETag></CopyObjectResult>");
     let (home, proxy) = (Folder::new(), Wire::always(copied));
-    // As a user name and password for a proxy are given.
+    // The usual form of a user name and password for a proxy.
     let url = proxy.url().replace("http://", "http://user:word@");
-    let way = [("AWS_ENDPOINT_URL", "http://s3.lab.invalid"), ("HTTP_PROXY", url.as_str())];
-    in_own_process("proxies::one_copy_inner", &home.0, &[&KEYS[..], &way].concat());
+    let environment = [("AWS_ENDPOINT_URL", "http://s3.lab.invalid"), ("HTTP_PROXY", url.as_str())];
+    in_own_process("proxies::one_copy_inner", &home.0, &[&KEYS[..], &environment].concat());
 
     let request = proxy.only_request();
     assert_eq!(request.path(), "http://s3.lab.invalid/bucket/target");
@@ -45,7 +46,7 @@ fn copies_go_through_the_http_proxy() {
 #[tokio::test]
 #[ignore = "run in a process of its own"]
 async fn one_copy_inner() {
-    assert_eq!(WriteOperation::Copy.send(&S3Store::connect(EndpointOptions::default()).await).await.unwrap(), "e");
+    assert_eq!(WriteOperation::Copy.send(&connect(EndpointOptions::default()).await).await.unwrap(), "e");
 }
 
 #[test]
@@ -66,7 +67,7 @@ fn access_points_are_reached_by_the_rules_of_the_sdk() {
 #[tokio::test]
 #[ignore = "run in a process of its own"]
 async fn copy_to_an_access_point_inner() {
-    let store = S3Store::connect(EndpointOptions::default()).await;
+    let store = connect(EndpointOptions::default()).await;
     let access_point = "arn:aws:s3:eu-west-1:123456789012:accesspoint/lab";
     let error = store.copy(&object("source"), CopyTarget::new(access_point, "target")).await.unwrap_err();
 
@@ -77,8 +78,8 @@ async fn copy_to_an_access_point_inner() {
 fn tls_is_tunnelled_through_the_https_proxy() {
     let (home, proxy) = (Folder::new(), Wire::always(Reply::error(502, "BadGateway")));
     let url = proxy.url();
-    let way = [("AWS_ENDPOINT_URL", "https://s3.lab.invalid"), ("HTTPS_PROXY", url.as_str())];
-    in_own_process("proxies::refused_tunnel_inner", &home.0, &[&KEYS[..], &way].concat());
+    let environment = [("AWS_ENDPOINT_URL", "https://s3.lab.invalid"), ("HTTPS_PROXY", url.as_str())];
+    in_own_process("proxies::refused_tunnel_inner", &home.0, &[&KEYS[..], &environment].concat());
 
     for request in proxy.requests() {
         assert_eq!((request.method.as_str(), request.path()), ("CONNECT", "s3.lab.invalid:443"));
@@ -89,7 +90,7 @@ fn tls_is_tunnelled_through_the_https_proxy() {
 #[tokio::test]
 #[ignore = "run in a process of its own"]
 async fn refused_tunnel_inner() {
-    let store = S3Store::connect(EndpointOptions::default()).await;
+    let store = connect(EndpointOptions::default()).await;
 
     for error in [get(&store, "key").await.unwrap_err(), WriteOperation::Copy.send(&store).await.unwrap_err()] {
         assert_eq!(error.code, code::CONNECTION_FAILED, "{error:?}");
@@ -100,9 +101,9 @@ async fn refused_tunnel_inner() {
 fn hosts_that_need_no_proxy_are_reached_directly() {
     let (home, proxy, server) = (Folder::new(), Wire::always(Reply::error(502, "BadGateway")), Wire::always(body()));
     let (proxy_url, server_url) = (proxy.url(), server.url());
-    let way =
+    let environment =
         [("AWS_ENDPOINT_URL", server_url.as_str()), ("HTTP_PROXY", proxy_url.as_str()), ("NO_PROXY", "127.0.0.1")];
-    in_own_process("credentials::one_get_inner", &home.0, &[&KEYS[..], &way].concat());
+    in_own_process("credentials::one_get_inner", &home.0, &[&KEYS[..], &environment].concat());
 
     assert_eq!(server.only_request().path(), "/bucket/key");
     assert!(proxy.requests().is_empty());
@@ -142,7 +143,7 @@ async fn resolved_settings_inner() {
         resolved: Some(ResolvedSettings::default()),
         ..EndpointOptions::default()
     };
-    let store = S3Store::connect(options).await;
+    let store = connect(options).await;
 
     for error in [get(&store, "key").await.unwrap_err(), WriteOperation::Copy.send(&store).await.unwrap_err()] {
         assert_eq!(error.code, code::CONNECTION_FAILED, "{error:?}");

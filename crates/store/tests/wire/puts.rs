@@ -1,4 +1,4 @@
-//! PUTs with bodies, which are sent without the SDK, beside what the SDK would send.
+//! Tests of PUTs with bodies on the fast path, compared with the SDK's requests.
 
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
@@ -12,13 +12,14 @@ use seqferry_store::prelude::*;
 use seqferry_store::{
     Attributes, Budget, BudgetLimits, ChecksumAlgorithm, Digests, ErrorClass, Priority, PutObject, S3Store, UploadRef,
 };
+use seqferry_store_testing::ObjectWriteExt as _;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
-use crate::direct::{assert_signed, essence, sdk_at, sources};
+use crate::fast_path::{assert_signed, essence, sdk_at, sources};
 use crate::server::{Reply, ReplyEnding, Wire, error_body};
 use crate::{options_for, store_at};
 
-/// What a body can be sent with.
+/// All digests that a body can be sent with.
 fn digests() -> Vec<Digests> {
     let md5 = Some("hBotaJrYa9FhFEdFPCLG/A==".to_owned());
     let with = |algorithm, value: &str| Digests { checksum: Some((algorithm, value.to_owned())), md5: None };
@@ -167,7 +168,7 @@ async fn answers_to_puts_tell_what_was_written() {
     assert_eq!((copied.etag.as_str(), copied.checksum.as_deref()), ("e", Some("rosUhgp5mIE=")));
     assert!(copied.opaque_etag);
 
-    // A success without an ETag is none.
+    // A success without an ETag is an error.
     let server = Wire::always(Reply::new(200, &[], ""));
     let store = store_at(&server.url()).await;
     let error = store.put("bucket", "key", Bytes::from("body"), &Attributes::default()).await.unwrap_err();
@@ -188,7 +189,7 @@ async fn puts_share_a_connection_and_none_is_sent_twice() {
     }
     assert_eq!(server.connections(), 1);
 
-    // The connection ended when the request was there: whether it was carried out is not known here.
+    // The connection ended after the request was sent: it is unknown whether it was carried out.
     let error = put().await.unwrap_err();
     assert_eq!((error.code.as_str(), error.class), (code::CONNECTION_FAILED, ErrorClass::Retry));
     assert_eq!(server.requests().len(), 4);
@@ -196,7 +197,7 @@ async fn puts_share_a_connection_and_none_is_sent_twice() {
     assert_eq!(server.connections(), 2);
 }
 
-/// Read up to where a body begins.
+/// Reads up to the start of a body.
 fn read_head(stream: &mut TcpStream) {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
@@ -206,7 +207,7 @@ fn read_head(stream: &mut TcpStream) {
     }
 }
 
-/// Answers when the head of a request is there, and reads no body. The connection ends with what is returned beside the address.
+/// Answers after the head of a request, and reads no body. The connection ends when the returned sender is dropped.
 fn hasty(answer: String) -> (String, Sender<()>) {
     let (leave, left) = channel::<()>();
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
@@ -229,7 +230,7 @@ async fn a_body_that_is_refused_before_it_is_sent_is_refused_for_what_it_is() {
     for answer in [refusal, announced] {
         let (url, _stays) = hasty(answer);
         let store = store_at(&url).await;
-        // More than fits into the buffers on the way.
+        // The body is larger than the buffers of the connection.
         let error =
             store.put("bucket", "key", Bytes::from(vec![1; 64 << 20]), &Attributes::default()).await.unwrap_err();
 
@@ -247,9 +248,9 @@ async fn a_connection_that_ends_amid_a_body_is_an_error_to_try_again() {
     assert_eq!((error.code.as_str(), error.class), (code::CONNECTION_FAILED, ErrorClass::Retry), "{error:?}");
 }
 
-/// Takes a body of so many bytes, tells of the first of them, and answers once all have come.
+/// Takes a body of `size` bytes, reports the arrival of the first, and answers once all have arrived.
 fn patient(size: usize) -> (String, UnboundedReceiver<()>) {
-    let (tell, told) = unbounded_channel();
+    let (arrived, arrivals) = unbounded_channel();
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let address = listener.local_addr().unwrap();
     std::thread::spawn(move || {
@@ -257,25 +258,26 @@ fn patient(size: usize) -> (String, UnboundedReceiver<()>) {
         read_head(&mut stream);
         let mut body = vec![0; size];
         stream.read_exact(&mut body[..1]).unwrap();
-        tell.send(()).unwrap();
+        arrived.send(()).unwrap();
         stream.read_exact(&mut body[1..]).unwrap();
         assert!(body.iter().all(|byte| *byte == 1));
         stream.write_all(b"HTTP/1.1 200 OK\r\netag: \"e\"\r\ncontent-length: 0\r\n\r\n").unwrap();
     });
-    (format!("http://{address}"), told)
+    (format!("http://{address}"), arrivals)
 }
 
 #[tokio::test]
 async fn a_body_is_sent_at_the_pace_of_the_limit() {
     const SIZE: usize = 400_000;
-    let (url, _told) = patient(SIZE);
+    let (url, _arrivals) = patient(SIZE);
     let budget = Budget::new(BudgetLimits { max_bandwidth: Some(1_000_000), ..BudgetLimits::default() });
-    let store = S3Store::paced(options_for(&url), budget.throttle(Priority::Bulk)).await;
+    let store = S3Store::connect_throttled(options_for(&url), budget.throttle(Priority::Bulk)).await;
     let start = Instant::now();
 
     store.put("bucket", "key", Bytes::from(vec![1; SIZE]), &Attributes::default()).await.unwrap();
 
-    // No sooner than the limit allows, but for the last piece and what a late clock is allowed to make up for.
+    // The transfer takes at least as long as the limit requires, except for the last piece and the allowed delay of
+    // timers.
     let took = start.elapsed();
     assert!(took >= Duration::from_millis(300), "{took:?}");
 }
@@ -283,16 +285,16 @@ async fn a_body_is_sent_at_the_pace_of_the_limit() {
 #[tokio::test]
 async fn a_body_on_its_way_goes_at_once_when_the_limit_is_lifted() {
     const SIZE: usize = 400_000;
-    let (url, mut told) = patient(SIZE);
+    let (url, mut arrivals) = patient(SIZE);
     let budget = Budget::new(BudgetLimits { max_bandwidth: Some(100), ..BudgetLimits::default() });
-    let store = S3Store::paced(options_for(&url), budget.throttle(Priority::Bulk)).await;
+    let store = S3Store::connect_throttled(options_for(&url), budget.throttle(Priority::Bulk)).await;
     let body = Bytes::from(vec![1; SIZE]);
     let sending = tokio::spawn(async move { store.put("bucket", "key", body, &Attributes::default()).await });
 
-    told.recv().await.unwrap();
+    arrivals.recv().await.unwrap();
     assert!(!sending.is_finished());
     budget.retune(None, Some(None));
 
-    // It would have been an hour.
+    // The old limit would have taken an hour.
     sending.await.unwrap().unwrap();
 }

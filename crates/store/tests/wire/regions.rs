@@ -1,4 +1,4 @@
-//! Buckets in other regions, and clocks that are off.
+//! Tests of buckets in other regions, and of wrong clocks.
 
 use std::time::{Duration, SystemTime};
 
@@ -9,12 +9,12 @@ use seqferry_store::{ErrorClass, ObjectRef, Scope};
 use crate::server::{Reply, Request, Wire, error_body};
 use crate::{WriteOperation, get, store_at};
 
-const HOME: &str = "eu-central-1";
+const BUCKET_REGION: &str = "eu-central-1";
 
-/// A bucket in [`HOME`]: it gives this refusal to requests that are signed for another region.
-fn at_home_in_frankfurt(refusal: fn(&Request) -> Reply) -> Wire {
+/// A bucket in [`BUCKET_REGION`], which refuses requests that are signed for another region.
+fn bucket_in_frankfurt(refusal: fn(&Request) -> Reply) -> Wire {
     Wire::serve(move |request, _| {
-        if request.signed_region() != Some(HOME) {
+        if request.signed_region() != Some(BUCKET_REGION) {
             return refusal(request);
         }
         match request.method.as_str() {
@@ -32,7 +32,7 @@ fn signed_for(server: &Wire) -> Vec<String> {
 
 fn moved(request: &Request) -> Reply {
     let body = if request.method == "HEAD" { String::new() } else { error_body("PermanentRedirect", "") };
-    Reply::error_with(301, &[("x-amz-bucket-region", HOME)], &body)
+    Reply::error_with(301, &[("x-amz-bucket-region", BUCKET_REGION)], &body)
 }
 
 fn malformed(_: &Request) -> Reply {
@@ -40,85 +40,86 @@ fn malformed(_: &Request) -> Reply {
 }
 
 fn mute(_: &Request) -> Reply {
-    Reply::head(400, &[("x-amz-bucket-region", HOME)])
+    Reply::head(400, &[("x-amz-bucket-region", BUCKET_REGION)])
 }
 
 #[tokio::test]
 async fn a_request_is_made_again_in_the_right_region_which_is_remembered() {
     for refusal in [moved, malformed] {
-        let server = at_home_in_frankfurt(refusal);
+        let server = bucket_in_frankfurt(refusal);
         let store = store_at(&server.url()).await;
 
         assert_eq!(get(&store, "key").await.unwrap(), "body");
-        assert_eq!(signed_for(&server), ["us-east-1", HOME]);
+        assert_eq!(signed_for(&server), ["us-east-1", BUCKET_REGION]);
 
         assert_eq!(WriteOperation::Copy.send(&store).await.unwrap(), "e");
-        assert_eq!(signed_for(&server)[2..], [HOME]);
+        assert_eq!(signed_for(&server)[2..], [BUCKET_REGION]);
     }
 }
 
 #[tokio::test]
 async fn a_copy_is_made_again_in_the_right_region_which_is_remembered() {
     for refusal in [moved, malformed] {
-        let server = at_home_in_frankfurt(refusal);
+        let server = bucket_in_frankfurt(refusal);
         let store = store_at(&server.url()).await;
 
         assert_eq!(WriteOperation::Copy.send(&store).await.unwrap(), "e");
         assert_eq!(WriteOperation::Copy.send(&store).await.unwrap(), "e");
         assert_eq!(get(&store, "key").await.unwrap(), "body");
 
-        assert_eq!(signed_for(&server), ["us-east-1", HOME, HOME, HOME]);
+        assert_eq!(signed_for(&server), ["us-east-1", BUCKET_REGION, BUCKET_REGION, BUCKET_REGION]);
     }
 }
 
 #[tokio::test]
 async fn a_head_learns_the_region_without_a_body() {
     for refusal in [moved, mute] {
-        let server = at_home_in_frankfurt(refusal);
+        let server = bucket_in_frankfurt(refusal);
         let store = store_at(&server.url()).await;
 
         store.head_bucket("bucket").await.unwrap();
         store.head(ObjectRef::new("bucket", "key"), None).await.unwrap();
 
-        assert_eq!(signed_for(&server), ["us-east-1", HOME, HOME]);
+        assert_eq!(signed_for(&server), ["us-east-1", BUCKET_REGION, BUCKET_REGION]);
     }
 }
 
 #[tokio::test]
 async fn a_head_that_is_told_nothing_learns_the_region_from_a_get() {
-    let server = at_home_in_frankfurt(|request| match request.method.as_str() {
+    let server = bucket_in_frankfurt(|request| match request.method.as_str() {
         "HEAD" => Reply::head(400, &[]),
         _ => malformed(request),
     });
     let store = store_at(&server.url()).await;
 
     assert_eq!(store.head(ObjectRef::new("bucket", "key"), None).await.unwrap().etag, "e");
-    // Refused, asked for one byte in vain and with success, then at home.
-    assert_eq!(signed_for(&server), ["us-east-1", "us-east-1", HOME, HOME]);
+    // The requests are a refused HEAD, a GET of one byte that is refused and then repeated in the right region, and a
+    // HEAD there.
+    assert_eq!(signed_for(&server), ["us-east-1", "us-east-1", BUCKET_REGION, BUCKET_REGION]);
 }
 
 #[tokio::test]
 async fn regions_are_remembered_by_bucket() {
-    let server = at_home_in_frankfurt(moved);
+    let server = bucket_in_frankfurt(moved);
     let store = store_at(&server.url()).await;
 
     store.head(ObjectRef::new("one", "key"), None).await.unwrap();
     store.head(ObjectRef::new("two", "key"), None).await.unwrap();
     store.head(ObjectRef::new("one", "key"), None).await.unwrap();
 
-    assert_eq!(signed_for(&server), ["us-east-1", HOME, "us-east-1", HOME, HOME]);
+    assert_eq!(signed_for(&server), ["us-east-1", BUCKET_REGION, "us-east-1", BUCKET_REGION, BUCKET_REGION]);
 }
 
 #[tokio::test]
 async fn regions_are_still_known_after_credentials_were_loaded_anew() {
-    let server = at_home_in_frankfurt(moved);
+    let server = bucket_in_frankfurt(moved);
     let store = store_at(&server.url()).await;
 
     get(&store, "key").await.unwrap();
     store.refresh_credentials().await.unwrap();
     get(&store, "key").await.unwrap();
 
-    assert_eq!(signed_for(&server), ["us-east-1", HOME, HOME]);
+    assert_eq!(signed_for(&server), ["us-east-1", BUCKET_REGION, BUCKET_REGION]);
 }
 
 #[tokio::test]
@@ -135,11 +136,11 @@ async fn a_redirect_that_leads_nowhere_ends_after_one_more_try() {
         &error_body("AuthorizationHeaderMalformed", "<Region>us-east-1</Region>"),
     ));
 
-    for (server, tries) in [(elsewhere, 2), (unknown, 1), (same, 1)] {
+    for (server, attempts) in [(elsewhere, 2), (unknown, 1), (same, 1)] {
         let error = get(&store_at(&server.url()).await, "key").await.unwrap_err();
 
         assert_eq!((error.class, error.scope), (ErrorClass::Redirect, Scope::Job), "{error:?}");
-        assert_eq!(server.requests().len(), tries);
+        assert_eq!(server.requests().len(), attempts);
     }
 }
 
@@ -175,7 +176,7 @@ async fn an_unsolved_redirect_names_the_region() {
     assert!(error.advice().contains("region"), "{}", error.advice());
 }
 
-/// A server whose clock differs from ours, and which refuses signatures that are more than 15 minutes off, as S3 does.
+/// A server whose clock differs from ours, and which, like S3, refuses signatures that are off by more than 15 minutes.
 fn with_clock(offset: Duration, ahead: bool) -> Wire {
     let theirs = move || if ahead { SystemTime::now() + offset } else { SystemTime::now() - offset };
     Wire::serve(move |request, _| {

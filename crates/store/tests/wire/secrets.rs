@@ -1,9 +1,10 @@
-//! No secret in any text.
+//! Tests that no text contains a secret.
 
 use std::net::{Ipv4Addr, TcpListener};
 
 use seqferry_store::prelude::*;
-use seqferry_store::{EndpointOptions, ObjectRef, S3Store, StoreError};
+use seqferry_store::{EndpointOptions, ObjectRef, StoreError};
+use seqferry_store_testing::connect;
 
 use crate::credentials::{Folder, in_own_process};
 use crate::server::{Reply, Wire, error_body};
@@ -25,7 +26,7 @@ fn assert_clean(text: &str, secrets: &[&str]) {
 async fn options_and_stores_show_no_secret() {
     let server = Wire::always(Reply::new(200, &[("etag", "\"e\"")], "body"));
     let options = options_for(&server.url());
-    let store = S3Store::connect(options.clone()).await;
+    let store = connect(options.clone()).await;
     let fresh = format!("{store:?}");
     get(&store, "key").await.unwrap();
 
@@ -39,15 +40,15 @@ async fn options_and_stores_show_no_secret() {
 
 #[tokio::test]
 async fn errors_show_no_secret_even_where_the_service_repeats_them() {
-    // S3 tells what it received and how it was signed.
-    let told = format!(
+    // S3 repeats the request that it received, and how it was signed.
+    let details = format!(
         "<AWSAccessKeyId>{ACCESS_KEY}</AWSAccessKeyId><SignatureProvided>SIGNATURE</SignatureProvided>\
          <StringToSign>AWS4-HMAC-SHA256 SIGNATURE</StringToSign><Token-0>{SESSION_TOKEN}</Token-0>"
     );
     for (status, code) in
         [(403, "SignatureDoesNotMatch"), (400, "ExpiredToken"), (400, "InvalidToken"), (200, "InternalError")]
     {
-        let body = error_body(code, &told);
+        let body = error_body(code, &details);
         let server = Wire::serve(move |request, _| {
             let signature = request.header("authorization").unwrap().rsplit_once("Signature=").unwrap().1.to_owned();
             Reply::error_with(status, &[], &body.replace("SIGNATURE", &signature))
@@ -65,7 +66,7 @@ async fn errors_show_no_secret_even_where_the_service_repeats_them() {
 #[tokio::test]
 async fn errors_of_the_transport_show_no_secret() {
     let address = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap();
-    // A password has no business in an endpoint's address, but people put one there.
+    // A password does not belong into an endpoint's address, but users put one there.
     let store = store_at(&format!("http://user:{SECRET_KEY}@{address}")).await;
     for error in [get(&store, "key").await.unwrap_err(), WriteOperation::Copy.send(&store).await.unwrap_err()] {
         assert_clean(&texts(&error), &[SECRET_KEY]);
@@ -95,7 +96,7 @@ fn credentials_of_the_environment_are_not_shown() {
 #[tokio::test]
 #[ignore = "run in a process of its own"]
 async fn credentials_of_the_environment_are_not_shown_inner() {
-    let store = S3Store::connect(EndpointOptions::default()).await;
+    let store = connect(EndpointOptions::default()).await;
     let error = store.head(ObjectRef::new("bucket", "key"), None).await.unwrap_err();
     println!("{}\n{store:?}\n{store:#?}", texts(&error));
 }

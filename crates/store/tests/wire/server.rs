@@ -1,7 +1,7 @@
-//! A server that answers what the test wants, byte for byte, and keeps the requests as they arrived.
+//! A server that sends scripted answers, byte for byte, and records the requests.
 //!
-//! It reads HTTP/1.1 with `Content-Length` by itself: an HTTP library would tidy up the paths, and would not send the
-//! broken answers, that tests here are about. It runs on threads, so that tests may pause their clock.
+//! The server reads HTTP/1.1 with `Content-Length` itself: an HTTP library would normalize the paths, and would not
+//! send the broken answers that these tests need. It runs on threads, so that tests can pause their clock.
 
 use std::fmt::Write as _;
 use std::io::{Read, Write};
@@ -19,7 +19,7 @@ pub(crate) struct Request {
     pub(crate) method: String,
     /// Path and query, byte for byte.
     pub(crate) target: String,
-    /// Names in lower case.
+    /// Headers, with names in lower case.
     pub(crate) headers: Vec<(String, String)>,
     pub(crate) body: Vec<u8>,
 }
@@ -54,7 +54,7 @@ impl Request {
     }
 }
 
-/// What follows the last byte of an answer.
+/// Event after the last byte of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ReplyEnding {
     /// The next request on the same connection.
@@ -63,7 +63,7 @@ pub(crate) enum ReplyEnding {
     Close,
     /// A reset of the connection.
     Reset,
-    /// Nothing, for as long as the client waits.
+    /// Silence, for as long as the client waits.
     Stall,
 }
 
@@ -123,12 +123,12 @@ impl Reply {
         Self { bytes: bytes.to_vec(), then }
     }
 
-    /// Nothing at all.
+    /// An empty answer.
     pub(crate) fn none(then: ReplyEnding) -> Self {
         Self { bytes: Vec::new(), then }
     }
 
-    /// Without its last `missing` bytes, and then so.
+    /// Removes the last `missing` bytes, and sets the event that follows.
     pub(crate) fn cut(mut self, missing: usize, then: ReplyEnding) -> Self {
         self.bytes.truncate(self.bytes.len() - missing);
         self.then = then;
@@ -162,7 +162,7 @@ pub(crate) struct Wire {
 }
 
 impl Wire {
-    /// Start one that answers by a function of the request and the number of requests before it.
+    /// Starts a server that answers by a function of the request and the number of requests before it.
     pub(crate) fn serve(answer: impl Fn(&Request, usize) -> Reply + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a loopback port");
         let address = listener.local_addr().expect("its address");
@@ -189,7 +189,7 @@ impl Wire {
         Self { address, shared, thread: Some(thread) }
     }
 
-    /// Start one that always answers the same.
+    /// Starts a server that always gives the same answer.
     pub(crate) fn always(reply: Reply) -> Self {
         Self::serve(move |_, _| reply.clone())
     }
@@ -198,7 +198,7 @@ impl Wire {
         format!("http://{}", self.address)
     }
 
-    /// How many connections were made.
+    /// Number of connections made so far.
     pub(crate) fn connections(&self) -> usize {
         self.shared.connections.load(Ordering::Relaxed)
     }
@@ -215,7 +215,7 @@ impl Wire {
         requests.remove(0)
     }
 
-    /// Wait until so many requests have arrived.
+    /// Waits until `count` requests have arrived.
     pub(crate) async fn arrived(&self, count: usize) {
         let mut arrived = self.shared.arrived.subscribe();
         arrived.wait_for(|now| *now >= count).await.expect("the server runs");
@@ -232,7 +232,7 @@ impl Drop for Wire {
     }
 }
 
-/// Serve a connection until either side has enough of it.
+/// Serves a connection until either side closes it.
 fn connection_loop(mut stream: TcpStream, shared: &ServerState) {
     let _ = stream.set_nodelay(true);
     while let Some(request) = next_request(&mut stream) {
@@ -247,12 +247,12 @@ fn connection_loop(mut stream: TcpStream, shared: &ServerState) {
         if request.method == "HEAD"
             && let Some(end) = reply.bytes.windows(4).position(|four| four == b"\r\n\r\n")
         {
-            // The length is told, the body is not sent.
+            // The length is announced, and the body is not sent.
             reply.bytes.truncate(end + 4);
         }
         if reply.then == ReplyEnding::Reset {
-            // The last byte of the request was left unread: closing now makes the system send a reset. What is to be read
-            // before it must have left.
+            // The last byte of the request was left unread, so closing now makes the system send a reset. The bytes
+            // that the client is to read must have been sent before.
             if !reply.bytes.is_empty() {
                 let _ = stream.write_all(&reply.bytes);
             }
@@ -277,7 +277,7 @@ fn connection_loop(mut stream: TcpStream, shared: &ServerState) {
     }
 }
 
-/// Read a request whole, all but its last byte, which is looked at and left.
+/// Reads a whole request; its last byte is only peeked at.
 fn next_request(stream: &mut TcpStream) -> Option<Request> {
     let mut seen = vec![0; 1 << 16];
     let head_end = loop {
@@ -288,7 +288,7 @@ fn next_request(stream: &mut TcpStream) -> Option<Request> {
         if let Some(at) = seen[..got].windows(4).position(|four| four == b"\r\n\r\n") {
             break at;
         }
-        // More of the head is on its way; peeking does not wait for it.
+        // More of the head will arrive; peeking does not wait for it.
         std::thread::yield_now();
     };
     let head = String::from_utf8_lossy(&seen[..head_end]).into_owned();

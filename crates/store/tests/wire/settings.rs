@@ -1,11 +1,13 @@
-//! Settings of the AWS tools, from the environment and `~/.aws/config`: which host they lead to, how often is tried, what is signed.
+//! Tests of settings of the AWS tools, from the environment and `~/.aws/config`: the host, the number of attempts, the
+//! signed parts.
 
 use std::collections::BTreeSet;
 
 use bytes::Bytes;
 use seqferry_store::error::classify::code;
 use seqferry_store::prelude::*;
-use seqferry_store::{Attributes, EndpointOptions, ObjectRef, S3Store};
+use seqferry_store::{Attributes, EndpointOptions, ObjectRef};
+use seqferry_store_testing::{ObjectWriteExt as _, connect};
 
 use crate::credentials::{Folder, in_own_process};
 use crate::get;
@@ -14,7 +16,7 @@ use crate::server::{Reply, Wire};
 const KEYS: [(&str, &str); 3] =
     [("AWS_REGION", "us-east-1"), ("AWS_ACCESS_KEY_ID", "AKIDENV"), ("AWS_SECRET_ACCESS_KEY", "secret")];
 
-/// What an inner test prints with this `~/.aws/config` and these variables.
+/// Output of an inner test with this `~/.aws/config` and these variables.
 fn run(test: &str, config: &str, environment: &[(&str, &str)]) -> String {
     let home = Folder::new();
     let config = home.write("config", config);
@@ -22,7 +24,7 @@ fn run(test: &str, config: &str, environment: &[(&str, &str)]) -> String {
     in_own_process(&format!("settings::{test}"), &home.0, &[&KEYS[..], &file, environment].concat())
 }
 
-/// The host of AWS that requests to `bucket` go to, by both ways: ours and the SDK's.
+/// The AWS host of requests to `bucket`, on both data paths: the fast path and the SDK.
 fn host(config: &str, environment: &[(&str, &str)]) -> String {
     let proxy = Wire::always(Reply::error(502, "BadGateway"));
     let url = proxy.url();
@@ -35,7 +37,7 @@ fn host(config: &str, environment: &[(&str, &str)]) -> String {
 #[tokio::test]
 #[ignore = "run in a process of its own"]
 async fn one_get_and_one_head_inner() {
-    let store = S3Store::connect(EndpointOptions::default()).await;
+    let store = connect(EndpointOptions::default()).await;
     let head = store.head(ObjectRef::new("bucket", "key"), None).await.map(|_| ());
 
     for error in [get(&store, "key").await.unwrap_err(), head.unwrap_err()] {
@@ -63,8 +65,8 @@ fn the_style_of_addresses_can_be_chosen_for_any_endpoint() {
     for (style, url) in [("virtual", "http://bucket.s3.lab.invalid/key"), ("auto", "http://s3.lab.invalid/bucket/key")]
     {
         let proxy = Wire::always(Reply::new(200, &[("etag", "\"e\"")], "body"));
-        let way = [("AWS_ENDPOINT_URL", "http://s3.lab.invalid"), ("HTTP_PROXY", &proxy.url())];
-        run("one_get_inner", &format!("[default]\ns3 =\n  addressing_style = {style}\n"), &way);
+        let environment = [("AWS_ENDPOINT_URL", "http://s3.lab.invalid"), ("HTTP_PROXY", &proxy.url())];
+        run("one_get_inner", &format!("[default]\ns3 =\n  addressing_style = {style}\n"), &environment);
         assert_eq!(proxy.only_request().path(), url);
     }
 }
@@ -72,7 +74,7 @@ fn the_style_of_addresses_can_be_chosen_for_any_endpoint() {
 #[tokio::test]
 #[ignore = "run in a process of its own"]
 async fn one_get_inner() {
-    assert_eq!(get(&S3Store::connect(EndpointOptions::default()).await, "key").await.unwrap(), "body");
+    assert_eq!(get(&connect(EndpointOptions::default()).await, "key").await.unwrap(), "body");
 }
 
 #[test]
@@ -107,7 +109,7 @@ fn what_has_no_effect_is_said_once() {
 #[tokio::test]
 #[ignore = "run in a process of its own"]
 async fn settings_inner() {
-    let store = S3Store::connect(EndpointOptions::default()).await;
+    let store = connect(EndpointOptions::default()).await;
     println!("attempts {:?}", store.max_attempts());
     for sends_bodies in [false, true, true] {
         for note in store.take_notes(sends_bodies) {
@@ -131,7 +133,7 @@ fn bodies_are_signed_when_that_is_asked_for() {
 #[tokio::test]
 #[ignore = "run in a process of its own"]
 async fn one_put_inner() {
-    let store = S3Store::connect(EndpointOptions::default()).await;
+    let store = connect(EndpointOptions::default()).await;
     store.put("bucket", "key", Bytes::from_static(b"body"), &Attributes::default()).await.unwrap();
 }
 
@@ -147,7 +149,7 @@ fn fips_is_not_promised_for_an_address_that_was_given() {
 #[tokio::test]
 #[ignore = "run in a process of its own"]
 async fn fips_inner() {
-    let store = S3Store::connect(EndpointOptions::default()).await;
+    let store = connect(EndpointOptions::default()).await;
     let head = store.head(ObjectRef::new("bucket", "key"), None).await.map(|_| ());
 
     for error in [get(&store, "key").await.unwrap_err(), head.unwrap_err()] {

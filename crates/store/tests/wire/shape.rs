@@ -1,4 +1,4 @@
-//! Requests on the wire: paths, headers and bodies as S3 wants them.
+//! Tests of requests on the wire: paths, headers and bodies in S3's form.
 
 use bytes::Bytes;
 use proptest::prelude::{Strategy as _, any, proptest};
@@ -9,11 +9,12 @@ use seqferry_store::{
     Attributes, Checksum, ChecksumAlgorithm, ChecksumKind, CompleteUpload, CompletedPart, CopyTarget, CreateUpload,
     Digests, ErrorClass, ListRequest, ObjectRef, PinnedObject, Range, S3Store, Scope, UploadRef,
 };
+use seqferry_store_testing::ObjectWriteExt as _;
 
 use crate::server::{Reply, Request, Wire};
 use crate::{get, object, store_at};
 
-/// Keys that HTTP libraries like to tidy up.
+/// Keys that HTTP libraries tend to normalize.
 fn keys() -> Vec<String> {
     let mut keys: Vec<String> = [
         "plain",
@@ -55,7 +56,7 @@ fn keys() -> Vec<String> {
     keys
 }
 
-/// As RFC 3986 has it: all but unreserved characters and slashes are encoded, in upper case.
+/// Encodes a key by RFC 3986: all but unreserved characters and slashes, in upper case.
 fn encoded(key: &str) -> String {
     key.bytes()
         .map(|byte| match byte {
@@ -78,7 +79,7 @@ fn decoded(text: &str) -> Vec<u8> {
     decoded
 }
 
-/// Succeeds at everything.
+/// Answers every request with success.
 fn obliging(request: &Request) -> Reply {
     match request.method.as_str() {
         "GET" if request.query().contains("list-type") => Reply::xml("<ListBucketResult></ListBucketResult>"),
@@ -194,7 +195,7 @@ async fn reads_and_copies_are_pinned() {
     assert_eq!(copy.header("x-amz-copy-source"), Some("bucket/key?versionId=3-L4kqtJl.v_1~"));
     assert_eq!(copy.header("x-amz-storage-class"), Some("STANDARD_IA"));
     assert_eq!(copy.header("x-amz-checksum-algorithm"), Some("CRC64NVME"));
-    // Nothing said: the service copies metadata and tags.
+    // Without attributes in the request the service copies metadata and tags.
     assert_eq!((copy.header("x-amz-metadata-directive"), copy.header("x-amz-tagging-directive")), (None, None));
 
     store
@@ -222,7 +223,7 @@ async fn bodies_are_checksummed_instead_of_hashed() {
             assert_eq!(request.header("x-amz-content-sha256"), Some("UNSIGNED-PAYLOAD"));
             assert_eq!(request.header("x-amz-checksum-crc64nvme"), Some(crc64nvme(&body).as_str()));
             assert_eq!(request.header("content-length"), Some(size.to_string().as_str()));
-            // No chunked form: several services do not know it.
+            // The body has no chunked form, since several services do not know it.
             assert_eq!((request.header("content-encoding"), request.header("x-amz-trailer")), (None, None));
             assert_eq!(request.body, body);
         }
@@ -274,7 +275,7 @@ async fn keys_of_uploads_are_told_by_the_prefix_where_the_service_claims_an_enco
              <UploadId>id</UploadId></Upload></ListMultipartUploadsResult>"
         )
     };
-    // SeaweedFS sends keys of uploads as they are, and claims to encode them.
+    // SeaweedFS sends keys of uploads unencoded, and claims to encode them.
     for (sent, prefix, meant) in [
         ("a+b", "a+b", "a+b"),
         ("a%2Bb", "a+b", "a+b"),
@@ -297,7 +298,7 @@ fn attributes() -> Attributes {
         content_language: Some("de".into()),
         content_disposition: Some("attachment; filename=\"a.gz\"".into()),
         cache_control: Some("max-age=60".into()),
-        // Not a time as the standard writes it: it is passed on all the same.
+        // The text is no standard time: it is still passed on.
         expires: Some("Thu, 1 Dec 2994 16:00:00 GMT+1".into()),
         website_redirect: Some("/elsewhere".into()),
         metadata: [("sample".to_owned(), "s 1".to_owned()), ("run".to_owned(), "42".to_owned())].into(),
@@ -376,10 +377,10 @@ async fn completion_tells_size_and_checksums() {
     }
 }
 
-/// A page of a listing with these keys, written as `encoding-type=url` asks for it.
+/// A page of a listing with these keys, in the form of `encoding-type=url`.
 fn page_of(keys: &[String], query_encoding: bool) -> String {
     let entries = keys.iter().map(|key| {
-        // A plus for a space: MinIO and older services.
+        // A plus encodes a space in MinIO and older services.
         let text = if query_encoding { encoded(key).replace("%20", "+") } else { encoded(key) };
         format!(
             "<Contents><Key>{text}</Key><Size>1</Size><ETag>&quot;e&quot;</ETag></Contents>\
@@ -448,7 +449,8 @@ proptest! {
         ..Config::default()
     })]
 
-    /// One server and store for all cases would need a runtime of their own; a batch of keys makes a case worth one.
+    /// Checks a batch of keys per case: each case has a server and a store of its own, since sharing them would need a
+    /// runtime for all cases.
     #[test]
     fn any_key_goes_out_and_comes_back(
         keys in proptest::collection::vec(any::<String>().prop_filter("bytes, not all of them blank", |key| key.len() <= 1024 && !key.trim().is_empty()), 1..20)

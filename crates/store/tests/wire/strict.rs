@@ -1,4 +1,5 @@
-//! Heads and bodies that leave in doubt where an answer ends: they are refused, and no bytes of one answer are taken for another's.
+//! Tests of heads and bodies with an ambiguous end: they are refused, and no bytes of one answer are taken for
+//! another's.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -24,7 +25,7 @@ fn with_metadata(entries: usize) -> Reply {
 
 #[tokio::test]
 async fn as_much_metadata_as_s3_takes_is_read() {
-    // 2 KiB of names and values, of one or two bytes and one.
+    // The names and values have 2 KiB, in entries of one or two bytes and one.
     for entries in [110, 700] {
         let server = Wire::always(with_metadata(entries));
         let store = store_at(&server.url()).await;
@@ -55,7 +56,7 @@ async fn a_head_that_is_too_large_is_a_fault_of_its_object_and_is_not_asked_for_
 const LENGTH: &str = "HTTP/1.1 200 OK\r\netag: \"e\"\r\ncontent-length: 5\r\n\r\nfirst";
 const CHUNKS: &str = "HTTP/1.1 200 OK\r\netag: \"e\"\r\ntransfer-encoding: chunked\r\n\r\n5\r\nfirst\r\n0\r\n\r\n";
 
-/// Answers whose ends two readers may see in different places.
+/// Answers whose end two readers may find at different places.
 fn doubtful() -> Vec<String> {
     let mut all: Vec<String> =
         ["+5", "0x5", "5 5", "5, 5", "-5", "five", "", "99999999999999999999", "5\r\ncontent-length: 6"]
@@ -72,7 +73,7 @@ fn doubtful() -> Vec<String> {
     all.push(CHUNKS.replacen("chunked", "gzip, chunked", 1));
     all.push(CHUNKS.replacen("HTTP/1.1", "HTTP/1.0", 1));
     all.push(CHUNKS.replacen("200 OK", "101 Switching", 1));
-    // Longer than the client reads in search of an end.
+    // The trailers are longer than the client reads in search of an end.
     all.push(CHUNKS.replacen("0\r\n\r\n", &format!("0\r\n{}\r\n", "trailer: value\r\n".repeat(100_000)), 1));
     all.push(CHUNKS.replacen("\r\n5\r\n", &format!("\r\n5;{}\r\n", "x".repeat(1 << 20)), 1));
     all
@@ -144,7 +145,7 @@ async fn an_answer_that_has_no_body_and_announces_one_ends_its_connection() {
     }
 }
 
-/// What is put into an answer to spoil it.
+/// Texts that make an answer invalid.
 const SPOILERS: &[&str] = &[
     "\r\n",
     "\n",
@@ -186,7 +187,7 @@ proptest! {
                 _ => Reply::new(200, &[("etag", "\"e\"")], request.path()),
             });
             let store = store_at(&server.url()).await;
-            // What is still waited for then never comes.
+            // The bytes that the request still waits for never arrive.
             let _whatever = tokio::time::timeout(Duration::from_millis(100), get(&store, "first")).await;
             get(&store, "second").await
         });

@@ -1,7 +1,7 @@
 //! The recording fault proxy as a process: `s3proxy --upstream http://127.0.0.1:8333 [--listen 127.0.0.1:0]`.
 //!
-//! Prints `{"endpoint_url": "http://127.0.0.1:PORT"}` when it listens, and ends when its standard input does, so that it
-//! cannot outlive the test that started it. Everything else goes through the paths under `/__proxy/`.
+//! Prints `{"endpoint_url": "http://127.0.0.1:PORT"}` when it listens, and ends when its standard input does, so that
+//! it cannot outlive the test that started it. Everything else goes through the paths under `/__proxy/`.
 
 use std::io::Read;
 use std::net::SocketAddr;

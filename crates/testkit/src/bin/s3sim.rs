@@ -1,7 +1,7 @@
 //! The S3 simulator as a process: see `docs/simulator.md`.
 //!
-//! Prints `{"endpoint_url": "http://127.0.0.1:PORT"}` when it listens, and ends when its standard input does, so that it
-//! cannot outlive the test that started it; with `--stay` it runs until it is ended.
+//! Prints `{"endpoint_url": "http://127.0.0.1:PORT"}` when it listens, and ends when its standard input does, so that
+//! it cannot outlive the test that started it; with `--stay` it runs until it is ended.
 
 use std::io::Read as _;
 use std::net::SocketAddr;

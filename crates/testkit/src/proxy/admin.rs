@@ -7,7 +7,7 @@
 //! | `GET in-flight` | | requests under way |
 //! | `GET stats` | | counters |
 //! | `POST rules` | one rule or a list | `{"ids": [...]}` |
-//! | `DELETE rules`, `DELETE rules/ID` | | `{"removed": n}`; what they hold goes on |
+//! | `DELETE rules`, `DELETE rules/ID` | | `{"removed": n}`; requests that they hold go on |
 //! | `POST release` | `{"rule": id or null, "count": n or null}` | `{"released": n}` |
 //! | `POST wait` | a condition and `"timeout_ms"` | `{"met": true or false}` |
 

@@ -1,4 +1,4 @@
-//! Bodies on their way through: counted, looked at, and spoiled where a rule says so. Nothing is gathered.
+//! Bodies in transit: counted, looked at, and corrupted where a rule says so. No body is buffered as a whole.
 
 use std::error::Error;
 use std::fmt;
@@ -14,7 +14,7 @@ use tokio::time::Sleep;
 
 use super::journal::Ticket;
 
-/// Of replies that are not objects, so much of the start is looked at for an error code or an upload id.
+/// Bytes at the start of a reply that is no object, which are searched for an error code or an upload id.
 const LOOKED_AT: usize = 4096;
 
 /// Time that bytes already handed to hyper get to reach the socket before the connection is broken.
@@ -32,11 +32,11 @@ impl fmt::Display for RelayError {
 
 impl Error for RelayError {}
 
-/// A request's body, counted on its way to the server, and spoiled where a rule says so.
+/// A request's body, counted on its way to the server, and corrupted where a rule says so.
 pub(super) struct RequestBody {
     pub(super) source: Source,
     pub(super) passed: Arc<AtomicU64>,
-    /// Flip the byte at this offset.
+    /// Offset of the byte to flip.
     pub(super) flip: Option<u64>,
 }
 
@@ -68,7 +68,7 @@ impl Body for RequestBody {
 pub(super) enum Source {
     /// Known whole; None when handed over.
     Whole(Option<Bytes>),
-    /// From the other side, as it comes.
+    /// Bytes of the other side, as they come.
     Streamed(Incoming),
 }
 
@@ -100,7 +100,7 @@ impl Source {
         }
     }
 
-    /// As [`Body::size_hint`].
+    /// Returns the value of [`Body::size_hint`].
     pub(super) fn size_hint(&self) -> SizeHint {
         match self {
             Self::Whole(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64)),
@@ -112,9 +112,9 @@ impl Source {
 /// Damage that a rule does to a reply's body.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct BodyDamage {
-    /// Break the connection after so many bytes.
+    /// Number of bytes after which the connection is broken.
     pub(super) keep: Option<u64>,
-    /// Flip the byte at this offset.
+    /// Offset of the byte to flip.
     pub(super) flip: Option<u64>,
 }
 
@@ -127,7 +127,7 @@ pub(super) struct ReplyBody {
     length: Option<u64>,
     ended: bool,
     looked_at: BytesMut,
-    /// None for replies of the proxy's own.
+    /// Ticket of the recorded request; None for replies of the proxy's own.
     ticket: Option<Ticket>,
 }
 

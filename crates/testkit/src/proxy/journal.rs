@@ -12,7 +12,8 @@ use tokio::sync::{Notify, Semaphore};
 use super::rules::{Action, Rule, RuleState};
 use crate::classify::RequestInfo;
 
-/// The log keeps so many ended requests; older ones make room. Far above what a test sends, so that a bench cannot fill memory.
+/// Ended requests that the log keeps; older ones make room. The number is far above what a test sends, and keeps a
+/// bench from filling the memory.
 const LOG_CAPACITY: usize = 1_000_000;
 
 /// One request, as the proxy saw it. Times are seconds since the epoch.
@@ -20,7 +21,7 @@ const LOG_CAPACITY: usize = 1_000_000;
 pub struct Record {
     /// Order of ending, from 1; 0 while the request is in flight.
     pub number: u64,
-    /// As S3 names it.
+    /// Operation, as S3 names it.
     pub operation: String,
     /// HTTP method.
     pub method: String,
@@ -30,13 +31,13 @@ pub struct Record {
     pub bucket: Option<String>,
     /// Key, decoded.
     pub key: Option<String>,
-    /// Of a part request.
+    /// Part number of a part request.
     pub part_number: Option<u32>,
-    /// Of a multipart request; for `CreateMultipartUpload` the one that the server gave.
+    /// Upload id of a multipart request; for `CreateMultipartUpload` the one that the server gave.
     pub upload_id: Option<String>,
     /// `bucket/key` with an optional `?versionId=`, decoded.
     pub copy_source: Option<String>,
-    /// The byte range asked for, as sent.
+    /// The requested byte range, as sent.
     pub range: Option<String>,
     /// The access key that signed.
     pub access_key: Option<String>,
@@ -44,7 +45,7 @@ pub struct Record {
     pub rule: Option<u64>,
     /// The rule that holds the request now.
     pub held_by: Option<u64>,
-    /// HTTP status of the server's answer; None when it was not asked or did not answer.
+    /// HTTP status of the server's reply; None when it got no request or did not reply.
     pub upstream_status: Option<u16>,
     /// HTTP status sent to the client; None when its connection was broken instead.
     pub status: Option<u16>,
@@ -96,7 +97,7 @@ pub struct OperationStats {
 /// Counters of one rule.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RuleStats {
-    /// As given by [`super::Proxy::add_rule`].
+    /// Id given by [`super::Proxy::add_rule`].
     pub id: u64,
     /// Requests that fitted it.
     pub matched: u64,
@@ -109,9 +110,9 @@ pub struct RuleStats {
 /// All counters.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stats {
-    /// By operation.
+    /// Counters by operation.
     pub operations: BTreeMap<String, OperationStats>,
-    /// By rule, in the order in which they are asked.
+    /// Counters by rule, in the order in which the rules are checked.
     pub rules: Vec<RuleStats>,
     /// Requests under way.
     pub in_flight: u64,
@@ -127,7 +128,7 @@ pub struct Stats {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "until", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Condition {
-    /// A rule (or any) holds at least so many requests.
+    /// A rule, or all rules together, hold at least `count` requests.
     Held {
         /// Id of the rule; None for all rules together.
         #[serde(default)]
@@ -135,28 +136,28 @@ pub enum Condition {
         /// Least number of requests held at the same time.
         count: u64,
     },
-    /// A rule has touched at least so many requests.
+    /// A rule has touched at least `count` requests.
     Fired {
         /// Id of the rule.
         rule: u64,
         /// Least number of requests touched.
         count: u64,
     },
-    /// At least so many requests of an operation came in.
+    /// The proxy has received at least `count` requests of an operation.
     Requested {
-        /// As S3 names it.
+        /// Operation, as S3 names it.
         operation: String,
         /// Least number of requests received.
         count: u64,
     },
-    /// At least so many requests of an operation succeeded.
+    /// At least `count` requests of an operation have succeeded.
     Succeeded {
-        /// As S3 names it.
+        /// Operation, as S3 names it.
         operation: String,
         /// Least number of requests that succeeded.
         count: u64,
     },
-    /// Nothing is in flight.
+    /// No request is in flight.
     Idle,
 }
 
@@ -185,7 +186,7 @@ pub(super) struct Order {
     pub(super) rule: u64,
     pub(super) action: Action,
     /// Semaphore on which requests held by the rule wait.
-    pub(super) gate: Arc<Semaphore>,
+    pub(super) permits: Arc<Semaphore>,
 }
 
 impl Journal {
@@ -193,13 +194,13 @@ impl Journal {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes a request on record and asks the rules; the ticket's end is the request's end.
+    /// Records a request and checks the rules; the ticket's end is the request's end.
     pub(super) fn begin(self: &Arc<Self>, parts: &Parts, call: RequestInfo) -> (Ticket, Vec<Order>) {
         let mut inner = self.lock();
         let mut orders = Vec::new();
-        for (state, gate) in &mut inner.rules {
+        for (state, permits) in &mut inner.rules {
             if state.fires_on(&call) {
-                orders.push(Order { rule: state.id, action: state.rule.action.clone(), gate: Arc::clone(gate) });
+                orders.push(Order { rule: state.id, action: state.rule.action.clone(), permits: Arc::clone(permits) });
                 if !state.rule.action.passes_on() {
                     break;
                 }
@@ -275,12 +276,12 @@ impl Journal {
         Ok(id)
     }
 
-    /// Removes a rule, or all; what they hold goes on. Returns how many there were.
+    /// Removes a rule, or all of them; held requests go on. Returns the number of removed rules.
     pub(super) fn remove_rules(&self, id: Option<u64>) -> usize {
         let mut inner = self.lock();
         let removed: Vec<_> = inner.rules.extract_if(.., |(state, _)| id.is_none_or(|id| id == state.id)).collect();
-        for (_, gate) in &removed {
-            gate.close();
+        for (_, permits) in &removed {
+            permits.close();
         }
         removed.len()
     }
@@ -290,10 +291,10 @@ impl Journal {
         let inner = self.lock();
         let mut left = count.unwrap_or(u64::MAX);
         let mut released = 0;
-        for (state, gate) in inner.rules.iter().filter(|(state, _)| rule.is_none_or(|rule| rule == state.id)) {
+        for (state, permits) in inner.rules.iter().filter(|(state, _)| rule.is_none_or(|rule| rule == state.id)) {
             let held = inner.in_flight.values().filter(|record| record.held_by == Some(state.id)).count() as u64;
             let going = held.min(left);
-            gate.add_permits(usize::try_from(going).unwrap_or(0));
+            permits.add_permits(usize::try_from(going).unwrap_or(0));
             left -= going;
             released += going;
         }

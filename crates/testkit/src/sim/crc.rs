@@ -1,8 +1,8 @@
 //! CRCs of S3, with the algebra that gives the CRC of terabytes without reading them.
 //!
-//! A CRC is linear: `crc(A || B) = crc(A) * x^(8 |B|) + crc(B)` over GF(2) modulo the polynomial, and flipping bits of a
-//! message of given length changes its CRC by what those bits alone contribute. All three start from and end with all ones,
-//! reflected; values here are finished ones.
+//! A CRC is linear: `crc(A || B) = crc(A) * x^(8 |B|) + crc(B)` over GF(2) modulo the polynomial, and flipping bits of
+//! a message of given length changes its CRC by what those bits alone contribute. All three start from and end with all
+//! ones, reflected; values here are finished ones.
 
 use std::sync::OnceLock;
 
@@ -94,7 +94,7 @@ impl Crc {
         crc_fast::checksum(self.parameters().fast, bytes)
     }
 
-    /// For bytes that come in pieces.
+    /// Returns a digest for bytes that come in pieces.
     pub fn digest(self) -> crc_fast::Digest {
         crc_fast::Digest::new(self.parameters().fast)
     }
@@ -114,7 +114,7 @@ impl Crc {
         self.parameters().multiply(factor, crc)
     }
 
-    /// CRC of one message after another, of which the second has so many bytes.
+    /// Returns the CRC of two joined messages, of which the second has `second_bytes` bytes.
     pub fn joined(self, first: u64, second: u64, second_bytes: u64) -> u64 {
         self.moved(first, self.shift(second_bytes)) ^ second
     }

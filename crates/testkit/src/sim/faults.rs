@@ -11,22 +11,22 @@ use crate::classify::{OPERATIONS, RequestInfo};
 pub struct Rule {
     /// Fault that the rule causes.
     pub fault: Fault,
-    /// Only this operation. The sources of copies are read by `GetObject`.
+    /// Operation that the rule is restricted to. The sources of copies are read by `GetObject`.
     #[serde(default)]
     pub operation: Option<String>,
-    /// Only this bucket.
+    /// Bucket that the rule is restricted to.
     #[serde(default)]
     pub bucket: Option<String>,
-    /// Only keys that begin so.
+    /// Prefix of the keys that the rule is restricted to.
     #[serde(default)]
     pub key_prefix: Option<String>,
-    /// Only requests signed with this access key id.
+    /// Access key id of the signed requests that the rule is restricted to.
     #[serde(default)]
     pub access_key: Option<String>,
     /// Probability of the fault for each matching request.
     #[serde(default = "always")]
     pub probability: f64,
-    /// After so many times the rule is spent.
+    /// Number of faults after which the rule is spent.
     #[serde(default)]
     pub times: Option<u64>,
 }
@@ -48,15 +48,16 @@ pub enum Fault {
     /// 200 with an `InternalError` for a body, of operations that can answer so; nothing is done. Others: 500.
     #[serde(rename = "error_in_200")]
     ErrorIn200,
-    /// It is done, and the connection closed without an answer.
+    /// The request is carried out, and the connection closed without an answer.
     LostReply,
-    /// It is done, and answered so many seconds of the model later; of GET, half-way through the body.
+    /// The request is carried out, and answered this many seconds of the model later; a GET stalls half-way through the
+    /// body.
     Stall(f64),
     /// The body of GET ends half-way, by a broken connection.
     Truncate,
     /// One bit of the body of GET is wrong.
     Corrupt,
-    /// The answer tells an `ETag` that is not the object's.
+    /// The reply states an `ETag` that is not the object's.
     WrongEtag,
     /// 403.
     AccessDenied,
@@ -85,7 +86,7 @@ impl Rule {
     /// Checks the rule: its operation exists, and its values are in range.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The text names the error in the rule.
     pub fn check(&self) -> Result<(), String> {
         if let Some(operation) = &self.operation
             && !OPERATIONS.contains(&operation.as_str())

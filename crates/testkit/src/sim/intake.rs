@@ -1,7 +1,8 @@
 //! Bodies that clients send: decoded, verified, and kept as little as possible.
 //!
-//! A body that is a piece of a synthetic stream is known by its first bytes and followed to its end, byte by byte: it needs
-//! no memory. Others are kept while the memory option lasts; beyond it their checksums are.
+//! A body that is a piece of a synthetic stream is recognised by its first bytes and followed to its end, byte by
+//! byte: it needs no memory. Other bodies are kept while the memory option lasts; beyond it only their checksums are
+//! kept.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -36,7 +37,7 @@ pub(super) enum ReceivedBody {
 #[derive(Debug)]
 pub(super) struct ReceivedObject {
     pub(super) content: Content,
-    /// None when the request did not ask for it.
+    /// MD5 of the body; None when the request did not need it.
     pub(super) md5: Option<[u8; 16]>,
     /// The checksum that the client sent along; it was right.
     pub(super) value: Option<Value>,
@@ -142,19 +143,19 @@ struct ObjectIntake<'a> {
 }
 
 enum State {
-    /// Too few bytes to tell.
-    Begun(Vec<u8>),
+    /// The first bytes, too few to recognise a stream.
+    Prefix(Vec<u8>),
     /// A piece of a stream so far: seed and offset.
     Stream(u64, u64),
-    /// Something else, which counts against the allowance.
+    /// A body that is no stream, which counts against the allowance.
     Keeping(Vec<u8>),
-    /// Beyond the allowance.
+    /// A body beyond the allowance, of which only checksums are kept.
     Forgetting(Box<(Sha256, [crc_fast::Digest; 3])>),
 }
 
 impl<'a> ObjectIntake<'a> {
     fn new(terms: &'a Terms, md5: bool) -> Self {
-        Self { terms, length: 0, md5: (md5 || terms.md5).then(Md5::new), state: State::Begun(Vec::new()) }
+        Self { terms, length: 0, md5: (md5 || terms.md5).then(Md5::new), state: State::Prefix(Vec::new()) }
     }
 
     fn take(&mut self, bytes: &[u8]) {
@@ -167,7 +168,7 @@ impl<'a> ObjectIntake<'a> {
 
     fn follow(&mut self, bytes: &[u8]) {
         match &mut self.state {
-            State::Begun(first) => {
+            State::Prefix(first) => {
                 first.extend_from_slice(bytes);
                 // Longer than its head, or any 16 bytes would be a stream.
                 if first.len() > HEAD {
@@ -183,7 +184,7 @@ impl<'a> ObjectIntake<'a> {
             State::Stream(seed, offset) => {
                 let (seed, offset) = (*seed, *offset);
                 if !continues(seed, offset + self.length, bytes) {
-                    // Not to the end: make again what has passed.
+                    // The body leaves the stream: make the bytes again that have passed.
                     let mut piece = vec![0; usize::try_from(BLOCK).unwrap_or(0)];
                     self.state = State::Keeping(Vec::new());
                     let mut done = 0;
@@ -202,7 +203,7 @@ impl<'a> ObjectIntake<'a> {
     }
 
     fn keep(&mut self, bytes: &[u8]) {
-        if matches!(self.state, State::Begun(_) | State::Stream(..)) {
+        if matches!(self.state, State::Prefix(_) | State::Stream(..)) {
             self.state = State::Keeping(Vec::new());
         }
         if let State::Keeping(all) = &mut self.state {
@@ -222,7 +223,7 @@ impl<'a> ObjectIntake<'a> {
     }
 
     fn end(mut self) -> (Content, Option<[u8; 16]>) {
-        if let State::Begun(first) = &mut self.state {
+        if let State::Prefix(first) = &mut self.state {
             let first = std::mem::take(first);
             self.keep(&first);
         }
@@ -240,7 +241,7 @@ impl<'a> ObjectIntake<'a> {
                     crcs,
                 }))
             }
-            State::Begun(_) => Content::default(),
+            State::Prefix(_) => Content::default(),
         };
         (content, self.md5.take().map(|digest| digest.finalize().into()))
     }

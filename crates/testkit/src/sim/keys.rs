@@ -1,7 +1,8 @@
 //! Keys that are counted rather than stored: `run42/sample_{i:04}_R{1,2}.fastq.gz`.
 //!
-//! A pattern is text with counters of fixed width, `{name:0WIDTH}`, and choices, `{a,b,c}`. Its keys are numbered in the
-//! order in which S3 lists them, so the number of a key, and the first key after any text, are found without a table.
+//! A pattern is text with counters of fixed width, `{name:0WIDTH}`, and choices, `{a,b,c}`. Its keys are numbered in
+//! the order in which S3 lists them, so the number of a key, and the first key after any text, are found without a
+//! table.
 
 const MOST_PIECES: usize = 16;
 
@@ -35,7 +36,8 @@ impl Piece {
 }
 
 impl KeyPattern {
-    /// The first `count` keys of a pattern. The first counter counts as far as needed, later ones through all their digits.
+    /// The first `count` keys of a pattern. The first counter counts as far as needed, later ones through all their
+    /// digits.
     pub(super) fn parse(text: &str, count: u64) -> Result<Self, String> {
         let wrong = |what: &str| format!("key pattern {text:?}: {what}");
         let mut pieces = Vec::new();

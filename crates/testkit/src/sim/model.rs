@@ -6,10 +6,10 @@
 //!
 //! **Time of a request**: `(base + bytes / rate) * (1 ± jitter)`; some requests, the slow tail, take a multiple of it.
 //!
-//! **Partitions**: a bucket begins as one partition, the range of all its keys. Each partition has a token bucket for reads
-//! and one for writes; a request that finds none is answered `SlowDown`. A partition that has refused requests for long
-//! enough splits at the middle of the keys that it refused, until the bucket has as many partitions as allowed. A single key
-//! cannot be split.
+//! **Partitions**: a bucket begins as one partition, the range of all its keys. Each partition has a token bucket for
+//! reads and one for writes; a request that finds none is answered `SlowDown`. A partition that has refused requests
+//! for long enough splits at the middle of the keys that it refused, until the bucket has as many partitions as
+//! allowed. A single key cannot be split.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -21,7 +21,7 @@ const MIB: f64 = 1024.0 * 1024.0;
 
 /// Refused keys that a partition remembers, to know where its load lies.
 const REMEMBERED: usize = 64;
-/// Every so many refused requests one key is remembered.
+/// Refused requests for each key that is remembered.
 const REMEMBER_EVERY: u64 = 16;
 
 /// Time of one kind of request: `(base_seconds + bytes / rate) * (1 ± jitter)`, the factor evenly distributed.
@@ -61,10 +61,10 @@ pub struct ModelOptions {
     pub put: Timing,
     /// `CopyObject`: `small`, then 57 MB/s = 54 MiB/s (renaming 4 GB took 72 s by one copy, s3fs-fuse PR 940).
     pub copy: Timing,
-    /// `UploadPartCopy`: 0.8 s + bytes / 78 MiB/s ± 10 %. The line fits three sources: the `S3Mirror` paper (300 parts of
-    /// 16 MiB in flight gave 4.1 GiB/s, 1,500 gave 24.9), AWS's C client (parts of 128 MiB about 4 s with everything around
-    /// them, of 1 GiB 14-17 s; aws-c-s3 PR 288), and `S3Mirror`'s own code against a fake S3 with 1 s per part of 16 MiB
-    /// (4.24 GiB/s). The jitter is assumed.
+    /// `UploadPartCopy`: 0.8 s + bytes / 78 MiB/s ± 10 %. The line fits three sources: the `S3Mirror` paper (300 parts
+    /// of 16 MiB in flight gave 4.1 GiB/s, 1,500 gave 24.9), AWS's C client (parts of 128 MiB about 4 s with everything
+    /// around them, of 1 GiB 14-17 s; aws-c-s3 PR 288), and `S3Mirror`'s own code against a fake S3 with 1 s per part
+    /// of 16 MiB (4.24 GiB/s). The jitter is assumed.
     pub part_copy: Timing,
     /// Share of requests in the slow tail. 0.01: S3's guidelines say to send the slowest 1 % again.
     pub tail_probability: f64,
@@ -78,9 +78,9 @@ pub struct ModelOptions {
     pub burst_seconds: f64,
     /// Seconds after which a `SlowDown` is answered. 0.02, assumed.
     pub slow_down_seconds: f64,
-    /// A partition that has been refusing for so long splits; null: never. 300: S3 documents "gradual", observers minutes.
+    /// Seconds of refusals after which a partition splits; null: never. 300: S3 documents "gradual", observers minutes.
     pub split_after_seconds: Option<f64>,
-    /// So long without a refusal ends the overload, and the wait for a split begins anew. 10, assumed.
+    /// Seconds without a refusal that end the overload, so that the wait for a split begins anew. 10, assumed.
     pub calm_seconds: f64,
     /// Partitions that a bucket can have. 64, assumed.
     pub maximum_partitions: usize,
@@ -199,7 +199,7 @@ pub enum Load {
 
 /// Work that a request asks of the service, as far as its time depends on it. Sizes in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Service {
+pub enum Work {
     /// No object bytes.
     Small,
     /// A page of a listing.
@@ -229,14 +229,14 @@ pub enum Service {
 /// Outcome of a request in the model. Times count from its arrival.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
-    /// It is carried out.
+    /// The request is carried out.
     Serve {
         /// Time until its answer is complete.
         after: Duration,
         /// Time until the answer's first byte can be sent: shorter than `after` only for GET.
         first_byte: Duration,
     },
-    /// It is refused.
+    /// The request is refused.
     SlowDown {
         /// Time until the refusal is sent.
         after: Duration,
@@ -349,9 +349,9 @@ impl Model {
         &self.options
     }
 
-    /// Takes a request that arrives at `now`, counted from the start. Times must not go back; one that does counts as the
-    /// latest seen.
-    pub fn arrive(&mut self, now: Duration, load: Load, bucket: &str, key: &str, service: Service) -> Verdict {
+    /// Takes a request that arrives at `now`, counted from the start. Times must not go back; one that does counts as
+    /// the latest seen.
+    pub fn arrive(&mut self, now: Duration, load: Load, bucket: &str, key: &str, work: Work) -> Verdict {
         let now = now.as_secs_f64();
         if !self.buckets.contains_key(bucket) {
             self.buckets.insert(bucket.into(), vec![Partition::new("", &self.options, now)]);
@@ -361,7 +361,7 @@ impl Model {
             None => true,
         };
         if admitted {
-            self.time(service)
+            self.time(work)
         } else {
             Verdict::SlowDown { after: Duration::from_secs_f64(self.options.slow_down_seconds) }
         }
@@ -383,15 +383,15 @@ impl Model {
         self.buckets.get(bucket).into_iter().flatten().map(|partition| partition.first.to_string()).collect()
     }
 
-    fn time(&mut self, service: Service) -> Verdict {
+    fn time(&mut self, work: Work) -> Verdict {
         let options = &self.options;
-        let (timing, bytes) = match service {
-            Service::Small => (&options.small, 0),
-            Service::List => (&options.list, 0),
-            Service::Get { bytes } => (&options.get, bytes),
-            Service::Put { bytes } => (&options.put, bytes),
-            Service::Copy { bytes } => (&options.copy, bytes),
-            Service::PartCopy { bytes } => (&options.part_copy, bytes),
+        let (timing, bytes) = match work {
+            Work::Small => (&options.small, 0),
+            Work::List => (&options.list, 0),
+            Work::Get { bytes } => (&options.get, bytes),
+            Work::Put { bytes } => (&options.put, bytes),
+            Work::Copy { bytes } => (&options.copy, bytes),
+            Work::PartCopy { bytes } => (&options.part_copy, bytes),
         };
         // Both drawn always, so that a run with other options meets the same chance.
         let (spread, tail) = (self.random.f64(), self.random.f64());
@@ -401,8 +401,7 @@ impl Model {
         }
         let seconds = |value: f64| Duration::try_from_secs_f64(value).unwrap_or(Duration::MAX);
         let after = seconds(factor * (timing.base_seconds + timing.body_seconds(bytes)));
-        let first_byte =
-            if matches!(service, Service::Get { .. }) { seconds(factor * timing.base_seconds) } else { after };
+        let first_byte = if matches!(work, Work::Get { .. }) { seconds(factor * timing.base_seconds) } else { after };
         Verdict::Serve { after, first_byte }
     }
 }

@@ -10,28 +10,28 @@ use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode
 
 use super::bucket::{Attributes, FixedSum, Object, Sum};
 use super::content::DiscardedBodyError;
-use super::model::{Load, Service};
+use super::model::{Load, Work};
 use super::reply::{ErrorReply, Outcome, Reply};
 use super::state::{SimRequest, SimState};
 
 /// Load and work of a request, for the model; a request whose object is missing counts as empty.
-pub(super) fn cost(state: &SimState, request: &SimRequest, body_length: u64) -> (Load, Service) {
+pub(super) fn cost(state: &SimState, request: &SimRequest, body_length: u64) -> (Load, Work) {
     let size = |bucket: &str, key: &str| state.buckets.get(bucket).and_then(|bucket| bucket.size(key));
     match request.call.operation {
         "GetObject" => {
             let bytes = size(request.bucket(), request.key()).map_or(0, |size| objects::expected_length(request, size));
-            (Load::Read, Service::Get { bytes })
+            (Load::Read, Work::Get { bytes })
         }
-        "ListObjects" | "ListObjectsV2" | "ListMultipartUploads" | "ListParts" => (Load::Read, Service::List),
-        "PutObject" | "UploadPart" => (Load::Write, Service::Put { bytes: body_length }),
+        "ListObjects" | "ListObjectsV2" | "ListMultipartUploads" | "ListParts" => (Load::Read, Work::List),
+        "PutObject" | "UploadPart" => (Load::Write, Work::Put { bytes: body_length }),
         "CopyObject" | "UploadPartCopy" => {
             let source = request.header("x-amz-copy-source").and_then(|raw| copies::Source::parse(raw).ok());
             let bytes = source.and_then(|source| size(&source.bucket, &source.key)).unwrap_or(0);
             if request.call.operation == "CopyObject" {
-                return (Load::Write, Service::Copy { bytes });
+                return (Load::Write, Work::Copy { bytes });
             }
             let part = request.call.range.as_deref().and_then(copies::closed_range);
-            (Load::Write, Service::PartCopy { bytes: part.map_or(bytes, |(first, last)| last - first + 1) })
+            (Load::Write, Work::PartCopy { bytes: part.map_or(bytes, |(first, last)| last - first + 1) })
         }
         "CreateBucket"
         | "DeleteBucket"
@@ -41,8 +41,8 @@ pub(super) fn cost(state: &SimState, request: &SimRequest, body_length: u64) -> 
         | "DeleteObject"
         | "DeleteObjects"
         | "PutObjectTagging"
-        | "DeleteObjectTagging" => (Load::Write, Service::Small),
-        _ => (Load::Read, Service::Small),
+        | "DeleteObjectTagging" => (Load::Write, Work::Small),
+        _ => (Load::Read, Work::Small),
     }
 }
 
@@ -98,7 +98,7 @@ pub(super) fn perform(state: &mut SimState, request: &SimRequest) -> Outcome {
     }
 }
 
-/// Headers that would change what is done, in ways that are not modelled.
+/// Headers that would change the operation in ways that are not modelled.
 fn is_unknown(name: &str) -> bool {
     name.starts_with("x-amz-server-side-encryption-customer")
         || name.starts_with("x-amz-copy-source-server-side-encryption")
@@ -128,7 +128,7 @@ fn decoded(text: &str) -> Result<String, ErrorReply> {
     decoded.map(std::borrow::Cow::into_owned).map_err(|_| ErrorReply::invalid("A name is not UTF-8."))
 }
 
-/// As `encoding-type=url` wants keys.
+/// Encodes a text as `encoding-type=url` requires for keys.
 fn encoded(text: &str) -> String {
     const KEPT: &percent_encoding::AsciiSet =
         &NON_ALPHANUMERIC.remove(b'/').remove(b'-').remove(b'_').remove(b'.').remove(b'~');
@@ -143,7 +143,7 @@ struct ChecksumHeader {
     kind: &'static str,
 }
 
-fn told(object: &Object) -> Result<Option<ChecksumHeader>, ErrorReply> {
+fn checksum_header(object: &Object) -> Result<Option<ChecksumHeader>, ErrorReply> {
     let (value, text, kind) = match &object.sum {
         Sum::None => return Ok(None),
         Sum::Full(algorithm) => {
@@ -158,16 +158,16 @@ fn told(object: &Object) -> Result<Option<ChecksumHeader>, ErrorReply> {
     Ok(Some(ChecksumHeader { header: algorithm.header(), element: algorithm.element(), value: text, kind }))
 }
 
-fn set_checksum(reply: &mut Reply, told: Option<ChecksumHeader>) {
-    if let Some(told) = told {
-        reply.set(told.header, &told.value);
-        reply.set("x-amz-checksum-type", told.kind);
+fn set_checksum(reply: &mut Reply, header: Option<ChecksumHeader>) {
+    if let Some(checksum) = header {
+        reply.set(checksum.header, &checksum.value);
+        reply.set("x-amz-checksum-type", checksum.kind);
     }
 }
 
 fn full(value: super::checksum::Value) -> Sum {
     match value.algorithm() {
-        // Not stored: told from the extents, at no cost worth mentioning.
+        // Not stored: computed from the extents, at a negligible cost.
         algorithm @ super::checksum::Algorithm::Crc(_) => Sum::Full(algorithm),
         super::checksum::Algorithm::Sha256 => Sum::Fixed(FixedSum { value, parts: Vec::new() }.into()),
     }
@@ -228,7 +228,7 @@ fn attributes_of(request: &SimRequest) -> Result<Attributes, ErrorReply> {
     })
 }
 
-/// `If-Match` and `If-None-Match` of a write, against what is there.
+/// Checks `If-Match` and `If-None-Match` of a write against the present object.
 fn check_target(state: &mut SimState, request: &SimRequest) -> Result<(), ErrorReply> {
     let (wanted, unwanted) = (request.header("if-match"), request.header("if-none-match"));
     if wanted.is_none() && unwanted.is_none() {

@@ -20,7 +20,7 @@ pub(super) struct Reply {
 /// The body of a success.
 #[derive(Debug)]
 pub(super) enum Payload {
-    /// Nothing; of HEAD, with the length that GET would have.
+    /// No body; for HEAD, with the length that GET would have.
     Empty(Option<u64>),
     Text(Bytes),
     Content {

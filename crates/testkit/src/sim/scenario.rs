@@ -13,7 +13,7 @@ use super::faults::Rule;
 use super::keys::KeyPattern;
 use super::model::ModelOptions;
 
-/// Everything that a simulation is told.
+/// All options of a simulation.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Scenario {
@@ -75,13 +75,13 @@ impl Default for Scenario {
 }
 
 impl Scenario {
-    /// A service that answers at once, for tests of what is answered.
+    /// A service that answers at once, for tests of its replies.
     pub fn instant() -> Self {
         Self { model: ModelOptions::instant(), ..Self::default() }
     }
 
-    /// Reads a scenario from JSON. What it says of the model is laid over the default one, or over one that answers at once;
-    /// `sets` such as `model.part_copy.base_seconds=1` are laid over that, their values JSON or plain text.
+    /// Reads a scenario from JSON. Its options of the model override those of the default model, or of one that answers
+    /// at once; `sets` such as `model.part_copy.base_seconds=1` override both, their values JSON or plain text.
     ///
     /// # Errors
     /// The first thing that is unknown or makes no sense, by name.
@@ -163,7 +163,7 @@ pub struct CredentialSpec {
     pub expires_after_seconds: f64,
 }
 
-/// A bucket, and what is in it from the start.
+/// A bucket, and the objects in it from the start.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BucketSpec {
@@ -255,9 +255,9 @@ fn yes() -> bool {
 /// Sizes of objects, drawn for each from the seed and its number.
 #[derive(Debug, Clone, PartialEq)]
 pub enum SizeSpec {
-    /// All alike: in JSON the size alone.
+    /// The same size for all objects: in JSON the size alone.
     Each(Bytes),
-    /// By a distribution.
+    /// Sizes drawn from a distribution.
     Drawn(Distribution),
 }
 
@@ -265,11 +265,11 @@ pub enum SizeSpec {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Distribution {
-    /// Evenly between two sizes.
+    /// A uniform distribution between two sizes.
     Uniform(Bytes, Bytes),
-    /// By a log-normal distribution.
+    /// A log-normal distribution.
     Lognormal {
-        /// Half are smaller.
+        /// Median size.
         median: Bytes,
         /// Standard deviation of the logarithm.
         sigma: f64,
@@ -351,7 +351,7 @@ impl<'de> Deserialize<'de> for Bytes {
 /// `NAME=keys=PATTERN;count=N;size=S;...` (one family of objects, `;` between its fields).
 ///
 /// # Errors
-/// What is wrong with it.
+/// The text names the error in the bucket.
 pub fn parse_bucket(text: &str) -> Result<BucketSpec, String> {
     let (name, rest) = text.split_once('=').unwrap_or((text, ""));
     let wrong = |what: &dyn std::fmt::Display| format!("bucket {name}: {what}");

@@ -1,4 +1,4 @@
-//! The simulator over HTTP/1.1: one request's way from its head to the last byte of its answer.
+//! The simulator over HTTP/1.1: the path of one request, from its head to the last byte of its reply.
 //!
 //! The simulator decides on a request at its arrival, under the lock: it refuses a request without permission, the
 //! model admits or throttles it and sets its time, and a fault may strike. Then the body is read and the time passes.
@@ -89,7 +89,7 @@ async fn serve(stream: TcpStream, shared: Arc<ServerContext>) {
             answer(shared, request, reset).await
         }
     });
-    // An error here is a connection that broke, by the client or by a fault; the counters tell of both.
+    // An error here is a connection that broke, by the client or by a fault; the counters count both.
     let _ = hyper::server::conn::http1::Builder::new().serve_connection(io, service).await;
 }
 
@@ -163,12 +163,12 @@ fn decide(shared: &ServerContext, request: &SimRequest, body_length: u64) -> Dec
     let state = &mut *state;
     let operation = request.call.operation;
     state.counters.begin(operation);
-    let (load, service) = operations::cost(state, request, body_length);
+    let (load, work) = operations::cost(state, request, body_length);
     let now = state.now();
     let verdict = if request.call.bucket.is_some() {
         // A listing counts where it reads.
         let prefix = request.call.key.is_none().then(|| request.query().get("prefix").map(str::to_owned)).flatten();
-        state.model.arrive(now, load, request.bucket(), prefix.as_deref().unwrap_or(request.key()), service)
+        state.model.arrive(now, load, request.bucket(), prefix.as_deref().unwrap_or(request.key()), work)
     } else {
         Verdict::Serve { after: Duration::ZERO, first_byte: Duration::ZERO }
     };
@@ -292,8 +292,8 @@ async fn finish(
     }
     let mut head_length = None;
     let body = match body {
-        Payload::Empty(told) => {
-            head_length = told;
+        Payload::Empty(length) => {
+            head_length = length;
             ticket.complete();
             AnswerBody::once(Bytes::new(), Some(ticket))
         }
@@ -359,7 +359,7 @@ fn failed(fail: &ErrorReply, head_only: bool, resource: &str, mut ticket: Ticket
     response
 }
 
-/// As S3 does when it has begun to answer before it failed: white space, then the error.
+/// Builds the reply of S3 when it fails after the reply has begun: white space, then the error.
 fn error_in_200(fail: &ErrorReply, resource: &str, ticket: Ticket) -> Response<AnswerBody> {
     let text = fail.xml(resource, REQUEST_ID);
     // White space may only stand behind the declaration.
@@ -387,7 +387,7 @@ fn wrong_etag(reply: &mut Reply) {
     }
 }
 
-/// For the administration: what the model is.
+/// Returns the model's options, for the administration.
 pub(super) fn model_options(state: &SimState) -> &model::ModelOptions {
     state.model.options()
 }

@@ -184,7 +184,7 @@ impl SimState {
         Etag { digest: self.veiled(digest, attributes), parts: 0 }
     }
 
-    /// With KMS an `ETag` is no digest: another one each time.
+    /// Returns the digest for an `ETag`. With KMS an `ETag` is no digest of the content: a new one each time.
     pub(super) fn veiled(&mut self, digest: [u8; 16], attributes: &Attributes) -> [u8; 16] {
         if attributes.kms_key.is_none() {
             return digest;
@@ -212,7 +212,7 @@ impl SimState {
         Object { content, etag, sum, layout, modified, attributes }
     }
 
-    /// The checksum that S3 keeps when the request asked for none.
+    /// The checksum that S3 keeps when the request names none.
     pub(super) fn default_sum(&self) -> Sum {
         if self.lacks(Capability::Checksums) { Sum::None } else { Sum::Full(Algorithm::ALL[0]) }
     }

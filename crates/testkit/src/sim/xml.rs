@@ -1,4 +1,4 @@
-//! The little XML that S3 speaks.
+//! The XML that S3 uses.
 
 use std::fmt::Write as _;
 

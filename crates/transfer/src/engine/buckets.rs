@@ -2,10 +2,11 @@
 
 use bytes::Bytes;
 use futures::stream::{self, StreamExt as _};
+use seqferry_client::upload::{abort_once, for_each_page_of_parts};
 use seqferry_client::{EndpointSpec, RequestError, RequestSpec, RetryContext, RetryPolicy, RetryingClient};
 use seqferry_store::{
-    BucketInfo, BucketService, ErrorClass, ObjectMeta, ObjectRef, PinnedObject, Range, Removal, Result, StoreError,
-    UploadInfo, UploadRef, VersionsPage, VersionsRequest,
+    BucketInfo, BucketService, ErrorClass, ObjectMeta, ObjectRef, PartInfo, PinnedObject, Range, Removal, Result,
+    StoreError, UploadInfo, UploadRef, VersionsPage, VersionsRequest,
 };
 
 use super::Engine;
@@ -17,15 +18,15 @@ const AT_ONCE: usize = 32;
 /// Bytes and number of the parts that an open upload holds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct UploadSize {
-    /// Of all parts together.
+    /// Bytes of all parts together.
     pub bytes: u64,
     /// Number of the parts.
     pub parts: u64,
 }
 
 impl Engine {
-    /// Removes objects, or versions of them; what became of each, in their order. `careful`: each is looked at first. With an
-    /// epoch only within that epoch of the lease.
+    /// Removes objects, or versions of them; returns the outcome of each, in their order. `careful`: each is looked at
+    /// first. With an epoch, objects are removed only within that epoch of the lease.
     ///
     /// # Errors
     /// When all was cancelled; failures are those of objects.
@@ -80,15 +81,11 @@ impl Engine {
         endpoint: &EndpointSpec,
         request: &VersionsRequest,
     ) -> std::result::Result<VersionsPage, RequestError> {
-        let spec = RequestSpec::read("ListObjectVersions", &request.bucket);
-        let ask = async |service: &dyn BucketService| service.list_versions(request).await;
-        let mut page = self.ask(endpoint, spec, &ask)?;
-        // Services that normalise keys may answer with names that cannot start with the prefix.
-        page.versions.retain(|version| version.object.key.starts_with(&request.prefix));
-        Ok(page)
+        self.runtime
+            .block_on(async { self.pool.client(endpoint, RetryPolicy::impatient()).await.versions_page(request).await })
     }
 
-    /// An address that lets its bearer read, or with `put` write, an object for so many seconds.
+    /// Returns an address that lets its bearer read, or with `put` write, an object for a number of seconds.
     ///
     /// # Errors
     /// When nothing can be signed.
@@ -115,20 +112,23 @@ impl Engine {
         self.runtime.block_on(async { self.pool.client(endpoint, RetryPolicy::impatient()).await.head(object).await })
     }
 
-    /// The bytes of a range of an object that is pinned.
+    /// The bytes of a range of an object while it has this `ETag`; of whatever is there with an empty one.
     ///
     /// # Errors
     /// When they cannot be read, or the object has changed.
     pub fn read_range(
         &self,
         endpoint: &EndpointSpec,
-        object: &PinnedObject,
+        object: ObjectRef<'_>,
+        etag: &str,
         range: Range,
     ) -> std::result::Result<Bytes, RequestError> {
+        // The whole size is not known, and only copies need it.
+        let object = PinnedObject::listed(object, etag, range.last + 1);
         self.runtime.block_on(async {
             let client = self.pool.client(endpoint, RetryPolicy::default()).await;
             let _reserved = client.reserve_memory(range.len()).await?;
-            client.read_range(object, range).await.map(|read| read.bytes)
+            client.read_range(&object, range).await.map(|read| read.bytes)
         })
     }
 
@@ -149,37 +149,36 @@ impl Engine {
         })
     }
 
-    /// Sizes of these open uploads (key, id), in their order; None for one that is gone.
+    /// Sizes of these open uploads, in their order; None for one that is gone.
     ///
     /// # Errors
     /// The first failure.
     pub fn upload_sizes(
         &self,
         endpoint: &EndpointSpec,
-        bucket: &str,
-        uploads: &[(String, String)],
+        uploads: &[UploadRef<'_>],
     ) -> std::result::Result<Vec<Option<UploadSize>>, RequestError> {
         self.runtime.block_on(async {
             let client = &self.pool.client(endpoint, RetryPolicy::default()).await;
-            let sizes = uploads.iter().map(|(key, id)| upload_size(client, UploadRef::new(bucket, key, id)));
+            let sizes = uploads.iter().map(|upload| upload_size(client, *upload));
             stream::iter(sizes).buffered(AT_ONCE).collect::<Vec<_>>().await.into_iter().collect()
         })
     }
 
-    /// Drops open uploads (key, id) with their parts; why one could not be, in their order. One that is gone counts as dropped.
+    /// Aborts open uploads; returns the error of each that could not be aborted, in their order. An upload
+    /// that is gone counts as aborted.
     ///
     /// # Errors
     /// When all was cancelled.
     pub fn abort_uploads(
         &self,
         endpoint: &EndpointSpec,
-        bucket: &str,
-        uploads: &[(String, String)],
+        uploads: &[UploadRef<'_>],
         epoch: Option<u64>,
     ) -> std::result::Result<Vec<Option<StoreError>>, RequestError> {
         self.runtime.block_on(async {
             let client = &self.writing(endpoint, epoch).await;
-            let aborts = uploads.iter().map(|(key, id)| abort(client, UploadRef::new(bucket, key, id)));
+            let aborts = uploads.iter().map(|upload| abort(client, *upload));
             stream::iter(aborts).buffered(AT_ONCE).collect::<Vec<_>>().await.into_iter().collect()
         })
     }
@@ -199,12 +198,7 @@ impl Engine {
         question: &impl AsyncFn(&dyn BucketService) -> Result<T>,
     ) -> std::result::Result<T, RequestError> {
         self.runtime.block_on(async {
-            let client = self.pool.client(endpoint, RetryPolicy::impatient()).await;
-            let service = client.connection().store.clone();
-            let Some(service) = service.bucket_service() else {
-                return Err(StoreError::new("ListBuckets", "", None, "NotImplemented", None).into());
-            };
-            client.call(spec, &RetryContext::default(), async |_| question(service).await).await
+            self.pool.client(endpoint, RetryPolicy::impatient()).await.call_service(spec, question).await
         })
     }
 }
@@ -214,22 +208,14 @@ async fn upload_size(
     upload: UploadRef<'_>,
 ) -> std::result::Result<Option<UploadSize>, RequestError> {
     let mut size = UploadSize::default();
-    let mut after = None;
-    loop {
-        let spec = RequestSpec::read("ListParts", upload.bucket);
-        let page =
-            client.call(spec, &RetryContext::default(), async |store| store.list_parts(upload, after).await).await;
-        let page = match page {
-            Ok(page) => page,
-            Err(RequestError::Failed(error)) if error.class == ErrorClass::NotFound => return Ok(None),
-            Err(error) => return Err(error),
-        };
-        size.bytes += page.parts.iter().map(|part| part.size).sum::<u64>();
-        size.parts += page.parts.len() as u64;
-        if page.next.is_none() || page.next <= after {
-            return Ok(Some(size));
-        }
-        after = page.next;
+    let add = |parts: Vec<PartInfo>| {
+        size.bytes += parts.iter().map(|part| part.size).sum::<u64>();
+        size.parts += parts.len() as u64;
+    };
+    match for_each_page_of_parts(client, &RetryContext::default(), upload, add).await {
+        Ok(()) => Ok(Some(size)),
+        Err(RequestError::Failed(error)) if error.class == ErrorClass::NotFound => Ok(None),
+        Err(error) => Err(error),
     }
 }
 
@@ -237,11 +223,8 @@ async fn abort(
     client: &RetryingClient,
     upload: UploadRef<'_>,
 ) -> std::result::Result<Option<StoreError>, RequestError> {
-    let spec = RequestSpec::write("AbortMultipartUpload", upload.bucket);
-    let dropped = client.call(spec, &RetryContext::default(), async |store| store.abort_upload(upload).await).await;
-    match dropped {
-        Ok(()) => Ok(None),
-        Err(RequestError::Failed(error)) if error.class == ErrorClass::NotFound => Ok(None),
+    match abort_once(client, &RetryContext::default(), upload).await {
+        Ok(_) => Ok(None),
         Err(RequestError::Failed(error)) => Ok(Some(error)),
         Err(RequestError::Cancelled) => Err(RequestError::Cancelled),
     }

@@ -20,7 +20,7 @@ impl<J: Journal> Object<'_, J> {
             }
             Err(other) => return Err(other.into()),
         };
-        let opaque_etag = self.has_files();
+        let opaque_etag = self.has_opaque_etags();
         let listed = Side { size: Some(self.item.size), etag: &self.item.etag, opaque_etag, checksum: None };
         let mut verdict = compare(listed, Side::from(&target), false);
         if !matches!(verdict, Verdict::Proven(_) | Verdict::Differs(_)) {

@@ -1,4 +1,4 @@
-//! The route of one object by the evidence that it leaves, and the copy of an object at once.
+//! Choice of the route of one object by the verification that it allows, and the copy of an object at once.
 
 use std::borrow::Cow;
 
@@ -21,15 +21,16 @@ impl<J: Journal> Object<'_, J> {
         if self.target.quirks().useless_part_checksums()
             && !verification::fits_one_copy(source.size, part_options, limits)
         {
-            // An object made of parts there has no checksum to compare: the boundaries of the source's parts prove more.
+            // An object made of parts there has no checksum to compare: the boundaries of the source's parts prove
+            // more.
             source.to_mut().checksum = None;
         }
         let first_part = if part_options.part_size.is_none() { self.first_part(&source).await? } else { None };
         match verification::choose(&source, first_part, part_options, limits).map_err(|error| self.too_large(&error))? {
             Route::Copy(_) => Ok(Route::Copy(kept)),
             Route::Parts(mut parts) => {
-                if let Some(asked) = self.policy.properties.checksum {
-                    parts.keep(asked);
+                if let Some(requested) = self.policy.properties.checksum {
+                    parts.keep(requested);
                 }
                 Ok(Route::Parts(parts))
             }
@@ -66,7 +67,7 @@ impl<J: Journal> Object<'_, J> {
         };
         let written = self
             .target
-            .call(RequestSpec::write("CopyObject", bucket).bytes(self.item.size), &self.tries, async |store| {
+            .call(RequestSpec::write("CopyObject", bucket).bytes(self.item.size), &self.retry_context, async |store| {
                 store.copy(&pinned, target).await
             })
             .await;

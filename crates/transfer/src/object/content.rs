@@ -1,5 +1,5 @@
-//! Reading both sides and comparing them, range by range, in bounded memory. Where ranges are ignored each side is read once,
-//! in order.
+//! Comparison of both sides by reading them, range by range, in bounded memory. A side that ignores ranges is read
+//! once, in order.
 
 use futures::stream::{self, StreamExt as _};
 use seqferry_client::reading::{DigestedBytes, PinnedReader, check_pin};
@@ -105,7 +105,7 @@ impl<J: Journal> Object<'_, J> {
             return Ok(None);
         }
         let call = RequestSpec::read("GetObject", &from.bucket).bytes(self.item.size).once();
-        let fetched = side.call(call, &self.tries, async |store| store.fetch(from, None).await).await?;
+        let fetched = side.call(call, &self.retry_context, async |store| store.fetch(from, None).await).await?;
         check_pin(from, &fetched.meta)?;
         Ok(Some(PinnedReader::new(fetched.body, from)))
     }
@@ -134,7 +134,7 @@ impl<J: Journal> Object<'_, J> {
         // Never two at a time: the second would fill buffers that were not reserved.
         let call = RequestSpec::read("GetObject", &from.bucket).bytes(range.len()).once();
         let read = side
-            .call(call, &self.tries, async |store| {
+            .call(call, &self.retry_context, async |store| {
                 let fetched = store.fetch(from, Some(range)).await?;
                 PinnedReader::new(fetched.body, from).take(range.len(), &[]).await
             })

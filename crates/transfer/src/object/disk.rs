@@ -1,8 +1,11 @@
-//! Comparing with a disk. Files have no checksums: their times speak for them, else their bytes, which are cheap to read there.
+//! Comparison with a disk. Files have no checksums: their times are compared, else their bytes, which are cheap to
+//! read.
 
 use futures::TryStreamExt as _;
 use seqferry_client::{RequestError, RequestSpec, RetryingClient};
-use seqferry_store::{ErrorClass, MTIME, ObjectMeta, ObjectReadExt as _, PinnedObject, Range, StoreError, read_mtime};
+use seqferry_store::{
+    ErrorClass, MTIME, ObjectMeta, ObjectReadExt as _, ObjectRef, PinnedObject, Range, StoreError, read_mtime,
+};
 
 use super::{AttemptError, Journal, Object};
 use crate::outcome::VerificationLevel;
@@ -11,12 +14,19 @@ use crate::verification::{ExpectedDigest, SegmentedDigest, Side, Verdict, compar
 /// Bytes read from a file in one request.
 const RANGE: u64 = 8 << 20;
 
-/// Seconds after which what a service tells as an object's time is the time of no later version. Clocks may differ by one of them.
+/// Seconds after an object's time, as a service states it, from which no later version can have the same time. Services
+/// state whole seconds, and clocks may differ by one.
 const SETTLED: f64 = 2.0;
 
 impl<J: Journal> Object<'_, J> {
-    pub(super) fn has_files(&self) -> bool {
-        self.source.capabilities().files || self.target.capabilities().files
+    /// True when the `ETag`s of a side are no digests of its bytes.
+    pub(super) fn has_opaque_etags(&self) -> bool {
+        self.source.capabilities().opaque_etags || self.target.capabilities().opaque_etags
+    }
+
+    /// True when the bytes of a side may be read to compare it with the other.
+    fn has_local_side(&self) -> bool {
+        self.source.capabilities().local_reads || self.target.capabilities().local_reads
     }
 
     /// Compare both sides by their metadata. A side that is a file may be read; an object at a service never is.
@@ -30,7 +40,7 @@ impl<J: Journal> Object<'_, J> {
         trust_times: bool,
     ) -> Result<Verdict, AttemptError> {
         let plain = compare(Side::from(source), Side::from(target), same_boundaries);
-        if !self.has_files() || matches!(plain, Verdict::Differs(_)) {
+        if !self.has_local_side() || matches!(plain, Verdict::Differs(_)) {
             return Ok(plain);
         }
         if trust_times && self.have_one_time(source, target) {
@@ -38,10 +48,9 @@ impl<J: Journal> Object<'_, J> {
         }
         let (source_key, target_key) = (self.item.source_key.as_str(), self.item.target_key.as_str());
         let (source_bucket, target_bucket) = (self.policy.source_bucket.as_str(), self.policy.target_bucket.as_str());
-        let version = self.item.version_id.as_deref();
-        if self.source.capabilities().files {
-            let first_part = self.first_part_of(self.target, target_bucket, target_key, None, target).await?;
-            let file = pinned(source_bucket, source_key, source);
+        if self.source.capabilities().local_reads {
+            let first_part = self.first_part_of(self.target, ObjectRef::new(target_bucket, target_key), target).await?;
+            let file = PinnedObject::of(source_bucket, source_key, source);
             self.compare_file(
                 self.source,
                 &file,
@@ -50,8 +59,9 @@ impl<J: Journal> Object<'_, J> {
             )
             .await
         } else {
-            let first_part = self.first_part_of(self.source, source_bucket, source_key, version, source).await?;
-            let file = pinned(target_bucket, target_key, target);
+            let object = ObjectRef::new(source_bucket, source_key).at_version(self.item.version_id.as_deref());
+            let first_part = self.first_part_of(self.source, object, source).await?;
+            let file = PinnedObject::of(target_bucket, target_key, target);
             self.compare_file(
                 self.target,
                 &file,
@@ -65,10 +75,11 @@ impl<J: Journal> Object<'_, J> {
     /// True when the file's time equals the one that is kept with the object, to the nanosecond.
     fn have_one_time(&self, source: &ObjectMeta, target: &ObjectMeta) -> bool {
         let kept = |meta: &ObjectMeta| meta.attributes.metadata.get(MTIME).and_then(|text| read_mtime(text));
-        // What was downloaded without a time of its own got the object's.
+        // A file that was downloaded from an object without a kept time has got the object's time.
         let ours = kept(source).or_else(|| {
-            // A service tells it in seconds: what was downloaded within the same second may have been overwritten after that.
-            let made = self.target.capabilities().files
+            // Services state whole seconds: an object that was downloaded within the same second may have been
+            // overwritten later in it.
+            let made = self.target.capabilities().settable_times
                 && source.last_modified > 0.0
                 && target.changed >= source.last_modified + SETTLED;
             made.then(|| read_mtime(&time_text(source.last_modified))).flatten()
@@ -76,7 +87,7 @@ impl<J: Journal> Object<'_, J> {
         ours.is_some() && ours == kept(target)
     }
 
-    /// Read a file and compare it with what a service promises of its object.
+    /// Read a file and compare it with the digest that a service states of its object.
     async fn compare_file(
         &self,
         disk: &RetryingClient,
@@ -85,14 +96,14 @@ impl<J: Journal> Object<'_, J> {
         reference: Option<ExpectedDigest>,
     ) -> Result<Verdict, AttemptError> {
         let Some(reference) = reference else { return Ok(Verdict::Unknown) };
-        let mut stretches = SegmentedDigest::new(&reference);
+        let mut segments = SegmentedDigest::new(&reference);
         let mut first = 0;
         while first < size {
             let range = Range { first, last: (first + RANGE).min(size) - 1 };
             let _memory = disk.reserve_bytes(range.len()).await?;
             let call = RequestSpec::read("GetObject", &file.bucket).bytes(range.len()).once();
             let read = disk
-                .call(call, &self.tries, async |store| {
+                .call(call, &self.retry_context, async |store| {
                     let chunks: Vec<bytes::Bytes> =
                         store.get(file, Some(range)).await?.into_stream().try_collect().await?;
                     Ok::<_, StoreError>(chunks)
@@ -103,14 +114,14 @@ impl<J: Journal> Object<'_, J> {
                     // Hashing takes milliseconds: too long to keep others from this thread.
                     let hashed = tokio::task::spawn_blocking(move || {
                         for chunk in &chunks {
-                            stretches.update(chunk);
+                            segments.update(chunk);
                         }
-                        stretches
+                        segments
                     })
                     .await;
                     // It fails only when the runtime is being torn down.
                     let Ok(hashed) = hashed else { return Err(AttemptError::Cancelled) };
-                    stretches = hashed;
+                    segments = hashed;
                 }
                 // Another process writes or removes it: it is not the same in any case.
                 Err(RequestError::Failed(error))
@@ -122,22 +133,12 @@ impl<J: Journal> Object<'_, J> {
             }
             first = range.last + 1;
         }
-        Ok(reference.verdict(&stretches.finish()))
+        Ok(reference.verdict(&segments.finish()))
     }
 }
 
-/// A service's time as the metadata of a file has it: services tell milliseconds at most.
+/// Returns a service's time in the form of a file's metadata: services state milliseconds at most.
 pub(super) fn time_text(seconds: f64) -> String {
     let text = format!("{seconds:.3}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
-}
-
-fn pinned(bucket: &str, key: &str, meta: &ObjectMeta) -> PinnedObject {
-    PinnedObject {
-        bucket: bucket.to_owned(),
-        key: key.to_owned(),
-        version_id: None,
-        if_match: Some(meta.etag.clone()),
-        size: meta.size,
-    }
 }

@@ -1,8 +1,8 @@
 //! The MD5 of a file, kept with its object as rclone keeps it, so that others can check the object against the file.
 //!
-//! Metadata come before the bytes. Of a file that goes at once the bytes are in memory by then; one that goes in parts has to
-//! be read once more, before its upload is created. Both reads are pinned to the same state of the file, and a CRC64NVME that is
-//! computed along with the MD5 has to be that of the parts. An upload that is resumed has its MD5 already.
+//! Metadata are sent before the bytes. The bytes of a file that goes at once are in memory by then. A file that goes in
+//! parts must be read once more, before its upload is created. Both reads are pinned to the same state of the file, and
+//! the CRC64NVME that is computed along with the MD5 must be that of the parts. A resumed upload has its MD5 already.
 
 use bytes::Bytes;
 use futures::TryStreamExt as _;
@@ -44,12 +44,13 @@ impl Sums {
 }
 
 impl<J: Journal> Object<'_, J> {
-    /// True when the MD5 is kept with the object: the policy asks for it, and the source is a file.
+    /// True when the MD5 is kept with the object: the policy asks for it, and the source can be read twice at no cost.
     pub(super) fn keeps_md5(&self) -> bool {
-        self.policy.md5 && self.source.capabilities().files
+        self.policy.md5 && self.source.capabilities().local_reads
     }
 
-    /// Reads the whole file: its MD5, Base64. One range is read while the one before it is hashed, and no more are held.
+    /// Reads the whole file and returns its MD5 in Base64. One range is read while the one before it is hashed; no more
+    /// are held.
     pub(super) async fn read_md5(&mut self) -> Result<String, AttemptError> {
         let size = self.item.size;
         let pinned = self.pinned();
@@ -61,7 +62,7 @@ impl<J: Journal> Object<'_, J> {
             let call = RequestSpec::read("GetObject", &pinned.bucket).bytes(range.len()).once();
             let read = self
                 .source
-                .call(call, &self.tries, async |store| {
+                .call(call, &self.retry_context, async |store| {
                     let chunks: Vec<Bytes> = store.get(&pinned, Some(range)).await?.into_stream().try_collect().await?;
                     Ok::<_, StoreError>(chunks)
                 })
@@ -104,7 +105,7 @@ impl<J: Journal> Object<'_, J> {
     }
 }
 
-/// It fails only when the runtime is being torn down.
+/// Returns the sums when the hashing has ended; fails only when the runtime is being torn down.
 async fn finished(hashing: JoinHandle<Sums>) -> Result<Sums, AttemptError> {
     hashing.await.map_err(|_| AttemptError::Cancelled)
 }

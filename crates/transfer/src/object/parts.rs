@@ -1,7 +1,8 @@
 //! Copying in parts, so that a crash costs only the parts in flight.
 //!
-//! The parts are copied by the service, several at a time. Services that get the checksums of copied parts wrong are found out
-//! with one part, and remembered. How an upload begins, goes on after a crash and ends: [`super::upload`].
+//! The service copies several parts at a time. One trial part finds out whether the service gets the checksums of
+//! copied parts wrong; the result is remembered. [`super::upload`] begins uploads, resumes them after a crash, and ends
+//! them.
 
 use futures::future::{BoxFuture, FutureExt as _};
 use futures::stream::{FuturesUnordered, StreamExt as _};
@@ -17,8 +18,8 @@ use crate::outcome::Method;
 use crate::plan::PartPlan;
 use crate::verification::PartsRoute;
 
-/// Parts of one object that wait for the budget: enough for its turns, while the others cost nothing. How many are under way
-/// is the budget's to decide.
+/// Parts of one object that wait for the budget: enough that the object misses no turn. Further parts cost nothing. The
+/// budget decides how many are under way.
 const AHEAD: usize = 8;
 impl<'a, J: Journal> Object<'a, J> {
     pub(super) async fn copy_in_parts(
@@ -39,18 +40,19 @@ impl<'a, J: Journal> Object<'a, J> {
         };
         if done.is_empty() && recorded.is_some() && recorded.as_ref() == self.upload.open() && route.checksum.is_some()
         {
-            // Nothing shows whether it was created with an algorithm, and Complete has to know. A new one costs nothing.
+            // No reply shows whether it was created with an algorithm, and Complete has to know. A new upload costs
+            // nothing.
             self.upload.abort(false).await;
             self.begin(&route, source).await?;
         }
         let is_recorded = recorded.is_some() && recorded.as_ref() == self.upload.open();
-        // An earlier run has created it, perhaps with an algorithm, before it was known what comes of that. Without one it
-        // could not be completed then; while it holds nothing, a new one costs nothing.
+        // An earlier run has created it, perhaps with an algorithm, before the service was known to get part checksums
+        // wrong. Complete without an algorithm would fail then. A new upload costs nothing while this one is empty.
         let outdated = is_recorded
             && self.target.quirks().useless_part_checksums()
             && (done.is_empty() || done.values().any(|part| part.checksum.is_some()));
         if is_recorded && !done.is_empty() && done.values().all(|part| part.checksum.is_none()) {
-            // Created without an algorithm, or by a service that does not list its checksums: none is to be sent with Complete.
+            // The upload has no algorithm, or the service does not list its checksums: Complete must not send any.
             (route.checksum, route.whole) = (None, None);
         }
         if outdated || done.values().any(|part| is_wrong(part.checksum.as_deref(), source, route.plan)) {
@@ -66,7 +68,7 @@ impl<'a, J: Journal> Object<'a, J> {
         self.verify(Method::Multipart, written, Some(source.clone()), route.same_boundaries).await
     }
 
-    /// Wait for the trial of part checksums, so that not every object begins twice where they are useless. Some: this
+    /// Wait for the trial of part checksums, so that not every object starts over where they are useless. Some: this
     /// object finds out with its first part. None: the result is known, or the object needs no trial.
     async fn try_part_checksums(
         &self,
@@ -84,8 +86,8 @@ impl<'a, J: Journal> Object<'a, J> {
         }
     }
 
-    /// Copy every part that is not done; the first of them alone where the service is on trial. The upload may have been created
-    /// with a checksum where `checked` says so.
+    /// Copy every part that is not done; the first of them alone where the service is on trial. `checked`: the upload
+    /// may have been created with a checksum.
     async fn copy_missing(
         &self,
         route: &PartsRoute,

@@ -1,4 +1,6 @@
-//! The policy for all objects of a job, and what is known of each before it is begun.
+//! The policy for all objects of a job, and the facts known of each object before it begins.
+
+use seqferry_client::RecordedUpload;
 
 use super::properties::Properties;
 use super::stream::DataPath;
@@ -19,7 +21,7 @@ pub enum IfExists {
     Fail,
 }
 
-/// Evidence required that a target holds the bytes of its source.
+/// Rule for the verification that a target holds the bytes of its source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum VerificationRule {
     /// The strongest that costs no second read.
@@ -46,10 +48,10 @@ pub struct Policy {
     /// Prefix that the transfer writes below; empty: the whole bucket.
     pub target_prefix: String,
     /// Path of the bytes: inside the service, or through this process.
-    pub way: DataPath,
+    pub data_path: DataPath,
     /// Rule for targets that exist already.
     pub if_exists: IfExists,
-    /// Evidence required of each target.
+    /// Verification required of each target.
     pub verify: VerificationRule,
     /// Part size and threshold.
     pub part_options: PartOptions,
@@ -57,7 +59,8 @@ pub struct Policy {
     pub storage_class: Option<String>,
     /// Properties of the targets besides their bytes.
     pub properties: Properties,
-    /// Keep the MD5 of each file with its object, as rclone does. Of files; a service's objects keep what they carry.
+    /// Keep the MD5 of each file with its object, as rclone does. Sources that are no files keep the metadata they
+    /// have.
     pub md5: bool,
     /// An earlier run of these items may have been cut off.
     pub resumed: bool,
@@ -67,7 +70,7 @@ pub struct Policy {
     pub only_clean: bool,
     /// Write nothing: an object whose target does not hold the same bytes fails as a mismatch.
     pub compare_only: bool,
-    /// Objects under way at a time, where they have to be few; they begin in the order of the items. None: as many as serve.
+    /// Limit of the objects under way at a time; they begin in the order of the items. None: the job's own limit.
     pub at_once: Option<usize>,
     /// The service's limits.
     pub limits: Limits,
@@ -84,14 +87,15 @@ pub struct Item {
     pub target_key: String,
     /// Bytes, as listed.
     pub size: u64,
-    /// As listed: the source is pinned to it.
+    /// `ETag` as listed: the source is pinned to it.
     pub etag: String,
-    /// Copy this version.
+    /// Version to copy, where one was chosen.
     pub version_id: Option<String>,
     /// A listing showed nothing at the target.
     pub target_absent: bool,
-    /// Its bytes pass through this process whatever the data path of the job is: it is no object that a service could copy.
+    /// The bytes pass through this process whatever the job's data path is: the source is no object that a service
+    /// could copy.
     pub streamed: bool,
-    /// Recorded from an earlier run.
-    pub upload: Option<(String, u64)>,
+    /// Upload that an earlier run has recorded.
+    pub upload: Option<RecordedUpload>,
 }

@@ -1,11 +1,13 @@
-//! Properties of a target besides bytes: attributes, tags, encryption, access, retention; from the source or asked.
+//! Properties of a target besides bytes: attributes, tags, encryption, access, retention; from the source or explicit.
 //!
 //! | property | without an option | with one |
 //! |---|---|---|
 //! | attributes, tags | the source's | others beside them, or instead of them |
-//! | encryption | an encrypted source stays encrypted, with the bucket's default or with its own kind | as asked, and a HEAD must show it |
-//! | ACL, grants | the bucket's default | as asked |
-//! | Object Lock | the bucket's default; the source's is named among what is not carried | the source's, or as asked |
+//! | encryption | as the source, by the bucket's default or its own kind | as requested; a HEAD must show it |
+//! | ACL, grants | the bucket's default | as requested |
+//! | Object Lock | the bucket's default; the source's lock is reported as not carried | the source's, or as requested |
+
+use std::fmt;
 
 use seqferry_client::{RequestError, RequestSpec};
 use seqferry_store::{
@@ -22,23 +24,99 @@ pub enum EncryptionRule {
     /// An encrypted source stays encrypted, by the bucket's default or by its own algorithm.
     #[default]
     Carry,
-    /// As asked.
-    Asked(Encryption),
-    /// As the bucket does by default, be it not at all.
+    /// Encryption requested for all targets.
+    Explicit(Encryption),
+    /// The bucket's default, which may be no encryption.
     BucketDefault,
+}
+
+impl EncryptionRule {
+    /// The rule by what a user asks for: an algorithm, `none` for the bucket's default, a key of KMS, a customer's key.
+    ///
+    /// # Errors
+    /// When two of these exclude each other.
+    pub fn of(
+        algorithm: Option<&str>,
+        kms_key: Option<String>,
+        has_customer_key: bool,
+    ) -> Result<Self, PropertyConflict> {
+        if kms_key.is_some() && !algorithm.is_some_and(|algorithm| algorithm.starts_with("aws:kms")) {
+            return Err(PropertyConflict::KeyWithoutKms);
+        }
+        match algorithm {
+            None | Some("none") if has_customer_key => {
+                Ok(Self::Explicit(Encryption { is_customer: true, ..Encryption::new("AES256", None) }))
+            }
+            Some(_) if has_customer_key => Err(PropertyConflict::CustomerKeyAndAlgorithm),
+            None => Ok(Self::Carry),
+            Some("none") => Ok(Self::BucketDefault),
+            Some(algorithm) => Ok(Self::Explicit(Encryption::new(algorithm, kms_key))),
+        }
+    }
 }
 
 /// Rule for the Object Lock of targets.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum LockRule {
-    /// It is named among what is not carried.
+    /// No lock is set. A lock of the source is reported as not carried.
     #[default]
     Name,
-    /// The target gets the source's.
+    /// The target gets the source's lock.
     Carry,
-    /// As asked.
-    Asked(ObjectLock),
+    /// Object Lock requested for all targets.
+    Explicit(ObjectLock),
 }
+
+impl LockRule {
+    /// The rule by what a user asks for: the source's lock, or a retention (mode and time) and a legal hold.
+    ///
+    /// # Errors
+    /// When half of a retention is missing, or both a copied lock and another are asked for.
+    pub fn of(
+        copies: bool,
+        mode: Option<String>,
+        until: Option<String>,
+        legal_hold: bool,
+    ) -> Result<Self, PropertyConflict> {
+        let retention = match (mode, until) {
+            (Some(mode), Some(until)) => Some((mode, until)),
+            (None, None) => None,
+            _ => return Err(PropertyConflict::HalfOfRetention),
+        };
+        match (copies, retention.is_some() || legal_hold) {
+            (true, true) => Err(PropertyConflict::CopiedLockAndAnother),
+            (true, false) => Ok(Self::Carry),
+            (false, true) => Ok(Self::Explicit(ObjectLock { retention, legal_hold })),
+            (false, false) => Ok(Self::Name),
+        }
+    }
+}
+
+/// Properties that exclude each other, or of which a half is missing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PropertyConflict {
+    /// A customer's key, and an algorithm beside it.
+    CustomerKeyAndAlgorithm,
+    /// A key of KMS without an algorithm of KMS.
+    KeyWithoutKms,
+    /// A retention without its mode or its time.
+    HalfOfRetention,
+    /// The source's lock, and another one beside it.
+    CopiedLockAndAnother,
+}
+
+impl fmt::Display for PropertyConflict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::CustomerKeyAndAlgorithm => "a customer's key and another encryption cannot be had together",
+            Self::KeyWithoutKms => "a key of KMS needs an algorithm of KMS",
+            Self::HalfOfRetention => "a retention needs both its mode and its time",
+            Self::CopiedLockAndAnother => "the source's lock and another one cannot be had together",
+        })
+    }
+}
+
+impl std::error::Error for PropertyConflict {}
 
 /// Properties of targets besides their bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,15 +127,15 @@ pub struct Properties {
     pub attributes: Attributes,
     /// Tags of the source are carried.
     pub carry_tags: bool,
-    /// These tags instead of the source's.
+    /// Tags that replace the source's.
     pub tags: Option<Vec<(String, String)>>,
-    /// Encryption.
+    /// Rule for encryption.
     pub encryption: EncryptionRule,
     /// A canned ACL.
     pub acl: Option<String>,
     /// Grants, as of [`WriteOptions`].
     pub grants: Vec<(String, String)>,
-    /// Object Lock.
+    /// Rule for Object Lock.
     pub lock: LockRule,
     /// Checksum that the service keeps. None: the one that proves most.
     pub checksum: Option<ChecksumAlgorithm>,
@@ -85,17 +163,17 @@ impl Properties {
         self.carry_attributes && self.attributes != Attributes::default() || self.lock == LockRule::Carry
     }
 
-    /// Returns the options of a target that is made of many sources: only those asked for, none of a source.
-    pub(crate) fn asked(&self) -> WriteOptions {
+    /// Returns the options of a target that is made of many sources: only the requested ones, none of a source.
+    pub(crate) fn explicit_options(&self) -> WriteOptions {
         WriteOptions {
             encryption: match &self.encryption {
-                EncryptionRule::Asked(asked) => Some(asked.clone()),
+                EncryptionRule::Explicit(requested) => Some(requested.clone()),
                 EncryptionRule::Carry | EncryptionRule::BucketDefault => None,
             },
             acl: self.acl.clone(),
             grants: self.grants.clone(),
             lock: match &self.lock {
-                LockRule::Asked(lock) => lock.clone(),
+                LockRule::Explicit(lock) => lock.clone(),
                 LockRule::Name | LockRule::Carry => ObjectLock::default(),
             },
         }
@@ -159,7 +237,7 @@ impl<J: Journal> Object<'_, J> {
         self.protection.sent = self.encryption_to_send().await?;
         let properties = &self.policy.properties;
         let lock = match (&properties.lock, source) {
-            (LockRule::Asked(lock), _) => lock.clone(),
+            (LockRule::Explicit(lock), _) => lock.clone(),
             (LockRule::Carry, Some(source)) => source.lock.clone(),
             _ => ObjectLock::default(),
         };
@@ -191,7 +269,7 @@ impl<J: Journal> Object<'_, J> {
             return Ok(None);
         }
         let source = match &self.policy.properties.encryption {
-            EncryptionRule::Asked(asked) => return Ok(Some(asked.clone())),
+            EncryptionRule::Explicit(requested) => return Ok(Some(requested.clone())),
             EncryptionRule::BucketDefault => return Ok(None),
             EncryptionRule::Carry => self.encrypted_source(),
         };
@@ -221,7 +299,7 @@ impl<J: Journal> Object<'_, J> {
             return Ok(known);
         }
         let call = RequestSpec::read("GetBucketEncryption", bucket);
-        let found = side.call(call, &self.tries, async |store| store.bucket_encryption(bucket).await).await;
+        let found = side.call(call, &self.retry_context, async |store| store.bucket_encryption(bucket).await).await;
         let found = match found {
             Ok(found) => found,
             Err(RequestError::Failed(_)) => BucketEncryption::Unknown,
@@ -231,8 +309,8 @@ impl<J: Journal> Object<'_, J> {
         Ok(found)
     }
 
-    /// After a copy in one request without a look at its source: finds out if the copy may be less encrypted than the
-    /// source. Some: the source, which is encrypted.
+    /// Finds out whether a copy in one request, made without a look at its source, may be less encrypted than the
+    /// source. Returns the source if it is encrypted.
     pub(super) async fn encrypted_unseen(
         &mut self,
         written: &WrittenObject,
@@ -252,13 +330,13 @@ impl<J: Journal> Object<'_, J> {
         Ok(self.encrypted_source().is_some().then_some(source))
     }
 
-    /// See that the target is encrypted as asked, or as its source is. What is not is removed.
+    /// Requires that the target is encrypted as requested, or as its source is; removes a target that is not.
     pub(super) async fn require_encryption(
         &mut self,
         method: Method,
         written: &WrittenObject,
     ) -> Result<(), AttemptError> {
-        let asked = matches!(self.policy.properties.encryption, EncryptionRule::Asked(_));
+        let is_explicit = matches!(self.policy.properties.encryption, EncryptionRule::Explicit(_));
         let wanted = self.protection.sent.clone();
         let source = self.encrypted_source().cloned();
         let rule = &self.policy.properties.encryption;
@@ -269,21 +347,21 @@ impl<J: Journal> Object<'_, J> {
         {
             return Ok(());
         }
-        // What was asked for is not taken from the answer to the write.
-        let told = match written.encryption.clone().filter(|_| !asked) {
-            Some(told) => Some(told),
+        // The reply to the write does not prove requested encryption.
+        let found = match written.encryption.clone().filter(|_| !is_explicit) {
+            Some(found) => Some(found),
             None => match self.look_back().await? {
                 TargetAfterWrite::Found(target) if target.etag == written.etag => target.encryption,
                 TargetAfterWrite::Found(_) => return Err(self.target_changed("holds something else")),
                 TargetAfterWrite::Gone => return Err(self.target_changed("is gone")),
-                // Write-only access: the answer is all there is.
+                // Write-only access: there is only the reply to the write.
                 TargetAfterWrite::Denied => written.encryption.clone(),
             },
         };
-        let shown = told.as_ref().map_or_else(|| "no encryption".to_owned(), ToString::to_string);
-        let is_as_wanted = match (&told, &wanted) {
-            (Some(told), Some(wanted)) => told.satisfies(wanted),
-            (told, _) => told.is_some(),
+        let shown = found.as_ref().map_or_else(|| "no encryption".to_owned(), ToString::to_string);
+        let is_as_wanted = match (&found, &wanted) {
+            (Some(found), Some(wanted)) => found.satisfies(wanted),
+            (found, _) => found.is_some(),
         };
         if !is_as_wanted {
             let left = self.remove_ours(&written.etag).await;
@@ -291,17 +369,18 @@ impl<J: Journal> Object<'_, J> {
                 wanted.map_or_else(|| "its source is encrypted".to_owned(), |wanted| format!("{wanted} was sent"));
             return Err(self.unprotected(&format!("{how}, and the target shows {shown}. {left}")));
         }
-        if let (Some(source), Some(told)) = (source, told)
-            && !asked
+        if let (Some(source), Some(found)) = (source, found)
+            && !is_explicit
             && source.is_kms()
-            && !told.is_kms()
+            && !found.is_kms()
         {
-            self.not_carried.push(format!("encryption {source}: the bucket's default is {told}; choose with --sse"));
+            self.not_carried.push(format!("encryption {source}: the bucket's default is {found}; choose with --sse"));
         }
         Ok(())
     }
 
-    /// See that the target is locked as it must be: some services drop the headers of a copy. What is not is removed.
+    /// Requires that the target is locked as it must be, since some services drop the headers of a copy; removes a
+    /// target that is not.
     pub(super) async fn require_lock(&mut self, method: Method, written: &WrittenObject) -> Result<(), AttemptError> {
         let wanted = self.protection.lock.clone();
         if method == Method::None || wanted.is_none() || !self.target.capabilities().protection {
@@ -325,28 +404,29 @@ impl<J: Journal> Object<'_, J> {
         Err(AttemptError::Failed(ObjectFailure::new(class, "NotLocked", "HeadObject", message)))
     }
 
-    /// Note when the target does not have the checksum that was asked for, by the answer to the write and a look at the target
-    /// where one was made. An answer without any is no proof: not all services tell it there.
+    /// Notes when the target does not have the requested checksum, by the reply to the write and a look at the target
+    /// where one was made. A reply without any checksum is no proof: not all services show it there.
     pub(super) fn note_checksum(&mut self, written: &WrittenObject, seen: Option<&ObjectMeta>) {
-        let Some(asked) = self.policy.properties.checksum else { return };
+        let Some(requested) = self.policy.properties.checksum else { return };
         let answered = written.checksum.as_ref().map(|sum| sum.algorithm);
         let shown = match seen {
-            Some(target) if target.shown_checksums.contains(&asked) => return,
+            Some(target) if target.shown_checksums.contains(&requested) => return,
             Some(target) => target.shown_checksums.first().copied().or(answered),
             None if answered.is_none() => return,
             None => answered,
         };
-        if !self.target.capabilities().protection || shown == Some(asked) {
+        if !self.target.capabilities().protection || shown == Some(requested) {
             return;
         }
         let instead = shown.map_or("none", ChecksumAlgorithm::name);
-        self.not_carried.push(format!("checksum {asked}: the target shows {instead}", asked = asked.name()));
+        self.not_carried
+            .push(format!("checksum {requested}: the target shows {instead}", requested = requested.name()));
     }
 
     /// The target is not, or would not be, encrypted as it must be.
     fn unprotected(&self, how: &str) -> AttemptError {
-        let asked = matches!(self.policy.properties.encryption, EncryptionRule::Asked(_));
-        let what = if asked {
+        let is_explicit = matches!(self.policy.properties.encryption, EncryptionRule::Explicit(_));
+        let what = if is_explicit {
             "encryption was asked for".to_owned()
         } else {
             let source = self.protection.source.clone();
@@ -356,7 +436,8 @@ impl<J: Journal> Object<'_, J> {
                 source.map_or_else(String::new, |one| one.to_string())
             )
         };
-        let next = if asked { "Choose an --sse that the storage has." } else { "To copy it all the same: --sse none." };
+        let next =
+            if is_explicit { "Choose an --sse that the storage has." } else { "To copy it all the same: --sse none." };
         let message = format!("{}: {what}; {}. {next}", self.target_address(), how.trim_end_matches('.'));
         AttemptError::Failed(ObjectFailure::new(
             FailureClass::Store(ErrorClass::Capability),
@@ -364,5 +445,49 @@ impl<J: Journal> Object<'_, J> {
             "HeadObject",
             message,
         ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn encryption_follows_what_is_asked_for() {
+        let key = Some("k".to_owned());
+        let customer = Encryption { is_customer: true, ..Encryption::new("AES256", None) };
+        for (algorithm, kms_key, has_customer_key, rule) in [
+            (None, None, false, Ok(EncryptionRule::Carry)),
+            (Some("none"), None, false, Ok(EncryptionRule::BucketDefault)),
+            (Some("AES256"), None, false, Ok(EncryptionRule::Explicit(Encryption::new("AES256", None)))),
+            (
+                Some("aws:kms"),
+                key.clone(),
+                false,
+                Ok(EncryptionRule::Explicit(Encryption::new("aws:kms", key.clone()))),
+            ),
+            (None, None, true, Ok(EncryptionRule::Explicit(customer.clone()))),
+            (Some("none"), None, true, Ok(EncryptionRule::Explicit(customer))),
+            (Some("aws:kms"), None, true, Err(PropertyConflict::CustomerKeyAndAlgorithm)),
+            (None, key.clone(), false, Err(PropertyConflict::KeyWithoutKms)),
+            (Some("AES256"), key.clone(), false, Err(PropertyConflict::KeyWithoutKms)),
+        ] {
+            assert_eq!(EncryptionRule::of(algorithm, kms_key, has_customer_key), rule, "{algorithm:?}");
+        }
+    }
+
+    #[test]
+    fn half_of_a_retention_is_refused() {
+        let (mode, until) = (Some("GOVERNANCE".to_owned()), Some("2030-01-01T00:00:00Z".to_owned()));
+        let retention = mode.clone().zip(until.clone());
+        let explicit = |retention, legal_hold| Ok(LockRule::Explicit(ObjectLock { retention, legal_hold }));
+
+        assert_eq!(LockRule::of(false, None, None, false), Ok(LockRule::Name));
+        assert_eq!(LockRule::of(true, None, None, false), Ok(LockRule::Carry));
+        assert_eq!(LockRule::of(false, mode.clone(), until.clone(), false), explicit(retention, false));
+        assert_eq!(LockRule::of(false, None, None, true), explicit(None, true));
+        assert_eq!(LockRule::of(false, mode.clone(), None, true), Err(PropertyConflict::HalfOfRetention));
+        assert_eq!(LockRule::of(false, None, until.clone(), false), Err(PropertyConflict::HalfOfRetention));
+        assert_eq!(LockRule::of(true, mode, until, false), Err(PropertyConflict::CopiedLockAndAnother));
     }
 }

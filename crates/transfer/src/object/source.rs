@@ -1,4 +1,4 @@
-//! The source of one object: its facts, its pin, and what it means when it is not what was listed.
+//! The source of one object: its facts, its pin, and the failures when it is not as listed.
 
 use seqferry_client::{RequestError, RequestSpec, RetryingClient};
 use seqferry_store::{Address, ChecksumKind, ErrorClass, ObjectMeta, ObjectRef, PinnedObject, StoreError};
@@ -8,7 +8,7 @@ use crate::outcome::{FailureClass, ObjectFailure};
 use crate::plan::etag_parts;
 
 impl<J: Journal> Object<'_, J> {
-    /// After a try that met another source than was listed: take the source as it is now.
+    /// Takes the source as it is now, after an attempt that met another source than was listed.
     pub(super) async fn look_again(&mut self, failure: ObjectFailure) -> Result<(), RecheckError> {
         if self.item.version_id.is_some() && failure.class == FailureClass::SourceChanged {
             // A version never changes: looking again would find the same.
@@ -18,13 +18,13 @@ impl<J: Journal> Object<'_, J> {
         let version = self.item.version_id.as_deref();
         let head = self
             .source
-            .call(RequestSpec::read("HeadObject", bucket), &self.tries, async |store| {
+            .call(RequestSpec::read("HeadObject", bucket), &self.retry_context, async |store| {
                 store.head(ObjectRef::new(bucket, key).at_version(version), None).await
             })
             .await;
         match head {
             Ok(now) => {
-                if self.source.capabilities().files && failure.class == FailureClass::SourceChanged {
+                if self.source.capabilities().in_place_changes && failure.class == FailureClass::SourceChanged {
                     self.source.note(format!(
                         "{}: files changed after they were listed, and were copied again as they are now. --settle 60s leaves alone what still grows.",
                         Address(bucket, None)
@@ -56,13 +56,13 @@ impl<J: Journal> Object<'_, J> {
         ObjectFailure::new(FailureClass::SourceChanged, &error.code, error.operation, message)
     }
 
-    /// Facts about the source, which must be what was listed.
+    /// Returns the facts about the source, which must be as listed.
     pub(super) async fn head_source(&self) -> Result<ObjectMeta, AttemptError> {
         let (bucket, key) = (&self.policy.source_bucket, &self.item.source_key);
         let version = self.item.version_id.as_deref();
         let head = self
             .source
-            .call(RequestSpec::read("HeadObject", bucket), &self.tries, async |store| {
+            .call(RequestSpec::read("HeadObject", bucket), &self.retry_context, async |store| {
                 store.head(ObjectRef::new(bucket, key).at_version(version), None).await
             })
             .await;
@@ -71,7 +71,7 @@ impl<J: Journal> Object<'_, J> {
             Ok(source) => {
                 let error = StoreError::new("HeadObject", bucket, Some(key), "SourceChanged", None);
                 let (listed, now) = (self.item.size, source.size);
-                let how = if !self.source.capabilities().files {
+                let how = if !self.source.capabilities().in_place_changes {
                     format!("ETag {} ({listed} bytes) became {} ({now} bytes)", self.item.etag, source.etag)
                 } else if now > listed {
                     format!("it grew from {listed} to {now} bytes (--settle 60s leaves alone what still grows)")
@@ -96,19 +96,18 @@ impl<J: Journal> Object<'_, J> {
         AttemptError::Failed(error.into())
     }
 
-    /// The length of the source's first part, where its evidence rests on the boundaries of its parts.
+    /// Returns the length of the source's first part, where its digest depends on the boundaries of its parts.
     pub(super) async fn first_part(&self, source: &ObjectMeta) -> Result<Option<u64>, AttemptError> {
         let (bucket, key) = (&self.policy.source_bucket, &self.item.source_key);
-        self.first_part_of(self.source, bucket, key, self.item.version_id.as_deref(), source).await
+        let object = ObjectRef::new(bucket, key).at_version(self.item.version_id.as_deref());
+        self.first_part_of(self.source, object, source).await
     }
 
     /// The same of any side.
     pub(super) async fn first_part_of(
         &self,
         side: &RetryingClient,
-        bucket: &str,
-        key: &str,
-        version: Option<&str>,
+        object: ObjectRef<'_>,
         meta: &ObjectMeta,
     ) -> Result<Option<u64>, AttemptError> {
         let by_boundaries = etag_parts(&meta.etag).is_some()
@@ -118,27 +117,23 @@ impl<J: Journal> Object<'_, J> {
             return Ok(None);
         }
         let part = side
-            .call(RequestSpec::read("HeadObject", bucket), &self.tries, async |store| {
-                store.head(ObjectRef::new(bucket, key).at_version(version), Some(1)).await
+            .call(RequestSpec::read("HeadObject", object.bucket), &self.retry_context, async |store| {
+                store.head(object, Some(1)).await
             })
             .await;
         match part {
             Ok(part) if part.etag == meta.etag => Ok(Some(part.size)),
-            // A service that cannot tell parts leaves us without boundaries, which is no failure.
+            // A service that does not support part numbers gives us no boundaries, which is no failure.
             Ok(_) | Err(RequestError::Failed(_)) => Ok(None),
             Err(other) => Err(other.into()),
         }
     }
 
-    /// The source, pinned to what was listed.
+    /// Returns the source, pinned to the listed state.
     pub(crate) fn pinned(&self) -> PinnedObject {
-        PinnedObject {
-            bucket: self.policy.source_bucket.clone(),
-            key: self.item.source_key.clone(),
-            version_id: self.item.version_id.clone(),
-            if_match: Some(self.item.etag.clone()).filter(|etag| !etag.is_empty()),
-            size: self.item.size,
-        }
+        let object = ObjectRef::new(&self.policy.source_bucket, &self.item.source_key);
+        let object = object.at_version(self.item.version_id.as_deref());
+        PinnedObject::listed(object, &self.item.etag, self.item.size)
     }
 
     /// Returns the failure of a refused copy or read. A failed precondition means that the source was overwritten: the

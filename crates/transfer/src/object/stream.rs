@@ -1,11 +1,12 @@
 //! Streaming of objects: bytes are read from the source store and written to the target store. The digests that prove
 //! them are computed on the way. Nothing is read twice.
 //!
-//! What was read is compared with what the source promises of its bytes, and what the target keeps or answers with what was
-//! sent: a copy rests on the weaker of both. A disk promises nothing and keeps nothing: what was read from it is what it
-//! holds, and what was written to it is what it was given. Read bytes that are proven wrong never become an object.
+//! Bytes that were read are compared with the digest that the source states. The digest that the target keeps, or
+//! replies with, is compared with the bytes that were sent. The weaker of both results counts. A disk states and keeps
+//! no digest: bytes read from it count as what it holds, and bytes written to it as what it was given. Read bytes that
+//! are proven wrong never become an object.
 //!
-//! A small object is one GET and one PUT: here. A larger one goes in parts: [`parts`].
+//! This module streams a small object by one GET and one PUT; [`parts`] streams a larger one.
 
 mod order;
 mod parts;
@@ -42,22 +43,22 @@ pub enum DataPath {
     Stream,
 }
 
-/// Evidence from reading and sending an object, before it is compared with the target.
+/// Digests and verdicts from reading and sending an object, before it is compared with the target.
 struct StreamResult {
     /// Verdict on the bytes that were read, by the digest that the source states.
     read: Verdict,
-    /// The checksum of what was sent.
+    /// Checksum of the bytes sent.
     sum: Option<Checksum>,
     /// The `ETag` that the target should have, where that is known.
     etag: Option<String>,
-    /// Doubt from the answers to the parts: one has an `ETag` that is not the MD5 of what was sent.
+    /// Doubt from the replies to the parts: one has an `ETag` that is not the MD5 of the bytes sent.
     doubt: Option<String>,
 }
 
 impl<J: Journal> Object<'_, J> {
     /// True when the bytes of this object pass through this process.
     pub(super) fn streams(&self) -> bool {
-        self.policy.way == DataPath::Stream
+        self.policy.data_path == DataPath::Stream
             || self.streams_unseen
             || self.item.streamed
             || self.target.quirks().cannot_copy_from(self.source.connection(), &self.policy.source_bucket)
@@ -76,7 +77,7 @@ impl<J: Journal> Object<'_, J> {
         let part_options = self.policy.part_options;
         part_options.part_size.is_none()
             && part_options.copy_threshold.is_none()
-            && !self.has_files()
+            && !self.has_opaque_etags()
             && etag_parts(&self.item.etag).is_some_and(|parts| parts > 1)
     }
 
@@ -96,7 +97,7 @@ impl<J: Journal> Object<'_, J> {
         wanted && !self.target.quirks().refuses_conditions()
     }
 
-    /// The `ETag` of what was at the target when it was looked at: nothing else may be replaced.
+    /// Returns the `ETag` that the target had when it was looked at: nothing else may be replaced.
     pub(super) fn if_match(&self) -> Option<String> {
         match (&self.there, self.policy.if_exists) {
             (TargetState::Object(etag), IfExists::Same | IfExists::Overwrite)
@@ -110,7 +111,8 @@ impl<J: Journal> Object<'_, J> {
         }
     }
 
-    /// A write was refused for its condition: something else is at the target now, or the service knows no such condition.
+    /// Returns the cause of a write that was refused for its condition: something else is at the target now, or the
+    /// service does not know the condition.
     pub(super) fn refused_condition(&self, error: &StoreError, if_match: bool) -> Option<AttemptError> {
         let name = if if_match { "if-match" } else { "if-none-match" };
         if error.class == ErrorClass::Capability || error.message.to_ascii_lowercase().contains(name) {
@@ -128,7 +130,7 @@ impl<J: Journal> Object<'_, J> {
         if self.is_unseen() {
             return Some(self.cannot_be_compared(error.operation));
         }
-        // The next look at the target tells whether this transfer wrote it.
+        // The next look at the target shows whether this transfer wrote it.
         let failure = match self.policy.if_exists {
             IfExists::Skip | IfExists::Fail => ObjectFailure { class: FailureClass::Exists, ..error.clone().into() },
             IfExists::Same | IfExists::Overwrite => {
@@ -142,7 +144,8 @@ impl<J: Journal> Object<'_, J> {
         Some(AttemptError::Again(failure))
     }
 
-    /// After a write was refused for its condition: the target, if an attempt whose answer was lost has written it.
+    /// Returns the target after a write was refused for its condition, if an attempt whose reply was lost has written
+    /// it.
     async fn written_before(&self, sent: Side<'_>) -> Result<Option<WrittenObject>, AttemptError> {
         let TargetAfterWrite::Found(target) = self.look_back().await? else { return Ok(None) };
         if !matches!(compare(sent, Side::from(&*target), true), Verdict::Proven(_)) {
@@ -211,13 +214,14 @@ impl<J: Journal> Object<'_, J> {
     /// Returns the attributes of the target; a file without a modification time gets the source's.
     pub(super) fn carried(&self, source: &ObjectMeta) -> Attributes {
         let mut attributes = self.policy.properties.attributes_of(source);
-        if self.target.capabilities().files && source.last_modified > 0.0 {
+        if self.target.capabilities().settable_times && source.last_modified > 0.0 {
             attributes.metadata.entry(MTIME.to_owned()).or_insert_with(|| time_text(source.last_modified));
         }
         attributes
     }
 
-    /// The bytes as they were read are not what the source promises: nothing was written, or nothing that is visible.
+    /// Returns the failure of a read whose bytes do not have the digest that the source states: nothing was written, or
+    /// nothing that is visible.
     fn misread(&self, how: &str) -> AttemptError {
         self.source.connection().store.forget(&self.pinned());
         let message = format!(
@@ -263,11 +267,11 @@ impl<J: Journal> Object<'_, J> {
             if_absent: self.if_absent(),
             if_match: self.if_match(),
         };
-        let again = self.tries.retries();
+        let again = self.retry_context.retries();
         let call = RequestSpec::write("PutObject", &object.bucket).bytes(size);
         let written = self
             .target
-            .call(call, &self.tries, async |store| store.put_object(&object, piece.bytes.clone()).await)
+            .call(call, &self.retry_context, async |store| store.put_object(&object, piece.bytes.clone()).await)
             .await;
         let written = match written {
             Ok(written) => written,
@@ -276,7 +280,7 @@ impl<J: Journal> Object<'_, J> {
                 let refused =
                     if on_condition { self.refused_condition(&error, object.if_match.is_some()) } else { None };
                 let before = match &refused {
-                    Some(AttemptError::Again(_)) if self.tries.retries() > again => {
+                    Some(AttemptError::Again(_)) if self.retry_context.retries() > again => {
                         let sum = object.digests.checksum.clone().map(|(algorithm, value)| Checksum {
                             algorithm,
                             value,
@@ -305,7 +309,7 @@ impl<J: Journal> Object<'_, J> {
         if written.checksum.is_none() && self.target.capabilities().digests {
             self.target.quirks().learn_silent_sums();
         }
-        // Only where no checksum will tell.
+        // MD5 is needed only where the reply has no checksum.
         let etag =
             (written.checksum.is_none() && is_digest(&written.etag)).then(|| hex(&piece.digest(DigestAlgorithm::Md5)));
         drop(piece);
@@ -328,7 +332,7 @@ impl<J: Journal> Object<'_, J> {
         let call = RequestSpec::read("GetObject", &pinned.bucket).bytes(size).once();
         let read = self
             .source
-            .call(call, &self.tries, async |store| {
+            .call(call, &self.retry_context, async |store| {
                 let fetched = store.fetch(&pinned, None).await?;
                 check_pin(&pinned, &fetched.meta)?;
                 let algorithms = to_send(&fetched.meta);
@@ -396,10 +400,11 @@ impl<J: Journal> Object<'_, J> {
                     }
                     TargetAfterWrite::Found(target) => {
                         kept = compare(sent, Side::from(&*target), true);
-                        // Parts of an earlier run may have left gaps in what is known: both sides may still speak for themselves.
-                        let direct = compare(Side::from(source), Side::from(&*target), same_boundaries);
-                        if self.source.capabilities().digests && matches!(direct, Verdict::Proven(_)) {
-                            (read, kept) = (direct.clone(), direct);
+                        // Parts of an earlier run may have left gaps in the digests: the metadata of both sides may
+                        // still prove them equal.
+                        let metadata_verdict = compare(Side::from(source), Side::from(&*target), same_boundaries);
+                        if self.source.capabilities().digests && matches!(metadata_verdict, Verdict::Proven(_)) {
+                            (read, kept) = (metadata_verdict.clone(), metadata_verdict);
                         }
                         seen = Some(target);
                     }
@@ -414,7 +419,7 @@ impl<J: Journal> Object<'_, J> {
             }
         } else {
             if matches!(read, Verdict::Unknown) {
-                // Parts of an earlier run have left gaps in what is known, and a file is cheap to read.
+                // Parts of an earlier run have left gaps in the digests, and a file is cheap to read.
                 let TargetAfterWrite::Found(target) = self.look_back().await? else {
                     return Err(self.target_changed("is gone"));
                 };
@@ -437,7 +442,7 @@ fn computed(reference: &ExpectedDigest, piece: &DigestedBytes) -> String {
     if reference.cut.is_none() {
         return verification::shown(reference.algorithm, &piece.digest(reference.algorithm));
     }
-    let mut stretches = SegmentedDigest::new(reference);
-    stretches.update(&piece.bytes);
-    stretches.finish()
+    let mut segments = SegmentedDigest::new(reference);
+    segments.update(&piece.bytes);
+    segments.finish()
 }

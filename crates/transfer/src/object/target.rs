@@ -1,4 +1,4 @@
-//! The target of one object before it is written: what is there, and what the policy makes of it.
+//! The target of one object before it is written: its state, and the decision of the policy on it.
 
 use seqferry_client::upload::CLOCK_SLACK;
 use seqferry_client::{RequestError, RequestSpec};
@@ -29,14 +29,14 @@ impl<J: Journal> Object<'_, J> {
         }
     }
 
-    /// Decide by what is at the target already. None: copy. `looked` receives what was learned of the source.
+    /// Decide by the state of the target. None: copy. `looked` receives the metadata of the source if it was looked at.
     pub(super) async fn look_at_target(
         &mut self,
         looked: &mut Option<ObjectMeta>,
     ) -> Result<Option<CopyResult>, AttemptError> {
         let target = match self.ask_target().await {
             Ok(target) => target,
-            // A link that is not followed, or a device: what is written there takes its place, or fails.
+            // A link that is not followed, or a device: the written file takes its place, or the write fails.
             Err(RequestError::Failed(error)) if error.is_of_no_object() => match self.policy.if_exists {
                 IfExists::Skip => ObjectMeta::default(),
                 IfExists::Fail => return Err(self.target_exists()),
@@ -46,7 +46,7 @@ impl<J: Journal> Object<'_, J> {
                 self.there = TargetState::Nothing;
                 return Ok(None);
             }
-            // Write-only access. What is there stays: the write is to replace nothing, unless that was asked for.
+            // Write-only access. The write must replace nothing, unless overwriting was requested.
             Err(RequestError::Failed(error)) if error.is_denied() => {
                 self.unreadable_target = true;
                 return if self.is_unseen() && self.target.quirks().refuses_conditions() {
@@ -61,10 +61,10 @@ impl<J: Journal> Object<'_, J> {
         if self.policy.if_exists == IfExists::Skip {
             return Ok(Some(CopyResult::found(State::Skipped, Method::None, &target, VerificationLevel::No)));
         }
-        let opaque_etag = self.has_files();
+        let opaque_etag = self.has_opaque_etags();
         let listed = Side { size: Some(self.item.size), etag: &self.item.etag, opaque_etag, checksum: None };
         let mut verdict = compare(listed, Side::from(&target), false);
-        // What the listing tells is not enough to compare checksums, nor times.
+        // The facts in a listing are not enough to compare checksums, nor times.
         let hopeless = self.item.size != target.size || target.checksum.is_none() && !opaque_etag;
         if !matches!(verdict, Verdict::Proven(_)) && !hopeless {
             let source = self.head_source().await?;
@@ -81,7 +81,7 @@ impl<J: Journal> Object<'_, J> {
                 ContentComparison::Gone => return Ok(None),
             };
         }
-        // Written by an earlier try, as far as the service's clock can tell.
+        // An earlier attempt wrote it, by the service's clock.
         let ours = self.may_be_ours() && self.is_young(target.last_modified);
         match (verdict, self.policy.if_exists) {
             (Verdict::Proven(verified), IfExists::Same) => {
@@ -151,7 +151,7 @@ impl<J: Journal> Object<'_, J> {
     pub(super) async fn ask_target(&self) -> Result<ObjectMeta, RequestError> {
         let (bucket, key) = (&self.policy.target_bucket, &self.item.target_key);
         self.target
-            .call(RequestSpec::read("HeadObject", bucket), &self.tries, async |store| {
+            .call(RequestSpec::read("HeadObject", bucket), &self.retry_context, async |store| {
                 store.head(ObjectRef::new(bucket, key), None).await
             })
             .await

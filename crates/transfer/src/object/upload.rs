@@ -1,7 +1,7 @@
 //! The upload of one object in parts: begun and recorded, resumed after a crash, completed.
 //!
-//! After a crash the parts of the right size stay, the others are sent again. An upload that is gone was completed by the run
-//! that was cut off (the target then is what we meant to write) or aborted from outside (then the object starts over).
+//! Parts of the right size survive a crash; the others are sent again. An upload that is gone was completed by the
+//! interrupted run (the target then is what we meant to write) or aborted from outside (then the object starts over).
 
 use std::collections::BTreeMap;
 
@@ -35,7 +35,7 @@ struct ItemJournal<'a, J> {
 }
 
 impl<J: Journal> UploadJournal for ItemJournal<'_, J> {
-    async fn record(&self, upload: &RecordedUpload) -> Option<()> {
+    async fn record(&self, upload: &RecordedUpload) -> Result<(), RequestError> {
         self.journal.begun(self.id, &upload.upload_id, upload.part_size).await
     }
 }
@@ -121,7 +121,7 @@ impl<J: Journal> Object<'_, J> {
         let version = self.item.version_id.as_deref();
         match self
             .source
-            .call(RequestSpec::read("GetObjectTagging", bucket), &self.tries, async |store| {
+            .call(RequestSpec::read("GetObjectTagging", bucket), &self.retry_context, async |store| {
                 store.get_tags(ObjectRef::new(bucket, key).at_version(version)).await
             })
             .await
@@ -165,7 +165,7 @@ impl<J: Journal> Object<'_, J> {
         };
         let (if_absent, if_match) = (request.if_absent, request.if_match.is_some());
         let lacks_checksums = request.parts.iter().any(|part| part.checksum.is_none());
-        let retries = self.tries.retries();
+        let retries = self.retry_context.retries();
         match self.upload.complete(request).await {
             Ok(Completion::Object(written)) => Ok(written),
             Ok(Completion::Gone(error)) => match self.completed_before(route, source, route.plan.part_size).await? {
@@ -181,7 +181,7 @@ impl<J: Journal> Object<'_, J> {
                     && let Some(trouble) = self.refused_condition(&error, if_match) =>
             {
                 // An attempt whose answer was lost may have completed the upload.
-                let lost = matches!(trouble, AttemptError::Again(_)) && self.tries.retries() > retries;
+                let lost = matches!(trouble, AttemptError::Again(_)) && self.retry_context.retries() > retries;
                 if lost && let Some(written) = self.completed_before(route, source, route.plan.part_size).await? {
                     self.upload.abort(false).await;
                     self.upload.forget();
@@ -189,7 +189,7 @@ impl<J: Journal> Object<'_, J> {
                 }
                 Err(trouble)
             }
-            // Some services want part checksums that they never told.
+            // Some services require part checksums that they never returned.
             Err(RequestError::Failed(error))
                 if route.checksum.is_some()
                     && lacks_checksums
@@ -201,7 +201,7 @@ impl<J: Journal> Object<'_, J> {
             Err(RequestError::Failed(error)) if matches!(error.code.as_str(), "InvalidPart" | "InvalidPartOrder") => {
                 Err(AttemptError::Again(error.into()))
             }
-            // The service has put the parts together and found other bytes than the source's checksum promises.
+            // The service has joined the parts and found bytes that do not have the source's checksum.
             Err(RequestError::Failed(error)) if route.whole.is_some() && error.code == "BadDigest" => {
                 let message = format!(
                     "{error}: the parts do not add up to the source's checksum, so the service refused to make the object. Run the same command again."
@@ -217,7 +217,7 @@ impl<J: Journal> Object<'_, J> {
         }
     }
 
-    /// After an upload turned out to be gone: the target, when it is what the upload was meant to become.
+    /// Returns the target after an upload turned out to be gone, if it is what the upload was meant to become.
     async fn completed_before(
         &self,
         route: &PartsRoute,
@@ -228,8 +228,8 @@ impl<J: Journal> Object<'_, J> {
         let ours = match self.compare_sides(source, &target, route.same_boundaries, false).await? {
             Verdict::Proven(_) => true,
             Verdict::Differs(_) | Verdict::Doubtful(_) => false,
-            // No common evidence: made of as many parts as ours, as long, and after this transfer was begun. Where more is
-            // asked for it is copied again.
+            // No common digest: the target counts as ours if it has as many parts and is younger than this transfer.
+            // Where more verification is required, the object is copied again.
             Verdict::Unknown => {
                 let plan = PartPlan { size: self.item.size, part_size: part_size.max(1) };
                 self.policy.verify == VerificationRule::Auto

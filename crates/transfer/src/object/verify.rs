@@ -1,4 +1,4 @@
-//! Proving the target that was written. What is proven wrong is removed: it must not look whole.
+//! Verification of the target that was written. A target that is proven wrong is removed: it must not look whole.
 
 use seqferry_client::{RequestError, RequestSpec};
 use seqferry_store::{ErrorClass, ObjectMeta, ObjectRef, StoreError, WrittenObject};
@@ -107,8 +107,8 @@ impl<J: Journal> Object<'_, J> {
                 }
             }
         };
-        if self.source.capabilities().files {
-            // It may have grown since its last byte was read: what is at the target is then only its start.
+        if self.source.capabilities().in_place_changes {
+            // The file may have grown since its last byte was read: the target then holds only its start.
             self.head_source().await?;
         }
         Ok(CopyResult { state: State::Done, method, target: written, verified })
@@ -124,8 +124,8 @@ impl<J: Journal> Object<'_, J> {
         AttemptError::Again(ObjectFailure::new(FailureClass::Mismatch, "TargetChanged", "HeadObject", message))
     }
 
-    /// The target is proven wrong: it must not look whole. Bytes that passed through here may have been spoiled on the way, and
-    /// are sent once more.
+    /// Removes a target that is proven wrong, since it must not look whole. Bytes that passed through this process may
+    /// have been corrupted on the way, and are sent once more.
     pub(super) async fn mismatch(&self, method: Method, written: &WrittenObject, how: &str) -> AttemptError {
         let left = self.remove_ours(&written.etag).await;
         let message = format!(
@@ -142,14 +142,14 @@ impl<J: Journal> Object<'_, J> {
         let (bucket, key) = (&self.policy.target_bucket, &self.item.target_key);
         let target = self.target.uncancelled();
         let there = target
-            .call(RequestSpec::read("HeadObject", bucket), &self.tries, async |store| {
+            .call(RequestSpec::read("HeadObject", bucket), &self.retry_context, async |store| {
                 store.head(ObjectRef::new(bucket, key), None).await
             })
             .await;
         match there {
             Ok(now) if now.etag == etag => {
                 let removed = target
-                    .call(RequestSpec::write("DeleteObject", bucket), &self.tries, async |store| {
+                    .call(RequestSpec::write("DeleteObject", bucket), &self.retry_context, async |store| {
                         store.delete(ObjectRef::new(bucket, key)).await
                     })
                     .await;

@@ -1,4 +1,4 @@
-//! The end of an archive's upload: completed, compared with what was sent, and the index written.
+//! The end of an archive's upload: completion, comparison with the bytes sent, and the index.
 
 use std::collections::BTreeMap;
 
@@ -65,7 +65,7 @@ impl PackJob {
         whole: Option<&Checksum>,
     ) -> Result<WrittenObject, PackError> {
         let parts: Vec<CompletedPart> = sent.values().map(|part| part.part.clone()).collect();
-        let retries = self.tries.retries();
+        let retries = self.retry_context.retries();
         loop {
             let conditions = self.target.capabilities().conditions;
             let quirks = self.target.quirks();
@@ -108,7 +108,7 @@ impl PackJob {
                         }
                         continue;
                     }
-                    let lost = error.class == ErrorClass::Precondition && self.tries.retries() > retries;
+                    let lost = error.class == ErrorClass::Precondition && self.retry_context.retries() > retries;
                     if lost && let Some(written) = self.completed_before(&sender.plan).await? {
                         return Ok(written);
                     }
@@ -150,7 +150,7 @@ impl PackJob {
         }
     }
 
-    /// Compare the archive at the target with what was sent. Returns the evidence that they are equal.
+    /// Compare the archive at the target with the bytes that were sent. Returns the level of the verification.
     fn verify(
         &self,
         plan: &Plan,
@@ -175,7 +175,7 @@ impl PackJob {
                 Some(false) => return Err(differs(ours.algorithm.name(), &ours.value, &theirs.value)),
                 None => {}
             },
-            // What was written to a disk is what it was given.
+            // Bytes written to a disk count as what it was given.
             (Some(_), None) if !self.target.capabilities().digests => return Ok(VerificationLevel::Checksum),
             _ => {}
         }

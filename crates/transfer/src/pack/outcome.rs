@@ -102,7 +102,7 @@ impl Report<'_> {
     }
 }
 
-/// The weaker of what was read and what was written.
+/// Returns the weaker verification of reading and writing.
 fn weaker(one: VerificationLevel, other: VerificationLevel) -> VerificationLevel {
     let strength = |verified| match verified {
         VerificationLevel::No => 0,

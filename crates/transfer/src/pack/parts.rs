@@ -1,8 +1,8 @@
 //! The parts of an archive: assembled in memory from headers and members, or copied inside the storage.
 //!
-//! A part that passes through this process is held from its first byte read to its last one written. Its memory is reserved
-//! first, for one part at a time, so that no two wait for each other. The members of a part are fetched side by side, straight
-//! into their places.
+//! A part that passes through this process is held from its first byte read to its last one written. Its memory is
+//! reserved first, for one part at a time, so that no two wait for each other. The members of a part are fetched side
+//! by side, straight into their places.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
@@ -40,9 +40,9 @@ const AHEAD: usize = 8;
 #[derive(Debug)]
 pub(super) enum PartError {
     Cancelled,
-    /// A member could not be read, or is not what was found. Its ordinal.
+    /// A member (by its ordinal) could not be read, or has changed since it was found.
     Member(usize, StoreError),
-    /// A member's bytes as they were read are not what the source promises.
+    /// The bytes read of a member do not have the digest that the source states.
     Misread(usize, String),
     /// A member cannot be copied inside the storage.
     Copy(usize, StoreError),
@@ -59,7 +59,7 @@ impl PartError {
     }
 }
 
-/// Range of a member that was read for one part, with its CRC-32C and evidence.
+/// Range of a member that was read for one part, with its CRC-32C and verification level.
 #[derive(Debug, Clone)]
 pub(super) struct FetchedRange {
     pub(super) member: usize,
@@ -90,7 +90,7 @@ pub(super) struct Sender {
     pub(super) sum: Option<ChecksumAlgorithm>,
     pub(super) limits: Limits,
     pub(super) active: Arc<ObjectTracker>,
-    pub(super) tries: Arc<RetryContext>,
+    pub(super) retry_context: Arc<RetryContext>,
     pub(super) slots: JobSlots,
 }
 
@@ -224,14 +224,14 @@ impl Sender {
     async fn fetch(&self, member: usize, range: Range<u64>, place: &mut [u8]) -> Result<FetchedRange, PartError> {
         let object = self.members.pinned(&self.source_bucket, member);
         let len = range.end - range.start;
-        // Only with all of an object its checksum is told.
+        // Services state the checksum of an object only with all of its bytes.
         let partly = (len < object.size).then(|| ByteRange { first: range.start, last: range.end - 1 });
         let spec = RequestSpec::read("GetObject", &self.source_bucket).bytes(len);
         // A hedged read waits until the first has given up its place.
         let place = Mutex::new(place);
         let read = self
             .source
-            .call(spec, &self.tries, async |store| {
+            .call(spec, &self.retry_context, async |store| {
                 let fetched = store.fetch(&object, partly).await?;
                 check_pin(&object, &fetched.meta)?;
                 let mut place = place.lock().await;
@@ -248,7 +248,8 @@ impl Sender {
         Ok(FetchedRange { member, range, crc32c, verified })
     }
 
-    /// The bytes of an answer into their place: their CRC32C, and what the source's promise makes of them.
+    /// Reads the bytes of a reply into their place. Returns their CRC-32C, and the verification by the digest that the
+    /// source states.
     async fn read(
         &self,
         object: &PinnedObject,
@@ -277,14 +278,14 @@ impl Sender {
         }
         let verdict = match (expected, digester) {
             (Some(expected), Some(digester)) => expected.verdict(&shown(expected.algorithm, &digester.finish())),
-            // What was read from a disk is what it holds.
+            // Bytes read from a disk count as what it holds.
             _ if !self.source.capabilities().digests => Verdict::Proven(VerificationLevel::Checksum),
             _ => Verdict::Unknown,
         };
         Ok((base64(&crc32c.finish()), verdict))
     }
 
-    /// Send a part that was put together. Its memory is given back when nothing holds its bytes any more.
+    /// Send an assembled part. Its memory is given back when nothing holds its bytes any more.
     async fn send(
         &self,
         number: u32,
@@ -325,21 +326,21 @@ fn broken(object: &PinnedObject, code: &str, message: &str) -> StoreError {
     StoreError::new("GetObject", &object.bucket, Some(&object.key), code, Some(200)).with_message(message)
 }
 
-/// True when the error says that a member is gone, or is not what was found when the archive was planned.
+/// True when the error says that a member is gone, or has changed since the archive was planned.
 pub(super) fn is_change(error: &StoreError) -> bool {
     error.class == ErrorClass::Precondition
         || error.class == ErrorClass::NotFound
             && matches!(error.code.as_str(), "NoSuchKey" | "NoSuchVersion" | "NotFound")
 }
 
-/// Checksums and evidence of the members that were read.
+/// Checksums and verification levels of the members that were read.
 pub(super) struct Contents {
-    /// CRC-32C of all of a member, and what its bytes rest on; by ordinal.
+    /// CRC-32C of a whole member, and the verification level of its bytes; by ordinal.
     pub(super) of: Vec<Option<(String, VerificationLevel)>>,
 }
 
 impl Contents {
-    /// Of all parts that this run has sent: what an earlier run has read is not known.
+    /// Returns the contents of the parts that this run has sent; those that an earlier run has read are unknown.
     pub(super) fn of(members: &Members, sent: &BTreeMap<u32, SentPart>) -> Self {
         let mut of = vec![None; members.items().len()];
         let mut pieces: HashMap<usize, Vec<&FetchedRange>> = HashMap::new();

@@ -1,7 +1,7 @@
 //! The plan of an archive: its members in order, the place of every byte, the parts of the upload.
 //!
-//! A plan follows from the items and the limits alone, so that a later run makes the same one. Its fingerprint is recorded with
-//! the upload.
+//! A plan depends on the items and the limits alone, so that a later run makes the same one. Its fingerprint is
+//! recorded with the upload.
 
 use std::fmt;
 use std::ops::Range;
@@ -10,17 +10,17 @@ use seqferry_archive::write::{
     Entry, Layout, PartSource, Piece, PlanError, UploadLimits, UploadPart, plan_upload, split,
 };
 use seqferry_store::checksum::hex;
-use seqferry_store::{ChecksumAlgorithm, DigestAlgorithm, Digester, PinnedObject};
+use seqferry_store::{ChecksumAlgorithm, DigestAlgorithm, Digester, ObjectRef, PinnedObject};
 
 use crate::limits::Limits;
 use crate::object::{Item, Policy};
 use crate::plan::plan_parts;
 
-/// Largest member: 5 TiB, the largest object of most services. What is larger could be unpacked at few places.
+/// Largest member: 5 TiB, the largest object of most services. Few services could unpack a larger one.
 pub const LARGEST_MEMBER: u64 = 5 << 40;
 /// Most members of one archive. The plan holds some 400 bytes for each; more members belong into shards.
 pub const MOST_MEMBERS: usize = 1_000_000;
-/// A copied part has so many times the part size of other copies: 512 MiB.
+/// Size of a copied part as a multiple of the part size of other copies: 512 MiB.
 const COPIED_PARTS: u64 = 4;
 
 /// The archive cannot be made.
@@ -50,7 +50,7 @@ pub(super) struct Members {
 }
 
 impl Members {
-    /// In the order of their names' bytes: the same order whatever the order of the listing.
+    /// Sorts the members by the bytes of their names, so that the order of the listing does not matter.
     pub(super) fn new(mut items: Vec<Item>, strip: &str) -> Self {
         items.sort_by(|a, b| a.source_key.as_bytes().cmp(b.source_key.as_bytes()));
         Self { items, strip: strip.to_owned() }
@@ -90,13 +90,8 @@ impl Members {
     /// A member, pinned to what it was found as.
     pub(super) fn pinned(&self, bucket: &str, member: usize) -> PinnedObject {
         let item = &self.items[member];
-        PinnedObject {
-            bucket: bucket.to_owned(),
-            key: item.source_key.clone(),
-            version_id: item.version_id.clone(),
-            if_match: Some(item.etag.clone()).filter(|etag| !etag.is_empty()),
-            size: item.size,
-        }
+        let object = ObjectRef::new(bucket, &item.source_key).at_version(item.version_id.as_deref());
+        PinnedObject::listed(object, &item.etag, item.size)
     }
 }
 
@@ -106,9 +101,9 @@ pub(super) struct Plan {
     parts: Vec<UploadPart>,
     /// Bytes of each part but the last, where they are uniform.
     pub(super) part_size: u64,
-    /// Of the members: see [`Members::digest`].
+    /// Digest of the members: see [`Members::digest`].
     pub(super) digest: String,
-    /// Of the members and the parts, as a positive number of 63 bits.
+    /// Fingerprint of the members and the parts, a positive number of 63 bits.
     pub(super) fingerprint: u64,
 }
 
@@ -127,11 +122,11 @@ impl Plan {
             );
             return Err(PlanRefusal::Archive("ArchiveTooLarge", cause));
         }
-        let wish = policy.part_options.part_size;
+        let requested = policy.part_options.part_size;
         let (parts, part_size) = if rules.uniform {
-            uniform(&layout, wish, limits)?
+            uniform(&layout, requested, limits)?
         } else {
-            (plan_upload(&layout, |_| rules.copies, &upload_limits(limits, wish, rules.memory)), 0)
+            (plan_upload(&layout, |_| rules.copies, &upload_limits(limits, requested, rules.memory)), 0)
         };
         let parts = parts.map_err(|error| refused(&error))?;
         let digest = members.digest();
@@ -203,23 +198,23 @@ fn refused(error: &PlanError) -> PlanRefusal {
     }
 }
 
-fn upload_limits(limits: &Limits, wish: Option<u64>, memory: u64) -> UploadLimits {
+fn upload_limits(limits: &Limits, requested: Option<u64>, memory: u64) -> UploadLimits {
     let defaults = UploadLimits::default();
     UploadLimits {
         minimum_part: limits.minimum_part,
         maximum_part: limits.maximum_part,
         maximum_parts: limits.maximum_parts,
-        assembled_part: wish.unwrap_or(limits.stream_part_grown).min(memory),
+        assembled_part: requested.unwrap_or(limits.stream_part_grown).min(memory),
         maximum_assembled: defaults.maximum_assembled.min(memory),
-        copied_part: wish.unwrap_or(COPIED_PARTS.saturating_mul(limits.part_size)),
+        copied_part: requested.unwrap_or(COPIED_PARTS.saturating_mul(limits.part_size)),
         copy_from: limits.stream_threshold,
     }
 }
 
 type Parts = Result<Vec<UploadPart>, PlanError>;
 
-fn uniform(layout: &Layout<'_>, wish: Option<u64>, limits: &Limits) -> Result<(Parts, u64), PlanRefusal> {
-    let plan = plan_parts(layout.total(), Some(wish.unwrap_or(limits.stream_part_grown)), limits)
+fn uniform(layout: &Layout<'_>, requested: Option<u64>, limits: &Limits) -> Result<(Parts, u64), PlanRefusal> {
+    let plan = plan_parts(layout.total(), Some(requested.unwrap_or(limits.stream_part_grown)), limits)
         .map_err(|error| PlanRefusal::Archive("ArchiveTooLarge", error.to_string()))?;
     let parts = (1..=plan.count()).filter_map(|number| plan.range(number));
     let parts =
@@ -240,8 +235,8 @@ fn fingerprint(digest: &str, parts: &[UploadPart]) -> u64 {
     (number >> 1).max(1)
 }
 
-/// Cuts members into archives of at most `shard_size` bytes each: the ordinals at which shards end. A member that is larger alone
-/// gets a shard of its own, and no shard has more than [`MOST_MEMBERS`].
+/// Cuts members into archives of at most `shard_size` bytes each; returns the ordinals at which shards end. A larger
+/// member gets a shard of its own, and no shard has more than [`MOST_MEMBERS`].
 ///
 /// # Errors
 /// When the members have more bytes than any tar can hold.

@@ -1,7 +1,8 @@
 //! The steps of one archive: inspect the target, open the upload, send, complete, verify, write the index.
 //!
-//! Killed before Complete, a later run finds the recorded upload and sends what it lacks. Killed after it, the archive itself
-//! says what it was made of (metadata [`MADE_OF`]), so that it is not made again; only the index is written then.
+//! After a kill before Complete, a later run finds the recorded upload and sends the missing parts. After a kill behind
+//! Complete, the archive's metadata [`MADE_OF`] hold the digest of its members. If it is that of the plan, the archive
+//! is not made again, and only the index is written.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -39,11 +40,12 @@ pub(super) struct PackedArchive {
     pub(super) method: Method,
     pub(super) target: WrittenObject,
     pub(super) verified: VerificationLevel,
-    /// CRC-32C and evidence of each member that was read, by ordinal. Empty when none was.
+    /// CRC-32C and verification level of each member that was read, by ordinal. Empty when none was.
     pub(super) contents: Vec<Option<(String, VerificationLevel)>>,
 }
 
-/// The journal of the archive's upload: recorded with the first item, and with the fingerprint of the plan instead of a part size.
+/// Journal of the archive's upload. It records the upload with the first item, and the fingerprint of the plan in place
+/// of a part size.
 struct PlanJournal<'a> {
     shared: &'a JobState,
     id: u64,
@@ -51,7 +53,7 @@ struct PlanJournal<'a> {
 }
 
 impl UploadJournal for PlanJournal<'_> {
-    async fn record(&self, upload: &RecordedUpload) -> Option<()> {
+    async fn record(&self, upload: &RecordedUpload) -> Result<(), RequestError> {
         self.shared.begun(self.id, &upload.upload_id, self.fingerprint).await
     }
 }
@@ -64,7 +66,7 @@ pub(super) struct PackJob {
     pub(super) options: PackOptions,
     pub(super) key: String,
     pub(super) members: Arc<Members>,
-    pub(super) tries: Arc<RetryContext>,
+    pub(super) retry_context: Arc<RetryContext>,
     id: u64,
     active: Arc<ObjectTracker>,
     again: bool,
@@ -72,7 +74,7 @@ pub(super) struct PackJob {
     recorded: Option<RecordedUpload>,
 }
 
-/// Make one archive of `items`, and tell the end of each.
+/// Make one archive of `items`, and report the end of each.
 pub(super) async fn run(
     shared: Arc<JobState>,
     source: RetryingClient,
@@ -84,10 +86,9 @@ pub(super) async fn run(
     let Some(first) = items.first() else { return shared.end() };
     let (id, key) = (first.id, first.target_key.clone());
     let recorded = items.iter_mut().find_map(|item| item.upload.take());
-    let recorded = recorded.map(|(upload_id, part_size)| RecordedUpload { upload_id, part_size });
     let active = shared.counters.begin(id, &key, items.iter().map(|item| item.size).sum());
     let members = Arc::new(Members::new(items, &options.strip));
-    let tries = Arc::new(RetryContext::default());
+    let retry_context = Arc::new(RetryContext::default());
     let mut pack = PackJob {
         shared: Arc::clone(&shared),
         source,
@@ -96,7 +97,7 @@ pub(super) async fn run(
         options,
         key,
         members,
-        tries,
+        retry_context,
         id,
         active,
         again: false,
@@ -110,7 +111,7 @@ pub(super) async fn run(
 }
 
 impl PackJob {
-    /// None: the job was stopped before the end; what is open stays open, and recorded.
+    /// Makes the archive. None: the job was stopped before the end; an open upload stays open, and recorded.
     async fn make(&mut self) -> Option<Result<PackedArchive, ArchiveFailure>> {
         loop {
             match self.attempt().await {
@@ -162,8 +163,8 @@ impl PackJob {
     }
 
     fn session(&self) -> UploadSession {
-        let (bucket, tries) = (&self.policy.target_bucket, Arc::clone(&self.tries));
-        let session = UploadSession::new(self.target.clone(), bucket, &self.key, self.policy.since, tries);
+        let (bucket, retry_context) = (&self.policy.target_bucket, Arc::clone(&self.retry_context));
+        let session = UploadSession::new(self.target.clone(), bucket, &self.key, self.policy.since, retry_context);
         session.recorded(self.recorded.clone())
     }
 
@@ -182,8 +183,8 @@ impl PackJob {
         let copies = self.source.capabilities().server_copies && self.target.capabilities().server_copies;
         let uncopyable = self.target.quirks().cannot_copy_from(self.source.connection(), &self.policy.source_bucket);
         let rules = PartRules {
-            copies: self.policy.way == DataPath::Copy && copies && !uncopyable,
-            uniform: self.target.capabilities().files,
+            copies: self.policy.data_path == DataPath::Copy && copies && !uncopyable,
+            uniform: self.target.capabilities().uniform_parts,
             memory: self.source.budget().memory_limit(),
         };
         let plan = Plan::new(&self.members, &self.policy, rules).map_err(|refused| self.refused(&refused))?;
@@ -209,7 +210,7 @@ impl PackJob {
             sum,
             limits: self.policy.limits,
             active: Arc::clone(&self.active),
-            tries: Arc::clone(&self.tries),
+            retry_context: Arc::clone(&self.retry_context),
             slots: self.shared.slots.clone(),
         });
         let mut sent = done;
@@ -226,7 +227,7 @@ impl PackJob {
         self.complete(&sender, &sent).await
     }
 
-    /// The upload's checksum: copied parts bring none from some services, so that an archive with such parts goes without.
+    /// Returns the upload's checksum. Some services give copied parts none, so an archive with such parts has none.
     fn sum(&self, plan: &Plan) -> Option<ChecksumAlgorithm> {
         match self.target.quirks().sums() {
             _ if !self.target.capabilities().digests => Some(ChecksumAlgorithm::Crc64Nvme),
@@ -257,7 +258,7 @@ impl PackJob {
         };
         self.there = TargetState::Object(target.etag.clone());
         let made_of = match target.attributes.metadata.get(MADE_OF) {
-            None if self.target.capabilities().files => self.made_of_by_index(&target).await?,
+            None if !self.target.capabilities().metadata => self.made_of_by_index(&target).await?,
             kept => kept.cloned(),
         };
         let is_same = made_of.as_ref() == Some(&plan.digest) && target.size == plan.total();
@@ -294,7 +295,7 @@ impl PackJob {
     pub(super) async fn head(&self, key: &str) -> Result<ObjectMeta, RequestError> {
         let bucket = &self.policy.target_bucket;
         self.target
-            .call(RequestSpec::read("HeadObject", bucket), &self.tries, async |store| {
+            .call(RequestSpec::read("HeadObject", bucket), &self.retry_context, async |store| {
                 store.head(ObjectRef::new(bucket, key), None).await
             })
             .await
@@ -326,7 +327,7 @@ impl PackJob {
         let request = CreateUpload {
             attributes,
             storage_class: self.policy.storage_class.clone(),
-            write: self.policy.properties.asked(),
+            write: self.policy.properties.explicit_options(),
             checksum: sum.map(|algorithm| (algorithm, ChecksumKind::FullObject)),
             part_size: plan.part_size,
             size: plan.total(),

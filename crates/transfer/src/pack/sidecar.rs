@@ -30,7 +30,7 @@ pub(crate) fn key(key: &str) -> String {
 /// Write an index in one request.
 pub(crate) async fn put(
     client: &RetryingClient,
-    tries: &RetryContext,
+    retry_context: &RetryContext,
     bucket: &str,
     key: &str,
     bytes: Bytes,
@@ -54,7 +54,7 @@ pub(crate) async fn put(
             ..PutObject::default()
         };
         let spec = RequestSpec::write("PutObject", bucket).bytes(size);
-        let put = client.call(spec, tries, async |store| store.put_object(&object, bytes.clone()).await).await;
+        let put = client.call(spec, retry_context, async |store| store.put_object(&object, bytes.clone()).await).await;
         match (put, algorithm) {
             (Ok(_), _) => return Ok(()),
             (Err(RequestError::Failed(error)), Some(refused))
@@ -77,7 +77,7 @@ impl PackJob {
         contents: &[Option<(String, VerificationLevel)>],
     ) -> Result<(), PackError> {
         let bytes = self.index_lines(plan, target, whole, contents);
-        Ok(put(&self.target, &self.tries, &self.policy.target_bucket, &key(&self.key), bytes.into()).await?)
+        Ok(put(&self.target, &self.retry_context, &self.policy.target_bucket, &key(&self.key), bytes.into()).await?)
     }
 
     /// The digest of what the archive was made of, by the index beside it: files keep no metadata.
@@ -93,7 +93,7 @@ impl PackJob {
         let start = Range { first: 0, last: meta.size.min(HEAD) - 1 };
         let read = self.target.read_range(&index, start).await?;
         let mut reader = IndexReader::new(IndexLimits::default());
-        // A damaged index names nothing, and is written anew with the archive.
+        // A damaged index names no archive, and is written again with the archive.
         let Ok(()) = reader.push(&read.bytes, |_| ()) else { return Ok(None) };
         let head = reader.head().filter(|head| head.tar.size == archive.size);
         Ok(head.filter(|head| head.tar.etag.as_ref() == Some(&archive.etag)).and_then(|head| head.made_of.clone()))
@@ -120,7 +120,7 @@ impl PackJob {
         let mut head = Head::new(TOOL, identity, Some(items.len() as u64));
         head.made_of = Some(plan.digest.clone());
         let (mut writer, mut lines) = IndexWriter::new(&head);
-        let is_service = !self.source.capabilities().files;
+        let etags_last = !self.source.capabilities().opaque_etags;
         for (ordinal, (entry, item)) in plan.layout().entries().iter().zip(items).enumerate() {
             let placement = plan.layout().placement(ordinal);
             let mut member = entry.member();
@@ -128,7 +128,7 @@ impl PackJob {
             let read = contents.get(ordinal).and_then(Option::as_ref).and_then(|(crc32c, _)| number(crc32c));
             let source = MemberSource {
                 key: item.source_key.clone(),
-                etag: Some(item.etag.clone()).filter(|etag| is_service && !etag.is_empty()),
+                etag: Some(item.etag.clone()).filter(|etag| etags_last && !etag.is_empty()),
                 version_id: item.version_id.clone(),
             };
             let crc32c = if item.size == 0 { Some(0) } else { read };

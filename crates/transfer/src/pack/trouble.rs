@@ -12,11 +12,12 @@ use crate::outcome::{FailureClass, ObjectFailure};
 pub(super) enum PackError {
     /// The job was stopped.
     Cancelled,
-    /// A member is not what was found, or the target is not: worth one more try from scratch.
+    /// A member or the target has changed since it was found: worth one more attempt from scratch.
     Again(Box<ArchiveFailure>),
-    /// Something was learned of the service: worth a try without it. Cannot come twice for the same reason.
+    /// The service has refused a feature, which is remembered: worth an attempt without it. No feature causes this
+    /// again.
     Relearned,
-    /// For good.
+    /// Final failure: no further attempt is made.
     Failed(Box<ArchiveFailure>),
 }
 

@@ -24,6 +24,7 @@ use seqferry_store::checksum::{base64, hex};
 use seqferry_store::{
     Address, Checksum, ChecksumAlgorithm, ChecksumKind, CompleteUpload, CompletedPart, CreateUpload, DigestAlgorithm,
     Digester, Digests, ErrorClass, ObjectMeta, ObjectRef, PutObject, StoreError, WrittenObject, WrittenPart,
+    file_error,
 };
 
 use super::{ByteCounter, PipeEnd, PipeError, PipeReport};
@@ -52,7 +53,7 @@ pub struct InputTarget {
 pub struct InputOptions {
     /// Bytes of the first parts.
     pub part_size: Option<u64>,
-    /// None for the bucket's default.
+    /// Storage class of the object; None for the bucket's default.
     pub storage_class: Option<String>,
     /// Properties that the object carries.
     pub properties: Properties,
@@ -62,18 +63,24 @@ pub struct InputOptions {
     pub journal: Option<PathBuf>,
 }
 
-struct FileJournal(Option<PathBuf>);
+/// Journal of the upload to `target`: the file `path`.
+struct FileJournal<'a> {
+    path: Option<PathBuf>,
+    target: Address<'a>,
+}
 
-impl UploadJournal for FileJournal {
-    async fn record(&self, upload: &RecordedUpload) -> Option<()> {
-        let Some(path) = self.0.clone() else { return Some(()) };
+impl UploadJournal for FileJournal<'_> {
+    async fn record(&self, upload: &RecordedUpload) -> Result<(), RequestError> {
+        let Some(path) = self.path.clone() else { return Ok(()) };
+        let what = format!("the id of the upload cannot be written to {}", path.display());
         let id = upload.upload_id.clone();
         let write = move || -> io::Result<()> {
             let mut file = File::create(path)?;
             file.write_all(id.as_bytes())?;
             file.sync_all()
         };
-        tokio::task::spawn_blocking(write).await.ok()?.ok()
+        let written = tokio::task::spawn_blocking(write).await.unwrap_or_else(|stopped| Err(io::Error::other(stopped)));
+        written.map_err(|cause| file_error("RecordUpload", self.target, &what, &cause).into())
     }
 }
 
@@ -81,7 +88,7 @@ impl UploadJournal for FileJournal {
 struct FilledPart {
     bytes: Bytes,
     memory: Option<MemoryPermit>,
-    /// Nothing comes after it.
+    /// True for the last part of the input.
     is_last: bool,
 }
 
@@ -96,7 +103,7 @@ struct SentPart {
 
 struct Input {
     client: RetryingClient,
-    tries: Arc<RetryContext>,
+    retry_context: Arc<RetryContext>,
     target: InputTarget,
     options: InputOptions,
     source: Arc<File>,
@@ -110,8 +117,8 @@ pub(crate) async fn store_input(
     source: File,
     passed: ByteCounter,
 ) -> PipeEnd {
-    let tries = Arc::<RetryContext>::default();
-    let input = Input { client, tries, target, options, source: Arc::new(source), passed };
+    let retry_context = Arc::<RetryContext>::default();
+    let input = Input { client, retry_context, target, options, source: Arc::new(source), passed };
     if matches!(input.options.if_exists, IfExists::Skip | IfExists::Fail)
         && let Some(there) = input.look().await?
     {
@@ -142,7 +149,7 @@ impl Input {
     async fn look(&self) -> Result<Option<ObjectMeta>, RequestError> {
         let object = ObjectRef::new(&self.target.bucket, &self.target.key);
         let call = RequestSpec::read("HeadObject", &self.target.bucket);
-        match self.client.call(call, &self.tries, async |store| store.head(object, None).await).await {
+        match self.client.call(call, &self.retry_context, async |store| store.head(object, None).await).await {
             Ok(found) => Ok(Some(found)),
             Err(RequestError::Failed(error)) if error.class == ErrorClass::NotFound => Ok(None),
             Err(other) => Err(other),
@@ -235,13 +242,15 @@ impl Input {
                 attributes: self.options.properties.attributes_of(&ObjectMeta::default()),
                 tags: self.options.properties.tags.clone().unwrap_or_default(),
                 storage_class: self.options.storage_class.clone(),
-                write: self.options.properties.asked(),
+                write: self.options.properties.explicit_options(),
                 digests: digests.map_err(|_| PipeError::Cancelled)?,
                 if_absent: self.if_absent(),
                 if_match: None,
             };
             let call = RequestSpec::write("PutObject", &object.bucket).bytes(size);
-            let put = self.client.call(call, &self.tries, async |store| store.put_object(&object, bytes.clone()).await);
+            let put = self
+                .client
+                .call(call, &self.retry_context, async |store| store.put_object(&object, bytes.clone()).await);
             let written = match put.await {
                 Ok(written) => written,
                 Err(RequestError::Failed(error)) if tried < CHECKSUMS && self.refuses_sum(&error, sum) => continue,
@@ -261,7 +270,7 @@ impl Input {
 
     async fn in_parts(&self, first: FilledPart) -> PipeEnd {
         let InputTarget { bucket, key } = &self.target;
-        let mut session = UploadSession::new(self.client.clone(), bucket, key, now(), Arc::clone(&self.tries));
+        let mut session = UploadSession::new(self.client.clone(), bucket, key, now(), Arc::clone(&self.retry_context));
         let end = self.through(&mut session, first).await;
         if end.is_err() {
             session.abort(true).await;
@@ -312,14 +321,14 @@ impl Input {
         session: &mut UploadSession,
         mut first: FilledPart,
     ) -> Result<(Option<ChecksumAlgorithm>, SentPart), PipeError> {
-        let journal = FileJournal(self.options.journal.clone());
+        let journal = FileJournal { path: self.options.journal.clone(), target: self.address() };
         for tried in 1.. {
             let sum = self.sum();
             let request = CreateUpload {
                 attributes: self.options.properties.attributes_of(&ObjectMeta::default()),
                 tags: self.options.properties.tags.clone().unwrap_or_default(),
                 storage_class: self.options.storage_class.clone(),
-                write: self.options.properties.asked(),
+                write: self.options.properties.explicit_options(),
                 checksum: sum.map(|algorithm| (algorithm, ChecksumKind::FullObject)),
                 ..session.request()
             };
@@ -405,7 +414,7 @@ impl Input {
             return Err(RequestError::Failed(error));
         }
         let size = bytes.len() as u64;
-        // Only where no checksum has told.
+        // MD5 is needed only where no checksum was compared.
         let md5 = if checksum.is_none() && !opaque_etag && is_digest(&etag) {
             let hashed = tokio::task::spawn_blocking(move || Digester::of(DigestAlgorithm::Md5, &bytes)).await;
             hashed.ok().filter(|md5| hex(md5) == etag)
@@ -417,7 +426,7 @@ impl Input {
         Ok(SentPart { part, size, sum: ours, md5 })
     }
 
-    /// Look at the object that was made, and remove it when it is not what was sent.
+    /// Look at the object that was made, and remove it when it does not hold the bytes sent.
     async fn settle(&self, size: u64, sum: Option<Checksum>, etag: Option<String>, written: WrittenObject) -> PipeEnd {
         let there = match self.look().await {
             Ok(Some(there)) if there.etag == written.etag => Some(there),
@@ -433,17 +442,17 @@ impl Input {
             Err(other) => return Err(other.into()),
         };
         let encryption = there.as_ref().map_or(&written.encryption, |there| &there.encryption);
-        if let EncryptionRule::Asked(asked) = &self.options.properties.encryption
-            && !encryption.as_ref().is_some_and(|told| told.satisfies(asked))
+        if let EncryptionRule::Explicit(requested) = &self.options.properties.encryption
+            && !encryption.as_ref().is_some_and(|found| found.satisfies(requested))
         {
             let shown = encryption.as_ref().map_or_else(|| "no encryption".to_owned(), ToString::to_string);
-            let how = format!("{asked} was asked for, and the target shows {shown}");
+            let how = format!("{requested} was asked for, and the target shows {shown}");
             return Err(self
                 .removed(&written.etag, "NotEncrypted", FailureClass::Store(ErrorClass::Capability), &how)
                 .await);
         }
         if let Some(there) = &there
-            && !there.lock.satisfies(&self.options.properties.asked().lock)
+            && !there.lock.satisfies(&self.options.properties.explicit_options().lock)
         {
             let how = "Object Lock was asked for, and the target does not show it";
             return Err(self
@@ -465,8 +474,8 @@ impl Input {
         let object = ObjectRef::new(&self.target.bucket, &self.target.key);
         let call = RequestSpec::write("DeleteObject", &self.target.bucket);
         let still = self.look().await.is_ok_and(|there| there.is_some_and(|there| there.etag == etag));
-        let removed =
-            still && self.client.call(call, &self.tries, async |store| store.delete(object).await).await.is_ok();
+        let removed = still
+            && self.client.call(call, &self.retry_context, async |store| store.delete(object).await).await.is_ok();
         let left = if removed { "The target was removed." } else { "The target could NOT be removed: do not use it." };
         let message = format!("{}: {how}. {left}", self.address());
         ObjectFailure::new(class, code, "Verify", message).into()
@@ -477,7 +486,7 @@ fn report(bytes: u64, checksum: Option<Checksum>, written: WrittenObject, verifi
     PipeReport { bytes, etag: written.etag, version_id: written.version_id, checksum, verified }
 }
 
-/// Evidence that the target holds the sent bytes, or the difference as an error.
+/// Verifies that the target holds the sent bytes; a difference is an error.
 fn proof(
     size: u64,
     sum: Option<&Checksum>,
@@ -491,3 +500,6 @@ fn proof(
         Verdict::Unknown => Ok(VerificationLevel::Size),
     }
 }
+
+#[cfg(test)]
+mod tests;

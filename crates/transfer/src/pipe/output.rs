@@ -42,10 +42,10 @@ pub struct OutputSource {
     pub bucket: String,
     /// Key.
     pub key: String,
-    /// This version. None: the current one.
+    /// Version to read. None: the current one.
     pub version_id: Option<String>,
-    /// Offsets of the first byte and of the last one: None for the end of the object. A negative first offset counts from the
-    /// end. None: the whole object.
+    /// Offsets of the first byte and of the last one; no last one: up to the end of the object. A negative first offset
+    /// counts from the end. None: the whole object.
     pub range: Option<(i64, Option<u64>)>,
 }
 
@@ -61,7 +61,7 @@ struct Piece {
 
 struct Output {
     client: RetryingClient,
-    tries: Arc<RetryContext>,
+    retry_context: Arc<RetryContext>,
     source: OutputSource,
     meta: ObjectMeta,
     pinned: PinnedObject,
@@ -74,10 +74,10 @@ pub(crate) async fn write_output(
     sink: File,
     passed: ByteCounter,
 ) -> PipeEnd {
-    let tries = Arc::<RetryContext>::default();
+    let retry_context = Arc::<RetryContext>::default();
     let object = ObjectRef::new(&source.bucket, &source.key).at_version(source.version_id.as_deref());
     let call = RequestSpec::read("HeadObject", &source.bucket);
-    let meta = client.call(call, &tries, async |store| store.head(object, None).await).await?;
+    let meta = client.call(call, &retry_context, async |store| store.head(object, None).await).await?;
     if meta.archived {
         let error = StoreError::new("HeadObject", &source.bucket, Some(&source.key), "InvalidObjectState", None)
             .with_message(format!("storage class {}", meta.storage_class.as_deref().unwrap_or("archive")));
@@ -88,7 +88,7 @@ pub(crate) async fn write_output(
         pinned.version_id.clone_from(&source.version_id);
     }
     let sink = Arc::new(sink);
-    let output = Output { client, tries, source, meta, pinned, passed };
+    let output = Output { client, retry_context, source, meta, pinned, passed };
     match output.source.range {
         None => output.whole(&sink).await,
         Some(range) => output.range(range, &sink).await,
@@ -106,7 +106,7 @@ impl Output {
             if let Some(digest) = &mut digest {
                 digest.update(&piece.bytes);
             }
-            // Nothing is written of what is not what the service promises.
+            // No byte is written before all have the digest that the service states.
             let verified = self.proven(expected.as_ref(), digest.take().map(SegmentedDigest::finish))?;
             self.write(sink, piece, None).await?;
             return Ok(self.report(verified));
@@ -123,7 +123,7 @@ impl Output {
         Ok(self.report(verified))
     }
 
-    /// A part of the object: no promise of the service is about it alone.
+    /// Writes a range of the object. The service states no digest for a range alone.
     async fn range(&self, (first, last): (i64, Option<u64>), sink: &Arc<File>) -> PipeEnd {
         let size = self.meta.size;
         let first = if first < 0 { size.saturating_sub(first.unsigned_abs()) } else { first.unsigned_abs() };
@@ -148,7 +148,7 @@ impl Output {
         }
     }
 
-    /// Evidence from the digest of all bytes; an error when it differs from the digest that the service states.
+    /// Verifies the digest of all bytes; an error when it differs from the digest that the service states.
     fn proven(
         &self,
         expected: Option<&ExpectedDigest>,
@@ -175,7 +175,7 @@ impl Output {
         ObjectFailure::new(FailureClass::Mismatch, "ContentMismatch", "GetObject", message).into()
     }
 
-    /// The length of the first part, where the evidence rests on parts.
+    /// Returns the length of the first part, where the digest depends on parts.
     async fn first_part(&self) -> Result<Option<u64>, PipeError> {
         let meta = &self.meta;
         let by_parts = etag_parts(&meta.etag).is_some_and(|parts| parts > 1);
@@ -198,7 +198,7 @@ impl Output {
         let version = self.pinned.version_id.as_deref();
         let object = ObjectRef::new(&self.source.bucket, &self.source.key).at_version(version);
         let call = RequestSpec::read("HeadObject", &self.source.bucket);
-        self.client.call(call, &self.tries, async |store| store.head(object, Some(number)).await).await
+        self.client.call(call, &self.retry_context, async |store| store.head(object, Some(number)).await).await
     }
 
     async fn at_once(&self) -> Result<Piece, PipeError> {
@@ -207,7 +207,7 @@ impl Output {
         let call = RequestSpec::read("GetObject", &self.pinned.bucket).bytes(size).once();
         let read = self
             .client
-            .call(call, &self.tries, async |store| {
+            .call(call, &self.retry_context, async |store| {
                 let fetched = store.fetch(&self.pinned, None).await?;
                 check_pin(&self.pinned, &fetched.meta)?;
                 let mut reader = PinnedReader::new(fetched.body, &self.pinned);
@@ -220,7 +220,8 @@ impl Output {
         Ok(Piece { bytes, part: None, _memory: memory })
     }
 
-    /// Bytes `at..end` in order. With `parts` the length of the object's parts, each is compared with its own checksum first.
+    /// Writes bytes `at..end` in order. `parts` is the length of the object's parts: with it, each part is compared
+    /// with its own checksum first.
     async fn ranges(
         &self,
         mut at: u64,
@@ -236,7 +237,7 @@ impl Output {
             if at < end && ahead.len() < AHEAD {
                 let range = Range { first: at, last: (at + step).min(end) - 1 };
                 let mut reserved = pin!(self.client.reserve_bytes(range.len()));
-                // What is ahead holds memory until it is written.
+                // Pieces read ahead hold memory until they are written.
                 let memory = match ahead.front_mut() {
                     None => reserved.await?,
                     Some(front) => tokio::select! {
@@ -261,13 +262,14 @@ impl Output {
 
     /// Reads a range; of a part with a checksum of its own also that.
     fn read(&self, range: Range, part: Option<u32>, memory: Option<MemoryPermit>) -> PieceTask {
-        let (client, tries, pinned) = (self.client.clone(), Arc::clone(&self.tries), self.pinned.clone());
+        let (client, retry_context, pinned) =
+            (self.client.clone(), Arc::clone(&self.retry_context), self.pinned.clone());
         let algorithm = self.meta.checksum.as_ref().map(|sum| sum.algorithm);
         let part = part.zip(algorithm);
         AbortOnDropHandle::new(tokio::spawn(async move {
             let algorithms = part.map(|(_, algorithm)| DigestAlgorithm::Checksum(algorithm));
             let call = RequestSpec::read("GetObject", &pinned.bucket).bytes(range.len()).once();
-            let got = client.call(call, &tries, |store| {
+            let got = client.call(call, &retry_context, |store| {
                 let (pinned, algorithms) = (pinned.clone(), Vec::from_iter(algorithms));
                 let reading = AbortOnDropHandle::new(tokio::spawn(async move {
                     let fetched = store.fetch(&pinned, Some(range)).await?;
@@ -280,8 +282,9 @@ impl Output {
                 let (number, algorithm) = part?;
                 let object = ObjectRef::new(&pinned.bucket, &pinned.key).at_version(pinned.version_id.as_deref());
                 let call = RequestSpec::read("HeadObject", &pinned.bucket);
-                let head = client.call(call, &tries, async |store| store.head(object, Some(number)).await).await;
-                // A service that tells nothing of its parts leaves the proof to the end.
+                let head =
+                    client.call(call, &retry_context, async |store| store.head(object, Some(number)).await).await;
+                // Without checksums of parts from the service, the bytes are verified at the end.
                 let sum = head.ok().filter(|head| head.size == range.len())?.checksum?;
                 (sum.algorithm == algorithm && !sum.value.contains('-')).then_some(sum.value)
             };
@@ -330,7 +333,8 @@ impl Output {
         digest.map_err(|_| PipeError::Cancelled)
     }
 
-    /// All bytes from one read, where ranges are ignored. One that breaks is begun again, up to what was written.
+    /// Reads all bytes by one request, where ranges are ignored. A broken read starts over and skips the bytes that
+    /// were written.
     async fn in_order(
         &self,
         mut digest: Option<SegmentedDigest>,
@@ -342,7 +346,7 @@ impl Output {
             reads += 1;
             let call = RequestSpec::read("GetObject", &self.pinned.bucket).bytes(size).once();
             let fetched =
-                self.client.call(call, &self.tries, async |store| store.fetch(&self.pinned, None).await).await;
+                self.client.call(call, &self.retry_context, async |store| store.fetch(&self.pinned, None).await).await;
             let fetched = fetched.map_err(|error| self.unread(error))?;
             check_pin(&self.pinned, &fetched.meta).map_err(|error| self.unread(RequestError::Failed(error)))?;
             let mut reader = PinnedReader::new(fetched.body, &self.pinned);

@@ -1,7 +1,7 @@
 //! Slots for objects that are streamed in parts: a few at a time, and flows in turn.
 //!
-//! Memory goes to parts in the order in which they ask for it, so objects that are begun together come forward together:
-//! all would be in the making until the end, and a kill would find none of them done. A few have parts enough to fill the
+//! Memory goes to parts in the order in which they ask for it, so objects that begin together progress together. All of
+//! them would be unfinished until the end, and a kill would find none done. A few objects have enough parts to fill the
 //! memory.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use seqferry_store::budget::{FairQueue, FlowId};
 use tokio::sync::oneshot;
 
-/// At a time: the parts of the next one are on their way while the last parts of others are, and while the service puts
-/// others together.
+/// Number of slots. With several, the parts of the next object are sent while the last parts of others are, and while
+/// the service assembles others.
 const AT_A_TIME: usize = 4;
 
 /// See the module.

@@ -1,8 +1,8 @@
 //! Reading an archive: windows that neighbouring members share, and long ranges.
 //!
-//! Small members that lie beside each other come from one ranged read of some MiB. No read waits for a place among the
-//! windows: where all are being filled, a member is read alone, so that members that wait for each other cannot block. A
-//! read is made by one of the members that want it, under the right to make a request that this member has.
+//! Small members that lie beside each other come from one ranged read of some MiB. No read waits for a free window:
+//! where all are being filled, a member is read alone, so that members that wait for each other cannot block. One of
+//! the members that want a read makes it, under its own request permit.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -21,7 +21,7 @@ use super::retained::RetainedBytes;
 
 /// Longest window: long enough that the latency of a request does not count, short enough that many are read at a time.
 const WINDOW: u64 = 8 << 20;
-/// Longest gap between two members of a window: what is not wanted is read as well, and a request costs about as much.
+/// Longest gap between two members of a window. Its bytes are read in vain; another request costs about as much.
 const GAP: u64 = 1 << 20;
 /// Members up to this size share windows.
 const SHARED: u64 = 4 << 20;
@@ -208,13 +208,7 @@ impl ArchiveBytes {
 
     /// The archive, pinned to this `ETag`.
     pub(super) fn pinned(&self, etag: &str, size: u64) -> PinnedObject {
-        PinnedObject {
-            bucket: self.archive.bucket.clone(),
-            key: self.archive.key.clone(),
-            version_id: None,
-            if_match: Some(etag.to_owned()).filter(|etag| !etag.is_empty()),
-            size,
-        }
+        PinnedObject::listed(ObjectRef::new(&self.archive.bucket, &self.archive.key), etag, size)
     }
 
     /// Bytes `start..end` as they come.
@@ -265,7 +259,7 @@ impl ArchiveBytes {
                     Some((Ok(bytes), Some((guard, left))))
                 }
                 Err(error) => {
-                    // It gives nothing more: the next reader begins anew.
+                    // It gives nothing more: the next reader starts over.
                     *guard = None;
                     Some((Err(error), None))
                 }

@@ -1,4 +1,4 @@
-//! Checking an archive: its headers, the index beside it, and the contents that the index promises.
+//! Check of an archive: its headers, the index beside it, and the contents by the checksums of the index.
 //!
 //! The whole archive is read once, many ranges at a time. Memory is that of the ranges and of some lines of the index.
 
@@ -16,6 +16,7 @@ use tokio::sync::mpsc;
 
 use super::ArchiveRef;
 use super::scan::{Chunks, Lines, Ranges, SIZES, Scan, ScanError, ScanOptions, lines_reader};
+use crate::LONGEST_WAIT;
 
 /// Reports that wait to be taken.
 const REPORTS: usize = 16;
@@ -31,9 +32,9 @@ pub struct CheckReport {
     pub bytes: u64,
     /// Members whose contents were compared with the checksum in the index.
     pub compared: u64,
-    /// There is an index.
+    /// True when the archive has an index.
     pub indexed: bool,
-    /// Names of members, each with what is wrong with it.
+    /// Names of members, each with its problem.
     pub problems: Vec<(String, String)>,
 }
 
@@ -43,7 +44,7 @@ type Report = Result<CheckReport, RequestError>;
 #[derive(Debug)]
 pub struct ArchiveCheck {
     runtime: Handle,
-    /// None once closed.
+    /// Receiver of the reports; None once closed.
     reports: Mutex<Option<mpsc::Receiver<Report>>>,
 }
 
@@ -69,7 +70,7 @@ impl ArchiveCheck {
     pub fn next(&self, timeout: Duration) -> Result<Option<CheckReport>, RequestError> {
         let mut reports = self.reports.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(receiver) = reports.as_mut() else { return Ok(None) };
-        let timeout = timeout.min(Duration::from_mins(1));
+        let timeout = timeout.min(LONGEST_WAIT);
         match self.runtime.block_on(async { tokio::time::timeout(timeout, receiver.recv()).await }) {
             Err(_elapsed) => Ok(Some(CheckReport::default())),
             Ok(None) => Ok(None),
@@ -170,7 +171,7 @@ impl Check {
 
 struct State {
     report: CheckReport,
-    /// The member under way: its name, the checksum that is promised, and the one of what has come.
+    /// Member under way: its name, the checksum in the index, and that of the bytes so far.
     current: Option<(String, u32, Digester)>,
 }
 

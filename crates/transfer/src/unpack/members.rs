@@ -1,6 +1,6 @@
 //! Members of an archive as objects: the key is for texts, the version says where the member lies.
 //!
-//! What must stay true: bytes of a member are handed out only after the headers at its place were parsed and are those of the
+//! Invariants: bytes of a member are handed out only after the headers at its place were parsed and are those of the
 //! member; a read is pinned to the version of the archive that the member was found in.
 
 use std::collections::BTreeMap;
@@ -43,8 +43,8 @@ pub struct MemberStore {
 }
 
 impl MemberStore {
-    /// The members among `items` of an archive at `source`, in the order of the archive. `promised`: an index states the
-    /// checksums of all of them.
+    /// Creates a store of the members among `items` of an archive at `source`, in the order of the archive. `promised`:
+    /// an index states the checksums of all of them.
     pub fn new(source: Endpoint, archive: ArchiveRef, pool: Arc<WindowPool>, items: &[Item], promised: bool) -> Self {
         let spans = items.iter().filter_map(place_of).filter(|place| place.kind != PlaceKind::Directory);
         let spans = spans.map(|place| Span { start: place.header, end: place.end() });
@@ -388,7 +388,7 @@ impl MultipartUpload for MemberStore {
 #[async_trait]
 impl ObjectStore for MemberStore {
     fn capabilities(&self) -> Capabilities {
-        // Without checksums in an index, what was read is all there is to compare, as with a disk.
+        // Without checksums in an index only the bytes read can be compared, as with a disk.
         Capabilities {
             digests: self.promised,
             conditions: false,

@@ -53,16 +53,16 @@ pub enum PlaceKind {
 
 /// The place of a member.
 ///
-/// Written as `header.prelude.stored.name.kind.crc`: the offset of its first header, the bytes from there to its contents, the
-/// bytes of its contents in the archive, a CRC-64 of its raw name, its kind, and the CRC-32C of its contents where an index
-/// states one. In a compressed tar offsets are those of the plain tar, and `gz:` or `zst:` stands before them. In a zip
-/// (`zip0:`, `zip8:`) the second number is the size of the file, the contents are all bytes from the local header to that of the next member, and the checksum is the
-/// CRC-32 of the directory.
+/// Written as `header.prelude.stored.name.kind.crc`: the offset of its first header, the bytes from there to its
+/// contents, the bytes of its contents in the archive, a CRC-64 of its raw name, its kind, and the CRC-32C of its
+/// contents where an index states one. In a compressed tar, offsets are those of the plain tar, and `gz:` or `zst:`
+/// stands before them. In a zip (`zip0:`, `zip8:`) the second number is the size of the file, the contents are all
+/// bytes from the local header to that of the next member, and the checksum is the CRC-32 of the directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MemberPlace {
-    /// Of the archive.
+    /// Format of the archive.
     pub format: Format,
-    /// Kind.
+    /// Kind of the member.
     pub kind: PlaceKind,
     /// Offset of the first header.
     pub header: u64,

@@ -1,7 +1,8 @@
 //! The plain bytes of a compressed archive, front to back.
 //!
-//! One request reads the compressed object, a thread of its own decompresses it, and bounded queues lie between them: what is
-//! not taken is not read. A read that breaks goes on where it was; the decoder never sees it. Going back begins anew.
+//! One request reads the compressed object, a separate thread decompresses it, and bounded queues lie between them:
+//! bytes that are not taken are not read. A broken read continues where it was; the decoder never sees it. Going back
+//! starts from the beginning.
 
 use std::io::{self, BufReader, Read};
 use std::sync::Arc;
@@ -52,7 +53,7 @@ impl PlainStream {
         self.position
     }
 
-    /// The next bytes, at most so many; none at the end.
+    /// Returns the next bytes, `most` at most; no bytes at the end.
     pub(super) async fn next(&mut self, most: u64) -> Result<Bytes, StoreError> {
         if self.left.is_empty() {
             match self.chunks.recv().await {

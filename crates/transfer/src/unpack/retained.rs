@@ -18,7 +18,7 @@ use super::ArchiveRef;
 use super::bytes::WindowPool;
 use super::place::Format;
 
-/// Bytes that no member asks for are dropped after so long: a transfer begins within seconds of its scan.
+/// Time after which bytes that no member needs are dropped: a transfer begins within seconds of its scan.
 const IDLE: Duration = Duration::from_mins(1);
 
 #[derive(Debug)]
@@ -38,7 +38,7 @@ struct State {
     used: Instant,
     /// All of the archive was read, and nothing of it dropped.
     complete: bool,
-    /// Nothing more is taken in.
+    /// True when no more bytes are taken in.
     closed: bool,
 }
 
@@ -61,7 +61,7 @@ impl Drop for RetainedBytes {
 }
 
 impl RetainedBytes {
-    /// Nothing yet of this version of an archive. It takes the place of what another scan has kept in the pool.
+    /// Creates an empty store for this version of an archive. It replaces what another scan has kept in the pool.
     pub(super) fn of(pool: &Arc<WindowPool>, source: Endpoint, archive: &PinnedObject, format: Format) -> Arc<Self> {
         let state = State {
             blocks: BTreeMap::new(),
@@ -116,7 +116,7 @@ impl RetainedBytes {
         state.blocks.insert(start, Block { bytes: Bytes::copy_from_slice(bytes), left: len });
     }
 
-    /// The scan has come to the end of the archive, of so many bytes.
+    /// Records that the scan has come to the end of the archive, which has `size` bytes.
     pub(super) fn ended(&self, size: u64) {
         let mut state = self.state();
         state.complete = !state.closed && state.held >= size;
@@ -129,8 +129,8 @@ impl RetainedBytes {
         self.state().complete
     }
 
-    /// Bytes `start..end` in pieces, if all of them are here and the archive has this `ETag`. Of a plain archive, a block of
-    /// which all was taken is dropped.
+    /// Returns bytes `start..end` in pieces, if all of them are here and the archive has this `ETag`. A block of a
+    /// plain archive is dropped when all of it was taken.
     pub(super) fn take(&self, etag: &str, start: u64, end: u64) -> Option<Vec<Bytes>> {
         if etag != self.etag || start >= end {
             return None;
@@ -158,7 +158,7 @@ impl RetainedBytes {
         Some(found)
     }
 
-    /// As [`take`](Self::take), in one piece.
+    /// Takes bytes like [`take`](Self::take), in one piece.
     pub(super) fn joined(&self, etag: &str, start: u64, end: u64) -> Option<Bytes> {
         let pieces = self.take(etag, start, end)?;
         let mut joined = BytesMut::with_capacity(usize::try_from(end - start).ok()?);
@@ -200,7 +200,7 @@ impl RetainedBytes {
     }
 }
 
-/// Drop what was not asked for.
+/// Drop bytes that were not requested.
 async fn drop_idle(retained: Weak<RetainedBytes>) {
     loop {
         tokio::time::sleep(IDLE / 2).await;

@@ -1,11 +1,11 @@
 //! The members of an archive: by the index beside it where there is one, else by its headers.
 //!
-//! All names are known before the first member is handed out, so that an archive that is refused as a whole leaves nothing
-//! behind, and links and repeated names are judged by the whole tree. Memory grows with the number of members (about 150
-//! bytes each, and 200 more where there is no index), up to [`ScanOptions::members`].
+//! All names are known before the first member is handed out, so that an archive that is refused as a whole leaves
+//! nothing behind, and links and repeated names are judged by the whole tree. Memory grows with the number of members
+//! (about 150 bytes each, and 200 more where there is no index), up to [`ScanOptions::members`].
 //!
-//! What must stay true: an index is used only for the archive that it names, after headers at some of its places were parsed
-//! and are those of its members.
+//! Invariant: an index is used only for the archive that it names, after headers at some of its places were parsed and
+//! are those of its members.
 
 mod admission;
 mod lines;
@@ -27,6 +27,7 @@ use super::bytes::WindowPool;
 use super::place::Format;
 use super::retained::RetainedBytes;
 use super::zip::{self, ZipError};
+use crate::LONGEST_WAIT;
 use crate::pack::sidecar;
 use admission::Admission;
 use lines::identity;
@@ -85,12 +86,12 @@ type Page = Result<Vec<FoundMember>, RequestError>;
 #[derive(Debug)]
 pub struct ArchiveScan {
     runtime: Handle,
-    /// None once closed.
+    /// Receiver of the pages; None once closed.
     pages: Mutex<Option<mpsc::Receiver<Page>>>,
 }
 
 impl ArchiveScan {
-    /// Begin to read the members of an archive. With a pool, what is read is kept in it for a job over the members.
+    /// Begin to read the members of an archive. With a pool, the bytes read are kept in it for a job over the members.
     pub fn start(
         runtime: &Handle,
         client: RetryingClient,
@@ -116,7 +117,7 @@ impl ArchiveScan {
     pub fn next(&self, timeout: Duration) -> Result<Option<Vec<FoundMember>>, RequestError> {
         let mut pages = self.pages.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(receiver) = pages.as_mut() else { return Ok(None) };
-        let timeout = timeout.min(Duration::from_mins(1));
+        let timeout = timeout.min(LONGEST_WAIT);
         let page = self.runtime.block_on(async { tokio::time::timeout(timeout, receiver.recv()).await });
         match page {
             Err(_elapsed) => Ok(Some(Vec::new())),
@@ -338,7 +339,8 @@ impl Scan {
 /// The archive is pinned: an index is never written for a version that was replaced meanwhile.
 ///
 /// # Errors
-/// When the archive cannot be read or is refused as a whole, or the index cannot be written. An earlier index stays then.
+/// When the archive cannot be read or is refused as a whole, or the index cannot be written. An earlier index stays
+/// then.
 pub async fn index_archive(client: RetryingClient, archive: ArchiveRef) -> Result<u64, RequestError> {
     let (pages, _receiver) = mpsc::channel(1);
     let scan = Scan { client, archive, options: ScanOptions::default(), pool: None, pages };

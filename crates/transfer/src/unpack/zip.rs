@@ -1,6 +1,6 @@
 //! Members of a zip: listed by its central directory, and read by the local headers that it names.
 //!
-//! What must stay true: a member whose name or method in its local header is not that of the directory is refused, so that no
+//! Invariants: a member whose name or method in its local header is not that of the directory is refused, so that no
 //! two readers see different files; a member gives exactly the bytes that the directory states, or an error.
 
 use std::cell::RefCell;
@@ -26,9 +26,9 @@ const STEP: u64 = 1 << 20;
 /// A member as the directory has it.
 #[derive(Debug)]
 pub(super) struct ZipMember {
-    /// As a header reader would return it; `header_offset` is that of the local header.
+    /// Member as a header reader would return it; `header_offset` is that of the local header.
     pub(super) member: Member,
-    /// None for a member that is refused.
+    /// Place of the member; None when it is refused.
     pub(super) place: Option<MemberPlace>,
 }
 
@@ -77,7 +77,7 @@ pub(super) enum ZipError {
     Bad(String),
 }
 
-/// All members of a zip in the order of their local headers, at most so many.
+/// Lists the members of a zip in the order of their local headers, `most` at most.
 pub(super) async fn list(client: RetryingClient, object: PinnedObject, most: u64) -> Result<Vec<ZipMember>, ZipError> {
     let runtime = Handle::current();
     let read = tokio::task::spawn_blocking(move || {
@@ -221,7 +221,7 @@ pub(super) fn unpacked(place: &MemberPlace, region: &Bytes, start: u64) -> Optio
         return (size <= data.len()).then(|| data.slice(..size));
     }
     let mut plain = Vec::with_capacity(size.min(data.len().saturating_mul(8)));
-    // One byte more than is promised shows that more comes.
+    // One byte more than the directory states shows that more comes.
     flate2::read::DeflateDecoder::new(&data[..]).take(place.zip_size() + 1).read_to_end(&mut plain).ok()?;
     (plain.len() == size).then(|| plain.into())
 }

@@ -185,11 +185,11 @@ proptest! {
             ChecksumAlgorithm::ALL.get(which).map_or(DigestAlgorithm::Md5, |sum| DigestAlgorithm::Checksum(*sum));
         let reference = ExpectedDigest { algorithm, cut: cut.map(|cut| cut as u64), value: String::new() };
 
-        let mut stretches = SegmentedDigest::new(&reference);
+        let mut segments = SegmentedDigest::new(&reference);
         let (mut rest, mut next) = (&body[..], pieces.iter().cycle());
         while !rest.is_empty() {
             let (piece, left) = rest.split_at((*next.next().unwrap()).min(rest.len()));
-            stretches.update(piece);
+            segments.update(piece);
             rest = left;
         }
 
@@ -201,7 +201,7 @@ proptest! {
                 format!("{}-{}", shown(algorithm, &whole), digests.len())
             }
         };
-        prop_assert_eq!(stretches.finish(), expected);
+        prop_assert_eq!(segments.finish(), expected);
     }
 
     #[test]

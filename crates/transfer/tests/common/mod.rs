@@ -10,8 +10,8 @@ use bytes::Bytes;
 use seqferry_client::{Endpoint, RetryPolicy};
 use seqferry_store::prelude::*;
 use seqferry_store::{Attributes, Budget, BudgetLimits, ObjectMeta, ObjectRef, PinnedObject};
-use seqferry_store_testing::MemoryStore;
 use seqferry_store_testing::fault::FaultStore;
+use seqferry_store_testing::{MemoryStore, ObjectWriteExt as _};
 use seqferry_transfer::{DataPath, Event, Item, Job, JobSpec, Limits, Outcome, Policy, Scheduler};
 use tokio::runtime::Handle;
 
@@ -45,10 +45,10 @@ pub fn policy() -> Policy {
 
 /// The same for what passes through this process.
 pub fn streaming() -> Policy {
-    Policy { way: DataPath::Stream, ..policy() }
+    Policy { data_path: DataPath::Stream, ..policy() }
 }
 
-/// Retries that take no time to speak of.
+/// Retry policy with negligible pauses.
 pub fn quick() -> RetryPolicy {
     let moment = Duration::from_millis(1);
     RetryPolicy { base: moment, throttled_base: moment, most: Duration::from_millis(4), ..RetryPolicy::default() }
@@ -156,7 +156,7 @@ impl ServicePair {
         Self { from: TransferFixture::of(from), to: TransferFixture::of(to) }
     }
 
-    /// With so many bytes of buffers.
+    /// Limits the buffers to `memory` bytes.
     pub fn with_memory(mut self, memory: u64) -> Self {
         self.to.budget = Budget::new(BudgetLimits { memory, ..BudgetLimits::default() });
         self
@@ -167,7 +167,7 @@ impl ServicePair {
         Job::start(&Handle::current(), self.to.scheduler(), job(source, target, policy, items))
     }
 
-    /// As [`TransferFixture::run`].
+    /// Runs a job like [`TransferFixture::run`].
     pub async fn run(&self, policy: Policy, items: Vec<Item>) -> HashMap<u64, Outcome> {
         let outcomes = drain(self.start(policy, items)).await.0;
         assert_eq!(self.to.budget.stats().in_flight, 0, "a request permit leaked");
@@ -175,7 +175,7 @@ impl ServicePair {
         outcomes
     }
 
-    /// Whether the target of this item is byte for byte its source.
+    /// Returns true when the target of this item is byte for byte its source.
     pub async fn is_copied(&self, item: &Item) -> bool {
         let source = self.from.read(SOURCE, &item.source_key).await;
         source.is_some() && source == self.to.read(TARGET, &item.target_key).await

@@ -1,9 +1,9 @@
 //! Making room: one pass over all files counts the usage anew and evicts segments until the cache is within its limits.
 //!
-//! The order is S3-FIFO over segments of 8 MiB, with state that all processes keep in the side files. New segments enter a
-//! small queue; those that were read again move to the main queue, the others go first and leave a ghost. One long scan
-//! therefore pushes out what was read once, never the indexes that are read over and over. Pinned prefixes stay. Files in
-//! use are skipped.
+//! The order is S3-FIFO over segments of 8 MiB, with state that all processes keep in the side files. New segments
+//! enter a small queue; those that were read again move to the main queue, the others go first and leave a ghost. One
+//! long scan therefore pushes out what was read once, never the indexes that are read over and over. Pinned prefixes
+//! stay. Files in use are skipped.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -260,7 +260,8 @@ impl CacheState {
         }
     }
 
-    /// Write the states that the queues changed. Reads in between may have changed them too: the queue counts, and is a hint.
+    /// Write the states that the queues changed. Reads in between may have changed them too; the states of the queues
+    /// are kept, since a state is only a hint.
     fn keep_states(&self, inventory: &Inventory) -> io::Result<()> {
         for row in inventory.segments.iter().filter(|row| row.changed) {
             let Some((side, _, layout)) = self.open_side(inventory.files[row.file as usize])? else { continue };

@@ -14,7 +14,7 @@ pub enum Admission {
         /// Bytes of the pass so far.
         passed: u64,
     },
-    /// To be kept whatever the pattern: warming the cache.
+    /// Kept in any case: the cache is being warmed.
     Always,
 }
 
@@ -23,7 +23,7 @@ pub enum Admission {
 pub enum Fill {
     /// Written.
     Stored,
-    /// It was there with the same bytes.
+    /// The cache had the block with the same bytes.
     AlreadyThere,
     /// Part of a long single pass.
     Bypassed,

@@ -1,7 +1,7 @@
 //! The folder of a cache: which folders are accepted, and where the files in it are.
 //!
-//! Only a folder on a local disk that belongs to this user is accepted, and only one that is empty or a cache already: the
-//! evictor removes files in it. Folders have the mode 0700, files 0600.
+//! The folder must be on a local disk and belong to this user. It must be empty or a cache already, since the evictor
+//! removes files in it. Folders have the mode 0700, files 0600.
 
 use std::fs::{DirBuilder, File, Metadata, OpenOptions, TryLockError};
 use std::io::{self, Write as _};
@@ -11,12 +11,12 @@ use std::path::{Path, PathBuf};
 use super::OpenError;
 use crate::version::{ObjectVersion, VersionDigest};
 
-/// Says to backup programs that the folder need not be saved (bford.info/cachedir).
+/// File that excludes the folder from backups (bford.info/cachedir).
 const TAG: &str = "CACHEDIR.TAG";
 const TAG_TEXT: &[u8] = b"Signature: 8a477f597d28d172789f06886806bc55\n# Block cache of Seqferry, format 1.\n";
 
-/// Network and user-space file systems: `flock` is not shared between hosts on some of them, mapped through on others, and
-/// a cache there is no nearer than the object storage.
+/// Network and user-space file systems. Some do not share `flock` between hosts, and a cache there is no nearer than
+/// the object storage.
 const REMOTE: [(u32, &str); 16] = [
     (0x0000_6969, "NFS"),
     (0xff53_4d42, "CIFS"),

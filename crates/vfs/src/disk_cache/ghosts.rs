@@ -1,7 +1,7 @@
 //! Segments that were evicted after one use, or passed by in a stream: seen again, they are worth keeping.
 //!
-//! One table of 65,536 tags in a file, shared by all processes without locks: the place follows from the tag, newer tags
-//! replace older ones. A wrong or lost tag costs a worse choice of what is kept and nothing else.
+//! One table of 65,536 tags in a file, shared by all processes without locks: the place follows from the tag, newer
+//! tags replace older ones. A wrong or lost tag costs a worse choice of what is kept and nothing else.
 
 use std::fs::File;
 use std::io;

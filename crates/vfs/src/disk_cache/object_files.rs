@@ -1,8 +1,8 @@
 //! The two files of one cached object version, open: reading, filling and dropping blocks.
 //!
 //! Data are written before the entry that promises them, without fsync. Bytes are returned only if they have the CRC of
-//! their entry, so that no order of crashes, evictions and writes of other processes can make them wrong: locks save work and
-//! nothing else. A use holds a shared `flock` on the side file; the evictor takes an exclusive one.
+//! their entry, so that no order of crashes, evictions and writes of other processes can make them wrong: locks save
+//! work and nothing else. A use holds a shared `flock` on the side file; the evictor takes an exclusive one.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
@@ -54,13 +54,13 @@ pub(super) enum UseError {
 pub(super) enum Lookup {
     /// The bytes of the block, checked.
     Hit(Bytes),
-    /// Not in the cache.
+    /// A block that is not in the cache.
     Absent,
-    /// It was there with other bytes than it should have, and is dropped.
+    /// A block whose bytes do not have its CRC. It is dropped.
     Damaged,
 }
 
-/// Reads what begins a file, up to `most` bytes.
+/// Reads the beginning of a file, up to `most` bytes.
 pub(super) fn read_start(file: &File, most: usize) -> io::Result<Vec<u8>> {
     let mut bytes = vec![0; most];
     let mut len = 0;
@@ -363,7 +363,8 @@ fn make_shard(folder: &Folder, name: FileName) -> io::Result<()> {
     }
 }
 
-/// Remove a side file that cannot be read, unless it is in use. Its data file has no owner then and goes with the next eviction.
+/// Remove a side file that cannot be read, unless it is in use. The next eviction removes its data file, which has no
+/// owner.
 pub(super) fn remove_damaged(folder: &Folder, name: FileName, side: &File) -> io::Result<()> {
     let Some(_exclusive) = ExclusiveLock::take(side)? else { return Ok(()) };
     let path = folder.side(name);

@@ -15,7 +15,7 @@ pub enum OpenError {
         /// The error.
         cause: io::Error,
     },
-    /// There is a file in its place.
+    /// The path is that of a file.
     NotFolder(PathBuf),
     /// The folder belongs to another user.
     Foreign {

@@ -9,10 +9,10 @@
 //! | 40.. | endpoint, bucket, key and pin, each after its length (4 bytes) |
 //! | last 4 | CRC-32C of the bytes before |
 //!
-//! A record has 528 bytes: the eviction state of the segment (16 bytes, a hint that may be wrong), and 8 bytes per block:
-//! its CRC-32C and a check value over header, block number and CRC. Zeros mean that the block is absent. Numbers are
-//! little-endian. An entry with a wrong check value counts as absent; an entry is a promise only together with the data
-//! that has its CRC.
+//! A record has 528 bytes: the eviction state of the segment (16 bytes, a hint that may be wrong), and 8 bytes per
+//! block: its CRC-32C and a check value over header, block number and CRC. Zeros mean that the block is absent. Numbers
+//! are little-endian. An entry with a wrong check value counts as absent. An entry counts only with data that has its
+//! CRC.
 
 use std::sync::Arc;
 
@@ -202,7 +202,7 @@ pub(super) struct SegmentState {
     pub(super) touched: u64,
 }
 
-/// As in S3-FIFO: a counter of two bits is enough.
+/// Largest count of repeated reads: a counter of two bits is enough, as in S3-FIFO.
 pub(super) const MOST_REREADS: u8 = 3;
 
 impl SegmentState {

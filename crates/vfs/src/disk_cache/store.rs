@@ -1,12 +1,12 @@
 //! An object store whose reads go through a disk cache: blocks that are there come from the disk, the others are kept.
 //!
-//! A read that names an `ETag` is widened to whole blocks. Its bytes reach the caller as they come; a block is written to
-//! the cache when it is complete, before the next bytes are asked for, so that memory holds one block for each read. The
-//! cache changes where bytes come from and never which bytes come: a block that it cannot serve with certainty is fetched.
+//! A read that names an `ETag` is widened to whole blocks. Its bytes reach the caller as they come. A block is written
+//! to the cache when it is complete, before the next bytes are requested, so that memory holds one block for each read.
+//! The cache never changes which bytes come: a block that it cannot verify is fetched.
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
@@ -20,7 +20,7 @@ use seqferry_store::{
     WrittenPart,
 };
 
-use super::{Admission, DiskCache};
+use super::{Admission, DiskCache, lock};
 use crate::version::{BLOCK_SIZE, ObjectVersion, VersionPin, block_length};
 
 /// Blocks that are read from the disk at once: 1 MiB of memory for each read under way.
@@ -55,6 +55,37 @@ impl CachedStore {
             pin: VersionPin::Etag(etag.into()),
             size: source.size,
         })
+    }
+}
+
+/// A disk cache in front of the source of one job, or none.
+#[derive(Debug, Default)]
+pub struct SourceCache {
+    /// The cache, and the name that the source's endpoint has in it.
+    cache: Option<(Arc<DiskCache>, String)>,
+    /// Notes of the cache so far: it hands out each note only once.
+    notes: Mutex<Vec<String>>,
+}
+
+impl SourceCache {
+    /// A source read through `cache`, in which its endpoint has this name; None: a source that is read as it is.
+    pub fn new(cache: Option<(Arc<DiskCache>, String)>) -> Self {
+        Self { cache, notes: Mutex::default() }
+    }
+
+    /// The store of the source, behind the cache if there is one.
+    pub fn over(&self, store: Arc<dyn ObjectStore>) -> Arc<dyn ObjectStore> {
+        match &self.cache {
+            Some((cache, endpoint)) => Arc::new(CachedStore::new(store, Arc::clone(cache), endpoint)),
+            None => store,
+        }
+    }
+
+    /// All notes of the cache for the user of the job.
+    pub fn notes(&self) -> Vec<String> {
+        let mut notes = lock(&self.notes);
+        notes.extend(self.cache.iter().flat_map(|(cache, _)| cache.take_notes()));
+        notes.clone()
     }
 }
 

@@ -1,8 +1,8 @@
 //! The cache below the memory of a reader: file I/O on threads of its own, and a bounded queue of blocks to keep.
 //!
-//! Reads wait for the disk on blocking threads, a bounded number at once. Blocks to keep go through one queue to a writer
-//! thread; when it is full they are dropped, so that a slow disk never holds up the network. Long single passes over an
-//! object are recognised by their blocks and passed by.
+//! Reads wait for the disk on blocking threads, a bounded number at once. Blocks to keep go through one queue to a
+//! writer thread; when it is full they are dropped, so that a slow disk never holds up the network. Long single passes
+//! over an object are recognised by their blocks and passed by.
 
 use std::collections::HashMap;
 use std::fmt;

@@ -20,8 +20,9 @@ use super::{Limits, lock};
 const LEN: usize = 16;
 /// Largest grant. Eight processes hold 64 MiB that they may not need.
 const GRANT: u64 = 8 << 20;
-/// Tries to lock the counter, 1 ms apart. It is held for some microseconds; a stopped process must not stop the others.
-const TRIES: u32 = 200;
+/// Attempts to lock the counter, 1 ms apart. A lock lasts some microseconds; a stopped process must not stop the
+/// others.
+const LOCK_ATTEMPTS: u32 = 200;
 /// Suffix of the files that state the grants.
 const GRANTS: &str = ".grant";
 
@@ -76,7 +77,7 @@ impl Usage {
         grant: &mut MutexGuard<'_, Grant>,
         action: impl FnOnce(&mut Grant) -> io::Result<T>,
     ) -> io::Result<Option<T>> {
-        for _ in 0..TRIES {
+        for _ in 0..LOCK_ATTEMPTS {
             match self.file.try_lock() {
                 Ok(()) => {
                     let result = action(grant);
@@ -173,7 +174,8 @@ impl Usage {
 
     /// Set the counter after a look at all files that began with this snapshot and found `on_disk` bytes.
     ///
-    /// Bytes written meanwhile came from the grants before and those given since: the new value is never below the truth.
+    /// Bytes written meanwhile came from the grants before and those given since: the new value is never below the
+    /// truth.
     pub(super) fn rebuild(&self, on_disk: u64, (counter, grants): (u64, u64)) -> io::Result<()> {
         self.locked(&mut lock(&self.grant), |_| self.write(on_disk + grants + self.read().saturating_sub(counter)))
             .map(|_| ())

@@ -1,7 +1,7 @@
 //! Warming: everything below a prefix is read into the cache, and what is there already is not fetched again.
 //!
-//! Ranges are fetched side by side, each pinned to the version that was listed. Memory is bounded by the ranges in flight.
-//! One object that cannot be read does not end the rest; a cache without room does.
+//! Ranges are fetched side by side, each pinned to the version that was listed. Memory is bounded by the ranges in
+//! flight. One object that cannot be read does not end the rest; a cache without room does.
 
 use std::ops::Range as Blocks;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -180,7 +180,8 @@ impl WarmContext {
         }
     }
 
-    /// Fetch a run of blocks and write each as soon as it is complete. A body that breaks is asked for again from there on.
+    /// Fetch a run of blocks and write each when it is complete. A body that breaks is requested again from the block
+    /// it reached.
     async fn range(self: Arc<Self>, object: Arc<ObjectVersion>, blocks: Blocks<u64>) -> Result<(), String> {
         let _permit: SemaphorePermit<'_> = self.ranges.acquire().await.map_err(|error| error.to_string())?;
         let (mut block, mut breaks) = (blocks.start, 0);

@@ -1,4 +1,5 @@
-//! A cache that is warmed in the background, on threads and with a budget of its own.
+//! A cache that is warmed in the background, on threads and with a budget of its own: `seqferry cache warm` is a
+//! process of its own.
 
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -24,7 +25,8 @@ pub struct WarmTask {
 }
 
 impl WarmTask {
-    /// Starts to read a prefix of this endpoint, whose `name` stands in the cache, with at most so many bytes a second.
+    /// Starts to read a prefix of this endpoint, which the cache knows by `name`, with at most this many bytes per
+    /// second.
     ///
     /// # Errors
     /// When its threads cannot be started.
@@ -46,10 +48,10 @@ impl WarmTask {
         Ok(Self { work: Mutex::new(Some((runtime, task))), progress })
     }
 
-    /// Waits for its end, at most so long; `None` when it goes on.
+    /// Waits for the end of the task, at most for `limit`; `None` when it goes on.
     ///
     /// # Errors
-    /// When it panicked; within, when the prefix cannot be listed. Both are told once.
+    /// The outer error when the task panicked; the inner one when the prefix cannot be listed. Each is returned once.
     pub fn wait(&self, limit: Duration) -> Option<io::Result<Result<(), StoreError>>> {
         let mut work = self.work.lock().unwrap_or_else(PoisonError::into_inner);
         let Some((runtime, task)) = work.as_mut() else { return Some(Ok(Ok(()))) };

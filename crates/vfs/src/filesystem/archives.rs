@@ -1,14 +1,15 @@
 //! Archives among the files: `x.tar` is also the folder `x.tar.d`, and a single archive can be the root.
 //!
-//! The folder of an archive is found by its name and not listed beside it: a walk over a bucket does not read every archive.
-//! A real folder of that name comes first. Members are files of their own inodes, read as ranges of the archive.
+//! The folder of an archive is found by its name and not listed beside it: a walk over a bucket does not read every
+//! archive. A real folder of that name comes first. Members have inodes of their own, and are read as ranges of the
+//! archive.
 
 use std::sync::Arc;
 
 use super::{FileSystem, Handle};
 use crate::error::{Result, VfsError};
 use crate::reader::{ReadHandle, Slices};
-use crate::tar::{Contents, MemberPiece, NodeKind, TarFolder, TarFolders, archive_name};
+use crate::tar::{Contents, MemberNodeKind, MemberPiece, TarFolder, TarFolders, archive_name};
 use crate::tree::{Attributes, DirectoryEntry, FileKind, Lookup, NEVER, ROOT};
 use crate::version::ObjectVersion;
 
@@ -80,7 +81,7 @@ impl FileSystem {
         };
         let contents = self.contents(&folder).await?;
         let node = contents.node(number).ok_or(VfsError::Stale)?;
-        if node.kind() != NodeKind::Directory {
+        if node.kind() != MemberNodeKind::Directory {
             return Err(VfsError::NotADirectory);
         }
         let mut entries = Vec::new();
@@ -123,9 +124,9 @@ impl FileSystem {
     pub(super) async fn open_member(&self, inode: u64, folder: &TarFolder, number: u32) -> Result<Handle> {
         let contents = self.contents(folder).await?;
         match contents.node(number).ok_or(VfsError::Stale)?.kind() {
-            NodeKind::Directory => return Err(VfsError::IsADirectory),
-            NodeKind::Symlink => return Err(VfsError::Invalid),
-            NodeKind::File => {}
+            MemberNodeKind::Directory => return Err(VfsError::IsADirectory),
+            MemberNodeKind::Symlink => return Err(VfsError::Invalid),
+            MemberNodeKind::File => {}
         }
         let read = ReadHandle::new(Arc::clone(folder.object()));
         let checked = match self.validate(&read).await {
@@ -170,7 +171,7 @@ impl FileSystem {
     pub(super) fn member_target(folder: &TarFolder, number: u32) -> Result<Vec<u8>> {
         let contents = folder.loaded().ok_or(VfsError::Stale)?;
         let node = contents.node(number).ok_or(VfsError::Stale)?;
-        if node.kind() != NodeKind::Symlink {
+        if node.kind() != MemberNodeKind::Symlink {
             return Err(VfsError::Invalid);
         }
         Ok(node.target().to_vec())
@@ -188,7 +189,7 @@ impl FileSystem {
     async fn lookup_member(&self, folder: &TarFolder, parent: u32, name: &str) -> Result<Lookup> {
         let contents = self.contents(folder).await?;
         let node = contents.node(parent).ok_or(VfsError::Stale)?;
-        if node.kind() != NodeKind::Directory {
+        if node.kind() != MemberNodeKind::Directory {
             return Err(VfsError::NotADirectory);
         }
         let child = node.child(name).map(|child| self.attributes_of(folder, &contents, child.number()));
@@ -225,9 +226,9 @@ impl FileSystem {
         let inode = if is_root { ROOT } else { folder.inode(number) };
         let mut attributes = folder_attributes(folder, inode);
         attributes.kind = match node.kind() {
-            NodeKind::Directory => FileKind::Directory,
-            NodeKind::File => FileKind::File,
-            NodeKind::Symlink => FileKind::Symlink,
+            MemberNodeKind::Directory => FileKind::Directory,
+            MemberNodeKind::File => FileKind::File,
+            MemberNodeKind::Symlink => FileKind::Symlink,
         };
         attributes.size = node.size();
         attributes.modified = node.modified().unwrap_or(attributes.modified);
@@ -237,7 +238,7 @@ impl FileSystem {
     }
 }
 
-/// Facts about the folder of an archive, without its list of members. An archive never changes: they are valid for good.
+/// Facts about the folder of an archive, without its list of members. They stay valid, since an archive never changes.
 fn folder_attributes(folder: &TarFolder, inode: u64) -> Attributes {
     Attributes {
         inode,

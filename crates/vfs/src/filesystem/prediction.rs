@@ -19,7 +19,7 @@ const MOST: usize = 64;
 const INDEXES: usize = 16;
 const LARGEST_INDEX: u64 = 16 << 20;
 
-/// Endings of files that are read through an index, and the endings of their indexes: added to the name, or in place of the
+/// Endings of files that are read through an index, and those of their indexes: added to the name, or in place of the
 /// ending.
 const INDEXED: &[(&str, &[&str])] = &[
     (".bam", &[".bai", ".csi"]),
@@ -33,7 +33,7 @@ const INDEXED: &[(&str, &[&str])] = &[
     (".fasta.gz", &[".fai", ".gzi"]),
 ];
 
-/// Those of them that are not compressed in blocks: a program reads as little as it wants.
+/// Endings in [`INDEXED`] of files without compression in blocks. Programs read them in steps of any size.
 const PLAIN: &[&str] = &[".fa", ".fasta"];
 
 #[derive(Debug, Default)]
@@ -54,7 +54,8 @@ struct Walk {
 const ORDERS: [Order; 2] = [Order::Name, Order::Inode];
 
 impl FileSystem {
-    /// A file is being opened: fetch what is likely to be opened next. Returns how the file itself is likely to be read.
+    /// Fetches the files that are likely to be opened after this one. Returns the pattern in which this one is likely
+    /// to be read.
     pub(super) fn predict(&self, inode: u64) -> Pattern {
         let Ok((directory, name)) = self.tree.name_of(inode) else { return Pattern::Unknown };
         let pattern = self.predict_index(inode, &name);

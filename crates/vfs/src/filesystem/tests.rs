@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use seqferry_store::ObjectRef;
 use seqferry_store::prelude::*;
-use seqferry_store::{Attributes as Stored, ObjectRef};
-use seqferry_store_testing::MemoryStore;
+use seqferry_store_testing::{MemoryStore, ObjectWriteExt as _};
 
 use super::*;
 use crate::pool::{Pool, SMALLEST_POOL};
@@ -33,7 +33,7 @@ impl Setting {
     }
 
     async fn put(&self, key: &str, bytes: Bytes) {
-        self.store.put("b", key, bytes, &Stored::default()).await.unwrap();
+        self.store.put("b", key, bytes, &seqferry_store::Attributes::default()).await.unwrap();
     }
 
     async fn inode(&self, path: &str) -> u64 {
@@ -137,7 +137,7 @@ async fn stored_metadata_shows_after_the_first_read() {
     let setting = Setting::new(&[], Freshness::Ttl).await;
     let metadata = [("mtime", "1600000000.25"), ("mode", "0100640")];
     let metadata = metadata.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
-    let attributes = Stored { metadata, ..Stored::default() };
+    let attributes = seqferry_store::Attributes { metadata, ..seqferry_store::Attributes::default() };
     setting.store.put("b", "a", "x".into(), &attributes).await.unwrap();
     let inode = setting.inode("a").await;
     assert_eq!(setting.files.attributes(inode).unwrap().permissions, None);

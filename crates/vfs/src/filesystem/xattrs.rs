@@ -1,6 +1,6 @@
 //! Extended attributes, read-only: facts about the object of a file, and the hidden keys at the root.
 
-use seqferry_store::ObjectMeta;
+use seqferry_store::{ObjectMeta, ObjectRef};
 
 use super::FileSystem;
 use crate::error::{Result, VfsError};
@@ -23,8 +23,8 @@ pub const REFUSED_XATTR: &str = "user.seqferry.refused";
 const NAMED: usize = 100;
 
 impl FileSystem {
-    /// Names of the attributes that cost no request. The others (`version`, `storage-class`, `checksum`) are answered when
-    /// they are asked for by name.
+    /// Names of the attributes that cost no request. The others (`version`, `storage-class`, `checksum`) are answered
+    /// when they are asked for by name.
     ///
     /// # Errors
     /// `Stale` for an unknown inode.
@@ -78,7 +78,8 @@ impl FileSystem {
             return Ok(from_meta(meta));
         }
         let version = &object.version;
-        match self.tree.source().head(&version.bucket, &version.key).await.map_err(VfsError::from) {
+        let current = ObjectRef::new(&version.bucket, &version.key);
+        match self.tree.source().head(current).await.map_err(VfsError::from) {
             Ok(meta) if object.is_same(&meta) => Ok(from_meta(&meta)),
             Ok(_) | Err(VfsError::NotFound) => Err(VfsError::Stale),
             Err(other) => Err(other),

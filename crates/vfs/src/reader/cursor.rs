@@ -1,10 +1,11 @@
 //! Cursors: the places in a file at which a program reads on, and how far to read ahead of each.
 //!
-//! A first touch fetches what was asked for. The first read that goes on fetches a probe with it, in one request. Only a read
-//! past the end of the probe begins a window: an index leads a program to a few hundred KiB, and the kernel asks for the
-//! second 128 KiB before the first have come. A window is followed by the next one when half of it was read. It grows each
-//! time, beyond 8 MiB only while the program has to wait, and shrinks where blocks were evicted unused or memory is short.
-//! Of a file that is read by an index the first touch of a place fetches the probe.
+//! A first touch fetches only the bytes of the read. The first read that goes on fetches a probe with it, in one
+//! request. Only a read past the end of the probe begins a window: an index leads a program to a few hundred KiB, and
+//! the kernel requests the second 128 KiB before the first have come. A window is followed by the next one when half of
+//! it was read. It grows each time, beyond 8 MiB only while the program has to wait. It shrinks where blocks were
+//! evicted unused or memory is short. Where a file is read through an index, the first touch of a place fetches the
+//! probe.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -29,9 +30,9 @@ const LARGEST_WINDOW: u64 = 32 << 20;
 /// Expected access pattern of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Pattern {
-    /// Nothing is known of it.
+    /// No expectation.
     Unknown,
-    /// By an index that lies beside it: at each place some hundred KiB in sequence.
+    /// Reads through an index beside the file: at each place some hundred KiB in sequence.
     Regions,
 }
 
@@ -53,12 +54,12 @@ struct Cursor {
     /// Bytes of the last read-ahead; none before the probe.
     window: u64,
     /// The program has read past the probe.
-    begun: bool,
+    past_probe: bool,
     /// The program has waited since the last read-ahead.
     waited: bool,
     used: u64,
     wasted: Arc<AtomicU32>,
-    /// Fetches that were begun for it.
+    /// Fetches that were started for it.
     guards: Vec<FetchGuard>,
 }
 
@@ -81,7 +82,7 @@ impl ReadAheadPlan {
 pub(super) struct Step {
     pub(super) offset: u64,
     pub(super) end: u64,
-    /// Not all of it is in memory.
+    /// True when a part of the read is not in memory.
     pub(super) waits: bool,
     /// Size of the object.
     pub(super) size: u64,
@@ -134,7 +135,7 @@ impl Cursors {
             ahead: here,
             mark: here,
             window: 0,
-            begun: false,
+            past_probe: false,
             waited: false,
             used,
             wasted: Arc::default(),
@@ -174,7 +175,7 @@ impl Cursor {
         }
         let is_probe = self.window == 0;
         self.window = if is_probe { PROBE } else { self.next_window(step.most) };
-        self.begun = !is_probe;
+        self.past_probe = !is_probe;
         self.waited = false;
         let last = step.size.div_ceil(BLOCK_SIZE);
         let to = (from + self.window / BLOCK_SIZE).max(here).min(last);
@@ -189,7 +190,7 @@ impl Cursor {
             return self.window;
         }
         let grown = match self.window {
-            _ if !self.begun => FIRST_WINDOW,
+            _ if !self.past_probe => FIRST_WINDOW,
             small if small < STEADY_WINDOW => (small * 4).min(STEADY_WINDOW),
             large if self.waited => large * 2,
             steady => steady,

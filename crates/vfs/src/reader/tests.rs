@@ -8,7 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use seqferry_store::prelude::*;
 use seqferry_store::{Attributes, ObjectRef};
-use seqferry_store_testing::MemoryStore;
+use seqferry_store_testing::{MemoryStore, ObjectWriteExt as _};
 
 use super::*;
 use crate::pool::SMALLEST_POOL;
@@ -91,7 +91,7 @@ async fn an_isolated_read_fetches_its_block_and_nothing_else() {
     assert_eq!(setting.gets(), 3, "the block is in memory, and the read stays in it");
 }
 
-/// Reads as the kernel makes them for a program that reads some 70 KiB at a place: 4 KiB, and then twice 128 KiB at once.
+/// Reads of the kernel for a program that reads some 70 KiB at a place: 4 KiB, and then two of 128 KiB at once.
 async fn read_region(setting: &Setting, handle: &ReadHandle, bytes: &Bytes, offset: usize) {
     const AHEAD: usize = 128 << 10;
     let first = setting.read(handle, offset as u64, 4096).await;

@@ -1,13 +1,13 @@
 //! The members of one archive as a fixed tree: compact, sorted, and closed under its links.
 //!
-//! Nodes are numbered by breadth, so that the children of a directory are neighbours in the order of their names: a lookup
-//! is a binary search, and a place in a directory is a number that stays valid.
+//! Nodes are numbered by breadth, so that the children of a directory are neighbours in the order of their names: a
+//! lookup is a binary search, and a place in a directory is a number that stays valid.
 
 use std::collections::VecDeque;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use seqferry_archive::member::{MemberPiece, pieces};
-use seqferry_archive::tree::{DuplicatePolicy, NodeId, NodeKind as TreeKind};
+use seqferry_archive::tree::{DuplicatePolicy, NodeId, NodeKind};
 use seqferry_archive::{Member, MemberPath, Tree, TreePolicy};
 
 /// Members that are named among the refused ones.
@@ -33,9 +33,9 @@ pub struct RefusedMember {
     pub reason: String,
 }
 
-/// Type of a node.
+/// Type of a [`MemberNode`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum NodeKind {
+pub enum MemberNodeKind {
     /// Directory.
     Directory,
     /// Regular file; also a hard link to one.
@@ -48,13 +48,14 @@ pub enum NodeKind {
 struct Node {
     parent: u32,
     name: (u32, u16),
-    kind: MemberKind,
+    kind: NodeData,
     /// Row of the member; none for folders that only paths imply.
     row: Option<u32>,
 }
 
+/// Type of a node, with the places of its children or its target.
 #[derive(Debug, Clone, Copy)]
-enum MemberKind {
+enum NodeData {
     /// First child, and number of children.
     Directory(u32, u32),
     File,
@@ -147,7 +148,7 @@ impl ContentsBuilder {
             nodes: vec![Node {
                 parent: 0,
                 name: (0, 0),
-                kind: MemberKind::Directory(0, 0),
+                kind: NodeData::Directory(0, 0),
                 row: row(&self.tree, self.tree.root()),
             }],
             names: Vec::new(),
@@ -168,7 +169,7 @@ impl ContentsBuilder {
                 }
             }
             let count = index(contents.nodes.len()) - first;
-            contents.nodes[number as usize].kind = MemberKind::Directory(first, count);
+            contents.nodes[number as usize].kind = NodeData::Directory(first, count);
         }
         contents.members = self.rows;
         contents
@@ -191,17 +192,17 @@ impl Contents {
             return Err("the name is not UTF-8");
         }
         let (kind, row) = match &tree.node(id).kind {
-            TreeKind::Directory => (MemberKind::Directory(0, 0), row(tree, id)),
-            TreeKind::File => (MemberKind::File, row(tree, id)),
-            TreeKind::HardLink(file) => (MemberKind::File, row(tree, *file)),
-            TreeKind::SymbolicLink(target) => {
+            NodeKind::Directory => (NodeData::Directory(0, 0), row(tree, id)),
+            NodeKind::File => (NodeData::File, row(tree, id)),
+            NodeKind::HardLink(file) => (NodeData::File, row(tree, *file)),
+            NodeKind::SymbolicLink(target) => {
                 let (start, len) = self.text(target)?;
-                (MemberKind::Symlink(start, len), row(tree, id))
+                (NodeData::Symlink(start, len), row(tree, id))
             }
         };
         let name = self.text(name)?;
         self.nodes.push(Node { parent, name, kind, row });
-        Ok(matches!(kind, MemberKind::Directory(..)))
+        Ok(matches!(kind, NodeData::Directory(..)))
     }
 
     fn text(&mut self, text: &[u8]) -> Result<(u32, u16), &'static str> {
@@ -267,18 +268,18 @@ impl<'a> MemberNode<'a> {
     }
 
     /// Type of the node.
-    pub fn kind(&self) -> NodeKind {
+    pub fn kind(&self) -> MemberNodeKind {
         match self.node.kind {
-            MemberKind::Directory(..) => NodeKind::Directory,
-            MemberKind::File => NodeKind::File,
-            MemberKind::Symlink(..) => NodeKind::Symlink,
+            NodeData::Directory(..) => MemberNodeKind::Directory,
+            NodeData::File => MemberNodeKind::File,
+            NodeData::Symlink(..) => MemberNodeKind::Symlink,
         }
     }
 
     /// Target of a symbolic link; empty for all others.
     pub fn target(&self) -> &'a [u8] {
         match self.node.kind {
-            MemberKind::Symlink(start, len) => self.contents.bytes((start, len)),
+            NodeData::Symlink(start, len) => self.contents.bytes((start, len)),
             _ => &[],
         }
     }
@@ -286,7 +287,7 @@ impl<'a> MemberNode<'a> {
     /// Children of a directory from place `from` on, in the order of their names.
     pub fn children(&self, from: u32) -> impl Iterator<Item = MemberNode<'a>> + use<'a> {
         let (first, count) = match self.node.kind {
-            MemberKind::Directory(first, count) => (first, count),
+            NodeData::Directory(first, count) => (first, count),
             _ => (0, 0),
         };
         let contents = self.contents;
@@ -295,7 +296,7 @@ impl<'a> MemberNode<'a> {
 
     /// The child with this name.
     pub fn child(&self, name: &str) -> Option<MemberNode<'a>> {
-        let MemberKind::Directory(first, count) = self.node.kind else { return None };
+        let NodeData::Directory(first, count) = self.node.kind else { return None };
         let children = self.contents.nodes.get(first as usize..(first + count) as usize)?;
         let found = children.binary_search_by(|node| self.contents.bytes(node.name).cmp(name.as_bytes())).ok()?;
         self.contents.node(first + index(found))
@@ -308,9 +309,9 @@ impl<'a> MemberNode<'a> {
     /// Bytes of a file or of the target of a link; 0 for a directory.
     pub fn size(&self) -> u64 {
         match self.node.kind {
-            MemberKind::File => self.row().map_or(0, |row| row.size),
-            MemberKind::Symlink(_, len) => u64::from(len),
-            MemberKind::Directory(..) => 0,
+            NodeData::File => self.row().map_or(0, |row| row.size),
+            NodeData::Symlink(_, len) => u64::from(len),
+            NodeData::Directory(..) => 0,
         }
     }
 
@@ -331,7 +332,7 @@ impl<'a> MemberNode<'a> {
 
     /// Offset in the archive at which the headers of a file begin; None for others.
     pub(super) fn header_offset(&self) -> Option<u64> {
-        (self.kind() == NodeKind::File).then(|| self.row().map(|row| row.header_offset))?
+        (self.kind() == MemberNodeKind::File).then(|| self.row().map(|row| row.header_offset))?
     }
 
     /// Returns true when headers that were read at its place are those of this file.
@@ -350,12 +351,12 @@ impl<'a> MemberNode<'a> {
     /// Offset in the archive at which the bytes of the file begin; None unless they lie in one piece.
     pub fn contiguous(&self) -> Option<u64> {
         let row = self.row()?;
-        (self.kind() == NodeKind::File && row.sparse.is_none()).then_some(row.data_offset)
+        (self.kind() == MemberNodeKind::File && row.sparse.is_none()).then_some(row.data_offset)
     }
 
     /// The pieces that a range of the file consists of, cut at its end.
     pub fn pieces(&self, offset: u64, len: u64) -> Vec<MemberPiece> {
-        let Some(row) = self.row().filter(|_| self.kind() == NodeKind::File) else { return Vec::new() };
+        let Some(row) = self.row().filter(|_| self.kind() == MemberNodeKind::File) else { return Vec::new() };
         pieces(row.data_offset, row.size, row.sparse.as_deref(), offset, len)
     }
 }

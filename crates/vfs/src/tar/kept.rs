@@ -2,8 +2,8 @@
 //!
 //! An index consists of blocks like those of objects: capped, evicted, checked and shared in the same way.
 //!
-//! An index has two entries: a head of fixed size that says how long the index is, and the index. Both are named after the
-//! version of the archive, so that a replaced archive finds none.
+//! An index has two entries: a head of fixed size that says how long the index is, and the index. Both are named after
+//! the version of the archive, so that a replaced archive finds none.
 
 use crate::disk_cache::{Admission, DiskCache, Fill};
 use crate::version::{BLOCK_SIZE, ObjectVersion, VersionPin};

@@ -7,9 +7,9 @@ use seqferry_archive::index::{
 };
 use seqferry_archive::scan::Checkpoint;
 use seqferry_archive::{ReadOptions, Scanner, Step};
-use seqferry_store::ErrorClass;
+use seqferry_store::{ErrorClass, ObjectRef};
 
-use super::contents::{Contents, ContentsBuilder, MemberNode, NodeKind};
+use super::contents::{Contents, ContentsBuilder, MemberNode, MemberNodeKind};
 use super::windows::Windows;
 use super::{TarFolders, kept};
 use crate::error::{Result, VfsError};
@@ -58,11 +58,11 @@ async fn from_cache(folders: &TarFolders, archive: &ObjectVersion) -> Option<Con
     read.await.ok()?
 }
 
-/// The index beside the archive, if there is one that fits. What is wrong with it is no error: the archive itself is read then.
+/// The index beside the archive, if one fits. A faulty index is no error: the archive itself is read.
 async fn from_sidecar(folders: &TarFolders, archive: &Arc<OpenObject>) -> Result<Option<Contents>> {
     let version = &archive.version;
     let key = format!("{}{SUFFIX}", version.key);
-    let meta = match folders.source.head(&version.bucket, &key).await {
+    let meta = match folders.source.head(ObjectRef::new(&version.bucket, &key)).await {
         Ok(meta) if meta.size <= folders.options.index_size && !meta.etag.is_empty() => meta,
         Ok(_) => return Ok(None),
         // Reading it may be denied where reading the archive is not.
@@ -114,7 +114,7 @@ async fn from_sidecar(folders: &TarFolders, archive: &Arc<OpenObject>) -> Result
 /// Returns true when samples of an index that nothing else proves agree with the archive.
 async fn agrees(folders: &TarFolders, archive: &Arc<OpenObject>, contents: &Contents) -> Result<bool> {
     let node = |number: usize| contents.node(u32::try_from(number).unwrap_or(u32::MAX));
-    let files = |number: &usize| node(*number).is_some_and(|node| node.kind() == NodeKind::File);
+    let files = |number: &usize| node(*number).is_some_and(|node| node.kind() == MemberNodeKind::File);
     let files: Vec<usize> = (0..contents.len()).filter(files).collect();
     for sample in spot_checks(files.len(), archive.digest.short()) {
         let Some(member) = files.get(sample).and_then(|number| node(*number)) else { continue };

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use seqferry_store::{ErrorClass, ListRequest, ObjectMeta};
+use seqferry_store::{ErrorClass, ListRequest, ObjectMeta, ObjectRef};
 use tokio::time::Instant;
 
 use super::snapshot::is_archive_class;
@@ -36,8 +36,8 @@ impl Tree {
             max_keys: Some(1),
             ..ListRequest::default()
         };
-        let (head, below) =
-            tokio::join!(self.source.head(&self.bucket, &key), self.source.list(&below, Priority::Demand));
+        let object = ObjectRef::new(&self.bucket, &key);
+        let (head, below) = tokio::join!(self.source.head(object), self.source.list(&below, Priority::Demand));
         let below = below?;
         let has_below = !below.objects.is_empty() || !below.common_prefixes.is_empty();
         let (facts, meta) = match head {
@@ -108,7 +108,7 @@ impl Tree {
     /// An inode's object was found replaced or removed: find out what has its name now.
     ///
     /// # Errors
-    /// When that cannot be asked.
+    /// When the request fails.
     pub async fn replaced(&self, inode: u64) -> Result<Lookup> {
         let (parent, name) = self.name_of(inode)?;
         let directory = self.directory(parent)?;

@@ -1,7 +1,7 @@
 //! Numbers of inodes, and the table from numbers to places.
 //!
-//! A number is a hash of what it stands for, so it is the same after a remount. Where two things have the same hash the one
-//! that comes later gets the next hash.
+//! A number is a hash of what it stands for, so it is the same after a remount. Where two things have the same hash the
+//! one that comes later gets the next hash.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::error::{Result, VfsError};
 use crate::tar::MEMBER_BIT;
 use crate::version::VersionDigest;
 
-/// Hash of a name in a directory with this prefix. A file's depends on the version of its object, a directory's does not.
+/// Hash of a name in a directory with this prefix. For a file it includes the version of its object.
 pub(super) fn number(endpoint: &str, bucket: &str, prefix: &str, name: &str, facts: &Facts, salt: u32) -> u64 {
     let mut hasher = Sha256::new();
     for part in [endpoint, bucket, prefix, name] {
@@ -110,8 +110,8 @@ impl State {
         }
     }
 
-    /// Forget an inode that a directory no longer shows, with everything below it. The place of a directory that is used is
-    /// kept where `keep` is its inode.
+    /// Forget an inode that a directory no longer shows, with everything below it. The place of a directory that is
+    /// used is kept where `keep` is its inode.
     pub(super) fn forget(&mut self, inode: u64) {
         let mut todo = vec![inode];
         while let Some(inode) = todo.pop() {

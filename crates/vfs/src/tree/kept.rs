@@ -1,8 +1,8 @@
 //! The table of names kept in a file, so that a mount begins with what the one before had listed.
 //!
-//! A directory is believed for what is left of its lifetime since it was listed, by the clock of the machine. The file is
-//! written beside its place and renamed. It consists of frames with a CRC-32C each: a damaged one ends the reading, and what
-//! follows it is listed anew. A table of another source is not read.
+//! A directory is believed for what is left of its lifetime since it was listed, by the clock of the machine. The file
+//! is written beside its place and renamed. It consists of frames with a CRC-32C each: a damaged one ends the reading,
+//! and what follows it is listed anew. A table of another source is not read.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufReader, BufWriter, Read as _, Write as _};
@@ -94,7 +94,7 @@ impl Tree {
         }
     }
 
-    /// Counts the directories that were listed so far: a table that was saved at the same count need not be saved again.
+    /// Number of directories that were listed so far. A table that was saved at the same number is up to date.
     pub fn listings(&self) -> u64 {
         self.listings.load(Ordering::Relaxed)
     }
@@ -194,7 +194,7 @@ impl Tree {
         let age = now() - kept.listed;
         let listed = match self.options.lifetime {
             None => Instant::now(),
-            // By a clock that was set back nothing can be told.
+            // A clock that was set back gives no age.
             Some(_) if age < 0.0 => return None,
             Some(lifetime) if age >= lifetime.as_secs_f64() => return None,
             Some(_) => Instant::now().checked_sub(Duration::try_from_secs_f64(age).ok()?)?,

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use bytes::Bytes;
+use seqferry_store::ObjectRef;
 use seqferry_store::prelude::*;
-use seqferry_store::{Attributes as Stored, ObjectRef};
-use seqferry_store_testing::MemoryStore;
+use seqferry_store_testing::{MemoryStore, ObjectWriteExt as _};
 
 use super::*;
 use crate::filesystem::{FileSystem, Freshness};
@@ -35,7 +35,7 @@ async fn filled() -> (Arc<MemoryStore>, Arc<StoreSource>) {
     let store = MemoryStore::with_buckets(&["b"]);
     let source = StoreSource::over(&store);
     for key in KEYS {
-        store.put("b", key, Bytes::from((*key).to_owned()), &Stored::default()).await.unwrap();
+        store.put("b", key, Bytes::from((*key).to_owned()), &seqferry_store::Attributes::default()).await.unwrap();
     }
     (store, source)
 }
@@ -131,16 +131,19 @@ async fn a_damaged_table_is_never_believed() {
 async fn a_link_of_s3fs_is_a_link_once_it_was_read() {
     let store = MemoryStore::with_buckets(&["b"]);
     let source = StoreSource::over(&store);
-    let link = Stored { metadata: [("mode".to_owned(), "41471".to_owned())].into(), ..Stored::default() };
+    let link = seqferry_store::Attributes {
+        metadata: [("mode".to_owned(), "41471".to_owned())].into(),
+        ..seqferry_store::Attributes::default()
+    };
     store.put("b", "d/link", Bytes::from_static(b"../target"), &link).await.unwrap();
-    store.put("b", "d/file", Bytes::from_static(b"../target"), &Stored::default()).await.unwrap();
+    store.put("b", "d/file", Bytes::from_static(b"../target"), &seqferry_store::Attributes::default()).await.unwrap();
     let tree = tree_of(&source, Some(Duration::from_mins(1)));
     let reader = Reader::new(Arc::clone(&source) as Arc<dyn Source>, Pool::new(0), None);
     let files = FileSystem::new(Arc::clone(&tree), reader, Freshness::Ttl);
 
     let listed = everything(&tree).await;
     assert_eq!(listed["/d/link"].1, FileKind::File);
-    assert_eq!(source.counters.requests().1, 0, "nobody asks for the metadata of every file");
+    assert_eq!(source.counters.requests().1, 0, "a listing sends no HEAD for its files");
     assert!(matches!(files.open(listed["/d/link"].0).await, Err(VfsError::Stale)));
     files.open(listed["/d/file"].0).await.unwrap();
 
@@ -164,7 +167,7 @@ async fn a_link_of_s3fs_is_a_link_once_it_was_read() {
         assert_eq!(everything(tree).await["/d/link"], (found.inode, FileKind::Symlink, 9));
     }
     store.delete(ObjectRef::new("b", "d/link")).await.unwrap();
-    store.put("b", "d/link", Bytes::from_static(b"a file now"), &Stored::default()).await.unwrap();
+    store.put("b", "d/link", Bytes::from_static(b"a file now"), &seqferry_store::Attributes::default()).await.unwrap();
     let place = tree.directory(directory).unwrap();
     tree.write().directories[place as usize].listed = None;
     assert_eq!(everything(&tree).await["/d/link"].1, FileKind::File);

@@ -1,7 +1,7 @@
 //! Links that only the metadata of their objects tells apart from files, as s3fs stores them.
 //!
-//! A listing has no metadata, and that of every file is not requested: such a link is a small file until it is read for the
-//! first time. From then on it is a link with an inode of its own, in later listings too.
+//! A listing has no metadata, and that of every file is not requested: such a link is a small file until it is read for
+//! the first time. From then on it is a link with an inode of its own, in later listings too.
 
 use tokio::time::Instant;
 

@@ -20,7 +20,7 @@ pub(super) enum Progress {
     Running,
     /// The first page was not the last.
     Large,
-    /// It has ended; the directory is known as a whole unless only its first page was wanted.
+    /// The listing has ended. The directory is known as a whole unless only its first page was wanted.
     Done(std::result::Result<(), StoreError>),
 }
 

@@ -15,7 +15,7 @@ pub struct StoredMetadata {
     pub uid: Option<u32>,
     /// Group.
     pub gid: Option<u32>,
-    /// The mode says that the object stands for a symbolic link, whose target is its bytes.
+    /// True when the mode is that of a symbolic link: the bytes of the object are its target.
     pub is_link: bool,
 }
 
@@ -24,8 +24,9 @@ const LINK: u32 = 0o120_000;
 const TYPES: u32 = 0o170_000;
 
 impl StoredMetadata {
-    /// Read the metadata of Seqferry's own uploads and of rclone (`mtime`, `mode`), s3fs and goofys (`mtime`, `mode`, `uid`,
-    /// `gid`) and AWS File Gateway (`file-mtime`, `file-permissions`, `file-owner`, `file-group`). Names are in lower case.
+    /// Read the metadata of Seqferry's own uploads and of rclone (`mtime`, `mode`), s3fs and goofys (`mtime`, `mode`,
+    /// `uid`, `gid`) and AWS File Gateway (`file-mtime`, `file-permissions`, `file-owner`, `file-group`). Names are in
+    /// lower case.
     pub fn of(metadata: &BTreeMap<String, String>) -> Self {
         let text = |name: &str| metadata.get(name).map(|text| text.trim());
         let number = |names: [&str; 2]| names.iter().find_map(|name| text(name)?.parse().ok());

@@ -7,9 +7,9 @@ use crate::error::Result;
 /// Order in which a program goes through a directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
-    /// By name, as `diff -r` and shells do.
+    /// Order of names, as in `diff -r` and shells.
     Name,
-    /// By inode, as `cp -r` and `tar` do.
+    /// Order of inodes, as in `cp -r` and `tar`.
     Inode,
 }
 

@@ -1,8 +1,8 @@
 //! A complete listing of one directory, compact, with stable cookies.
 //!
-//! Entries are ordered by cookie. A name keeps its cookie from one snapshot of the directory to the next, and new names get
-//! higher ones: a reader that goes on at a cookie after a refresh neither skips nor repeats a name that stayed. Once a
-//! snapshot is made it does not change.
+//! Entries are ordered by cookie. A name keeps its cookie from one snapshot of the directory to the next, and new names
+//! get higher ones: a reader that goes on at a cookie after a refresh neither skips nor repeats a name that stayed.
+//! Once a snapshot is made it does not change.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::OnceLock;
@@ -244,7 +244,6 @@ impl SnapshotBuilder {
 
     /// Add an object directly below `prefix`.
     pub(crate) fn add_object(&mut self, prefix: &str, object: &ListedObject) {
-        // Services that normalise keys may answer with others.
         let Some(name) = object.key.strip_prefix(prefix) else { return };
         if name.is_empty() {
             if object.size > 0 {
@@ -314,8 +313,8 @@ impl SnapshotBuilder {
         }
     }
 
-    /// The snapshot. Names of `old` keep their cookies; new ones begin at `next_cookie`, which goes on. `inode` gives each
-    /// name its number.
+    /// The snapshot. Names of `old` keep their cookies; new ones begin at `next_cookie`, which goes on. `inode` gives
+    /// each name its number.
     pub(crate) fn finish(
         mut self,
         prefix: &str,

@@ -1,16 +1,16 @@
 //! Tests of the tree.
 
 use bytes::Bytes;
+use seqferry_store::ObjectRef;
 use seqferry_store::prelude::*;
-use seqferry_store::{Attributes as Stored, ObjectRef};
-use seqferry_store_testing::MemoryStore;
+use seqferry_store_testing::{MemoryStore, ObjectWriteExt as _};
 
 use super::*;
 use crate::testing::StoreSource;
 
 async fn put(store: &MemoryStore, keys: &[&str]) {
     for key in keys {
-        store.put("b", key, Bytes::from((*key).to_owned()), &Stored::default()).await.unwrap();
+        store.put("b", key, Bytes::from((*key).to_owned()), &seqferry_store::Attributes::default()).await.unwrap();
     }
 }
 
@@ -151,7 +151,7 @@ async fn a_replaced_object_is_another_inode_and_an_unchanged_one_is_not() {
     let (store, source, tree) = tree(&["a", "b"], TreeOptions::bucket("b")).await;
     let (a, b) = (inode(&tree, "a").await.unwrap(), inode(&tree, "b").await.unwrap());
     let old = tree.version(a).unwrap();
-    store.put("b", "a", Bytes::from_static(b"other"), &Stored::default()).await.unwrap();
+    store.put("b", "a", Bytes::from_static(b"other"), &seqferry_store::Attributes::default()).await.unwrap();
 
     let found = tree.replaced(a).await.unwrap().attributes.unwrap();
 
@@ -160,7 +160,7 @@ async fn a_replaced_object_is_another_inode_and_an_unchanged_one_is_not() {
     assert_ne!(tree.version(found.inode).unwrap().pin, old.pin);
     let listed = tree.read_directory(ROOT, 0, 100).await.unwrap();
     assert_eq!(listed[2].attributes.inode, found.inode);
-    assert!(matches!(tree.attributes(a), Err(VfsError::Stale)), "who opens it is told to look again");
+    assert!(matches!(tree.attributes(a), Err(VfsError::Stale)), "the old inode is stale");
     tokio::time::advance(Duration::from_secs(61)).await;
     assert_eq!(inode(&tree, "b").await, Some(b));
     assert!(matches!(tree.attributes(a), Err(VfsError::Stale)));

@@ -1,9 +1,9 @@
 //! Walks: when the directories of a parent are read one after another, the rest of it is listed flat.
 //!
-//! One flat listing, without a delimiter, brings a thousand keys a page whatever directories they are in. A directory is known
-//! as a whole once the listing has gone past it, which holds for services that list in the order of keys; where one does not,
-//! what was learned is forgotten and nothing is listed flat again. A flat listing runs a few pages ahead of its reader and ends
-//! when there is no reader.
+//! One flat listing, without a delimiter, brings a thousand keys a page, whatever directories they are in. A directory
+//! is known as a whole once the listing has gone past it. That holds for services that list in the order of keys. Where
+//! a service does not, the results are dropped and nothing is listed flat again. A flat listing runs a few pages ahead
+//! of its reader and ends when there is no reader.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -39,9 +39,9 @@ const PATIENCE: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub(super) struct FlatListing {
     prefix: Arc<str>,
-    /// It began after this key.
+    /// The key after which the listing began.
     after: String,
-    /// The last key that it lists; None: all that follow.
+    /// The last key that it lists. None: all that follow.
     until: Option<String>,
     position: watch::Receiver<Position>,
     /// Pages that it may bring.
@@ -95,7 +95,7 @@ impl Tree {
             let ends_later = flat.until.as_deref().is_none_or(|until| after.as_str() < until);
             after.starts_with(&*flat.prefix) && after >= flat.after && ends_later
         };
-        let begun = match state.flats.iter_mut().find(covers) {
+        let started = match state.flats.iter_mut().find(covers) {
             None => vec![self.begin_flat(&prefix, after, None, FIRST_PAGES)],
             Some(flat) if run == SURE_RUN && flat.until.is_none() && flat.prefix == prefix => {
                 let last = flat.position.borrow().last.clone().max(after);
@@ -108,7 +108,7 @@ impl Tree {
             }
             Some(_) => return,
         };
-        state.flats.extend(begun);
+        state.flats.extend(started);
     }
 
     /// Begin a flat listing, which lists once the state is unlocked.
@@ -187,7 +187,7 @@ impl Tree {
                     is_last = true;
                     break;
                 }
-                if object.key <= last || !object.key.starts_with(&**prefix) {
+                if object.key <= last {
                     return self.forget_flat(collected.installed);
                 }
                 last.clone_from(&object.key);
@@ -271,8 +271,8 @@ impl Tree {
     }
 }
 
-/// Keys that cut what follows `last` into ranges of about as many directories each: the last possible key of a directory.
-/// None where there are too few.
+/// Keys that cut the keys after `last` into ranges of about as many directories each; each is the last possible key of
+/// a directory. Empty where there are too few directories.
 fn bounds(snapshot: &Snapshot, prefix: &str, last: &str) -> Vec<String> {
     let name = last.strip_prefix(prefix).and_then(|rest| rest.split('/').next()).unwrap_or_default();
     let from = snapshot.rank(name).map_or_else(|at| at, |at| at + 1);
@@ -309,7 +309,7 @@ struct ChildCollector {
 impl ChildCollector {
     /// Add a key. Returns the child before when this key is the first of another one.
     fn add(&mut self, prefix: &str, object: &ListedObject) -> Option<(String, BTreeMap<String, SnapshotBuilder>)> {
-        let rest = &object.key[prefix.len()..];
+        let rest = object.key.strip_prefix(prefix)?;
         let child = rest.find('/').map(|slash| format!("{prefix}{}", &rest[..=slash]));
         let before = if child == self.child { None } else { self.take() };
         if let Some(child) = &child {

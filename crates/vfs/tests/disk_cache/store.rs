@@ -5,12 +5,12 @@ use std::sync::Arc;
 use bytes::Bytes;
 use seqferry_store::prelude::*;
 use seqferry_store::{Attributes, ErrorClass, PinnedObject, Range};
-use seqferry_store_testing::MemoryStore;
 use seqferry_store_testing::conformance::{ServiceQuirks, conformance};
 use seqferry_store_testing::fault::FaultStore;
+use seqferry_store_testing::{MemoryStore, ObjectWriteExt as _};
 use seqferry_testkit::data::{self, odd_keys, seed};
 use seqferry_vfs::BLOCK_SIZE;
-use seqferry_vfs::disk_cache::{CachedStore, DiskCache};
+use seqferry_vfs::disk_cache::{CachedStore, DiskCache, SourceCache};
 
 use crate::support::{Scratch, files, limits};
 
@@ -172,4 +172,21 @@ async fn a_cache_that_fails_changes_nothing_but_the_requests() {
         assert_eq!(setting.store.count("GetObject"), requests);
     }
     assert!(!setting.cache.take_notes().is_empty());
+}
+
+#[tokio::test]
+async fn a_source_keeps_the_notes_of_its_cache() {
+    let scratch = Scratch::new();
+    let setting = setting(&scratch);
+    let (source, bytes) = put(&setting, "k", 2_000_000).await;
+    let through = SourceCache::new(Some((Arc::clone(&setting.cache), "memory".to_owned())));
+    let store = through.over(Arc::clone(&setting.store) as Arc<dyn ObjectStore>);
+    std::fs::remove_dir_all(scratch.cache()).unwrap();
+
+    assert!(store.get(&source, None).await.unwrap().take(bytes.len(), |_| ()).await.unwrap() == bytes);
+
+    let notes = through.notes();
+    assert!(!notes.is_empty());
+    assert_eq!(through.notes(), notes);
+    assert_eq!(SourceCache::default().notes(), Vec::<String>::new());
 }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use seqferry_store::{Attributes, ObjectWriteExt as _};
-use seqferry_store_testing::MemoryStore;
+use seqferry_store::Attributes;
+use seqferry_store_testing::{MemoryStore, ObjectWriteExt as _};
 use seqferry_testkit::data;
 use seqferry_vfs::disk_cache::{DiskCache, WarmProgress, WarmReport, WarmRequest, warm};
 use seqferry_vfs::testing::StoreSource;

@@ -142,7 +142,7 @@ async fn inodes_are_those_of_members_and_the_same_in_another_process() {
 
     assert_eq!(first, second);
     assert!(first.iter().all(|inode| inode & MEMBER_BIT != 0) && first[0] != first[1]);
-    assert!(Setting::new().folders.find(first[0]).is_none(), "an archive that nobody opened");
+    assert!(Setting::new().folders.find(first[0]).is_none(), "an archive that was not opened");
     assert!(Setting::new().folders.find(1).is_none());
 }
 

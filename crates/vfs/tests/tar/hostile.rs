@@ -1,7 +1,7 @@
 //! Hostile archives: nothing outside is reached, no contents are shifted, and no file is taken for headers.
 
 use seqferry_vfs::VfsError;
-use seqferry_vfs::tar::NodeKind;
+use seqferry_vfs::tar::MemberNodeKind;
 
 use crate::corpus::{Verdict, cases};
 use crate::raw::{Head, Tar};
@@ -111,7 +111,7 @@ async fn names_that_are_no_text_are_counted() {
 
     assert_eq!(contents.len(), 2);
     assert_eq!(contents.refused().1[0].reason, "the name is not UTF-8");
-    assert_eq!(contents.node(1).unwrap().kind(), NodeKind::File);
+    assert_eq!(contents.node(1).unwrap().kind(), MemberNodeKind::File);
 }
 
 #[tokio::test]

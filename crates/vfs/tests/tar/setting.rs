@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use seqferry_store::{Attributes, ObjectWriteExt as _};
-use seqferry_store_testing::MemoryStore;
+use seqferry_store::Attributes;
+use seqferry_store_testing::{MemoryStore, ObjectWriteExt as _};
 use seqferry_vfs::disk_cache::DiskCache;
-use seqferry_vfs::tar::{Contents, MemberNode, MemberPiece, NodeKind, TarFolder, TarFolders, TarOptions};
+use seqferry_vfs::tar::{Contents, MemberNode, MemberNodeKind, MemberPiece, TarFolder, TarFolders, TarOptions};
 use seqferry_vfs::testing::StoreSource;
 use seqferry_vfs::{ObjectVersion, Pool, Reader, Result, Source, VersionPin};
 
@@ -74,17 +74,17 @@ impl Setting {
                 assert_eq!(contents.node(number).unwrap().child(node.name()).unwrap().number(), node.number());
                 assert_eq!(node.parent(), number);
                 let fact = match node.kind() {
-                    NodeKind::Directory => {
+                    MemberNodeKind::Directory => {
                         todo.push((node.number(), path.clone()));
                         ('d', node.permissions(), Vec::new())
                     }
-                    NodeKind::File => {
+                    MemberNodeKind::File => {
                         self.folders.check(folder, node.number()).await.unwrap();
                         let bytes = self.read(folder, &node, 0, u64::MAX).await;
                         assert_eq!(bytes.len() as u64, node.size(), "{path}");
                         ('f', node.permissions(), bytes)
                     }
-                    NodeKind::Symlink => ('l', None, node.target().to_vec()),
+                    MemberNodeKind::Symlink => ('l', None, node.target().to_vec()),
                 };
                 found.insert(path, fact);
             }

@@ -10,12 +10,13 @@ from fastapi import APIRouter, Query
 from pydantic import BaseModel
 from starlette.concurrency import run_in_threadpool
 
-from seqferry import access, planning
+from seqferry import access
 from seqferry.api.deps import ContextDep
 from seqferry.api.documented import answers
 from seqferry.api.schemas import TransferRequest
 from seqferry.forecast import Forecast
 from seqferry.models import PlannedCopy, TransferSpec
+from seqferry.removal_rules import RemovalRefusal
 from seqferry.service import Service
 from seqferry.unpacking import build_operation_spec
 
@@ -75,7 +76,7 @@ async def preview(
 def _preview(service: Service, spec: TransferSpec, limit: int) -> Preview:
     forecast, shown, complete = Forecast(spec), list[PreviewObject](), True
     deadline = time.monotonic() + _SECONDS
-    for planned in service.preview(spec):
+    for planned in service.preview(spec, for_client=True):
         forecast.add(planned)
         if len(shown) < limit:
             shown.append(_object(planned))
@@ -84,12 +85,13 @@ def _preview(service: Service, spec: TransferSpec, limit: int) -> Preview:
             break
     removals, kept = list[str](), None
     if spec.delete and complete:
-        why = planning.why_kept(spec, forecast.met, forecast.refused)
-        kept = None if why is None else why.reason
-        for key in service.preview_removal(spec) if why is None else ():
+        for removed in service.preview_removal(spec, forecast):
+            if isinstance(removed, RemovalRefusal):
+                kept = removed.reason
+                break
             forecast.removed += 1
             if len(removals) < limit:
-                removals.append(key)
+                removals.append(removed)
     estimate = service.estimate(forecast)
     return Preview(
         objects=shown,

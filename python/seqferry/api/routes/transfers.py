@@ -13,6 +13,8 @@ from starlette.concurrency import run_in_threadpool
 from seqferry.api.deps import ActorDep, ChangeableIdDep, ContextDep, ServiceDep
 from seqferry.api.documented import answers
 from seqferry.api.schemas import (
+    EngineSampleOut,
+    EngineSamples,
     FailureGroupOut,
     FailureGroups,
     ObjectOut,
@@ -216,6 +218,22 @@ async def stream_events(
     """
     found = await run_in_threadpool(context.service.status, transfer_id)
     return EventStream(context.hub.frames(found.id, int(last_event_id or 0)))
+
+
+@feed.get("/samples", summary="Requests of the workers over time, for charts")
+def list_engine_samples(
+    service: ServiceDep,
+    worker: Annotated[
+        Annotated[str, Field(max_length=256)] | SkipJsonSchema[None],
+        Query(description="Only of this worker, by the name in its records; all of them together without it."),
+    ] = None,
+    since: Time = None,
+    until: Time = None,
+    points: Annotated[int, Query(ge=1, le=2000, description="Intervals at most.")] = 300,
+) -> EngineSamples:
+    """Equal intervals without gaps, oldest first: all requests of the engines, whatever transfer they were for."""
+    found = service.engine_samples(worker, since=seconds(since), until=seconds(until), points=points)
+    return EngineSamples(samples=[EngineSampleOut.of(one) for one in found])
 
 
 @feed.get(

@@ -29,9 +29,9 @@ class BatchWork:
 
     Attributes:
         since: birth of the transfer, seconds since the epoch.
-        target_absent: nothing was at the target when the transfer began, and this is the first run.
+        target_absent: True when the target was empty as the transfer began, and this is the first run.
         resumed: an earlier run may have been cut off, so that its traces are looked for.
-        only_clean: nothing is done but to remove what earlier runs have left open.
+        only_clean: True to remove only what earlier runs have left open.
         epoch: of the lease to write, where there is one.
     """
 
@@ -61,12 +61,12 @@ class Operation(Protocol):
         """See that the places can be used, and make what has to be there. ``known`` was found out just before.
 
         Raises:
-            StorageError: they cannot.
+            StorageError: a place cannot be used.
         """
         ...
 
     def target_is_empty(self, runtime: Runtime, spec: TransferSpec, known: KnownObjects | None) -> bool:
-        """True when nothing is at the target, so that no object needs to be looked for there. Asked once."""
+        """True when nothing is at the target, so that no object needs to be looked up there. Called once."""
         ...
 
     def find(
@@ -74,7 +74,7 @@ class Operation(Protocol):
     ) -> Iterator[list[PlannedObject]]:
         """Pages of the objects to be worked on, in any order and bounded memory; empty pages while waiting.
 
-        ``target_absent``: nothing was at the target when the transfer began.
+        ``target_absent``: True when nothing was at the target as the transfer began.
         """
         ...
 
@@ -82,7 +82,7 @@ class Operation(Protocol):
         """Begin the work on a batch.
 
         Raises:
-            StorageError: it cannot begin.
+            StorageError: the work cannot begin.
         """
         ...
 

@@ -14,7 +14,7 @@ def prepare(runtime: Runtime, spec: TransferSpec, known: KnownObjects | None) ->
     """Check both places, unless that was just done (``known``), and make the target folder.
 
     Raises:
-        StorageError: one of them cannot be used.
+        StorageError: a place cannot be used.
     """
     if known is None:
         preflight.check_buckets(runtime.engine, spec)

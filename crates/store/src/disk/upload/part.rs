@@ -8,22 +8,22 @@ use super::super::record::{Line, OpenUpload, Part};
 use super::super::sparse::write_with_holes;
 use super::super::{DiskOptions, PageCache};
 use super::{PARTS_MAX, UploadHandles, Uploads, copied, gone, lock};
-use crate::types::WrittenPart;
+use crate::types::{UploadRef, WrittenPart};
 
 /// Bytes of parts that a power cut may cost, so that not every part waits for the disk.
 const SYNC_EVERY: u64 = 256 << 20;
 
-/// A part under way. While this lives no other task writes the part, and the upload is not completed: a request that was given
-/// up while the operating system had its bytes cannot spoil the next try's.
+/// A part in flight. While this exists no other task writes the part, and the upload is not completed. So a cancelled
+/// request whose bytes the operating system still writes cannot damage the next attempt.
 #[derive(Debug)]
 pub(in super::super) struct PartWrite {
     open: Arc<UploadHandles>,
     number: u32,
     size: u64,
     offset: u64,
-    /// Bytes that have come.
+    /// Bytes received so far.
     came: u64,
-    /// Those of them that are not written.
+    /// Received bytes that are not written yet.
     kept: WriteBuffer,
     past_cache: bool,
 }
@@ -36,15 +36,9 @@ impl Drop for PartWrite {
 }
 
 impl Uploads {
-    /// Begin a part of so many bytes; waits for another writer of the same part.
-    fn begin_part(
-        &self,
-        boot: Option<&str>,
-        (bucket, key, id): (&str, &str, &str),
-        number: u32,
-        size: u64,
-    ) -> Result<PartWrite> {
-        let open = self.find(boot, bucket, key, id)?;
+    /// Begin a part of `size` bytes; waits for another writer of the same part.
+    fn begin_part(&self, boot: Option<&str>, upload: UploadRef<'_>, number: u32, size: u64) -> Result<PartWrite> {
+        let open = self.find(boot, upload)?;
         let mut state = open.when(|state| !state.under_way.contains(&number));
         if state.over {
             return Err(gone());
@@ -56,12 +50,12 @@ impl Uploads {
         Ok(PartWrite { open, number, size, offset, came: 0, kept, past_cache: false })
     }
 
-    /// The same, and what was there of this part is gone from the record: only bytes are to be written then.
+    /// Begin a part, and remove its old version from the record: only bytes remain to be written.
     pub(in super::super) fn begin_stream(
         &self,
         options: &DiskOptions,
         boot: Option<&str>,
-        upload: (&str, &str, &str),
+        upload: UploadRef<'_>,
         number: u32,
         size: u64,
     ) -> Result<PartWrite> {
@@ -78,7 +72,7 @@ impl Uploads {
         &self,
         options: &DiskOptions,
         boot: Option<&str>,
-        upload: (&str, &str, &str),
+        upload: UploadRef<'_>,
         number: u32,
         (body, crc64): (&[u8], u64),
     ) -> Result<WrittenPart> {
@@ -97,38 +91,38 @@ impl Uploads {
 }
 
 impl PartWrite {
-    /// Buffer to append the next bytes to, and the number of bytes that fit. None: all have come.
+    /// Buffer to append the next bytes to, and the number of bytes that fit. None: all have been received.
     pub(in super::super) fn room(&mut self) -> Option<(&mut Vec<u8>, usize)> {
         let left = usize::try_from(self.size - self.came).unwrap_or(usize::MAX);
         let (memory, room) = self.kept.room();
         (left > 0).then_some((memory, room.min(left)))
     }
 
-    /// So many bytes were appended: these.
+    /// Counts appended bytes, and returns them.
     pub(in super::super) fn took(&mut self, bytes: usize) -> &[u8] {
         self.came += bytes as u64;
         let kept = self.kept.bytes();
         &kept[kept.len() - bytes..]
     }
 
-    /// True when the bytes that have come are to be written now.
+    /// True when the received bytes are to be written now.
     pub(in super::super) fn is_due(&self) -> bool {
         self.kept.is_full() || !self.past_cache
     }
 
-    /// True when writing takes as long as the disk does, and not only as long as copying.
+    /// True when writing waits for the disk, and does not only copy.
     pub(in super::super) fn waits(&self) -> bool {
         self.past_cache
     }
 
-    /// Write what has come.
+    /// Write the received bytes.
     pub(in super::super) fn write(&mut self) -> Result<()> {
         let file = self.open.bytes.as_ref().ok_or_else(gone)?;
         match self.open.past_cache().filter(|_| self.past_cache) {
             None => self.kept.write(file).map_err(DiskFailure::of_write)?,
-            Some(direct) => {
-                if !self.kept.write_past_cache(file, &direct.file).map_err(DiskFailure::of_write)? {
-                    direct.refused();
+            Some(o_direct) => {
+                if !self.kept.write_past_cache(file, &o_direct.file).map_err(DiskFailure::of_write)? {
+                    o_direct.refused();
                     self.past_cache = false;
                 }
             }
@@ -136,7 +130,7 @@ impl PartWrite {
         Ok(())
     }
 
-    /// Write bytes that are there already: nothing is gained by copying them once more.
+    /// Write bytes that are in memory already, without another copy.
     fn write_all(&mut self, bytes: &[u8]) -> Result<()> {
         let file = self.open.bytes.as_ref().ok_or_else(gone)?;
         write_with_holes(file, bytes, self.offset).map_err(DiskFailure::of_write)?;
@@ -144,7 +138,7 @@ impl PartWrite {
         Ok(())
     }
 
-    /// All bytes are written; `crc64` is over them.
+    /// Record the part after all bytes are written; `crc64` is their checksum.
     pub(in super::super) fn finish(
         mut self,
         options: &DiskOptions,
@@ -173,13 +167,13 @@ impl PartWrite {
         if let Some(numbers) = due {
             let synced = rustix::fs::fdatasync(bytes);
             let mut state = lock(&self.open.state);
-            // The system forgets which bytes it has lost: syncing again would tell a lie.
+            // The system forgets which bytes were lost: another sync would report a false success.
             if let Err(errno) = synced {
                 state.give_up();
                 return Err(DiskFailure::of_write(errno));
             }
             for number in numbers {
-                // One that is being written anew is none of these.
+                // A part that is being rewritten is not among them.
                 if let Some(part) = state.record.parts.get(&number).copied()
                     && !state.unsynced.contains(&number)
                 {
@@ -190,7 +184,7 @@ impl PartWrite {
         Ok(copied)
     }
 
-    /// Before the first byte: the old part is no more.
+    /// Removes the old part from the record, before the first byte is written.
     fn replace(&self, options: &DiskOptions) -> Result<()> {
         let mut state = lock(&self.open.state);
         if state.record.parts.contains_key(&self.number) {

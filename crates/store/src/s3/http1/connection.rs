@@ -1,7 +1,7 @@
-//! One connection: a request is written, the head of its answer read, and the body left for the caller to read.
+//! One connection: it writes a request, reads the head of the answer, and leaves the body to the caller.
 //!
-//! Works over any stream, so that it is tested over scripted ones. What it keeps of a server's bytes is bounded: a head, or
-//! a line of a chunked body.
+//! The code works over any stream, so that tests can script one. It keeps a bounded number of a server's bytes: a head,
+//! or a line of a chunked body.
 
 use std::future::poll_fn;
 use std::io::{self, ErrorKind};
@@ -15,16 +15,16 @@ use tokio_util::io::{poll_read_buf, poll_write_buf};
 use super::head::{Framing, Head, HeadReader, LONGEST_HEAD, invalid};
 use crate::budget::ByteThrottle;
 
-/// Room for one read while the end of a head is looked for: more than a head has, little enough that few bytes of a
-/// body have to be moved.
+/// Bytes of one read while the end of a head is searched: more than a head has, and so few that little of a body must
+/// be moved.
 pub(super) const HEAD: usize = 8 << 10;
-/// A line between the chunks of a chunked body.
+/// Longest line between the chunks of a chunked body.
 pub(super) const LONGEST_LINE: usize = 8 << 10;
 
 #[derive(Debug)]
 pub(super) struct HttpConnection<S> {
     stream: S,
-    /// Bytes that were read, and not looked at yet.
+    /// Bytes that were read, and not parsed yet.
     ahead: BytesMut,
 }
 
@@ -38,24 +38,24 @@ impl<S: AsyncRead + AsyncWrite + Unpin> HttpConnection<S> {
         !self.ahead.is_empty()
     }
 
-    /// Bytes of memory that are kept for what comes.
+    /// Bytes of memory that are kept for the next reads.
     #[cfg(test)]
     pub(super) fn room_ahead(&self) -> usize {
         self.ahead.capacity()
     }
 
-    /// Keep no memory: there may be thousands of connections that wait.
+    /// Releases the memory: thousands of connections may be idle.
     pub(super) fn shrink(&mut self) {
         self.ahead = BytesMut::new();
     }
 
-    /// Send a request. `head` ends before `body`.
+    /// Sends a request. `head` ends before `body`.
     pub(super) async fn ask(&mut self, head: Bytes, body: Bytes, throttle: &ByteThrottle) -> io::Result<Head> {
         let mut reader = HeadReader::default();
         let throttle = (!body.is_empty()).then_some(throttle);
         let mut rest = head.chain(body);
         if let Err(error) = self.write(&mut rest, &mut reader, throttle).await {
-            // A service that refuses a body need not read it to its end, but says why.
+            // A service that refuses a body may stop reading it, but sends a reason.
             return match self.head(&mut reader).await {
                 Ok(head) => Ok(Head { goes_on: false, ..head }),
                 Err(_) => Err(error),
@@ -65,7 +65,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> HttpConnection<S> {
         Ok(Head { goes_on: head.goes_on && !rest.has_remaining(), ..head })
     }
 
-    /// Write all, or until an answer comes.
+    /// Writes all bytes, or stops when an answer arrives.
     async fn write(
         &mut self,
         rest: &mut impl Buf,
@@ -87,7 +87,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> HttpConnection<S> {
         self.stream.flush().await
     }
 
-    /// As fast as the other side takes it.
+    /// Writes without a throttle, as fast as the peer accepts.
     async fn write_at_once(&mut self, rest: &mut impl Buf, reader: &mut HeadReader) -> io::Result<()> {
         let Self { stream, ahead } = self;
         poll_fn(|cx| {
@@ -112,7 +112,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> HttpConnection<S> {
         .await
     }
 
-    /// The head of the answer.
+    /// Reads the head of the answer.
     async fn head(&mut self, reader: &mut HeadReader) -> io::Result<Head> {
         loop {
             if let Some((head, length)) = reader.find(&mut self.ahead)? {
@@ -128,7 +128,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> HttpConnection<S> {
         }
     }
 
-    /// Read whatever comes next ahead.
+    /// Reads the next bytes ahead.
     async fn more(&mut self) -> io::Result<usize> {
         self.ahead.reserve(HEAD);
         let Self { stream, ahead } = self;
@@ -156,7 +156,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> HttpConnection<S> {
         poll_fn(|cx| poll_read_buf(Pin::new(&mut *stream), cx, &mut (&mut *into).limit(at_most))).await
     }
 
-    /// A line of a chunked body, without its end.
+    /// Reads a line of a chunked body, without its end.
     pub(super) async fn line(&mut self) -> io::Result<BytesMut> {
         let mut searched = 0;
         loop {
@@ -183,7 +183,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> HttpConnection<S> {
     }
 }
 
-/// The length of a chunk, which its line begins with.
+/// Parses the length of a chunk at the start of its line.
 fn chunk_length(line: &[u8]) -> Option<u64> {
     let digits = line.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii_end();
     let digits =
@@ -195,12 +195,12 @@ fn ended_early() -> io::Error {
     io::Error::new(ErrorKind::UnexpectedEof, "the connection was closed before the end of the body")
 }
 
-/// A body that is still on its connection. Dropped before its end it takes the connection with it.
+/// A body that is still on its connection. Dropping it before its end closes the connection.
 #[derive(Debug)]
 pub(super) struct Body<S> {
     connection: Option<HttpConnection<S>>,
     framing: Framing,
-    /// Another request may follow on the connection.
+    /// True when another request may follow on the connection.
     goes_on: bool,
 }
 
@@ -210,7 +210,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Body<S> {
         Self { connection: Some(connection), framing: head.framing, goes_on: head.goes_on }
     }
 
-    /// The connection, once the body is at its end, if another request may follow: none where further bytes have come.
+    /// Returns the connection once the body is at its end, if another request may follow. None if further bytes have
+    /// arrived.
     pub(super) fn release(&mut self) -> Option<HttpConnection<S>> {
         if self.framing != Framing::Length(0) {
             return None;
@@ -218,13 +219,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Body<S> {
         self.connection.take().filter(|connection| self.goes_on && !connection.has_bytes_ahead())
     }
 
-    /// Bytes of memory that are kept for what comes.
+    /// Bytes of memory that are kept for the next reads.
     #[cfg(test)]
     pub(super) fn room_ahead(&self) -> usize {
         self.connection.as_ref().map_or(0, HttpConnection::room_ahead)
     }
 
-    /// Append the next bytes, `at_most` so many. 0: that was all.
+    /// Appends the next available bytes, at most `at_most`. 0: the end.
     pub(super) async fn read(&mut self, into: &mut Vec<u8>, at_most: usize) -> io::Result<usize> {
         let Some(connection) = self.connection.as_mut().filter(|_| self.framing != Framing::Length(0)) else {
             return Ok(0);
@@ -233,7 +234,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Body<S> {
             let line = connection.line().await?;
             let size = chunk_length(&line).ok_or_else(|| invalid("a chunk has no length"))?;
             if size == 0 {
-                // What stands after the last chunk are trailers, which no request asks for.
+                // Trailers follow the last chunk; no request asks for them.
                 let mut room = LONGEST_HEAD;
                 loop {
                     let trailer = connection.line().await?;

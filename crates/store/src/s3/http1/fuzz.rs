@@ -1,6 +1,6 @@
-//! The reader of answers against mutations of recorded ones, over a scripted connection.
+//! Tests of the reader of answers with mutations of recorded ones, over a scripted connection.
 //!
-//! Whatever a server sends: nothing panics, memory stays bounded, the pieces in which it comes make no difference, and no
+//! For any input the reader does not panic, memory stays bounded, the division into pieces makes no difference, and no
 //! byte of one answer is taken for the answer to another request.
 
 use std::collections::VecDeque;
@@ -23,7 +23,7 @@ static CORPUS: LazyLock<Vec<RecordedAnswer>> = LazyLock::new(corpus);
 
 /// The answer to the second request on a connection.
 const SECOND: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 6\r\n\r\nsecond";
-/// A buffer grows by doubling.
+/// Largest size of a buffer, which grows by doubling.
 const MOST_AHEAD: usize = 2 * (LONGEST_HEAD + 2 * HEAD);
 
 /// A server that answers each request with the next bytes, in pieces, and then is silent or closes the connection.
@@ -63,7 +63,7 @@ impl AsyncWrite for Script {
         Poll::Ready(Ok(bytes.len()))
     }
 
-    /// The request is there as a whole.
+    /// The flush marks the end of the request.
     fn poll_flush(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         if std::mem::take(&mut self.asked) {
             let answer = self.answers.pop_front().unwrap_or_default();
@@ -80,14 +80,14 @@ impl AsyncWrite for Script {
 /// Outcome of a request.
 #[derive(Debug, PartialEq)]
 enum Outcome {
-    /// More is waited for: in real life until a deadline.
+    /// The reader waits for more bytes; in production, until a deadline.
     Waits,
     Refused,
-    /// Status and body; None: the body was refused, or is waited for.
+    /// Status and body; None: the body was refused, or is incomplete.
     Answered(u16, Option<Vec<u8>>),
 }
 
-/// Make a request. Returns the connection if it may be used again.
+/// Makes a request. Returns the connection if it can be used again.
 fn request(mut connection: HttpConnection<Script>) -> (Outcome, Option<HttpConnection<Script>>) {
     let throttle = ByteThrottle::default();
     let asked = connection.ask(Bytes::from_static(b"GET / HTTP/1.1\r\n\r\n"), Bytes::new(), &throttle);
@@ -186,7 +186,7 @@ proptest! {
             prop_assert_eq!(second, &Outcome::Answered(200, Some(b"second".to_vec())));
         }
         let in_pieces = exchange(&answer, &pieces, false);
-        // What cannot become a head is noticed earlier or later, by how much of it has come when it is looked at.
+        // Invalid bytes are noticed earlier or later, depending on how many have arrived at a check.
         let no_head = |outcome: &Outcome| matches!(outcome, Outcome::Refused | Outcome::Waits);
         let later = no_head(&whole.0) && no_head(&in_pieces.0);
         prop_assert!(later || whole == in_pieces, "{:?} in one piece, {:?} in pieces of {:?}", whole, in_pieces, pieces);

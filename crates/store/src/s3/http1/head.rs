@@ -1,7 +1,7 @@
 //! Heads of answers: status, headers, and where the body ends.
 //!
-//! A head is found in time linear in its length, in however small pieces it comes, and is at most [`LONGEST_HEAD`] long. At
-//! most [`INTERIM_ANSWERS`] interim answers (1xx) come before the one that counts.
+//! A head of at most [`LONGEST_HEAD`] bytes is found in time linear in its length, however small its pieces are. At
+//! most [`INTERIM_ANSWERS`] interim answers (1xx) come before the final one.
 
 use std::error::Error;
 use std::fmt;
@@ -11,12 +11,13 @@ use std::mem::MaybeUninit;
 use aws_smithy_runtime_api::http::Headers;
 use bytes::{Buf as _, BytesMut};
 
-/// Bytes and lines that a head may have. S3 sends some twenty lines of its own and 2 KiB of metadata, which is at most some 600 more.
+/// Largest number of bytes and lines of a head. S3 sends some twenty lines of its own and 2 KiB of metadata, which is
+/// at most some 600 more.
 pub(crate) const LONGEST_HEAD: usize = 64 << 10;
 pub(crate) const HEADERS: usize = 1024;
-/// Lines for which there is room without an allocation.
+/// Lines that fit without an allocation.
 const USUAL_HEADERS: usize = 100;
-/// Interim answers to one request. Services send one (100), proxies perhaps a few more.
+/// Largest number of interim answers to one request. Services send one (100), proxies perhaps a few more.
 pub(super) const INTERIM_ANSWERS: u32 = 16;
 
 /// Status, headers and framing that precede a body.
@@ -25,36 +26,38 @@ pub(super) struct Head {
     pub(super) status: u16,
     pub(super) headers: Headers,
     pub(super) framing: Framing,
-    /// Another request may follow on the same connection.
+    /// True when another request may follow on the same connection.
     pub(super) goes_on: bool,
 }
 
 /// End of a body: by length, by chunks, or with the connection.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Framing {
-    /// After so many more bytes.
+    /// The body ends after this number of bytes.
     Length(u64),
-    /// After a chunk of no bytes; so many are left of this one. None: the line that tells comes next.
+    /// The body ends after a chunk of no bytes. The value is the rest of the present chunk; None: the next line has the
+    /// length of a chunk.
     Chunks(Option<u64>),
-    /// With the connection.
+    /// The body ends with the connection.
     Close,
 }
 
-/// Finds the head of the answer to one request in bytes as they come.
+/// Finds the head of the answer to one request as bytes arrive.
 #[derive(Debug, Default)]
 pub(super) struct HeadReader {
-    /// So many bytes hold no end of a head.
+    /// Number of bytes that were searched without finding the end of a head.
     searched: usize,
-    /// At this length they are parsed without an end as well, so that what is no HTTP is noticed early. Doubles each time.
+    /// Length at which the bytes are parsed without an end as well, so that invalid HTTP is noticed early. It doubles
+    /// each time.
     parse_at: usize,
     interim: u32,
-    /// Bytes that were parsed, the same ones perhaps several times.
+    /// Bytes that were parsed, counting repeated ones again.
     #[cfg(test)]
     pub(super) parsed: usize,
 }
 
 impl HeadReader {
-    /// The head that counts, and its length, once it is all there. Interim answers before it are taken out of `bytes`.
+    /// Returns the final head and its length, once it is complete. Interim answers before it are removed from `bytes`.
     pub(super) fn find(&mut self, bytes: &mut BytesMut) -> io::Result<Option<(Head, usize)>> {
         while self.is_worth_parsing(bytes) {
             #[cfg(test)]
@@ -64,7 +67,7 @@ impl HeadReader {
                     self.searched = bytes.len();
                     break;
                 }
-                // `searched` stays, so that it is found again.
+                // `searched` stays, so that the head is found again.
                 Some((head, length)) if head.status >= 200 => return Ok(Some((head, length))),
                 Some((_, length)) => {
                     bytes.advance(length);
@@ -83,7 +86,7 @@ impl HeadReader {
         if bytes.is_empty() {
             return false;
         }
-        // An end may have begun before what has come since.
+        // An end may have begun in the bytes before.
         let from = self.searched.saturating_sub(2);
         if has_empty_line(&bytes[from..]) {
             return true;
@@ -97,7 +100,7 @@ impl HeadReader {
     }
 }
 
-/// True when a line ends and the next one is empty.
+/// True when an empty line follows a line.
 fn has_empty_line(bytes: &[u8]) -> bool {
     let mut rest = bytes;
     while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
@@ -109,7 +112,7 @@ fn has_empty_line(bytes: &[u8]) -> bool {
     false
 }
 
-/// The head of an answer has more than [`LONGEST_HEAD`] bytes or [`HEADERS`] lines.
+/// Error for a head with more than [`LONGEST_HEAD`] bytes or [`HEADERS`] lines.
 #[derive(Debug)]
 pub(crate) struct OversizedHead;
 
@@ -121,7 +124,7 @@ impl fmt::Display for OversizedHead {
 
 impl Error for OversizedHead {}
 
-/// A number of decimal digits and nothing else: neither a sign nor blanks.
+/// Parses a number of decimal digits only, without sign or blanks.
 pub(super) fn plain_number(text: &str) -> Option<u64> {
     if text.bytes().all(|byte| byte.is_ascii_digit()) { text.parse().ok() } else { None }
 }
@@ -130,8 +133,8 @@ pub(super) fn invalid(what: &str) -> io::Error {
     io::Error::new(ErrorKind::InvalidData, what)
 }
 
-/// A head and its length, once it is all there. A head that leaves in doubt what belongs to this answer is refused, so that
-/// no bytes of one answer are taken for another's.
+/// Parses a head and its length, once it is complete. An ambiguous length of the body is refused, so that no bytes of
+/// one answer are taken for another's.
 pub(super) fn read_head(bytes: &[u8]) -> io::Result<Option<(Head, usize)>> {
     if matches!(bytes.first(), Some(b'\r' | b'\n')) {
         return Err(invalid("an empty line stands where the answer begins"));
@@ -155,17 +158,17 @@ pub(super) fn read_head(bytes: &[u8]) -> io::Result<Option<(Head, usize)>> {
     };
     let status = answer.code.unwrap_or_default();
     let mut headers = Headers::new();
-    let (mut told, mut chunked, mut goes_on) = (None, false, answer.version == Some(1));
+    let (mut declared, mut chunked, mut goes_on) = (None, false, answer.version == Some(1));
     for header in answer.headers.iter() {
         let value =
             std::str::from_utf8(header.value).map_err(|_| invalid(&format!("header {} is no text", header.name)))?;
         if header.name.eq_ignore_ascii_case("content-length") {
             let length =
                 plain_number(value.trim_matches([' ', '\t'])).ok_or_else(|| invalid("Content-Length is no number"))?;
-            if told.is_some_and(|before| before != length) {
+            if declared.is_some_and(|before| before != length) {
                 return Err(invalid("there are two lengths"));
             }
-            told = Some(length);
+            declared = Some(length);
         } else if header.name.eq_ignore_ascii_case("transfer-encoding") {
             if !value.trim().eq_ignore_ascii_case("chunked") {
                 return Err(invalid(&format!("transfer encoding {value:?}, which was not asked for")));
@@ -182,18 +185,18 @@ pub(super) fn read_head(bytes: &[u8]) -> io::Result<Option<(Head, usize)>> {
             .try_append(header.name.to_ascii_lowercase(), value.trim().to_owned())
             .map_err(|error| invalid(&format!("header {}: {error}", header.name)))?;
     }
-    if chunked && told.is_some() {
+    if chunked && declared.is_some() {
         return Err(invalid("the answer has a length and chunks, and only one of them can be right"));
     }
     if status == 101 {
         return Err(invalid("another protocol, which was not asked for"));
     }
     let has_no_body = matches!(status, 100..=199 | 204 | 304);
-    if has_no_body && (chunked || told.is_some_and(|length| length > 0)) {
-        // A body is announced that cannot come: what comes next would be taken for the next answer.
+    if has_no_body && (chunked || declared.is_some_and(|length| length > 0)) {
+        // A body is announced that this status cannot have: its bytes would be taken for the next answer.
         goes_on = false;
     }
-    let framing = match told {
+    let framing = match declared {
         _ if has_no_body => Framing::Length(0),
         _ if chunked => Framing::Chunks(None),
         Some(length) => Framing::Length(length),
@@ -208,7 +211,7 @@ mod tests {
 
     use super::*;
 
-    /// Pieces of heads, and of what breaks their readers.
+    /// Pieces of heads, valid and malformed.
     const PIECES: &[&str] = &[
         "HTTP/1.1 200 OK\r\n",
         "HTTP/1.0 404 \r\n",

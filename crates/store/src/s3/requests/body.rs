@@ -1,4 +1,4 @@
-//! The body of a GET, read with a watch: one that stalls or trickles is given up, one that ends early is an error.
+//! The body of a GET under a watch: a body that stalls or trickles is given up, one that ends early is an error.
 
 use std::time::Duration;
 
@@ -14,15 +14,15 @@ use crate::s3::failures::chain;
 use crate::s3::fast_path::BodyReader;
 use crate::store::Result;
 
-/// A body on its way, which is watched.
+/// A body that is being received and watched.
 pub(super) struct WatchedBody {
     pub(super) bucket: String,
     pub(super) key: String,
     pub(super) body: BodyReader,
     pub(super) throttle: ByteThrottle,
-    /// Bytes that were announced, and have not come yet.
+    /// Announced bytes that have not arrived yet.
     pub(super) left: u64,
-    /// Time spent waiting for bytes, and bytes that came, since the rate was last checked.
+    /// Time spent waiting for bytes, and bytes received, since the rate was last checked.
     pub(super) waited: Duration,
     pub(super) came: u64,
 }
@@ -43,7 +43,7 @@ impl Source for WatchedBody {
             Ok(Ok(0)) if self.left > 0 => Err(self.broken(&format!("the body ended {} bytes early", self.left))),
             Ok(Ok(came)) => {
                 self.left = self.left.saturating_sub(came as u64);
-                // Time that is spent on the disk, or by a limit, is not waited for the service.
+                // Time spent on the disk, or by a limit, does not count as waiting for the service.
                 self.waited += since.elapsed();
                 self.came += came as u64;
                 if self.waited >= TRICKLE.0 {
@@ -68,7 +68,8 @@ mod tests {
     use super::*;
     use crate::budget::{Budget, BudgetLimits, Priority};
 
-    /// Read a body of `size` bytes of which `at_a_time` come each second, and do something else for `pause` seconds between reads.
+    /// Reads a body of `size` bytes, of which `at_a_time` arrive each second, with pauses of `pause` seconds between
+    /// reads.
     async fn read(size: u64, at_a_time: usize, pause: u64, throttle: ByteThrottle) -> Result<u64> {
         let (ours, mut theirs) = tokio::io::duplex(1 << 20);
         tokio::spawn(async move {
@@ -111,7 +112,7 @@ mod tests {
 
         assert_eq!(read(20_000, 1 << 20, 0, budget.throttle(Priority::Bulk)).await.unwrap(), 20_000);
 
-        // What came last is counted, and waited for by what comes next.
+        // The last bytes are counted, and the next ones wait for them.
         let seconds = start.elapsed().as_secs();
         assert!((158..=201).contains(&seconds), "{seconds} s");
     }

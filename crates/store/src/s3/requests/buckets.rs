@@ -18,11 +18,11 @@ use crate::types::{
     BucketInfo, ListedObject, ListedVersion, ObjectRef, Removal, RemovedObject, VersionsPage, VersionsRequest,
 };
 
-/// Pages of buckets: an account has a million at most, a thousand to a page.
+/// Largest number of pages of buckets: an account has at most a million, a thousand to a page.
 const BUCKET_PAGES: usize = 1000;
-/// A request of a thousand keys takes its time.
+/// Time limit of a request with a thousand keys.
 const MANY: Duration = Duration::from_mins(5);
-/// The region that a bucket is in when none is named.
+/// The region of a bucket if none is named.
 const FIRST_REGION: &str = "us-east-1";
 
 #[async_trait]
@@ -32,7 +32,7 @@ impl BucketService for S3Store {
         let mut token: Option<String> = None;
         for _ in 0..BUCKET_PAGES {
             let page = self
-                .at_home("ListBuckets", "", None, SHORT, async |client| {
+                .in_bucket_region("ListBuckets", "", None, SHORT, async |client| {
                     client
                         .list_buckets()
                         .set_continuation_token(token.clone())
@@ -56,13 +56,13 @@ impl BucketService for S3Store {
 
     async fn create_bucket(&self, bucket: &str) -> Result<()> {
         let region = self.regional(bucket).name.clone();
-        // Other services have regions of their own, and most know none.
+        // Other services define their own regions, and most have none.
         let constraint = (self.is_aws() && region != FIRST_REGION).then(|| {
             CreateBucketConfiguration::builder()
                 .location_constraint(BucketLocationConstraint::from(region.as_str()))
                 .build()
         });
-        self.at_home("CreateBucket", bucket, None, SHORT, async |client| {
+        self.in_bucket_region("CreateBucket", bucket, None, SHORT, async |client| {
             client
                 .create_bucket()
                 .bucket(bucket)
@@ -76,7 +76,7 @@ impl BucketService for S3Store {
     }
 
     async fn delete_bucket(&self, bucket: &str) -> Result<()> {
-        self.at_home("DeleteBucket", bucket, None, SHORT, async |client| {
+        self.in_bucket_region("DeleteBucket", bucket, None, SHORT, async |client| {
             client.delete_bucket().bucket(bucket).send().await.map_err(|e| failure("DeleteBucket", bucket, None, &e))
         })
         .await?;
@@ -87,7 +87,7 @@ impl BucketService for S3Store {
         let VersionsRequest { bucket, prefix, after } = request;
         let (key_marker, id_marker) = after.clone().map_or((None, None), |(key, id)| (Some(key), id));
         let page = self
-            .at_home("ListObjectVersions", bucket, None, SHORT, async |client| {
+            .in_bucket_region("ListObjectVersions", bucket, None, SHORT, async |client| {
                 client
                     .list_object_versions()
                     .bucket(bucket)
@@ -160,13 +160,13 @@ impl BucketService for S3Store {
             .map_err(|e| wrong(&e))?;
         let delete = Delete::builder().set_objects(Some(named)).quiet(false).build().map_err(|e| wrong(&e))?;
         let answer = self
-            .at_home(OPERATION, bucket, None, MANY, async |client| {
+            .in_bucket_region(OPERATION, bucket, None, MANY, async |client| {
                 client
                     .delete_objects()
                     .bucket(bucket)
                     .delete(delete.clone())
                     .customize()
-                    // Older services want this digest, and none of those that the SDK sends.
+                    // Older services require this digest, and none of those that the SDK sends.
                     .mutate_request(|http| {
                         if let Some(digest) = http.body().bytes().map(|bytes| base64(&Md5::digest(bytes))) {
                             let _ = http.headers_mut().try_insert("content-md5", digest);
@@ -184,7 +184,7 @@ impl BucketService for S3Store {
         };
         let mut found: Vec<Option<Result<RemovedObject>>> = objects.iter().map(|_| None).collect();
         for (n, removed) in answer.deleted().iter().enumerate() {
-            // Nearly always answered in the order of the request.
+            // The answers nearly always have the order of the request.
             let same = |object: &Removal| Some(object.key.as_str()) == removed.key() && object.version.is_none();
             let place =
                 if objects.get(n).is_some_and(same) { Some(n) } else { at(removed.key(), removed.version_id()) };
@@ -211,7 +211,7 @@ impl BucketService for S3Store {
             StoreError::new(operation, bucket, Some(key), "InvalidRequest", None).with_message(why.to_string())
         };
         let expires = PresigningConfig::expires_in(Duration::from_secs(seconds)).map_err(|e| wrong(&e))?;
-        let signed = self.at_home(operation, bucket, Some(key), SHORT, async |client| {
+        let signed = self.in_bucket_region(operation, bucket, Some(key), SHORT, async |client| {
             let signed = if put {
                 let request = client.put_object().bucket(bucket).key(key);
                 request.presigned(expires.clone()).await.map_err(|e| failure(operation, bucket, Some(key), &e))?

@@ -29,7 +29,7 @@ impl MultipartUpload for S3Store {
         let (bucket, key) = (upload.bucket.as_str(), upload.key.as_str());
         let attributes = &upload.attributes;
         let upload_id = self
-            .at_home("CreateMultipartUpload", bucket, Some(key), SHORT, async |client| {
+            .in_bucket_region("CreateMultipartUpload", bucket, Some(key), SHORT, async |client| {
                 let answer = with_attributes!(client.create_multipart_upload(), attributes)
                     .bucket(bucket)
                     .key(key)
@@ -106,7 +106,7 @@ impl MultipartUpload for S3Store {
     async fn list_parts(&self, upload: UploadRef<'_>, after: Option<u32>) -> Result<PartsPage> {
         let UploadRef { bucket, key, upload_id } = upload;
         let answer = self
-            .at_home("ListParts", bucket, Some(key), SHORT, async |client| {
+            .in_bucket_region("ListParts", bucket, Some(key), SHORT, async |client| {
                 let answer = client
                     .list_parts()
                     .bucket(bucket)
@@ -140,7 +140,7 @@ impl MultipartUpload for S3Store {
                 checksum: strongest!(part).map(|(_, value)| value),
             })
             .collect();
-        // The last number seen serves as the marker where a service forgets to name one.
+        // The last number seen is the marker if the service omits one.
         let next = (answer.is_truncated() == Some(true))
             .then(|| answer.next_part_number_marker().and_then(|m| m.parse().ok()).or(parts.last().map(|p| p.number)))
             .flatten();
@@ -154,7 +154,7 @@ impl MultipartUpload for S3Store {
         let whole =
             |algorithm| upload.whole.as_ref().filter(|sum| sum.algorithm == algorithm).map(|sum| sum.value.clone());
         let answer = self
-            .at_home("CompleteMultipartUpload", bucket, Some(key), COMPLETE, async |client| {
+            .in_bucket_region("CompleteMultipartUpload", bucket, Some(key), COMPLETE, async |client| {
                 client
                     .complete_multipart_upload()
                     .bucket(bucket)
@@ -169,7 +169,8 @@ impl MultipartUpload for S3Store {
                     .set_checksum_crc64_nvme(whole(ChecksumAlgorithm::Crc64Nvme))
                     .set_checksum_crc32_c(whole(ChecksumAlgorithm::Crc32C))
                     .set_checksum_crc32(whole(ChecksumAlgorithm::Crc32))
-                    // Said again: Garage takes a CRC32 without a type for a composite one, against what was said at the start.
+                    // The type is repeated: Garage takes a CRC32 without a type for a composite one, against the type
+                    // at the start.
                     .set_checksum_type(upload.whole.as_ref().map(|_| ChecksumType::FullObject))
                     .send()
                     .await
@@ -181,7 +182,7 @@ impl MultipartUpload for S3Store {
             version_id: answer.version_id().filter(|id| *id != "null").map(str::to_owned),
             checksum: checksum(strongest!(answer), answer.checksum_type(), answer.e_tag()),
             // The SDK has no field for a customer's key here.
-            encryption: Encryption::told(|name| match name {
+            encryption: Encryption::from_headers(|name| match name {
                 "x-amz-server-side-encryption" => answer.server_side_encryption().map(ServerSideEncryption::as_str),
                 "x-amz-server-side-encryption-aws-kms-key-id" => answer.ssekms_key_id(),
                 _ => None,
@@ -191,7 +192,7 @@ impl MultipartUpload for S3Store {
 
     async fn abort_upload(&self, upload: UploadRef<'_>) -> Result<()> {
         let UploadRef { bucket, key, upload_id } = upload;
-        self.at_home("AbortMultipartUpload", bucket, Some(key), SHORT, async |client| {
+        self.in_bucket_region("AbortMultipartUpload", bucket, Some(key), SHORT, async |client| {
             client
                 .abort_multipart_upload()
                 .bucket(bucket)
@@ -210,7 +211,7 @@ impl MultipartUpload for S3Store {
         let (mut key_marker, mut id_marker) = (None, None);
         for _ in 0..UPLOAD_PAGES {
             let page = self
-                .at_home("ListMultipartUploads", bucket, Some(prefix), SHORT, async |client| {
+                .in_bucket_region("ListMultipartUploads", bucket, Some(prefix), SHORT, async |client| {
                     client
                         .list_multipart_uploads()
                         .bucket(bucket)
@@ -227,7 +228,7 @@ impl MultipartUpload for S3Store {
             uploads.extend(page.uploads().iter().map(|upload| {
                 let raw = upload.key().unwrap_or_default();
                 let key = if encoded { decoded(raw) } else { raw.to_owned() };
-                // SeaweedFS claims an encoding that it does not apply here: what was asked for gives it away.
+                // SeaweedFS claims an encoding that it does not apply here: the requested prefix reveals it.
                 let claimed = !key.starts_with(prefix) && raw.starts_with(prefix);
                 UploadInfo {
                     key: if claimed { raw.to_owned() } else { key },

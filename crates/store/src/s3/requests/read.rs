@@ -35,7 +35,7 @@ const CUSTOMER_KEY: [&str; 3] = [
 impl ObjectRead for S3Store {
     async fn head_bucket(&self, bucket: &str) -> Result<()> {
         let answer = self
-            .at_home("HeadBucket", bucket, None, SHORT, async |client| {
+            .in_bucket_region("HeadBucket", bucket, None, SHORT, async |client| {
                 client.head_bucket().bucket(bucket).send().await.map_err(|e| failure("HeadBucket", bucket, None, &e))
             })
             .await;
@@ -45,17 +45,18 @@ impl ObjectRead for S3Store {
                 Err(StoreError::new("HeadBucket", bucket, None, "NoSuchBucket", Some(404))
                     .with_message("there is no such bucket"))
             }
-            // Ask again in a way whose answer has a body. A caller that may not list learns AccessDenied from it.
+            // A listing is requested, since its answer has a body. A caller without permission to list gets
+            // AccessDenied from it.
             Err(error) if is_mute(&error) => {
                 let request = ListRequest { bucket: bucket.to_owned(), max_keys: Some(1), ..ListRequest::default() };
                 match self.list(&request).await {
-                    // Classified as what it is an answer to.
-                    Err(told) => Err(StoreError {
-                        message: told.message,
-                        request_id: told.request_id,
-                        region: told.region,
-                        retry_after: told.retry_after,
-                        ..StoreError::new("HeadBucket", bucket, None, &told.code, told.status)
+                    // The error is classified as an answer to HeadBucket.
+                    Err(refusal) => Err(StoreError {
+                        message: refusal.message,
+                        request_id: refusal.request_id,
+                        region: refusal.region,
+                        retry_after: refusal.retry_after,
+                        ..StoreError::new("HeadBucket", bucket, None, &refusal.code, refusal.status)
                     }),
                     Ok(_) => Ok(()),
                 }
@@ -67,7 +68,7 @@ impl ObjectRead for S3Store {
     async fn list(&self, request: &ListRequest) -> Result<ListPage> {
         let bucket = request.bucket.as_str();
         let page = self
-            .at_home("ListObjectsV2", bucket, None, SHORT, async |client| {
+            .in_bucket_region("ListObjectsV2", bucket, None, SHORT, async |client| {
                 client
                     .list_objects_v2()
                     .bucket(bucket)
@@ -82,7 +83,7 @@ impl ObjectRead for S3Store {
                     .map_err(|e| failure("ListObjectsV2", bucket, None, &e))
             })
             .await?;
-        // A service that ignores the wish for an encoding says so by leaving it out of the answer.
+        // A service that ignores the requested encoding omits it from the answer.
         let encoded = page.encoding_type() == Some(&EncodingType::Url);
         let key = |raw: &str| if encoded { decoded(raw) } else { raw.to_owned() };
         let objects = page
@@ -110,7 +111,7 @@ impl ObjectRead for S3Store {
     async fn head(&self, object: ObjectRef<'_>, part: Option<u32>) -> Result<ObjectMeta> {
         let ObjectRef { bucket, key, version } = object;
         let head = async |keyless: bool| {
-            self.at_home("HeadObject", bucket, Some(key), SHORT, async |client| {
+            self.in_bucket_region("HeadObject", bucket, Some(key), SHORT, async |client| {
                 client
                     .head_object()
                     .bucket(bucket)
@@ -130,15 +131,17 @@ impl ObjectRead for S3Store {
             })
             .await
         };
-        // A size that a proxy has dropped is not zero.
-        let told = |head: HeadObjectOutput| match head.content_length() {
+        // A size that a proxy has removed is not zero.
+        let with_size = |head: HeadObjectOutput| match head.content_length() {
             Some(_) => Ok(object_meta(&head)),
             None => Err(malformed("HeadObject", bucket, key, "Content-Length")),
         };
         match head(false).await {
-            Ok(head) => told(head),
+            Ok(head) => with_size(head),
             // A customer's key is refused for objects without one.
-            Err(error) if error.status == Some(400) && self.options.customer_key.is_some() => told(head(true).await?),
+            Err(error) if error.status == Some(400) && self.options.customer_key.is_some() => {
+                with_size(head(true).await?)
+            }
             Err(error) if is_mute(&error) => {
                 let source = PinnedObject {
                     bucket: bucket.to_owned(),
@@ -148,9 +151,9 @@ impl ObjectRead for S3Store {
                     size: 1,
                 };
                 match self.get(&source, Some(Range { first: 0, last: 0 })).await {
-                    Err(told) if told.status == error.status => Err(told),
-                    // The way there has shown the right region.
-                    Ok(_) if error.status == Some(400) => told(head(false).await?),
+                    Err(refusal) if refusal.status == error.status => Err(refusal),
+                    // The GET has found the right region.
+                    Ok(_) if error.status == Some(400) => with_size(head(false).await?),
                     _ => Err(error),
                 }
             }
@@ -169,7 +172,7 @@ impl ObjectRead for S3Store {
                 let mut headers = RequestHeaders::default();
                 headers.add("if-match", source.if_match.as_deref().map(quoted));
                 headers.add("range", range.map(|range| range.header()));
-                // Of a range none is told.
+                // A range has no checksum.
                 headers.add("x-amz-checksum-mode", range.is_none().then(|| "ENABLED".to_owned()));
                 headers.add_all(self.options.headers("GetObject"));
                 let version = source.version_id.as_deref().map(|id| format!("?versionId={}", query(id)));
@@ -202,7 +205,7 @@ impl ObjectRead for S3Store {
 
     async fn bucket_encryption(&self, bucket: &str) -> Result<BucketEncryption> {
         let answer = self
-            .at_home("GetBucketEncryption", bucket, None, SHORT, async |client| {
+            .in_bucket_region("GetBucketEncryption", bucket, None, SHORT, async |client| {
                 client
                     .get_bucket_encryption()
                     .bucket(bucket)
@@ -222,7 +225,8 @@ impl ObjectRead for S3Store {
             Err(error) if error.code == "ServerSideEncryptionConfigurationNotFoundError" => Ok(BucketEncryption::None),
             Err(_) if self.encrypts_all() => Ok(BucketEncryption::Default("AES256".to_owned())),
             Err(error) if error.is_denied() => Ok(BucketEncryption::Unknown),
-            // Unknown sub-resources are taken for other requests: their answer is a no, and so is any refusal.
+            // Some services take an unknown sub-resource for another request: that answer, and any refusal, means that
+            // there is no encryption.
             Err(error) if error.code == code::UNEXPECTED_ANSWER => Ok(BucketEncryption::Unsupported),
             Err(error) if error.status.is_some_and(|status| (400..500).contains(&status) || status == 501) => {
                 Ok(BucketEncryption::Unsupported)
@@ -239,8 +243,8 @@ impl ObjectRead for S3Store {
         })?;
         let request =
             RestoreRequest::builder().days(i32::try_from(days).unwrap_or(i32::MAX)).glacier_job_parameters(job).build();
-        // Boxed: its state is many times that of what nearly all requests are.
-        let answer = Box::pin(self.at_home("RestoreObject", bucket, Some(key), SHORT, async |client| {
+        // The future is boxed: its state is many times larger than that of nearly all requests.
+        let answer = Box::pin(self.in_bucket_region("RestoreObject", bucket, Some(key), SHORT, async |client| {
             client
                 .restore_object()
                 .bucket(bucket)
@@ -261,7 +265,7 @@ impl ObjectRead for S3Store {
     async fn get_tags(&self, object: ObjectRef<'_>) -> Result<Vec<(String, String)>> {
         let ObjectRef { bucket, key, version } = object;
         let answer = self
-            .at_home("GetObjectTagging", bucket, Some(key), SHORT, async |client| {
+            .in_bucket_region("GetObjectTagging", bucket, Some(key), SHORT, async |client| {
                 client
                     .get_object_tagging()
                     .bucket(bucket)

@@ -39,7 +39,7 @@ impl ObjectWrite for S3Store {
 
     async fn delete(&self, object: ObjectRef<'_>) -> Result<()> {
         let ObjectRef { bucket, key, version } = object;
-        self.at_home("DeleteObject", bucket, Some(key), SHORT, async |client| {
+        self.in_bucket_region("DeleteObject", bucket, Some(key), SHORT, async |client| {
             client
                 .delete_object()
                 .bucket(bucket)
@@ -55,7 +55,7 @@ impl ObjectWrite for S3Store {
 
     async fn delete_if(&self, object: ObjectRef<'_>, etag: &str) -> Result<()> {
         let ObjectRef { bucket, key, .. } = object;
-        self.at_home("DeleteObject", bucket, Some(key), SHORT, async |client| {
+        self.in_bucket_region("DeleteObject", bucket, Some(key), SHORT, async |client| {
             client
                 .delete_object()
                 .bucket(bucket)
@@ -80,7 +80,7 @@ impl ObjectWrite for S3Store {
             .collect::<std::result::Result<_, _>>()
             .map_err(build)?;
         let tagging = Tagging::builder().set_tag_set(Some(set)).build().map_err(build)?;
-        self.at_home("PutObjectTagging", bucket, Some(key), SHORT, async |client| {
+        self.in_bucket_region("PutObjectTagging", bucket, Some(key), SHORT, async |client| {
             client
                 .put_object_tagging()
                 .bucket(bucket)
@@ -100,7 +100,7 @@ impl ObjectWrite for S3Store {
         let answer = self
             .in_region("CopyObject", bucket, Some(key), time_limit(source.size), async |regional| {
                 let Some(bucket_endpoint) = regional.fast_path.bucket_endpoint(bucket, key).await else {
-                    // Boxed: its state is many times that of what nearly all requests are.
+                    // The future is boxed: its state is many times larger than that of nearly all requests.
                     return Box::pin(copy_by_sdk(&regional.client, about, source, target)).await;
                 };
                 let mut headers = copied_from(source);

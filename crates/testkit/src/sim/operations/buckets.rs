@@ -171,7 +171,7 @@ fn position(token: &str) -> Result<Position, ErrorReply> {
 }
 
 pub(super) fn list_v2(state: &mut SimState, request: &SimRequest) -> Outcome {
-    let wish = ListingParameters::read(request)?;
+    let parameters = ListingParameters::read(request)?;
     let query = request.query();
     let start_after = query.get("start-after").filter(|text| !text.is_empty());
     let given = query.get("continuation-token").filter(|text| !text.is_empty());
@@ -179,15 +179,15 @@ pub(super) fn list_v2(state: &mut SimState, request: &SimRequest) -> Outcome {
         Some(given) => Some(position(given)?),
         None => start_after.map(|key| Position::AfterKey(key.to_owned())),
     };
-    let page = wish.page(state.bucket(request)?, after.as_ref());
+    let page = parameters.page(state.bucket(request)?, after.as_ref());
     let mut xml = Xml::document("ListBucketResult");
-    wish.write(&mut xml, request, &page);
+    parameters.write(&mut xml, request, &page);
     xml.number("KeyCount", page.objects.len() + page.prefixes.len());
     if let Some(text) = given {
         xml.element("ContinuationToken", text);
     }
     if let Some(text) = start_after {
-        xml.element("StartAfter", &wish.name(text));
+        xml.element("StartAfter", &parameters.name(text));
     }
     if let Some(next) = &page.next {
         xml.element("NextContinuationToken", &token(next));
@@ -196,23 +196,23 @@ pub(super) fn list_v2(state: &mut SimState, request: &SimRequest) -> Outcome {
 }
 
 pub(super) fn list_v1(state: &mut SimState, request: &SimRequest) -> Outcome {
-    let wish = ListingParameters::read(request)?;
+    let parameters = ListingParameters::read(request)?;
     let query = request.query();
     let marker = query.get("marker").unwrap_or_default();
     // A marker may be the group that the last page ended with.
-    let after = match &wish.delimiter {
-        Some(delimiter) if marker.len() > wish.prefix.len() && marker.ends_with(delimiter.as_str()) => {
+    let after = match &parameters.delimiter {
+        Some(delimiter) if marker.len() > parameters.prefix.len() && marker.ends_with(delimiter.as_str()) => {
             Some(Position::AfterPrefix(marker.to_owned()))
         }
         _ => Some(marker).filter(|marker| !marker.is_empty()).map(|marker| Position::AfterKey(marker.to_owned())),
     };
-    let page = wish.page(state.bucket(request)?, after.as_ref());
+    let page = parameters.page(state.bucket(request)?, after.as_ref());
     let mut xml = Xml::document("ListBucketResult");
-    wish.write(&mut xml, request, &page);
-    xml.element("Marker", &wish.name(marker));
+    parameters.write(&mut xml, request, &page);
+    xml.element("Marker", &parameters.name(marker));
     if let Some(Position::AfterKey(next) | Position::AfterPrefix(next)) = &page.next {
-        // Told only with a delimiter by S3; clients take the last key otherwise. It does no harm.
-        xml.element("NextMarker", &wish.name(next));
+        // S3 states this only with a delimiter; clients take the last key otherwise. It does no harm.
+        xml.element("NextMarker", &parameters.name(next));
     }
     Ok(Reply::xml(xml.end("ListBucketResult")))
 }

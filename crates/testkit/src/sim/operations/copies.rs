@@ -11,7 +11,7 @@ use super::super::reply::{ErrorReply, Outcome, Reply};
 use super::super::scenario::Capability;
 use super::super::state::{Part, SimRequest, SimState, archived, fault, no_version};
 use super::super::xml::Xml;
-use super::{attributes_of, check_target, decoded, names, told, uploads};
+use super::{attributes_of, check_target, checksum_header, decoded, names, uploads};
 use crate::date::iso;
 
 /// Object that `x-amz-copy-source` names.
@@ -92,13 +92,13 @@ pub(super) fn copy(state: &mut SimState, request: &SimRequest) -> Outcome {
     }
     check_target(state, request)?;
     let replaces = |name: &str| request.header(name).is_some_and(|directive| directive == "REPLACE");
-    let asked = attributes_of(request)?;
+    let requested = attributes_of(request)?;
     let metadata = replaces("x-amz-metadata-directive");
     let attributes = Attributes {
-        headers: if metadata { asked.headers } else { object.attributes.headers.clone() },
-        tags: if replaces("x-amz-tagging-directive") { asked.tags } else { object.attributes.tags.clone() },
-        storage_class: asked.storage_class,
-        kms_key: asked.kms_key,
+        headers: if metadata { requested.headers } else { object.attributes.headers.clone() },
+        tags: if replaces("x-amz-tagging-directive") { requested.tags } else { object.attributes.tags.clone() },
+        storage_class: requested.storage_class,
+        kms_key: requested.kms_key,
     };
     let same = source.bucket == request.bucket() && source.key == request.key();
     if same && !metadata && attributes == *object.attributes {
@@ -121,7 +121,7 @@ pub(super) fn copy(state: &mut SimState, request: &SimRequest) -> Outcome {
     let made = SimState::made(object.content, etag, sum, Layout::AtOnce, attributes);
     let mut xml = Xml::document("CopyObjectResult");
     xml.element("LastModified", &iso(made.modified())).etag(&etag.text());
-    if let Some(sum) = told(&made)? {
+    if let Some(sum) = checksum_header(&made)? {
         xml.element(sum.element, &sum.value).element("ChecksumType", sum.kind);
     }
     state.counters.bytes_copied += size;
@@ -134,18 +134,18 @@ fn copied_sum(state: &SimState, request: &SimRequest, object: &Object) -> Result
     if state.lacks(Capability::Checksums) {
         return Ok(Sum::None);
     }
-    let asked = uploads::algorithm(request)?;
+    let requested = uploads::algorithm(request)?;
     let kept = match &object.sum {
         Sum::None => None,
         Sum::Full(algorithm) => Some(*algorithm),
         Sum::Fixed(fixed) => Some(fixed.value.algorithm()),
     };
-    if let (Sum::Fixed(fixed), None) = (&object.sum, asked)
+    if let (Sum::Fixed(fixed), None) = (&object.sum, requested)
         && fixed.parts.is_empty()
     {
         return Ok(Sum::Fixed(Arc::clone(fixed)));
     }
-    match asked.or(kept).unwrap_or(Algorithm::ALL[0]) {
+    match requested.or(kept).unwrap_or(Algorithm::ALL[0]) {
         algorithm @ Algorithm::Crc(_) => Ok(Sum::Full(algorithm)),
         algorithm @ Algorithm::Sha256 => {
             let value = computed(state, algorithm, &object.content)?;
@@ -154,7 +154,7 @@ fn copied_sum(state: &SimState, request: &SimRequest, object: &Object) -> Result
     }
 }
 
-/// A checksum of what is copied, where it can be had truly and at a bearable price.
+/// Returns a checksum of the copied bytes, where it can be computed truly and at a bearable cost.
 fn computed(state: &SimState, algorithm: Algorithm, content: &Content) -> Result<Value, ErrorReply> {
     let limit = state.options.sha_limit.0;
     if algorithm == Algorithm::Sha256 && content.known_sha256().is_none() && content.length() > limit {

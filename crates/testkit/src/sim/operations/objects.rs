@@ -8,7 +8,7 @@ use super::super::reply::{ErrorReply, Outcome, Payload, Reply};
 use super::super::scenario::Capability;
 use super::super::state::{SimRequest, SimState, archived};
 use super::super::xml::{self, Xml};
-use super::{attributes_of, check_target, full, names, set_checksum, told};
+use super::{attributes_of, check_target, checksum_header, full, names, set_checksum};
 
 /// `bytes=first-last`, `bytes=first-` or `bytes=-length` of an object of this size: offset and length.
 fn resolve(range: &str, size: u64) -> Result<(u64, u64), ErrorReply> {
@@ -40,7 +40,7 @@ fn resolve(range: &str, size: u64) -> Result<(u64, u64), ErrorReply> {
     Ok((first, last - first))
 }
 
-/// Length of a GET's body in bytes, as far as the request's head and the object's size tell.
+/// Length of a GET's body in bytes, by the request's head and the object's size.
 pub(super) fn expected_length(request: &SimRequest, size: u64) -> u64 {
     match request.call.range.as_deref() {
         Some(range) => resolve(range, size).map_or(0, |(_, length)| length),
@@ -91,9 +91,9 @@ pub(super) fn get(state: &mut SimState, request: &SimRequest) -> Outcome {
     {
         reply.set("x-amz-mp-parts-count", &parts.to_string());
     }
-    let asked = request.header("x-amz-checksum-mode").is_some_and(|mode| mode.eq_ignore_ascii_case("enabled"));
-    if asked && (range.is_none() || range == Some((0, size))) {
-        set_checksum(&mut reply, told(&object)?);
+    let requested = request.header("x-amz-checksum-mode").is_some_and(|mode| mode.eq_ignore_ascii_case("enabled"));
+    if requested && (range.is_none() || range == Some((0, size))) {
+        set_checksum(&mut reply, checksum_header(&object)?);
     }
     if head_only {
         reply.body = Payload::Empty(Some(length));
@@ -146,7 +146,7 @@ pub(super) fn attributes(state: &mut SimState, request: &SimRequest) -> Outcome 
         .map(str::trim)
         .collect();
     let size = object.content.length();
-    let sum = told(&object)?;
+    let sum = checksum_header(&object)?;
     let mut xml = Xml::document("GetObjectAttributesResponse");
     for name in wanted {
         match name {
@@ -216,7 +216,7 @@ pub(super) fn put(state: &mut SimState, request: &SimRequest) -> Outcome {
     let sum = sent.value.map_or_else(|| state.default_sum(), full);
     let object = SimState::made(sent.content.clone(), etag, sum, Layout::AtOnce, attributes);
     let mut reply = Reply::empty(StatusCode::OK).with_etag(&etag.text());
-    set_checksum(&mut reply, told(&object)?);
+    set_checksum(&mut reply, checksum_header(&object)?);
     state.counters.bytes_received += length;
     state.store(request.bucket(), request.key(), object)?;
     Ok(reply)

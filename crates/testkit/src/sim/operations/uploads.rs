@@ -15,7 +15,7 @@ use super::super::reply::{ErrorReply, Outcome, Reply};
 use super::super::scenario::{Capability, mixed};
 use super::super::state::{Part, SimRequest, SimState, Upload};
 use super::super::xml::{self, Xml};
-use super::{attributes_of, check_target, encoded, full, told, unquoted};
+use super::{attributes_of, check_target, checksum_header, encoded, full, unquoted};
 use crate::date::iso;
 
 const LARGEST_PART: u64 = 5 << 30;
@@ -285,7 +285,7 @@ pub(super) fn complete(state: &mut SimState, request: &SimRequest) -> Outcome {
     let all: u64 = upload.parts.values().map(|part| part.content.length()).sum();
     let attributes = Arc::clone(&upload.attributes);
     let object = SimState::made(content, digests, sum, Layout::of(&sizes), attributes);
-    let sum = told(&object)?;
+    let sum = checksum_header(&object)?;
     for algorithm in Algorithm::ALL.into_iter().filter(|_| !lacks_checksums) {
         let Some(expected) = request.header(algorithm.header()) else { continue };
         let matches = sum.as_ref().is_some_and(|sum| {

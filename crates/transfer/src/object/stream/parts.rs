@@ -1,9 +1,9 @@
-//! Streaming in parts: as many side by side as the budget of memory allows. On its way to a service each is held from its first
-//! byte read to its last one written, since it may have to be sent again; on its way to a disk only a window of it is.
+//! Streaming in parts: as many side by side as the budget of memory allows. A part for a service is held from its first
+//! byte read to its last one written, since it may have to be sent again. Only a window of a part for a disk is held.
 //!
-//! The upload is begun, recorded and resumed as that of a copy in parts is ([`super::super::upload`]); only how a part comes
-//! about differs ([`super::piece`]). Where ranges are ignored, one read of the whole object feeds the parts in order
-//! ([`super::whole`]).
+//! The upload is begun, recorded and resumed like that of a copy in parts ([`super::super::upload`]). Only the way in
+//! which a part is made differs ([`super::piece`]). Where ranges are ignored, one read of the whole object feeds the
+//! parts in order ([`super::whole`]).
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,8 @@ use super::{StreamResult, verification};
 use crate::outcome::{FailureClass, Method, ObjectFailure};
 use crate::verification::{StreamRoute, Verdict};
 
-/// Memory for a part that is written while it is read: what the way from the service holds, and what is on its way to the disk.
+/// Memory for a part that is written while it is read: bytes that arrive from the service and bytes that go to the
+/// disk.
 const WINDOW: u64 = 2 << 20;
 impl<J: Journal> Object<'_, J> {
     pub(in crate::object) async fn stream_in_parts(&mut self, source: &ObjectMeta) -> Result<CopyResult, AttemptError> {
@@ -53,7 +54,7 @@ impl<J: Journal> Object<'_, J> {
         let there: u64 = sent.keys().filter_map(|n| route.parts.plan.range(*n)).map(|range| range.len()).sum();
         self.active.add(there);
 
-        // What was sent in an earlier run cannot be read in order with the rest.
+        // Parts of an earlier run cannot be read in order with the rest.
         let order = sending.route.in_order().filter(|_| sent.is_empty()).map(PartOrder::new);
         let order = if self.source.quirks().ignores_ranges() && route.parts.plan.count() > 1 {
             self.stream_whole(&sending, &mut sent).await?
@@ -111,8 +112,8 @@ impl<J: Journal> Object<'_, J> {
                 route.parts.checksum = Some((ChecksumAlgorithm::Crc64Nvme, ChecksumKind::FullObject));
             }
             Sums::Any => {
-                if let Some(asked) = self.policy.properties.checksum {
-                    route.parts.keep(asked);
+                if let Some(requested) = self.policy.properties.checksum {
+                    route.parts.keep(requested);
                 }
             }
             Sums::Crc32C => {

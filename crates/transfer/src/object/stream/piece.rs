@@ -27,7 +27,7 @@ impl<J: Journal> Object<'_, J> {
         // Reading and computing is work: on any thread, and none of it after a stop.
         let read = self
             .source
-            .call(call, &self.tries, |store| {
+            .call(call, &self.retry_context, |store| {
                 let (pinned, algorithms) = (pinned.clone(), sending.algorithms.clone());
                 let reading = AbortOnDropHandle::new(tokio::spawn(async move {
                     let fetched = store.fetch(&pinned, Some(range)).await?;
@@ -56,7 +56,7 @@ impl<J: Journal> Object<'_, J> {
         let of_target = sending.sum.map(DigestAlgorithm::Checksum);
         let written = self
             .source
-            .call(call, &self.tries, |from| {
+            .call(call, &self.retry_context, |from| {
                 let pinned = pinned.clone();
                 // The target's own is over the same bytes, and in this process: once is enough.
                 let algorithms: Vec<DigestAlgorithm> =
@@ -68,8 +68,8 @@ impl<J: Journal> Object<'_, J> {
                     let (body, digests) = with_digests(fetched.body, &algorithms);
                     let copied = writer.write(number, range.len(), body).await?;
                     let mut digests = digests.finish();
-                    let told = copied.checksum.as_deref().and_then(unbase64);
-                    digests.extend(of_target.zip(told));
+                    let returned = copied.checksum.as_deref().and_then(unbase64);
+                    digests.extend(of_target.zip(returned));
                     Ok((copied, digests))
                 }));
                 join_request(writing, "GetObject")
@@ -146,7 +146,7 @@ impl<J: Journal> Object<'_, J> {
         }
     }
 
-    /// A part that is at the target, as the target tells it.
+    /// Returns a written part as the target's reply describes it.
     fn sent(
         &self,
         sending: &StreamSettings<'_>,
@@ -175,16 +175,16 @@ impl<J: Journal> Object<'_, J> {
         if keeps_digests && sum.is_some() && copied.checksum.is_none() {
             self.target.quirks().learn_silent_sums();
         }
-        // Only where no checksum has told.
+        // MD5 is needed only where no checksum was compared.
         let plain = (keeps_digests && copied.checksum.is_none() && !copied.opaque_etag && is_digest(&copied.etag))
             .then(|| digest(DigestAlgorithm::Md5).as_deref().map(hex).as_ref() == Some(&copied.etag));
-        let stretch = sending.route.by_parts().filter(|reference| {
+        let segment_digest = sending.route.by_parts().filter(|reference| {
             reference.cut.is_some() || Some(reference.algorithm) != sending.sum.map(DigestAlgorithm::Checksum)
         });
         Ok(StreamedPart {
-            // Some services want part checksums that they do not tell.
+            // Some services require part checksums that they do not return.
             part: CompletedPart { number, etag: copied.etag, checksum: copied.checksum.or_else(|| sum.clone()) },
-            stretch: stretch.and_then(|reference| digest(reference.algorithm)),
+            segment_digest: segment_digest.and_then(|reference| digest(reference.algorithm)),
             sum,
             plain,
         })

@@ -1,4 +1,4 @@
-//! Parts that are at the target, and the evidence that they add up to. It consists of the checksum and the `ETag` that
+//! Parts that are at the target, and their verification together. It consists of the checksum and the `ETag` that
 //! the target must have, and of the verdict on the bytes that were read, by the digest that the source states.
 
 use std::collections::BTreeMap;
@@ -17,18 +17,18 @@ pub(super) struct StreamedPart {
     pub(super) part: CompletedPart,
     /// The upload's checksum of it, Base64; unknown for parts of an earlier run where the service does not list it.
     pub(super) sum: Option<String>,
-    /// Digest of the part by the reference's algorithm, where the reference can be put together from parts.
-    pub(super) stretch: Option<Vec<u8>>,
-    /// True when its `ETag` is the MD5 of what was sent. None: not compared.
+    /// Digest of the part by the reference's algorithm, where the reference can be joined from those of parts.
+    pub(super) segment_digest: Option<Vec<u8>>,
+    /// True when its `ETag` is the MD5 of the bytes sent. None: not compared.
     pub(super) plain: Option<bool>,
 }
 
 /// Settings shared by all parts of one object.
 pub(super) struct StreamSettings<'a> {
     pub(super) route: &'a StreamRoute,
-    /// To be computed while a part is read.
+    /// Algorithms of the digests to compute while a part is read.
     pub(super) algorithms: Vec<DigestAlgorithm>,
-    /// To be sent with each.
+    /// Algorithm of the checksum to send with each part.
     pub(super) sum: Option<ChecksumAlgorithm>,
 }
 
@@ -54,22 +54,22 @@ impl<J: Journal> Object<'_, J> {
         let computed = match (sending.route.by_parts(), reference.algorithm) {
             (None, _) => in_order,
             (Some(ExpectedDigest { cut: Some(_), algorithm, .. }), _) => {
-                let stretches: Option<Vec<&[u8]>> = sent.values().map(|sent| sent.stretch.as_deref()).collect();
-                stretches.map(|stretches| assembled(*algorithm, stretches))
+                let segments: Option<Vec<&[u8]>> = sent.values().map(|sent| sent.segment_digest.as_deref()).collect();
+                segments.map(|segments| assembled(*algorithm, segments))
             }
             (Some(_), DigestAlgorithm::Checksum(algorithm)) if Some(algorithm) == sending.sum => {
                 joined(sending, sent, algorithm)
             }
-            // The target has another algorithm than the source: kept apart.
+            // The target has another algorithm than the source: join the parts' digests by the source's algorithm.
             (Some(_), _) => {
-                let stretches: Option<Vec<(String, u64)>> = sent
+                let segments: Option<Vec<(String, u64)>> = sent
                     .iter()
                     .map(|(number, sent)| {
-                        let digest = sent.stretch.as_deref()?;
+                        let digest = sent.segment_digest.as_deref()?;
                         Some((shown(reference.algorithm, digest), sending.plan().range(*number)?.len()))
                     })
                     .collect();
-                match (stretches, reference.algorithm) {
+                match (segments, reference.algorithm) {
                     (Some(all), DigestAlgorithm::Checksum(algorithm)) => {
                         algorithm.joined(all.iter().map(|(value, len)| (value.as_str(), *len)))
                     }
@@ -83,12 +83,12 @@ impl<J: Journal> Object<'_, J> {
 
 /// A part of an earlier run, as the target lists it.
 pub(super) fn found(part: CompletedPart, sending: &StreamSettings<'_>) -> StreamedPart {
-    let stretch = sending.route.by_parts().and_then(|reference| match reference.algorithm {
+    let segment_digest = sending.route.by_parts().and_then(|reference| match reference.algorithm {
         DigestAlgorithm::Md5 => unhexed(&part.etag),
         DigestAlgorithm::Checksum(algorithm) if Some(algorithm) == sending.sum => unbase64(part.checksum.as_deref()?),
         DigestAlgorithm::Checksum(_) => None,
     });
-    StreamedPart { sum: part.checksum.clone().filter(|_| sending.sum.is_some()), stretch, plain: None, part }
+    StreamedPart { sum: part.checksum.clone().filter(|_| sending.sum.is_some()), segment_digest, plain: None, part }
 }
 
 fn unhexed(etag: &str) -> Option<Vec<u8>> {

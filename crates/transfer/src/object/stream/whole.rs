@@ -29,7 +29,7 @@ impl<J: Journal> Object<'_, J> {
                 Ok(()) => return Ok(order.and_then(|order| order.finish())),
                 Err(Interrupt::Broken(error)) if reads < WHOLE_READS && error.class == ErrorClass::Retry => {
                     reads += 1;
-                    self.tries.count_retry();
+                    self.retry_context.count_retry();
                 }
                 Err(Interrupt::Broken(error)) => return Err(self.copy_trouble(error)),
                 Err(Interrupt::Other(trouble)) => return Err(trouble),
@@ -46,7 +46,7 @@ impl<J: Journal> Object<'_, J> {
     ) -> Result<(), Interrupt> {
         let pinned = self.pinned();
         let call = RequestSpec::read("GetObject", &pinned.bucket).bytes(self.item.size).once();
-        let fetched = self.source.call(call, &self.tries, async |store| store.fetch(&pinned, None).await).await;
+        let fetched = self.source.call(call, &self.retry_context, async |store| store.fetch(&pinned, None).await).await;
         let FetchedObject { meta, body } = match fetched {
             Ok(fetched) => fetched,
             Err(RequestError::Failed(error)) => return Err(Interrupt::Other(self.copy_trouble(error))),
@@ -80,7 +80,7 @@ impl<J: Journal> Object<'_, J> {
             let (memory, piece) = match read {
                 Ok(read) => read,
                 Err(why) => {
-                    // What was read whole is sent all the same: it need not be read again.
+                    // Parts that were read whole are sent all the same: they need not be read again.
                     while let Some(part) = parts.next().await {
                         let (number, part): (u32, StreamedPart) = part.map_err(Interrupt::Other)?;
                         sent.insert(number, part);

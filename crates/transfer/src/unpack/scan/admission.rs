@@ -9,7 +9,7 @@ use seqferry_archive::{Member, MemberKind, MemberPath, Refusal, Tree, TreePolicy
 use super::ScanOptions;
 use crate::unpack::place::{Format, MemberPlace, PlaceKind, member_etag};
 
-/// A member as a scan tells it.
+/// A member as a scan reports it.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct FoundMember {
     /// Name in the archive, with escapes where it is not printable text.
@@ -37,15 +37,16 @@ pub struct FoundMember {
     pub implied: bool,
     /// Reason why it is not unpacked, as code and text.
     pub refusal: Option<(String, String)>,
-    /// It is nothing that can be unpacked (a device), or is left out as asked: no failure.
+    /// True when the member cannot be unpacked (a device) or is left out on request: no failure.
     pub left_out: bool,
 }
 
-/// Takes all members twice, in the order of the archive: [`admit`](Self::admit) for the tree, [`found`](Self::found) to tell.
+/// Admission of members in two passes, both in the order of the archive: [`admit`](Self::admit) builds the tree,
+/// [`found`](Self::found) decides on each member.
 pub(super) struct Admission {
     tree: Tree,
     holes: u64,
-    /// Of the archive.
+    /// Format of the archive.
     pub(super) format: Format,
     admitted: u64,
     refused: HashMap<u64, (String, String)>,
@@ -109,7 +110,7 @@ impl Admission {
         components.try_fold(self.tree.root(), |node, name| self.tree.lookup(node, name))
     }
 
-    /// As [`found`](Self::found), of a line of an index.
+    /// Decides like [`found`](Self::found) on the member of an index line.
     pub(super) fn listed(&mut self, ordinal: u64, entry: &IndexMember, archive: &str) -> Option<FoundMember> {
         let place = MemberPlace::of(&entry.member, entry.crc32c);
         let format = self.format;

@@ -22,7 +22,8 @@ use crate::unpack::retained::RetainedBytes;
 const CHUNK: u64 = 4 << 20;
 /// Reads of headers: at most 34 MiB are held or under way.
 pub(in crate::unpack) const SIZES: ForwardSizes = ForwardSizes { block: 64 << 10, longest: 4 << 20, ahead: 8 };
-/// Members whose headers are compared with their lines before the first one is unpacked, besides the first and the last.
+/// Members whose headers are compared with their lines before the first one is unpacked, besides the first and the
+/// last.
 const SAMPLES: usize = 16;
 
 /// The lines of an index.
@@ -244,7 +245,7 @@ fn mixed(seed: u64) -> u64 {
 pub(in crate::unpack) struct Ranges {
     pub(in crate::unpack) client: RetryingClient,
     pub(in crate::unpack) object: PinnedObject,
-    /// Takes in what is read.
+    /// Takes in the bytes that were read.
     pub(in crate::unpack) retained: Option<Arc<RetainedBytes>>,
 }
 

@@ -1,7 +1,7 @@
 """The operation ``check``: source and target are compared, and nothing is changed at either.
 
-An object that is identical ends as skipped, with its evidence; all else fails: it differs, is missing at the target, or
-is missing at the source. What must stay true: no request of it writes.
+An identical object ends as skipped, with its verification. All others fail: the object differs, is missing at the
+target, or is missing at the source. What must stay true: no request of the operation writes.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from __future__ import annotations
 import time
 from typing import Final
 
-from seqferry import checking, listing, names, preflight, stored_spec
-from seqferry.checking import MISSING_AT_SOURCE, ONE_WAY
+from seqferry import checking, listing, names, planning, preflight, stored_spec
+from seqferry.checking import ONE_WAY
 from seqferry.db import objects, transfers
 from seqferry.db.objects import PlannedObject
 from seqferry.errors import StorageError
@@ -79,7 +79,6 @@ OPERATION: Final[Operation] = Check()
 
 def _extra(spec: TransferSpec, key: str, etag: str) -> PlannedObject:
     wanted = source_key(spec, key)
-    why = f"{spec.source.at(wanted)} is not there, and {spec.target.at(key)} is."
     return PlannedObject(
         source_key=wanted,
         target_key=key,
@@ -88,5 +87,5 @@ def _extra(spec: TransferSpec, key: str, etag: str) -> PlannedObject:
         last_modified=0.0,
         version_id=None,
         storage_class=None,
-        refusal=(MISSING_AT_SOURCE, why),
+        refusal=planning.missing_at_source(spec, wanted, key).refusal,
     )

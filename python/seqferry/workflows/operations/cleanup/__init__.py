@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from seqferry import buckets, cleanup, preflight
+from seqferry import buckets, cleanup, planning, preflight
 from seqferry.cleanup import StaleUpload
 from seqferry.db import objects
 from seqferry.db.objects import OpenObject, PlannedObject
@@ -64,10 +64,10 @@ class Cleanup:
         return ChunkJob(work.items, act, chunk=_AT_ONCE, epoch=work.epoch, only_clean=work.only_clean)
 
     def finish(self, runtime: Runtime, transfer_id: str, *, claimed: bool) -> None:
-        """Nothing is left to do."""
+        """Does nothing: no work is left."""
 
     def tidy(self, runtime: Runtime, spec: TransferSpec) -> None:
-        """Nothing was kept."""
+        """Does nothing: no file was kept."""
 
 
 OPERATION: Final[Operation] = Cleanup()
@@ -82,6 +82,6 @@ def _planned(one: StaleUpload) -> PlannedObject:
         last_modified=one.initiated,
         version_id=one.upload_id,
         storage_class=None,
-        refusal=None if one.kept is None else ("UploadInUse", one.kept),
+        refusal=None if one.kept is None else planning.upload_in_use(one.key).refusal,
         left_out=one.kept is not None,
     )

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
-from seqferry import histories
+from seqferry import histories, planning
 from seqferry.db import objects
 from seqferry.db.objects import OpenObject, PlannedObject
 from seqferry.engine import Job
@@ -47,9 +47,9 @@ class History:
     def find(
         self, runtime: Runtime, spec: TransferSpec, known: KnownObjects | None, *, transfer_id: str, target_absent: bool
     ) -> Iterator[list[PlannedObject]]:
-        del known, transfer_id, target_absent
+        del known, target_absent
         batch: list[PlannedObject] = []
-        for page in histories.fates(runtime.engine, spec, str(runtime.state_dir)):
+        for page in histories.fates(runtime.engine, spec, runtime.key_rules(transfer_id)):
             for versions in page:
                 if batch and len(batch) + len(versions) > _BATCH:
                     yield batch
@@ -99,7 +99,8 @@ def _planned(fate: Fate) -> PlannedObject:
         storage_class=version.storage_class,
         refusal=decision.refusal,
         left_out=decision.is_left_out,
-        verified="etag" if fate.there and decision.refusal is None else None,
+        verified=decision.verified,
+        target_etag=decision.target_etag,
     )
 
 
@@ -120,11 +121,11 @@ def _written(runtime: Runtime, spec: TransferSpec, work: BatchWork) -> list[End]
         begun.add(item.target_key)
         there = histories.at_target(runtime.engine, spec, item.target_key)
         position = [one.id for one in of_key[item.target_key]].index(item.id)
-        if len(there) != position + 1 or not histories.is_same(
-            (item.size, item.etag), (there[-1].size, there[-1].etag)
-        ):
+        if len(there) != position + 1:
             continue
-        verified = "etag" if there[-1].etag == item.etag else "size"
+        verified = planning.verification_of_version((item.size, item.etag), (there[-1].size, there[-1].etag))
+        if verified is None:
+            continue
         found.append(
             End(
                 item.id,
@@ -133,6 +134,7 @@ def _written(runtime: Runtime, spec: TransferSpec, work: BatchWork) -> list[End]
                 etag=item.etag,
                 method="copy",
                 target_version_id=there[-1].version_id,
+                target_etag=there[-1].etag,
                 verified=verified,
             )
         )

@@ -12,13 +12,13 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
-from seqferry import buckets, names, stored_spec
+from seqferry import buckets, names, removal_rules, stored_spec
 from seqferry.buckets import AT_ONCE, Removal
 from seqferry.db import events, objects, transfers
 from seqferry.db.objects import ArrivedObject
 from seqferry.engine import LEASE_LAPSED
 from seqferry.errors import ConfigError, StorageError
-from seqferry.models import ENDED_TRANSFER_STATES, LocalFolder, TransferSpec
+from seqferry.models import ENDED_TRANSFER_STATES, TransferSpec
 from seqferry.workflows.runtime import Runtime, leave_if_paused
 
 REMOVING: Final = "removing_sources"
@@ -118,8 +118,7 @@ def _remove_page(runtime: Runtime, spec: TransferSpec, page: Sequence[ArrivedObj
             elif (failure := removed.failure) is not None:
                 if failure.error_code == LEASE_LAPSED:
                     raise ConfigError(failure.message)
-                passes = failure.error_class in ("retry", "throttle") and not failure.job_wide
-                if passes and attempt < _ATTEMPTS:
+                if failure.is_transient and attempt < _ATTEMPTS:
                     again.append(one)
                 else:
                     kept[one.id] = failure.message.rstrip(".")
@@ -133,30 +132,22 @@ def _remove_page(runtime: Runtime, spec: TransferSpec, page: Sequence[ArrivedObj
 def _still_there(
     runtime: Runtime, spec: TransferSpec, page: Sequence[ArrivedObject], kept: dict[int, str]
 ) -> list[ArrivedObject]:
-    """Those whose copies are there as they were recorded, and are not the sources themselves."""
+    """Objects whose copies are there as they were recorded, and are not the sources themselves."""
     try:
         targets = runtime.engine.head(spec.target, [one.target_key for one in page])
-        same = _same_names(spec, page)
+        same = removal_rules.could_be_one(spec, page[0].source_key, page[0].target_key)
         sources = runtime.engine.head(spec.source, [one.source_key for one in page]) if same else []
     except StorageError as why:
         kept |= {one.id: why.message.rstrip(".") for one in page}
         return []
     found: list[ArrivedObject] = []
     for number, (one, target) in enumerate(zip(page, targets, strict=True)):
-        compares = one.target_etag is not None and not isinstance(spec.target, LocalFolder)
         source = sources[number] if same else None
-        if target is None or (compares and target.etag != one.target_etag):
-            kept[one.id] = "its copy is not there any more"
-        elif source is not None and source.last_modified == target.last_modified:
-            kept[one.id] = "source and target seem to be one object under two addresses"
+        if (why := removal_rules.source_kept(spec, one.target_etag, target, source)) is not None:
+            kept[one.id] = why
         else:
             found.append(one)
     return found
-
-
-def _same_names(spec: TransferSpec, page: Sequence[ArrivedObject]) -> bool:
-    """True when source and target could be one object, reached by two addresses of the same storage."""
-    return spec.source.container == spec.target.container and page[0].source_key == page[0].target_key
 
 
 def _goes_on(row: sa.Row[Any]) -> bool:

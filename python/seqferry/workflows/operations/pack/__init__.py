@@ -14,7 +14,7 @@ from typing import Final
 from seqferry import members, packing
 from seqferry.db import objects
 from seqferry.db.objects import PlannedObject
-from seqferry.engine import Job, pack_shards
+from seqferry.engine import Job
 from seqferry.errors import StorageError
 from seqferry.listing import KnownObjects
 from seqferry.models import TransferSpec
@@ -40,10 +40,10 @@ class Pack:
     def find(
         self, runtime: Runtime, spec: TransferSpec, known: KnownObjects | None, *, transfer_id: str, target_absent: bool
     ) -> Iterator[list[PlannedObject]]:
-        del known, transfer_id, target_absent
+        del known, target_absent
         found: list[PlannedObject] = []
         left_out: list[PlannedObject] = []
-        for page in members.members(runtime.engine, spec, str(runtime.state_dir)):
+        for page in members.members(runtime.engine, spec, runtime.key_rules(transfer_id)):
             for info, why in page:
                 planned = PlannedObject(
                     source_key=info.key,
@@ -58,7 +58,7 @@ class Pack:
                 )
                 (found if why is None else left_out).append(planned)
             yield []
-        found.sort(key=lambda one: one.source_key.encode("utf-8", "surrogateescape"))
+        found.sort(key=lambda one: members.order(one.source_key))
         yield from _archives(spec, found, left_out)
 
     def start(self, runtime: Runtime, spec: TransferSpec, work: BatchWork) -> Job:
@@ -92,14 +92,13 @@ def _archives(
     spec: TransferSpec, found: list[PlannedObject], left_out: list[PlannedObject]
 ) -> Iterator[list[PlannedObject]]:
     """The members of each archive."""
-    split = spec.options.get(packing.SPLIT)
-    if split is None:
+    if packing.SPLIT not in spec.options:
         if found or left_out:
             yield found + left_out
         return
-    names = [one.source_key.removeprefix(spec.strip) for one in found]
+    ends = members.shard_ends(spec, [one.source_key for one in found], [one.size for one in found])
     start = 0
-    for number, end in enumerate(pack_shards(names, [one.size for one in found], split)):
+    for number, end in enumerate(ends):
         for member in found[start:end]:
             member.target_key = packing.shard_key(spec, number)
         # What is left out belongs to no shard; the first one tells of it.

@@ -58,10 +58,10 @@ class Remove:
         return ChunkJob(work.items, act, chunk=AT_ONCE, epoch=work.epoch, only_clean=work.only_clean)
 
     def finish(self, runtime: Runtime, transfer_id: str, *, claimed: bool) -> None:
-        """Nothing is left to do."""
+        """Does nothing: no work is left."""
 
     def tidy(self, runtime: Runtime, spec: TransferSpec) -> None:
-        """Nothing was kept."""
+        """Does nothing: no file was kept."""
 
 
 OPERATION: Final[Operation] = Remove()

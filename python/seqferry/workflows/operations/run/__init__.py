@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
-from seqferry import paths, runs
+from seqferry import paths, planning, runs
 from seqferry.db.objects import ArrivedObject, OpenObject, PlannedObject
-from seqferry.errors import SeqferryError, StorageError
+from seqferry.errors import SeqferryError, StorageError, UnsupportedError
 from seqferry.listing import KnownObjects
 from seqferry.models import OPERATION_MOVE, LocalFolder, TransferSpec
 from seqferry.runs import Lines, Part
@@ -41,14 +41,17 @@ class Run:
         self, runtime: Runtime, spec: TransferSpec, known: KnownObjects | None, *, transfer_id: str, target_absent: bool
     ) -> Iterator[list[PlannedObject]]:
         del known, target_absent
-        for part in runs.parts_of(spec):
+        # Before the first object is planned: a run with a part that this version does not know is not begun.
+        parts = [(part, operations.operation_of(part.spec)) for part in runs.parts_of(spec)]
+        for part, operation in parts:
             try:
-                operation = operations.operation_of(part.spec)
                 operation.prepare(runtime, part.spec, None)
                 for page in operation.find(runtime, part.spec, None, transfer_id=transfer_id, target_absent=False):
                     yield [_of_line(part, one) for one in page]
+            except UnsupportedError:
+                raise
             except SeqferryError as why:
-                if isinstance(why, StorageError) and why.error_class in ("retry", "throttle") and not why.job_wide:
+                if isinstance(why, StorageError) and why.is_transient:
                     raise
                 yield [_failed(part, line, why) for line in part.lines]
 
@@ -100,15 +103,16 @@ def _failed(part: Part, line: int, why: SeqferryError) -> PlannedObject:
     number = part.lines.index(line)
     key = keys[number] if len(keys) == len(part.lines) else part.spec.source.key
     shown = runs.shown(line, part.spec.source, key)
+    decision = planning.refuse(shown, code, why.message)
     return PlannedObject(
         source_key=shown,
-        target_key=shown,
+        target_key=decision.target_key,
         size=0,
         etag="",
         last_modified=0.0,
         version_id=None,
         storage_class=None,
-        refusal=(code, why.message),
+        refusal=decision.refusal,
     )
 
 

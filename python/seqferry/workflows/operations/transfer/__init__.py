@@ -10,14 +10,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import astuple
 from typing import Any, Final
 
-from seqferry import collisions, listing, paths
+from seqferry import collisions, listing, paths, planning
 from seqferry.db.objects import PlannedObject
 from seqferry.engine import Job, ObjectInfo
 from seqferry.errors import StorageError, UsageError
 from seqferry.listing import KnownObjects
 from seqferry.models import LocalFolder, TransferSpec
-from seqferry.naming import target_key
-from seqferry.planning import Decision
+from seqferry.planning import Decision, KeyRules
 from seqferry.workflows.operations import BatchWork, Operation, places
 from seqferry.workflows.operations.places import copy_item
 from seqferry.workflows.operations.transfer import removal
@@ -42,8 +41,7 @@ class Transfer:
     def find(
         self, runtime: Runtime, spec: TransferSpec, known: KnownObjects | None, *, transfer_id: str, target_absent: bool
     ) -> Iterator[list[PlannedObject]]:
-        del transfer_id
-        pages = _found(runtime, spec, known, compare=not target_absent)
+        pages = _found(runtime, spec, known, runtime.key_rules(transfer_id), compare=not target_absent)
         if not collisions.are_possible(spec):
             return pages
         return _unique(spec, pages)
@@ -71,12 +69,11 @@ OPERATION: Final[Operation] = Transfer()
 
 
 def _found(
-    runtime: Runtime, spec: TransferSpec, known: KnownObjects | None, *, compare: bool
+    runtime: Runtime, spec: TransferSpec, known: KnownObjects | None, rules: KeyRules, *, compare: bool
 ) -> Iterator[list[PlannedObject]]:
     missing: list[str] = []
-    own = str(runtime.state_dir)
     absent = dict.fromkeys(listing.named_versions(spec)) if spec.versions else {}
-    for page in listing.decided(runtime.engine, spec, missing.extend, own, compare=compare, known=known):
+    for page in listing.decided(runtime.engine, spec, missing.extend, rules, compare=compare, known=known):
         for info, _ in page if absent else ():
             absent.pop((info.key, info.version_id or ""), None)
             absent.pop((info.key, ""), None)
@@ -119,18 +116,19 @@ def planned(info: ObjectInfo, decision: Decision) -> PlannedObject:
         refusal=decision.refusal,
         left_out=decision.is_left_out,
         verified=decision.verified,
+        target_etag=decision.target_etag,
     )
 
 
 def _missing(spec: TransferSpec, key: str, version_id: str = "") -> PlannedObject:
-    version = f" (version {version_id})" if version_id else ""
+    decision = planning.missing(spec, key, version_id)
     return PlannedObject(
         source_key=key,
-        target_key=target_key(spec, key, version_id),
+        target_key=decision.target_key,
         size=0,
         etag="",
         last_modified=0.0,
         version_id=version_id or None,
         storage_class=None,
-        refusal=("NoSuchKey", f"{spec.source.at(key)}{version} was not there any more when the transfer began."),
+        refusal=decision.refusal,
     )

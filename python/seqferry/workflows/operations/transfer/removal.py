@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
-from seqferry import listing, names, planning, stored_spec
+from seqferry import listing, names, removal_rules, stored_spec
 from seqferry.db import events, objects, transfers
 from seqferry.engine import LEASE_LAPSED
 from seqferry.errors import ConfigError, StorageError
@@ -21,7 +21,6 @@ from seqferry.naming import source_key
 from seqferry.workflows.runtime import Runtime, leave_if_paused
 
 _ATTEMPTS: Final = 4
-_NAMED_AT_MOST: Final = 3
 
 
 def remove_extras(runtime: Runtime, transfer_id: str, *, claimed: bool = True) -> None:
@@ -42,7 +41,7 @@ def remove_extras(runtime: Runtime, transfer_id: str, *, claimed: bool = True) -
         except StorageError as why:
             if why.error_code == LEASE_LAPSED:
                 raise ConfigError(why.message) from why
-            if why.job_wide or why.error_class not in ("retry", "throttle") or attempt == _ATTEMPTS:
+            if not why.is_transient or attempt == _ATTEMPTS:
                 _stop(runtime, transfer_id, why.error_code or why.code, why.message)
                 return
         runtime.sleep(2.0 ** (attempt - 1))
@@ -58,27 +57,25 @@ def _wanted(runtime: Runtime, transfer_id: str) -> TransferSpec | None:
         totals = transfers.statuses(connection, runtime.database, ids=[transfer_id], limit=1)[0].totals
     if not spec.delete:
         return None
-    if (kept := planning.why_kept(spec, totals.objects, totals.failed)) is not None:
+    if (kept := removal_rules.why_kept(spec, totals.objects, totals.failed)) is not None:
         if kept.is_failure:
             _stop(runtime, transfer_id, kept.code, kept.reason)
         else:
-            _note(runtime, transfer_id, "nothing_removed", {"why": f"{totals.failed} objects failed"})
+            _note(runtime, transfer_id, "nothing_removed", {"why": kept.cause})
         return None
     return spec
 
 
 def _remove(runtime: Runtime, transfer_id: str, spec: TransferSpec, *, claimed: bool) -> None:
-    if (unseen := _arrived_unseen(runtime, transfer_id, spec)) > 0:
-        why = f"{unseen} of the objects that have arrived are not listed at {spec.target.uri} under their names"
-        advice = "The storage may have changed their names, or somebody has removed them. Nothing was removed."
-        _stop(runtime, transfer_id, "NamesChanged", f"{why}. {advice}")
+    if (changed := removal_rules.names_changed(spec, _arrived_unseen(runtime, transfer_id, spec))) is not None:
+        _stop(runtime, transfer_id, changed.code, changed.reason)
         return
     if spec.max_delete is not None:
         found = 0
         for page in _extras(runtime, transfer_id, spec):
             found += len(page)
-            if (kept := planning.too_many(spec, found)) is not None:
-                _stop(runtime, transfer_id, kept.code, kept.reason)
+            if (too_many := removal_rules.too_many(spec, found)) is not None:
+                _stop(runtime, transfer_id, too_many.code, too_many.reason)
                 return
     refused: list[str] = []
     for page in _extras(runtime, transfer_id, spec, refused):
@@ -98,14 +95,12 @@ def _remove(runtime: Runtime, transfer_id: str, spec: TransferSpec, *, claimed: 
             raise
         if kept:
             _note(runtime, transfer_id, "not_removed", {"keys": kept, "why": "written since they were listed"})
-    if refused:
-        places = ", ".join(refused[:_NAMED_AT_MOST]) + (" and more" if len(refused) > _NAMED_AT_MOST else "")
-        why = f"What is in {places} could not be looked at, so that nothing was removed there."
-        _stop(runtime, transfer_id, "NotLookedAt", f"{why} Allow it, then run the same command again.")
+    if (unseen := removal_rules.not_looked_at(refused)) is not None:
+        _stop(runtime, transfer_id, unseen.code, unseen.reason)
 
 
 def _still_there(runtime: Runtime, spec: TransferSpec, keys: list[str]) -> list[str]:
-    """Those of the keys that were not removed, as far as can be told."""
+    """Keys, among the given ones, that were not removed, as far as the storage answers."""
     try:
         return [key for key, info in zip(keys, runtime.engine.head(spec.target, keys), strict=True) if info is not None]
     except StorageError:

@@ -57,7 +57,7 @@ class Unpack:
     ) -> Iterator[list[PlannedObject]]:
         del known, target_absent  # what is at the target is looked at member by member
         folders: list[FolderMember] = []
-        pages = unpacking.decided(runtime.engine, spec, str(runtime.state_dir), retain=True, folders=folders)
+        pages = unpacking.decided(runtime.engine, spec, runtime.key_rules(transfer_id), retain=True, folders=folders)
         for page in pages:
             if len(folders) >= _FOLDERS_AT_ONCE:
                 _record_folders(runtime, transfer_id, folders)
@@ -91,7 +91,7 @@ class Unpack:
                 paths.dress_folder(target.path, path, mode, modified, preserve_permissions=target.preserve_permissions)
 
     def tidy(self, runtime: Runtime, spec: TransferSpec) -> None:
-        """Nothing was kept."""
+        """Does nothing: no file was kept."""
 
 
 OPERATION: Final[Operation] = Unpack()

@@ -1,4 +1,4 @@
-//! Copies, which are sent without the SDK, beside what the SDK would send: the same request but for what names the client.
+//! Tests of copies on the fast path: they equal the SDK's requests except for the client's name.
 
 use std::collections::BTreeMap;
 
@@ -32,7 +32,8 @@ pub(crate) fn sdk_at(url: &str) -> aws_sdk_s3::Client {
     aws_sdk_s3::Client::from_conf(config)
 }
 
-/// Everything of a request but the client's name, its counting of tries, the time, and the signature over these.
+/// The parts of a request that must be equal: all but the client's name, its count of attempts, the time, and the
+/// signature over these.
 pub(crate) fn essence(request: &Request) -> (String, String, Vec<String>, BTreeMap<String, String>, Vec<u8>) {
     let mut query: Vec<String> = request
         .query()
@@ -126,7 +127,7 @@ async fn part_copies_are_what_the_sdk_would_send() {
     }
 }
 
-/// The signature is checked by code that shares nothing with the signer.
+/// Checks the signature with code that is independent of the signer.
 #[tokio::test]
 async fn copies_are_signed_over_all_that_matters() {
     let server = Wire::serve(|request, _| copied(request));
@@ -144,7 +145,7 @@ async fn copies_are_signed_over_all_that_matters() {
     server.requests().iter().for_each(assert_signed);
 }
 
-/// The signature is right, and over all that matters.
+/// Asserts that the signature is valid and covers everything of importance.
 pub(crate) fn assert_signed(request: &Request) {
     let authorization = request.header("authorization").unwrap();
     let names = authorization.split("SignedHeaders=").nth(1).unwrap().split(',').next().unwrap();

@@ -1,11 +1,10 @@
-"""A small transfer done without the queue: the same steps on the same rows, called here and now.
+"""Inline runs of small transfers: the same steps on the same rows, without the queue.
 
-Bringing the queue up costs more than copying a few thousand small objects does. Nothing durable depends on it: the
-transfer's rows say what is asked and what is left, and every step can be run again by the next worker. So the worker
-of a state folder does a transfer itself as long as it is small, each batch as soon as it is on record. All else (more
-batches, a failure that wants another try, a kill) is left to the queue: a worker that brings it up puts on it what it
-finds unfinished (``Worker``). What runs here by then goes on to its end: a batch has one run at a time in a process
-(``Runtime.turn``).
+Starting the queue costs more than copying a few thousand small objects. Nothing durable depends on it: the transfer's
+rows record what is requested and what is left, and the next worker can run every step again. So the worker of a state
+folder runs a small transfer itself, each batch as soon as it is on record. All other work (more batches, a failure that
+needs a retry, a kill) is left to the queue: a worker that starts it puts the unfinished transfers on it (``Worker``).
+Batches that run inline by then go on to their end: a batch has one run at a time in a process (``Runtime.turn``).
 """
 
 from __future__ import annotations
@@ -21,23 +20,23 @@ from seqferry.workflows import batch_steps, transfer_steps
 from seqferry.workflows.runtime import Runtime
 
 BATCHES_AT_ONCE: Final = 8
-"""They share one budget of requests: enough to keep it busy while some begin and end."""
+"""Batches that run at a time. They share one budget of requests: enough to keep it busy while some begin and end."""
 
 BATCHES: Final = 32
-"""More are for the queue: with some ten thousands of objects to come, what it costs does not matter any more."""
+"""Most batches of an inline transfer. For more, with tens of thousands of objects, the queue's cost is negligible."""
 
 
 def run(runtime: Runtime, transfer_id: str, take_queue: Callable[[], None]) -> bool:
-    """Carry the transfer to its end, or as far as that can be done here; False when it is to be put on the queue.
+    """Run the transfer to its end, or as far as possible without the queue; False when it is to be put on the queue.
 
     ``take_queue`` is called when there turn out to be too many batches, or planning fails: from then on the queue has
     the transfer.
 
     Raises:
         StepSuspension: this process is to stop; the transfer is resumed by the next worker.
-        Exception: a batch as a whole could not be run, or the transfer not be planned; what had begun has ended.
+        Exception: a batch as a whole could not run, or the planning failed; batches that had begun have ended.
     """
-    with runtime.attending(transfer_id), ThreadPoolExecutor(BATCHES_AT_ONCE, "seqferry-batch") as pool:
+    with runtime.supervising(transfer_id), ThreadPoolExecutor(BATCHES_AT_ONCE, "seqferry-batch") as pool:
         # Which batch a thread takes is decided when it is free: the one with the biggest object, as on the queue.
         waiting: PriorityQueue[tuple[int, int]] = PriorityQueue()
         known, runs = set[int](), list[Future[None]]()
@@ -63,7 +62,7 @@ def run(runtime: Runtime, transfer_id: str, take_queue: Callable[[], None]) -> b
             if isinstance(why, transfer_steps.ManyBatchesError):
                 return True
             raise
-        # Were the answer of the database lost, batches may be on record that are not known here.
+        # If the answer of the database was lost, batches are on record that this function does not know.
         begin(_open(runtime, transfer_id))
         _raise_from(runs)
         if _open(runtime, transfer_id):
@@ -73,7 +72,7 @@ def run(runtime: Runtime, transfer_id: str, take_queue: Callable[[], None]) -> b
 
 
 def _raise_from(runs: Iterable[Future[None]]) -> None:
-    """Wait for the end of those that have begun; raise what the first one raised that did."""
+    """Wait for the end of the runs that have begun; raise the first of their errors."""
     for run in runs:
         if not run.cancelled():
             run.result()

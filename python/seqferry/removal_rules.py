@@ -1,0 +1,160 @@
+"""Rules of removal: what a sync, a move and ``rm`` remove, and the reasons to remove less or nothing.
+
+What must stay true: no request, no clock and no disk, as in ``planning``; a removal is decided in no other place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple, Protocol
+
+from seqferry import paths
+from seqferry.models import LocalFolder, TransferSpec
+from seqferry.naming import source_key
+from seqferry.planning import ListedObject, SelectableObject, is_own, is_selected
+from seqferry.selection import matcher
+from seqferry.spec import selection_of
+
+_NAMED_AT_MOST: Final = 3
+
+
+# --- sync -------------------------------------------------------------------------------------------------------------
+
+
+class RemovalRefusal(NamedTuple):
+    """Reason why nothing, or not all, is removed.
+
+    Attributes:
+        is_failure: the transfer ends as failed for it.
+        cause: the reason in short, for the record of a transfer that does not fail.
+    """
+
+    code: str
+    reason: str
+    is_failure: bool
+    cause: str = ""
+
+
+def why_kept(spec: TransferSpec, objects: int, failed: int) -> RemovalRefusal | None:
+    """Reason to remove nothing, from the numbers of source objects and of failures; None when there is none.
+
+    A source that could not be read, or is empty, is no reason to remove anything.
+    """
+    if failed:
+        cause = f"{failed} objects failed"
+        return RemovalRefusal(
+            "NotAllArrived", f"Nothing is removed when not all can arrive. {cause}.", is_failure=False, cause=cause
+        )
+    if objects == 0:
+        why = f"Nothing is at {spec.source.uri}, and --delete would remove all of {spec.target.uri}: that is refused."
+        return RemovalRefusal("EmptySource", f"{why} Check the source; to empty a target, remove it yourself.", True)
+    return None
+
+
+def too_many(spec: TransferSpec, found: int) -> RemovalRefusal | None:
+    """Reason to remove nothing when ``found`` objects would be; None when they are within ``max_delete``."""
+    if spec.max_delete is None or found <= spec.max_delete:
+        return None
+    why = f"More than {spec.max_delete} objects at {spec.target.uri} are not in the source."
+    advice = "Nothing was removed; look at them with --dry-run, then allow more with --max-delete."
+    return RemovalRefusal("TooManyToDelete", f"{why} {advice}", True)
+
+
+def names_changed(spec: TransferSpec, unseen: int) -> RemovalRefusal | None:
+    """Reason to remove nothing when ``unseen`` arrived objects are not listed at the target; None when all are.
+
+    Some storages change names: what was just copied would pass for what the source has not.
+    """
+    if unseen <= 0:
+        return None
+    why = f"{unseen} of the objects that have arrived are not listed at {spec.target.uri} under their names"
+    advice = "The storage may have changed their names, or somebody has removed them. Nothing was removed."
+    return RemovalRefusal("NamesChanged", f"{why}. {advice}", is_failure=True)
+
+
+def not_looked_at(refused: Sequence[str]) -> RemovalRefusal | None:
+    """Reason why nothing is removed in the folders ``refused`` of the target; None when there are none."""
+    if not refused:
+        return None
+    places = ", ".join(refused[:_NAMED_AT_MOST]) + (" and more" if len(refused) > _NAMED_AT_MOST else "")
+    why = f"What is in {places} could not be looked at, so that nothing was removed there."
+    return RemovalRefusal("NotLookedAt", f"{why} Allow it, then run the same command again.", is_failure=True)
+
+
+def hides_objects(there: ListedObject) -> bool:
+    """True for a name at the target that could not be looked at, so that objects may lie below it."""
+    return there.refusal is not None and there.refusal[0] not in paths.LEFT_OUT
+
+
+def removable(spec: TransferSpec, there: ListedObject, own: str) -> str | None:
+    """The key of the source that an object at the target comes from: it is removed when nothing is there any more.
+
+    None for what is never removed: what is no object, what the spec does not select, and records of ours.
+    """
+    if there.refusal is not None or is_own(spec.target, there.key, own):
+        return None
+    key = source_key(spec, there.key)
+    test = matcher(selection_of(spec))
+    return key if test is None or test(key, there.size, there.last_modified) else None
+
+
+# --- move -------------------------------------------------------------------------------------------------------------
+
+
+def source_kept(
+    spec: TransferSpec, target_etag: str | None, target: ListedObject | None, source: ListedObject | None
+) -> str | None:
+    """Reason why a move leaves the source of an arrived object, in words; None when it is removed.
+
+    Args:
+        target_etag: ETag of the copy as it was recorded.
+        target: the copy as it is now.
+        source: the source as it is now, where it and the target could be one object under two addresses.
+    """
+    compares = target_etag is not None and not isinstance(spec.target, LocalFolder)
+    if target is None or (compares and target.etag != target_etag):
+        return "its copy is not there any more"
+    if source is not None and source.last_modified == target.last_modified:
+        return "source and target seem to be one object under two addresses"
+    return None
+
+
+def could_be_one(spec: TransferSpec, source_key: str, target_key: str) -> bool:
+    """True when source and target could be one object, reached by two addresses of the same storage."""
+    return spec.source.container == spec.target.container and source_key == target_key
+
+
+# --- rm ---------------------------------------------------------------------------------------------------------------
+
+
+def is_doomed(spec: TransferSpec, found: ListedObject) -> bool:
+    """True for an object that ``rm`` removes."""
+    return found.refusal is None and is_selected(spec, found)
+
+
+class RemovableVersion(SelectableObject, Protocol):
+    """A version of an object, or a delete marker."""
+
+    @property
+    def version_id(self) -> str | None: ...
+
+
+def is_doomed_version(spec: TransferSpec, found: RemovableVersion, *, exact: bool, version_id: str | None) -> bool:
+    """True for a version that ``rm`` removes for good.
+
+    Args:
+        exact: the key of the source alone is meant, not what begins with it.
+        version_id: the one version that is meant, if so; nothing else selects it.
+    """
+    if exact and found.key != spec.source.key:
+        return False
+    return is_selected(spec, found) if version_id is None else found.version_id == version_id
+
+
+def too_many_doomed(spec: TransferSpec, most: int | None, found: int) -> RemovalRefusal | None:
+    """Reason for ``rm`` to remove nothing when ``found`` objects would be; None when they are within ``most``."""
+    if most is None or spec.single or found <= most:
+        return None
+    why = f"More than {most:,} objects are at {spec.source.uri}, and that many are only removed when told so."
+    advice = "Nothing was removed; look at them with --dry-run, then add --yes."
+    return RemovalRefusal("TooManyToDelete", f"{why} {advice}", is_failure=True)
