@@ -7,10 +7,7 @@ SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := help
-# Two jobs: pip, the type checker and downloads use one core each, beside the compiler. The compilers take their own number
-# of jobs from the machine, so they do not see that of make.
-MAKEFLAGS += --no-builtin-rules --no-print-directory --jobs=2
-unexport MAKEFLAGS
+MAKEFLAGS += --no-builtin-rules --no-print-directory
 
 PYTHON ?= python3
 CARGO ?= cargo
@@ -43,13 +40,10 @@ help: ## list the targets
 .PHONY: build
 build: $(VENV)/.stamp-native ## make .venv with the `seqferry` command in it (release build)
 
-$(VENV)/.stamp-venv:
+$(VENV)/.stamp-packages: requirements.lock
 	@tools/require $(PYTHON) "Python 3.11 or newer (or name it: make PYTHON=/path/to/python3 ...)"
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "$(PYTHON) is older than Python 3.11: name a newer one with make PYTHON=/path/to/python3 ..." >&2; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { echo "$(PYTHON) cannot make a virtual environment: install its venv module (Debian: python3-venv)" >&2; exit 1; }
-	@touch $@
-
-$(VENV)/.stamp-packages: requirements.lock | $(VENV)/.stamp-venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements.lock
 	@touch $@
 
@@ -166,24 +160,14 @@ demo: build ## mirror a delivery between two buckets, with a kill half-way: the 
 # --- checking -------------------------------------------------------------------------------------------------------
 
 .PHONY: test test-rust test-python
-# One after the other: some tests wait for deadlines. Jobs of `make lint test` that run beside the compiler are over when the
-# first test begins. Pytest runs though cargo has failed, so that one run tells of all.
-test: test-tools test-binaries ## run every test: cargo, then pytest
-	@status=0; $(MAKE) test-rust || status=$$?; $(MAKE) test-python || status=$$?; exit $$status
-
-.PHONY: test-tools
-test-tools: $(TOOLS)/s3proxy $(TOOLS)/s3sim $(TOOLS)/sim_load try-go-tools try-nextflow
-
-.PHONY: test-binaries
-test-binaries: build
-	$(CARGO) test --release --locked --no-run --tests $(RUST_PACKAGES)
+test: test-rust test-python ## run every test: cargo, then pytest
 
 # Without the examples: clippy compiles those.
 test-rust: $(VENV)/.stamp-packages try-go-tools ## run the Rust tests
 	$(CARGO) test --release --locked --no-fail-fast --tests $(RUST_PACKAGES)
 	$(CARGO) test --release --locked --quiet --doc $(RUST_PACKAGES)
 
-test-python: build test-tools ## run the Python and whole-system tests
+test-python: build $(TOOLS)/s3proxy $(TOOLS)/s3sim $(TOOLS)/sim_load try-go-tools try-nextflow ## run the Python and whole-system tests
 	@command -v postgres initdb >/dev/null || ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || echo "PostgreSQL is not installed: its tests are skipped (Debian: apt-get install postgresql)"
 	$(BIN)/python -m pytest
 
@@ -215,7 +199,7 @@ lint-format: $(VENV)/.stamp-packages
 	$(CARGO) fmt --all --check
 	$(BIN)/ruff format --check
 
-lint-rust: | $(VENV)/.stamp-venv
+lint-rust: $(VENV)/.stamp-packages
 	PYO3_PYTHON=$(abspath $(BIN)/python) $(CARGO) clippy --release --locked --workspace --all-targets --quiet -- -D warnings
 
 lint-python: build
