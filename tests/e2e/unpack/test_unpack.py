@@ -281,9 +281,9 @@ def test_a_dry_run_over_members_tells_what_the_unpacking_does(
     )
 
     shown = mover.start("unpack", *arguments, "--dry-run", "--json")
+    assert shown.wait() == (1 if if_exists == "fail" else 0), str(shown)
     code, summary, _ = mover.copy(*arguments, verb="unpack")
 
-    assert shown.wait() == (1 if if_exists == "fail" else 0), str(shown)
     assert code == shown.wait()
     events = [json.loads(line) for line in shown.stdout.splitlines()]
     foretold = {
