@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass, fields
+from functools import cache
 from typing import Any, Literal, get_args, get_type_hints
 
 Notation = Literal["size", "bandwidth", "pairs"]
@@ -58,8 +59,13 @@ class OptionField:
     option: Option
 
 
-def option_fields(group: type[Any]) -> Iterator[OptionField]:
+@cache
+def option_fields(group: type[Any]) -> tuple[OptionField, ...]:
     """The fields of a group that have an ``Option``, in their order."""
+    return tuple(_option_fields(group))
+
+
+def _option_fields(group: type[Any]) -> Iterator[OptionField]:
     hints = get_type_hints(group, include_extras=True)
     for field in fields(group):
         kind, *notes = get_args(hints[field.name]) or (hints[field.name],)

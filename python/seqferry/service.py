@@ -65,6 +65,7 @@ from seqferry.models import (
     Status,
     Submission,
     TransferSpec,
+    TransferState,
     Verification,
 )
 from seqferry.paging import Cursor, ObjectFilter, Page, TransferFilter
@@ -294,6 +295,11 @@ class Service:
         """The newest transfers, newest first."""
         with self.database.read() as connection:
             return transfers.statuses(connection, self.database, ids=None, limit=_page_size(limit))
+
+    def unfinished(self, limit: int = 50) -> dict[str, TransferState]:
+        """States of the newest transfers that have not ended, by id, the newest first."""
+        with self.database.read() as connection:
+            return transfers.unfinished_states(connection, _page_size(limit))
 
     def transfer_page(
         self, wanted: TransferFilter | None = None, *, cursor: Cursor | None = None, limit: int = 50

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from importlib import import_module
 from inspect import getdoc
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, cast
 
 import typer
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
@@ -189,15 +189,28 @@ def _plain(parameters: list[Parameter]) -> list[Parameter]:
 def _take_plainly(parameter: TyperArgument | TyperOption) -> None:
     usual = parameter.process_value
     several = parameter.multiple or parameter.nargs != 1
-    is_text = parameter.type_descriptor.annotation is str and parameter.type_descriptor.parameter_info.parser is None
+    descriptor = parameter.type_descriptor
+    is_plain = descriptor.parameter_info.parser is None and descriptor.annotation in (str, list[str])
+
+    def is_default(value: Any) -> bool:
+        return not parameter.required and (value is None or value is parameter.default)
 
     def process_value(ctx: Any, value: Any) -> Any:
-        untouched = not parameter.required and (value is None or value is parameter.default)
-        if several or not (untouched or (is_text and isinstance(value, str))):
+        if several and is_plain and _are_texts(value) and (value or not parameter.required):
+            taken = () if value is None else list(value)
+        elif not several and (is_default(value) or (is_plain and isinstance(value, str))):
+            taken = value
+        else:
             return usual(ctx, value)
-        return value if parameter.callback is None else parameter.callback(ctx, parameter, value)
+        return taken if parameter.callback is None else parameter.callback(ctx, parameter, taken)
 
     parameter.process_value = process_value
+
+
+def _are_texts(value: Any) -> bool:
+    if value is None:
+        return True
+    return isinstance(value, (list, tuple)) and all(isinstance(one, str) for one in cast("Iterable[Any]", value))
 
 
 def _version(wanted: bool) -> None:

@@ -287,7 +287,7 @@ class _Constructor:
     Typer looks at the name, the annotations and the signature of what it calls, and finds them here.
     """
 
-    def __init__(self, group: type[Any], found: list[OptionField]) -> None:
+    def __init__(self, group: type[Any], found: tuple[OptionField, ...]) -> None:
         self._group = group
         self.__name__ = group.__name__
         self.__annotations__ = {one.name: Annotated[one.type, options.typer_option(one)] for one in found}
@@ -318,7 +318,7 @@ class ExpandedParameters:
         for name, kind in groups.items():
             # Typer makes a command of anything that can be called: of a group, one that returns a value of it.
             builder = typer.Typer(add_completion=False, rich_markup_mode=None)
-            found = list(option_fields(kind))
+            found = option_fields(kind)
             assert len(found) in (0, len(fields(kind))), f"{kind.__name__} mixes Typer's options with those for all"
             builder.command()(_Constructor(kind, found) if found else kind)
             command: Any = typer.main.get_command(builder)

@@ -93,11 +93,9 @@ class Session:
         """Tell of unfinished transfers in a local database: this process may have begun to work at them too."""
         if not self.service.database.is_sqlite:
             return
-        for other in self.service.transfers():
-            if not other.ended and other.id != transfer_id:
-                display.say(
-                    f"Unfinished as well: {other.id} ({other.state}); go on with: {self.command('resume', other.id)}"
-                )
+        for other, state in self.service.unfinished().items():
+            if other != transfer_id:
+                display.say(f"Unfinished as well: {other} ({state}); go on with: {self.command('resume', other)}")
 
     def see_through(self, transfer_id: str, *, work: bool = True, wanted: str = "done") -> int:
         """Follow a transfer that was submitted before, to its end, and report it; returns the exit code.

@@ -349,6 +349,17 @@ def unfinished(connection: sa.Connection, *, after: str, limit: int) -> dict[str
     return {row.id: Place(row.lane, row.priority) for row in rows}
 
 
+def unfinished_states(connection: sa.Connection, limit: int) -> dict[str, TransferState]:
+    """States of the newest transfers that have not ended, by id, the newest first."""
+    rows = connection.execute(
+        sa.select(transfer.c.id, transfer.c.state)
+        .where(_UNFINISHED)
+        .order_by(transfer.c.created_at.desc(), transfer.c.id)
+        .limit(limit)
+    )
+    return {row.id: row.state for row in rows}
+
+
 def row_of(connection: sa.Connection, transfer_id: str, *, lock: bool = False) -> sa.Row[Any] | None:
     query = sa.select(transfer).where(transfer.c.id == transfer_id)
     # Not locked against references: what workers report of the transfer is written meanwhile.
