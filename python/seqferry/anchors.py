@@ -9,12 +9,10 @@ from __future__ import annotations
 
 import json
 import re
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from pathlib import Path
 from typing import Any, Final, Literal, cast
 
 import sqlalchemy as sa
@@ -30,6 +28,7 @@ from seqferry.db.ledger import Head
 from seqferry.engine import CopyItem, Engine
 from seqferry.errors import SeqferryError, StorageError
 from seqferry.models import S3Location
+from seqferry.scratch import scratch_folder
 from seqferry.spec import build_spec, parse_uri
 
 WRITE_SECONDS: Final = 15.0
@@ -182,8 +181,8 @@ def _put(
     lock = (
         {"object_lock_mode": settings.audit_lock_mode, "object_lock_until": settings.audit_retention} if locked else {}
     )
-    with tempfile.TemporaryDirectory(prefix="seqferry-anchor-") as folder:
-        (Path(folder) / _FILE).write_bytes(body)
+    with scratch_folder(settings.state_dir, "anchor") as folder:
+        (folder / _FILE).write_bytes(body)
         spec = build_spec(f"{folder}/", f"s3://{at_key.bucket}/", allow_local=True, if_exists="fail", **lock)
         spec = replace(spec, target=replace(at_key, key=""))
         [info] = engine.head(spec.source, [_FILE])

@@ -16,7 +16,8 @@ import re
 import tempfile
 import time
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -26,6 +27,7 @@ from urllib.parse import unquote_plus
 from seqferry.engine import CopyItem, Engine, ObjectInfo, inventory_rows
 from seqferry.errors import StorageError, UsageError
 from seqferry.models import LocalFolder, S3Location, TransferSpec
+from seqferry.scratch import scratch_folder
 from seqferry.spec import parse_uri
 
 _PAGE: Final = 1000
@@ -96,17 +98,27 @@ def folder_of(key: str) -> str:
     return "".join(f"{part}/" for part in key.split("/")[:-2])
 
 
-def manifest(engine: Engine, spec: TransferSpec) -> Manifest:
-    """Read and check the manifest.
+def manifest(engine: Engine, spec: TransferSpec, own: str | None = None) -> Manifest:
+    """Read and check the manifest. ``own`` is the state folder, through which it is fetched.
 
     Raises:
         UsageError: no manifest is there, or it is of another bucket, or of a format that is not read.
         StorageError: the manifest cannot be read.
     """
     place = place_of(spec)
-    with tempfile.TemporaryDirectory(prefix="seqferry-inventory-") as folder:
-        data = _fetched(engine, place, place.key, Path(folder), most=_MOST_MANIFEST).read_bytes()
+    with _folder(own) as folder:
+        data = _fetched(engine, place, place.key, folder, most=_MOST_MANIFEST).read_bytes()
     return parsed(data, place, spec.source.container)
+
+
+@contextmanager
+def _folder(own: str | None) -> Generator[Path]:
+    if own is not None:
+        with scratch_folder(Path(own), "inventory") as folder:
+            yield folder
+        return
+    with tempfile.TemporaryDirectory(prefix="seqferry-inventory-") as folder:
+        yield Path(folder)
 
 
 def parsed(data: bytes, place: S3Location, source_bucket: str) -> Manifest:
@@ -153,11 +165,11 @@ def objects(
         StorageError: a file cannot be read, or is not what the manifest says.
         UsageError: as ``manifest``.
     """
-    found = manifest(engine, spec)
+    found = manifest(engine, spec, own)
     known = {"size", "etag"} <= {*found.columns}
     for one in found.files:
-        with tempfile.TemporaryDirectory(prefix="seqferry-inventory-", dir=own) as folder:
-            path = _fetched(engine, found.place, one.key, Path(folder))
+        with _folder(own) as folder:
+            path = _fetched(engine, found.place, one.key, folder)
             yield []
             _check(path, one, found.place)
             for page in _pages(rows(path, found, found.place.at(one.key)), spec.source.key):

@@ -9,12 +9,16 @@ import os
 import re
 import shutil
 import stat
+from collections.abc import Generator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Final
 
 from seqferry.errors import StorageError, UsageError
 
+LOCK: Final = "lock"
+"""File in a folder that is there for one process: the process holds its lock."""
 LEFT_OUT: Final = frozenset({"SpecialFile", "SymlinkSkipped", "StateFolder", "Unsettled"})
 """Codes of what is not copied (devices, sockets, what still grows): it is left out, which is no failure."""
 
@@ -219,10 +223,25 @@ def remove_spooled(state_dir: Path, folder: str) -> None:
         shutil.rmtree(path, ignore_errors=True)
 
 
-def is_held(folder: Path) -> bool:
-    """True while the command lives that has made a folder of the spool: it holds the lock in it."""
+@contextmanager
+def locked(path: Path) -> Generator[None]:
+    """Within: this process holds the lock of a file or folder, for which others wait. A killed process gives it up.
+
+    Raises:
+        OSError: the file or folder cannot be opened.
+    """
+    opened = os.open(path, os.O_RDONLY)
     try:
-        with (folder / "lock").open("rb") as lock:
+        fcntl.flock(opened, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(opened)
+
+
+def is_held(folder: Path) -> bool:
+    """True while the process lives that has made a folder of ours: it holds the lock in it."""
+    try:
+        with (folder / LOCK).open("rb") as lock:
             fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except FileNotFoundError:
         return False

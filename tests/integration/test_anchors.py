@@ -360,9 +360,12 @@ def test_a_writer_killed_before_or_after_its_write_took_effect_loses_nothing(
     proxy.clear_rules()
     proxy.release()
     assert anchors.pending(service.database, service.settings) is not None
+    left = [*(service.settings.state_dir / "scratch").iterdir()]
+    assert len(left) == 1
 
     assert _write(service) is not None
 
+    assert [*(service.settings.state_dir / "scratch").iterdir()] == []
     assert anchors.pending(service.database, service.settings) is None
     versions = _owner(s3server).list_object_versions(Bucket=locked_bucket)["Versions"]
     assert len(versions) == 1

@@ -43,7 +43,6 @@ _LOOK_SECONDS: Final = 0.2
 _PROOF: Final = {"checksum": "its checksum", "etag": "its ETag", "size": "its size", "none": "nothing (it was there)"}
 _INPUT: Final = "input"
 _OUTPUT: Final = "output"
-_LOCK: Final = "lock"
 _SPEC: Final = "spec.json"
 _UPLOAD: Final = "upload"
 _ABORTED_AT_ONCE: Final = 20
@@ -198,7 +197,7 @@ def _spool(session: Session, given: dict[str, Any]) -> int:
             code = _see_through(session, {**given, "source": str(source)})
             if code == exits.INTERRUPTED:
                 # Without the lock file the input stays. The process that resumes the transfer reads and removes it.
-                (folder / _LOCK).unlink()
+                (folder / paths.LOCK).unlink()
             return code
         target = folder / _OUTPUT
         # It is read once more, at once.
@@ -242,28 +241,18 @@ def _folder(session: Session) -> Generator[Path]:
     with ExitStack() as held:
         with _disk_errors(place):
             paths.make_folders(str(place), mode=0o700)
-            with _locked(place):  # so that the new folder is not taken for one that was left
+            with paths.locked(place):  # so that the new folder is not taken for one that was left
                 _sweep(place)
                 folder.mkdir(mode=0o700)
                 paths.sync_folder(str(place))
-                (folder / _LOCK).touch()
-                held.enter_context(_locked(folder / _LOCK))
+                (folder / paths.LOCK).touch()
+                held.enter_context(paths.locked(folder / paths.LOCK))
         _abort_left(session, place)
         try:
             yield folder
         finally:
-            if (folder / _LOCK).exists():
+            if (folder / paths.LOCK).exists():
                 shutil.rmtree(folder, ignore_errors=True)
-
-
-@contextmanager
-def _locked(path: Path) -> Generator[None]:
-    opened = os.open(path, os.O_RDONLY)
-    try:
-        fcntl.flock(opened, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(opened)
 
 
 @contextmanager
