@@ -40,10 +40,13 @@ help: ## list the targets
 .PHONY: build
 build: $(VENV)/.stamp-native ## make .venv with the `seqferry` command in it (release build)
 
-$(VENV)/.stamp-packages: requirements.lock
+$(VENV)/.stamp-python:
 	@tools/require $(PYTHON) "Python 3.11 or newer (or name it: make PYTHON=/path/to/python3 ...)"
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "$(PYTHON) is older than Python 3.11: name a newer one with make PYTHON=/path/to/python3 ..." >&2; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { echo "$(PYTHON) cannot make a virtual environment: install its venv module (Debian: python3-venv)" >&2; exit 1; }
+	@touch $@
+
+$(VENV)/.stamp-packages: requirements.lock $(VENV)/.stamp-python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements.lock
 	@touch $@
 
@@ -192,14 +195,21 @@ fuzz: ## feed mutations of recorded answers to the readers of the S3 client, CAS
 compat: build $(if $(ENDPOINT),,compat-tools) ## the round trip on every S3 server there is, or ENDPOINT=https://... BUCKET=... (docs/compatibility.md)
 	PYTHONPATH=tests $(BIN)/python -m compat $(if $(ENDPOINT),--endpoint '$(ENDPOINT)') $(if $(BUCKET),--bucket '$(BUCKET)') $(ARGS)
 
-.PHONY: lint lint-format lint-rust lint-python lint-arrows lint-crates lint-stubs
-lint: lint-format lint-rust lint-python lint-arrows lint-crates lint-stubs ## run every static check
+.PHONY: lint lint-at-first lint-at-last lint-format lint-rust lint-python lint-arrows lint-crates lint-stubs
+lint: lint-at-first lint-at-last ## run every static check
+
+# Two at a time: pip keeps one core busy, and so do most of the checks.
+lint-at-first:
+	@$(MAKE) --jobs=2 --output-sync=target lint-rust $(VENV)/.stamp-packages
+
+lint-at-last: build
+	@$(MAKE) --jobs=2 --output-sync=target lint-format lint-python lint-arrows lint-crates lint-stubs
 
 lint-format: $(VENV)/.stamp-packages
 	$(CARGO) fmt --all --check
 	$(BIN)/ruff format --check
 
-lint-rust: $(VENV)/.stamp-packages
+lint-rust: $(VENV)/.stamp-python
 	PYO3_PYTHON=$(abspath $(BIN)/python) $(CARGO) clippy --release --locked --workspace --all-targets --quiet -- -D warnings
 
 lint-python: build

@@ -467,7 +467,14 @@ class PlannedCopy:
     action: Literal["copy", "skip", "compare"] = "copy"
     """Unless refused. ``compare``: the listings do not tell; the transfer looks at both objects and may skip it."""
     because: str = "absent"
-    """Reason for the action, in words."""
+    """Reason for the action, in words that many objects share."""
+    detail: str = ""
+    """What ``because`` says of this object alone."""
+
+    @property
+    def reason(self) -> str:
+        """Reason for the action or the refusal, in words."""
+        return self.refusal or f"{self.because} {self.detail}".rstrip()
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ What must stay true: memory is bounded by a page, but for shards of an archive, 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import astuple
+from dataclasses import astuple, replace
 from typing import Final
 
 from seqferry import (
@@ -177,15 +177,21 @@ def _member(spec: TransferSpec, member: Member, target_key: str, seen: Predicted
     found = member.found
     if member.left_out is not None:
         return PlannedCopy(found.key, target_key, found.size, member.left_out[1], left_out=True)
+    planned = _planned(found.key, found.size, Decision("copy", target_key), seen)
     if seen == _ABSENT:
-        seen = PredictedAction("copy", f"packed as {found.key.removeprefix(spec.strip)}")
-    return _planned(found.key, found.size, Decision("copy", target_key), seen)
+        planned = replace(planned, because="packed", detail=f"as {found.key.removeprefix(spec.strip)}")
+    return planned
 
 
 def _version(fate: Fate) -> PlannedCopy:
     found, decision = fate.version, fate.decision
-    because = f"version {found.version_id}"
-    action = "skip" if decision.action == "skip" else "copy"
     return PlannedCopy(
-        found.key, decision.target_key, found.size, decision.reason, decision.is_left_out, action, because
+        found.key,
+        decision.target_key,
+        found.size,
+        decision.reason,
+        decision.is_left_out,
+        action="skip" if decision.action == "skip" else "copy",
+        because="version",
+        detail=found.version_id,
     )

@@ -28,6 +28,14 @@ def _forecast(spec: TransferSpec, *sizes: int, action: str = "copy", because: st
     return found
 
 
+def test_reasons_are_counted_without_what_they_say_of_one_object_alone() -> None:
+    found = Forecast(SPEC)
+    for number in range(3):
+        found.add(PlannedCopy(f"run/{number}", "in/x.tar", 1, because="packed", detail=f"as {number}"))
+
+    assert found.totals()["by_reason"] == {"packed": 3}
+
+
 def test_copies_inside_s3_are_counted_by_request() -> None:
     found = _forecast(SPEC, 1, 10, 300 * MIB)
 

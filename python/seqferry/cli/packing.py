@@ -152,7 +152,7 @@ def _emit(spec: TransferSpec, planned: PlannedCopy) -> None:
         name=planned.source_key.removeprefix(spec.strip),
         size=planned.size,
         action=planned.action,
-        because=planned.because,
+        because=planned.reason,
     )
 
 
@@ -161,7 +161,7 @@ def _foretold(spec: TransferSpec, planned: PlannedCopy) -> str:
     source = text.printable(spec.source.at(planned.source_key))
     name = text.printable(planned.source_key.removeprefix(spec.strip))
     if planned.action == "skip":
-        return f"skip {source}: {planned.because}"
+        return f"skip {source}: {planned.reason}"
     verb = "pack" if planned.action == "copy" else planned.action
-    why = "" if planned.because.startswith("packed as ") else f" ({planned.because})"
+    why = "" if planned.because == "packed" else f" ({planned.reason})"
     return f"{verb} {source} as {name}{why}"

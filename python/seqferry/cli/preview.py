@@ -61,7 +61,7 @@ def _show_object(session: Session, spec: TransferSpec, planned: PlannedCopy) -> 
             target_key=planned.target_key,
             size=planned.size,
             action=planned.action,
-            because=planned.because,
+            because=planned.reason,
         )
     elif not session.quiet:
         print(f"(dry run) {_foretold(spec, planned)}")
@@ -121,7 +121,7 @@ def _foretold(spec: TransferSpec, planned: PlannedCopy) -> str:
     source = text.printable(spec.source.at(planned.source_key))
     target = text.printable(spec.target.at(planned.target_key))
     if planned.action == "skip":
-        return f"skip {source}: {planned.because}"
+        return f"skip {source}: {planned.reason}"
     verb = "copy" if spec.operation in (OPERATION_TRANSFER, OPERATION_HISTORY) else spec.operation
-    why = "" if planned.because == "absent" else f" ({planned.because})"
+    why = "" if planned.because == "absent" else f" ({planned.reason})"
     return f"{verb if planned.action == 'copy' else planned.action} {source} to {target}{why}"

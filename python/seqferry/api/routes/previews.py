@@ -111,5 +111,5 @@ def _object(planned: PlannedCopy) -> PreviewObject:
         target_key=planned.target_key,
         size=planned.size,
         action=action,
-        because=planned.refusal or planned.because,
+        because=planned.reason,
     )
