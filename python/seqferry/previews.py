@@ -193,5 +193,5 @@ def _version(fate: Fate) -> PlannedCopy:
         decision.is_left_out,
         action="skip" if decision.action == "skip" else "copy",
         because="version",
-        detail=found.version_id,
+        detail=found.version_id or "null",
     )
