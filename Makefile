@@ -165,9 +165,14 @@ demo: build ## mirror a delivery between two buckets, with a kill half-way: the 
 .PHONY: test test-rust test-python
 test: test-rust test-python ## run every test: cargo, then pytest
 
+# Beside the Rust tests, which leave a core idle now and then: otherwise each worker of pytest does so by itself.
+rewrite_assertions = { test ! -e $(VENV)/.stamp-native || \
+	env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest --collect-only -qq -n 0; } >/dev/null 2>&1
+
 # Without the examples: clippy compiles those.
 test-rust: $(VENV)/.stamp-packages try-go-tools ## run the Rust tests
-	$(CARGO) test --release --locked --no-fail-fast --tests $(RUST_PACKAGES)
+	$(CARGO) test --release --locked --no-run --quiet --tests $(RUST_PACKAGES)
+	@$(rewrite_assertions) & $(CARGO) test --release --locked --no-fail-fast --tests $(RUST_PACKAGES)
 	$(CARGO) test --release --locked --quiet --doc $(RUST_PACKAGES)
 
 test-python: build $(TOOLS)/s3proxy $(TOOLS)/s3sim $(TOOLS)/sim_load try-go-tools try-nextflow ## run the Python and whole-system tests

@@ -469,7 +469,7 @@ class PlannedCopy:
     because: str = "absent"
     """Reason for the action, in words that many objects share."""
     detail: str = ""
-    """What ``because`` says of this object alone."""
+    """Words that end ``because`` for this object alone."""
 
     @property
     def reason(self) -> str:

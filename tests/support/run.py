@@ -119,11 +119,18 @@ class Run:
         os.close(self._alive)
         self._alive = None
         os.environ.pop(_VARIABLE, None)
-        # Each supervisor removes its folder last.
+        # Each supervisor removes its folder last; one that runs as another user can only empty it.
         deadline = time.monotonic() + 10
-        while any(path.is_dir() for path in (self.folder / "servers").iterdir()) and time.monotonic() < deadline:
+        while any(_has_data(path) for path in (self.folder / "servers").iterdir()) and time.monotonic() < deadline:
             time.sleep(0.02)
         shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def _has_data(folder: Path) -> bool:
+    try:
+        return folder.is_dir() and any(folder.iterdir())
+    except OSError:  # it is gone in this moment
+        return False
 
 
 def log_tail(folder: Path, lines: int = 15) -> str:

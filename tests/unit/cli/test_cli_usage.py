@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -137,3 +139,19 @@ def test_debugging_shows_where(capsys: pytest.CaptureFixture[str], monkeypatch: 
     err = capsys.readouterr().err
     assert "Traceback" in err
     assert err.endswith("seqferry: unexpected ValueError: inner workings\n")
+
+
+def test_texts_and_lists_of_texts_are_parsed_without_pydantic(tmp_path: Path) -> None:
+    """Its import takes longer than all else of the command line."""
+    arguments = ["cp", f"{tmp_path}/nothing", "s3://b/", "--include", "*.bam", "--exclude", "x", "--region", "eu"]
+    code = (
+        "import sys\n"
+        "from seqferry.cli.app import run\n"
+        f"code = run({arguments!r})\n"
+        "assert (code, 'pydantic' in sys.modules) == (2, False), code\n"
+    )
+
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+
+    assert ran.returncode == 0, ran.stderr
+    assert "nothing" in ran.stderr
