@@ -165,7 +165,8 @@ demo: build ## mirror a delivery between two buckets, with a kill half-way: the 
 .PHONY: test test-rust test-python
 test: test-rust test-python ## run every test: cargo, then pytest
 
-# Beside the Rust tests, which leave a core idle now and then: otherwise each worker of pytest does so by itself.
+# pytest rewrites the assertions of test modules once, beside the Rust tests, which leave a core idle now and then.
+# Without this each of its workers rewrites them all.
 rewrite_assertions = { test ! -e $(VENV)/.stamp-native || \
 	env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest --collect-only -qq -n 0; } >/dev/null 2>&1
 

@@ -1,6 +1,6 @@
 """Folders below the state folder that are there for a moment. What a killed process leaves goes with the next one made.
 
-Beside each lies a lock that its maker holds: a folder without a holder is nobody's.
+In each is a lock file that its maker keeps locked. A folder whose lock is free was left by a killed process.
 """
 
 from __future__ import annotations
