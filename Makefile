@@ -162,23 +162,34 @@ demo: build ## mirror a delivery between two buckets, with a kill half-way: the 
 
 # --- checking -------------------------------------------------------------------------------------------------------
 
-.PHONY: test test-rust test-python
-test: test-rust test-python ## run every test: cargo, then pytest
+.PHONY: test test-rust test-python test-tools compiled-tests
+
+run_tests = $(PYTHON) tools/run_tests.py
+# Without the examples: clippy compiles those.
+cargo_tests = --cargo '$(CARGO) test --release --locked --tests $(RUST_PACKAGES)' \
+	--cargo '$(CARGO) test --release --locked --quiet --doc $(RUST_PACKAGES)'
+pytest_tests = --pytest '$(BIN)/python -m pytest'
 
 # pytest rewrites the assertions of test modules once, beside the Rust tests, which leave a core idle now and then.
 # Without this each of its workers rewrites them all.
 rewrite_assertions = { test ! -e $(VENV)/.stamp-native || \
 	env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest --collect-only -qq -n 0; } >/dev/null 2>&1
 
-# Without the examples: clippy compiles those.
-test-rust: $(VENV)/.stamp-packages try-go-tools ## run the Rust tests
-	$(CARGO) test --release --locked --no-run --quiet --tests $(RUST_PACKAGES)
-	@$(rewrite_assertions) & $(CARGO) test --release --locked --no-fail-fast --tests $(RUST_PACKAGES)
-	$(CARGO) test --release --locked --quiet --doc $(RUST_PACKAGES)
+# What fails is run once more, alone, after all others (tests/README.md).
+test: compiled-tests test-tools ## run every test: cargo, then pytest
+	@$(rewrite_assertions) & $(run_tests) $(cargo_tests) $(pytest_tests)
 
-test-python: build $(TOOLS)/s3proxy $(TOOLS)/s3sim $(TOOLS)/sim_load try-go-tools try-nextflow ## run the Python and whole-system tests
+test-rust: compiled-tests ## run the Rust tests
+	$(run_tests) $(cargo_tests)
+
+test-python: test-tools ## run the Python and whole-system tests
+	$(run_tests) $(pytest_tests)
+
+compiled-tests: $(VENV)/.stamp-packages try-go-tools
+	$(CARGO) test --release --locked --no-run --quiet --tests $(RUST_PACKAGES)
+
+test-tools: build $(TOOLS)/s3proxy $(TOOLS)/s3sim $(TOOLS)/sim_load try-go-tools try-nextflow
 	@command -v postgres initdb >/dev/null || ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || echo "PostgreSQL is not installed: its tests are skipped (Debian: apt-get install postgresql)"
-	$(BIN)/python -m pytest
 
 # The native module is built only if there is none: after a change below crates/, `make build` brings it up to date.
 .PHONY: check

@@ -13,6 +13,7 @@ import pytest
 
 from support import postgres as postgres_server
 from support import servers
+from support.failures import pytest_terminal_summary  # noqa: F401 - a hook
 from support.postgres import Postgres
 from support.proxy import Proxy
 from support.run import MissingToolError, Run, find_tool
