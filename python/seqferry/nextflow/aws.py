@@ -150,7 +150,8 @@ def _copy(parsed: ParsedArguments) -> int:
     recursive = parsed.given("recursive")
     if recursive and "-" in (source, target):
         raise RefusedError("Streaming currently is only compatible with non-recursive cp commands")
-    options = _where(parsed)
+    # The AWS CLI has no wildcards in keys and paths: a * is a character.
+    options = _where(parsed) | {"raw": True}
     if parsed.options.get("storage_class"):
         if paths.is_local(target):
             raise RefusedError("--storage-class is for objects, and the target is a local path.")

@@ -137,6 +137,8 @@ class Helper:
             page_cache=True,
             below=below,
             allow_local=True,
+            # Nextflow has resolved its globs: what it names is a key.
+            raw=True,
             storage_class=request.get("storage_class") or None,
         )
         if below and self._state_dir is not None:
@@ -172,7 +174,7 @@ class Helper:
     def _recorded(self, request: Answer, state_dir: str) -> Iterator[Answer]:
         """Runs a recorded transfer as ``seqferry cp`` in another process, which keeps the database out of this one."""
         if_exists = "overwrite" if request.get("replace", True) else "fail"
-        words = ["cp", "--quiet", "--page-cache", "--if-exists", if_exists, "--state-dir", state_dir]
+        words = ["cp", "--quiet", "--raw", "--page-cache", "--if-exists", if_exists, "--state-dir", state_dir]
         source = request["source"]
         places = [source if source.endswith("/") else f"{source}/", request["target"]]
         with subprocess.Popen(  # noqa: S603

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import glob
+import itertools
 import os
+import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from seqferry.models import LocalFolder
@@ -35,12 +39,14 @@ _COPY: Final[dict[str, Option]] = {
     "--destination-region": value("target_region"),
     "--force-glacier-transfer": FLAG,
     "--ignore-glacier-warnings": FLAG,
+    "--raw": flag("raw"),
     "--acl": refused("the engine sets no ACL; use a bucket that enforces its owner's ownership, or a bucket policy."),
     "--sse": refused(_ENCRYPTION),
     "--sse-kms-key-id": refused(_ENCRYPTION),
 }
 
 _COMMANDS: Final = {"cp": _COPY, "ls": _GLOBAL}
+_GO_PIECE: Final = re.compile(r"\\.|\[[\^!][^\]]*\]")
 _LOG_LEVELS: Final = ("trace", "debug", "info", "error")
 
 
@@ -97,14 +103,10 @@ def _copy(parsed: ParsedArguments, words: Sequence[str]) -> int:
     source, target = parsed.operands
     if "-" in (source, target):
         raise RefusedError("standard input and output are not taken by s5cmd cp; use aws s3 cp.")
-    below = False
-    if paths.is_local(source):
-        below = os.path.isdir(source)  # noqa: PTH112
-    elif "*" in source or "?" in source:
-        if not source.endswith("/*") or "*" in source[:-1] or "?" in source:
-            raise RefusedError("of patterns this command takes s3://bucket/prefix/* only, which is all below it.")
-        source, below = source[:-1], True
-    options = _where(parsed)
+    given = _sources(source, target, raw=parsed.given("raw"))
+    below = bool(given.pop("below"))
+    source, target = given.pop("source"), given.pop("target")
+    options = _where(parsed) | given
     if parsed.options.get("storage_class"):
         if paths.is_local(target):
             raise RefusedError("--storage-class is for objects, and the target is a local path.")
@@ -123,14 +125,79 @@ def _copy(parsed: ParsedArguments, words: Sequence[str]) -> int:
     if result.missing:
         print(f'ERROR "{_shown(words)}": NoSuchKey: there is no object {spec.source.uri}', file=sys.stderr)
         return _FAILED
-    if below and not result.found and not isinstance(spec.source, LocalFolder):
+    if (below or spec.pattern is not None) and not result.found and not isinstance(spec.source, LocalFolder):
         print(f'ERROR "{_shown(words)}": no object found', file=sys.stderr)
         return _FAILED
     return _FAILED if result.failed else 0
 
 
+def _sources(source: str, target: str, *, raw: bool) -> dict[str, Any]:
+    """Arguments of ``build_spec`` for a source and a target of s5cmd: ``*`` and ``?`` select, unless ``raw``.
+
+    Raises:
+        RefusedError: s5cmd refuses them as well, or they name too many files.
+    """
+    from seqferry import paths
+    from seqferry.selection import has_wildcard
+
+    is_prefix = target.endswith("/") or "/" not in target.removeprefix("s3://")
+    selects = has_wildcard(source) and not raw
+    is_folder = paths.is_local(source) and not selects and os.path.isdir(source)  # noqa: PTH112
+    if has_wildcard(target) and not paths.is_local(target) and not raw:
+        raise RefusedError(f"target {target!r} can not contain glob characters; with --raw they are part of the key.")
+    if not paths.is_local(target) and not is_prefix and (selects or is_folder):
+        raise RefusedError(f"target {target!r} must be a bucket or a prefix: let it end in a slash.")
+    if not paths.is_local(source):
+        key = source.removeprefix("s3://").partition("/")[2]
+        if key == "" or key.endswith("/"):
+            raise RefusedError("source argument must contain wildcard character: all below it is s3://bucket/prefix/*")
+        return {"source": source, "target": target, "below": False, "raw": not selects}
+    if selects:
+        folder, names = _matching_files(source)
+        return {"source": folder, "target": target, "below": False, "raw": True, "keys": names}
+    if is_folder and not source.endswith("/") and (name := os.path.basename(source)) not in (".", ".."):  # noqa: PTH119
+        # As rsync: a folder without its last slash keeps its name.
+        target = f"{target if target.endswith('/') else target + '/'}{name}/"
+    return {"source": source, "target": target, "below": is_folder, "raw": True}
+
+
+def _matching_files(pattern: str) -> tuple[str, list[str]]:
+    """The folder above the first wildcard of a path, and the files below it that match or lie in folders that do."""
+    from seqferry.selection import literal_start
+    from seqferry.spec import MAX_KEYS
+
+    above = literal_start(pattern)
+    folder = above[: above.rfind("/") + 1]
+    names = [name[len(folder) :] for name in itertools.islice(_files(pattern), MAX_KEYS + 1)]
+    if len(names) > MAX_KEYS:
+        raise RefusedError(f"{pattern!r} matches more than {MAX_KEYS:,} files; copy the folder above them.")
+    if not names:
+        raise RefusedError(f"no match found for {pattern!r}")
+    return folder or "./", names
+
+
+def _files(pattern: str) -> Iterator[str]:
+    for found in glob.iglob(_GO_PIECE.sub(_as_python_writes, pattern), include_hidden=True):  # noqa: PTH207
+        if not os.path.isdir(found):  # noqa: PTH112
+            yield found
+            continue
+        for above, _, inside in os.walk(found, followlinks=True):
+            yield from (os.path.join(above, name) for name in inside)  # noqa: PTH118
+
+
+def _as_python_writes(found: re.Match[str]) -> str:
+    """A piece of a pattern of Go, where a backslash takes away any meaning and ``^`` negates a class, not ``!``."""
+    piece = found[0]
+    if piece.startswith("\\"):
+        return glob.escape(piece[1:])
+    if piece.startswith("[^"):
+        return f"[!{piece[2:]}"
+    return f"[{piece[2:-1]}!]" if piece.startswith("[!") and len(piece) > 3 else glob.escape("!")
+
+
 def _list(parsed: ParsedArguments, words: Sequence[str]) -> int:
     from seqferry.models import S3Location
+    from seqferry.selection import Selection, has_wildcard, literal_start, matcher
     from seqferry.spec import check_place, parse_uri
 
     if len(parsed.operands) != 1:
@@ -139,14 +206,20 @@ def _list(parsed: ParsedArguments, words: Sequence[str]) -> int:
     found = _where(parsed)
     place = S3Location(bucket, key, anonymous=bool(found.pop("no_sign_request", False)), **found)
     check_place(place)
+    selects = has_wildcard(key)
+    fits = matcher(Selection(pattern=key)) if selects else None
+    # What a wildcard selects is shown below the last slash before it, as s5cmd does.
+    start = literal_start(key)
     lines = 0
-    for entry in level.entries(session.engine(), place, recursive=False):
-        lines += 1
+    for entry in level.entries(session.engine(), replace(place, key=start), recursive=selects):
         if isinstance(entry, str):
             print(f"{'DIR':>37}  {level.printable(entry)}")
-        else:
+        elif fits is None or fits(entry.key, entry.size, entry.last_modified):
             when = level.moment(entry.last_modified, "%Y/%m/%d %H:%M:%S")
-            print(f"{when} {entry.size:>17}  {level.shown(entry.key, key, recursive=False)}")
+            print(f"{when} {entry.size:>17}  {level.shown(entry.key, start, recursive=False)}")
+        else:
+            continue
+        lines += 1
     if not lines and key:
         print(f'ERROR "{_shown(words)}": no object found', file=sys.stderr)
         return _FAILED

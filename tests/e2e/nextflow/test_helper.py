@@ -77,6 +77,18 @@ def test_it_says_who_it_is_and_answers_with_what_is_there(s3server: S3Server, bu
         assert helper.end() == 0
 
 
+def test_a_key_with_a_star_is_that_key(versitygw: S3Server, make_bucket: Callable[..., str], tmp_path: Path) -> None:
+    bucket = make_bucket(versitygw)
+    for key in ("H*1.fa", "H01.fa", "p*/x", "p1/x"):
+        versitygw.client(versitygw.user).put_object(Bucket=bucket, Key=key, Body=key.encode())
+    with _helper(versitygw, SEQFERRY_STATE_DIR=str(tmp_path / "state")) as helper:
+        one = helper.ask(op="copy", source=f"s3://{bucket}/H*1.fa", target=str(tmp_path / "one.fa"))
+        assert (one["objects"], (tmp_path / "one.fa").read_bytes()) == (1, b"H*1.fa")
+        helper.ask(op="copy", source=f"s3://{bucket}/p*", target=str(tmp_path / "p"), folder=True)
+
+    assert [path.read_bytes() for path in (tmp_path / "p").rglob("*") if path.is_file()] == [b"p*/x"]
+
+
 def test_an_object_that_is_known_is_not_looked_up_and_read_anew_once_it_has_changed(
     proxy: Proxy, bucket: str, tmp_path: Path
 ) -> None:
