@@ -83,6 +83,14 @@ class Selection:
             http=Http(example="60s"),
         ),
     ] = None
+    recursive: Annotated[
+        bool,
+        Option(
+            "A name in SRC that no object has is a prefix: all below it is meant. A last slash says the same.",
+            words=("--recursive", "-r", "-R"),
+            http=None,
+        ),
+    ] = False
     raw: Annotated[
         bool,
         Option(

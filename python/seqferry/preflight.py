@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import difflib
 import logging
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
-from seqferry import inventory, paths
+from seqferry import access, inventory, paths
 from seqferry.engine import Engine, ObjectInfo
 from seqferry.errors import StorageError, UsageError
 from seqferry.listing import LOOKED_UP_AT_ONCE, KnownObjects, is_denied, objects
-from seqferry.models import OPERATION_HISTORY, OPERATION_UNPACK, LocalFolder, Location, TransferSpec
-from seqferry.spec import checked
+from seqferry.models import OPERATION_HISTORY, OPERATION_UNPACK, LocalFolder, Location, S3Location, TransferSpec
+from seqferry.spec import build_one, checked
 
 log: Final = logging.getLogger("seqferry.preflight")
 
@@ -130,6 +131,48 @@ def _check_bucket(engine: Engine, place: Location, *, is_listed: bool) -> None:
         if is_listed or not is_denied(why):
             raise
         log.info("%s may not be listed by these credentials; going on without", place.uri)
+
+
+def with_prefixes(engine: Engine, given: Mapping[str, Any]) -> str | list[str]:
+    """The source (or sources) of a request with ``--recursive``: what no object is named after gets its last slash.
+
+    An object counts before a prefix of the same name. A name that is neither stays, for the error about it.
+
+    Args: ``given`` is what ``build_spec`` takes.
+
+    Raises:
+        UsageError: the request is not valid.
+        StorageError: the storage cannot be asked.
+    """
+    written: str | list[str] = given["source"]
+    sources = [written] if isinstance(written, str) else written
+    named: dict[Location, list[tuple[int, str]]] = {}
+    for at, source in enumerate(sources):
+        one: dict[str, Any] = {**given, "source": source, "allow_local": True}
+        spec = build_one(**one)
+        if spec.single and not spec.versions and isinstance(spec.source, S3Location):
+            bucket = access.resolved_place(replace(spec.source, key=""))
+            named.setdefault(bucket, []).append((at, spec.source.key))
+    prefixes: set[int] = set()
+    for bucket, keys in named.items():
+        for start in range(0, len(keys), LOOKED_UP_AT_ONCE):
+            prefixes |= _prefixes(engine, bucket, keys[start : start + LOOKED_UP_AT_ONCE])
+    found = [f"{source}/" if at in prefixes else source for at, source in enumerate(sources)]
+    return found[0] if isinstance(written, str) else found
+
+
+def _prefixes(engine: Engine, bucket: Location, keys: Sequence[tuple[int, str]]) -> set[int]:
+    """Numbers of the keys that no object has and below which there are some."""
+    try:
+        found = engine.head(bucket, [key for _, key in keys])
+        absent = [one for one, info in zip(keys, found, strict=True) if info is None]
+        return {at for at, key in absent if any(engine.list(replace(bucket, key=f"{key}/"), limit=1))}
+    except StorageError as why:
+        _check_bucket(engine, bucket, is_listed=False)
+        if not is_denied(why):
+            raise
+        # What may not be looked up is an object, as without --recursive: the check of it says what is refused.
+        return set()
 
 
 def missing_error(engine: Engine, spec: TransferSpec, missing: list[str]) -> UsageError:

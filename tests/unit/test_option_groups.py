@@ -26,8 +26,8 @@ OF_HTTP_ALONE = {
     *("preflight", "new", "priority"),  # options of the start of a command, which has others
 }
 OF_THE_PROCESS = {"max_requests", "max_bandwidth", "memory", "cache", "max_cache_size"}
-OF_THE_LINE = {"include", "exclude", "files_from", "files_format"}
-"""``rules`` and ``keys`` are made of these."""
+OF_THE_LINE = {"include", "exclude", "files_from", "files_format", "recursive"}
+"""``rules``, ``keys`` and ``source`` are made of these."""
 
 
 @pytest.mark.parametrize("group", GROUPS, ids=lambda group: group.__name__)

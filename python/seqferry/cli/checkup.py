@@ -8,13 +8,13 @@ from typing import Annotated, ClassVar, Final
 import typer
 
 from seqferry import access
-from seqferry.cli import display, exits, text
-from seqferry.cli.groups import Output, merged
+from seqferry.cli import display, exits, options, selecting, text
+from seqferry.cli.groups import Output, Places
 from seqferry.cli.session import session_of
 from seqferry.config import Settings
 from seqferry.errors import UsageError
 from seqferry.models import LocalFolder, Location, S3Location
-from seqferry.option_groups import Endpoints
+from seqferry.option_groups import Endpoints, Names, Selection
 from seqferry.spec import build_spec, parse_uri
 
 _MARKS: Final = {"ok": "ok", "warning": "look", "problem": "BAD"}
@@ -96,14 +96,26 @@ class InspectionScope:
     )
 
 
-def preflight(looked: InspectedPlaces, every: InspectionScope, endpoints: Endpoints, output: Output) -> int:
+@dataclass(frozen=True, slots=True)
+class Recursion:
+    """Option to take a name that no object has for a prefix."""
+
+    PANEL: ClassVar = "Options"
+
+    recursive: Annotated[bool, options.shared(Selection, "recursive")] = False
+
+
+def preflight(
+    looked: InspectedPlaces, every: InspectionScope, recursion: Recursion, endpoints: Endpoints, output: Output
+) -> int:
     """Look at each object before a byte moves: permission, archives, names. One report by cause, for who owns them."""
     from seqferry import inspection
 
     if looked.source is None or looked.target is None:
         raise UsageError("Give SRC and DST, as for cp. See `seqferry preflight --help`.")
-    given = merged(endpoints)
-    spec = access.resolved(build_spec(looked.source, looked.target, **given, allow_local=True))
+    places = Places(sources=[looked.source], target=looked.target)
+    given = selecting.spec_arguments(places, recursion, endpoints, Names())
+    spec = access.resolved(build_spec(**given, allow_local=True))
     with session_of(output) as session:
         session.service.check(spec)
         report = session.service.inspect(spec, at_most=None if every.everything else inspection.LOOKED_AT)

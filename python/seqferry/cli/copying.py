@@ -85,7 +85,7 @@ def sync(
     """
     pipes.refuse(places, "sync")
     given = selecting.spec_arguments(
-        places, selection, filters, names, removal, parts, storage, protection, attributes, endpoints
+        places, selection, filters, names, removal, parts, storage, protection, attributes, endpoints, below=True
     )
     return run(build_spec(**given, below=True, allow_local=True), speed, start, output)
 

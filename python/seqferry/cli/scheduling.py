@@ -276,7 +276,7 @@ def _sync(
 ) -> TransferSpec:
     pipes.refuse(places, "schedule")
     given = selecting.spec_arguments(
-        places, selection, filters, names, removal, parts, storage, protection, attributes, endpoints
+        places, selection, filters, names, removal, parts, storage, protection, attributes, endpoints, below=True
     )
     return build_spec(**given, below=True, allow_local=True)
 

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Any, Final
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final
 
 from seqferry import key_lists
 from seqferry.cli import display
@@ -15,6 +16,9 @@ from seqferry.cli.groups import Places, merged
 from seqferry.errors import UsageError
 from seqferry.selection import has_wildcard, only_includes
 from seqferry.spec import is_s3_uri
+
+if TYPE_CHECKING:
+    from seqferry.engine import Engine
 
 RULES: Final = {"--include": "+", "--exclude": "-"}
 """Options whose order counts. They become values of ``--rule``; excludes of the environment go first."""
@@ -39,15 +43,19 @@ def in_order(arguments: list[str]) -> list[str]:
     return found
 
 
-def spec_arguments(places: Places, *groups: Any, together: bool = False) -> dict[str, Any]:
+def spec_arguments(places: Places, *groups: Any, together: bool = False, below: bool = False) -> dict[str, Any]:
     """The arguments of ``build_spec``.
 
-    Args: with ``together``, several sources have to lie in one folder or prefix, and are its keys.
+    Args:
+        together: several sources have to lie in one folder or prefix, and are its keys.
+        below: the source is a prefix or a folder in any case, so that --recursive says nothing new.
 
     Raises:
         UsageError: a source is not there, or the list of keys cannot be read.
+        StorageError: with --recursive, a source cannot be looked up.
     """
     given = merged(places, *groups)
+    recursive = given.pop("recursive", False) and not (together or below)
     given["source"] = places.source
     sources: list[str] = given.pop("sources")
     if len(sources) > 1 and given["files_from"] is not None:
@@ -58,7 +66,27 @@ def spec_arguments(places: Places, *groups: Any, together: bool = False) -> dict
     elif len(sources) > 1:
         _check_several(sources)
         given["source"] = sources
+    if recursive and "-" not in (*sources, places.target):
+        given["source"] = _with_prefixes(given)
     return given
+
+
+def _with_prefixes(given: dict[str, Any]) -> str | list[str]:
+    """The sources, with a last slash at each that is a prefix."""
+    sources = [given["source"]] if isinstance(given["source"], str) else given["source"]
+    if not any(is_s3_uri(source) and not source.endswith("/") for source in sources):
+        return given["source"]
+    from seqferry import preflight  # it brings the engine, which --help need not wait for
+
+    return preflight.with_prefixes(_engine(), given)
+
+
+@cache
+def _engine() -> Engine:
+    from seqferry.config import Settings
+    from seqferry.engine import Engine
+
+    return Engine.of(Settings.load())
 
 
 def name_keys(given: dict[str, Any]) -> None:

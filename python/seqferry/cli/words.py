@@ -119,10 +119,7 @@ def _from(first: str) -> str:
 
 
 OPTIONS: Final[Mapping[str, Meaning]] = {
-    "--recursive": Meaning(),
-    "-r": Meaning(),
-    "-R": Meaning(),
-    "-a": Meaning(),
+    "-a": Meaning(("--recursive",)),
     "--progress": Meaning(),
     "-P": Meaning(),
     "--show-progress": Meaning(),
