@@ -78,6 +78,9 @@ class ObjectInfo:
     def last_modified(self) -> float:
         """Seconds since the epoch."""
     @property
+    def changed(self) -> float:
+        """Last change of a file's bytes, metadata or name, in seconds since the epoch; 0 in listings and for S3."""
+    @property
     def version_id(self) -> str | None: ...
     @property
     def storage_class(self) -> str | None: ...

@@ -101,22 +101,63 @@ def removable(spec: TransferSpec, there: ListedObject, own: str) -> str | None:
 # --- move -------------------------------------------------------------------------------------------------------------
 
 
+class RecordedCopy(Protocol):
+    """The copy of an object as it is on record."""
+
+    @property
+    def size(self) -> int: ...
+    @property
+    def target_etag(self) -> str | None: ...
+    @property
+    def target_version_id(self) -> str | None: ...
+    @property
+    def ended_at(self) -> float | None: ...
+
+
+class PresentCopy(ListedObject, Protocol):
+    """An object of the target as it is now. ``changed``: last change of a file or its name; 0 for others."""
+
+    @property
+    def changed(self) -> float: ...
+
+
 def source_kept(
-    spec: TransferSpec, target_etag: str | None, target: ListedObject | None, source: ListedObject | None
+    spec: TransferSpec, copy: RecordedCopy, there: PresentCopy | None, source: ListedObject | None
 ) -> str | None:
-    """Reason why a move leaves the source of an arrived object, in words; None when it is removed.
+    """Reason why a move leaves the source of an arrived object, in words; None when none is known so far.
 
     Args:
-        target_etag: ETag of the copy as it was recorded.
-        target: the copy as it is now.
+        there: the copy as it is now.
         source: the source as it is now, where it and the target could be one object under two addresses.
     """
-    compares = target_etag is not None and not isinstance(spec.target, LocalFolder)
-    if target is None or (compares and target.etag != target_etag):
+    if there is None:
         return "its copy is not there any more"
-    if source is not None and source.last_modified == target.last_modified:
+    if there.refusal is not None:
+        return f"its copy cannot be read: {there.refusal[1].rstrip('.')}"
+    if there.size != copy.size:
+        return f"its copy has {there.size:,} bytes by now, and {copy.size:,} were recorded"
+    if not isinstance(spec.target, LocalFolder) and copy.target_etag and there.etag != copy.target_etag:
+        return "its copy was overwritten"
+    if source is not None and source.last_modified == there.last_modified:
         return "source and target seem to be one object under two addresses"
     return None
+
+
+def is_in_doubt(spec: TransferSpec, copy: RecordedCopy, there: PresentCopy) -> bool:
+    """True when only the bytes of a copy of the right size show whether it is the recorded one.
+
+    A file is the recorded one while its size, time and inode are (its ETag), and it has not been changed after it was
+    recorded: a program that writes to it can set its time back. An object is the recorded one by its ETag, and by
+    its version where both are known.
+    """
+    if copy.size == 0:
+        return False
+    if not copy.target_etag or there.etag != copy.target_etag:
+        return True
+    if isinstance(spec.target, LocalFolder):
+        return copy.ended_at is None or there.changed > copy.ended_at
+    versions = (copy.target_version_id, there.version_id)
+    return None not in versions and versions[0] != versions[1]
 
 
 def could_be_one(spec: TransferSpec, source_key: str, target_key: str) -> bool:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import random
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from control import counters_fit_rows, until_ended
 from ferry import Ferry
 from mirror import keys
 
-from seqferry.models import OPERATION_MOVE
+from seqferry.models import OPERATION_MOVE, TransferSpec
 from seqferry.removals import build_remove_spec
+from seqferry.runs import Command, build_run_spec
 from seqferry.service import Service
 from seqferry.spec import build_spec, checked
 from seqferry.worker import Worker
@@ -90,9 +93,13 @@ def test_all_versions_are_removed_for_good(
     assert "DeleteMarkers" not in found
 
 
-def _move(ferry: Ferry, source: str, target: str) -> str:
+def _move_spec(ferry: Ferry, source: str, target: str) -> TransferSpec:
     spec = build_spec(source, target, endpoint_url=ferry.server.endpoint_url, allow_local=True)
-    return ferry.service.submit(checked(replace(spec, operation=OPERATION_MOVE)), actor="ada")
+    return checked(replace(spec, operation=OPERATION_MOVE))
+
+
+def _move(ferry: Ferry, source: str, target: str) -> str:
+    return ferry.service.submit(_move_spec(ferry, source, target), actor="ada")
 
 
 def test_what_has_arrived_is_removed_at_the_source(ferry: Ferry) -> None:
@@ -133,6 +140,127 @@ def test_what_was_written_after_it_was_copied_stays_at_the_source(
     assert "run/a: it was written to after it was copied" in (status.error_message or "")
     assert _left(ferry) == ["run/a"]
     assert ferry.service.moved(transfer_id) == 1
+
+
+def _overwritten(path: Path) -> None:
+    path.write_bytes(b"0123456789 and more")
+
+
+def _overwritten_unseen(path: Path) -> None:
+    """The same size, time and inode, and other bytes."""
+    before = path.stat()
+    path.write_bytes(bytes(before.st_size))
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+def _replaced(path: Path) -> None:
+    other = path.with_name("other")
+    other.write_bytes(bytes(path.stat().st_size))
+    other.rename(path)
+
+
+def _linked(path: Path) -> None:
+    path.unlink()
+    path.symlink_to("/etc/hostname")
+
+
+def _became_folder(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+def _touched(path: Path) -> None:
+    path.touch()
+
+
+def _restored(path: Path) -> None:
+    """From a backup: the same bytes under another inode."""
+    body = path.read_bytes()
+    path.unlink()
+    path.write_bytes(body)
+
+
+def _before_removal(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> None:
+    """Let something happen between the last copy and the removal of the sources, as after a kill."""
+    from seqferry.workflows.operations.move import sources
+
+    whole = sources.remove
+
+    def act_first(*arguments: Any, **named: Any) -> None:
+        act()
+        whole(*arguments, **named)
+
+    monkeypatch.setattr(sources, "remove", act_first)
+
+
+@pytest.mark.parametrize("settings", ["sqlite"], indirect=True)  # local files need it
+@pytest.mark.parametrize(
+    ("spoil", "why"),
+    [
+        (_overwritten, "its copy has 19 bytes by now, and 10 were recorded"),
+        (_overwritten_unseen, "its copy was overwritten"),
+        (_replaced, "its copy was overwritten"),
+        (_linked, "its copy"),
+        (_became_folder, "its copy"),
+        (Path.unlink, "its copy is not there any more"),
+    ],
+)
+@pytest.mark.parametrize("command", ["mv", "run"])
+def test_a_source_stays_whose_copy_on_a_disk_is_not_the_recorded_one(
+    ferry: Ferry,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    command: str,
+    spoil: Callable[[Path], None],
+    why: str,
+) -> None:
+    ferry.fill({"run/a": 10, "run/b": 10})
+    _before_removal(monkeypatch, lambda: spoil(tmp_path / "to/a"))
+    if command == "mv":
+        transfer_id = _move(ferry, f"s3://{ferry.source}/run/", str(tmp_path / "to"))
+    else:
+        lines = [
+            Command(number, _move_spec(ferry, f"s3://{ferry.source}/run/{name}", str(tmp_path / "to" / name)))
+            for number, name in enumerate("ab", 1)
+        ]
+        transfer_id = ferry.service.submit(build_run_spec(lines, "list"), actor="ada")
+    ferry.work()
+
+    status = ferry.until_ended(transfer_id)
+
+    assert (status.state, status.error_code) == ("failed", "SourcesLeft"), status
+    assert why in (status.error_message or "")
+    assert _left(ferry) == ["run/a"]
+
+
+@pytest.mark.parametrize("settings", ["sqlite"], indirect=True)
+@pytest.mark.parametrize("act", [_touched, _restored])
+def test_a_source_is_removed_whose_copy_has_other_times_and_the_recorded_bytes(
+    ferry: Ferry, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, act: Callable[[Path], None]
+) -> None:
+    ferry.fill({"run/a": 10, "run/d/": 0, "run/d/b": 9 * 1024 * 1024})
+    _before_removal(monkeypatch, lambda: [act(tmp_path / "to" / name) for name in ("a", "d/b")])
+    transfer_id = _move(ferry, f"s3://{ferry.source}/run/", str(tmp_path / "to"))
+    ferry.work()
+
+    status = ferry.until_ended(transfer_id)
+
+    assert status.state == "done", status
+    assert _left(ferry) == []
+
+
+def test_a_source_stays_whose_copy_in_a_bucket_was_overwritten(ferry: Ferry, monkeypatch: pytest.MonkeyPatch) -> None:
+    ferry.fill({"run/a": 10, "run/b": 10})
+    client = ferry.server.client()
+    _before_removal(monkeypatch, lambda: client.put_object(Bucket=ferry.target, Key="in/a", Body=b"0123456789"))
+    transfer_id = _move(ferry, f"s3://{ferry.source}/run/", f"s3://{ferry.target}/in/")
+    ferry.work()
+
+    status = ferry.until_ended(transfer_id)
+
+    assert (status.state, status.error_code) == ("failed", "SourcesLeft")
+    assert "run/a: its copy was overwritten" in (status.error_message or "")
+    assert _left(ferry) == ["run/a"]
 
 
 def test_an_object_under_two_addresses_is_not_moved_onto_itself(ferry: Ferry, proxy: Proxy) -> None:

@@ -196,20 +196,60 @@ def test_what_could_not_be_looked_at_or_changed_its_name_forbids_a_removal() -> 
     assert (changed.code, changed.is_failure) == ("NamesChanged", True)
 
 
+@dataclass(frozen=True)
+class PresentCopy(FoundObject):
+    changed: float = 0.0
+
+
+@dataclass(frozen=True)
+class RecordedCopy:
+    size: int = 3
+    target_etag: str | None = PLAIN
+    target_version_id: str | None = None
+    ended_at: float | None = 10.0
+
+
 @pytest.mark.parametrize(
     ("target", "source", "why"),
     [
-        (FoundObject("in/a"), None, None),
+        (PresentCopy("in/a"), None, None),
         (None, None, "its copy is not there any more"),
-        (FoundObject("in/a", etag=OTHER), None, "its copy is not there any more"),
-        (FoundObject("in/a"), FoundObject("run/a", last_modified=1.0), None),
-        (FoundObject("in/a"), FoundObject("run/a"), "source and target seem to be one object under two addresses"),
+        (PresentCopy("in/a", etag=OTHER), None, "its copy was overwritten"),
+        (PresentCopy("in/a", size=4), None, "its copy has 4 bytes by now, and 3 were recorded"),
+        (PresentCopy("in/a", refusal=("SpecialFile", "it is a pipe.")), None, "its copy cannot be read: it is a pipe"),
+        (PresentCopy("in/a"), FoundObject("run/a", last_modified=1.0), None),
+        (PresentCopy("in/a"), FoundObject("run/a"), "source and target seem to be one object under two addresses"),
     ],
 )
 def test_a_move_leaves_a_source_whose_copy_is_gone_or_is_itself(
-    target: FoundObject | None, source: FoundObject | None, why: str | None
+    target: PresentCopy | None, source: FoundObject | None, why: str | None
 ) -> None:
-    assert removal_rules.source_kept(SPEC, PLAIN, target, source) == why
+    assert removal_rules.source_kept(SPEC, RecordedCopy(), target, source) == why
+
+
+TO_DISK = replace(SPEC, target=LocalFolder("/data"))
+
+
+@pytest.mark.parametrize(
+    ("spec", "recorded", "there", "is_in_doubt"),
+    [
+        (SPEC, RecordedCopy(), PresentCopy("in/a"), False),
+        (SPEC, RecordedCopy(target_etag=None), PresentCopy("in/a"), True),
+        (SPEC, RecordedCopy(target_version_id="v1"), PresentCopy("in/a", version_id="v1"), False),
+        (SPEC, RecordedCopy(target_version_id="v1"), PresentCopy("in/a", version_id="v2"), True),
+        (TO_DISK, RecordedCopy(target_etag="3.1.0.7"), PresentCopy("a", etag="3.1.0.7", changed=9.0), False),
+        (TO_DISK, RecordedCopy(target_etag="3.1.0.7"), PresentCopy("a", etag="3.2.0.7", changed=9.0), True),
+        (TO_DISK, RecordedCopy(target_etag="3.1.0.7"), PresentCopy("a", etag="3.1.0.8", changed=9.0), True),
+        (TO_DISK, RecordedCopy(target_etag="3.1.0.7"), PresentCopy("a", etag="3.1.0.7", changed=11.0), True),
+        (TO_DISK, RecordedCopy(target_etag=None), PresentCopy("a", etag="3.1.0.7", changed=9.0), True),
+        # A folder gets another time with each file in it.
+        (TO_DISK, RecordedCopy(size=0, target_etag="0.1.0.7"), PresentCopy("a/", size=0, etag="0.2.0.7"), False),
+    ],
+)
+def test_a_copy_that_may_have_been_written_to_is_read_before_its_source_is_removed(
+    spec: TransferSpec, recorded: RecordedCopy, there: PresentCopy, is_in_doubt: bool
+) -> None:
+    assert removal_rules.is_in_doubt(spec, recorded, there) is is_in_doubt
 
 
 def test_a_removal_takes_what_is_selected_or_the_one_version_that_is_named() -> None:

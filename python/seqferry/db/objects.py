@@ -317,13 +317,19 @@ class ArrivedObject(NamedTuple):
     """ETag of the source as it was copied."""
     target_key: str
     target_etag: str | None
+    size: int
+    part_size: int | None
+    target_version_id: str | None
+    checksum_algorithm: str | None
+    checksum: str | None
+    ended_at: float | None
 
 
 def arrived(connection: sa.Connection, transfer_id: str, *, after: int, limit: int) -> list[ArrivedObject]:
     """Objects that were copied, or found identical, in the order of their rows."""
     proven = object_.c.verified.is_not(None) & (object_.c.verified != "none") & object_.c.error_code.is_(None)
     rows = connection.execute(
-        sa.select(object_.c.id, object_.c.source_key, object_.c.etag, object_.c.target_key, object_.c.target_etag)
+        sa.select(*(object_.c[name] for name in ArrivedObject._fields))
         .where(
             object_.c.transfer_id == transfer_id,
             object_.c.id > after,

@@ -12,13 +12,14 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
-from seqferry import buckets, names, removal_rules, stored_spec
+from seqferry import buckets, names, stored_spec
 from seqferry.buckets import AT_ONCE, Removal
 from seqferry.db import events, objects, transfers
 from seqferry.db.objects import ArrivedObject
 from seqferry.engine import LEASE_LAPSED
-from seqferry.errors import ConfigError, StorageError
+from seqferry.errors import ConfigError
 from seqferry.models import ENDED_TRANSFER_STATES, TransferSpec
+from seqferry.workflows.operations.move import copies
 from seqferry.workflows.runtime import Runtime, leave_if_paused
 
 REMOVING: Final = "removing_sources"
@@ -106,7 +107,7 @@ def _begin(runtime: Runtime, transfer_id: str, page: Sequence[ArrivedObject], af
 def _remove_page(runtime: Runtime, spec: TransferSpec, page: Sequence[ArrivedObject]) -> dict[int, str]:
     """Remove a page; the rows of those that were left, and why."""
     kept: dict[int, str] = {}
-    there = _still_there(runtime, spec, page, kept)
+    there = copies.as_recorded(runtime, spec, page, kept)
     for attempt in range(1, _ATTEMPTS + 1):
         wanted = [Removal(one.source_key, None, one.etag or None) for one in there]
         epoch = runtime.epoch
@@ -127,27 +128,6 @@ def _remove_page(runtime: Runtime, spec: TransferSpec, page: Sequence[ArrivedObj
         there = again
         runtime.sleep(2.0 ** (attempt - 1))
     return kept
-
-
-def _still_there(
-    runtime: Runtime, spec: TransferSpec, page: Sequence[ArrivedObject], kept: dict[int, str]
-) -> list[ArrivedObject]:
-    """Objects whose copies are there as they were recorded, and are not the sources themselves."""
-    try:
-        targets = runtime.engine.head(spec.target, [one.target_key for one in page])
-        same = removal_rules.could_be_one(spec, page[0].source_key, page[0].target_key)
-        sources = runtime.engine.head(spec.source, [one.source_key for one in page]) if same else []
-    except StorageError as why:
-        kept |= {one.id: why.message.rstrip(".") for one in page}
-        return []
-    found: list[ArrivedObject] = []
-    for number, (one, target) in enumerate(zip(page, targets, strict=True)):
-        source = sources[number] if same else None
-        if (why := removal_rules.source_kept(spec, one.target_etag, target, source)) is not None:
-            kept[one.id] = why
-        else:
-            found.append(one)
-    return found
 
 
 def _goes_on(row: sa.Row[Any]) -> bool:

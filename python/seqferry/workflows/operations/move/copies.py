@@ -1,0 +1,96 @@
+"""The copies of a move against the record of them, right before their sources are removed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from seqferry import buckets, digests, removal_rules
+from seqferry.db.objects import ArrivedObject
+from seqferry.digests import ExpectedDigest
+from seqferry.engine import ObjectInfo
+from seqferry.errors import StorageError
+from seqferry.models import LocalFolder, TransferSpec
+from seqferry.workflows.runtime import Runtime
+
+
+def as_recorded(
+    runtime: Runtime, spec: TransferSpec, page: Sequence[ArrivedObject], kept: dict[int, str]
+) -> list[ArrivedObject]:
+    """Objects whose copies are there as they were recorded; ``kept`` gets the rows of the others, and why."""
+    try:
+        targets = runtime.engine.head(spec.target, [one.target_key for one in page])
+        same = removal_rules.could_be_one(spec, page[0].source_key, page[0].target_key)
+        sources = runtime.engine.head(spec.source, [one.source_key for one in page]) if same else []
+    except StorageError as why:
+        kept |= {one.id: why.message.rstrip(".") for one in page}
+        return []
+    found: list[ArrivedObject] = []
+    in_doubt: list[tuple[ArrivedObject, ObjectInfo]] = []
+    for number, (one, target) in enumerate(zip(page, targets, strict=True)):
+        source = sources[number] if same else None
+        if (why := removal_rules.source_kept(spec, one, target, source)) is not None:
+            kept[one.id] = why
+        elif target is not None and removal_rules.is_in_doubt(spec, one, target):
+            in_doubt.append((one, target))
+        else:
+            found.append(one)
+    return found + _read_again(runtime, spec, in_doubt, kept)
+
+
+def _read_again(
+    runtime: Runtime, spec: TransferSpec, in_doubt: Sequence[tuple[ArrivedObject, ObjectInfo]], kept: dict[int, str]
+) -> list[ArrivedObject]:
+    """Objects whose copies have the recorded digest: all of their bytes are read."""
+    wanted: list[tuple[ArrivedObject, ObjectInfo, ExpectedDigest]] = []
+    for one, there in in_doubt:
+        digest = _expected(spec, one)
+        if digest is None:
+            kept[one.id] = "its copy was changed after it was recorded, and no digest is on record to compare it with"
+        else:
+            wanted.append((one, there, digest))
+    found: list[ArrivedObject] = []
+    for (one, _, digest), values in zip(wanted, _digests(runtime, spec, wanted), strict=True):
+        if isinstance(values, StorageError):
+            kept[one.id] = values.message.rstrip(".")
+        elif digest.value not in values:
+            kept[one.id] = "its copy was overwritten"
+        else:
+            found.append(one)
+    return found
+
+
+def _expected(spec: TransferSpec, one: ArrivedObject) -> ExpectedDigest | None:
+    is_file = isinstance(spec.target, LocalFolder)
+    return digests.expected(
+        one.size,
+        checksum_algorithm=one.checksum_algorithm,
+        checksum=one.checksum,
+        etag=one.etag if is_file else one.target_etag or one.etag,
+        part_size=None if is_file else one.part_size,
+    )
+
+
+def _digests(
+    runtime: Runtime, spec: TransferSpec, wanted: Sequence[tuple[ArrivedObject, ObjectInfo, ExpectedDigest]]
+) -> list[list[str] | StorageError]:
+    """Digests of the bytes at the target, as long as they are what the look before has seen."""
+    requests = [
+        buckets.DigestRequest(
+            one.target_key,
+            etag=there.etag,
+            size=there.size,
+            algorithm=digest.algorithm,
+            part_sizes=digest.part_sizes,
+        )
+        for one, there, digest in wanted
+    ]
+    found: list[list[str] | StorageError] = []
+    if not requests:
+        return found
+    try:
+        for page in buckets.digests(runtime.engine, spec.target, requests):
+            runtime.check()
+            found += page
+    except StorageError as why:
+        found += [why] * (len(requests) - len(found))
+    return found
