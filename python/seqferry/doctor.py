@@ -25,7 +25,7 @@ from urllib.parse import quote, urlsplit
 
 import sqlalchemy as sa
 
-from seqferry import access, anchors, capabilities, endpoint_facts, endpoints, paths
+from seqferry import access, anchors, capabilities, endpoint_facts, endpoints, memory_limits, paths
 from seqferry.capabilities import Capability, ProbedBucket
 from seqferry.config import Settings, cores
 from seqferry.db.tables import executor_beat
@@ -223,29 +223,20 @@ def _open_files(settings: Settings) -> Finding:
 
 
 def _memory(settings: Settings) -> Finding:
-    free = available_memory()
-    if free is not None and free < 2 * settings.memory:
+    room = memory_limits.room()
+    if room is None:
+        return Finding("memory", "ok", f"{size(settings.memory)} of buffers, unknown free")
+    resident = memory_limits.resident()
+    found = memory_limits.fit(room, resident=resident, memory=settings.memory, requests=settings.max_requests)
+    left = f"{size(room.free)} are left of {room.cause} ({size(room.limit)})"
+    if found.memory < settings.memory or found.requests < settings.max_requests // 2:
         return Finding(
-            "memory", "warning", f"{size(free)} are left, and buffers may take {size(settings.memory)}.",
-            "Lower --memory, or give the process more.",
+            "memory", "warning",
+            f"{left}: buffers take at most {size(found.memory)} of {size(settings.memory)}, and {found.requests:,} "
+            f"requests can be in flight, and not {settings.max_requests:,}.",
+            "Give the process more, or go on: transfers end, and take longer.",
         )  # fmt: skip
-    return Finding(
-        "memory", "ok", f"{size(settings.memory)} of buffers, {'unknown' if free is None else size(free)} free"
-    )
-
-
-def available_memory() -> int | None:
-    """Bytes that this process may still take, by the machine and by its control group."""
-    found: list[int] = []
-    try:
-        lines = Path("/proc/meminfo").read_text().splitlines()
-        found += [int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")]
-        most = Path("/sys/fs/cgroup/memory.max").read_text().strip()
-        if most.isdecimal():
-            found.append(int(most) - int(Path("/sys/fs/cgroup/memory.current").read_text()))
-    except (OSError, ValueError, IndexError):
-        pass
-    return min(found, default=None)
+    return Finding("memory", "ok", f"{size(settings.memory)} of buffers; {left}")
 
 
 # --- places -----------------------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, Final
 
-from seqferry import _native, access, carrying, customer_keys, endpoints
+from seqferry import _native, access, carrying, customer_keys, endpoints, memory_limits
 from seqferry._native import (
     CheckReport,
     CopyItem,
@@ -212,6 +212,19 @@ def _open_files() -> int:
     return wanted
 
 
+def _fitting(memory: int, requests: int) -> memory_limits.Fit:
+    """Buffers and requests in flight that fit into the memory that this process may take; says so where it is less."""
+    room = memory_limits.room()
+    found = memory_limits.fit(room, resident=memory_limits.resident(), memory=memory, requests=requests)
+    if room is not None and (found.memory, found.requests) != (memory, requests):
+        log.info(
+            "%d MiB of buffers and %d requests in flight instead of %d MiB and %d: %d MiB are left of %s (%d MiB)",
+            found.memory >> 20, found.requests, memory >> 20, requests,
+            room.free >> 20, room.cause, room.limit >> 20,
+        )  # fmt: skip
+    return found
+
+
 class Engine:
     """One per process: one runtime and one request budget, shared by all jobs."""
 
@@ -228,17 +241,20 @@ class Engine:
         limit), disk cache and its size.
 
         Raises this process's limit of open files as far as it may, and makes do with fewer requests where that is not
-        enough: each request in flight holds a connection.
+        enough: each request in flight holds a connection. Where memory is short, as in a small container, it makes do
+        with smaller buffers and fewer requests as well.
         """
-        allowed = max(min(max_requests, _open_files() - _OTHER_FILES), 1)
-        if allowed < max_requests:
+        files = max(_open_files() - _OTHER_FILES, 1)
+        if files < max_requests:
             log.info(
                 "%d requests in flight instead of %d: no more files may be open (raise it with ulimit -Hn)",
-                allowed,
+                files,
                 max_requests,
             )
-        self._max_requests = allowed
-        self._native = _native.Engine(max_requests=allowed, memory=memory, max_bandwidth=max_bandwidth)
+        fitting = _fitting(memory, min(max_requests, files))
+        self._most_requests = min(files, fitting.most_requests)
+        self._max_requests = fitting.requests
+        self._native = _native.Engine(max_requests=fitting.requests, memory=fitting.memory, max_bandwidth=max_bandwidth)
         self._tpslimit = tpslimit
         if tpslimit is not None:
             self._native.limit_starts(tpslimit)
@@ -303,8 +319,8 @@ class Engine:
         self._native.retune(max_bandwidth=bytes_per_second or 0)
 
     def limit_requests(self, most: int) -> bool:
-        """Limit requests in flight from now on, as far as files may be open; True when that changes the limit."""
-        allowed = max(min(most, _open_files() - _OTHER_FILES), 1)
+        """Limit requests in flight from now on, as far as files and memory allow; True when that changes the limit."""
+        allowed = max(min(most, self._most_requests), 1)
         if allowed == self._max_requests:
             return False
         self._native.retune(max_requests=allowed)
@@ -666,6 +682,7 @@ def mount(spec: MountSpec) -> _native.Mount:
         ConfigError: the folder cannot be mounted, for the reason in the text; nothing is left mounted.
     """
     _open_files()
+    fitting = _fitting(spec.memory, spec.max_requests)
     try:
         return _native.Mount(
             _endpoint(spec.place),
@@ -677,8 +694,8 @@ def mount(spec: MountSpec) -> _native.Mount:
             archive=spec.archive,
             lifetime=spec.lifetime,
             freshness=spec.freshness,
-            memory=spec.memory,
-            max_requests=spec.max_requests,
+            memory=fitting.memory,
+            max_requests=fitting.requests,
             max_bandwidth=spec.max_bandwidth,
             cache=None if spec.cache is None else str(spec.cache),
             max_cache_size=spec.max_cache_size,

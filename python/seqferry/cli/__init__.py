@@ -13,6 +13,9 @@ def main() -> None:
     import os
     import sys
 
+    from seqferry import memory_limits
+
+    memory_limits.save_addresses()
     if sys.argv[1:2] in (["aws"], ["s5cmd"]):
         # Called once for each file of a task: the framework of the other commands alone takes longer than they may.
         from seqferry.nextflow.shim import main as shim

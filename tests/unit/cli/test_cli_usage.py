@@ -102,6 +102,12 @@ def test_no_command_shows_the_help_on_stderr(capsys: pytest.CaptureFixture[str])
     assert "Usage: seqferry" in err
 
 
+NO_MEMORY = (
+    "This process may take no more memory, or have no more threads: see `ulimit -a` and the limits of its container or "
+    "job. Give it more, and go on with the same command; nothing finished is lost."
+)
+
+
 @pytest.mark.parametrize(
     ("error", "code", "said"),
     [
@@ -113,6 +119,8 @@ def test_no_command_shows_the_help_on_stderr(capsys: pytest.CaptureFixture[str])
             "seqferry: unexpected ValueError: inner (set SEQFERRY_DEBUG=1 to see where)\n",
         ),
         (KeyboardInterrupt(), 130, "seqferry: interrupted\n"),
+        (MemoryError(), 1, f"seqferry: {NO_MEMORY}\n"),
+        (RuntimeError("can't start new thread"), 1, f"seqferry: {NO_MEMORY}\n"),
     ],
 )
 def test_every_error_is_one_line(
