@@ -12,10 +12,11 @@ import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, time
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
-from seqferry import audit_key, paths, private
+from seqferry import audit_key, home, paths, private
 from seqferry.channels import Notices
 from seqferry.errors import ConfigError, UsageError
 from seqferry.logs import LogFormat, parse_format
@@ -46,6 +47,9 @@ _CLOCK: Final = re.compile(r"([01]?[0-9]|2[0-3]):([0-5][0-9])")
 
 _MOST_BYTES: Final = 2**60
 """1 EiB: more than any machine has, and well within what the engine counts with."""
+
+_NO_STATE_DIR: Final = Path("/nonexistent/.local/state/seqferry")
+"""Stands for the state folder of a user without a home; Debian gives such users this home."""
 
 _POSTGRES_SCHEMES: Final = ("postgres", "postgresql", "postgresql+psycopg")
 _NO_ADDRESS: Final = "not a PostgreSQL address; write postgresql://user@host:5432/database, or unset it for SQLite"
@@ -256,6 +260,7 @@ class Settings:
         env = os.environ if environ is None else environ
         path, written, tables = _from_file(env)
         origins: dict[str, str] = {}
+        folder = partial(home.expanded, env=env)
 
         def value(name: str, parse: Callable[[str], Any], default: Any) -> Any:
             variable = f"SEQFERRY_{name.upper()}"
@@ -280,19 +285,19 @@ class Settings:
                 raise UsageError(f"{where}: {why}.") from None
 
         settings = cls(
-            state_dir=Path(value("state_dir", str, _default_state_dir(env))).expanduser().absolute(),
+            state_dir=value("state_dir", folder, None) or _default_state_dir(env),
             database_url=value("database_url", _postgres_url, None),
             max_requests=value("max_requests", _count, MAX_REQUESTS),
             memory=value("memory", parse_size, default_memory()),
             attempts=value("attempts", _count, None),
             max_bandwidth=value("max_bandwidth", Bandwidth.parse, Bandwidth()),
             tpslimit=value("tpslimit", _count, None),
-            cache=value("cache", _folder, None),
+            cache=value("cache", folder, None),
             max_cache_size=value("max_cache_size", parse_size, None),
-            trace=value("trace", _trace, None),
+            trace=value("trace", lambda text: text if text == "stderr" else str(folder(text)), None),
             log_format=value("log_format", parse_format, "text"),
             token=value("token", str, None),
-            audit_key=value("audit_key", _folder, audit_key.default_path(env)),
+            audit_key=value("audit_key", folder, audit_key.default_path(env)),
             audit_anchor=value("audit_anchor", _anchor, None),
             audit_endpoint_url=value("audit_endpoint_url", _endpoint_url, None),
             audit_region=value("audit_region", str, None),
@@ -317,6 +322,11 @@ class Settings:
         Raises:
             ConfigError: the folder cannot be created or written, or holds files of another user.
         """
+        if self.state_dir == _NO_STATE_DIR:
+            raise ConfigError(
+                f"There is no state folder: user {os.getuid()} has no home folder here, and HOME is not set. Name a "
+                "folder that you may write to with --state-dir or SEQFERRY_STATE_DIR."
+            )
         try:
             if self.uses_sqlite and not self.sqlite_path.exists():
                 paths.make_folders(str(self.state_dir), mode=0o700)
@@ -349,19 +359,32 @@ class Settings:
             )
 
 
-def _default_state_dir(env: Mapping[str, str]) -> str:
+def _default_state_dir(env: Mapping[str, str]) -> Path:
     base = env.get("XDG_STATE_HOME", "")
     # The XDG rules say that a relative path there is to be ignored.
-    return f"{base}/seqferry" if base.startswith("/") else "~/.local/state/seqferry"
+    if base.startswith("/"):
+        return Path(base) / "seqferry"
+    found = home.folder(env)
+    return _NO_STATE_DIR if found is None else Path(found) / ".local" / "state" / "seqferry"
 
 
 def _from_file(env: Mapping[str, str]) -> tuple[Path | None, Mapping[str, tuple[int, str]], dict[str, Any]]:
     """The file, what it says of settings (each with its line), and the fields that its tables make."""
     named = env.get("SEQFERRY_CONFIG", "")
     base = env.get("XDG_CONFIG_HOME", "")
-    usual = f"{base}/seqferry" if base.startswith("/") else "~/.config/seqferry"
-    path = Path(named or f"{usual}/config.toml").expanduser().absolute()
-    if not named and _is_absent(path):
+    own = home.folder(env)
+    if named:
+        try:
+            path = home.expanded(named, env)
+        except ValueError as why:
+            raise UsageError(f"SEQFERRY_CONFIG: {why}.") from None
+    elif base.startswith("/"):
+        path = Path(base) / "seqferry" / "config.toml"
+    elif own is None:
+        return None, {}, {}
+    else:
+        path = Path(own) / ".config" / "seqferry" / "config.toml"
+    if not named and _is_absent(path, of_home=not base.startswith("/")):
         return None, {}, {}
     # Imported late: few users have a configuration file.
     from seqferry import config_file
@@ -369,19 +392,20 @@ def _from_file(env: Mapping[str, str]) -> tuple[Path | None, Mapping[str, tuple[
     return path, *config_file.read(path, named=bool(named))
 
 
-def _is_absent(path: Path) -> bool:
-    """True when nothing has this name. A file that is there and cannot be read is not absent: it may hold a policy."""
+def _is_absent(path: Path, *, of_home: bool) -> bool:
+    """True when nothing has this name. A file that is there and cannot be read is not absent: it may hold a policy.
+
+    Args: ``of_home``: it is below HOME, which may be another user's, as in a container. This user then has no file.
+    """
     try:
         path.lstat()
     except (FileNotFoundError, NotADirectoryError):
         return True
+    except PermissionError:
+        return of_home and home.is_shut_by_another(path.parent)
     except OSError:
         return False  # reading it fails alike, and says why
     return False
-
-
-def _folder(text: str) -> Path:
-    return Path(text).expanduser().absolute()
 
 
 def _anchor(text: str) -> str:
@@ -407,10 +431,6 @@ def _lock_mode(text: str) -> LockMode:
     if (mode := text.upper()) not in ("COMPLIANCE", "GOVERNANCE"):
         raise ValueError(f"'{text}' is no mode of Object Lock; write COMPLIANCE or GOVERNANCE")
     return mode
-
-
-def _trace(text: str) -> str:
-    return text if text == "stderr" else str(Path(text).expanduser().absolute())
 
 
 def _count(text: str) -> int:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from functools import lru_cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
+
+from seqferry import home
 
 if TYPE_CHECKING:
     from configparser import RawConfigParser
@@ -54,10 +55,10 @@ def _credentials() -> RawConfigParser | None:
 
 
 def _read(name: str) -> RawConfigParser | None:
-    path = Path(name).expanduser()
     try:
+        path = home.expanded(name, os.environ)
         found = path.stat()
-    except OSError:
+    except (OSError, ValueError):
         return None
     return _parsed(str(path), (found.st_mtime_ns, found.st_size, found.st_ino))
 
