@@ -37,10 +37,11 @@ class Postgres:
     def url(self, database: str = "postgres") -> str:
         return f"postgresql://postgres@127.0.0.1:{self.port}/{database}"
 
-    def create_database(self) -> str:
-        """A fresh database; returns its name."""
+    def create_database(self, encoding: str | None = None) -> str:
+        """A fresh database, in the server's encoding or in another; returns its name."""
         name = f"test_{uuid.uuid4().hex[:16]}"
-        self._execute(f'CREATE DATABASE "{name}"')
+        more = f" ENCODING '{encoding}' TEMPLATE template0" if encoding else ""
+        self._execute(f'CREATE DATABASE "{name}"{more}')
         return name
 
     def drop_database(self, name: str) -> None:

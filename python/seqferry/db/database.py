@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 import threading
 import time
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, Final
 
@@ -46,6 +47,10 @@ _IDLE_IN_TRANSACTION_MS: Final = 8000
 """No transaction of ours waits for its client for long; one that does is ended by the server, and its locks with it."""
 
 
+_NO_CONVERSION: Final = re.compile(r"conversion between UTF8 and (\w+) is not supported")
+"""PostgreSQL's refusal of a connection to a database in an encoding that UTF-8 cannot be converted to."""
+
+
 class Database:
     """Our tables on SQLite or Postgres. Safe to use from many threads.
 
@@ -71,6 +76,8 @@ class Database:
                 hide_parameters=True,  # errors end in logs
                 connect_args=_connect_args(url, "seqferry"),
             )
+            # Before SQLAlchemy's own first questions, whose answers it cannot read in another encoding.
+            event.listen(engine, "connect", _requires_utf8(self.label), insert=True)
             event.listen(engine, "connect", _connect_postgres)
             _check_options(engine)
         engine.update_execution_options(**{signing.OPTION: KeyRing(settings.audit_key)})
@@ -153,6 +160,8 @@ class Database:
             if type(why) is DatabaseError or isinstance(why, (OperationalError, InterfaceError)):
                 # The driver's text names host, port and cause, never a password; SQLAlchemy's would add our SQL.
                 cause = " ".join(str(why.orig).split()).rstrip(".?")
+                if (refused := _NO_CONVERSION.search(cause)) is not None:
+                    raise _not_utf8(self.label, refused[1]) from why
                 advice = (
                     "See that it is up and that the address is right."
                     if not self.is_sqlite
@@ -176,7 +185,9 @@ def clock(*, is_sqlite: bool) -> sa.ColumnElement[float]:
 
 def _connect_args(url: sa.URL, name: str) -> dict[str, Any]:
     wanted = {**_POSTGRES_OPTIONS, "application_name": name}
-    return {option: value for option, value in wanted.items() if option not in url.query}
+    given = {option: value for option, value in wanted.items() if option not in url.query}
+    # Over the address, PGCLIENTENCODING and settings of the role: the driver reads and writes texts in it.
+    return {**given, "client_encoding": "UTF8"}
 
 
 def _check_options(engine: sa.Engine) -> None:
@@ -198,6 +209,27 @@ def _check_options(engine: sa.Engine) -> None:
             "SEQFERRY_DATABASE_URL: after the ? is an option that PostgreSQL does not know; correct or remove it. "
             "Write a ? in a password as %3F."
         ) from None
+
+
+def _requires_utf8(label: str) -> Callable[[psycopg.Connection[Any], Any], None]:
+    """A listener that refuses a database in another encoding than UTF-8: keys are UTF-8, and it would lose some."""
+
+    def check(connection: psycopg.Connection[Any], _record: Any) -> None:
+        encoding = connection.info.parameter_status("server_encoding")
+        if encoding in (None, "UTF8"):
+            return
+        connection.close()
+        raise _not_utf8(label, encoding)
+
+    return check
+
+
+def _not_utf8(label: str, encoding: str) -> ConfigError:
+    return ConfigError(
+        f"The database {label} has the encoding {encoding}, which cannot hold every key: Seqferry needs UTF8. Create "
+        "another database with `createdb --template=template0 --encoding=UTF8 NAME` and name it in "
+        "SEQFERRY_DATABASE_URL."
+    )
 
 
 def _connect_postgres(connection: Any, _record: Any) -> None:
