@@ -26,8 +26,51 @@ def test_rows_of_csv_name_versions_and_targets() -> None:
 
 
 @pytest.mark.parametrize(
+    "header",
+    [
+        "key,version_id,target_key",
+        '"key","version_id","target_key"',
+        "Key,VersionId,Target Key",
+        "KEY,VERSION-ID,TARGET_KEY",
+        " key , version_id , target_key ",
+        "key,version_id,target_key,",
+        "\n\nkey,version_id,target_key",
+        "sep=,\nkey,version_id,target_key",
+    ],
+)
+@pytest.mark.parametrize("sign", [",", ";", "\t"])
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+def test_a_header_is_known_in_the_forms_of_spreadsheets(header: str, sign: str, end: str, encoding: str) -> None:
+    text = f'{header}\n"a,;\t"",é",v1,x\nb,,y\nc,,,\n'
+    signs = text.replace("a,;\t", "QUOTED").replace(",", sign).replace("QUOTED", "a,;\t")
+
+    found = read(signs.replace("\n", end).encode(encoding), "list.csv", "csv")
+
+    assert found == [NamedKey('a,;\t",é'.replace('",', f'"{sign}'), "v1", "x"), NamedKey("b", "", "y"), NamedKey("c")]
+
+
+def test_a_header_may_have_the_key_alone_or_its_columns_in_another_order() -> None:
+    for header in (b"key", b'"key"', b"Key", b"\xef\xbb\xbfkey", b"key,", b"\r\nkey"):
+        assert read(header + b"\r\na;b\r\nc\r\n", "list.csv", "csv") == [NamedKey("a;b"), NamedKey("c")], header
+    assert read(b"target_key;key\nx;a\n;b\n", "list.csv", "csv") == [NamedKey("a", "", "x"), NamedKey("b")]
+    assert read(b"a\tv1\nb\n", "list.tsv", "csv") == [NamedKey("a", "v1"), NamedKey("b")]
+    # Objects of these names, below the first row and without a header.
+    assert read(b"a\nkey\nversion_id\n", "list.csv", "csv") == [NamedKey(one) for one in ("a", "key", "version_id")]
+    assert read(b"a;b\nc\td\n", "list.csv", "csv") == [NamedKey("a;b"), NamedKey("c\td")]
+
+
+@pytest.mark.parametrize(
     ("data", "where"),
     [
+        (b"key,size\na,5\n", "line 1, column 2: the header has 'size'"),
+        (b"key,key\na,b\n", "line 1, column 2: the header has 'key'"),
+        (b"\nversion_id,target_key\nv,t\n", "line 2, column 1: the header has no column key"),
+        (b"target_key,key\nx,\n", "line 2, column 2 (key)"),
+        (b"key\na,v\n", "line 2, column 2 (extra)"),
+        (b"key;version_id\na; v\n", "line 2, column 2 (version id)"),
+        (b'key;version_id\n"a"b;v\n', "line 2, character 4"),
+        (b"\xff\xfea", "not valid UTF-16"),
         (b"a\nb,v,t,more\n", "line 2, column 4 (extra)"),
         (b"a\n,v\n", "line 2, column 1 (key)"),
         (b"a, v\n", "line 1, column 2 (version id)"),
@@ -51,8 +94,9 @@ def test_a_malformed_list_is_named_by_file_line_and_column(data: bytes, where: s
 
 
 def test_the_format_goes_by_the_name_unless_it_is_given() -> None:
-    assert [format_of(name) for name in ("keys", "a.CSV", "x/manifest.json", "-")] == [
+    assert [format_of(name) for name in ("keys", "a.CSV", "a.tsv", "x/manifest.json", "-")] == [
         "lines",
+        "csv",
         "csv",
         "inventory",
         "lines",
