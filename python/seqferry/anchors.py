@@ -22,8 +22,8 @@ from seqferry.buckets import ObjectVersion
 from seqferry.config import Settings
 from seqferry.db import anchor_rows, ledger
 from seqferry.db.anchor_rows import PendingEntries
-from seqferry.db.audit import Finding, KnownHead
 from seqferry.db.database import Database
+from seqferry.db.findings import Finding, KnownHead
 from seqferry.db.ledger import Head
 from seqferry.engine import CopyItem, Engine
 from seqferry.errors import SeqferryError, StorageError

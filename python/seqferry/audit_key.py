@@ -71,6 +71,18 @@ class KeyRing:
         """The key that signs; None while there is none."""
         return next(iter(self.all().values()), None)
 
+    def since(self) -> float | None:
+        """Time from which the record is kept with a key, seconds since the epoch; None while there is no key.
+
+        0.0 where the file gives no key its time: then nothing counts as older than the key.
+
+        Raises:
+            ConfigError: the file cannot be used.
+        """
+        keys = self.all().values()
+        known = [one.since for one in keys if one.since > 0]
+        return min(known, default=0.0) if keys else None
+
     def make(self) -> AuditKey | None:
         """Make the file with a first key, unless it is there. None when it cannot be made.
 

@@ -11,7 +11,7 @@ import io
 import json
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from html import escape
@@ -22,6 +22,7 @@ import sqlalchemy as sa
 from seqferry import formatting, stored_spec
 from seqferry.db import ledger, receipts
 from seqferry.db.database import Database
+from seqferry.db.findings import Finding
 from seqferry.db.tables import event, transfer
 from seqferry.db.tables import ledger as ledger_table
 from seqferry.models import ENDED_TRANSFER_STATES, TransferSpec
@@ -39,9 +40,12 @@ _PAGE_CSS: Final = (
     "h1{font-size:1.6em}h2{font-size:1.15em;margin-top:2em}table{border-collapse:collapse;width:100%}"
     "td,th{text-align:left;vertical-align:top;padding:.2em .8em .2em 0;border-bottom:1px solid #ddd}"
     "td{overflow-wrap:anywhere}code{font:12px ui-monospace,monospace;overflow-wrap:anywhere}"
-    ".failed td{background:#fdecea}thead{display:table-header-group}tr{break-inside:avoid}"
+    ".failed td,.changed{background:#fdecea}thead{display:table-header-group}tr{break-inside:avoid}"
     "@media print{body{margin:0;max-width:none;font-size:9px}code{font-size:8px}@page{size:A4 landscape;margin:12mm}}"
 )
+_FINDINGS: Final = 100
+"""Findings about its own record that a report names; the others are counted."""
+
 _SHOWN: Final = (
     "source_key",
     "target_key",
@@ -77,11 +81,21 @@ class _TransferRecord:
     seals: dict[int, tuple[int, str]]
     spec: TransferSpec
     pruned_at: float | None
+    findings: Sequence[Finding]
+
+    @property
+    def key_id(self) -> str | None:
+        """The key of the last event; None where the record is kept without one."""
+        return self.events[-1]["key_id"] if self.events else None
 
 
-def stream(database: Database, transfer_id: str, form: Format) -> Iterator[str]:
-    """The report in pieces. A failure after the first one is a report that is cut off, and shows as such."""
-    known = _read(database, transfer_id)
+def stream(database: Database, transfer_id: str, form: Format, findings: Sequence[Finding] = ()) -> Iterator[str]:
+    """The report in pieces. A failure after the first one is a report that is cut off, and shows as such.
+
+    Args:
+        findings: what a look at seals and events has found right before (``Service.record_findings``).
+    """
+    known = _read(database, transfer_id, findings)
     writers = {"json": _json, "csv": _csv, "html": _html}
     return writers[form](known, _objects(database, known))
 
@@ -94,7 +108,7 @@ def time_text(microseconds: int | None) -> str | None:
     return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{rest:06d}Z"
 
 
-def _read(database: Database, transfer_id: str) -> _TransferRecord:
+def _read(database: Database, transfer_id: str, findings: Sequence[Finding]) -> _TransferRecord:
     with database.read() as connection:
         row = connection.execute(sa.select(transfer).where(transfer.c.id == transfer_id)).one()
         found = connection.execute(
@@ -137,6 +151,7 @@ def _read(database: Database, transfer_id: str) -> _TransferRecord:
             seals={one.number: (one.objects, one.root) for one in receipts.seals(connection, transfer_id)},
             spec=stored_spec.shown(row.spec)[0],
             pruned_at=row.pruned_at,
+            findings=findings,
         )
 
 
@@ -160,6 +175,14 @@ def _json(known: _TransferRecord, objects: Iterator[dict[str, Any]]) -> Iterator
         "source": known.spec.source.uri,
         "target": known.spec.target.uri,
         "pruned_at": time_text(receipts.microseconds(known.pruned_at)),
+        "record": {
+            "intact": not known.findings,
+            "key_id": known.key_id,
+            "findings": [
+                {"kind": one.kind, "message": formatting.printable(one.message), "row": one.row, "key": one.key}
+                for one in known.findings[:_FINDINGS]
+            ],
+        },
         "facts": known.facts,
         "ledger": {"head": known.head, "entries": known.entries},
         "events": known.events,
@@ -198,6 +221,7 @@ def _html(known: _TransferRecord, objects: Iterator[dict[str, Any]]) -> Iterator
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         f"<title>{_text(title)}</title><style>{_PAGE_CSS}</style></head><body>\n<h1>{_text(title)}</h1>\n"
     )
+    yield "".join(f'<p class="changed">{_text(one.message)}</p>\n' for one in known.findings[:_FINDINGS])
     yield _table(_summary(known))
     yield "<h2>Options</h2>\n" + _table(_flat(facts["spec"]))
     yield "<h2>Events</h2>\n" + _rows(
@@ -220,6 +244,7 @@ def _html(known: _TransferRecord, objects: Iterator[dict[str, Any]]) -> Iterator
 def _summary(known: _TransferRecord) -> dict[str, Any]:
     facts, totals = known.facts, known.facts["totals"]
     return {
+        "Record": _record_text(known),
         "State": facts["state"],
         "Asked for by": facts["created_by"],
         "Operation": known.spec.operation,
@@ -237,6 +262,14 @@ def _summary(known: _TransferRecord) -> dict[str, Any]:
         "Entries of the ledger": ", ".join(f"{one['number']} ({one['kind']})" for one in known.entries),
         "Head of the ledger": known.head,
     }
+
+
+def _record_text(known: _TransferRecord) -> str:
+    if known.findings:
+        return f"NOT as it was written: {len(known.findings):,} findings (seqferry audit verify {known.facts['id']})"
+    if known.key_id is None:
+        return "as it was written, as far as shows without a key: only accidental changes do"
+    return f"as it was written, by the signatures of the key {known.key_id}"
 
 
 def _flat(value: Any, name: str = "") -> dict[str, Any]:

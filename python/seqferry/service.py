@@ -45,6 +45,7 @@ from seqferry.db import (
     verifications,
 )
 from seqferry.db.database import Database
+from seqferry.db.findings import Finding
 from seqferry.db.migrate import migrate
 from seqferry.db.queue import Queue
 from seqferry.engine import Engine, ObjectInfo
@@ -421,6 +422,14 @@ class Service:
         """The number of the first event whose hashes do not fit, by an accidental edit; None when all fit."""
         with self.database.read() as connection:
             return events.first_broken(connection, self._resolve(connection, transfer_id))
+
+    def record_findings(self, transfer_id: str) -> list[Finding]:
+        """All that is not as it was written in the record of a transfer: looked at before its receipt is relied on."""
+        with self.database.read() as connection:
+            full_id = self._resolve(connection, transfer_id)
+        from seqferry import auditing  # few commands need it
+
+        return auditing.of_transfer(self.database, full_id)
 
     def cancel(self, transfer_id: str, *, actor: str, abandon: bool = False) -> Status:
         """Ask the transfer to stop; a worker then aborts its open uploads and ends it as ``cancelled``.

@@ -131,6 +131,11 @@ def test_a_last_transfer_that_was_removed_whole_is_found_by_the_anchor_alone(anc
             connection.execute(table.delete().where(table.c.transfer_id == last))
         connection.execute(transfer.delete().where(transfer.c.id == last))
         connection.execute(ledger_table.delete().where(ledger_table.c.transfer_id == last))
+    [noted] = auditing.verify(anchored.database, AuditCounts())
+    assert (noted.kind, noted.row) == ("ledger_behind", "entry 3")
+    assert "the note of the anchor at" in noted.message
+    with anchored.database.write() as connection:
+        connection.execute(anchor.delete())
 
     assert list(auditing.verify(anchored.database, AuditCounts())) == []
     [found] = _audit(anchored)
@@ -146,6 +151,7 @@ def test_an_end_that_was_cut_off_with_its_state_set_back_is_found_by_the_anchor_
         values = {"state": "running", "ended_at": None, "receipt_digest": None}
         connection.execute(transfer.update().where(transfer.c.id == of).values(values))
         connection.execute(ledger_table.delete().where(ledger_table.c.number == 2))
+        connection.execute(anchor.delete())
 
     assert list(auditing.verify(anchored.database, AuditCounts())) == []
     [found] = _audit(anchored)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from seqferry.cli import display, exits, options, text
-from seqferry.cli.session import open_session
+from seqferry.cli.session import actor, open_session
 from seqferry.errors import ConfigError, UsageError
 
 if TYPE_CHECKING:
@@ -68,6 +68,46 @@ def verify(
         else:
             for line in [*_lines(checked, found, outside=len(known)), *_anchor_lines(checked, outside)]:
                 display.say(line)
+        return code
+
+
+@audit.command("adopt")
+def adopt(
+    transfer: Annotated[
+        str | None, typer.Argument(metavar="[ID]", help="Only this transfer. Without: all that are older.")
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", envvar="SEQFERRY_DRY_RUN", help="Name them, and seal nothing.")
+    ] = False,
+    as_json: options.Json = False,
+    state_dir: options.StateDir = None,
+) -> int:
+    """Seal, as they are now, records from before the audit key. Look at them first: this is your word for them.
+
+    Each is named. Exit code 3 when one cannot be adopted, since it was changed or has not ended.
+    """
+    from seqferry import auditing
+
+    with open_session(as_json=as_json, state_dir=state_dir) as session:
+        service = session.service
+        full_id = None if transfer is None else service.status(transfer).id
+        adopted = refused = 0
+        for one in auditing.adopt(service.database, actor=actor(), transfer_id=full_id, dry_run=dry_run):
+            adopted += one.refusal is None
+            refused += one.refusal is not None
+            if as_json:
+                display.emit("adoption", **asdict(one))
+            else:
+                result = ("would be adopted" if dry_run else "adopted") if one.refusal is None else "left"
+                when = "" if one.at is None else text.timestamp(one.at)
+                print(f"{result}\t{one.number}\t{when}\t{text.printable(one.refusal or '')}".rstrip())
+        code = exits.MISMATCH if refused else exits.OK
+        if as_json:
+            display.emit("adopted", adopted=adopted, left=refused, dry_run=dry_run, exit_code=code)
+        elif not adopted and not refused:
+            display.say("Nothing to do: no record is older than the key, or all are adopted.")
+        else:
+            display.say(f"{'Would adopt' if dry_run else 'Adopted'} {text.count(adopted, 'record')}, left {refused:,}.")
         return code
 
 
@@ -137,6 +177,9 @@ def _lines(checked: AuditCounts, found: int, *, outside: int) -> list[str]:
         and not checked.keyed,
         f"  no key     {text.count(checked.without_key, 'transfer')} were recorded without a key": (
             checked.keyed and checked.without_key
+        ),
+        f"  adopted    {text.count(checked.adopted, 'transfer')} from before the key, as `audit adopt` found them": (
+            checked.adopted
         ),
         f"  older      {text.count(checked.before_ledger, 'transfer')} from before the ledger": checked.before_ledger,
         f"  open       batches that have not ended, and so are not covered yet: {checked.open_batches:,}": (

@@ -8,13 +8,15 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 import typer
 
-from seqferry.cli import display, exits, options
+from seqferry.cli import display, exits, options, text
 from seqferry.cli.session import open_session
 from seqferry.errors import ConfigError
+
+_NAMED_AT_MOST: Final = 20
 
 
 def report(
@@ -31,19 +33,26 @@ def report(
 ) -> int:
     """Write everything on record of a transfer: who asked, each object with its fate and checksums, and the digest.
 
+    The record is looked at first: where it is not as it was written, the report says so, and the exit code is 3.
+
     Example: seqferry report 3f2a --format html -o receipt.html
     """
     from seqferry import reporting
 
     with open_session(state_dir=state_dir) as session:
         found = session.service.status(transfer)
-        pieces = reporting.stream(session.service.database, found.id, form)
+        findings = session.service.record_findings(found.id)
+        for one in findings[:_NAMED_AT_MOST]:
+            display.say(f"record  {text.printable(one.message)}")
+        if findings:
+            display.say(f"The record is not as it was written: {text.count(len(findings), 'finding')} (audit verify).")
+        pieces = reporting.stream(session.service.database, found.id, form, findings)
         if output is None:
             _print(pieces)
         else:
             _write(Path(output), pieces)
             display.say(f"Wrote {output}.")
-        return exits.OK
+        return exits.MISMATCH if findings else exits.OK
 
 
 def _print(pieces: Iterator[str]) -> None:

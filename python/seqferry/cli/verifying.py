@@ -27,6 +27,8 @@ def verify(
 ) -> int:
     """Look at the target again, today, and compare each object with its receipt. Exit code 3 when one differs.
 
+    Seals and events are looked at first: a receipt that is not as it was written is named, and the exit code is 3.
+
     Examples: seqferry verify 3f2a; seqferry verify 3f2a --content
     """
     from seqferry import verification
@@ -34,6 +36,12 @@ def verify(
     with open_session(as_json=as_json, state_dir=state_dir) as session:
         service = session.service
         status = service.status(transfer)
+        findings = service.record_findings(status.id)
+        for one in findings:
+            if as_json:
+                display.emit("finding", **asdict(one))
+            else:
+                print(f"record\t{text.printable(one.message)}")
         looked = verification.VerificationCounts()
         for one in verification.verify(service.database, service.engine, status, looked, content=content):
             if as_json:
@@ -41,15 +49,20 @@ def verify(
             else:
                 print(f"{one.outcome}\t{text.printable(one.key)}\twas {one.recorded}\tis {one.found}")
         verification.record(service.database, status, looked, at=time.time(), actor=actor(), content=content)
-        code = exits.MISMATCH if looked.differ else exits.OK if looked.objects else exits.NOTHING
+        code = exits.MISMATCH if looked.differ or findings else exits.OK if looked.objects else exits.NOTHING
         if as_json:
-            display.emit("verified", id=status.id, **asdict(looked), exit_code=code)
+            display.emit("verified", id=status.id, record_findings=len(findings), **asdict(looked), exit_code=code)
         else:
             display.say(
                 f"Looked at {text.count(looked.objects, 'object')} at {text.printable(status.spec.target.uri)}: "
                 f"{looked.same:,} as received, {looked.changed:,} changed, {looked.missing:,} missing"
                 f"{f', {looked.unreadable:,} unreadable' if looked.unreadable else ''}."
             )
+            if findings:
+                display.say(
+                    f"  record    {text.count(len(findings), 'finding')}: the receipt itself is not as it was written "
+                    "(audit verify)"
+                )
             if content:
                 display.say(f"  content   {text.count(looked.content, 'object')} read, with the digest on record")
                 if unread := looked.same - looked.content:

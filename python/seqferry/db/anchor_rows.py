@@ -65,3 +65,14 @@ def pending(connection: sa.Connection, place: str) -> PendingEntries | None:
 def written(connection: sa.Connection, place: str) -> list[sa.Row[Any]]:
     """All anchors that were written to a place, by their count."""
     return list(connection.execute(sa.select(anchor).where(anchor.c.place == place).order_by(anchor.c.number)))
+
+
+def heads(connection: sa.Connection) -> list[tuple[str, Head]]:
+    """The highest anchor that is noted of each place."""
+    newest = sa.select(anchor.c.place, sa.func.max(anchor.c.number).label("number")).group_by(anchor.c.place).subquery()
+    found = connection.execute(
+        sa.select(anchor.c.place, anchor.c.number, anchor.c.hash).join(
+            newest, sa.and_(newest.c.place == anchor.c.place, newest.c.number == anchor.c.number)
+        )
+    )
+    return [(row.place, Head(row.number, row.hash)) for row in found]

@@ -1,7 +1,8 @@
-"""Checks what is on record against its hashes: the ledger, the events and the objects of transfers.
+"""Checks what is on record of a transfer against its hashes: its events, its row, and its objects.
 
 Without the key, the checks find accidental changes. With it, they find all changes by a writer of the database that
-lacks the key, except a cut at the end of the ledger; heads that were kept elsewhere show that.
+lacks the key, except a cut at the end of the ledger; heads that were kept elsewhere show that. Once there is a key,
+nothing counts as right because it is not signed: what is older than the key is a finding until it is adopted.
 Never covered: batches that have not ended, and what was written wrongly in the first place.
 """
 
@@ -9,151 +10,19 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, cast
+from typing import Any, cast
 
 import sqlalchemy as sa
 
 from seqferry import stored_spec
-from seqferry.db import events, ledger, merkle, receipts, signing
-from seqferry.db.ledger import Head
-from seqferry.db.tables import batch, event, object_, seal, transfer
+from seqferry.db import adoption, events, merkle, receipts, signing
+from seqferry.db.findings import NAMED, AuditCounts, Finding
+from seqferry.db.tables import batch, event, object_, seal
 from seqferry.db.tables import ledger as ledger_table
 from seqferry.errors import ConfigError, SeqferryError
 from seqferry.models import ENDED_TRANSFER_STATES
-
-NAMED: Final = 20
-"""Objects that are named in a batch; the others are counted."""
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """Something that is not as it was written.
-
-    Attributes:
-        kind: stable and machine-readable, as ``object_changed``.
-        transfer_id: None for a finding about the ledger.
-        row: an event as ``event 3``, a batch as ``batch 7``, an entry of the ledger as ``entry 12``; empty for a
-            transfer as a whole.
-    """
-
-    kind: str
-    message: str
-    transfer_id: str | None = None
-    row: str = ""
-    key: str | None = None
-    """Source key of the object."""
-
-
-@dataclass(slots=True)
-class AuditCounts:
-    """Counts of the records that an audit looked at."""
-
-    transfers: int = 0
-    objects: int = 0
-    events: int = 0
-    entries: int = 0
-    open_batches: int = 0
-    """Batches that the audit does not cover, since they have not ended."""
-    without_key: int = 0
-    """Transfers whose record has no key at all."""
-    before_ledger: int = 0
-    """Transfers that are older than the ledger."""
-    head: Head = field(default_factory=lambda: Head(0, ledger.FIRST))
-    keyed: bool = False
-    """The last entry of the ledger was made with a key."""
-
-
-@dataclass(frozen=True, slots=True)
-class KnownHead:
-    """A head of the ledger that was kept outside.
-
-    Attributes:
-        where: for a person: ``the anchor s3://...``.
-        entries: descriptions of ledger entries, by number.
-    """
-
-    head: Head
-    where: str
-    entries: Mapping[int, str] = field(default_factory=dict[int, str])
-
-
-# --- the ledger -------------------------------------------------------------------------------------------------------
-
-
-def check_ledger(connection: sa.Connection, known: Iterable[KnownHead], checked: AuditCounts) -> Iterator[Finding]:
-    """The chain by itself, against heads that were kept outside, and the transfers that it names."""
-    ring = signing.ring(connection)
-    outside: dict[int, list[KnownHead]] = {}
-    for one in known:
-        outside.setdefault(one.head.count, []).append(one)
-    expected, previous, keyed = 1, ledger.FIRST, False
-    for row in ledger.entries(connection):
-        checked.entries += 1
-        where = f"entry {row.number}"
-        if row.number != expected:
-            gone = f"{expected}" if row.number == expected + 1 else f"{expected} to {row.number - 1}"
-            yield Finding("ledger_removed", f"The ledger lacks entry {gone}.", row=f"entry {expected}")
-        try:
-            key = signing.key_of(ring, row)
-            own = ledger.entry_hash(
-                key, row.number, row.at, row.transfer_id, row.event_number, row.kind, row.event_hash, row.previous
-            )
-            if row.hash != own or (row.number == expected and row.previous != previous):
-                yield Finding("ledger_changed", f"{where} of the ledger was changed.", row.transfer_id, where)
-            elif key is None and (keyed or any(one.since <= row.at for one in ring.all().values())):
-                yield Finding(
-                    "not_keyed", f"{where} of the ledger was written without the key.", row.transfer_id, where
-                )
-            keyed = keyed or key is not None
-            checked.keyed = key is not None
-        except ConfigError as why:
-            yield Finding("key_unknown", f"{where} of the ledger cannot be checked: {why.message}", row=where)
-        for one in outside.pop(row.number, ()):
-            if one.head.hash != row.hash:
-                yield Finding(
-                    "ledger_rewritten",
-                    f"{where} of the ledger is not the one that {one.where} knows: the ledger was written anew from "
-                    "there or before.",
-                    row.transfer_id,
-                    where,
-                )
-        expected, previous = row.number + 1, row.hash
-        checked.head = Head(row.number, row.hash)
-    yield from _behind([one for ones in outside.values() for one in ones if one.head.count], checked.head)
-    yield from _gone(connection)
-
-
-def _behind(known: list[KnownHead], head: Head) -> Iterator[Finding]:
-    if not known:
-        return
-    longest = max(known, key=lambda one: one.head.count)
-    named = {number: what for one in known for number, what in one.entries.items() if number > head.count}
-    lost = "; ".join(f"entry {number}: {what}" for number, what in sorted(named.items())[:NAMED])
-    yield Finding(
-        "ledger_behind",
-        f"The ledger ends at entry {head.count}, and {longest.where} knows entry {longest.head.count}: its end was cut "
-        f"off, or an older backup was restored.{f' It lacks {lost}.' if lost else ''}",
-        row=f"entry {head.count + 1}",
-    )
-
-
-def _gone(connection: sa.Connection) -> Iterator[Finding]:
-    rows = connection.execute(
-        sa.select(ledger_table.c.transfer_id, sa.func.min(ledger_table.c.number).label("first"))
-        .outerjoin(transfer, transfer.c.id == ledger_table.c.transfer_id)
-        .where(transfer.c.id.is_(None))
-        .group_by(ledger_table.c.transfer_id)
-        .order_by(sa.func.min(ledger_table.c.number))
-    )
-    for row in rows:
-        yield Finding(
-            "transfer_removed",
-            f"Transfer {row.transfer_id} was removed; entry {row.first} of the ledger names it.",
-            row.transfer_id,
-        )
-
 
 # --- one transfer -----------------------------------------------------------------------------------------------------
 
@@ -168,6 +37,14 @@ class _Record:
     hashes: dict[int, str] = field(default_factory=dict[int, str])
     last: int = 0
     keyed: bool = False
+    first_keyed: bool = False
+    unkeyed: int = 0
+    """The first event without a key that no adoption covers; 0: there is none."""
+    younger: int = 0
+    """The first of them that tells of a time at which there was a key."""
+    adopted: Any = None
+    """The event that has sealed what was recorded without a key."""
+    broken: bool = False
 
 
 def check_transfer(connection: sa.Connection, row: sa.Row[Any], checked: AuditCounts) -> Iterator[Finding]:
@@ -175,6 +52,7 @@ def check_transfer(connection: sa.Connection, row: sa.Row[Any], checked: AuditCo
     checked.transfers += 1
     record = _Record()
     yield from _check_events(connection, row.id, record, checked)
+    yield from _check_key(connection, row, record)
     yield from _check_entries(connection, row, record, checked)
     yield from _check_row(connection, row, record)
     seals = list(receipts.seals(connection, row.id))
@@ -188,26 +66,27 @@ def check_transfer(connection: sa.Connection, row: sa.Row[Any], checked: AuditCo
 
 def _check_events(connection: sa.Connection, of: str, record: _Record, checked: AuditCounts) -> Iterator[Finding]:
     ring = signing.ring(connection)
-    expected, previous, broken = 1, events.FIRST, False
+    since = ring.since()
+    expected, previous = 1, events.FIRST
     rows = connection.execute(sa.select(event).where(event.c.transfer_id == of).order_by(event.c.number))
     for row in rows:
         checked.events += 1
         where = f"event {row.number}"
-        if row.number != expected and not broken:
-            broken = True
+        if row.number != expected and not record.broken:
+            record.broken = True
             yield Finding("event_removed", f"Event {expected} of transfer {of} was removed.", of, f"event {expected}")
         try:
             key = signing.key_of(ring, row)
             own = events.event_hash(of, row.number, row.at, row.kind, row.actor, row.data, row.previous, key)
-            if not broken and (row.hash != own or row.previous != previous):
-                broken = True
+            if not record.broken and (row.hash != own or row.previous != previous):
+                record.broken = True
                 yield Finding("event_changed", f"{where} ({row.kind}) of transfer {of} was changed.", of, where)
-            elif not broken and key is None and record.keyed:
-                broken = True
+            elif not record.broken and key is None and record.keyed:
+                record.broken = True
                 yield Finding("not_keyed", f"{where} of transfer {of} was written without the key.", of, where)
-            record.keyed = record.keyed or key is not None
+            _keep_key(record, row, since, is_keyed=key is not None)
         except ConfigError as why:
-            broken = True
+            record.broken = True
             yield Finding("key_unknown", f"{where} of transfer {of} cannot be checked: {why.message}", of, where)
         _keep(record, row)
         expected, previous = row.number + 1, row.hash
@@ -215,6 +94,42 @@ def _check_events(connection: sa.Connection, of: str, record: _Record, checked: 
         yield Finding("event_removed", f"All events of transfer {of} were removed.", of, "event 1")
     elif not record.keyed:
         checked.without_key += 1
+    checked.adopted += record.adopted is not None
+
+
+def _keep_key(record: _Record, row: sa.Row[Any], since: float | None, *, is_keyed: bool) -> None:
+    record.keyed = record.keyed or is_keyed
+    record.first_keyed = record.first_keyed or (is_keyed and record.first is None)
+    if not is_keyed:
+        record.unkeyed = record.unkeyed or row.number
+        if since is not None and row.at >= since:
+            record.younger = record.younger or row.number
+    elif row.kind == adoption.ADOPTED and not record.broken and not record.younger:
+        record.adopted, record.unkeyed = row, 0
+
+
+def _check_key(connection: sa.Connection, row: sa.Row[Any], record: _Record) -> Iterator[Finding]:
+    """Records without a key are older than the key, and sealed by an adoption."""
+    since = signing.ring(connection).since()
+    if since is None or record.broken:
+        return
+    if record.adopted is not None and _data(record.adopted).get("digest") != adoption.digest(connection, row):
+        text = f"What is on record of transfer {row.id} is not what was adopted (event {record.adopted.number})."
+        yield Finding("receipt_changed", text, row.id, f"event {record.adopted.number}")
+    if not record.unkeyed:
+        return
+    when = adoption.time_text(since)
+    if record.younger or adoption.is_younger(connection, row, since):
+        where = f"event {record.younger or record.unkeyed}"
+        text = f"{where} of transfer {row.id} was written without the key, which is in use since {when}."
+        yield Finding("not_keyed", text, row.id, where)
+    else:
+        yield Finding(
+            "not_adopted",
+            f"Transfer {row.id} was recorded without a key, before {when}: nothing shows that it is unchanged. Look at "
+            f"it, then seal it as it is: seqferry audit adopt {row.id}",
+            row.id,
+        )
 
 
 def _keep(record: _Record, row: sa.Row[Any]) -> None:
@@ -257,17 +172,34 @@ def _check_entries(
             )
         elif found is not None and found != entry.event_hash:
             yield Finding("event_changed", f"{about} is not the one of entry {entry.number}.", row.id, where)
+    yield from _check_presence(connection, row, record, entries, checked)
+
+
+def _check_presence(
+    connection: sa.Connection, row: sa.Row[Any], record: _Record, entries: Sequence[sa.Row[Any]], checked: AuditCounts
+) -> Iterator[Finding]:
+    """Submission, adoption and end of a signed record are in the ledger, whatever times the record tells."""
     kinds = {entry.kind for entry in entries}
-    if events.SUBMITTED not in kinds:
+    if record.first_keyed or events.SUBMITTED in kinds:
+        wanted = {events.SUBMITTED: "submission"}
+    else:
+        wanted = {}
         started = connection.execute(sa.select(sa.func.min(ledger_table.c.at))).scalar()
-        if started is not None and row.created_at >= started:
+        if record.adopted is None and started is not None and row.created_at >= started:
             yield Finding("transfer_added", f"Transfer {row.id} is not in the ledger: it was added.", row.id)
         else:
             checked.before_ledger += 1
-    elif record.end is not None and record.end.kind not in kinds:
-        yield Finding(
-            "ledger_removed", f"The end of transfer {row.id} ({record.end.kind}) is not in the ledger.", row.id
-        )
+    if record.adopted is not None:
+        wanted[adoption.ADOPTED] = "adoption"
+    if record.end is not None and events.SUBMITTED in wanted:
+        wanted[record.end.kind] = "end"
+    for kind, what in wanted.items():
+        if kind not in kinds:
+            yield Finding("ledger_removed", f"The {what} of transfer {row.id} ({kind}) is not in the ledger.", row.id)
+    for entry in entries:
+        if record.first_keyed and entry.key_id is None:
+            text = f"Entry {entry.number} of the ledger was written without the key, and transfer {row.id} with it."
+            yield Finding("not_keyed", text, row.id, f"entry {entry.number}")
 
 
 def _check_row(connection: sa.Connection, row: sa.Row[Any], record: _Record) -> Iterator[Finding]:
@@ -328,7 +260,7 @@ def _check_seal(
         key = signing.key_of(signing.ring(connection), each)
         if each.mac != signing.signed(key, "seal", of, each.number, each.objects, each.root):
             yield Finding("seal_changed", f"The seal of {where} of transfer {of} was changed.", of, where)
-        elif key is None and record.keyed:
+        elif key is None and record.keyed and record.adopted is None:
             yield Finding("not_keyed", f"The seal of {where} of transfer {of} was written without the key.", of, where)
     except ConfigError as why:
         yield Finding("key_unknown", f"The seal of {where} cannot be checked: {why.message}", of, where)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Any, Final, Literal, NamedTuple
 
 import sqlalchemy as sa
 
 from seqferry.db import changes, events, signing
+from seqferry.db.adoption import ADOPTED
 from seqferry.db.tables import schedule, schedule_event, schedule_run
 from seqferry.models import Event
 
@@ -106,16 +108,53 @@ def recorded(connection: sa.Connection, name: str) -> list[Event]:
     ]
 
 
-def first_broken(connection: sa.Connection) -> tuple[str, int] | None:
-    """Schedule and number of the first event that does not fit the one before it or its own hash; None: all fit."""
+class ScheduleFault(NamedTuple):
+    """Fault in the record of a schedule. ``kind`` is that of a finding."""
+
+    schedule_id: str
+    name: str
+    kind: Literal["schedule_changed", "not_keyed", "not_adopted"]
+    number: int
+
+
+@dataclass(slots=True)
+class _Chain:
+    name: str
+    number: int = 1
+    previous: str = events.FIRST
+    keyed: bool = False
+    unkeyed: int = 0
+    """The first event without a key that no adoption covers."""
+    fault: ScheduleFault | None = None
+
+
+def faults(connection: sa.Connection) -> list[ScheduleFault]:
+    """The first fault in the record of each schedule, removed ones among them.
+
+    Raises:
+        ConfigError: an event was written with an audit key that this process has not.
+    """
     ring = signing.ring(connection)
-    expected: dict[str, tuple[int, str]] = {}
+    since = ring.since()
+    chains: dict[str, _Chain] = {}
     query = sa.select(schedule_event).order_by(schedule_event.c.schedule_id, schedule_event.c.number)
     for row in connection.execute(query):
-        number, previous = expected.get(row.schedule_id, (1, events.FIRST))
+        chain = chains.setdefault(row.schedule_id, _Chain(row.name))
+        if chain.fault is not None:
+            continue
         key = signing.key_of(ring, row)
         own = events.event_hash(row.schedule_id, row.number, row.at, row.kind, row.actor, row.data, row.previous, key)
-        if (row.number, row.previous, row.hash) != (number, previous, own):
-            return row.schedule_id, number
-        expected[row.schedule_id] = number + 1, row.hash
-    return None
+        if (row.number, row.previous, row.hash) != (chain.number, chain.previous, own):
+            chain.fault = ScheduleFault(row.schedule_id, chain.name, "schedule_changed", chain.number)
+        elif key is None and (chain.keyed or (since is not None and row.at >= since)):
+            chain.fault = ScheduleFault(row.schedule_id, chain.name, "not_keyed", row.number)
+        elif key is None:
+            chain.unkeyed = chain.unkeyed or row.number
+        elif row.kind == ADOPTED:
+            chain.unkeyed = 0
+        chain.keyed = chain.keyed or key is not None
+        chain.number, chain.previous, chain.name = row.number + 1, row.hash, row.name
+    for of, chain in chains.items():
+        if chain.fault is None and chain.unkeyed and since is not None:
+            chain.fault = ScheduleFault(of, chain.name, "not_adopted", chain.unkeyed)
+    return [chain.fault for chain in chains.values() if chain.fault is not None]

@@ -42,6 +42,8 @@ class AuditOut(BaseModel):
     """Batches that have not ended, and so are not covered."""
     without_key: int
     before_ledger: int
+    adopted: int
+    """Transfers from before the key that were sealed by `seqferry audit adopt`."""
     keyed: bool
     anchors: int
     """Heads that were found in the bucket of anchors, and compared."""
@@ -61,13 +63,19 @@ class HeadOut(BaseModel):
     responses={200: {"content": {kind.partition(";")[0]: {} for kind in reporting.MEDIA_TYPES.values()}}},
 )
 def report(transfer_id: str, service: ServiceDep, format: reporting.Format = "json") -> StreamingResponse:  # noqa: A002
-    """Streams: JSON that can be checked by itself, CSV, or one page of HTML."""
+    """Streams: JSON that can be checked by itself, CSV, or one page of HTML.
+
+    The record is looked at first; the header `Seqferry-Record` says `intact`, or `changed` where it is not as it was
+    written.
+    """
     full_id = service.status(transfer_id).id
-    pieces = (
-        piece.encode("utf-8", "backslashreplace") for piece in reporting.stream(service.database, full_id, format)
-    )
+    findings = service.record_findings(full_id)
+    report = reporting.stream(service.database, full_id, format, findings)
+    pieces = (piece.encode("utf-8", "backslashreplace") for piece in report)
     name = f'attachment; filename="seqferry-{full_id}.{format}"'
-    headers = {} if format == "html" else {"Content-Disposition": name}
+    headers = {"Seqferry-Record": "changed" if findings else "intact"}
+    if format != "html":
+        headers["Content-Disposition"] = name
     return StreamingResponse(pieces, media_type=reporting.MEDIA_TYPES[format], headers=headers)
 
 
@@ -92,6 +100,8 @@ class VerificationOut(BaseModel):
     """Of those that are the same: compared by their size alone."""
     differences: list[DifferenceOut]
     """At most 1,000 of them."""
+    record: list[FindingOut]
+    """Changes to the receipt itself; at most 1,000 of them."""
 
 
 @router.post(
@@ -107,12 +117,15 @@ def verify(
     With ``content`` all bytes are read and compared with the checksums in the receipt; the answer comes after that.
     """
     status = service.status(transfer_id)
+    findings = service.record_findings(status.id)
     looked, named = verification.VerificationCounts(), list[DifferenceOut]()
     for one in verification.verify(service.database, service.engine, status, looked, content=content):
         if len(named) < MOST_FINDINGS:
             named.append(DifferenceOut(**asdict(one)))
     verification.record(service.database, status, looked, at=time.time(), actor=actor, content=content)
-    return VerificationOut(intact=not looked.differ, differences=named, **asdict(looked))
+    record = [FindingOut(**asdict(one)) for one in findings[:MOST_FINDINGS]]
+    intact = not looked.differ and not findings
+    return VerificationOut(intact=intact, differences=named, record=record, **asdict(looked))
 
 
 Heads = Annotated[list[Annotated[str, Field(pattern=r"^[0-9]{1,15}-[0-9a-f]{64}$")]], Query(max_length=100)]
