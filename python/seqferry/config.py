@@ -10,7 +10,7 @@ import os
 import re
 import tempfile
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, time
 from functools import partial
 from pathlib import Path
@@ -313,7 +313,35 @@ class Settings:
         _check(settings)
         return settings
 
-    def prepare_state_dir(self) -> None:
+    def working_dir(self) -> Path | None:
+        """Folder for what a command keeps no longer than it runs, and for its log: the state folder where it can be.
+
+        A command that records nothing does without a state folder where the usual one cannot be written, as with a
+        home that is read-only: its folder is then a private one among temporary files. None where there is none.
+
+        Raises:
+            ConfigError: a state folder was named, and it cannot be written.
+        """
+        try:
+            self.prepare_state_dir(database=False)
+        except ConfigError:
+            if self.origins.get("state_dir", "default") != "default":
+                raise
+            return private.temporary_folder()
+        return self.state_dir
+
+    def without_records(self) -> Settings:
+        """Settings of a command that puts nothing on record in the state folder: with ``working_dir`` in its place.
+
+        Raises:
+            ConfigError: no folder can be written.
+        """
+        folder = self.working_dir()
+        if folder is None:
+            self.prepare_state_dir()  # its error says why
+        return self if folder in (None, self.state_dir) else replace(self, state_dir=folder)
+
+    def prepare_state_dir(self, *, database: bool = True) -> None:
         """Create the state folder and its database file, for their owner only, and see that it can be written.
 
         Files of ours that others may read are narrowed, with one line in the log. A folder that was there is left as
@@ -340,7 +368,7 @@ class Settings:
                     "SEQFERRY_STATE_DIR."
                 )
             narrowed = private.narrow(self.state_dir)
-            if self.uses_sqlite:
+            if self.uses_sqlite and database:
                 private.create(self.sqlite_path)
             with tempfile.TemporaryFile(dir=self.state_dir):
                 pass

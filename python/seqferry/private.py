@@ -25,6 +25,27 @@ _NAMES: Final = (
 """Ours in a state folder. All else there is not ours to change: the folder may have been in use before."""
 
 
+_TEMPORARY: Final = ("/tmp", "/var/tmp", "/dev/shm")  # noqa: S108 - a private folder in it, looked at before it is used
+
+
+def temporary_folder() -> Path | None:
+    """A folder of this user alone among temporary files, the same one each time; None where none can be made."""
+    for place in (os.environ.get("TMPDIR", ""), *_TEMPORARY):
+        folder = Path(place) / f"seqferry-{os.geteuid()}"
+        try:
+            if not place or not os.access(place, os.W_OK | os.X_OK):
+                continue
+            with contextlib.suppress(FileExistsError):
+                folder.mkdir(mode=0o700)
+            found = folder.lstat()
+        except OSError:
+            continue
+        # Another user may have made it, or a link in its place.
+        if stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & 0o077:
+            return folder
+    return None
+
+
 def create(path: Path) -> None:
     """Create an empty private file, unless it is there. SQLite gives its other files the permissions of its first.
 

@@ -50,14 +50,14 @@ class Mounter:
     """Mounts buckets of one server."""
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder
+        self.folder = folder
         self._made: list[Mount] = []
         self._serving: list[RunningProcess] = []
 
     def _new(self, server: Server, directory: Path | None, environment: dict[str, str] | None = None) -> Mount:
-        directory = directory or self._folder / f"mnt{len(self._made)}"
+        directory = directory or self.folder / f"mnt{len(self._made)}"
         directory.mkdir(exist_ok=True)
-        environment = {**(environment or server.environment()), "SEQFERRY_STATE_DIR": str(self._folder / "mount-state")}
+        environment = {**(environment or server.environment()), "SEQFERRY_STATE_DIR": str(self.folder / "mount-state")}
         self._made.append(Mount(directory, environment))
         return self._made[-1]
 

@@ -116,7 +116,7 @@ def preflight(
     places = Places(sources=[looked.source], target=looked.target)
     given = selecting.spec_arguments(places, recursion, endpoints, Names())
     spec = access.resolved(build_spec(**given, allow_local=True))
-    with session_of(output) as session:
+    with session_of(output, records=False) as session:
         session.service.check(spec)
         report = session.service.inspect(spec, at_most=None if every.everything else inspection.LOOKED_AT)
     facts = inspection.facts(report)

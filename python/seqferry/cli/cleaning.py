@@ -58,7 +58,7 @@ def cleanup(place: Place, age: Age, consent: Consent, endpoint: OneEndpoint, sta
 
     most = None if consent.yes else _ASKED_FROM
     spec = access.resolved(build_cleanup_spec(place.place, older_than=age.older_than, most=most, **merged(endpoint)))
-    with session_of(output, check=spec) as session:
+    with session_of(output, check=spec, records=not start.dry_run) as session:
         if start.dry_run:
             return _preview(session, spec)
         if start.detach:

@@ -51,11 +51,10 @@ def cp(
     """
     if pipes.is_asked_for(places):
         pipes.check(places, storage, start, output)
-        with session_of(output, speed) as session:
-            given = selecting.spec_arguments(
-                places, selection, filters, names, versions, parts, storage, protection, attributes, endpoints
-            )
-            return pipes.copy(session, given, pipe)
+        given = selecting.spec_arguments(
+            places, selection, filters, names, versions, parts, storage, protection, attributes, endpoints
+        )
+        return pipes.copy(output, speed, given, pipe)
     if pipe.spool:
         raise UsageError("--spool is for standard input and output (-); leave it out.")
     given = selecting.spec_arguments(
@@ -95,7 +94,7 @@ def run(spec: TransferSpec, speed: Speed, start: Start, output: Output) -> int:
     spec = access.resolved(with_attempts(spec, speed.attempts))
     if start.preflight is False:
         spec = replace(spec, preflight=False)
-    with session_of(output, speed, check=spec) as session:
+    with session_of(output, speed, check=spec, records=not start.dry_run) as session:
         if start.dry_run:
             return preview.show(session, spec)
         if start.preflight and not passes(session, spec):

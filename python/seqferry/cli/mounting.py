@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import os
-import signal
 import sys
-import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn, cast
+from typing import Annotated, Any, Final, NoReturn, cast
 
 import typer
 
-from seqferry.cli import display, exits, options, text
-from seqferry.config import Settings
-from seqferry.errors import ConfigError, SeqferryError, UsageError
+from seqferry.cli import display, exits, mount_process, options, text
+from seqferry.errors import SeqferryError, UsageError
 from seqferry.models import S3Location
 from seqferry.mounts import (
     FRESHNESS,
@@ -29,14 +25,6 @@ from seqferry.mounts import (
     unmount,
 )
 from seqferry.spec import check_place, parse_uri
-
-if TYPE_CHECKING:
-    from types import FrameType
-
-_LOOK: Final = 0.2
-"""Seconds between two looks at whether a signal has come."""
-
-_LOG: Final = "mount.log"
 
 _NO_LIMIT: Final = 2**64 - 1
 """Limit that the engine reports for a cache without one."""
@@ -213,8 +201,10 @@ def mount(
         directory_mode=parse_mode(dir_mode),
     )
     if foreground:
-        return _serve(spec, lambda: _tell(spec, as_json=as_json, until="Ctrl-C"))
-    return _in_background(spec, state_dir, as_json=as_json)
+        return mount_process.serve(spec, lambda: _tell(spec, as_json=as_json, until="Ctrl-C"))
+    mount_process.serve_in_background(spec, state_dir)
+    _tell(spec, as_json=as_json, until=f"seqferry umount {spec.directory}")
+    return exits.OK
 
 
 def _check(spec: MountSpec, *, as_json: bool) -> int:
@@ -288,108 +278,6 @@ def _tell(spec: MountSpec, *, as_json: bool, until: str) -> None:
         display.emit("mounted", directory=str(spec.directory), source=spec.place.at(spec.prefix))
         return
     display.say(text.printable(f"{spec.place.at(spec.prefix)} is mounted at {spec.directory}. To unmount: {until}"))
-
-
-def _serve(spec: MountSpec, ready: Any) -> int:
-    """Serve in this process until the folder is unmounted."""
-    # Imported here: the engine's threads must be made in the process that serves.
-    from seqferry.engine import mount as start
-    from seqferry.engine import trace
-
-    asked: list[int] = []
-
-    def stop(number: int, _frame: FrameType | None) -> None:
-        if len(asked) >= 2:
-            raise KeyboardInterrupt
-        asked.append(number)
-
-    # Before the mount: a signal that comes while it is made must not leave it behind.
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, stop)
-    trace(Settings.load().trace)
-    served = start(spec)
-    ready()
-    told = 0
-    while not served.wait(_LOOK):
-        if len(asked) > told:
-            told = len(asked)
-            served.unmount()
-    return exits.OK
-
-
-_MOST_DESCRIPTORS: Final = 1 << 20
-"""Higher numbers are not closed: Linux gives a process that many by default at most."""
-
-
-def _in_background(spec: MountSpec, state_dir: str | None, *, as_json: bool) -> int:
-    """Serve in a process of its own; returns when the folder is usable, or raises why it is not."""
-    settings = Settings.load(state_dir=state_dir)
-    settings.prepare_state_dir()
-    log = settings.state_dir / _LOG
-    reading, writing = os.pipe()
-    sys.stdout.flush()
-    sys.stderr.flush()
-    child = os.fork()
-    if child == 0:
-        os.close(reading)
-        _detached(spec, writing, log)
-    os.close(writing)
-    with os.fdopen(reading, encoding="utf-8") as pipe:
-        said = pipe.read()
-    if not said:
-        os.waitpid(child, 0)
-        raise ConfigError(f"The process that serves {spec.directory} has ended: see the end of {log}.")
-    answer = json.loads(said)
-    if "error" in answer:
-        os.waitpid(child, 0)
-        error = ConfigError(answer["error"])
-        error.exit_code = answer["exit_code"]
-        raise error
-    _tell(spec, as_json=as_json, until=f"seqferry umount {spec.directory}")
-    return exits.OK
-
-
-def _detached(spec: MountSpec, writing: int, log: Path) -> NoReturn:
-    """The life of the process that serves. It tells the one that waits how it began, and leaves by ``os._exit``."""
-    code = exits.FAILED
-
-    def tell(**answer: Any) -> None:
-        os.write(writing, json.dumps(answer).encode())
-        os.close(writing)
-
-    is_told = False
-
-    def ready() -> None:
-        nonlocal is_told
-        is_told = True
-        tell(ok=True)
-
-    try:
-        os.setsid()
-        signal.signal(signal.SIGHUP, signal.SIG_IGN)
-        os.chdir("/")
-        nothing = os.open(os.devnull, os.O_RDONLY)
-        lines = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-        for source, target in ((nothing, 0), (lines, 1), (lines, 2)):
-            os.dup2(source, target)
-        # What was inherited (a lock of flock(1), a pipe) would be held for as long as the folder is mounted.
-        os.closerange(3, writing)
-        os.closerange(writing + 1, _MOST_DESCRIPTORS)
-        code = _serve(spec, ready)
-    except SeqferryError as error:
-        if is_told:
-            print(
-                f"{time.strftime('%Y-%m-%dT%H:%M:%S')} {spec.directory}: {error.message}", file=sys.stderr, flush=True
-            )
-        else:
-            tell(error=error.message, exit_code=error.exit_code)
-    except BaseException as error:  # noqa: BLE001 - the edge of the process
-        _log(spec, repr(error))
-    os._exit(code)
-
-
-def _log(spec: MountSpec, message: str) -> None:
-    print(f"{time.strftime('%Y-%m-%dT%H:%M:%S')} {spec.directory}: {message}", file=sys.stderr, flush=True)
 
 
 _FLAGS: Final = {

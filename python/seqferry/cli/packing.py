@@ -97,7 +97,7 @@ def pack(
     given = selecting.spec_arguments(places, selection, filters, names, archive, endpoints, together=True)
     spec = build_pack_spec(**given, allow_local=True)
     spec = access.resolved(spec)
-    with session_of(output, speed, check=spec) as session:
+    with session_of(output, speed, check=spec, records=not start.dry_run) as session:
         if start.dry_run:
             return _preview(session, spec)
         if start.detach:

@@ -20,21 +20,23 @@ import time
 import uuid
 from collections.abc import Generator
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from seqferry import access, paths, stored_spec
 from seqferry.cli import display, exits, follow, text
-from seqferry.cli.groups import Output, PipeOptions, Places, Start
-from seqferry.cli.session import Session
+from seqferry.cli.groups import Output, PipeOptions, Places, Start, merged
+from seqferry.cli.session import Session, session_of
+from seqferry.config import Settings
 from seqferry.errors import ConfigError, SeqferryError, StorageError, UsageError
 from seqferry.models import S3Location, TransferSpec
-from seqferry.option_groups import Storage
+from seqferry.option_groups import Speed, Storage
 from seqferry.selection import has_wildcard
 from seqferry.spec import build_spec, parse_uri
 
 if TYPE_CHECKING:
-    from seqferry.engine import Pipe
+    from seqferry.engine import Engine, Pipe
 
 log: Final = logging.getLogger("seqferry.pipes")
 
@@ -49,6 +51,16 @@ _ABORTED_AT_ONCE: Final = 20
 """Uploads of killed commands that one command aborts."""
 _PIPE_BYTES: Final = 1024 * 1024
 """The size of the pipe to the reader, as far as the system gives it. By default 64 KiB, which wakes it all the time."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """One command with a pipe. It opens the records for what is put on record, and for nothing else."""
+
+    settings: Settings
+    engine: Engine
+    output: Output
+    speed: Speed
 
 
 def is_asked_for(places: Places) -> bool:
@@ -93,18 +105,26 @@ def _check_open(places: Places) -> None:
         raise UsageError(f"Standard {side} is closed; give it a file or a pipe.")
 
 
-def copy(session: Session, given: dict[str, Any], pipe: PipeOptions) -> int:
+def copy(output: Output, speed: Speed, given: dict[str, Any], pipe: PipeOptions) -> int:
     """Carry a checked transfer from standard input, or to standard output; returns the exit code."""
-    given = _expanded(session, given)
+    from seqferry.engine import Engine  # --help need not wait for it
+
+    settings = Settings.load(state_dir=output.state_dir, **merged(speed))
+    return _copy(_Work(settings, Engine.of(settings), output, speed), given, pipe)
+
+
+def _copy(work: _Work, given: dict[str, Any], pipe: PipeOptions) -> int:
+    given = _expanded(work, given)
     if not isinstance(given["source"], str):
-        return _concatenate(session, given, pipe)
+        return _concatenate(work, given, pipe)
     # What is read twice has to be on the disk.
     if pipe.spool or given["md5"] or given["verify"] == "content":
-        return _spool(session, given)
-    return _store_input(session, given) if given["source"] == "-" else _write_output(session, given)
+        with session_of(work.output, work.speed) as session:
+            return _spool(session, given)
+    return _store_input(work, given) if given["source"] == "-" else _write_output(work, given)
 
 
-def _expanded(session: Session, given: dict[str, Any]) -> dict[str, Any]:
+def _expanded(work: _Work, given: dict[str, Any]) -> dict[str, Any]:
     """The arguments with the objects that wildcards select, in the order of their keys, in place of the wildcards."""
     written: list[str] = [given["source"]] if isinstance(given["source"], str) else given["source"]
     if given["raw"] or not any(map(has_wildcard, written)):
@@ -114,60 +134,60 @@ def _expanded(session: Session, given: dict[str, Any]) -> dict[str, Any]:
     found: list[str] = []
     for source in written:
         if has_wildcard(source):
-            spec = _readable(session, {**given, "source": source})
-            found += [spec.source.at(key) for key in reading.selected(session.service.engine, spec)]
+            spec = _readable({**given, "source": source})
+            found += [spec.source.at(key) for key in reading.selected(work.engine, spec)]
         else:
             found.append(source)
     return {**given, "source": found, "raw": True, "rules": None}
 
 
-def _readable(session: Session, given: dict[str, Any]) -> TransferSpec:
+def _readable(given: dict[str, Any]) -> TransferSpec:
     # The target is only for the checks: nothing is written there.
-    return access.resolved(build_spec(**{**given, "target": str(session.settings.state_dir)}, allow_local=True))
+    return access.resolved(build_spec(**{**given, "target": os.sep}, allow_local=True))
 
 
-def _concatenate(session: Session, given: dict[str, Any], pipe: PipeOptions) -> int:
+def _concatenate(work: _Work, given: dict[str, Any], pipe: PipeOptions) -> int:
     """Objects one after another to standard output, each proven; nothing follows one that is not."""
     for source in given["source"]:
-        code = copy(session, {**given, "source": source}, pipe)
+        code = _copy(work, {**given, "source": source}, pipe)
         if code != exits.OK:
             return code
     return exits.OK
 
 
-def _write_output(session: Session, given: dict[str, Any]) -> int:
+def _write_output(work: _Work, given: dict[str, Any]) -> int:
     """The object to standard output, in order, each range checked before it is written."""
-    spec = _readable(session, given)
+    spec = _readable(given)
     assert isinstance(spec.source, S3Location)
     sys.stdout.flush()
     with suppress(OSError, AttributeError):  # a file, or a system without this
         fcntl.fcntl(sys.stdout.buffer.fileno(), fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
     version_id = spec.versions[0] if spec.versions else None
-    pipe = session.service.engine.write_output(spec.source, version_id=version_id)
+    pipe = work.engine.write_output(spec.source, version_id=version_id)
     try:
-        return _through(session, pipe, spec.source.uri)
+        return _through(work, pipe, spec.source.uri)
     except StorageError as why:
         from seqferry import reading
 
         if pipe.bytes or not reading.is_missing(why):
             raise
-        raise reading.missing(session.service.engine, spec.source, version_id) from None
+        raise reading.missing(work.engine, spec.source, version_id) from None
 
 
-def _store_input(session: Session, given: dict[str, Any]) -> int:
+def _store_input(work: _Work, given: dict[str, Any]) -> int:
     """Standard input to the object, in parts as they come."""
     # The source stands for any one file: its name is nowhere used, since the target is a whole key.
     spec = access.resolved(build_spec(**{**given, "source": sys.executable}, allow_local=True))
     assert isinstance(spec.target, S3Location)
-    with _folder(session) as folder:
+    with _folder(work.settings, work.engine) as folder:
         _keep(folder / _SPEC, stored_spec.write(spec))
-        pipe = session.service.engine.store_input(spec, str(folder / _UPLOAD))
-        code = _through(session, pipe, spec.target.uri)
+        pipe = work.engine.store_input(spec, str(folder / _UPLOAD))
+        code = _through(work, pipe, spec.target.uri)
         (folder / _UPLOAD).unlink(missing_ok=True)
         return code
 
 
-def _through(session: Session, pipe: Pipe, uri: str) -> int:
+def _through(work: _Work, pipe: Pipe, uri: str) -> int:
     """See a pipe to its end; returns the exit code."""
     began = time.monotonic()
     with follow.interruptible() as watch:
@@ -183,14 +203,14 @@ def _through(session: Session, pipe: Pipe, uri: str) -> int:
     if report is None:
         display.say(f"Interrupted after {text.size(pipe.bytes)} of {text.printable(uri)}; a stream cannot be resumed.")
         return exits.INTERRUPTED
-    if not session.quiet:
+    if not work.output.quiet:
         took = f"{text.size(report.bytes)} in {time.monotonic() - began:.1f} s"
         display.say(f"{text.printable(uri)}: {took}, verified by {_PROOF.get(report.verified, report.verified)}.")
     return exits.OK
 
 
 def _spool(session: Session, given: dict[str, Any]) -> int:
-    with _folder(session) as folder:
+    with _folder(session.settings, session.service.engine, recorded=True) as folder:
         if given["source"] == "-":
             source = folder / _INPUT
             _fill(source)
@@ -234,9 +254,18 @@ def _fill(path: Path) -> None:
 
 
 @contextmanager
-def _folder(session: Session) -> Generator[Path]:
-    """A folder that is gone in the end; those that killed commands have left go now."""
-    place = paths.spool(session.settings.state_dir)
+def _folder(settings: Settings, engine: Engine, *, recorded: bool = False) -> Generator[Path]:
+    """A folder that is gone in the end; those that killed commands have left go now.
+
+    ``recorded``: what is in it belongs to a transfer on record, and another worker may read it.
+    """
+    base = settings.state_dir if recorded else settings.working_dir()
+    if base is None:
+        raise ConfigError(
+            f"The state folder {settings.state_dir} cannot be written, nor can a folder for temporary files: the id of "
+            "the upload would be on record nowhere. Name a folder with --state-dir or TMPDIR."
+        )
+    place = paths.spool(base)
     folder = place / uuid.uuid4().hex
     with ExitStack() as held:
         with _disk_errors(place):
@@ -247,7 +276,7 @@ def _folder(session: Session) -> Generator[Path]:
                 paths.sync_folder(str(place))
                 (folder / paths.LOCK).touch()
                 held.enter_context(paths.locked(folder / paths.LOCK))
-        _abort_left(session, place)
+        _abort_left(engine, place)
         try:
             yield folder
         finally:
@@ -277,7 +306,7 @@ def _sweep(place: Path) -> None:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def _abort_left(session: Session, place: Path) -> None:
+def _abort_left(engine: Engine, place: Path) -> None:
     """Abort uploads of streams whose commands were killed. What cannot be aborted now is left for later."""
     left = [folder for folder in place.iterdir() if (folder / _UPLOAD).exists() and not paths.is_held(folder)]
     for folder in left[:_ABORTED_AT_ONCE]:
@@ -285,7 +314,7 @@ def _abort_left(session: Session, place: Path) -> None:
             spec = stored_spec.read((folder / _SPEC).read_text(encoding="utf-8"))
             upload_id = (folder / _UPLOAD).read_text(encoding="utf-8")
             if upload_id and isinstance(spec.target, S3Location):
-                session.service.engine.abort_upload(spec.target, upload_id)
+                engine.abort_upload(spec.target, upload_id)
         except (OSError, SeqferryError) as why:
             log.info("the upload of a killed command stays open: %s", why)
             continue

@@ -110,7 +110,7 @@ def rm(
 
     given = spec_arguments(doomed.sources or [], which, names) | merged(endpoint)
     spec = access.resolved(removals.build_remove_spec(**given))
-    with session_of(output, check=spec) as session:
+    with session_of(output, check=spec, records=not start.dry_run) as session:
         if start.dry_run:
             return preview(session, spec)
         if not consent.yes and not spec.single and not _confirmed(session, spec):
@@ -216,7 +216,7 @@ def rb(bucket: Bucket, force: Force, consent: Consent, endpoint: OneEndpoint, ou
             if code not in (exits.OK, exits.NOTHING):
                 return code
             session.service.abort_uploads(spec.source)
-    with session_of(output) as session:
+    with session_of(output, records=False) as session:
         session.service.remove_bucket(place)
         if session.as_json:
             display.emit("bucket_removed", bucket=place.bucket)

@@ -55,7 +55,7 @@ def run(
         for number, spec in _specs(_read(commands.file, name), name, endpoints, yes=consent.yes)
     ]
     spec = runs.build_run_spec(found, name)
-    with session_of(output, speed) as session:
+    with session_of(output, speed, records=not start.dry_run) as session:
         if start.dry_run:
             codes = [_preview(session, part) for part in runs.parts_of(spec)]
             return max(codes)

@@ -183,17 +183,21 @@ def open_session(
     progress: bool = True,
     state_dir: str | None = None,
     check: TransferSpec | None = None,
+    records: bool = True,
     **settings: Any,
 ) -> Generator[Session]:
     """Settings from the environment and ``settings``, and an open service.
 
-    Args: ``check`` is what is to be transferred, if that is to be looked at first.
+    Args: ``check`` is what is to be transferred, if that is to be looked at first. ``records``: something may be put on
+        record; what records nothing needs no state folder.
 
     Raises:
         ConfigError: the settings make no sense, or the state folder or the database cannot be used.
         UsageError, StorageError: as ``Service.check``.
     """
     loaded = Settings.load(state_dir=state_dir, **settings)
+    if not records or not loaded.uses_sqlite:
+        loaded = loaded.without_records()
     with ThreadPoolExecutor(1, "seqferry-check") as beside:
         engine, checked = None, None
         if check is not None:
@@ -216,7 +220,7 @@ def open_session(
 
 
 def session_of(
-    output: Output, speed: Speed | None = None, *, check: TransferSpec | None = None
+    output: Output, speed: Speed | None = None, *, check: TransferSpec | None = None, records: bool = True
 ) -> AbstractContextManager[Session]:
     """``open_session`` with the groups of options of a command."""
     return open_session(
@@ -225,6 +229,7 @@ def session_of(
         progress=not output.no_progress,
         state_dir=output.state_dir,
         check=check,
+        records=records,
         **merged(*([] if speed is None else [speed])),
     )
 

@@ -1,0 +1,188 @@
+"""The process that serves a mount, in the foreground or by itself, to its end by ``umount`` or by a signal.
+
+What must stay true: however a process ends that a signal or an exception can end, its folder is unmounted. Only
+SIGKILL and a fault of the processor leave a dead mount behind.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NoReturn, Protocol
+
+from seqferry.cli import exits
+from seqferry.config import Settings
+from seqferry.errors import ConfigError, SeqferryError
+from seqferry.mounts import MountSpec
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+_LOOK: Final = 0.2
+"""Seconds between two looks at whether a signal has come."""
+
+_LOG: Final = "mount.log"
+
+_MOST_SIGNALS: Final = 3
+"""The third signal ends the process though files are open."""
+
+_MOST_DESCRIPTORS: Final = 1 << 20
+"""Higher numbers are not closed: Linux gives a process that many by default at most."""
+
+_NOT_ENDING: Final = frozenset(
+    {
+        # They cannot be caught.
+        signal.SIGKILL, signal.SIGSTOP,
+        # They end no process.
+        signal.SIGCHLD, signal.SIGCONT, signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU, signal.SIGURG, signal.SIGWINCH,
+        # Faults of the process: it cannot go on to handle them.
+        signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGTRAP, signal.SIGSYS,
+    }
+)  # fmt: skip
+
+
+class _ServedFolder(Protocol):
+    def wait(self, seconds: float, /) -> bool: ...
+
+    def unmount(self) -> None: ...
+
+
+def ending_signals() -> list[int]:
+    """Signals that would end this process: a closed terminal, Ctrl-C, ``kill``, and those of batch systems.
+
+    Those that are ignored stay so, as nohup and a shell in the background want it, but for SIGTERM.
+    """
+    ending = signal.valid_signals() - _NOT_ENDING
+    return sorted(one for one in ending if one == signal.SIGTERM or signal.getsignal(one) != signal.SIG_IGN)
+
+
+def serve(spec: MountSpec, ready: Callable[[], None]) -> int:
+    """Serve in this process until the folder is unmounted; returns the exit code.
+
+    Args:
+        ready: called when the folder can be used.
+    """
+    # Imported here: the engine's threads must be made in the process that serves.
+    from seqferry.engine import mount as start
+    from seqferry.engine import trace
+
+    asked: list[int] = []
+
+    def stop(number: int, _frame: FrameType | None) -> None:
+        asked.append(number)
+        if len(asked) >= _MOST_SIGNALS:
+            raise KeyboardInterrupt
+
+    # Before the mount: a signal that comes while it is made must not leave it behind.
+    for number in ending_signals():
+        with contextlib.suppress(OSError, ValueError):  # one that the system keeps for itself
+            signal.signal(number, stop)
+    trace(Settings.load().trace)
+    with _unmounted_in_the_end(start(spec)) as served:
+        ready()
+        told = 0
+        while not served.wait(_LOOK):
+            if len(asked) > told:
+                told = len(asked)
+                try:
+                    served.unmount()
+                except OSError as error:
+                    # A folder that is served is better than a dead one. The next signal tries again.
+                    _log(spec, str(error))
+    return exits.OK
+
+
+@contextmanager
+def _unmounted_in_the_end(served: _ServedFolder) -> Generator[_ServedFolder]:
+    try:
+        yield served
+    except BaseException:
+        with contextlib.suppress(OSError):
+            served.unmount()
+        raise
+
+
+def serve_in_background(spec: MountSpec, state_dir: str | None) -> None:
+    """Serve in a process of its own; returns when the folder can be used.
+
+    Raises:
+        ConfigError: the folder cannot be mounted, for the reason in the text.
+    """
+    folder = Settings.load(state_dir=state_dir).working_dir()
+    log = None if folder is None else folder / _LOG
+    reading, writing = os.pipe()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    child = os.fork()
+    if child == 0:
+        os.close(reading)
+        _detached(spec, writing, log)
+    os.close(writing)
+    with os.fdopen(reading, encoding="utf-8") as pipe:
+        said = pipe.read()
+    if not said:
+        os.waitpid(child, 0)
+        where = "mount it with --foreground to see why" if log is None else f"see the end of {log}"
+        raise ConfigError(f"The process that serves {spec.directory} has ended: {where}.")
+    answer = json.loads(said)
+    if "error" in answer:
+        os.waitpid(child, 0)
+        error = ConfigError(answer["error"])
+        error.exit_code = answer["exit_code"]
+        raise error
+
+
+def _detached(spec: MountSpec, writing: int, log: Path | None) -> NoReturn:
+    """The life of the process that serves. It tells the one that waits how it began, and leaves by ``os._exit``."""
+    code = exits.FAILED
+
+    def tell(**answer: Any) -> None:
+        os.write(writing, json.dumps(answer).encode())
+        os.close(writing)
+
+    is_told = False
+
+    def ready() -> None:
+        nonlocal is_told
+        is_told = True
+        # Where the command that waits is gone, this fails, and nothing stays mounted.
+        tell(ok=True)
+
+    try:
+        os.setsid()
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        os.chdir("/")
+        nothing = os.open(os.devnull, os.O_RDONLY)
+        lines = _opened(log)
+        for source, target in ((nothing, 0), (lines, 1), (lines, 2)):
+            os.dup2(source, target)
+        # What was inherited (a lock of flock(1), a pipe) would be held for as long as the folder is mounted.
+        os.closerange(3, writing)
+        os.closerange(writing + 1, _MOST_DESCRIPTORS)
+        code = serve(spec, ready)
+    except SeqferryError as error:
+        if is_told:
+            _log(spec, error.message)
+        else:
+            tell(error=error.message, exit_code=error.exit_code)
+    except BaseException as error:  # noqa: BLE001 - the edge of the process
+        _log(spec, repr(error))
+    os._exit(code)
+
+
+def _opened(log: Path | None) -> int:
+    if log is None:
+        return os.open(os.devnull, os.O_WRONLY)
+    return os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+
+
+def _log(spec: MountSpec, message: str) -> None:
+    with contextlib.suppress(OSError, ValueError):  # the terminal may be gone
+        print(f"{time.strftime('%Y-%m-%dT%H:%M:%S')} {spec.directory}: {message}", file=sys.stderr, flush=True)
