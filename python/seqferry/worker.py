@@ -38,6 +38,7 @@ from seqferry.errors import ConfigError, WorkerBusyError
 from seqferry.listing import KnownObjects
 from seqferry.models import Submission, TransferSpec
 from seqferry.service import Service
+from seqferry.shortages import shortage
 from seqferry.workflows import inline, liveness, transfer_steps
 from seqferry.workflows.anchorer import Anchorer
 from seqferry.workflows.lanes import Lanes
@@ -406,7 +407,7 @@ class Worker:
         except StepSuspension:
             pass  # the next worker goes on
         except Exception as why:  # noqa: BLE001 - the queue tries again, and tells what cannot be done
-            log.warning("transfer %s is tried again by the queue: %s", transfer_id, why)
+            log.warning("transfer %s is tried again by the queue: %s", transfer_id, shortage(why) or why)
             ended = False
         with self._lock:
             del self._inline[transfer_id]

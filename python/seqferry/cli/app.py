@@ -266,6 +266,7 @@ def run(arguments: list[str] | None = None) -> int:
     """Run one command; returns its exit code."""
     given = sys.argv[1:] if arguments is None else arguments
     errors.open_closed()
+    errors.log_lines()
     try:
         try:
             given = fingers.translated(given)

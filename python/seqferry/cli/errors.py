@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import errno
+import logging
 import os
 import re
 import sys
+import threading
 import traceback
 from difflib import SequenceMatcher
 from typing import Final
@@ -14,6 +16,7 @@ from typer.exceptions import TyperException
 
 from seqferry.cli import display, exits, text
 from seqferry.errors import SeqferryError
+from seqferry.shortages import shortage
 
 _DEBUG: Final = "SEQFERRY_DEBUG"
 _DOUBLED: Final = re.compile(r"([?!)'\"\w])([.?!])\.(?=\s|$)")
@@ -41,6 +44,8 @@ def report(error: BaseException, *, as_json: bool) -> int:
         code, message, exit_code = "usage", _usage(error), exits.USAGE
     elif isinstance(error, SeqferryError):
         code, message, exit_code = error.code, error.message, error.exit_code
+    elif (short := shortage(error)) is not None:
+        code, message, exit_code = short.code, short.message, short.exit_code
     elif isinstance(error, OSError) and error.errno == errno.ENOSPC:
         # Standard output is full. The code that writes a file reports a full disk itself.
         full = display.full_stdout(error)
@@ -103,6 +108,33 @@ def _is_typo(typed: str, option: str) -> bool:
 def _first_line(error: BaseException) -> str:
     lines = str(error).splitlines()
     return lines[0] if lines else "(no message)"
+
+
+class _OneLine(logging.Formatter):
+    """Formatter of what libraries log beside a command: one line, with the cause in place of a traceback."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        message = record.getMessage()
+        why = record.exc_info[1] if record.exc_info else None
+        if why is None:
+            return message
+        short = shortage(why)
+        return f"{message.rstrip(':.')}: {type(why).__name__ if short is None else short.message}"
+
+
+def log_lines() -> None:
+    """Have the log of a command hold no tracebacks, unless they are asked for."""
+    if logging.lastResort is None or _debugging():
+        return
+    logging.lastResort.setFormatter(_OneLine())
+    usual = threading.excepthook
+
+    def of_thread(failed: threading.ExceptHookArgs) -> None:
+        if failed.exc_value is None or shortage(failed.exc_value) is None:
+            usual(failed)
+
+    # A shortage meets all threads alike; the command tells of it once, at its end.
+    threading.excepthook = of_thread
 
 
 def open_closed() -> None:

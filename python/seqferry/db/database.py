@@ -156,24 +156,30 @@ class Database:
         """Turn "the database cannot be used" into a message. Faults of our own SQL pass unchanged."""
         try:
             yield
-        except (OperationalError, InterfaceError, DatabaseError) as why:
-            if type(why) is DatabaseError or isinstance(why, (OperationalError, InterfaceError)):
-                # The driver's text names host, port and cause, never a password; SQLAlchemy's would add our SQL.
-                cause = " ".join(str(why.orig).split()).rstrip(".?")
-                if (refused := _NO_CONVERSION.search(cause)) is not None:
-                    raise _not_utf8(self.label, refused[1]) from why
-                advice = (
-                    "See that it is up and that the address is right."
-                    if not self.is_sqlite
-                    else "See that there is room and that this user may write there, or choose another --state-dir."
-                )
-                raise ConfigError(f"The database {self.label} cannot be used: {cause}. {advice}") from why
-            raise
-        except PoolTimeoutError as why:
-            raise ConfigError(
+        except (DatabaseError, InterfaceError, PoolTimeoutError) as why:
+            if (fault := self.fault(why)) is None:
+                raise
+            raise fault from why
+
+    def fault(self, why: Exception) -> ConfigError | None:
+        """The error for a database that cannot be used; None for any other error, as of our own SQL."""
+        if isinstance(why, PoolTimeoutError):
+            return ConfigError(
                 f"The database {self.label} cannot be used: all connections of this process are taken, and none came "
                 "free in time. See that it is up and not overloaded."
-            ) from why
+            )
+        if type(why) is not DatabaseError and not isinstance(why, (OperationalError, InterfaceError)):
+            return None
+        # The driver's text names host, port and cause, never a password; SQLAlchemy's would add our SQL.
+        cause = " ".join(str(why.orig).split()).rstrip(".?")
+        if (refused := _NO_CONVERSION.search(cause)) is not None:
+            return _not_utf8(self.label, refused[1])
+        advice = (
+            "See that it is up and that the address is right."
+            if not self.is_sqlite
+            else "See that there is room and that this user may write there, or choose another --state-dir."
+        )
+        return ConfigError(f"The database {self.label} cannot be used: {cause}. {advice}")
 
 
 def clock(*, is_sqlite: bool) -> sa.ColumnElement[float]:

@@ -15,6 +15,8 @@ class _NoiseFilter(logging.Filter):
         if record.exc_info and str(record.exc_info[1]).endswith("was cancelled"):
             # One line for each batch of a cancelled transfer, which is what was asked for.
             return False
+        if record.exc_info and "failed to launch" in text:
+            return False  # raised as well, and reported by the command
         if record.exc_info and ("Exception encountered" in text or "automatically retried" in text):
             # One line is enough: the workflow records its own failure.
             record.msg, record.args = f"{text.rstrip(':')}: {record.exc_info[1]}", None

@@ -21,6 +21,7 @@ from seqferry.db.advisory import AdvisoryLock
 from seqferry.db.database import Database
 from seqferry.db.dbos_logging import quieten_dbos
 from seqferry.errors import ConfigError
+from seqferry.shortages import shortage
 
 HEAD: Final = "0013"
 """The newest migration, written down so that a database that is up to date costs one query and no import of alembic."""
@@ -100,6 +101,8 @@ def _migrate_dbos(database: Database) -> None:
     try:
         DBOS.migrate(database.url.render_as_string(hide_password=False))
     except Exception as why:  # whatever the library raises: without its tables nothing works
+        if (fault := database.fault(why) or shortage(why)) is not None:
+            raise fault from why
         raise ConfigError(
             f"The tables of the work queue could not be made in the database {database.label}: "
             f"{type(why).__name__}. See that its user may create schemas and tables."

@@ -39,6 +39,11 @@ def run(tool: str, words: Sequence[str]) -> int:
     except Exception as why:
         if os.environ.get("SEQFERRY_DEBUG", "") not in {"", "0"}:
             raise
+        from seqferry.shortages import shortage
+
+        if (short := shortage(why)) is not None:
+            print(f"{tool}: {short.message}", file=sys.stderr)
+            return 1
         lines = str(why).splitlines() or ["(no message)"]
         print(
             f"{tool}: unexpected {type(why).__name__}: {lines[0]} (set SEQFERRY_DEBUG=1 to see where)", file=sys.stderr
