@@ -597,6 +597,14 @@ class Engine:
         """HeadBucket: raises EngineError when the bucket cannot be used."""
     def head(self, endpoint: Endpoint, bucket: str, keys: list[str]) -> list[ObjectInfo | None]:
         """One HeadObject per key, in parallel, answers in the order of ``keys``; None where there is no such key."""
+    def head_each(
+        self, endpoint: Endpoint, bucket: str, keys: list[str]
+    ) -> list[tuple[ObjectInfo | None, tuple[str, str, str, str, bool] | None]]:
+        """As ``head``, but a failure is that of its key: class, code, operation, message, and False.
+
+        Raises:
+            EngineError: no key can fare better.
+        """
     def delete(
         self, endpoint: Endpoint, bucket: str, objects: list[tuple[str, str | None]], *, epoch: int | None = None
     ) -> list[str]:

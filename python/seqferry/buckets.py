@@ -10,7 +10,7 @@ from typing import Final, Literal, NamedTuple, cast
 
 from seqferry import _native
 from seqferry._native import DigestRequest, ObjectFacts, ObjectVersion
-from seqferry.engine import Engine, native, native_endpoint, translated
+from seqferry.engine import Engine, FailedLookup, native, native_endpoint, translated
 from seqferry.errors import StorageError
 from seqferry.models import Location
 
@@ -144,23 +144,27 @@ class FoundVersion:
     refusal: tuple[str, str] | None = None
 
 
-def look_up_versions(engine: Engine, place: Location, wanted: Sequence[tuple[str, str]]) -> list[FoundVersion | None]:
-    """Versions of objects (key, version id) in the bucket of ``place``, in their order; None where there is none.
+def look_up_versions(
+    engine: Engine, place: Location, wanted: Sequence[tuple[str, str]]
+) -> list[FoundVersion | FailedLookup]:
+    """Versions of objects (key, version id) in the bucket of ``place``, in their order, each with its own outcome.
 
     Raises:
-        StorageError: an object cannot be looked at.
+        StorageError: no other version can fare better.
     """
 
-    def look(one: tuple[str, str]) -> FoundVersion | None:
+    def look(one: tuple[str, str]) -> FoundVersion | FailedLookup:
         key, version_id = one
         try:
             found = facts(engine, replace(place, key=key), version_id)
         except StorageError as why:
+            if why.job_wide:
+                raise
             if why.error_class == "not_found":
-                return None
+                return FailedLookup.absent(place, key, version_id)
             if why.error_code in _MARKER_CODES:
                 return FoundVersion(key, 0, "", 0.0, version_id, refusal=_MARKER)
-            raise
+            return FailedLookup.of(key, why, version_id)
         return FoundVersion(key, found.size, found.etag, found.last_modified, version_id, found.storage_class)
 
     with ThreadPoolExecutor(_LOOKED_AT_ONCE, "seqferry-versions") as pool:

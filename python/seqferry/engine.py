@@ -13,6 +13,7 @@ import threading
 from collections.abc import Collection, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -31,9 +32,18 @@ from seqferry._native import (
 )
 from seqferry.config import Settings
 from seqferry.errors import ConfigError, MismatchError, StorageError
-from seqferry.models import OPERATION_CHECK, Access, Identity, LocalFolder, Location, S3Location, TransferSpec
+from seqferry.models import (
+    ERROR_CLASSES,
+    OPERATION_CHECK,
+    Access,
+    Identity,
+    LocalFolder,
+    Location,
+    S3Location,
+    TransferSpec,
+)
 from seqferry.mounts import MountSpec
-from seqferry.spec import data_path
+from seqferry.spec import MAX_KEY_BYTES, data_path
 
 __all__ = [
     "CheckReport",
@@ -42,9 +52,11 @@ __all__ = [
     "Engine",
     "EngineStats",
     "Events",
+    "FailedLookup",
     "Failure",
     "FoundMember",
     "Job",
+    "Listed",
     "ObjectInfo",
     "Progress",
     "audit_names",
@@ -225,6 +237,53 @@ def _fitting(memory: int, requests: int) -> memory_limits.Fit:
     return found
 
 
+@dataclass(frozen=True, slots=True)
+class FailedLookup:
+    """A named object that is absent or could not be looked up; its other fields are those of ``ObjectInfo``."""
+
+    key: str
+    failure: StorageError
+    version_id: str | None = None
+    is_absent: bool = False
+    size: int = 0
+    etag: str = ""
+    last_modified: float = 0.0
+    storage_class: str | None = None
+
+    @property
+    def refusal(self) -> tuple[str, str]:
+        return self.failure.error_code or self.failure.code, self.failure.message
+
+    @classmethod
+    def absent(cls, place: Location, key: str, version_id: str | None = None) -> FailedLookup:
+        """The entry of an object that is not at the place."""
+        version = f" (version {version_id})" if version_id else ""
+        what = "file" if isinstance(place, LocalFolder) else "object"
+        why = f"There is no {what} {place.at(key)}{version}. Check its name."
+        failure = StorageError(why, "object", "NoSuchKey", "HeadObject")
+        return cls(key, failure, version_id, is_absent=True)
+
+    @classmethod
+    def of(cls, key: str, why: StorageError, version_id: str | None = None) -> FailedLookup:
+        """The entry of an object that the storage refuses to show."""
+        # An answer to HEAD has no body, and so no better code.
+        code = "AccessDenied" if why.error_code == "Forbidden" else why.error_code
+        known = why.error_class if why.error_class in ERROR_CLASSES else "object"
+        return cls(key, StorageError(why.message, known, code, why.operation), version_id)
+
+
+def _is_too_long(place: Location, key: str) -> bool:
+    return isinstance(place, S3Location) and len(key.encode("utf-8", "surrogateescape")) > MAX_KEY_BYTES
+
+
+def _too_long(key: str) -> str:
+    return f"'{key[:80]}...' is longer than the {MAX_KEY_BYTES} bytes that S3 allows for a key. Correct the list."
+
+
+Listed = ObjectInfo | FailedLookup
+"""An object as a listing or a look-up shows it, or a named one that could not be looked up."""
+
+
 class Engine:
     """One per process: one runtime and one request budget, shared by all jobs."""
 
@@ -355,6 +414,40 @@ class Engine:
         """Look each key up; None where there is no such object."""
         with _translated():
             return self._native.head(_endpoint(place), place.container, keys)
+
+    def head_each(self, place: Location, keys: list[str]) -> list[Listed]:
+        """Look each key up, with an outcome for each: one that fails keeps no other from it. Tried as for a transfer.
+
+        Raises:
+            StorageError: no key can fare better, or the storage is out of reach.
+        """
+        asked = [key for key in keys if not _is_too_long(place, key)]
+        with _translated():
+            answers = dict(zip(asked, self._native.head_each(_endpoint(place), place.container, asked), strict=True))
+        found: list[Listed] = []
+        passing = 0
+        for key in keys:
+            info, told = answers.get(key, (None, ("object", "KeyTooLongError", "HeadObject", _too_long(key), False)))
+            if info is not None:
+                found.append(info)
+            elif told is None:
+                found.append(FailedLookup.absent(place, key))
+            else:
+                error_class, code, operation, message, _ = told
+                why = StorageError(message, error_class, code, operation)
+                passing += why.is_transient
+                found.append(FailedLookup.of(key, why))
+        if passing and passing == len(found):
+            # Not one answer that is certain: either these keys are the trouble, or nothing answers at all.
+            self._check_reached(place)
+        return found
+
+    def _check_reached(self, place: Location) -> None:
+        try:
+            self.check_bucket(place)
+        except StorageError as why:
+            if not why.is_denied:
+                raise
 
     def delete(
         self, place: Location, objects: Iterable[tuple[str, str | None]], *, epoch: int | None = None

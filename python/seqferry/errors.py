@@ -134,6 +134,11 @@ class StorageError(SeqferryError):
         """True when the same request may succeed a little later: a step that meets it is tried again a few times."""
         return self.error_class in TRANSIENT_CLASSES and not self.job_wide
 
+    @property
+    def is_denied(self) -> bool:
+        """True when the credentials are valid and lack a permission."""
+        return self.error_class == "person" and self.error_code in ("AccessDenied", "Forbidden")
+
     def __str__(self) -> str:
         return self.message
 

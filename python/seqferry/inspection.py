@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
 from seqferry import buckets, listing, write_probe
-from seqferry.engine import CopyItem, Engine, ObjectInfo
+from seqferry.engine import CopyItem, Engine, Listed
 from seqferry.errors import StorageError
 from seqferry.models import LocalFolder, TransferSpec
 from seqferry.planning import Decision, KeyRules
@@ -119,18 +119,17 @@ def inspect(engine: Engine, spec: TransferSpec, rules: KeyRules, *, at_most: int
         StorageError: the source cannot be listed.
     """
     report = Report()
-    missing: list[str] = []
-    probe: list[tuple[ObjectInfo, str]] = []
+    probe: list[tuple[Listed, str]] = []
     copied = 0
 
-    def look(one: tuple[ObjectInfo, str]) -> PredictedFailure | None:
+    def look(one: tuple[Listed, str]) -> PredictedFailure | None:
         try:
             return look_up(engine, spec, one[0].key, one[0].version_id)
         except StorageError as why:
             return _trouble(why)
 
     with ThreadPoolExecutor(_AT_ONCE, "seqferry-preflight") as pool:
-        for page in listing.decided(engine, spec, missing.extend, rules):
+        for page in listing.decided(engine, spec, rules):
             wanted = _taken(report, page, at_most)
             copied += len(wanted)
             for (info, target_key), trouble in zip(wanted, pool.map(look, wanted), strict=True):
@@ -141,9 +140,6 @@ def inspect(engine: Engine, spec: TransferSpec, rules: KeyRules, *, at_most: int
                     report.add(trouble, info.key, info.size)
             if not report.whole:
                 break
-    for key in missing:
-        report.objects += 1
-        report.causes.append(Cause("NoSuchKey", "HeadObject", f"{spec.source.at(key)} is not there.", 1, 0, [key]))
     items = [_item(number, *one) for number, one in enumerate(probe)]
     refused = write_probe.refusal(engine, spec, items, [info.key for info, _ in probe], tell=_tell)
     if refused is not None:
@@ -158,11 +154,9 @@ def _tell(notes: Sequence[str]) -> None:
         log.warning("%s", note)
 
 
-def _taken(
-    report: Report, page: list[tuple[ObjectInfo, Decision]], at_most: int | None
-) -> list[tuple[ObjectInfo, str]]:
+def _taken(report: Report, page: Sequence[tuple[Listed, Decision]], at_most: int | None) -> list[tuple[Listed, str]]:
     """Count the objects of a page, note those that are refused; the others that would be copied, with target keys."""
-    wanted: list[tuple[ObjectInfo, str]] = []
+    wanted: list[tuple[Listed, str]] = []
     for info, decision in page:
         if decision.action == "leave_out":
             continue
@@ -172,13 +166,14 @@ def _taken(
         report.objects += 1
         report.bytes += info.size
         if decision.action == "refuse":
-            report.add(PredictedFailure(decision.code or "Refused", "plan", decision.reason or ""), info.key, info.size)
+            trouble = PredictedFailure(decision.code or "Refused", decision.operation, decision.reason or "")
+            report.add(trouble, info.key, info.size)
         elif decision.action == "copy":
             wanted.append((info, decision.target_key))
     return wanted
 
 
-def _item(number: int, info: ObjectInfo, target_key: str) -> CopyItem:
+def _item(number: int, info: Listed, target_key: str) -> CopyItem:
     return CopyItem(
         id=number,
         source_key=info.key,
@@ -230,9 +225,11 @@ def lines(told: Mapping[str, Any], source: str, *, keys: int | None = None) -> I
     looked_up = told["looked_up"]
     some = " (the first ones)" if looked_up is not None else " (the first ones; --preflight looks at all)"
     seen = f"{_objects(told['objects'])}{'' if told['whole'] else some} looked at"
+    fail = f"{told['objects_failed']:,} would fail"
     if looked_up is not None:
-        seen += f" as listed, {looked_up:,} of them looked up"
-    yield f"Preflight of {source}: {seen}, {told['objects_failed']:,} would fail."
+        seen += f" as listed, {looked_up:,} of {told['objects']:,} looked up" if looked_up else " as listed"
+        fail = f"at least {fail}" if looked_up < told["objects"] and not told["stopped"] else fail
+    yield f"Preflight of {source}: {seen}, {fail}."
     for cause in told["causes"]:
         yield ""
         yield f"{_objects(cause['count'])}: {cause['error_code']} ({cause['operation']}), {cause['bytes']:,} bytes"

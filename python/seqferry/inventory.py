@@ -16,7 +16,7 @@ import re
 import tempfile
 import time
 import zlib
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, cast
 from urllib.parse import unquote_plus
 
-from seqferry.engine import CopyItem, Engine, ObjectInfo, inventory_rows
+from seqferry.engine import CopyItem, Engine, Listed, ObjectInfo, inventory_rows
 from seqferry.errors import StorageError, UsageError
 from seqferry.models import LocalFolder, S3Location, TransferSpec
 from seqferry.scratch import scratch_folder
@@ -154,12 +154,10 @@ def parsed(data: bytes, place: S3Location, source_bucket: str) -> Manifest:
     return Manifest(place, columns, tuple(named), form)
 
 
-def objects(
-    engine: Engine, spec: TransferSpec, missing: Callable[[list[str]], None], own: str | None = None
-) -> Iterator[list[ObjectInfo]]:
+def objects(engine: Engine, spec: TransferSpec, own: str | None = None) -> Iterator[Sequence[Listed]]:
     """Pages of the objects of the inventory below the source, empty ones while a file is fetched.
 
-    What an inventory without sizes or ETags names is looked up; ``missing`` is called with what is not there.
+    What an inventory without sizes or ETags names is looked up; what cannot be is a ``FailedLookup`` of its page.
 
     Raises:
         StorageError: a file cannot be read, or is not what the manifest says.
@@ -176,11 +174,7 @@ def objects(
                 if known:
                     yield [cast("ObjectInfo", row) for row in page]
                     continue
-                keys = [row.key for row in page]
-                looked = engine.head(spec.source, keys)
-                if absent := [key for key, info in zip(keys, looked, strict=True) if info is None]:
-                    missing(absent)
-                yield [info for info in looked if info is not None]
+                yield engine.head_each(spec.source, [row.key for row in page])
 
 
 def _pages(found: Iterator[Row], prefix: str) -> Iterator[list[Row]]:

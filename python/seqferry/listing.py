@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from seqferry import buckets, inventory, paths, planning, removal_rules, source_ranges
-from seqferry.engine import Engine, ObjectInfo
+from seqferry.engine import Engine, FailedLookup, Listed, ObjectInfo
 from seqferry.errors import StorageError
 from seqferry.models import LocalFolder, TransferSpec
 from seqferry.naming import target_key
@@ -30,7 +30,7 @@ class KnownObjects:
     """Findings of a look before the start, so that a transfer which begins at once repeats no request.
 
     Attributes:
-        found: all objects that were named; None when none were, or too many to keep.
+        found: the one object of a source; None where it is not one, or was not looked up.
         target_absent: True when nothing is at the target; None when that was not looked up.
         at_target: the object at the target of a single object.
     """
@@ -40,44 +40,33 @@ class KnownObjects:
     at_target: ObjectInfo | None = None
 
 
-def is_denied(why: StorageError) -> bool:
-    """The credentials are valid and lack a permission."""
-    return why.error_class == "person" and why.error_code in ("AccessDenied", "Forbidden")
-
-
 def decided(
     engine: Engine,
     spec: TransferSpec,
-    missing: Callable[[list[str]], None],
     rules: KeyRules = NO_RULES,
     *,
     compare: bool = False,
     known: KnownObjects | None = None,
-) -> Iterator[list[tuple[ObjectInfo, Decision]]]:
+) -> Iterator[list[tuple[Listed, Decision]]]:
     """Pages of the objects that the spec asks for, each with what happens to it; as ``objects``.
 
     With ``compare`` the target is listed beside, where equal ETags in both listings are enough to skip an object.
     """
-    for part in source_ranges.parts(spec):
-        yield from _decided(engine, part, missing, rules, compare=compare, known=known)
+    for part, pages in _sources(engine, spec, rules, known):
+        yield from _decided(engine, part, pages, rules, compare=compare, known=known)
 
 
 def _decided(
     engine: Engine,
     spec: TransferSpec,
-    missing: Callable[[list[str]], None],
+    pages: Iterator[Sequence[Listed]],
     rules: KeyRules,
     *,
     compare: bool,
     known: KnownObjects | None,
-) -> Iterator[list[tuple[ObjectInfo, Decision]]]:
+) -> Iterator[list[tuple[Listed, Decision]]]:
     """``decided`` for one source."""
     compare = compare and planning.compares_listings(spec)
-    pages = (
-        objects(engine, spec, missing, rules.state_dir)
-        if known is None or known.found is None
-        else iter([[*known.found]])
-    )
     looked = spec.single and known is not None and known.target_absent is not None
     for page in pages:
         there: dict[str, ObjectInfo] = {}
@@ -95,24 +84,55 @@ def _decided(
         yield [one for one in found if one[1].action != "ignore"]
 
 
-def foreseen(
-    engine: Engine, spec: TransferSpec, missing: Callable[[list[str]], None], rules: KeyRules
-) -> Iterator[list[tuple[ObjectInfo, Decision, PredictedAction | None]]]:
-    """Pages of the objects as ``decided``, each with what the transfer would do; None where it is not copied at all."""
+def _sources(
+    engine: Engine, spec: TransferSpec, rules: KeyRules, known: KnownObjects | None = None
+) -> Iterator[tuple[TransferSpec, Iterator[Sequence[Listed]]]]:
+    """Each source of a transfer with its objects. Single objects among several sources are looked up together."""
+    if known is not None and known.found is not None:
+        yield spec, iter([[*known.found]])
+        return
+    singles: list[TransferSpec] = []
     for part in source_ranges.parts(spec):
-        yield from _foreseen(engine, part, missing, rules)
+        if not (spec.ranges and part.single):
+            yield part, objects(engine, part, rules.state_dir)
+            continue
+        singles.append(part)
+        if len(singles) == LOOKED_UP_AT_ONCE:
+            yield from _looked_up(engine, singles)
+            singles = []
+    yield from _looked_up(engine, singles)
+
+
+def _looked_up(
+    engine: Engine, singles: Sequence[TransferSpec]
+) -> Iterator[tuple[TransferSpec, Iterator[Sequence[Listed]]]]:
+    """Each of these single objects, which are in one bucket or folder."""
+    if not singles:
+        return
+    found = engine.head_each(singles[0].source, [one.source.key for one in singles])
+    for part, info in zip(singles, found, strict=True):
+        yield part, iter([[info]])
+
+
+def foreseen(
+    engine: Engine, spec: TransferSpec, rules: KeyRules
+) -> Iterator[list[tuple[Listed, Decision, PredictedAction | None]]]:
+    """Pages of the objects as ``decided``, each with what the transfer would do; None where it is not copied at all."""
+    for part, pages in _sources(engine, spec, rules):
+        yield from _foreseen(engine, part, pages, rules)
 
 
 def _foreseen(
-    engine: Engine, spec: TransferSpec, missing: Callable[[list[str]], None], rules: KeyRules
-) -> Iterator[list[tuple[ObjectInfo, Decision, PredictedAction | None]]]:
+    engine: Engine, spec: TransferSpec, pages: Iterator[Sequence[Listed]], rules: KeyRules
+) -> Iterator[list[tuple[Listed, Decision, PredictedAction | None]]]:
     """``foreseen`` for one source."""
     compares = planning.compares_listings(spec)
-    for page in objects(engine, spec, missing, rules.state_dir):
-        selected = [info for info in page if planning.is_selected(spec, info)]
+    for page in pages:
+        failed = [info for info in page if isinstance(info, FailedLookup)]
+        selected = [info for info in page if not isinstance(info, FailedLookup) and planning.is_selected(spec, info)]
         there = at_keys(engine, spec, [_target(spec, info) for info in selected])
-        found: list[tuple[ObjectInfo, Decision, PredictedAction | None]] = []
-        for info in selected:
+        found: list[tuple[Listed, Decision, PredictedAction | None]] = []
+        for info in [*selected, *failed]:
             at = there.get(_target(spec, info))
             decision = planning.decide(spec, info, rules, at if compares else None)
             if decision.action in ("copy", "skip"):
@@ -139,7 +159,7 @@ def at_keys(engine: Engine, spec: TransferSpec, keys: Sequence[str]) -> dict[str
     return found
 
 
-def _at_target(engine: Engine, spec: TransferSpec, page: list[ObjectInfo]) -> dict[str, ObjectInfo]:
+def _at_target(engine: Engine, spec: TransferSpec, page: Sequence[Listed]) -> dict[str, ObjectInfo]:
     """Objects that listings show at the targets of a page, by key, in a few requests.
 
     An object that they do not show, whatever the order or the refusal of the service, is looked up when it is copied.
@@ -176,7 +196,7 @@ def _before(key: str, prefix: str) -> str:
     return f"{head}{chr(end - 1)}~" if 0x21 <= end <= 0x7E else head
 
 
-def _target(spec: TransferSpec, info: ObjectInfo) -> str:
+def _target(spec: TransferSpec, info: Listed) -> str:
     return target_key(spec, info.key, info.version_id)
 
 
@@ -184,31 +204,25 @@ def _in_bytes(key: str) -> bytes:
     return key.encode("utf-8", "surrogateescape")
 
 
-def objects(
-    engine: Engine, spec: TransferSpec, missing: Callable[[list[str]], None], own: str | None = None
-) -> Iterator[list[ObjectInfo]]:
+def objects(engine: Engine, spec: TransferSpec, own: str | None = None) -> Iterator[Sequence[Listed]]:
     """Pages of the objects that the spec asks for, in no order, in bounded memory; empty pages while waiting.
 
-    ``missing`` is called with named keys that are not there.
+    A named object that is absent or cannot be looked up is a ``FailedLookup`` of its page.
 
     Raises:
-        StorageError: the listing failed.
+        StorageError: the listing failed, or no named object can be looked up.
     """
     if spec.inventory is not None:
-        yield from inventory.objects(engine, spec, missing, own)
+        yield from inventory.objects(engine, spec, own)
         return
     if spec.keys is None and not spec.single:
         yield from engine.list(spec.source)
         return
     if spec.versions:
-        yield from _versions(engine, spec, missing)
+        yield from _versions(engine, spec)
         return
     for keys in _chunks(_named(spec)):
-        found = engine.head(spec.source, keys)
-        yield [info for info in found if info is not None]
-        absent = [key for key, info in zip(keys, found, strict=True) if info is None]
-        if absent:
-            missing(absent)
+        yield engine.head_each(spec.source, keys)
 
 
 def target_is_empty(engine: Engine, spec: TransferSpec) -> bool:
@@ -220,7 +234,7 @@ def target_is_empty(engine: Engine, spec: TransferSpec) -> bool:
     try:
         return not any(pages)
     except StorageError as why:
-        if not is_denied(why):
+        if not why.is_denied:
             raise
         return False
     finally:
@@ -258,24 +272,16 @@ def extras(
             yield dict(there[key] for key, info in zip(keys, found, strict=True) if info is None)
 
 
-def named_versions(spec: TransferSpec) -> list[tuple[str, str]]:
-    """The keys that the spec names with their version ids; an empty one for the current version."""
-    return list(zip(_named(spec), spec.versions, strict=True))
-
-
-def _versions(engine: Engine, spec: TransferSpec, missing: Callable[[list[str]], None]) -> Iterator[list[ObjectInfo]]:
-    named = named_versions(spec)
+def _versions(engine: Engine, spec: TransferSpec) -> Iterator[Sequence[Listed]]:
+    named = list(zip(_named(spec), spec.versions, strict=True))
     for start in range(0, len(named), LOOKED_UP_AT_ONCE):
         page = named[start : start + LOOKED_UP_AT_ONCE]
         current = [key for key, version in page if not version]
         found: dict[tuple[str, str], Any] = {}
-        found |= {(key, ""): info for key, info in zip(current, engine.head(spec.source, current), strict=True)}
+        found |= {(key, ""): info for key, info in zip(current, engine.head_each(spec.source, current), strict=True)}
         earlier = [one for one in page if one[1]]
         found |= dict(zip(earlier, buckets.look_up_versions(engine, spec.source, earlier), strict=True))
-        yield [info for one in page if (info := found[one]) is not None]
-        absent = [f"{key} (version {version})" if version else key for key, version in page if not found[key, version]]
-        if absent:
-            missing(absent)
+        yield [found[one] for one in page]
 
 
 def _named(spec: TransferSpec) -> list[str]:

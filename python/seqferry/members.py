@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from seqferry import listing, packing, planning
-from seqferry.engine import Engine, ObjectInfo, pack_shards
+from seqferry.engine import Engine, FailedLookup, ObjectInfo, pack_shards
 from seqferry.errors import StorageError
 from seqferry.models import TransferSpec
 from seqferry.planning import KeyRules
@@ -40,10 +40,13 @@ def members(engine: Engine, spec: TransferSpec, rules: KeyRules) -> Iterator[lis
     """
     seen = 0
     refused: list[str] = []
-    missing: list[str] = []
-    for infos in listing.objects(engine, spec, missing.extend):
+    for infos in listing.objects(engine, spec):
         page: list[Member] = []
         for info in infos:
+            if isinstance(info, FailedLookup):
+                if planning.is_key_selected(spec, info.key):
+                    refused.append(_why_not(spec, info))
+                continue
             if planning.is_marker(spec, info.key, info.size) or not planning.is_selected(spec, info):
                 continue
             decision = planning.decide_names(spec, info.key, spec.target.key, info.size, info.refusal, rules)
@@ -55,9 +58,12 @@ def members(engine: Engine, spec: TransferSpec, rules: KeyRules) -> Iterator[lis
         if seen > MOST:
             raise _refusal("TooManyMembers", [f"more than {MOST:,} objects lie there"])
         yield page
-    refused += [f"{spec.source.at(key)} is not there" for key in missing]
     if refused:
         raise _refusal("MemberRefused", refused)
+
+
+def _why_not(spec: TransferSpec, found: FailedLookup) -> str:
+    return f"{spec.source.at(found.key)} is not there" if found.is_absent else found.failure.message.removesuffix(".")
 
 
 def order(source_key: str) -> bytes:

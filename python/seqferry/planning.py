@@ -14,7 +14,7 @@ from typing import Final, Literal, NamedTuple, Protocol
 
 from seqferry import paths, policy
 from seqferry.checking import MISSING_AT_SOURCE
-from seqferry.engine import equal_as_listed, path_refusal
+from seqferry.engine import FailedLookup, equal_as_listed, path_refusal
 from seqferry.models import COPIES, OPERATION_CHECK, LocalFolder, Location, TransferSpec
 from seqferry.naming import nul_refusal, target_key
 from seqferry.selection import matcher, moment
@@ -36,6 +36,7 @@ class Decision(NamedTuple):
         code, reason: why it is refused or left out, for machines and in words.
         verified: verification that the skip rests on.
         target_etag: ETag of the object at the target that the skip leaves there.
+        error_class, operation: of what is refused; the operation is that of the storage, or ``plan``.
     """
 
     action: Action
@@ -44,6 +45,8 @@ class Decision(NamedTuple):
     reason: str | None = None
     verified: str | None = None
     target_etag: str | None = None
+    error_class: str = "object"
+    operation: str = "plan"
 
     @property
     def refusal(self) -> tuple[str, str] | None:
@@ -104,6 +107,8 @@ def decide(
         there: the object that a listing shows under the target key, where ``compares_listings``.
     """
     to = target_key(spec, found.key, found.version_id)
+    if isinstance(found, FailedLookup):
+        return _not_looked_up(spec, found, to)
     if not is_selected(spec, found):
         return Decision("ignore", to)
     if is_left_out(spec, found.key, found.size):
@@ -147,11 +152,13 @@ def leave_out(target_key: str, code: str, reason: str) -> Decision:
     return Decision("leave_out", target_key, code, reason)
 
 
-def missing(spec: TransferSpec, key: str, version_id: str = "") -> Decision:
-    """Decision on an object that is named, or was listed, and is not at the source."""
-    version = f" (version {version_id})" if version_id else ""
-    why = f"{spec.source.at(key)}{version} was not there any more when the transfer began."
-    return refuse(target_key(spec, key, version_id), "NoSuchKey", why)
+def _not_looked_up(spec: TransferSpec, found: FailedLookup, target_key: str) -> Decision:
+    """Decision on a named object that is absent or may not be looked at."""
+    if not is_key_selected(spec, found.key):
+        return Decision("ignore", target_key)
+    code, reason = found.refusal
+    failure = found.failure
+    return Decision("refuse", target_key, code, reason, error_class=failure.error_class, operation=failure.operation)
 
 
 def missing_at_source(spec: TransferSpec, key: str, there: str) -> Decision:
@@ -201,6 +208,13 @@ def is_selected(spec: TransferSpec, found: SelectableObject) -> bool:
     """True when wildcard, rules, sizes and ages of the spec select an object of the source."""
     test = matcher(selection_of(spec))
     return test is None or test(found.key, found.size, found.last_modified)
+
+
+def is_key_selected(spec: TransferSpec, key: str) -> bool:
+    """True when wildcard and rules select the key, whatever the size and the age of its object."""
+    selection = selection_of(spec)
+    test = matcher(selection._replace(min_size=None, max_size=None, newer_than=None, older_than=None))
+    return test is None or test(key, 0, 0.0)
 
 
 def compares_listings(spec: TransferSpec) -> bool:

@@ -1,6 +1,7 @@
-"""The checks before a transfer starts: both buckets can be used, and the named objects are there.
+"""The checks before a transfer starts: both buckets can be used, and the one object of a source is there.
 
-They change nothing. Their findings are kept, so that a transfer which begins at once repeats no request.
+They change nothing. Their findings are kept, so that a transfer which begins at once repeats no request. The objects of
+a list are looked up when the transfer is planned: one that cannot be read is a failed object, and the others arrive.
 """
 
 from __future__ import annotations
@@ -12,22 +13,20 @@ from dataclasses import replace
 from typing import Any, Final
 
 from seqferry import access, inventory, paths
-from seqferry.engine import Engine, ObjectInfo
+from seqferry.engine import Engine, FailedLookup, ObjectInfo
 from seqferry.errors import StorageError, UsageError
-from seqferry.listing import LOOKED_UP_AT_ONCE, KnownObjects, is_denied, objects
+from seqferry.listing import LOOKED_UP_AT_ONCE, KnownObjects, objects
 from seqferry.models import OPERATION_HISTORY, OPERATION_UNPACK, LocalFolder, Location, S3Location, TransferSpec
 from seqferry.spec import build_one, checked
 
 log: Final = logging.getLogger("seqferry.preflight")
 
-_NAMED_AT_MOST: Final = 20
-
 
 def check(engine: Engine, spec: TransferSpec) -> KnownObjects:
-    """See that both buckets can be used and that objects which were named are there.
+    """See that both buckets can be used and that a source of one object is there.
 
     Raises:
-        UsageError: the spec is not valid, or a named object is not there.
+        UsageError: the spec is not valid, or the object is not there.
         StorageError: a bucket cannot be used, or the storage not be reached.
     """
     checked(spec)
@@ -37,22 +36,9 @@ def check(engine: Engine, spec: TransferSpec) -> KnownObjects:
     if _is_of_one(spec):
         return _check_single(engine, spec)
     check_buckets(engine, spec)
-    if spec.ranges:
-        _check_singles(engine, spec)
-        return KnownObjects()
     if spec.inventory is not None:
         inventory.manifest(engine, spec)
-        return KnownObjects()
-    if spec.keys is None:
-        return KnownObjects()
-    missing: list[str] = []
-    found: list[ObjectInfo] = []
-    for page in objects(engine, spec, missing.extend):
-        if len(found) <= LOOKED_UP_AT_ONCE:
-            found += page
-    if missing:
-        raise missing_error(engine, spec, missing)
-    return KnownObjects(found=tuple(found) if len(found) <= LOOKED_UP_AT_ONCE else None)
+    return KnownObjects()
 
 
 def _is_of_one(spec: TransferSpec) -> bool:
@@ -72,7 +58,7 @@ def _check_single(engine: Engine, spec: TransferSpec) -> KnownObjects:
         raise
     if found is None:
         check_buckets(engine, spec)
-        raise missing_error(engine, spec, [spec.source.key])
+        raise missing_error(engine, spec)
     if isinstance(spec.target, LocalFolder):
         paths.check_target(spec.target.path)
         return KnownObjects(found=(found,))
@@ -86,20 +72,14 @@ def _check_single(engine: Engine, spec: TransferSpec) -> KnownObjects:
 
 
 def _looked_up(engine: Engine, spec: TransferSpec) -> ObjectInfo | None:
-    if spec.versions:
-        return next((info for page in objects(engine, spec, lambda _: None) for info in page), None)
-    return engine.head(spec.source, [spec.source.key])[0]
-
-
-def _check_singles(engine: Engine, spec: TransferSpec) -> None:
-    """See that those of several sources are there that are one object each."""
-    singles = [one.key for one in spec.ranges if one.single]
-    for start in range(0, len(singles), LOOKED_UP_AT_ONCE):
-        keys = singles[start : start + LOOKED_UP_AT_ONCE]
-        found = engine.head(spec.source, keys)
-        missing = [key for key, info in zip(keys, found, strict=True) if info is None]
-        if missing:
-            raise UsageError(_missing_keys(spec, missing, "the list of sources"))
+    if not spec.versions:
+        return engine.head(spec.source, [spec.source.key])[0]
+    found = next((info for page in objects(engine, spec) for info in page), None)
+    if isinstance(found, FailedLookup):
+        if found.is_absent:
+            return None
+        raise found.failure
+    return found
 
 
 def check_buckets(engine: Engine, spec: TransferSpec) -> None:
@@ -128,7 +108,7 @@ def _check_bucket(engine: Engine, place: Location, *, is_listed: bool) -> None:
     try:
         engine.check_bucket(place)
     except StorageError as why:
-        if is_listed or not is_denied(why):
+        if is_listed or not why.is_denied:
             raise
         log.info("%s may not be listed by these credentials; going on without", place.uri)
 
@@ -169,23 +149,17 @@ def _prefixes(engine: Engine, bucket: Location, keys: Sequence[tuple[int, str]])
         return {at for at, key in absent if any(engine.list(replace(bucket, key=f"{key}/"), limit=1))}
     except StorageError as why:
         _check_bucket(engine, bucket, is_listed=False)
-        if not is_denied(why):
+        if not why.is_denied:
             raise
         # What may not be looked up is an object, as without --recursive: the check of it says what is refused.
         return set()
 
 
-def missing_error(engine: Engine, spec: TransferSpec, missing: list[str]) -> UsageError:
-    """The error for named objects that are not there."""
+def missing_error(engine: Engine, spec: TransferSpec) -> UsageError:
+    """The error for the one object of a spec that is not there."""
     if spec.versions and spec.single:
         return UsageError(missing_version(spec.source, spec.versions[0]))
-    return UsageError(missing_object(engine, spec.source) if _is_of_one(spec) else _missing_keys(spec, missing))
-
-
-def _missing_keys(spec: TransferSpec, missing: list[str], listed: str = "the list of keys") -> str:
-    named = ", ".join(key.removeprefix(spec.source.key) for key in missing[:_NAMED_AT_MOST])
-    more = f" and {len(missing) - _NAMED_AT_MOST} more" if len(missing) > _NAMED_AT_MOST else ""
-    return f"Not found under {spec.source.uri}: {named}{more}. Correct {listed}; nothing was started."
+    return UsageError(missing_object(engine, spec.source))
 
 
 def missing_version(source: Location, version_id: str) -> str:
@@ -204,7 +178,7 @@ def missing_object(engine: Engine, source: Location) -> str:
     try:
         is_prefix = any(engine.list(below, limit=1))
     except StorageError as why:
-        if not is_denied(why):
+        if not why.is_denied:
             raise
         return f"There is no object {source.uri}."
     if is_prefix:

@@ -23,7 +23,7 @@ from seqferry import (
     removal_rules,
     unpacking,
 )
-from seqferry.engine import Engine, ObjectInfo
+from seqferry.engine import Engine, FailedLookup, Listed, ObjectInfo
 from seqferry.errors import StorageError
 from seqferry.histories import Fate
 from seqferry.members import Member
@@ -92,17 +92,22 @@ def removals(
 
 
 def _copied(engine: Engine, spec: TransferSpec, rules: KeyRules) -> Iterator[PlannedCopy]:
-    def refuse(missing: list[str]) -> None:
-        raise preflight.missing_error(engine, spec, missing)
-
     found = (
-        [_planned(info.key, info.size, decision, seen) for info, decision, seen in page]
-        for page in listing.foreseen(engine, spec, refuse, rules)
+        [_shown(engine, spec, info, decision, seen) for info, decision, seen in page]
+        for page in listing.foreseen(engine, spec, rules)
     )
     if collisions.are_possible(spec):
         found = collisions.Spool(spec, _names, astuple, lambda values: PlannedCopy(*values)).unique(found)
     for page in found:
         yield from page
+
+
+def _shown(
+    engine: Engine, spec: TransferSpec, info: Listed, decision: Decision, seen: PredictedAction | None
+) -> PlannedCopy:
+    if spec.single and isinstance(info, FailedLookup):
+        raise preflight.missing_error(engine, spec) if info.is_absent else info.failure
+    return _planned(info.key, info.size, decision, seen)
 
 
 def _names(planned: PlannedCopy) -> tuple[str, str, str | None]:
@@ -161,7 +166,7 @@ def _archives_there(engine: Engine, spec: TransferSpec, keys: list[str]) -> list
         return engine.head(spec.target, keys)
     except StorageError as why:
         # Write-only access: the archive is written without a look then.
-        if not (listing.is_denied(why) and spec.if_exists == "overwrite"):
+        if not (why.is_denied and spec.if_exists == "overwrite"):
             raise
         return [None] * len(keys)
 

@@ -32,7 +32,7 @@ def selected(engine: Engine, spec: TransferSpec) -> list[str]:
     engine.check_bucket(spec.source)
     keys: list[str] = []
     written = spec.source.at(spec.pattern or spec.source.key)
-    for page in listing.objects(engine, spec, lambda _: None):
+    for page in listing.objects(engine, spec):
         keys += [one.key for one in page if _is_readable(one.key) and planning.is_selected(spec, one)]
         if len(keys) > MOST:
             raise UsageError(f"{written} matches more than {MOST:,} objects; choose a narrower wildcard.")
@@ -65,7 +65,7 @@ def missing(engine: Engine, place: S3Location, version_id: str | None = None) ->
     try:
         engine.check_bucket(place)
     except StorageError as why:
-        if not listing.is_denied(why):
+        if not why.is_denied:
             return why
     text = preflight.missing_version(place, version_id) if version_id else preflight.missing_object(engine, place)
     return StorageError(text, "not_found", "NoSuchKey", "HeadObject")

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 
 from seqferry import buckets, listing, paths, removal_rules
 from seqferry.buckets import ObjectVersion
-from seqferry.engine import Engine, ObjectInfo
+from seqferry.engine import Engine, FailedLookup, ObjectInfo
 from seqferry.errors import StorageError, UsageError
 from seqferry.models import OPERATION_REMOVE, S3Location, TransferSpec
 from seqferry.selection import has_wildcard
@@ -115,9 +115,11 @@ def _together(sources: Sequence[str], *, recursive: bool, raw: bool) -> tuple[st
     return f"s3://{places[0][0]}/", [key for _, key in places]
 
 
-def doomed(engine: Engine, spec: TransferSpec, missing: list[str] | None = None) -> Iterator[list[RemovalCandidate]]:
-    """Pages of what a removal means, in bounded memory; empty pages while waiting. ``missing`` gets named keys that
-    are not there.
+def doomed(
+    engine: Engine, spec: TransferSpec, failed: list[FailedLookup] | None = None
+) -> Iterator[list[RemovalCandidate]]:
+    """Pages of what a removal means, in bounded memory; empty pages while waiting. ``failed`` gets named objects that
+    are not there, or cannot be looked up.
 
     Raises:
         StorageError: the listing failed.
@@ -131,9 +133,12 @@ def doomed(engine: Engine, spec: TransferSpec, missing: list[str] | None = None)
                 if removal_rules.is_doomed_version(spec, one, exact=exact, version_id=version_id)
             ]
         return
-    absent = [] if missing is None else missing
-    for found in listing.objects(engine, spec, absent.extend):
-        yield [_object(one) for one in found if removal_rules.is_doomed(spec, one)]
+    for found in listing.objects(engine, spec):
+        if failed is not None:
+            failed += [one for one in found if isinstance(one, FailedLookup)]
+        yield [
+            _object(one) for one in found if not isinstance(one, FailedLookup) and removal_rules.is_doomed(spec, one)
+        ]
 
 
 def check_most(engine: Engine, spec: TransferSpec) -> None:

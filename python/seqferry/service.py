@@ -492,10 +492,10 @@ class Service:
                 raise why
 
     def check(self, spec: TransferSpec) -> listing.KnownObjects:
-        """See that both buckets can be used and that the objects which were named are there.
+        """See that both buckets can be used and that a source of one object is there.
 
         Raises:
-            UsageError: the spec is not valid, or a named object is not there.
+            UsageError: the spec is not valid, or the object is not there.
             StorageError: a bucket cannot be used, or the storage not be reached.
         """
         return preflight.check(self.engine, access.resolved(spec))

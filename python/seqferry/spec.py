@@ -42,7 +42,9 @@ MAX_KEYS: Final = 100_000
 
 MAX_RESTORE_DAYS: Final = 30_000
 
-_MAX_KEY_BYTES: Final = 1024
+MAX_KEY_BYTES: Final = 1024
+_MAX_LISTED_BYTES: Final = 1536
+"""With a prefix before it, a key has to fit into an index of PostgreSQL, which takes 2,704 bytes."""
 _FORM: Final = "write s3://bucket/prefix/ or s3://bucket/key"
 
 
@@ -384,8 +386,10 @@ def checked(spec: TransferSpec) -> TransferSpec:
         raise UsageError("--delete is for everything below a prefix or a folder, not for named objects.")
     if spec.max_delete is not None and (not spec.delete or spec.max_delete < 0):
         raise UsageError("--max-delete is the most objects that --delete may remove: give both, and 0 or more.")
-    for key in (spec.source.key, spec.target.key, *(spec.keys or ()), *spec.targets):
+    for key in (spec.source.key, spec.target.key, *spec.targets):
         _check_key(key)
+    for key in spec.keys or ():
+        _check_listed_key(key)
     if spec.ranges:
         for part in source_ranges.parts(spec):
             checked(part)
@@ -512,14 +516,23 @@ def _split_pattern(path: str) -> tuple[str, str]:
 
 
 def _check_key(key: str) -> None:
+    if _check_utf8_key(key) > MAX_KEY_BYTES:
+        raise UsageError(f"'{key[:80]}...' is longer than the {MAX_KEY_BYTES} bytes that S3 allows for a key.")
+
+
+def _check_listed_key(key: str) -> None:
+    """Refuse a key that cannot be recorded. One that is only too long for S3 fails by itself, beside the others."""
+    if _check_utf8_key(key) > _MAX_LISTED_BYTES:
+        raise UsageError(f"'{key[:80]}...' has more than {_MAX_LISTED_BYTES} bytes and is no key; correct the list.")
+
+
+def _check_utf8_key(key: str) -> int:
     try:
-        size = len(key.encode("utf-8"))
+        return len(key.encode("utf-8"))
     except UnicodeEncodeError:
         raise UsageError(
             f"'{_shown(key)}' is not valid UTF-8, and S3 keys are; check the terminal's encoding."
         ) from None
-    if size > _MAX_KEY_BYTES:
-        raise UsageError(f"'{key[:80]}...' is longer than the {_MAX_KEY_BYTES} bytes that S3 allows for a key.")
 
 
 def _check_text(spec: TransferSpec) -> None:

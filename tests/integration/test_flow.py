@@ -301,9 +301,6 @@ def test_a_named_object_that_is_not_there_is_named(ferry: Ferry) -> None:
         ferry.service.check(ferry.spec("run", "in"))
     with pytest.raises(UsageError, match=f"no object s3://{ferry.source}/nothing"):
         ferry.service.check(ferry.spec("nothing", "in"))
-    named = replace(ferry.spec("run/", "in"), keys=("a", "b", "c"))
-    with pytest.raises(UsageError, match=r"Not found under .*: b, c"):
-        ferry.service.check(named)
 
 
 def test_ls_lists_what_is_below(ferry: Ferry) -> None:

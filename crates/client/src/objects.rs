@@ -4,7 +4,7 @@ use bytes::Bytes;
 use futures::stream::{self, StreamExt as _, TryStreamExt as _};
 use seqferry_store::error::classify::code::RANGE_IGNORED;
 use seqferry_store::{
-    BucketService, ErrorClass, ListPage, ListRequest, ObjectMeta, ObjectRef, PinnedObject, Range, StoreError,
+    BucketService, ErrorClass, ListPage, ListRequest, ObjectMeta, ObjectRef, PinnedObject, Range, Scope, StoreError,
     VersionsPage, VersionsRequest,
 };
 
@@ -26,6 +26,9 @@ pub enum Lookup {
     /// No object with this key.
     Absent,
 }
+
+/// A key, and what its look-up has shown or why it failed.
+pub type LookupOutcome = (String, Result<Lookup, StoreError>);
 
 /// The answer to a ranged read.
 #[derive(Debug, Clone)]
@@ -74,21 +77,35 @@ impl RetryingClient {
     /// # Errors
     /// The first failure but for absence.
     pub async fn look_up(&self, bucket: &str, keys: Vec<String>) -> Result<Vec<(String, Lookup)>, RequestError> {
-        let look_up = async |key: String| {
-            let found = match self.head(ObjectRef::new(bucket, &key)).await {
-                Ok(meta) => {
-                    if meta.encryption.is_none() {
-                        self.quirks().note_plain_object(PinnedObject::of(bucket, &key, &meta));
-                    }
-                    Lookup::Object(Box::new(meta))
-                }
-                Err(RequestError::Failed(error)) if error.is_of_no_object() => Lookup::NoObject(Box::new(error)),
-                Err(RequestError::Failed(error)) if error.class == ErrorClass::NotFound => Lookup::Absent,
-                Err(error) => return Err(error),
-            };
-            Ok((key, found))
+        let look_up = async |key: String| self.look_up_one(bucket, &key).await.map(|found| (key, found));
+        stream::iter(keys).map(look_up).buffered(HEADS).try_collect().await
+    }
+
+    /// Looks up each of these keys with a HEAD, each with its own outcome. The results are in the order of the keys.
+    ///
+    /// # Errors
+    /// The first failure with which no other key can fare better; or the client was cancelled.
+    pub async fn look_up_each(&self, bucket: &str, keys: Vec<String>) -> Result<Vec<LookupOutcome>, RequestError> {
+        let look_up = async |key: String| match self.look_up_one(bucket, &key).await {
+            Ok(found) => Ok((key, Ok(found))),
+            Err(RequestError::Failed(error)) if error.scope != Scope::Job => Ok((key, Err(error))),
+            Err(error) => Err(error),
         };
         stream::iter(keys).map(look_up).buffered(HEADS).try_collect().await
+    }
+
+    async fn look_up_one(&self, bucket: &str, key: &str) -> Result<Lookup, RequestError> {
+        match self.head(ObjectRef::new(bucket, key)).await {
+            Ok(meta) => {
+                if meta.encryption.is_none() {
+                    self.quirks().note_plain_object(PinnedObject::of(bucket, key, &meta));
+                }
+                Ok(Lookup::Object(Box::new(meta)))
+            }
+            Err(RequestError::Failed(error)) if error.is_of_no_object() => Ok(Lookup::NoObject(Box::new(error))),
+            Err(RequestError::Failed(error)) if error.class == ErrorClass::NotFound => Ok(Lookup::Absent),
+            Err(error) => Err(error),
+        }
     }
 
     /// The bytes of `range` of an object, exactly as many as it has.

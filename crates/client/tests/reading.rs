@@ -140,6 +140,21 @@ async fn keys_are_looked_up_in_their_order_and_absence_is_no_failure() {
 }
 
 #[tokio::test]
+async fn a_key_that_cannot_be_looked_up_keeps_no_other_from_it() {
+    let fixture = fixture();
+    fixture.put("a", b"1").await;
+    fixture.put("b", b"22").await;
+    fixture.store.rule(Rule::once("HeadObject", Fault::Fail("AccessDenied", 403)).key("b"));
+
+    let keys = ["a", "b", "c"].map(str::to_owned).to_vec();
+    let found = fixture.client.look_up_each(BUCKET, keys).await.unwrap();
+
+    assert!(matches!(&found[0].1, Ok(Lookup::Object(meta)) if meta.size == 1));
+    assert!(matches!(&found[1].1, Err(error) if error.code == "AccessDenied"));
+    assert!(matches!(&found[2].1, Ok(Lookup::Absent)));
+}
+
+#[tokio::test]
 async fn pages_show_the_folders_of_one_level_or_every_key() {
     let fixture = fixture();
     for key in ["r1/a", "r1/b", "r1/deep/c", "r2/a", "top", "other/x"] {

@@ -9,6 +9,7 @@ use seqferry_store::{BudgetLimits, ListRequest};
 use seqferry_transfer::unpack::ArchiveRef;
 use seqferry_vfs::disk_cache::SourceCache;
 
+use crate::buckets::{FailureRow, failure_row};
 use crate::cache::DiskCache;
 use crate::job::Job;
 use crate::listing::Listing;
@@ -68,6 +69,24 @@ impl Engine {
         let engine = self.here()?;
         let found = py.detach(|| engine.look_up(&endpoint.0, bucket, keys)).map_err(|error| request_error(&error))?;
         Ok(found.into_iter().map(|(key, found)| ObjectInfo::of(key, found)).collect())
+    }
+
+    #[allow(clippy::type_complexity)] // a pair: the object, or the failure
+    fn head_each(
+        &self,
+        py: Python<'_>,
+        endpoint: &PyEndpoint,
+        bucket: &str,
+        keys: Vec<String>,
+    ) -> PyResult<Vec<(Option<ObjectInfo>, Option<FailureRow>)>> {
+        let engine = self.here()?;
+        let found =
+            py.detach(|| engine.look_up_each(&endpoint.0, bucket, keys)).map_err(|error| request_error(&error))?;
+        let outcome = |(key, found)| match found {
+            Ok(found) => (ObjectInfo::of(key, found), None),
+            Err(error) => (None, Some(failure_row(&error))),
+        };
+        Ok(found.into_iter().map(outcome).collect())
     }
 
     #[pyo3(signature = (endpoint, bucket, objects, *, epoch=None))]

@@ -14,7 +14,7 @@ use seqferry_client::list::{self, Page};
 use seqferry_client::metrics::{Family, snapshot};
 use seqferry_client::upload::abort_once;
 use seqferry_client::{
-    ClientPool, Endpoint, EndpointSpec, Lookup, RequestError, RetryContext, RetryPolicy, RetryingClient,
+    ClientPool, Endpoint, EndpointSpec, Lookup, LookupOutcome, RequestError, RetryContext, RetryPolicy, RetryingClient,
 };
 use seqferry_store::budget::BudgetStats;
 use seqferry_store::prelude::*;
@@ -109,6 +109,22 @@ impl Engine {
         self.runtime.block_on(async {
             let client = self.pool.client(endpoint, RetryPolicy::impatient()).await;
             client.look_up(bucket, keys).await
+        })
+    }
+
+    /// Looks up each of these keys as [`Self::look_up`] does, with an outcome for each; with the patience of a transfer.
+    ///
+    /// # Errors
+    /// A failure with which no key can fare better.
+    pub fn look_up_each(
+        &self,
+        endpoint: &EndpointSpec,
+        bucket: &str,
+        keys: Vec<String>,
+    ) -> Result<Vec<LookupOutcome>, RequestError> {
+        self.runtime.block_on(async {
+            let client = self.pool.client(endpoint, RetryPolicy::default()).await;
+            client.look_up_each(bucket, keys).await
         })
     }
 

@@ -4,13 +4,15 @@ use std::sync::Arc;
 
 use futures::stream::{self, StreamExt as _, TryStreamExt as _};
 use seqferry_client::{RequestError, RequestSpec, RetryContext, RetryingClient};
-use seqferry_store::ObjectRef;
+use seqferry_store::{ErrorClass, ObjectRef, Scope};
 
 /// Objects that are asked about side by side.
 const AT_ONCE: usize = 16;
 
 /// Returns for each key whether it can be read now. Requests a readable copy, for `days` days, of each archived object
 /// that is not being restored.
+///
+/// A key that is refused by itself counts as readable: its copy fails then, and tells why; the others are waited for.
 pub(crate) async fn restore(
     client: &RetryingClient,
     bucket: &str,
@@ -29,5 +31,13 @@ pub(crate) async fn restore(
         }
         Ok(!head.archived)
     };
-    stream::iter(keys).map(one).buffered(AT_ONCE).try_collect().await
+    let one_or_passed = async |key: String| match one(key).await {
+        Err(RequestError::Failed(error))
+            if error.scope != Scope::Job && !matches!(error.class, ErrorClass::Retry | ErrorClass::Throttle) =>
+        {
+            Ok(true)
+        }
+        found => found,
+    };
+    stream::iter(keys).map(one_or_passed).buffered(AT_ONCE).try_collect().await
 }

@@ -32,6 +32,7 @@ class PlannedObject:
     """An object of the source, and where it goes.
 
     ``refusal`` (code, message) tells why it cannot be copied, if so: with ``left_out`` it was not meant to be.
+    ``error_class`` and ``operation`` are those of a refusal.
     """
 
     source_key: str
@@ -47,6 +48,8 @@ class PlannedObject:
     """Evidence that it is at the target already: it is skipped."""
     target_etag: str | None = None
     """ETag that it has at the target already; None: that of the source."""
+    error_class: str = "object"
+    operation: str = "plan"
 
 
 class OpenObject(NamedTuple):
@@ -195,8 +198,8 @@ def _object_row(planned: PlannedObject, at: float) -> bulk.Row:
     if planned.refusal is not None:
         code, message = planned.refusal
         state = "skipped" if planned.left_out else "failed"
-        error_class = _REFUSAL_CLASSES.get(code, "object")
-        return (*found, state, at, error_class, code, "plan", message, None, None, None, None)
+        error_class = _REFUSAL_CLASSES.get(code, planned.error_class)
+        return (*found, state, at, error_class, code, planned.operation, message, None, None, None, None)
     if planned.verified is not None:
         etag = planned.etag if planned.target_etag is None else planned.target_etag
         return (*found, "skipped", at, None, None, None, None, at, "none", etag, planned.verified)
@@ -618,11 +621,18 @@ def unfinished_of(
             last_modified=row.last_modified,
             version_id=row.version_id or None,
             storage_class=row.storage_class,
-            refusal=(row.error_code or "", row.error_message or "") if row.error_operation == "plan" else None,
+            refusal=(row.error_code or "", row.error_message or "") if _is_refused(row) else None,
+            error_class=row.error_class or "object",
+            operation=row.error_operation or "plan",
         )
         for row in rows
     ]
     return found, rows[-1].id if len(rows) == limit else None
+
+
+def _is_refused(row: sa.Row[Any]) -> bool:
+    """True of an object that planning has refused: no run of a batch has tried it."""
+    return row.error_operation == "plan" or (row.error_operation == "HeadObject" and not row.attempts)
 
 
 # --- lists ------------------------------------------------------------------------------------------------------------

@@ -163,7 +163,7 @@ class Helper:
         if self._stopping:
             return _error("stopped", "", f"The copy of {spec.source.uri} was given up, since the helper was to stop.")
         if result.missing:
-            return _error("missing", "NoSuchKey", str(preflight.missing_error(self._engine, spec, result.missing)))
+            return _error("missing", "NoSuchKey", str(preflight.missing_error(self._engine, spec)))
         if below and not result.found and not isinstance(spec.source, LocalFolder):
             return _error("missing", "NoSuchKey", f"There is no object below {spec.source.uri}.")
         if result.failed:

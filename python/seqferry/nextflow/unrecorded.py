@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 
 from seqferry import listing, paths
 from seqferry.batching import Batcher
-from seqferry.engine import CopyItem, Engine, Events, Job, ObjectInfo
+from seqferry.engine import CopyItem, Engine, Events, FailedLookup, Job, Listed
 from seqferry.errors import StorageError
 from seqferry.models import RESULT_COLUMNS, LocalFolder, TransferSpec
 from seqferry.planning import Decision, decide
@@ -81,7 +81,7 @@ class ListingEntry(NamedTuple):
 class _PlannedEntry(NamedTuple):
     """An object that is copied, and its target key."""
 
-    info: ObjectInfo | ListingEntry
+    info: Listed | ListingEntry
     target_key: str
 
     @property
@@ -154,17 +154,24 @@ class Transfer:
                 self._take(job, 0.0)
         yield from batcher.rest()
 
-    def _pages(self) -> Iterator[Sequence[tuple[ObjectInfo | ListingEntry, Decision]]]:
+    def _pages(self) -> Iterator[Sequence[tuple[Listed | ListingEntry, Decision]]]:
         if self._known is None:
-            yield from listing.decided(self._engine, self._spec, self.result.missing.extend)
+            for page in listing.decided(self._engine, self._spec):
+                failed = [info for info, _ in page if isinstance(info, FailedLookup)]
+                if failed and self._spec.single and not failed[0].is_absent:
+                    raise failed[0].failure
+                absent = {info.key for info in failed if info.is_absent}
+                self.result.missing += absent
+                yield [one for one in page if one[0].key not in absent] if absent else page
         else:
             yield [(self._known, decide(self._spec, self._known))]
 
-    def _goes_on(self, info: ObjectInfo | ListingEntry, decision: Decision) -> bool:
+    def _goes_on(self, info: Listed | ListingEntry, decision: Decision) -> bool:
         if decision.action == "leave_out" and len(self.result.left_out) < _KEPT_FAILURES:
             self.result.left_out.append(decision.reason or "")
         if decision.action == "refuse":
-            self._fail(info.key, decision.target_key, decision.code, "", decision.reason)
+            operation = "" if decision.operation == "plan" else decision.operation
+            self._fail(info.key, decision.target_key, decision.code, operation, decision.reason)
         return decision.action == "copy"
 
     def _start(self, batch: list[_PlannedEntry]) -> None:

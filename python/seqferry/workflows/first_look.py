@@ -113,9 +113,11 @@ class _FirstLook:
             StorageError: no object could arrive.
         """
         report = Report(objects=len(found), bytes=sum(one.size for one in found), whole=whole, looked_up=0)
+        if self.spec.keys is not None:  # each was looked up as it was planned
+            report.looked_up = report.objects
         for one in found:
             if one.refusal is not None and not one.left_out:
-                report.add(PredictedFailure(one.refusal[0], "plan", one.refusal[1]), one.source_key, one.size)
+                report.add(PredictedFailure(one.refusal[0], one.operation, one.refusal[1]), one.source_key, one.size)
         wanted = [one for one in found if one.refusal is None and one.verified is None]
         for one in wanted:
             if one.size > _LARGEST and isinstance(self.spec.target, S3Location):
@@ -143,11 +145,14 @@ class _FirstLook:
     ) -> PredictedFailure | None:
         """Look up a sample, and probe the target. Why nothing could arrive, if so."""
         of_archive = {id(one) for one in archived}
-        asked = sampled([one for one in wanted if id(one) not in of_archive], SAMPLED)
+        rest = [one for one in wanted if id(one) not in of_archive]
+        known = rest if self.spec.keys is not None else []
+        asked = [] if known else sampled(rest, SAMPLED)
         cold = sampled(archived, _ARCHIVED_SAMPLED)
         looked = self._look_up([*asked, *cold])
-        report.looked_up = len(looked)
-        readable: list[PlannedObject] = []
+        if not known:
+            report.looked_up = len(looked)
+        readable: list[PlannedObject] = list(known)
         troubles: list[PredictedFailure] = []
         still: list[PredictedFailure] = []
         for one, trouble in looked:
@@ -163,14 +168,17 @@ class _FirstLook:
             self._add_archived(report, archived)
         # What is at the target already may be passed over without a look at its source.
         passes_over = self.spec.if_exists in ("skip", "fail") and not self.target_absent
-        if looked and not readable and len(looked) == len(asked) + len(cold) and not passes_over:
+        all_looked = len(looked) == len(asked) + len(cold)
+        if looked and not readable and all_looked and not passes_over and not _is_named(self.spec):
             first = troubles[0]
-            count = f"none of the {len(looked)} objects that were looked up can be read. The first:"
-            return PredictedFailure(first.code, first.operation, f"{count} {first.message}")
+            count = f"none of the {len(looked)} objects that were looked up can be read, of {report.objects:,} found."
+            return PredictedFailure(first.code, first.operation, f"{count} The first: {first.message}")
         return self._probe(report, readable, len(wanted))
 
     def _look_up(self, sample: list[PlannedObject]) -> list[tuple[PlannedObject, PredictedFailure | None]]:
         """Objects that could be looked up in time, each with its predicted failure or None."""
+        if not sample:
+            return []
         engine, spec = self.runtime.engine, self.spec
         pool = ThreadPoolExecutor(len(sample), "seqferry-preflight")
         asked: dict[Future[PredictedFailure | None], PlannedObject] = {
@@ -206,6 +214,11 @@ class _FirstLook:
         for one in archived:
             what = f"{self.spec.source.at(one.source_key)} is in the storage class {one.storage_class}."
             report.add(PredictedFailure(inspection.ARCHIVED, "GetObject", what), one.source_key, one.size)
+
+
+def _is_named(spec: TransferSpec) -> bool:
+    """True when the objects were named one by one: each has a fate of its own, also where all of a sample fail."""
+    return spec.keys is not None or bool(spec.ranges) or spec.inventory is not None
 
 
 def sampled(found: Sequence[PlannedObject], most: int) -> list[PlannedObject]:

@@ -80,7 +80,7 @@ def _waited(runtime: Runtime, transfer_id: str, seconds: float) -> bool:
 def _archived(runtime: Runtime, spec: TransferSpec) -> Iterator[list[str]]:
     """Keys of selected objects in an archive, some at a time."""
     kept: list[str] = []
-    for page in listing.objects(runtime.engine, spec, lambda _keys: None):
+    for page in listing.objects(runtime.engine, spec):
         runtime.check()
         kept += [found.key for found in page if found.storage_class in _ARCHIVES and planning.is_selected(spec, found)]
         if len(kept) >= _ASKED_AT_ONCE:

@@ -6,18 +6,29 @@ is noticed when it is read, as within a transfer. What planning had refused is l
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import logging
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Final, cast
 
-from seqferry import planning
+from seqferry import buckets, planning, runs
 from seqferry.db import objects, transfers
 from seqferry.db.objects import PlannedObject
+from seqferry.engine import Listed
 from seqferry.errors import StorageError
-from seqferry.models import COPIES, OPERATION_TRANSFER, OPERATION_UNPACK, TransferSpec
+from seqferry.models import (
+    COPIES,
+    OPERATION_MOVE,
+    OPERATION_RUN,
+    OPERATION_TRANSFER,
+    OPERATION_UNPACK,
+    TransferSpec,
+)
 from seqferry.planning import KeyRules
 from seqferry.workflows.operations import operation_of, transfer
 from seqferry.workflows.runtime import Runtime
+
+log: Final = logging.getLogger("seqferry.transfer")
 
 _PAGE: Final = 1000
 
@@ -53,18 +64,45 @@ def _looked_at_again(
     runtime: Runtime, spec: TransferSpec, page: list[PlannedObject], rules: KeyRules
 ) -> list[PlannedObject]:
     """The page, in which what planning had refused is decided anew, where it can be looked at."""
-    refused = {one.source_key: one for one in page if one.refusal is not None}
-    if not refused or spec.operation != OPERATION_TRANSFER or spec.versions:
+    refused = [one for one in page if one.refusal is not None]
+    if not refused:
         return page
-    try:
-        found = runtime.engine.head(spec.source, list(refused))
-    except (StorageError, UnicodeError):
-        return page
-    for info in found:
-        if info is not None and info.key in refused:
-            again = transfer.planned(info, planning.decide(spec, info, rules))
-            refused[info.key] = replace(again, target_key=refused[info.key].target_key)
-    return [refused.get(one.source_key, one) for one in page]
+    again: dict[int, PlannedObject | None] = {}
+    for part, ones in _by_part(spec, refused):
+        if part.operation not in (OPERATION_TRANSFER, OPERATION_MOVE):
+            continue
+        try:
+            found = _found(runtime, part, [(key, one.version_id or "") for key, one in ones])
+        except (StorageError, UnicodeError) as why:
+            log.warning("%s: what was refused is not looked at again: %s", part.source.uri, why)
+            continue
+        for (_, one), info in zip(ones, found, strict=True):
+            decision = planning.decide(part, info, rules)
+            planned = replace(transfer.planned(info, decision), source_key=one.source_key, target_key=one.target_key)
+            again[id(one)] = None if decision.action == "ignore" else planned
+    decided = [again.get(id(one), one) for one in page]
+    return [one for one in decided if one is not None]
+
+
+def _by_part(
+    spec: TransferSpec, refused: Sequence[PlannedObject]
+) -> list[tuple[TransferSpec, list[tuple[str, PlannedObject]]]]:
+    """Objects with their keys, by the spec that they belong to: a run has one for each of its parts."""
+    if spec.operation != OPERATION_RUN:
+        return [(spec, [(one.source_key, one) for one in refused])]
+    lines = runs.Lines(spec)
+    found: dict[int, list[tuple[str, PlannedObject]]] = {}
+    for one in refused:
+        number = lines.number_of(one.source_key)
+        key = runs.key_of(one.source_key, lines.parts[number].spec.source)
+        found.setdefault(number, []).append((key, one))
+    return [(lines.parts[number].spec, ones) for number, ones in found.items()]
+
+
+def _found(runtime: Runtime, spec: TransferSpec, wanted: list[tuple[str, str]]) -> Sequence[Listed]:
+    if any(version for _, version in wanted) and spec.versions:
+        return cast("Sequence[Listed]", buckets.look_up_versions(runtime.engine, spec.source, wanted))
+    return runtime.engine.head_each(spec.source, [key for key, _ in wanted])
 
 
 def _allowed(spec: TransferSpec, page: list[PlannedObject], rules: KeyRules) -> list[PlannedObject]:

@@ -12,6 +12,7 @@ from typing import Final
 from seqferry import buckets, preflight, removals
 from seqferry.buckets import AT_ONCE, Removal
 from seqferry.db.objects import OpenObject, PlannedObject
+from seqferry.engine import FailedLookup
 from seqferry.errors import StorageError
 from seqferry.listing import KnownObjects
 from seqferry.models import TransferSpec
@@ -43,11 +44,11 @@ class Remove:
     ) -> Iterator[list[PlannedObject]]:
         del known, transfer_id, target_absent
         removals.check_most(runtime.engine, spec)
-        missing: list[str] = []
-        for page in removals.doomed(runtime.engine, spec, missing):
+        failed: list[FailedLookup] = []
+        for page in removals.doomed(runtime.engine, spec, failed):
             yield [_planned(one) for one in page]
-        # As S3 has it: what is not there counts as removed.
-        yield [_planned(RemovalCandidate(key, 0, "", 0.0, None, None)) for key in missing]
+            yield [_not_found(one) for one in failed]
+            failed.clear()
 
     def start(self, runtime: Runtime, spec: TransferSpec, work: BatchWork) -> Job:
         def act(items: Sequence[OpenObject], epoch: int | None) -> list[End]:
@@ -77,6 +78,14 @@ def _planned(one: RemovalCandidate) -> PlannedObject:
         version_id=one.version_id,
         storage_class=one.storage_class,
     )
+
+
+def _not_found(found: FailedLookup) -> PlannedObject:
+    planned = _planned(RemovalCandidate(found.key, 0, "", 0.0, None, None))
+    if not found.is_absent:  # as S3 has it: what is not there counts as removed
+        planned.refusal = found.refusal
+        planned.error_class, planned.operation = found.failure.error_class, found.failure.operation
+    return planned
 
 
 def _end(spec: TransferSpec, one: OpenObject, removed: buckets.RemovalOutcome) -> End:

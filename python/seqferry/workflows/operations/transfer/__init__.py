@@ -10,9 +10,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import astuple
 from typing import Any, Final
 
-from seqferry import collisions, listing, paths, planning
+from seqferry import collisions, listing, paths
 from seqferry.db.objects import PlannedObject
-from seqferry.engine import Job, ObjectInfo
+from seqferry.engine import Job, Listed
 from seqferry.errors import StorageError, UsageError
 from seqferry.listing import KnownObjects
 from seqferry.models import LocalFolder, TransferSpec
@@ -71,18 +71,8 @@ OPERATION: Final[Operation] = Transfer()
 def _found(
     runtime: Runtime, spec: TransferSpec, known: KnownObjects | None, rules: KeyRules, *, compare: bool
 ) -> Iterator[list[PlannedObject]]:
-    missing: list[str] = []
-    absent = dict.fromkeys(listing.named_versions(spec)) if spec.versions else {}
-    for page in listing.decided(runtime.engine, spec, missing.extend, rules, compare=compare, known=known):
-        for info, _ in page if absent else ():
-            absent.pop((info.key, info.version_id or ""), None)
-            absent.pop((info.key, ""), None)
+    for page in listing.decided(runtime.engine, spec, rules, compare=compare, known=known):
         yield [planned(info, decision) for info, decision in page]
-    yield (
-        [_missing(spec, key, version) for key, version in absent]
-        if spec.versions
-        else [_missing(spec, key) for key in missing]
-    )
 
 
 def _unique(spec: TransferSpec, pages: Iterator[list[PlannedObject]]) -> Iterator[list[PlannedObject]]:
@@ -104,7 +94,7 @@ def _again(values: Sequence[Any]) -> PlannedObject:
     return found
 
 
-def planned(info: ObjectInfo, decision: Decision) -> PlannedObject:
+def planned(info: Listed, decision: Decision) -> PlannedObject:
     return PlannedObject(
         source_key=info.key,
         target_key=decision.target_key,
@@ -117,18 +107,6 @@ def planned(info: ObjectInfo, decision: Decision) -> PlannedObject:
         left_out=decision.is_left_out,
         verified=decision.verified,
         target_etag=decision.target_etag,
-    )
-
-
-def _missing(spec: TransferSpec, key: str, version_id: str = "") -> PlannedObject:
-    decision = planning.missing(spec, key, version_id)
-    return PlannedObject(
-        source_key=key,
-        target_key=decision.target_key,
-        size=0,
-        etag="",
-        last_modified=0.0,
-        version_id=version_id or None,
-        storage_class=None,
-        refusal=decision.refusal,
+        error_class=decision.error_class,
+        operation=decision.operation,
     )
