@@ -14,6 +14,7 @@ from control import ANY_SPEC, until_ended
 from http_client import http_of
 from mirror import SMALL, digests, fill
 
+from seqferry import write_probe
 from seqferry.config import Settings
 from seqferry.service import Service
 from seqferry.spec import build_mirror_spec
@@ -148,17 +149,62 @@ def test_listed_keys_follow_the_prefix(
     assert sorted(digests(storage, buckets[1])) == ["in/a", "in/c"]
 
 
-def test_a_listed_key_that_does_not_exist_is_400_with_its_name(
-    client: httpx.Client, own: Service, storage: S3Server, buckets: tuple[str, str], rng: random.Random
+def test_keys_that_cannot_be_read_are_errors_and_the_others_arrive(
+    client: httpx.Client, storage: S3Server, proxy: Proxy, buckets: tuple[str, str], rng: random.Random
+) -> None:
+    fill(storage, buckets[0], {"run/a": 1, "run/denied": 2, "run/z": 3}, rng)
+    proxy.rule("HeadObject", access_denied(), bucket=buckets[0], key_is="run/denied")
+    listed = ["a", "denied", "absent", "long" * 300, "z"]
+
+    answer = client.post("/start_transfer", json=_payload(buckets, src_keys=listed))
+    status = _poll(client, answer.json())
+
+    assert answer.status_code == 200
+    assert (status["files"], status["transferred"], status["errors"]) == (5, 2, 3)
+    errors = {one["file"]: one["error"] for one in status["filewise"] if one["status"] == "ERROR"}
+    assert "no object" in errors["absent"]
+    assert "HeadObject" in errors["denied"]
+    assert "longer than" in errors["long" * 300]
+    assert sorted(digests(storage, buckets[1])) == ["in/a", "in/z"]
+
+
+def test_a_list_of_which_no_key_can_be_read_ends_with_an_error_for_each(
+    client: httpx.Client, own: Service, proxy: Proxy, buckets: tuple[str, str]
+) -> None:
+    proxy.rule("HeadObject", access_denied(), bucket=buckets[0])
+
+    transfer_id = client.post("/start_transfer", json=_payload(buckets, src_keys=list("abcdefghijklmno"))).json()
+    status = _poll(client, transfer_id)
+
+    assert (status["files"], status["transferred"], status["errors"]) == (15, 0, 15)
+    assert own.status(transfer_id).error_code is None
+
+
+def test_the_id_comes_before_any_key_is_looked_up_and_each_is_looked_up_once(
+    client: httpx.Client, storage: S3Server, proxy: Proxy, buckets: tuple[str, str], rng: random.Random
+) -> None:
+    fill(storage, buckets[0], {f"run/{number}": 1 for number in range(30)}, rng)
+
+    with held(proxy, "HeadObject"):
+        answer = client.post("/start_transfer", json=_payload(buckets, src_keys=[str(n) for n in range(30)]))
+        assert answer.status_code == 200
+    status = _poll(client, answer.json())
+
+    assert status["transferred"] == 30
+    looked_up = [one.key for one in proxy.log("HeadObject") if one.bucket == buckets[0]]
+    assert set(looked_up) == {f"run/{number}" for number in range(30)}
+    assert len(looked_up) <= 30 + write_probe.PROBED, "once each, and again for the probe of the target"
+
+
+def test_the_id_comes_before_a_prefix_is_listed(
+    client: httpx.Client, storage: S3Server, proxy: Proxy, buckets: tuple[str, str], rng: random.Random
 ) -> None:
     fill(storage, buckets[0], {"run/a": 1}, rng)
 
-    answer = client.post("/start_transfer", json=_payload(buckets, src_keys=["a", "b.gz", "c.gz"]))
-
-    assert answer.status_code == 400
-    assert "b.gz, c.gz" in answer.json()["detail"]
-    assert own.transfers() == []
-    assert digests(storage, buckets[1]) == {}
+    with held(proxy, ["ListObjectsV2", "ListObjects"]):
+        answer = client.post("/start_transfer", json=_payload(buckets))
+        assert answer.status_code == 200
+    assert _poll(client, answer.json())["transferred"] == 1
 
 
 def test_a_prefix_with_nothing_below_is_complete_at_once(client: httpx.Client, buckets: tuple[str, str]) -> None:

@@ -15,9 +15,6 @@ AT_ONCE: Final = 8
 SECONDS: Final = 10.0
 """Time limit for both buckets to answer, and for a check to begin while others wait for their storage."""
 
-_KEYS_PER_SECOND: Final = 100.0
-"""Each key that was named is looked up; even far storage answers more of them at a time."""
-
 
 class StorageChecks:
     """``Service.check`` in threads of its own, so that storage that does not answer takes none from other requests.
@@ -51,13 +48,13 @@ class StorageChecks:
                 f"{AT_ONCE} other requests wait for their storage to answer; nothing was started. Try again later."
             ) from None
         ended = self._begin(spec)
-        seconds = self._seconds + len(spec.keys or ()) / _KEYS_PER_SECOND
-        done, _ = await asyncio.wait({ended}, timeout=seconds)
+        done, _ = await asyncio.wait({ended}, timeout=self._seconds)
         if not done:
             places = " or ".join(dict.fromkeys(map(_endpoint, (spec.source, spec.target))))
+            late = f"has not answered within {self._seconds:g} seconds"
             raise StorageTimeoutError(
-                f"HeadBucket: {places} has not answered within {seconds:g} seconds; nothing was started. See that the "
-                "endpoint is right and can be reached from the server, then try again."
+                f"HeadBucket: {places} {late}; nothing was started. See that the endpoint is right and can be reached "
+                "from the server, then try again."
             )
         if (why := ended.result()) is not None:
             raise why

@@ -1,9 +1,9 @@
 """The routes of S3Mirror, so that a script written for it runs unchanged.
 
-S3Mirror lists the source before it answers ``/start_transfer``, and its status names every file from the first answer
-on. Ours lists in the background, so both routes wait for the listing: a script that polls until ``transferred`` plus
-``errors`` equals ``files`` must not see fewer files than there are. ``/start_transfer`` answers with the error when the
-listing failed; the status of such a transfer counts one error, so that a script that polls it ends.
+``/start_transfer`` answers as soon as both buckets have. The source is listed, and the keys of a list are looked up, in
+the background. S3Mirror's status names every file from the first answer on, so the status waits for the listing: a
+script that polls until ``transferred`` plus ``errors`` equals ``files`` must not see fewer files than there are. Where
+the listing failed, the status counts one error, so that such a script ends.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from starlette.concurrency import run_in_threadpool
 from seqferry.api.deps import ActorDep, ChangeableIdDep, Context, ContextDep, ServiceDep
 from seqferry.api.documented import answers
 from seqferry.api.problems import shortened
-from seqferry.errors import ConfigError, ConflictError, StorageError
+from seqferry.errors import ConfigError, ConflictError
 from seqferry.models import ObjectRecord, Status
 from seqferry.service import Service
 from seqferry.spec import build_mirror_spec
@@ -67,13 +67,11 @@ class StartTransfer(BaseModel):
 
 @router.post("/start_transfer", responses=answers(400, 502, 504))
 async def start_transfer(body: StartTransfer, context: ContextDep, actor: ActorDep) -> str:
-    """Starts a transfer; answers with its id once the source has been listed, or at once when it waits for others."""
+    """Starts a transfer; answers with its id at once. What cannot be read is an error in the status."""
     spec = build_mirror_spec(body.src_bucket, body.src_prefix, body.src_keys, body.dst_bucket, body.dst_prefix)
     context.settings.policy.check(spec)
     await context.checks.check(spec)
-    transfer_id = await run_in_threadpool(context.service.submit, spec, actor=actor)
-    _raise_if_unlisted(await _listed(context, transfer_id, or_waits=True))
-    return transfer_id
+    return await run_in_threadpool(context.service.submit, spec, actor=actor)
 
 
 @router.get("/transfer_status/{transfer_id}")
@@ -101,24 +99,14 @@ def crash_application() -> None:
     os._exit(1)
 
 
-async def _listed(context: Context, transfer_id: str, *, or_waits: bool = False) -> Status:
-    """The status once the source is listed or the transfer has ended, or when the wait takes too long.
-
-    With ``or_waits``, also when the transfer waits for another one, or for a worker that is not there.
-    """
+async def _listed(context: Context, transfer_id: str) -> Status:
+    """The status once the source is listed or the transfer has ended, or when the wait takes too long."""
     deadline = time.monotonic() + context.planning_timeout
     while True:
         status = await run_in_threadpool(context.service.status, transfer_id)
-        if status.planned or status.ended or (or_waits and status.waits_for) or time.monotonic() > deadline:
+        if status.planned or status.ended or time.monotonic() > deadline:
             return status
         await asyncio.sleep(_POLL_SECONDS)
-
-
-def _raise_if_unlisted(status: Status) -> None:
-    if status.state == "failed" and not status.planned:
-        raise StorageError(
-            status.error_message or "The source could not be listed.", error_code=status.error_code or ""
-        )
 
 
 def _status_text(service: Service, status: Status) -> Iterator[str]:
