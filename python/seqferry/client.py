@@ -105,6 +105,10 @@ class Client:
         """Stop the transfer; the server answers before it has ended."""
         return self._ask("POST", f"/api/v1/transfers/{transfer_id}/cancel", 1)
 
+    def retry(self, transfer_id: str) -> str:
+        """Start a transfer of the objects that have failed of an ended one, and no others; returns its id."""
+        return self._ask("POST", f"/api/v1/transfers/{transfer_id}/retry", 1)["id"]
+
     def wait(
         self,
         transfer_id: str,
@@ -176,6 +180,7 @@ def _refusal(answer: httpx.Response) -> ClientError:
 def _checked(found: Transfer) -> Transfer:
     failed = found["totals"]["failed"]
     if found["state"] != "done" or failed:
-        why = found["error_message"] or f"{failed} objects failed. See: seqferry status {found['id']} --failed"
+        left = f"{failed} of {found['totals']['objects']} objects failed. Copy these alone with: client.retry(id)"
+        why = found["error_message"] or left
         raise ClientError(f"Transfer {found['id']} has ended as {found['state']}: {why}", code="transfer_failed")
     return found

@@ -18,6 +18,7 @@ from seqferry.config import MOST_REQUESTS, Bandwidth
 from seqferry.db import transfers
 from seqferry.errors import ConflictError, SeqferryError, UnsupportedError, UsageError
 from seqferry.models import (
+    DONE_STATES,
     ENDED_TRANSFER_STATES,
     MOST_PRIORITY,
     MOST_STARTS,
@@ -40,7 +41,7 @@ _CANDIDATES: Final[dict[Verb, tuple[str, ...]]] = {
     "resume": ("paused",),
     "cancel": (*_GOING_ON, "paused"),
     "set": (*_GOING_ON, "paused"),
-    "retry": ("done", "failed", "cancelled"),
+    "retry": (*sorted(DONE_STATES), "failed", "cancelled"),
 }
 """States of the transfers that a verb is for, when it is asked for many at once."""
 
@@ -122,9 +123,9 @@ def _spec_of_retry(asked: Status, latest: Status) -> TransferSpec:
             "Run its cp or sync again."
         )
     totals = latest.totals
-    left = totals.failed + (0 if latest.state == "done" else totals.cancelled)
+    left = totals.failed + (0 if latest.state in DONE_STATES else totals.cancelled)
     spec = access.renewed(latest.spec)
-    if latest.state != "done" and (not latest.planned or left == 0):
+    if latest.state not in DONE_STATES and (not latest.planned or left == 0):
         return spec  # not all of its objects are on record, or what has failed is no object
     if left == 0:
         also = "" if latest is asked else f" All of it has arrived with transfer {latest.id}."

@@ -13,10 +13,17 @@ Symlinks = Literal["follow", "skip", "keep"]
 DataPath = Literal["copy", "stream"]
 """``copy``: the storage copies the bytes itself. ``stream``: they pass through the process that does the work."""
 
-TransferState = Literal["queued", "planning", "running", "paused", "cancelling", "cancelled", "done", "failed"]
-"""``done``: all objects have ended, whatever their outcome. ``failed``: a job-wide error stopped it."""
+TransferState = Literal[
+    "queued", "planning", "running", "paused", "cancelling", "cancelled", "done", "done_with_failures", "failed"
+]
+"""``done``: all objects have ended, and none has failed. ``done_with_failures``: all have ended, and some have failed.
+``failed``: a job-wide error stopped it."""
 
-ENDED_TRANSFER_STATES: Final[frozenset[str]] = frozenset({"cancelled", "done", "failed"})
+WITH_FAILURES: Final = "done_with_failures"
+DONE_STATES: Final[frozenset[str]] = frozenset({"done", WITH_FAILURES})
+"""States of transfers whose objects have all ended."""
+
+ENDED_TRANSFER_STATES: Final[frozenset[str]] = DONE_STATES | {"cancelled", "failed"}
 
 ObjectState = Literal["pending", "active", "done", "skipped", "failed", "cancelled"]
 OPEN_OBJECT_STATES: Final[tuple[str, ...]] = ("pending", "active")
@@ -390,6 +397,12 @@ class Status:
     @property
     def ended(self) -> bool:
         return self.state in ENDED_TRANSFER_STATES
+
+    @property
+    def next_step(self) -> Literal["retry"] | None:
+        """The verb that brings over what is left of an ended transfer; None when nothing is, or it was done."""
+        left = self.totals.failed or self.state in ("failed", "cancelled")
+        return "retry" if self.ended and left and self.retried_by is None else None
 
 
 @dataclass(frozen=True, slots=True)

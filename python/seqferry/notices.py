@@ -23,7 +23,7 @@ from urllib.parse import unquote, urlsplit
 from seqferry import auditing
 from seqferry.channels import Channel, NoticeKind
 from seqferry.formatting import size
-from seqferry.models import FailureGroup, Status
+from seqferry.models import WITH_FAILURES, FailureGroup, Status
 from seqferry.service import Service
 
 TIMEOUT_SECONDS: Final = 15.0
@@ -79,7 +79,7 @@ def _title(status: Status, kind: NoticeKind) -> str:
         return f"Seqferry: stalled at {totals.ended:,} of {totals.objects:,} objects: {what}"
     if kind == "person":
         return f"Seqferry: {totals.failed:,} objects need a person: {what}"
-    if status.state == "done" and totals.failed:
+    if status.state == WITH_FAILURES:
         return f"Seqferry: {totals.failed:,} of {totals.objects:,} objects failed: {what}"
     words = {"done": "done", "failed": "stopped by an error", "cancelled": "cancelled"}
     return f"Seqferry: {words.get(status.state, status.state)}, {totals.objects:,} objects: {what}"

@@ -56,13 +56,14 @@ def test_an_operation_that_is_registered_is_carried_to_its_end(ferry: Ferry) -> 
     ferry.work()
 
     status = ferry.until_ended(transfer_id)
-    assert (status.state, status.totals.skipped, status.totals.failed) == ("done", 39, 1)
+    assert (status.state, status.totals.skipped, status.totals.failed) == ("done_with_failures", 39, 1)
     [failed] = ferry.service.failures(transfer_id)
     assert (failed.error_code, failed.keys) == ("SizeDiffers", ("run/0007",))
     assert "7 were expected" in failed.message
     assert operation_compare.OPERATION.finished[-1] == transfer_id
     assert ferry.arrived() == before
-    assert [event.kind for event in ferry.service.events(transfer_id)] == ["submitted", "started", "planned", "done"]
+    kinds = [event.kind for event in ferry.service.events(transfer_id)]
+    assert kinds == ["submitted", "started", "planned", "done_with_failures"]
 
 
 def test_options_of_its_own_reach_the_operation(ferry: Ferry) -> None:

@@ -155,7 +155,8 @@ class TransferRows(RuleBasedStateMachine):
             return
         with self.service.database.write() as connection:
             transfers.finish(connection, self.id, time.time(), "worker")
-        self.final = "cancelled" if self.cancelled else "failed" if self.stopped else "done"
+        done = "done_with_failures" if "failed" in self.ends.values() else "done"
+        self.final = "cancelled" if self.cancelled else "failed" if self.stopped else done
         assert self._state() == self.final
 
     # --- workflows of batches ---

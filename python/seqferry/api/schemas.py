@@ -163,6 +163,8 @@ class TransferOut(BaseModel):
     """The transfer whose failed objects it copies."""
     retried_by: str | None
     """The latest transfer that copies what has failed of it."""
+    next_step: Literal["retry"] | None
+    """The act (`POST .../retry`) that brings over what is left of it; null when nothing is, or it was done."""
     priority: int
     max_requests: int | None
     """In each process that works at it; null: as the process was started."""
@@ -194,6 +196,7 @@ class TransferOut(BaseModel):
             receipt_digest=status.receipt_digest,
             retry_of=status.spec.retry_of,
             retried_by=status.retried_by,
+            next_step=status.next_step,
             **asdict(status.adjustment),
         )
 

@@ -9,7 +9,7 @@ from seqferry.cli.groups import Background, Change, End, Output, TransferSelecti
 from seqferry.cli.session import Session, actor, session_of
 from seqferry.cli.status import status_facts
 from seqferry.errors import UsageError
-from seqferry.models import ENDED_TRANSFER_STATES
+from seqferry.models import DONE_STATES
 from seqferry.option_groups import Speed
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def _resume_one(session: Session, wanted: str, speed: Speed, *, detach: bool) ->
     if detach and not found.ended:
         return exits.OK
     code = session.see_through(found.id)
-    if found.state in ENDED_TRANSFER_STATES and found.state != "done":
+    if found.ended and found.state not in DONE_STATES:
         display.say(
             f"This transfer had ended before ({found.state}), and what has ended is not taken up again. "
             f"Copy the rest with: {session.command('retry', found.id)}"

@@ -132,8 +132,8 @@ class Session:
         elif code != exits.OK or not self.quiet:
             for line in self.summary_lines(result):
                 display.say(line)
-            if status.totals.failed and status.retried_by is None:
-                display.say(summary.retry_line(status.spec.operation, self.command("retry", status.id)))
+            if status.totals.failed and status.next_step is not None:
+                display.say(summary.retry_line(status.spec.operation, self.command(status.next_step, status.id)))
         return code
 
     def result(self, status: Status) -> summary.Result:

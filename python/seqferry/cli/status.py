@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from seqferry.cli import display, exits, options, text
+from seqferry.cli import display, exits, options, summary, text
 from seqferry.cli.session import Session, open_session
 from seqferry.errors import UsageError
 from seqferry.models import Adjustment, Status
@@ -96,7 +96,7 @@ def _recent(session: Session, limit: int) -> None:
         rows.append(
             (
                 each.id,
-                each.state if each.waits_for is None else f"{each.state}, waits",
+                text.words(each.state) if each.waits_for is None else f"{text.words(each.state)}, waits",
                 f"{totals.ended - totals.cancelled}/{totals.objects}{'' if each.planned or each.ended else '+'}",
                 str(totals.failed),
                 text.size(totals.bytes),
@@ -149,6 +149,8 @@ def _show(session: Session, found: Status) -> None:
         print("\n".join(text.printable(line) for line in inspection.lines(looked_at, spec.source.uri)), end="\n\n")
     if found.ended:
         print("\n".join(session.summary_lines(session.result(found))))
+        if found.next_step is not None:
+            print(summary.retry_line(spec.operation, session.command(found.next_step, found.id)))
         if found.pruned_at is not None:
             when = text.timestamp(found.pruned_at)
             print(f"Pruned {when}; its objects are in its receipt: {session.command('report', found.id)}")
@@ -208,4 +210,5 @@ def status_facts(found: Status) -> dict[str, Any]:
         "ended_at": text.optional_timestamp(found.ended_at),
         "error_code": found.error_code,
         "error_message": found.error_message,
+        "next_step": found.next_step,
     }

@@ -17,6 +17,7 @@ from seqferry.models import (
     OPERATION_RUN,
     OPERATION_TRANSFER,
     OPERATION_UNPACK,
+    WITH_FAILURES,
     FailureGroup,
     ObjectRecord,
     Status,
@@ -180,7 +181,7 @@ def lines(result: Result, *, status_command: str) -> list[str]:
 def _title(result: Result) -> str:
     """The end in numbers: ``Finished with 1 failure (0 of 1 objects copied)``."""
     status, totals = result.status, result.status.totals
-    if status.state == "done" and totals.failed:
+    if status.state == WITH_FAILURES:
         operation = status.spec.operation
         done = totals.skipped - result.left_out if operation == OPERATION_CHECK else totals.done
         finished = f"{done:,} of {totals.objects:,} objects {_FINISHED.get(operation, 'copied')}"

@@ -22,6 +22,7 @@ __all__ = [
     "shorten",
     "size",
     "timestamp",
+    "words",
 ]
 
 
@@ -30,6 +31,11 @@ def escape_what_cannot_be_encoded() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
+
+
+def words(state: str) -> str:
+    """A state for a person: ``done with failures``."""
+    return state.replace("_", " ")
 
 
 def shorten(text: str, width: int) -> str:

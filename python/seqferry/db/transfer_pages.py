@@ -55,7 +55,7 @@ def _conditions(wanted: TransferFilter) -> list[sa.ColumnElement[bool]]:
     conditions: list[sa.ColumnElement[bool]] = []
     places = (transfer.c.source_uri, transfer.c.target_uri)
     if wanted.states:
-        conditions.append(transfer.c.state.in_(wanted.states))
+        conditions.append(transfers.has_state(wanted.states))
     if wanted.text:
         columns = (transfer.c.id, *places)
         conditions.append(sa.or_(*(column.icontains(wanted.text, autoescape=True) for column in columns)))

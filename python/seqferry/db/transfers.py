@@ -21,7 +21,7 @@ from, in the transaction that changes the state; a worker that comes upon it els
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
 from typing import Any, Final
@@ -36,6 +36,7 @@ from seqferry.db.tables import batch, event, submission_key, tally, transfer, wo
 from seqferry.errors import UnsupportedError
 from seqferry.models import (
     ENDED_TRANSFER_STATES,
+    WITH_FAILURES,
     ActiveObject,
     Adjustment,
     LiveActivity,
@@ -419,12 +420,33 @@ def adjustments(connection: sa.Connection, ids: Iterable[str]) -> list[Adjustmen
     return [adjustment_of(row) for row in rows]
 
 
+_OWN_TALLY: Final = tally.alias("own_tally")
+_HAS_FAILURES: Final = sa.select(_OWN_TALLY.c.transfer_id).where(
+    _OWN_TALLY.c.transfer_id == transfer.c.id, _OWN_TALLY.c.failed > 0
+)
+"""Until migration 0014 a transfer with failures ended as ``done``. Its row stays so, since its receipt says it."""
+
+STATE: Final = sa.case(
+    (sa.and_(transfer.c.state == "done", _HAS_FAILURES.exists()), WITH_FAILURES), else_=transfer.c.state
+)
+"""The state of a transfer as it is shown."""
+
+
+def has_state(states: Collection[str]) -> sa.ColumnElement[bool]:
+    """True of transfers whose state, as it is shown, is one of these."""
+    stored = transfer.c.state.in_(states)
+    if (WITH_FAILURES in states) == ("done" in states):
+        return stored
+    ended_so = sa.and_(transfer.c.state == "done", _HAS_FAILURES.exists())
+    return sa.or_(stored, ended_so) if WITH_FAILURES in states else sa.and_(stored, sa.not_(ended_so))
+
+
 def in_states(connection: sa.Connection, states: Sequence[str], *, with_failures: bool) -> Sequence[Any]:
     """Id, actor and spec (JSON) of all transfers in these states, the oldest first.
 
     With ``with_failures`` those of which something has failed, and which no other retries.
     """
-    query = sa.select(transfer.c.id, transfer.c.created_by, transfer.c.spec).where(transfer.c.state.in_(states))
+    query = sa.select(transfer.c.id, transfer.c.created_by, transfer.c.spec).where(has_state(states))
     if ENDED_TRANSFER_STATES.isdisjoint(states):
         query = query.where(_UNFINISHED)
     if with_failures:
@@ -521,14 +543,14 @@ def finish(connection: sa.Connection, transfer_id: str, at: float, actor: str) -
     row = row_of(connection, transfer_id, lock=True)
     if row is None or row.state in ENDED_TRANSFER_STATES:
         return
-    state: TransferState = "done"
+    totals = _settle(connection, transfer_id)
+    state: TransferState = WITH_FAILURES if totals["failed"] else "done"
     if row.state == "cancelling":
         state = "cancelled"
     elif row.error_code is not None:
         state = "failed"
     connection.execute(transfer.update().where(transfer.c.id == transfer_id).values(state=state, ended_at=at))
     connection.execute(worker_live.delete().where(worker_live.c.transfer_id == transfer_id))
-    totals = _settle(connection, transfer_id)
     data: dict[str, Any] = totals | receipts.settle(connection, transfer_id, state=state, totals=totals, ended_at=at)
     if state == "failed":
         data |= {"code": row.error_code, "message": row.error_message}
@@ -604,7 +626,7 @@ def _status(row: sa.Row[Any], totals: Totals, live: LiveActivity, bytes_in_progr
     bytes_done = min(totals.bytes, totals.bytes_done + bytes_in_progress)
     return Status(
         id=row.id,
-        state=row.state,
+        state=WITH_FAILURES if row.state == "done" and totals.failed else row.state,
         spec=spec,
         totals=Totals(
             objects=totals.objects,

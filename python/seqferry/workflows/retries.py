@@ -18,6 +18,7 @@ from seqferry.engine import Listed
 from seqferry.errors import StorageError
 from seqferry.models import (
     COPIES,
+    DONE_STATES,
     OPERATION_MOVE,
     OPERATION_RUN,
     OPERATION_TRANSFER,
@@ -55,7 +56,7 @@ def find(runtime: Runtime, spec: TransferSpec, transfer_id: str) -> Iterator[lis
     while after is not None:
         with runtime.database.read() as connection:
             page, after = objects.unfinished_of(
-                connection, spec.retry_of, after, _PAGE, also_cancelled=other.state != "done"
+                connection, spec.retry_of, after, _PAGE, also_cancelled=other.state not in DONE_STATES
             )
         yield _allowed(spec, _looked_at_again(runtime, spec, page, rules), rules)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from seqferry.models import LiveActivity, S3Location, Status, Totals, TransferSpec
+from seqferry.models import ENDED_TRANSFER_STATES, LiveActivity, S3Location, Status, Totals, TransferSpec
 
 SPEC = TransferSpec(source=S3Location("vendor", "run42/"), target=S3Location("ours", "run42/"), strip="run42/")
 
@@ -19,6 +19,6 @@ def status(state: Any = "running", *, live: LiveActivity | None = None, planned:
         created_at=1000.0,
         created_by="ada@lab",
         started_at=1001.0,
-        ended_at=1011.0 if state in {"done", "failed", "cancelled"} else None,
+        ended_at=1011.0 if state in ENDED_TRANSFER_STATES else None,
         live=live or LiveActivity(),
     )

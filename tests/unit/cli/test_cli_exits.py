@@ -18,8 +18,8 @@ MISMATCH = FailureGroup("mismatch", "BadDigest", "CompleteMultipartUpload", "dif
     ("state", "totals", "failures", "code"),
     [
         ("done", {"objects": 2, "done": 1, "skipped": 1}, [], 0),
-        ("done", {"objects": 2, "done": 1, "failed": 1}, [DENIED], 1),
-        ("done", {"objects": 2, "failed": 2}, [DENIED, MISMATCH], 3),
+        ("done_with_failures", {"objects": 2, "done": 1, "failed": 1}, [DENIED], 1),
+        ("done_with_failures", {"objects": 2, "failed": 2}, [DENIED, MISMATCH], 3),
         ("done", {}, [], 4),
         ("failed", {}, [], 1),
         ("failed", {"objects": 2, "done": 1}, [], 1),
@@ -27,7 +27,7 @@ MISMATCH = FailureGroup("mismatch", "BadDigest", "CompleteMultipartUpload", "dif
         ("cancelled", {"objects": 2, "done": 2}, [], 1),
         ("cancelled", {}, [], 1),
         # A count without a group must not turn into success.
-        ("done", {"objects": 1, "failed": 1}, [], 1),
+        ("done_with_failures", {"objects": 1, "failed": 1}, [], 1),
     ],
 )
 def test_exit_code_tells_how_it_ended(

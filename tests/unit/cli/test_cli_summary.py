@@ -55,7 +55,7 @@ def test_failures_are_grouped_with_keys_and_a_next_step() -> None:
     keys = tuple(f"run42/locked-{number:02d}" for number in range(20))
     denied = FailureGroup("person", "AccessDenied", "HeadObject", "Access to s3://vendor/… was denied.", 25, keys)
     odd = FailureGroup("mismatch", "", "HeadObject", "differs", 1, ("run42/two\nlines\x1b[2J",))
-    ended = status("done", objects=200, done=174, failed=26)
+    ended = status("done_with_failures", objects=200, done=174, failed=26)
 
     told = text_of(summary.Result(ended, [], [denied, odd]))
 
@@ -79,7 +79,7 @@ def test_failures_are_grouped_with_keys_and_a_next_step() -> None:
     ],
 )
 def test_a_transfer_with_failures_is_summed_up_in_numbers(operation: str, totals: dict[str, int], title: str) -> None:
-    ended = replace(status("done"), totals=Totals(failed=1, **totals))
+    ended = replace(status("done_with_failures"), totals=Totals(failed=1, **totals))
     ended = replace(ended, spec=replace(ended.spec, operation=operation))
 
     assert text_of(summary.Result(ended, [], [])).startswith(f"{title}\n")
@@ -119,7 +119,10 @@ def test_the_event_holds_raw_values() -> None:
     group = FailureGroup("throttle", "SlowDown", "CopyObject", "too fast", 1, ("k",))
 
     facts = summary.facts(
-        summary.Result(status("done", objects=3, done=2, failed=1, bytes=12, bytes_done=5), verifications, [group]), 1
+        summary.Result(
+            status("done_with_failures", objects=3, done=2, failed=1, bytes=12, bytes_done=5), verifications, [group]
+        ),
+        1,
     )
 
     assert facts["bytes_copied"] == 5
