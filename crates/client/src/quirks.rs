@@ -13,6 +13,9 @@ const UNCOPYABLE: usize = 1000;
 /// Most objects without encryption that are remembered. A copy follows its HEAD closely, so a few are enough.
 const PLAIN_OBJECTS: usize = 64;
 
+/// Most probes of the nature of `ETag`s: where this many show nothing, no further one will.
+const ETAG_PROBES: u8 = 16;
+
 /// Checksums that may be sent with bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sums {
@@ -40,6 +43,12 @@ pub struct Quirks {
     trial: Mutex<()>,
     /// The same part of the same bytes got two `ETag`s. Workaround: part copies are not hedged.
     changing_part_etags: AtomicBool,
+    /// Nature of plain `ETag`s, as a number: 0 not known, 1 digests of the bytes, 2 no digests (see [`Quirks::etags_are_digests`]).
+    etags: AtomicU8,
+    /// Probes of `ETag`s so far.
+    etag_probes: AtomicU8,
+    /// Lock of the one probe of `ETag`s.
+    etag_probe: Mutex<()>,
     /// Ranged reads are answered with other bytes than the range, by the service or by a proxy before it. Workaround:
     /// one read of the whole object, in order.
     ignored_ranges: AtomicBool,
@@ -144,6 +153,29 @@ impl Quirks {
     /// Records that the same part got two `ETag`s.
     pub fn learn_changing_part_etags(&self) {
         self.changing_part_etags.store(true, Ordering::Relaxed);
+    }
+
+    /// Nature of plain `ETag`s where the service names no encryption: digests of the bytes, or not. None: nothing has
+    /// shown it yet. Only evidence that does not depend on bytes that were transferred may teach it.
+    pub fn etags_are_digests(&self) -> Option<bool> {
+        match self.etags.load(Ordering::Relaxed) {
+            0 => None,
+            nature => Some(nature == 1),
+        }
+    }
+
+    /// Records what a probe showed of plain `ETag`s.
+    pub fn learn_etags(&self, are_digests: bool) {
+        self.etags.store(if are_digests { 1 } else { 2 }, Ordering::Relaxed);
+    }
+
+    /// The right to probe the nature of `ETag`s. None: it is known by now, or as many probes as are made showed
+    /// nothing.
+    pub async fn probe_etags(&self) -> Option<MutexGuard<'_, ()>> {
+        let turn = self.etag_probe.lock().await;
+        let due = self.etags_are_digests().is_none() && self.etag_probes.load(Ordering::Relaxed) < ETAG_PROBES;
+        self.etag_probes.fetch_add(u8::from(due), Ordering::Relaxed);
+        due.then_some(turn)
     }
 
     /// True when ranged reads are known to be answered with something else.

@@ -27,6 +27,12 @@ impl Encryption {
         self.algorithm.starts_with("aws:kms")
     }
 
+    /// True when the `ETag` of an object with this encryption is no digest of its bytes. On AWS it is one only
+    /// where S3 manages the key (`AES256`); other services name other algorithms.
+    pub fn hides_digest(&self) -> bool {
+        self.is_customer || self.algorithm != "AES256"
+    }
+
     /// Reads the encryption from the headers of an answer; `of` returns the value of a header.
     pub fn from_headers<'a>(of: impl Fn(&str) -> Option<&'a str>) -> Option<Self> {
         let filled = |name| of(name).filter(|value| !value.is_empty());

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 pub mod content_digest;
 pub mod engine;
+mod etags;
 pub mod job;
 pub mod limits;
 pub mod object;

@@ -5,7 +5,9 @@
 //! read of the bytes.
 
 use seqferry_store::checksum::{base64, hex};
-use seqferry_store::{Checksum, ChecksumAlgorithm, ChecksumKind, DigestAlgorithm, Digester, ObjectMeta};
+use seqferry_store::{
+    Checksum, ChecksumAlgorithm, ChecksumKind, DigestAlgorithm, Digester, Encryption, ObjectMeta, WrittenObject,
+};
 
 use crate::limits::Limits;
 use crate::outcome::VerificationLevel;
@@ -46,6 +48,11 @@ pub struct PartOptions {
 /// True when a plain `ETag` can be a digest of the content.
 pub fn is_digest(etag: &str) -> bool {
     etag.len() == 32 && etag.bytes().all(|b| b.is_ascii_hexdigit())
+}
+
+/// True when two `ETag`s are one digest: some services write hexadecimal digits in upper case.
+fn is_same_digest(one: &str, other: &str) -> bool {
+    one.eq_ignore_ascii_case(other)
 }
 
 fn threshold(part_options: PartOptions, limits: &Limits) -> u64 {
@@ -160,16 +167,20 @@ impl ExpectedDigest {
     pub fn verdict(&self, computed: &str) -> Verdict {
         // Some services leave the number of parts out of composite checksums.
         let base = |value: &str| value.split_once('-').map_or(value, |(base, _)| base).to_owned();
-        let (name, equal) = match self.algorithm {
-            DigestAlgorithm::Md5 => ("ETag", VerificationLevel::Etag),
-            DigestAlgorithm::Checksum(algorithm) => (algorithm.name(), VerificationLevel::Checksum),
+        let (stated, computed_base) = (base(&self.value), base(computed));
+        let (name, level, is_equal) = match self.algorithm {
+            DigestAlgorithm::Md5 => ("ETag", VerificationLevel::Etag, is_same_digest(&stated, &computed_base)),
+            DigestAlgorithm::Checksum(algorithm) => {
+                (algorithm.name(), VerificationLevel::Checksum, stated == computed_base)
+            }
         };
-        if base(&self.value) == base(computed) {
-            return Verdict::Proven(equal);
+        if is_equal {
+            return Verdict::Proven(level);
         }
-        let how = format!("the source has {name} {}, and its bytes as they were read give {computed}", self.value);
-        // Not every `ETag` that looks like a digest is one.
-        if equal == VerificationLevel::Etag { Verdict::Doubtful(how) } else { Verdict::Differs(how) }
+        let how = format!("the {name} is {}, and the bytes as they were read give {computed}", self.value);
+        // Not every `ETag` that looks like a digest is one, and parts may have other boundaries than the first shows.
+        let may_err = self.algorithm == DigestAlgorithm::Md5 || self.cut.is_some();
+        if may_err { Verdict::Doubtful(how) } else { Verdict::Differs(how) }
     }
 }
 
@@ -361,7 +372,19 @@ impl<'a> From<&'a ObjectMeta> for Side<'a> {
     }
 }
 
-fn unhex(digest: &str) -> Option<Vec<u8>> {
+impl<'a> From<&'a WrittenObject> for Side<'a> {
+    fn from(written: &'a WrittenObject) -> Self {
+        Self {
+            size: None,
+            etag: &written.etag,
+            opaque_etag: written.encryption.as_ref().is_some_and(Encryption::hides_digest),
+            checksum: written.checksum.as_ref(),
+        }
+    }
+}
+
+/// The bytes of hexadecimal digits; None where there are others.
+pub(crate) fn unhex(digest: &str) -> Option<Vec<u8>> {
     let pairs = digest.as_bytes().chunks(2).map(|pair| std::str::from_utf8(pair).ok());
     pairs.map(|pair| u8::from_str_radix(pair?, 16).ok()).collect()
 }
@@ -378,7 +401,8 @@ pub enum Verdict {
     Proven(VerificationLevel),
     /// The sides differ; the text names both values.
     Differs(String),
-    /// Their `ETag`s should be equal and are not; only reading can tell why.
+    /// The evidence contradicts the bytes: a difference, unless the `ETag` is no digest or the parts have other
+    /// boundaries ([`crate::etags`] decides which). The text names both values.
     Doubtful(String),
     /// No values can be compared, except perhaps the sizes.
     Unknown,
@@ -411,14 +435,14 @@ pub fn compare(source: Side<'_>, target: Side<'_>, same_boundaries: bool) -> Ver
     }
     let digests = is_digest(source.etag) && is_digest(target.etag)
         || etag_parts(source.etag).is_some() && etag_parts(source.etag) == etag_parts(target.etag);
-    if digests && source.etag == target.etag {
+    if digests && is_same_digest(source.etag, target.etag) {
         return Verdict::Proven(VerificationLevel::Etag);
     }
     // One part has the digest of a whole object's digest.
     let of_one_part = |whole: &str, parts: &str| {
         is_digest(whole)
             && etag_parts(parts) == Some(1)
-            && unhex(whole).is_some_and(|digest| parts.starts_with(&of_part(&digest)))
+            && unhex(whole).is_some_and(|digest| parts.to_ascii_lowercase().starts_with(&of_part(&digest)))
     };
     if of_one_part(source.etag, target.etag) || of_one_part(target.etag, source.etag) {
         return Verdict::Proven(VerificationLevel::Etag);

@@ -5,6 +5,7 @@ mod common;
 mod copying;
 mod digests;
 mod disks;
+mod etags;
 mod faults;
 mod hedging;
 mod leases;

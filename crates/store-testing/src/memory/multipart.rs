@@ -10,7 +10,7 @@ use seqferry_store::{
     PartsPage, PinnedObject, Range, Result, StoreError, UploadInfo, UploadRef, WrittenObject, WrittenPart,
 };
 
-use super::{Checksums, CopiedParts, MemoryStore, Object, Upload, full, md5_hex, now, slice, value};
+use super::{Checksums, CopiedParts, MemoryStore, Object, Upload, full, now, slice, value};
 
 #[async_trait]
 impl MultipartUpload for MemoryStore {
@@ -50,7 +50,8 @@ impl MultipartUpload for MemoryStore {
             return Err(StoreError::new("UploadPartCopy", bucket, Some(key), "InvalidArgument", Some(400))
                 .with_message(format!("checksum missing, want {:?}, got \"\"", algorithm.name())));
         }
-        let mut copied = state.put_part("UploadPartCopy", upload, part, body)?;
+        let etag = self.etag_of(&body);
+        let mut copied = WrittenPart { etag, ..state.put_part("UploadPartCopy", upload, part, body)? };
         if self.copied_parts == CopiedParts::Misread && copied.checksum.is_some() {
             copied.checksum = whole;
         }
@@ -63,7 +64,8 @@ impl MultipartUpload for MemoryStore {
         if !self.are_sent(digests, &body) {
             return Err(StoreError::new("UploadPart", bucket, Some(key), "BadDigest", Some(400)));
         }
-        let copied = self.state().put_part("UploadPart", upload, part, body)?;
+        let etag = self.etag_of(&body);
+        let copied = WrittenPart { etag, ..self.state().put_part("UploadPart", upload, part, body)? };
         Ok(self.answered(copied))
     }
 
@@ -79,7 +81,7 @@ impl MultipartUpload for MemoryStore {
             .map(|(number, body)| PartInfo {
                 number: *number,
                 size: body.len() as u64,
-                etag: md5_hex(body),
+                etag: self.etag_of(body),
                 checksum: algorithm.map(|algorithm| value(algorithm, body)),
             })
             .collect();
@@ -100,7 +102,7 @@ impl MultipartUpload for MemoryStore {
         }
         let (mut body, mut digests, mut lengths, mut sums) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         for (i, part) in upload.parts.iter().enumerate() {
-            let Some(bytes) = open.parts.get(&part.number).filter(|bytes| md5_hex(bytes) == part.etag) else {
+            let Some(bytes) = open.parts.get(&part.number).filter(|bytes| self.etag_of(bytes) == part.etag) else {
                 return bad("InvalidPart");
             };
             if i + 1 < upload.parts.len() && (bytes.len() as u64) < self.minimum_part {
@@ -137,7 +139,7 @@ impl MultipartUpload for MemoryStore {
         state.may_be_written(operation, bucket, key, upload.if_absent, upload.if_match.as_deref())?;
         state.uploads.remove(&upload.upload_id);
         let object = Object {
-            etag: format!("{}-{}", md5_hex(&digests), lengths.len()),
+            etag: format!("{}-{}", self.etag_of(&digests), lengths.len()),
             checksum: self.keeps(checksum).filter(|_| !unkept),
             body: body.into(),
             parts: lengths,

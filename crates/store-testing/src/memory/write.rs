@@ -9,7 +9,7 @@ use seqferry_store::{
 };
 use sha2::Sha256;
 
-use super::{Etags, MemoryStore, Object, full, md5_hex, now};
+use super::{Etags, MemoryStore, Object, full, now};
 
 #[async_trait]
 impl ObjectWrite for MemoryStore {
@@ -20,7 +20,7 @@ impl ObjectWrite for MemoryStore {
             return Err(StoreError::new("PutObject", &object.bucket, Some(&object.key), "BadDigest", Some(400)));
         }
         let etag =
-            if self.etags == Etags::Odd { format!("odd-{}", hex(&Sha256::digest(&body))) } else { md5_hex(&body) };
+            if self.etags == Etags::Odd { format!("odd-{}", hex(&Sha256::digest(&body))) } else { self.etag_of(&body) };
         let made = Object {
             etag,
             checksum: self.keeps(full(named.unwrap_or(ChecksumAlgorithm::Crc64Nvme), &body)),
@@ -77,7 +77,7 @@ impl ObjectWrite for MemoryStore {
         }
         let mut object = object.clone();
         // A copy is written in one request: a multipart ETag becomes a plain one.
-        object.etag = md5_hex(&object.body);
+        object.etag = self.etag_of(&object.body);
         object.parts = Vec::new();
         object.modified = now();
         object.storage_class = storage_class.map(str::to_owned);

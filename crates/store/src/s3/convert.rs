@@ -152,7 +152,7 @@ pub(super) fn opaque_etag(customer_algorithm: Option<&str>, encryption: Option<&
 
 /// True when an `ETag` is no digest of the content, judged by the values of the headers.
 pub(super) fn opaque_sse(customer_algorithm: Option<&str>, encryption: Option<&str>) -> bool {
-    customer_algorithm.is_some() || encryption.is_some_and(|sse| sse.starts_with("aws:kms"))
+    customer_algorithm.is_some() || encryption.is_some_and(|sse| !sse.is_empty() && sse != "AES256")
 }
 
 /// Reads the encryption from an answer of the SDK.

@@ -1,13 +1,19 @@
 //! Comparison of both sides by reading them, range by range, in bounded memory. A side that ignores ranges is read
 //! once, in order.
 
+use std::pin::pin;
+
+use bytes::Bytes;
 use futures::stream::{self, StreamExt as _};
 use seqferry_client::reading::{DigestedBytes, PinnedReader, check_pin};
 use seqferry_client::{RequestError, RequestSpec, RetryingClient};
+use seqferry_store::budget::MemoryPermit;
 use seqferry_store::error::classify::code;
-use seqferry_store::{ErrorClass, PinnedObject, Range, WrittenObject};
+use seqferry_store::{ErrorClass, ObjectRef, PinnedObject, Range, WrittenObject};
 
-use super::{AttemptError, Journal, Object};
+use super::{AttemptError, Journal, Object, TargetAfterWrite};
+use crate::etags::{Origin, StatedEtag, judged};
+use crate::verification::{ExpectedDigest, SegmentedDigest, Verdict};
 
 /// Bytes of each side that are compared at a time: 8 MiB, AWS's advice for ranged reads.
 const RANGE: u64 = 8 << 20;
@@ -24,8 +30,72 @@ pub(super) enum ContentComparison {
     Gone,
 }
 
+/// The digests that both sides state, and what their bytes give as they are read.
+#[derive(Default)]
+struct SideDigests {
+    source: Option<(ExpectedDigest, SegmentedDigest)>,
+    target: Option<(ExpectedDigest, SegmentedDigest)>,
+}
+
+impl SideDigests {
+    fn new(source: Option<ExpectedDigest>, target: Option<ExpectedDigest>) -> Self {
+        let begin = |stated: Option<ExpectedDigest>| {
+            stated.map(|stated| {
+                let digest = SegmentedDigest::new(&stated);
+                (stated, digest)
+            })
+        };
+        Self { source: begin(source), target: begin(target) }
+    }
+
+    /// The same before the first byte.
+    fn begun_again(&self) -> Self {
+        let stated = |side: &Option<(ExpectedDigest, SegmentedDigest)>| side.as_ref().map(|(stated, _)| stated.clone());
+        Self::new(stated(&self.source), stated(&self.target))
+    }
+
+    /// Adds the next bytes of both sides. Hashing takes milliseconds: too long to keep others from this thread.
+    async fn update(&mut self, theirs: Bytes, ours: Bytes) -> Result<(), AttemptError> {
+        if self.source.is_none() && self.target.is_none() {
+            return Ok(());
+        }
+        let mut digests = std::mem::take(self);
+        let hashed = tokio::task::spawn_blocking(move || {
+            for (side, bytes) in [(&mut digests.source, &theirs), (&mut digests.target, &ours)] {
+                if let Some((_, digest)) = side {
+                    digest.update(bytes);
+                }
+            }
+            digests
+        });
+        // It fails only when the runtime is being torn down.
+        *self = hashed.await.map_err(|_| AttemptError::Cancelled)?;
+        Ok(())
+    }
+}
+
+/// Both sides of one range, and the memory that is reserved for them.
+struct ReadRange {
+    theirs: Bytes,
+    ours: Bytes,
+    _memory: Option<MemoryPermit>,
+}
+
+/// Reason why the comparison ended before the last byte.
+enum Ended {
+    Different(ContentComparison),
+    Other(AttemptError),
+}
+
+impl<T: Into<AttemptError>> From<T> for Ended {
+    fn from(other: T) -> Self {
+        Self::Other(other.into())
+    }
+}
+
 impl<J: Journal> Object<'_, J> {
-    /// Read both sides, up to the first difference that is met.
+    /// Read both sides, up to the first difference that is met. Equal bytes must also be those that each side states a
+    /// digest of: both may be spoiled in the same way while they are read.
     pub(super) async fn compare_content(&self, written: &WrittenObject) -> Result<ContentComparison, AttemptError> {
         let size = self.item.size;
         let target = PinnedObject {
@@ -36,22 +106,80 @@ impl<J: Journal> Object<'_, J> {
             size,
         };
         let source = self.pinned();
+        let Some(mut digests) = self.stated_digests(written).await? else { return Ok(ContentComparison::Gone) };
         let in_order = || self.source.quirks().ignores_ranges() || self.target.quirks().ignores_ranges();
-        if size > RANGE && in_order() {
-            return self.compare_in_order(&source, &target).await;
+        let mut read = if size > RANGE && in_order() {
+            Err(Ended::Other(AttemptError::RangesIgnored))
+        } else {
+            self.compare_ranges(&source, &target, &mut digests).await
+        };
+        if matches!(read, Err(Ended::Other(AttemptError::RangesIgnored))) {
+            digests = digests.begun_again();
+            read = self.compare_in_order(&source, &target, &mut digests).await;
         }
-        let mut compared = stream::iter(ranges(size))
-            .map(|range| self.compare_range(&source, &target, range))
-            .buffer_unordered(SIDE_BY_SIDE);
-        while let Some(range) = compared.next().await {
-            match range {
-                Ok(ContentComparison::Equal) => {}
-                Ok(different) => return Ok(different),
-                Err(AttemptError::RangesIgnored) => return self.compare_in_order(&source, &target).await,
-                Err(trouble) => return Err(trouble),
+        match read {
+            Ok(()) => self.as_stated(digests, written).await,
+            Err(Ended::Different(different)) => Ok(different),
+            Err(Ended::Other(trouble)) => Err(trouble),
+        }
+    }
+
+    /// The digests that both sides state. None: the target is another object by now.
+    async fn stated_digests(&self, written: &WrittenObject) -> Result<Option<SideDigests>, AttemptError> {
+        let source = if self.source.capabilities().digests {
+            let meta = self.head_source().await?;
+            self.reference(&meta).await?
+        } else {
+            None
+        };
+        if !self.target.capabilities().digests {
+            return Ok(Some(SideDigests::new(source, None)));
+        }
+        let target = match self.look_back().await? {
+            TargetAfterWrite::Found(target) if target.etag == written.etag => {
+                let object = ObjectRef::new(&self.policy.target_bucket, &self.item.target_key);
+                let first_part = self.first_part_of(self.target, object, &target).await?;
+                ExpectedDigest::of(&target, first_part, &self.policy.limits)
+            }
+            TargetAfterWrite::Found(_) | TargetAfterWrite::Gone => return Ok(None),
+            TargetAfterWrite::Denied => None,
+        };
+        Ok(Some(SideDigests::new(source, target)))
+    }
+
+    /// Holds the bytes that were read, which are equal, against what each side states of them.
+    async fn as_stated(&self, read: SideDigests, written: &WrittenObject) -> Result<ContentComparison, AttemptError> {
+        let sides = [
+            ("source", read.source, self.stated_source()),
+            ("target", read.target, StatedEtag { etag: &written.etag, ..self.stated_target(Origin::Sent) }),
+        ];
+        for (side, digest, stated) in sides {
+            let Some((expected, digest)) = digest else { continue };
+            let verdict = expected.verdict(&digest.finish());
+            if let Verdict::Differs(how) = judged(verdict, &[stated], &self.retry_context).await? {
+                let how = format!("both were read and are equal, but they are not what the {side} states: {how}");
+                return Ok(ContentComparison::Differs(how));
             }
         }
         Ok(ContentComparison::Equal)
+    }
+
+    async fn compare_ranges(
+        &self,
+        source: &PinnedObject,
+        target: &PinnedObject,
+        digests: &mut SideDigests,
+    ) -> Result<(), Ended> {
+        // Memory is reserved in the order of the ranges: the one that is hashed next does not wait for later ones.
+        let ranges = stream::iter(ranges(self.item.size))
+            .map(|range| self.compare_range(source, target, range))
+            .buffered(SIDE_BY_SIDE);
+        let mut ranges = pin!(ranges);
+        while let Some(range) = ranges.next().await {
+            let ReadRange { theirs, ours, _memory } = range?;
+            digests.update(theirs, ours).await?;
+        }
+        Ok(())
     }
 
     async fn compare_range(
@@ -59,14 +187,13 @@ impl<J: Journal> Object<'_, J> {
         source: &PinnedObject,
         target: &PinnedObject,
         range: Range,
-    ) -> Result<ContentComparison, AttemptError> {
-        let _reserved = self.source.reserve_bytes(2 * range.len()).await?;
+    ) -> Result<ReadRange, Ended> {
+        let memory = self.source.reserve_bytes(2 * range.len()).await?;
         let theirs = self.read_pinned(self.source, source, range).await;
         let theirs = theirs.map_err(|error| self.source_trouble(error))?;
-        Ok(match self.read_pinned(self.target, target, range).await {
-            Ok(ours) => difference(&theirs, &ours, range),
-            Err(error) => target_gone(error)?,
-        })
+        let ours = self.read_pinned(self.target, target, range).await.map_err(target_gone)?;
+        difference(&theirs, &ours, range)?;
+        Ok(ReadRange { theirs: theirs.bytes, ours: ours.bytes, _memory: memory })
     }
 
     /// The same with one read of each side that ignores ranges.
@@ -74,25 +201,19 @@ impl<J: Journal> Object<'_, J> {
         &self,
         source: &PinnedObject,
         target: &PinnedObject,
-    ) -> Result<ContentComparison, AttemptError> {
+        digests: &mut SideDigests,
+    ) -> Result<(), Ended> {
         let mut theirs = self.whole(self.source, source).await.map_err(|error| self.source_trouble(error))?;
-        let mut ours = match self.whole(self.target, target).await {
-            Ok(ours) => ours,
-            Err(error) => return target_gone(error),
-        };
+        let mut ours = self.whole(self.target, target).await.map_err(target_gone)?;
         for range in ranges(self.item.size) {
             let _reserved = self.source.reserve_bytes(2 * range.len()).await?;
             let read = self.next(self.source, source, &mut theirs, range).await;
             let theirs = read.map_err(|error| self.source_trouble(error))?;
-            match self.next(self.target, target, &mut ours, range).await {
-                Ok(ours) => match difference(&theirs, &ours, range) {
-                    ContentComparison::Equal => {}
-                    different => return Ok(different),
-                },
-                Err(error) => return target_gone(error),
-            }
+            let ours = self.next(self.target, target, &mut ours, range).await.map_err(target_gone)?;
+            difference(&theirs, &ours, range)?;
+            digests.update(theirs.bytes, ours.bytes).await?;
         }
-        Ok(ContentComparison::Equal)
+        Ok(())
     }
 
     /// A side that ignores ranges from its first byte; None for one that can be asked for any.
@@ -156,14 +277,14 @@ impl<J: Journal> Object<'_, J> {
     }
 }
 
-fn target_gone(why: RequestError) -> Result<ContentComparison, AttemptError> {
+fn target_gone(why: RequestError) -> Ended {
     match why {
-        RequestError::Failed(error) if error.code == code::RANGE_IGNORED => Err(AttemptError::RangesIgnored),
+        RequestError::Failed(error) if error.code == code::RANGE_IGNORED => Ended::Other(AttemptError::RangesIgnored),
         // Overwritten or removed since we wrote it: not our copy any more.
         RequestError::Failed(error) if matches!(error.class, ErrorClass::Precondition | ErrorClass::NotFound) => {
-            Ok(ContentComparison::Gone)
+            Ended::Different(ContentComparison::Gone)
         }
-        other => Err(other.into()),
+        other => Ended::Other(other.into()),
     }
 }
 
@@ -171,10 +292,13 @@ fn ranges(size: u64) -> impl Iterator<Item = Range> {
     (0..size.div_ceil(RANGE)).map(move |n| Range { first: n * RANGE, last: ((n + 1) * RANGE).min(size) - 1 })
 }
 
-fn difference(theirs: &DigestedBytes, ours: &DigestedBytes, range: Range) -> ContentComparison {
+fn difference(theirs: &DigestedBytes, ours: &DigestedBytes, range: Range) -> Result<(), Ended> {
     let at = theirs.bytes.iter().zip(&ours.bytes).position(|(a, b)| a != b);
     match at {
-        None => ContentComparison::Equal,
-        Some(at) => ContentComparison::Differs(format!("the bytes differ at offset {}", range.first + at as u64)),
+        None => Ok(()),
+        Some(at) => {
+            let how = format!("the bytes differ at offset {}", range.first + at as u64);
+            Err(Ended::Different(ContentComparison::Differs(how)))
+        }
     }
 }

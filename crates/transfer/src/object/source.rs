@@ -4,6 +4,7 @@ use seqferry_client::{RequestError, RequestSpec, RetryingClient};
 use seqferry_store::{Address, ChecksumKind, ErrorClass, ObjectMeta, ObjectRef, PinnedObject, StoreError};
 
 use super::{AttemptError, Journal, Object, RecheckError};
+use crate::etags::{Origin, StatedEtag};
 use crate::outcome::{FailureClass, ObjectFailure};
 use crate::plan::etag_parts;
 
@@ -134,6 +135,20 @@ impl<J: Journal> Object<'_, J> {
         let object = ObjectRef::new(&self.policy.source_bucket, &self.item.source_key);
         let object = object.at_version(self.item.version_id.as_deref());
         PinnedObject::listed(object, &self.item.etag, self.item.size)
+    }
+
+    /// The source, as evidence of its bytes.
+    pub(super) fn stated_source(&self) -> StatedEtag<'_> {
+        let (bucket, key) = (&self.policy.source_bucket, &self.item.source_key);
+        let object = ObjectRef::new(bucket, key).at_version(self.item.version_id.as_deref());
+        let (etag, size) = (&self.item.etag, self.item.size);
+        StatedEtag { client: self.source, object, etag, size, origin: Origin::Found }
+    }
+
+    /// The target, as evidence of its bytes; with the `ETag` of the source.
+    pub(super) fn stated_target<'s>(&'s self, origin: Origin<'s>) -> StatedEtag<'s> {
+        let object = ObjectRef::new(&self.policy.target_bucket, &self.item.target_key);
+        StatedEtag { client: self.target, object, origin, ..self.stated_source() }
     }
 
     /// Returns the failure of a refused copy or read. A failed precondition means that the source was overwritten: the

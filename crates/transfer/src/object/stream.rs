@@ -25,6 +25,7 @@ use seqferry_store::{
 use super::disk::time_text;
 use super::md5::MD5;
 use super::{AttemptError, CopyResult, IfExists, Journal, Object, TargetAfterWrite, TargetState};
+use crate::etags::{Origin, judged};
 use crate::outcome::{FailureClass, Method, ObjectFailure, VerificationLevel};
 use crate::plan::etag_parts;
 use crate::verification::{self, ExpectedDigest, SegmentedDigest, Side, Verdict, compare, is_digest, weaker};
@@ -239,7 +240,10 @@ impl<J: Journal> Object<'_, J> {
         let read = match &reference {
             None if !self.source.capabilities().digests => Verdict::Proven(VerificationLevel::Checksum),
             None => Verdict::Unknown,
-            Some(reference) => reference.verdict(&computed(reference, &piece)),
+            Some(reference) => {
+                let verdict = reference.verdict(&computed(reference, &piece));
+                judged(verdict, &[self.stated_source()], &self.retry_context).await?
+            }
         };
         if let Verdict::Differs(how) = &read {
             return Err(self.misread(how));
@@ -387,9 +391,7 @@ impl<J: Journal> Object<'_, J> {
             checksum: sum.as_ref(),
         };
         let kept = if self.target.capabilities().digests {
-            let answered =
-                Side { size: None, etag: &written.etag, opaque_etag: false, checksum: written.checksum.as_ref() };
-            let mut kept = compare(sent, answered, true);
+            let mut kept = compare(sent, Side::from(&written), true);
             let mut seen = None;
             if !matches!(kept, Verdict::Proven(_) | Verdict::Differs(_)) {
                 // The answer does not settle it: look at the target.
@@ -413,10 +415,11 @@ impl<J: Journal> Object<'_, J> {
             }
             self.note_checksum(&written, seen.as_deref());
             written.checksum = seen.and_then(|target| target.checksum).or(written.checksum);
-            match (kept, doubt) {
+            let kept = match (kept, doubt) {
                 (Verdict::Unknown, Some(how)) => Verdict::Doubtful(how),
                 (kept, _) => kept,
-            }
+            };
+            judged(kept, &[self.stated_target(Origin::Sent)], &self.retry_context).await?
         } else {
             if matches!(read, Verdict::Unknown) {
                 // Parts of an earlier run have left gaps in the digests, and a file is cheap to read.

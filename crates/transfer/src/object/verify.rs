@@ -5,6 +5,7 @@ use seqferry_store::{ErrorClass, ObjectMeta, ObjectRef, StoreError, WrittenObjec
 
 use super::content::ContentComparison;
 use super::{AttemptError, CopyResult, Journal, Object, TargetAfterWrite, VerificationRule};
+use crate::etags::{Origin, judged};
 use crate::outcome::{FailureClass, Method, ObjectFailure, State, VerificationLevel};
 use crate::verification::{Side, Verdict, compare};
 
@@ -46,8 +47,7 @@ impl<J: Journal> Object<'_, J> {
         same_boundaries: bool,
     ) -> Result<CopyResult, AttemptError> {
         let listed = Side { size: None, etag: &self.item.etag, opaque_etag: false, checksum: None };
-        let answered =
-            Side { size: None, etag: &written.etag, opaque_etag: false, checksum: written.checksum.as_ref() };
+        let answered = Side::from(&written);
         let mut seen = None;
         let mut verdict = compare(source.as_ref().map_or(listed, Side::from), answered, same_boundaries);
         if !matches!(verdict, Verdict::Proven(_) | Verdict::Differs(_)) {
@@ -69,6 +69,10 @@ impl<J: Journal> Object<'_, J> {
                 (_, None) => Verdict::Unknown,
             };
         }
+        let pinned = self.pinned();
+        let origin = if method == Method::Stream { Origin::Sent } else { Origin::Copied(&pinned) };
+        let stated = [self.stated_source(), self.stated_target(origin)];
+        verdict = judged(verdict, &stated, &self.retry_context).await?;
         self.note_checksum(&written, seen.as_deref());
         written.checksum = seen.and_then(|target| target.checksum).or(written.checksum);
         self.conclude(method, verdict, written).await

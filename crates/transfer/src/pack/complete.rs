@@ -5,17 +5,18 @@ use std::collections::BTreeMap;
 use seqferry_client::RequestError;
 use seqferry_client::upload::{CLOCK_SLACK, Completion};
 use seqferry_store::{
-    Checksum, ChecksumKind, CompleteUpload, CompletedPart, DigestAlgorithm, ErrorClass, ObjectMeta, StoreError,
-    WrittenObject,
+    Checksum, ChecksumKind, CompleteUpload, CompletedPart, DigestAlgorithm, ErrorClass, ObjectMeta, ObjectRef,
+    StoreError, WrittenObject,
 };
 
 use super::parts::{Contents, Sender, SentPart};
 use super::plan::Plan;
 use super::run::{MADE_OF, PackJob, PackedArchive};
 use super::trouble::PackError;
+use crate::etags::{Origin, StatedEtag, judged};
 use crate::object::{IfExists, TargetState};
 use crate::outcome::{FailureClass, Method, ObjectFailure, State, VerificationLevel};
-use crate::verification::assembled;
+use crate::verification::{Side, Verdict, assembled, compare};
 
 impl PackJob {
     pub(super) async fn complete(
@@ -47,7 +48,8 @@ impl PackJob {
             },
             Err(other) => return Err(other.into()),
         };
-        let verified = self.verify(plan, &target, whole.as_ref(), etag.as_deref())?;
+        let is_sent = sent.values().all(|part| part.is_sent);
+        let verified = self.verify(plan, &target, whole.as_ref(), etag.as_deref(), is_sent).await?;
         let contents = Contents::of(&self.members, sent).of;
         // One that is there is of an earlier archive: it would belong to none.
         if self.options.index || self.has_index().await? {
@@ -151,12 +153,13 @@ impl PackJob {
     }
 
     /// Compare the archive at the target with the bytes that were sent. Returns the level of the verification.
-    fn verify(
+    async fn verify(
         &self,
         plan: &Plan,
         target: &ObjectMeta,
         whole: Option<&Checksum>,
         etag: Option<&str>,
+        is_sent: bool,
     ) -> Result<VerificationLevel, PackError> {
         let differs = |what: &str, ours: &str, theirs: &str| {
             let message = format!(
@@ -179,7 +182,17 @@ impl PackJob {
             (Some(_), None) if !self.target.capabilities().digests => return Ok(VerificationLevel::Checksum),
             _ => {}
         }
-        Ok(if etag == Some(target.etag.as_str()) { VerificationLevel::Etag } else { VerificationLevel::Size })
+        let Some(ours) = etag else { return Ok(VerificationLevel::Size) };
+        let sent = Side { size: None, etag: ours, opaque_etag: false, checksum: None };
+        let object = ObjectRef::new(&self.policy.target_bucket, &self.key);
+        let (etag, size) = (&target.etag, target.size);
+        let stated = StatedEtag { client: &self.target, object, etag, size, origin: Origin::Sent };
+        match judged(compare(sent, Side::from(target), true), &[stated], &self.retry_context).await? {
+            Verdict::Proven(verified) => Ok(verified),
+            // The ETags that the storage states of parts that it copied may be of another kind.
+            Verdict::Differs(_) if is_sent => Err(differs("ETag", ours, &target.etag)),
+            Verdict::Differs(_) | Verdict::Doubtful(_) | Verdict::Unknown => Ok(VerificationLevel::Size),
+        }
     }
 }
 
@@ -188,15 +201,8 @@ pub(super) fn written(target: &ObjectMeta) -> WrittenObject {
     WrittenObject { etag, version_id, checksum, encryption }
 }
 
-/// Compute the `ETag` that the target has if it is made of its parts'. None unless all of those are digests.
+/// Compute the `ETag` that the target has if it is made of the MD5s of its parts. None unless all of those are known.
 fn whole_etag(sent: &BTreeMap<u32, SentPart>) -> Option<String> {
-    let digests: Option<Vec<Vec<u8>>> = sent
-        .values()
-        .map(|part| {
-            let etag = part.part.etag.as_str();
-            let bytes = (0..etag.len()).step_by(2).map(|at| u8::from_str_radix(etag.get(at..at + 2)?, 16).ok());
-            if part.plain { bytes.collect() } else { None }
-        })
-        .collect();
-    Some(assembled(DigestAlgorithm::Md5, digests?.iter().map(Vec::as_slice)))
+    let digests: Option<Vec<&[u8]>> = sent.values().map(|part| part.md5.as_deref()).collect();
+    Some(assembled(DigestAlgorithm::Md5, digests?))
 }

@@ -15,21 +15,22 @@ use seqferry_client::reading::check_pin;
 use seqferry_client::upload::{PartBody, ReservedCopy};
 use seqferry_client::{RequestError, RequestSpec, RetryContext, RetryingClient, UploadSession};
 use seqferry_store::budget::MemoryPermit;
-use seqferry_store::checksum::{base64, hex};
+use seqferry_store::checksum::base64;
 use seqferry_store::error::classify::code;
 use seqferry_store::{
-    ChecksumAlgorithm, CompletedPart, DigestAlgorithm, Digester, Digests, ErrorClass, FetchedObject, PinnedObject,
-    Range as ByteRange, StoreError,
+    ChecksumAlgorithm, CompletedPart, DigestAlgorithm, Digester, Digests, ErrorClass, FetchedObject, ObjectRef,
+    PinnedObject, Range as ByteRange, StoreError,
 };
 use tokio::sync::{Mutex, RwLock};
 use tokio::task::JoinSet;
 
 use super::plan::{Members, Plan};
+use crate::etags::{Origin, StatedEtag, judged};
 use crate::limits::Limits;
 use crate::outcome::VerificationLevel;
 use crate::progress::ObjectTracker;
 use crate::schedule::JobSlots;
-use crate::verification::{ExpectedDigest, Verdict, is_digest, shown};
+use crate::verification::{ExpectedDigest, Verdict, is_digest, shown, unhex};
 
 /// Members of one part that are fetched at a time. How many requests are under way is the budget's to decide.
 const FETCHES: usize = 64;
@@ -74,8 +75,10 @@ pub(super) struct SentPart {
     pub(super) part: CompletedPart,
     /// The upload's checksum of it, where the upload has one.
     pub(super) sum: Option<String>,
-    /// Its `ETag` is a digest of its bytes: it was compared, or the storage made the part itself.
-    pub(super) plain: bool,
+    /// MD5 of its bytes: computed, or the `ETag` that the storage states of a part that this run did not send.
+    pub(super) md5: Option<Vec<u8>>,
+    /// True when this run has sent its bytes.
+    pub(super) is_sent: bool,
     pub(super) fetches: Vec<FetchedRange>,
 }
 
@@ -174,9 +177,9 @@ impl Sender {
             })
         })?;
         self.active.add(len);
-        let plain = !copied.opaque_etag && is_digest(&copied.etag);
+        let md5 = unhex(&copied.etag).filter(|_| !copied.opaque_etag && is_digest(&copied.etag));
         let part = CompletedPart { number, etag: copied.etag, checksum: copied.checksum };
-        Ok(SentPart { part, sum: None, plain, fetches: Vec::new() })
+        Ok(SentPart { part, sum: None, md5, is_sent: false, fetches: Vec::new() })
     }
 
     /// Put a part together and send it.
@@ -240,11 +243,20 @@ impl Sender {
             .await;
         let (crc32c, verdict) =
             read.map_err(|request| PartError::of(request, |error| PartError::Member(member, error)))?;
-        let verified = match verdict {
-            Verdict::Differs(how) => return Err(PartError::Misread(member, how)),
-            Verdict::Proven(verified) => verified,
-            Verdict::Doubtful(_) | Verdict::Unknown => VerificationLevel::Size,
+        let stated = StatedEtag {
+            client: &self.source,
+            object: ObjectRef::new(&self.source_bucket, &object.key).at_version(object.version_id.as_deref()),
+            etag: object.if_match.as_deref().unwrap_or_default(),
+            size: object.size,
+            origin: Origin::Found,
         };
+        let judged = judged(verdict, &[stated], &self.retry_context).await;
+        let verified =
+            match judged.map_err(|request| PartError::of(request, |error| PartError::Member(member, error)))? {
+                Verdict::Differs(how) => return Err(PartError::Misread(member, how)),
+                Verdict::Proven(verified) => verified,
+                Verdict::Doubtful(_) | Verdict::Unknown => VerificationLevel::Size,
+            };
         Ok(FetchedRange { member, range, crc32c, verified })
     }
 
@@ -316,9 +328,10 @@ impl Sender {
         if keeps_digests && sum.is_some() && copied.checksum.is_none() {
             self.target.quirks().learn_silent_sums();
         }
-        let plain = md5.as_deref().map(hex).as_ref() == Some(&copied.etag);
+        let md5 = md5.filter(|_| !copied.opaque_etag && is_digest(&copied.etag));
         let checksum = copied.checksum.or_else(|| sum.clone());
-        Ok(SentPart { part: CompletedPart { number, etag: copied.etag, checksum }, sum, plain, fetches })
+        let part = CompletedPart { number, etag: copied.etag, checksum };
+        Ok(SentPart { part, sum, md5, is_sent: true, fetches })
     }
 }
 

@@ -28,7 +28,7 @@ use crate::job::JobState;
 use crate::object::{DataPath, IfExists, Item, Journal, Policy, TargetState, now};
 use crate::outcome::{FailureClass, Method, ObjectFailure, State, VerificationLevel};
 use crate::progress::ObjectTracker;
-use crate::verification::is_digest;
+use crate::verification::{is_digest, unhex};
 
 /// Metadata of an archive: a digest of the names, sizes and pins of its members.
 pub(super) const MADE_OF: &str = "seqferry-pack";
@@ -376,8 +376,8 @@ impl PackJob {
 fn found(plan: &Plan, part: PartInfo) -> Option<SentPart> {
     let range = &plan.part(part.number)?.range;
     let fits = range.end - range.start == part.size;
-    let is_plain = is_digest(&part.etag);
+    let md5 = unhex(&part.etag).filter(|_| is_digest(&part.etag));
     let sum = part.checksum.clone();
     let part = CompletedPart { number: part.number, etag: part.etag, checksum: part.checksum };
-    fits.then_some(SentPart { part, sum, plain: is_plain, fetches: Vec::new() })
+    fits.then_some(SentPart { part, sum, md5, is_sent: false, fetches: Vec::new() })
 }

@@ -28,6 +28,7 @@ use seqferry_store::{
 };
 
 use super::{ByteCounter, PipeEnd, PipeError, PipeReport};
+use crate::etags::{Origin, StatedEtag, judged};
 use crate::object::{EncryptionRule, IfExists, Properties, now};
 use crate::outcome::{FailureClass, ObjectFailure, VerificationLevel};
 use crate::verification::{Side, Verdict, assembled, compare, is_digest};
@@ -304,8 +305,11 @@ impl Input {
             Completion::Gone(error) => {
                 // An attempt whose answer was lost may have completed the upload.
                 let found = self.look().await?.filter(|found| found.size == size);
-                let Some(found) = found.filter(|found| proof(size, whole.as_ref(), etag.as_deref(), found).is_ok())
-                else {
+                let is_ours = |found: &ObjectMeta| {
+                    let proof = proof(size, whole.as_ref(), etag.as_deref(), found);
+                    matches!(proof, Verdict::Proven(_) | Verdict::Unknown)
+                };
+                let Some(found) = found.filter(is_ours) else {
                     return Err(RequestError::Failed(error).into());
                 };
                 session.confirm_completed();
@@ -417,7 +421,7 @@ impl Input {
         // MD5 is needed only where no checksum was compared.
         let md5 = if checksum.is_none() && !opaque_etag && is_digest(&etag) {
             let hashed = tokio::task::spawn_blocking(move || Digester::of(DigestAlgorithm::Md5, &bytes)).await;
-            hashed.ok().filter(|md5| hex(md5) == etag)
+            hashed.ok()
         } else {
             None
         };
@@ -464,10 +468,17 @@ impl Input {
                 if written.checksum.is_some() { VerificationLevel::Checksum } else { VerificationLevel::Size };
             return Ok(report(size, sum, written, verified));
         };
-        match proof(size, sum.as_ref(), etag.as_deref(), &there) {
-            Ok(verified) => Ok(report(size, there.checksum.or(sum), written, verified)),
-            Err(how) => Err(self.removed(&written.etag, "ContentMismatch", FailureClass::Mismatch, &how).await),
-        }
+        let object = ObjectRef::new(&self.target.bucket, &self.target.key);
+        let stated = StatedEtag { client: &self.client, object, etag: &written.etag, size, origin: Origin::Sent };
+        let proof = judged(proof(size, sum.as_ref(), etag.as_deref(), &there), &[stated], &self.retry_context).await?;
+        let verified = match proof {
+            Verdict::Proven(verified) => verified,
+            Verdict::Doubtful(_) | Verdict::Unknown => VerificationLevel::Size,
+            Verdict::Differs(how) => {
+                return Err(self.removed(&written.etag, "ContentMismatch", FailureClass::Mismatch, &how).await);
+            }
+        };
+        Ok(report(size, there.checksum.or(sum), written, verified))
     }
 
     async fn removed(&self, etag: &str, code: &str, class: FailureClass, how: &str) -> PipeError {
@@ -486,19 +497,10 @@ fn report(bytes: u64, checksum: Option<Checksum>, written: WrittenObject, verifi
     PipeReport { bytes, etag: written.etag, version_id: written.version_id, checksum, verified }
 }
 
-/// Verifies that the target holds the sent bytes; a difference is an error.
-fn proof(
-    size: u64,
-    sum: Option<&Checksum>,
-    etag: Option<&str>,
-    there: &ObjectMeta,
-) -> Result<VerificationLevel, String> {
+/// Compares the target with the bytes that were sent.
+fn proof(size: u64, sum: Option<&Checksum>, etag: Option<&str>, there: &ObjectMeta) -> Verdict {
     let sent = Side { size: Some(size), etag: etag.unwrap_or_default(), opaque_etag: etag.is_none(), checksum: sum };
-    match compare(sent, Side::from(there), true) {
-        Verdict::Proven(verified) => Ok(verified),
-        Verdict::Differs(how) | Verdict::Doubtful(how) => Err(how),
-        Verdict::Unknown => Ok(VerificationLevel::Size),
-    }
+    compare(sent, Side::from(there), true)
 }
 
 #[cfg(test)]

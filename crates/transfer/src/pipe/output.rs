@@ -19,6 +19,7 @@ use seqferry_store::{
 use tokio_util::task::AbortOnDropHandle;
 
 use super::{ByteCounter, PipeEnd, PipeError, PipeReport};
+use crate::etags::{Origin, StatedEtag, judged};
 use crate::limits::Limits;
 use crate::outcome::{FailureClass, ObjectFailure, VerificationLevel};
 use crate::plan::etag_parts;
@@ -107,7 +108,7 @@ impl Output {
                 digest.update(&piece.bytes);
             }
             // No byte is written before all have the digest that the service states.
-            let verified = self.proven(expected.as_ref(), digest.take().map(SegmentedDigest::finish))?;
+            let verified = self.proven(expected.as_ref(), digest.take().map(SegmentedDigest::finish)).await?;
             self.write(sink, piece, None).await?;
             return Ok(self.report(verified));
         }
@@ -119,7 +120,7 @@ impl Output {
             }
             other => other?,
         };
-        let verified = self.proven(expected.as_ref(), digest.map(SegmentedDigest::finish))?;
+        let verified = self.proven(expected.as_ref(), digest.map(SegmentedDigest::finish)).await?;
         Ok(self.report(verified))
     }
 
@@ -149,15 +150,20 @@ impl Output {
     }
 
     /// Verifies the digest of all bytes; an error when it differs from the digest that the service states.
-    fn proven(
+    async fn proven(
         &self,
         expected: Option<&ExpectedDigest>,
         computed: Option<String>,
     ) -> Result<VerificationLevel, PipeError> {
-        match expected.zip(computed).map(|(expected, computed)| expected.verdict(&computed)) {
-            Some(Verdict::Differs(how)) => Err(self.mismatch(&how)),
-            Some(Verdict::Proven(verified)) => Ok(verified),
-            _ => Ok(VerificationLevel::Size),
+        let Some((expected, computed)) = expected.zip(computed) else { return Ok(VerificationLevel::Size) };
+        let object =
+            ObjectRef::new(&self.source.bucket, &self.source.key).at_version(self.source.version_id.as_deref());
+        let (etag, size) = (&self.meta.etag, self.meta.size);
+        let stated = StatedEtag { client: &self.client, object, etag, size, origin: Origin::Found };
+        match judged(expected.verdict(&computed), &[stated], &self.retry_context).await? {
+            Verdict::Differs(how) => Err(self.mismatch(&how)),
+            Verdict::Proven(verified) => Ok(verified),
+            Verdict::Doubtful(_) | Verdict::Unknown => Ok(VerificationLevel::Size),
         }
     }
 

@@ -18,6 +18,7 @@ use super::super::{AttemptError, CopyResult, Journal, Object};
 use super::order::PartOrder;
 use super::sent::{StreamSettings, StreamedPart, found, whole_etag, whole_sum};
 use super::{StreamResult, verification};
+use crate::etags::{Origin, judged};
 use crate::outcome::{FailureClass, Method, ObjectFailure};
 use crate::verification::{StreamRoute, Verdict};
 
@@ -62,7 +63,10 @@ impl<J: Journal> Object<'_, J> {
             self.stream_ranges(&sending, order.as_ref(), &mut sent).await?;
             order.and_then(|order| order.finish())
         };
-        let read = self.what_was_read(&sending, &sent, order);
+        // Parts of an earlier run count by the ETags that the target states of them.
+        let stated = [self.stated_source(), self.stated_target(Origin::Sent)];
+        let stated = if there > 0 { &stated[..] } else { &stated[..1] };
+        let read = judged(self.what_was_read(&sending, &sent, order), stated, &self.retry_context).await?;
         if let Verdict::Differs(how) = &read {
             return Err(self.misread(how));
         }
