@@ -13,7 +13,7 @@ from typing import Any, Final, Literal, get_args
 
 import sqlalchemy as sa
 
-from seqferry import access, stored_spec
+from seqferry import access, runs, stored_spec
 from seqferry.config import MOST_REQUESTS, Bandwidth
 from seqferry.db import transfers
 from seqferry.errors import ConflictError, SeqferryError, UnsupportedError, UsageError
@@ -22,6 +22,7 @@ from seqferry.models import (
     ENDED_TRANSFER_STATES,
     MOST_PRIORITY,
     MOST_STARTS,
+    OPERATION_RUN,
     Adjustment,
     Status,
     Submission,
@@ -113,10 +114,12 @@ def retry(service: Service, transfer_id: str, *, actor: str) -> Submission:
                 f"seqferry resume {asked.id}"
             )
         return Submission(latest.id, goes_on=True)
-    return service.submission(_spec_of_retry(asked, latest), actor=actor)
+    return service.submission(_spec_of_retry(service, asked, latest), actor=actor)
 
 
-def _spec_of_retry(asked: Status, latest: Status) -> TransferSpec:
+def _spec_of_retry(service: Service, asked: Status, latest: Status) -> TransferSpec:
+    if latest.spec.operation == OPERATION_RUN and latest.spec.options.get(runs.IN_ORDER):
+        return _rest_of_run(service, asked, latest)
     if latest.pruned_at is not None:
         raise ConflictError(
             f"Transfer {latest.id} cannot be retried: its objects were pruned and are in its receipt only. "
@@ -132,6 +135,15 @@ def _spec_of_retry(asked: Status, latest: Status) -> TransferSpec:
         raise ConflictError(f"Nothing is left of transfer {asked.id} to retry: no object has failed.{also}")
     # To remove what the source has not, all of the source has to be known: that is for the whole transfer.
     return replace(spec, retry_of=latest.id, delete=False, max_delete=None)
+
+
+def _rest_of_run(service: Service, asked: Status, latest: Status) -> TransferSpec:
+    """The spec of a run in order, from the first line that has not ended well."""
+    if latest.state == "done":
+        raise ConflictError(f"Nothing is left of transfer {asked.id} to retry: each of its lines has ended well.")
+    ended = [one.data["line"] for one in service.events(latest.id) if one.kind == runs.LINE_ENDED]
+    spec = access.renewed(latest.spec)
+    return replace(spec, options={**spec.options, runs.AFTER: max(ended)}) if ended else spec
 
 
 def adjust(

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from seqferry import access, stored_spec
+from seqferry import access, overlaps, stored_spec
 from seqferry.errors import UsageError
 from seqferry.models import (
     OPERATION_MOVE,
@@ -27,7 +27,19 @@ from seqferry.spec import checked
 PARTS: Final = stored_spec.PARTS
 """Option: the parts, each with its ``spec`` and the numbers of its ``lines``: one, or one for each key."""
 
-OPTIONS: Final = frozenset({PARTS})
+IN_ORDER: Final = "in_order"
+"""Option: each line begins when the one before it has ended well. Each part is then one line, in the order of lines."""
+
+AFTER: Final = "after"
+"""Option, of a retry of a run in order: the number of the last line that has ended well before."""
+
+OPTIONS: Final = frozenset({PARTS, IN_ORDER, AFTER})
+
+LINE_ARRIVED: Final = "line_arrived"
+"""Event of a run in order: all objects of this ``line``, a move, have arrived, and its sources are removed next."""
+
+LINE_ENDED: Final = "line_ended"
+"""Event of a run in order: this ``line`` has ended well."""
 
 OPERATIONS: Final = frozenset({OPERATION_TRANSFER, OPERATION_MOVE, OPERATION_REMOVE})
 """Operations that the lines of a list may ask for."""
@@ -83,35 +95,57 @@ class _Group:
     targets: list[str] = field(default_factory=list[str])
 
 
-def build_run_spec(commands: Sequence[Command], name: str) -> TransferSpec:
+def build_run_spec(commands: Sequence[Command], name: str, *, in_order: bool = False) -> TransferSpec:
     """The spec of ``run``. ``name`` is that of the list, for messages.
 
+    Args:
+        in_order: each line begins when the one before it has ended well; else lines are done side by side.
+
     Raises:
-        UsageError: the list is empty or too long, or two lines write to one object.
+        UsageError: the list is empty or too long, or a line without an order reads, writes or removes what another
+            writes, or removes what another reads.
     """
     if not commands:
         raise UsageError(f"{name} holds no command; write one on each line, as cp s3://bucket/key s3://other/")
     if len(commands) > MAX_LINES:
         raise UsageError(f"{name} holds {len(commands):,} commands; split it into lists of {MAX_LINES:,}.")
-    parts = list(_parts(commands, name))
-    options = {PARTS: [{"spec": stored_spec.write(part.spec), "lines": list(part.lines)} for part in parts]}
+    resolved = [replace(command, spec=access.resolved(command.spec)) for command in commands]
+    if in_order:
+        parts = [Part(command.spec, (command.line,)) for command in resolved]
+    else:
+        _check_overlaps(resolved, name)
+        parts = list(_parts(resolved))
+    options: dict[str, Any] = {
+        PARTS: [{"spec": stored_spec.write(part.spec), "lines": list(part.lines)} for part in parts]
+    }
+    if in_order:
+        options[IN_ORDER] = True
     place = _place(parts)
     return checked(TransferSpec(source=place, target=place, operation=OPERATION_RUN, options=options))
 
 
-def _parts(commands: Iterable[Command], name: str) -> Iterable[Part]:
+def _check_overlaps(commands: Sequence[Command], name: str) -> None:
+    found = overlaps.first((command.line, command.spec) for command in commands)
+    if found is None:
+        return
+    if found.first_act == found.second_act:
+        text = f"lines {found.first} and {found.second} both change {found.uri}; leave one of them out"
+    else:
+        text = (
+            f"line {found.first} {found.first_act} {found.uri}, which line {found.second} {found.second_act}: lines "
+            "are done side by side, and content could be lost. Write two lists"
+        )
+    raise UsageError(f"{name}: {text}, or have the lines done one after the other with --in-order.")
+
+
+def _parts(commands: Iterable[Command]) -> Iterable[Part]:
     groups: dict[TransferSpec, list[_Group]] = {}
-    taken: dict[tuple[str, str], int] = {}
     whole: list[Part] = []
     for command in commands:
-        spec = access.resolved(command.spec)
+        spec = command.spec
         if not spec.single or spec.options:
             whole.append(Part(spec, (command.line,)))
             continue
-        at = spec.target.container, spec.target.key
-        if (before := taken.setdefault(at, command.line)) != command.line:
-            uri = spec.target.uri
-            raise UsageError(f"{name}: lines {before} and {command.line} both change {uri}; leave one of them out.")
         _add(groups.setdefault(_alike(spec), []), spec, command.line)
     for alike in groups.values():
         for group in alike:

@@ -38,6 +38,14 @@ class CommandList:
     file: Annotated[
         str, typer.Argument(metavar="[FILE]", help="One command on a line: cp, mv or rm; - for standard input.")
     ] = "-"
+    in_order: Annotated[
+        bool,
+        typer.Option(
+            "--in-order",
+            envvar="SEQFERRY_IN_ORDER",
+            help="One line after the other: each begins when the one before it has ended well.",
+        ),
+    ] = False
 
 
 def run(
@@ -45,6 +53,7 @@ def run(
 ) -> int:
     """Do the commands of a list as one durable transfer, side by side and in no order.
 
+    A line that reads or removes what another line writes is refused, unless the lines are done --in-order.
     Empty lines and those that begin with # are passed over. Storage, speed and output are given here, not on the lines.
     """
     from seqferry import runs
@@ -54,7 +63,7 @@ def run(
         runs.Command(number, spec)
         for number, spec in _specs(_read(commands.file, name), name, endpoints, yes=consent.yes)
     ]
-    spec = runs.build_run_spec(found, name)
+    spec = runs.build_run_spec(found, name, in_order=commands.in_order)
     with session_of(output, speed, records=not start.dry_run) as session:
         if start.dry_run:
             codes = [_preview(session, part) for part in runs.parts_of(spec)]

@@ -345,6 +345,16 @@ def arrived(connection: sa.Connection, transfer_id: str, *, after: int, limit: i
     return [ArrivedObject(*row) for row in rows]
 
 
+def first_row(connection: sa.Connection, transfer_id: str, start: str) -> int | None:
+    """The first row whose source key begins with ``start``; None when there is none. ``start`` ends in a space."""
+    after = start[:-1] + "!"  # the character after a space
+    return connection.execute(
+        sa.select(sa.func.min(object_.c.id)).where(
+            object_.c.transfer_id == transfer_id, object_.c.source_key >= start, object_.c.source_key < after
+        )
+    ).scalar()
+
+
 def has_batches(connection: sa.Connection, transfer_id: str) -> bool:
     """True when any batch was planned."""
     found = connection.execute(sa.select(batch.c.number).where(batch.c.transfer_id == transfer_id).limit(1))

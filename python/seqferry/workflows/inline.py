@@ -52,7 +52,7 @@ def run(runtime: Runtime, transfer_id: str, take_queue: Callable[[], None]) -> b
             known.update(number for _, number in fresh)
             runs.extend(pool.submit(run_next) for _ in fresh)
 
-        inline = transfer_steps.InlineBatches(begin, at_most=BATCHES)
+        inline = transfer_steps.InlineBatches(begin, wait=lambda: _raise_from(runs), at_most=BATCHES)
         try:
             runtime.patiently(lambda: transfer_steps.plan_with_retries(runtime, transfer_id, inline))
         except Exception as why:

@@ -22,7 +22,7 @@ from seqferry.errors import StorageError
 from seqferry.models import ENDED_TRANSFER_STATES, TransferSpec
 from seqferry.workflows import first_look, restoring, retries
 from seqferry.workflows.batch_steps import abort_cut_off, end_failed
-from seqferry.workflows.operations import batch_limit, operation_of
+from seqferry.workflows.operations import Barrier, batch_limit, operation_of
 from seqferry.workflows.runtime import Runtime, leave_if_paused
 
 if TYPE_CHECKING:
@@ -45,6 +45,9 @@ class InlineBatches:
 
     begin: Callable[[Sequence[tuple[int, int]]], None]
     """Called with numbers of batches, and the sizes of their biggest objects, as soon as they are on record."""
+
+    wait: Callable[[], None]
+    """Waits until those have ended; raises the error of one that could not run."""
 
     at_most: int
     """Limit of batches: when there are more, ManyBatchesError is raised. So many may have been added by then."""
@@ -165,6 +168,8 @@ def _plan(runtime: Runtime, transfer_id: str, row: sa.Row[Any], inline: InlineBa
         runtime.check()
         if not planner.add(page):
             return
+        if isinstance(page, Barrier) and not planner.settle():
+            return
     if not planner.close():
         return
     with runtime.database.write() as connection:
@@ -200,6 +205,22 @@ class Planner:
         if self._kept or time.monotonic() - self._looked_at > _POLL_SECONDS:
             return self._commit()
         return True
+
+    def settle(self) -> bool:
+        """Have all batches so far worked on to their end; False when the transfer is not wanted any more.
+
+        Raises:
+            ManyBatchesError: a batch that was begun inline has not ended, and is left to the queue.
+        """
+        if not self.close():
+            return False
+        if self._inline is None:
+            return _until_ended(self._runtime, self._transfer_id)
+        self._inline.wait()
+        if _open_batches(self._runtime, self._transfer_id):
+            raise ManyBatchesError
+        with self._runtime.database.read() as connection:
+            return _goes_on(transfers.row_of(connection, self._transfer_id))
 
     def close(self) -> bool:
         for group in self._batcher.rest():
@@ -239,6 +260,28 @@ class Planner:
         if self._inline is not None:
             self._inline.begin(added)
         return True
+
+
+def _goes_on(row: sa.Row[Any] | None) -> bool:
+    leave_if_paused(row)
+    return row is not None and row.state not in ENDED_TRANSFER_STATES and not transfers.is_stopping(row)
+
+
+def _until_ended(runtime: Runtime, transfer_id: str) -> bool:
+    """Wait until no batch is open; False when the transfer is not wanted any more."""
+    looked_at = time.monotonic()
+    while True:
+        with runtime.database.read() as connection:
+            row = transfers.row_of(connection, transfer_id)
+            left = objects.open_batches(connection, transfer_id, limit=1)
+        if not _goes_on(row):
+            return False
+        if not left:
+            return True
+        if time.monotonic() - looked_at > _DEAD_BATCHES_SECONDS:
+            _end_dead(runtime, transfer_id)
+            looked_at = time.monotonic()
+        runtime.pause(_POLL_SECONDS)
 
 
 def request_stop(runtime: Runtime, transfer_id: str, code: str, message: str) -> None:

@@ -44,6 +44,10 @@ class BatchWork:
     epoch: int | None
 
 
+class Barrier(list[PlannedObject]):
+    """An empty page of ``find``: the next page is asked for when all objects of the pages before have ended."""
+
+
 class Operation(Protocol):
     """One kind of work."""
 
@@ -73,6 +77,8 @@ class Operation(Protocol):
         self, runtime: Runtime, spec: TransferSpec, known: KnownObjects | None, *, transfer_id: str, target_absent: bool
     ) -> Iterator[list[PlannedObject]]:
         """Pages of the objects to be worked on, in any order and bounded memory; empty pages while waiting.
+
+        A ``Barrier`` among them has what was found so far worked on before the next page is asked for.
 
         ``target_absent``: True when nothing was at the target as the transfer began.
         """

@@ -1,7 +1,7 @@
 """The operation ``run``: the commands of a list as one transfer, with a row for each object of each line.
 
 Each part is found and done as the operation that its lines ask for. A line that cannot be begun fails by itself; the
-others go on.
+others go on. In order (``in_order``), a line begins when the one before it has ended well.
 """
 
 from __future__ import annotations
@@ -11,16 +11,17 @@ from dataclasses import replace
 from typing import Final
 
 from seqferry import paths, planning, runs
-from seqferry.db.objects import ArrivedObject, OpenObject, PlannedObject
+from seqferry.db.objects import OpenObject, PlannedObject
 from seqferry.errors import SeqferryError, StorageError, UnsupportedError
 from seqferry.listing import KnownObjects
-from seqferry.models import OPERATION_MOVE, LocalFolder, TransferSpec
+from seqferry.models import LocalFolder, TransferSpec
 from seqferry.runs import Lines, Part
 from seqferry.workflows import operations
 from seqferry.workflows.jobs import Job
 from seqferry.workflows.joined import JoinedJob
 from seqferry.workflows.operations import BatchWork, Operation
 from seqferry.workflows.operations.move import sources
+from seqferry.workflows.operations.run import in_order, lines
 from seqferry.workflows.runtime import Runtime
 
 
@@ -43,33 +44,29 @@ class Run:
         del known, target_absent
         # Before the first object is planned: a run with a part that this version does not know is not begun.
         parts = [(part, operations.operation_of(part.spec)) for part in runs.parts_of(spec)]
+        if spec.options.get(runs.IN_ORDER):
+            yield from in_order.find(runtime, spec, transfer_id, parts, _found)
+            return
         for part, operation in parts:
-            try:
-                operation.prepare(runtime, part.spec, None)
-                for page in operation.find(runtime, part.spec, None, transfer_id=transfer_id, target_absent=False):
-                    yield [_of_line(part, one) for one in page]
-            except UnsupportedError:
-                raise
-            except SeqferryError as why:
-                if isinstance(why, StorageError) and why.is_transient:
-                    raise
-                yield [_failed(part, line, why) for line in part.lines]
+            yield from _found(runtime, transfer_id, part, operation)
 
     def start(self, runtime: Runtime, spec: TransferSpec, work: BatchWork) -> Job:
-        lines = Lines(spec)
+        known = Lines(spec)
         items: dict[int, list[OpenObject]] = {}
         for one in work.items:
-            number = lines.number_of(one.source_key)
-            items.setdefault(number, []).append(_of_part(lines.parts[number], one))
+            number = known.number_of(one.source_key)
+            items.setdefault(number, []).append(_of_part(known.parts[number], one))
         jobs: list[tuple[Job, list[int]]] = []
         for number, own in items.items():
-            part = lines.parts[number].spec
+            part = known.parts[number].spec
             job = operations.operation_of(part).start(runtime, part, replace(work, items=own))
             jobs.append((job, [one.id for one in own]))
         return JoinedJob(jobs)
 
     def finish(self, runtime: Runtime, transfer_id: str, *, claimed: bool) -> None:
-        sources.remove(runtime, transfer_id, claimed=claimed, resolve=_moved)
+        if in_order.is_wanted(runtime, transfer_id):
+            return  # each line has removed its sources before the next one
+        sources.remove(runtime, transfer_id, claimed=claimed, resolve=lines.moved)
 
     def tidy(self, runtime: Runtime, spec: TransferSpec) -> None:
         for part in runs.parts_of(spec):
@@ -78,6 +75,19 @@ class Run:
 
 
 OPERATION: Final[Operation] = Run()
+
+
+def _found(runtime: Runtime, transfer_id: str, part: Part, operation: Operation) -> Iterator[list[PlannedObject]]:
+    try:
+        operation.prepare(runtime, part.spec, None)
+        for page in operation.find(runtime, part.spec, None, transfer_id=transfer_id, target_absent=False):
+            yield [_of_line(part, one) for one in page]
+    except UnsupportedError:
+        raise
+    except SeqferryError as why:
+        if isinstance(why, StorageError) and why.is_transient:
+            raise
+        yield [_failed(part, line, why) for line in part.lines]
 
 
 def _of_line(part: Part, planned: PlannedObject) -> PlannedObject:
@@ -114,25 +124,3 @@ def _failed(part: Part, line: int, why: SeqferryError) -> PlannedObject:
         storage_class=None,
         refusal=decision.refusal,
     )
-
-
-def _moved(spec: TransferSpec, one: ArrivedObject) -> tuple[TransferSpec, ArrivedObject] | None:
-    """The part and the keys of an object, if its line is a move."""
-    lines = _lines(spec)
-    part = lines.parts[lines.number_of(one.source_key)].spec
-    if part.operation != OPERATION_MOVE:
-        return None
-    source, target = runs.key_of(one.source_key, part.source), runs.key_of(one.target_key, part.target)
-    return part, one._replace(source_key=source, target_key=target)
-
-
-_kept: Final[dict[int, tuple[TransferSpec, Lines]]] = {}
-
-
-def _lines(spec: TransferSpec) -> Lines:
-    known = _kept.get(id(spec))
-    if known is None or known[0] is not spec:
-        _kept.clear()
-        known = spec, Lines(spec)
-        _kept[id(spec)] = known
-    return known[1]

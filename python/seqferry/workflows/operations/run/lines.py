@@ -1,0 +1,32 @@
+"""The lines of a run that move objects: which spec and which keys a row stands for."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from seqferry import runs
+from seqferry.db.objects import ArrivedObject
+from seqferry.models import OPERATION_MOVE, TransferSpec
+from seqferry.runs import Lines
+
+
+def moved(spec: TransferSpec, one: ArrivedObject) -> tuple[TransferSpec, ArrivedObject] | None:
+    """The part and the keys of an object, if its line is a move."""
+    lines = _lines(spec)
+    part = lines.parts[lines.number_of(one.source_key)].spec
+    if part.operation != OPERATION_MOVE:
+        return None
+    source, target = runs.key_of(one.source_key, part.source), runs.key_of(one.target_key, part.target)
+    return part, one._replace(source_key=source, target_key=target)
+
+
+_kept: Final[dict[int, tuple[TransferSpec, Lines]]] = {}
+
+
+def _lines(spec: TransferSpec) -> Lines:
+    known = _kept.get(id(spec))
+    if known is None or known[0] is not spec:
+        _kept.clear()
+        known = spec, Lines(spec)
+        _kept[id(spec)] = known
+    return known[1]
