@@ -22,6 +22,7 @@ FORBIDDEN = {
         "seqferry-testkit",
     },
     "seqferry-inventory": {"pyo3", "tokio", "seqferry-store", "seqferry-testkit"},
+    "seqferry-patterns": {"pyo3", "tokio", "seqferry-store", "seqferry-testkit"},
     "seqferry-store": {
         "pyo3",
         "seqferry-archive",

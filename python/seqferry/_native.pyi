@@ -691,6 +691,37 @@ def pack_shards(names: list[str], sizes: list[int], shard_size: int) -> list[int
         ValueError: the members have more bytes than any tar can hold.
     """
 
+@final
+class Wildcards:
+    """Wildcards of which the last one that matches decides. A name takes time that is linear in its length."""
+
+    def __new__(cls, rules: list[tuple[bool, str]], dialect: str) -> Wildcards:
+        """Compile wildcards, each with whether it includes; ``dialect`` is ``key`` | ``path`` | ``rule``.
+
+        Raises:
+            ValueError: too long: ``wildcard`` and its number, or ``list`` and 0; and the most characters.
+        """
+    def decide(self, name: str) -> bool | None:
+        """The decision of the last rule that matches the whole name; None when none does."""
+
+@final
+class RenameRules:
+    """Rules that rename, applied one after another. The time that they take is bounded."""
+
+    def __new__(cls, rules: list[tuple[str, list[str | int], bool, bool]]) -> RenameRules:
+        """Compile rules: pattern, texts and groups of the replacement, whether it ignores case, whether every match.
+
+        Raises:
+            ValueError: ``pattern``, number of the rule, reason; or ``group``, number of the rule, group, groups; or
+                ``list``: too big.
+        """
+    def renamed(self, name: str) -> str:
+        """The name after all rules.
+
+        Raises:
+            ValueError: ``name``, most bytes: a name is longer; or ``slow``, milliseconds spent, names: given up.
+        """
+
 def path_refusal(key: str, size: int) -> tuple[str, str] | None:
     """The reason why no file below a folder can have this key, as code and cause with advice; None when one can."""
 

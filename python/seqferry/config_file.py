@@ -138,17 +138,21 @@ def _unknown(path: Path, text: str, table: str | None, key: str, known: Iterable
 
 def _line(text: str, table: str | None, key: str) -> int:
     """The line on which a key, or a table, is first written. TOML's parser does not tell."""
-    name = rf"[\"']?{re.escape(key)}[\"']?"
     current = None
+    named = re.compile(rf"[\"']?{re.escape(key)}[\"']?\s*[=.]")
+    below = None if table is None else re.compile(rf"{re.escape(table)}\s*\.\s*[\"']?{re.escape(key)}[\"']?\s*=")
+    braces = None if table is None else re.compile(rf"{re.escape(table)}\s*=\s*\{{")
+    assigned = re.compile(rf"[\"']?{re.escape(key)}[\"']?\s*=")
     for number, line in enumerate(text.splitlines(), 1):
         header = re.match(r"\s*\[+\s*[\"']?([^\]\"'.]+)", line)
         if header:
             current = header[1].strip()
             if table is None and current == key:
                 return number
-        within = current == table and re.match(rf"\s*{name}\s*[=.]", line)
-        dotted = table is not None and re.match(rf"\s*{re.escape(table)}\s*\.\s*{name}\s*=", line)
-        inline = table is not None and re.match(rf"\s*{re.escape(table)}\s*=\s*\{{.*{name}\s*=", line)
+        written = line.lstrip()
+        within = current == table and named.match(written)
+        dotted = below is not None and below.match(written)
+        inline = braces is not None and (begin := braces.match(written)) and assigned.search(written, begin.end())
         if within or dotted or inline:
             return number
     return 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from seqferry import endpoints, packing
+from seqferry.errors import UsageError
 from seqferry.models import OPERATION_PACK, LocalFolder, TransferSpec
 from seqferry.naming import target_key
 
@@ -48,7 +49,11 @@ def _named(spec: TransferSpec) -> set[str] | None:
         return None
     versions = spec.versions or ("",) * len(spec.keys)
     named = zip(spec.keys, versions, strict=True)
-    return {_whole(spec, target_key(spec, spec.source.key + key, version)) for key, version in named}
+    try:
+        return {_whole(spec, target_key(spec, spec.source.key + key, version)) for key, version in named}
+    except UsageError:
+        # On record from a version that took its rules: it writes nothing, and must not stop other submissions.
+        return None
 
 
 def _start(spec: TransferSpec) -> str:

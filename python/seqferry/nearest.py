@@ -6,9 +6,10 @@ A few requests at most: one page of the folder that was meant, or of the nearest
 from __future__ import annotations
 
 import difflib
+import heapq
 import logging
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Final
 
@@ -23,6 +24,10 @@ log: Final = logging.getLogger("seqferry.nearest")
 NAMED_AT_MOST: Final = 3
 _LOOKED_AT: Final = 1000
 _FOLDERS: Final = 4
+_COMPARED: Final = 20
+"""Names that are compared letter by letter: those that hold most letters of the wanted one."""
+_LETTERS: Final = 100
+"""Letters of a name that are compared, from its end: the time grows with the square of them, or faster."""
 
 
 def nearest(engine: Engine, spec: TransferSpec) -> list[str]:
@@ -33,7 +38,7 @@ def nearest(engine: Engine, spec: TransferSpec) -> list[str]:
         for folder in _folders(literal_start(wanted)):
             found = _listed(engine, replace(part.source, key=folder))
             if found:
-                return _most_alike(wanted, found)
+                return most_alike(wanted, found)
     except StorageError as why:
         log.info("what is nearest to %s is not known: %s", part.source.uri, why)
     return []
@@ -63,19 +68,23 @@ def _listed(engine: Engine, place: Location) -> list[str]:
     return [info.key for page in pages for info in page if info.refusal is None and not info.key.endswith("/")]
 
 
-def _most_alike(wanted: str, keys: list[str]) -> list[str]:
+def most_alike(wanted: str, keys: list[str]) -> list[str]:
     """The keys that are most like what is wanted, best first; alike counts more at the end of the name."""
-    name = _plain(wanted.rpartition("/")[2])
+    name = _plain(wanted.rpartition("/")[2])[-_LETTERS:]
     ending = wanted.rpartition(".")[2] if "." in name else ""
     matcher = difflib.SequenceMatcher(autojunk=False)
     matcher.set_seq2(name)
 
-    def likeness(key: str) -> tuple[float, str]:
-        last = key.rpartition("/")[2]
-        matcher.set_seq1(last)
-        return -matcher.ratio() - (0.5 if ending and last.endswith(ending) else 0.0), key
+    def by(ratio: Callable[[], float]) -> Callable[[str], tuple[float, str]]:
+        def likeness(key: str) -> tuple[float, str]:
+            last = key.rpartition("/")[2]
+            matcher.set_seq1(last[-_LETTERS:])
+            return -ratio() - (0.5 if ending and last.endswith(ending) else 0.0), key
 
-    return sorted(keys, key=likeness)[:NAMED_AT_MOST]
+        return likeness
+
+    likely = heapq.nsmallest(_COMPARED, keys, key=by(matcher.quick_ratio))
+    return sorted(likely, key=by(matcher.ratio))[:NAMED_AT_MOST]
 
 
 def _plain(pattern: str) -> str:

@@ -14,6 +14,7 @@ T = TypeVar("T")
 _UUID: Final = "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 OBJECT_CURSOR: Final = "^[ab][0-9]{1,18}$"
 TRANSFER_CURSOR: Final = f"^[ab]{_UUID}$"
+_COMPILED: Final = {OBJECT_CURSOR: re.compile(OBJECT_CURSOR), TRANSFER_CURSOR: re.compile(TRANSFER_CURSOR)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,14 +29,14 @@ class Cursor:
 
     @classmethod
     def parse(cls, text: str | None, pattern: str) -> Cursor | None:
-        """Parses the text of a cursor; None for the start of the list.
+        """Parses the text of a cursor by the pattern of its list; None for the start of the list.
 
         Raises:
             UsageError: the text is no cursor of this list.
         """
         if text is None:
             return None
-        if not re.fullmatch(pattern.strip("^$"), text):
+        if not _COMPILED[pattern].fullmatch(text):
             raise UsageError("The cursor is not one of this list; leave it out to begin at the start.")
         return cls(text[1:], text[0] == "b")
 

@@ -4,61 +4,53 @@ A rule is applied to the name of an object below its source. ``&`` and ``\\0`` s
 ``\\9`` for groups; the flags are ``g`` (every match, else the first one) and ``i`` (upper and lower case are alike).
 
 What must stay true: the same name gives the same result in every process; a rule takes linear time in what it may meet,
-so that a client of a server cannot keep it busy: repetitions within repetitions are refused.
+so that a client of a server cannot keep it busy. The engine sees to that (``patterns``).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final
 
 from seqferry.errors import UsageError
+from seqferry.patterns import RenameRule, RenameRules
 
 MAX_RULES: Final = 100
 _MAX_RULE: Final = 1000
 """Characters of a rule: longer ones are mistakes."""
 
 _FORM: Final = "write 's/PATTERN/REPLACEMENT/', with the flags g and i after it where they are needed"
-# A group that holds an unbounded repetition and is itself repeated without bound: the classic exponential case.
-_REPEATED_GROUP: Final = re.compile(r"\)(?:[*+]|\{\d*,\d*\})")
-_REPETITION: Final = re.compile(r"[*+|]|\{\d*,\d*\}")
-_ESCAPED: Final = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]", re.DOTALL)
-
-Rename = Callable[[str], str]
+_FLAGS: Final = {"g", "i"}
+_DIGITS: Final = "0123456789"
 
 
 def check(rules: Sequence[str]) -> None:
-    """Raise UsageError when a rule is none."""
-    if len(rules) > MAX_RULES:
-        raise UsageError(f"--rename: at most {MAX_RULES} rules can be given.")
-    for rule in rules:
-        _compiled(rule)
+    """Raise UsageError when a rule is none, or cannot be used."""
+    if rules:
+        _compiled(tuple(rules))
 
 
 def renamed(rules: tuple[str, ...], name: str) -> str:
-    """The name after all rules, one after another."""
-    for rule in rules:
-        name = _compiled(rule)(name)
-    return name
+    """The name after all rules, one after another.
+
+    Raises:
+        UsageError: a rule cannot be used, or not for this name.
+    """
+    return _compiled(rules).renamed(name)
 
 
-@lru_cache(maxsize=2 * MAX_RULES)
-def _compiled(rule: str) -> Rename:
+@lru_cache(maxsize=4)  # a list of rules may take some megabytes
+def _compiled(rules: tuple[str, ...]) -> RenameRules:
+    if len(rules) > MAX_RULES:
+        raise UsageError(f"--rename: at most {MAX_RULES} rules can be given, and these are {len(rules)}.")
+    return RenameRules([_parsed(rule) for rule in rules])
+
+
+def _parsed(rule: str) -> RenameRule:
     pattern, replacement, flags = _split(rule)
-    _check_repetitions(rule, pattern)
-    try:
-        expression = re.compile(pattern, re.IGNORECASE if "i" in flags else 0)
-    except (re.error, OverflowError, RecursionError) as why:
-        raise UsageError(f"--rename '{rule}': the pattern is not a regular expression: {why}.") from None
-    pieces = _pieces(rule, replacement, expression.groups)
-    count = 0 if "g" in flags else 1
-
-    def expand(match: re.Match[str]) -> str:
-        return "".join(piece if isinstance(piece, str) else match[piece] or "" for piece in pieces)
-
-    return lambda name: expression.sub(expand, name, count=count)
+    return RenameRule(rule, pattern, _pieces(rule, replacement), "i" in flags, "g" in flags)
 
 
 def _split(rule: str) -> tuple[str, str, str]:
@@ -85,28 +77,12 @@ def _split(rule: str) -> tuple[str, str, str]:
     pattern, replacement = parts
     if not pattern:
         raise UsageError(f"--rename '{rule}': the pattern is empty; {_FORM}.")
-    if (unknown := sorted(set(part) - {"g", "i"})) or len(set(part)) != len(part):
+    if (unknown := sorted(set(part) - _FLAGS)) or len(set(part)) != len(part):
         raise UsageError(f"--rename '{rule}': '{''.join(unknown) or part}' is not a flag; {_FORM}.")
     return pattern, replacement, part
 
 
-def _check_repetitions(rule: str, pattern: str) -> None:
-    """Refuse a repeated group that holds a repetition or alternatives: such patterns can take hours on one name."""
-    plain = _ESCAPED.sub(lambda found: "_" * len(found[0]), pattern)
-    opened: list[int] = []
-    for at, character in enumerate(plain):
-        if character == "(":
-            opened.append(at)
-        elif character == ")" and opened:
-            inside = plain[opened.pop() + 1 : at]
-            if _REPEATED_GROUP.match(plain, at) and _REPETITION.search(inside):
-                raise UsageError(
-                    f"--rename '{rule}': '{pattern[: at + 2]}' repeats a group that holds a repetition or "
-                    "alternatives, which can take hours on one name; write it without one of them."
-                )
-
-
-def _pieces(rule: str, replacement: str, groups: int) -> list[str | int]:
+def _pieces(rule: str, replacement: str) -> tuple[str | int, ...]:
     """Texts of a replacement, and numbers of groups."""
     pieces: list[str | int] = []
     for found in re.finditer(r"\\(.)|(&)|([^\\&]+)", replacement, re.DOTALL):
@@ -115,11 +91,7 @@ def _pieces(rule: str, replacement: str, groups: int) -> list[str | int]:
             pieces.append(0)
         elif text:
             pieces.append(text)
-        elif escaped.isdigit():
-            if int(escaped) > groups:
-                raise UsageError(
-                    f"--rename '{rule}': the replacement names group {escaped}, and the pattern has {groups}."
-                )
+        elif escaped in _DIGITS:
             pieces.append(int(escaped))
         elif escaped in "\\&":
             pieces.append(escaped)
@@ -127,4 +99,4 @@ def _pieces(rule: str, replacement: str, groups: int) -> list[str | int]:
             raise UsageError(
                 f"--rename '{rule}': '\\{escaped}' has no meaning in a replacement; write \\1 to \\9 or &."
             )
-    return pieces
+    return tuple(pieces)

@@ -9,7 +9,6 @@ selects the same objects.
 
 from __future__ import annotations
 
-import fnmatch
 import re
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
@@ -17,6 +16,7 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 
 from seqferry.errors import UsageError
+from seqferry.patterns import Wildcards
 
 _WILDCARDS: Final = re.compile(r"[*?]")
 _AGE: Final = re.compile(r"(\d+(?:\.\d+)?)\s*([smhdwy])")
@@ -78,6 +78,7 @@ def check(selection: Selection) -> None:
     for rule in selection.rules:
         if rule[:2] not in ("+ ", "- ") or len(rule) == 2:
             raise UsageError(f"'{rule}' is not a rule; write '+ PATTERN' to include or '- PATTERN' to exclude.")
+    _wildcards(selection)
     low, high = selection.min_size, selection.max_size
     if low is not None and high is not None and low > high:
         raise UsageError(f"--min-size {low} is more than --max-size {high}: nothing would be selected.")
@@ -87,6 +88,11 @@ def check(selection: Selection) -> None:
                 moment(written, selection.as_of or 0.0)
             except ValueError as why:
                 raise UsageError(f"{option}: {why}.") from None
+
+
+def selects(selection: Selection) -> bool:
+    """True when a condition could leave an object out; compiles nothing, so that it fails for no pattern on record."""
+    return bool(selection._replace(as_of=None, strip="", is_path=False) != Selection())
 
 
 def only_includes(rules: Iterable[str]) -> bool:
@@ -99,18 +105,12 @@ def only_includes(rules: Iterable[str]) -> bool:
 def matcher(selection: Selection) -> Callable[[str, int, float], bool] | None:
     """The test of an object by key, size (bytes) and time (seconds since the epoch); None when all are selected."""
     tests: list[Callable[[str, int, float], bool]] = []
-    if selection.pattern is not None:
-        whole = re.compile(_wildcard(selection.pattern, is_path=selection.is_path), re.DOTALL)
-        tests.append(lambda key, _size, _time: whole.fullmatch(key) is not None)
-    if selection.rules:
-        compiled = [(rule[0] == "+", re.compile(fnmatch.translate(rule[2:]))) for rule in reversed(selection.rules)]
+    whole, rules = _wildcards(selection)
+    if whole is not None:
+        tests.append(lambda key, _size, _time: whole.decide(key) is True)
+    if rules is not None:
         start = selection.strip
-
-        def by_rules(key: str, _size: int, _time: float) -> bool:
-            below = key.removeprefix(start)
-            return next((included for included, rule in compiled if rule.match(below)), True)
-
-        tests.append(by_rules)
+        tests.append(lambda key, _size, _time: rules.decide(key.removeprefix(start)) is not False)
     low, high = selection.min_size, selection.max_size
     if low is not None:
         tests.append(lambda _key, size, _time: size >= low)
@@ -130,13 +130,11 @@ def matcher(selection: Selection) -> Callable[[str, int, float], bool] | None:
     return lambda key, size, time: all(test(key, size, time) for test in tests)
 
 
-def _wildcard(pattern: str, *, is_path: bool) -> str:
-    """The regular expression of a wildcard: ``*`` any text, ``?`` one character; in a path both stop at slashes."""
-    any_text, one = ("[^/]*", "[^/]") if is_path else (".*", ".")
-    found: list[str] = []
-    for piece in re.findall(r"\*\*/?|\*|\?|[^*?]+", pattern):
-        if piece.startswith("**"):
-            found.append("(?:.*/)?" if piece.endswith("/") and is_path else ".*" + re.escape(piece[2:]))
-        else:
-            found.append({"*": any_text, "?": one}.get(piece) or re.escape(piece))
-    return "".join(found)
+def _wildcards(selection: Selection) -> tuple[Wildcards | None, Wildcards | None]:
+    """The wildcard of the address and the rules, compiled."""
+    whole = rules = None
+    if selection.pattern is not None:
+        whole = Wildcards([(True, selection.pattern)], "path" if selection.is_path else "key", "The wildcard of SRC")
+    if selection.rules:
+        rules = Wildcards([(rule[0] == "+", rule[2:]) for rule in selection.rules], "rule", "--include and --exclude")
+    return whole, rules

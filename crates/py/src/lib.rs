@@ -2,9 +2,9 @@
 //!
 //! One file per group: [`buckets`] (buckets, single objects, removals), [`cache`] (disk caches of mounts), [`digests`]
 //! (digests of contents), [`engine`] (the process-wide engine), [`inventory`] (S3 Inventory in Parquet), [`job`] (a
-//! running job), [`listing`], [`mount`], [`pipes`] (standard input and output), [`properties`] (what objects carry),
-//! [`stats`] (metrics), [`unpack`] (members of archives), [`values`] (what goes in and comes out). The typed picture is
-//! `python/seqferry/_native.pyi`.
+//! running job), [`listing`], [`mount`], [`patterns`] (wildcards, rules that rename), [`pipes`] (standard input and
+//! output), [`properties`] (what objects carry), [`stats`] (metrics), [`unpack`] (members of archives), [`values`] (what
+//! goes in and comes out). The typed picture is `python/seqferry/_native.pyi`.
 
 // pyo3's macros generate code that these lints would judge.
 #![allow(missing_docs, unreachable_pub, clippy::needless_pass_by_value)]
@@ -18,6 +18,7 @@ mod job;
 mod listing;
 #[cfg(target_os = "linux")]
 mod mount;
+mod patterns;
 mod pipes;
 mod properties;
 mod stats;
@@ -61,6 +62,8 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(digests::digest_objects, module)?)?;
     module.add_class::<engine::Engine>()?;
     module.add_class::<inventory::InventoryRows>()?;
+    module.add_class::<patterns::RenameRules>()?;
+    module.add_class::<patterns::Wildcards>()?;
     module.add_class::<stats::EngineStats>()?;
     module.add_class::<job::Job>()?;
     module.add_class::<listing::Listing>()?;

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fnmatch
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Final
@@ -12,6 +11,7 @@ import typer
 from seqferry.cli import display, exits, options, text
 from seqferry.config import Settings
 from seqferry.models import S3Location
+from seqferry.patterns import Wildcards
 from seqferry.selection import Selection, has_wildcard, literal_start, matcher
 from seqferry.spec import check_place, parse_uri
 
@@ -92,8 +92,9 @@ def _buckets(account: S3Location, *, as_json: bool, name: str | None) -> int:
     from seqferry import buckets
 
     shown = 0
+    wanted = None if name is None else Wildcards([(True, name)], "rule", "--name")
     for bucket, created in buckets.names(_engine(account), account):
-        if name is not None and not fnmatch.fnmatchcase(bucket, name):
+        if wanted is not None and not wanted.decide(bucket):
             continue
         shown += 1
         if as_json:
@@ -116,10 +117,11 @@ def _pattern(place: str) -> tuple[str, str | None]:
 
 def _matching(entries: Iterable[ObjectInfo | str], name: str | None, pattern: str | None) -> Iterator[ObjectInfo | str]:
     whole = matcher(Selection(pattern=pattern))
+    wanted = None if name is None else Wildcards([(True, name)], "rule", "--name")
     for entry in entries:
         if isinstance(entry, str):
             continue
-        fits = name is None or fnmatch.fnmatchcase(entry.key.rpartition("/")[2], name)
+        fits = wanted is None or wanted.decide(entry.key.rpartition("/")[2]) is True
         if fits and (whole is None or whole(entry.key, entry.size, entry.last_modified)):
             yield entry
 

@@ -23,7 +23,7 @@ from seqferry.models import (
     Status,
     Verification,
 )
-from seqferry.selection import matcher
+from seqferry.selection import selects
 from seqferry.spec import selection_of, why_streamed
 
 if TYPE_CHECKING:
@@ -165,8 +165,8 @@ def lines(result: Result, *, status_command: str) -> list[str]:
     if status.totals.objects:
         out += _figures(result, status_command)
     elif status.state == "done":
-        selects = matcher(selection_of(status.spec)) is not None
-        out.append(f"  nothing {'selected ' if selects else ''}is at {text.printable(status.spec.source.uri)}")
+        is_selection = selects(selection_of(status.spec))
+        out.append(f"  nothing {'selected ' if is_selection else ''}is at {text.printable(status.spec.source.uri)}")
         if result.nearest:
             out.append(f"  nearest   {text.printable(', '.join(map(status.spec.source.at, result.nearest)))}")
     if status.receipt_digest is not None:

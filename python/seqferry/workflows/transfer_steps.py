@@ -18,7 +18,7 @@ from seqferry.db import objects, receipts, transfers
 from seqferry.db.objects import PlannedObject
 from seqferry.db.queue import place_of
 from seqferry.engine import traced_as
-from seqferry.errors import StorageError
+from seqferry.errors import StorageError, UsageError
 from seqferry.models import ENDED_TRANSFER_STATES, TransferSpec
 from seqferry.workflows import first_look, restoring, retries
 from seqferry.workflows.batch_steps import abort_cut_off, end_failed
@@ -73,6 +73,10 @@ def plan_with_retries(runtime: Runtime, transfer_id: str, inline: InlineBatches 
                 request_stop(runtime, transfer_id, why.error_code or why.code, why.message)
                 return
             log.warning("transfer %s: planning is tried again: %s", transfer_id, why)
+        except UsageError as why:
+            # Recorded by a version that took it, or too slow for the names that were found.
+            request_stop(runtime, transfer_id, why.code, why.message)
+            return
         runtime.sleep(2.0 ** (attempt - 1))
 
 
@@ -114,7 +118,11 @@ def close(runtime: Runtime, transfer_id: str, *, claimed: bool = True) -> None:
     spec = stored_spec.read(row.spec)
     operation = operation_of(spec)
     with traced_as(transfer_id):
-        operation.finish(runtime, transfer_id, claimed=claimed)
+        try:
+            operation.finish(runtime, transfer_id, claimed=claimed)
+        except UsageError as why:
+            # As in planning: nothing is removed by a pattern that cannot be used.
+            request_stop(runtime, transfer_id, why.code, why.message)
     abort_cut_off(runtime, transfer_id, claimed=claimed)
     receipts.seal_missing(runtime.database, transfer_id)
     with runtime.database.write() as connection:

@@ -77,9 +77,17 @@ def _found(
 
 def _unique(spec: TransferSpec, pages: Iterator[list[PlannedObject]]) -> Iterator[list[PlannedObject]]:
     try:
-        yield from collisions.Spool(spec, _names, astuple, _again).unique(pages)
+        yield from collisions.Spool(spec, _names, astuple, _again).unique(_refusing(pages))
     except UsageError as why:
         raise StorageError(why.message, "person", "TargetCollision", "plan", True) from None
+
+
+def _refusing(pages: Iterator[list[PlannedObject]]) -> Iterator[list[PlannedObject]]:
+    """The same pages; patterns that cannot be used are no collision."""
+    try:
+        yield from pages
+    except UsageError as why:
+        raise StorageError(why.message, "person", why.code, "plan", True) from None
 
 
 def _names(planned: PlannedObject) -> tuple[str, str, str | None]:

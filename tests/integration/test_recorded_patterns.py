@@ -1,0 +1,91 @@
+"""Patterns that are on record from versions that took them: their transfer fails with words, and others go on."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from ferry import Ferry
+
+from seqferry import stored_spec
+from seqferry.db.tables import transfer
+from seqferry.service import Service
+from seqferry.worker import Worker
+from support.servers import S3Server
+
+HARD = "s/a*a*a*a*a*a*a*a*a*b/x/"
+
+
+@pytest.fixture
+def ferry(
+    service: Service,
+    versitygw: S3Server,
+    make_bucket: Callable[..., str],
+    start_worker: Callable[[Service], Worker],
+    rng: random.Random,
+) -> Ferry:
+    made = make_bucket(versitygw), make_bucket(versitygw)
+    return Ferry(service, versitygw, versitygw, *made, rng, start_worker)
+
+
+def _record(service: Service, transfer_id: str, **changes: Any) -> None:
+    """Change a submitted spec to one that this version refuses."""
+    with service.database.write() as connection:
+        [text] = connection.execute(sa.select(transfer.c.spec).where(transfer.c.id == transfer_id)).one()
+        spec = replace(stored_spec.read(text), **changes)
+        connection.execute(transfer.update().where(transfer.c.id == transfer_id).values(spec=stored_spec.write(spec)))
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"rename": (r"s/(a)\1/x/",)}, "what a group has matched"),
+        ({"rename": ("s/(a{1000}){1000}/x/",)}, "more than 1024 KiB"),
+        ({"rename": ("s/a/" + "a" * 900 + "/g",) * 3}, "more than 4,096 bytes"),
+        ({"rules": ("- b",) * 1001}, "at most 1,000 rules"),
+        ({"rules": ("- " + "*" * 5000,)}, "more than 4,096 characters"),
+        ({"pattern": "run/" + "*" * 5000}, "more than 4,096 characters"),
+    ],
+)
+def test_a_recorded_pattern_fails_its_transfer_and_no_other(ferry: Ferry, changes: dict[str, Any], named: str) -> None:
+    ferry.fill({"run/aaa": 100, "run/b": 100})
+    bad = ferry.submit(target="bad/")
+    _record(ferry.service, bad, **changes)
+    listed = ferry.submit(target="bad/other/", keys=["b"])
+
+    ferry.work()
+
+    ended = ferry.until_ended(bad)
+    assert (ended.state, ended.error_code) == ("failed", "usage")
+    assert named in (ended.error_message or "")
+    assert ferry.until_ended(listed).totals.done == 1
+    assert ferry.carry(target="next/")[1].totals.done == 2
+    assert ferry.service.status(bad).state == "failed"
+
+
+def test_lists_of_keys_are_compared_with_a_recorded_pattern(ferry: Ferry) -> None:
+    ferry.fill({"run/aaa": 100, "run/b": 100})
+    bad = ferry.submit(target="bad/", keys=["aaa"])
+    _record(ferry.service, bad, rename=(r"s/(a)\1/x/",))
+
+    other = ferry.submit(target="bad/", keys=["b"])
+
+    ferry.work()
+    assert ferry.until_ended(bad).error_code == "usage"
+    assert ferry.until_ended(other).totals.done == 1
+
+
+def test_a_recorded_rule_that_took_exponential_time_is_applied(ferry: Ferry) -> None:
+    key = "a" * 200
+    ferry.fill({f"run/{key}": 100, f"run/{key}b": 100})
+    recorded = ferry.submit(target="in/")
+    _record(ferry.service, recorded, rename=(HARD,))
+
+    ferry.work()
+
+    assert ferry.until_ended(recorded).totals.done == 2
+    assert set(ferry.arrived()) == {key, "x"}
