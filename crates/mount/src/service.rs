@@ -105,8 +105,8 @@ impl BucketMount {
             source = Arc::new(ManifestSource::new(manifest, source));
         }
         let cache = tier.as_ref().map(|tier| Arc::clone(tier.cache()));
-        let reader =
-            Reader::new(Arc::clone(&source), Pool::new(self.memory), tier.map(|tier| tier as Arc<dyn BlockTier>));
+        let below = tier.map(|tier| tier as Arc<dyn BlockTier>);
+        let reader = Reader::with_lifetime(Arc::clone(&source), Pool::new(self.memory), below, self.tree.lifetime);
         let folders = TarFolders::new(Arc::clone(&reader), Arc::clone(&source), cache.clone(), TarOptions::default());
         let archives = runtime.block_on(archives(folders, &source, &self.tree.bucket, self.archive.as_deref()))?;
         let (bucket, prefix) = (self.tree.bucket.clone(), self.tree.prefix.clone());

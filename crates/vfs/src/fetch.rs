@@ -11,10 +11,11 @@ use bytes::Bytes;
 use futures::StreamExt as _;
 use seqferry_store::error::classify::code;
 use seqferry_store::{ErrorClass, ObjectMeta, Range, StoreError};
-use tokio::sync::watch;
+use tokio::sync::{OnceCell, watch};
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument as _, debug_span};
 
+use crate::access::AccessProofs;
 use crate::pool::{Block, BlockKey, Pool, Reservation, Slot, share};
 use crate::source::{BlockTier, Priority, Source};
 use crate::version::{BLOCK_SIZE, ObjectVersion, VersionDigest, VersionPin, block_length};
@@ -33,13 +34,15 @@ pub struct OpenObject {
     pub(crate) digest: VersionDigest,
     version_id: OnceLock<String>,
     meta: OnceLock<ObjectMeta>,
+    /// Set once the service has let this identity read the version.
+    access: OnceCell<()>,
 }
 
 impl OpenObject {
     /// An object that nothing was asked about yet.
     pub fn new(version: ObjectVersion) -> Arc<Self> {
         let digest = version.digest();
-        Arc::new(Self { version, digest, version_id: OnceLock::new(), meta: OnceLock::new() })
+        Arc::new(Self { version, digest, version_id: OnceLock::new(), meta: OnceLock::new(), access: OnceCell::new() })
     }
 
     /// Facts about the object that came with its bytes; None before the first answer.
@@ -95,6 +98,28 @@ pub(crate) struct Origin {
     pub(crate) tier: Option<Arc<dyn BlockTier>>,
     pub(crate) pool: Arc<Pool>,
     pub(crate) counters: FetchCounters,
+    pub(crate) proofs: AccessProofs,
+}
+
+impl Origin {
+    /// Make sure that this identity may read the version before bytes are shown that came without an answer of the
+    /// service: one GET of its first byte for each open, and none while an earlier answer holds.
+    pub(crate) async fn prove_access(&self, object: &OpenObject, priority: Priority) -> Result<(), StoreError> {
+        let prove = async || {
+            if object.version.size == 0 || self.proofs.holds(object.digest) {
+                return Ok(());
+            }
+            self.counters.requests.fetch_add(1, Ordering::Relaxed);
+            let version_id = object.version_id.get().map(String::as_str);
+            let first = Range { first: 0, last: 0 };
+            let answer = self.source.get(&object.version, version_id, first, priority).await?;
+            object.check(&answer.meta)?;
+            self.counters.bytes.fetch_add(1, Ordering::Relaxed);
+            self.proofs.add(object.digest);
+            Ok(())
+        };
+        object.access.get_or_try_init(prove).await.map(|()| ())
+    }
 }
 
 /// Counters of fetches so far.
@@ -273,7 +298,7 @@ impl Run {
     }
 
     async fn fetch_all(&self) -> Result<(), StoreError> {
-        self.load_from_tier().await;
+        self.load_from_tier().await?;
         let mut breaks = 0;
         while let Some(missing) = self.next_missing() {
             let before = self.count();
@@ -296,16 +321,18 @@ impl Run {
         self.fetch.blocks.iter().filter(|block| block.get().is_some()).count()
     }
 
-    async fn load_from_tier(&self) {
-        let Some(tier) = &self.origin.tier else { return };
+    async fn load_from_tier(&self) -> Result<(), StoreError> {
+        let Some(tier) = &self.origin.tier else { return Ok(()) };
         for index in 0..self.fetch.blocks.len() {
             let block = self.fetch.number(index);
             let length = self.plan.object.block_length(block);
             if let Some(bytes) = tier.load(&self.plan.object.version, block).await.filter(|b| b.len() == length) {
+                self.origin.prove_access(&self.plan.object, self.plan.priority).await?;
                 self.origin.counters.tier_blocks.fetch_add(1, Ordering::Relaxed);
                 self.put(index, bytes);
             }
         }
+        Ok(())
     }
 
     /// The next run of blocks that have not come; short gaps between them are fetched along.
@@ -334,6 +361,7 @@ impl Run {
         let version_id = object.version_id.get().map(String::as_str);
         let answer = self.origin.source.get(&object.version, version_id, range, self.plan.priority).await?;
         object.check(&answer.meta)?;
+        self.origin.proofs.add(object.digest);
         let mut bytes = answer.bytes;
         let mut rest = Bytes::new();
         for index in blocks.clone() {

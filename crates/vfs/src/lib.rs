@@ -4,6 +4,7 @@
 //! theirs. S3 is reached through one trait, [`Source`]; bytes are identified everywhere by [`ObjectVersion`] and read
 //! in blocks of [`BLOCK_SIZE`]. A second tier of blocks below the memory is a [`BlockTier`]; [`disk_cache`] is one.
 
+mod access;
 mod client_source;
 pub mod disk_cache;
 mod error;

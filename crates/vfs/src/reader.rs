@@ -9,9 +9,11 @@ mod cursor;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use bytes::Bytes;
 
+use crate::access::AccessProofs;
 use crate::error::{Result, VfsError};
 use crate::fetch::{self, FetchCounters, FetchError, FetchGuard, FetchPlan, GAP, Interest, OpenObject, Origin};
 use crate::pool::{Block, Blocks, Pool, PoolUse, Slot};
@@ -164,7 +166,19 @@ enum NeededBlock {
 impl Reader {
     /// A reader that fetches from `source` into `pool`, with an optional tier of blocks between them.
     pub fn new(source: Arc<dyn Source>, pool: Arc<Pool>, tier: Option<Arc<dyn BlockTier>>) -> Arc<Self> {
-        let origin = Arc::new(Origin { source, tier, pool, counters: FetchCounters::default() });
+        Self::with_lifetime(source, pool, tier, Some(Duration::ZERO))
+    }
+
+    /// A reader that believes for `lifetime` (None: for as long as it lives) that it may read what the service has let
+    /// it read: bytes of the tier are shown without another request meanwhile.
+    pub fn with_lifetime(
+        source: Arc<dyn Source>,
+        pool: Arc<Pool>,
+        tier: Option<Arc<dyn BlockTier>>,
+        lifetime: Option<Duration>,
+    ) -> Arc<Self> {
+        let proofs = AccessProofs::new(lifetime);
+        let origin = Arc::new(Origin { source, tier, pool, counters: FetchCounters::default(), proofs });
         Arc::new(Self { origin, wanted: AtomicU64::new(0), hits: AtomicU64::new(0), misses: AtomicU64::new(0) })
     }
 
@@ -181,6 +195,14 @@ impl Reader {
             pool: self.origin.pool.usage(),
             tier: self.origin.tier.as_ref().map(|tier| tier.usage()).unwrap_or_default(),
         }
+    }
+
+    /// Make sure that this identity may read an object, before something of it is shown that was kept on a disk.
+    ///
+    /// # Errors
+    /// `Stale` when the service no longer has this version; else why it may not be read.
+    pub async fn prove_access(&self, object: &OpenObject) -> Result<()> {
+        self.origin.prove_access(object, Priority::Demand).await.map_err(gone_is_stale)
     }
 
     /// Open a version.

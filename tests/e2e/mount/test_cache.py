@@ -11,6 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from support.mounts import Mounter
 from support.processes import run, seqferry
 from support.servers import S3Server
@@ -48,7 +50,7 @@ def test_a_warmed_cache_serves_mounts_without_fetching(
     assert {name: (mount.directory / name).read_bytes() for name in "ab"} == {
         name: objects[f"ref/{name}"] for name in "ab"
     }
-    assert mount.stats()["bytes_fetched"] == 0
+    assert mount.stats()["bytes_fetched"] == 2, "one byte of each: this identity may read them"
     mount.umount()
 
     listed = _cache(s3server, folder, "ls")
@@ -65,6 +67,41 @@ def test_a_warmed_cache_serves_mounts_without_fetching(
     assert _cache(s3server, folder, "rm", f"s3://{bucket}/ref/a")[0]["objects"] == 1
     assert _cache(s3server, folder, "rm", "--all")[0]["objects"] == 1
     assert _cache(s3server, folder, "ls", expect=4) == []
+
+
+def test_what_an_identity_may_not_read_is_not_shown_from_the_cache(
+    s3server: S3Server,
+    make_bucket: Callable[..., str],
+    put: ObjectWriter,
+    mounter: Mounter,
+    tmp_path: Path,
+    rng: random.Random,
+) -> None:
+    bucket = make_bucket(s3server)
+    objects = {"ref/a": rng.randbytes(3 * MIB + 5), "ref/b": rng.randbytes(1000)}
+    members = {"run/0": b"zero", "run/1": b"one"}
+    put(s3server, bucket, {**objects, "ref/x.tar": _tar(members)})
+    folder = tmp_path / "cache"
+    mount = mounter(s3server, f"s3://{bucket}/ref", "--cache", str(folder))
+    assert {f"ref/{name}": (mount.directory / name).read_bytes() for name in "ab"} == objects
+    assert (mount.directory / "x.tar.d" / "run" / "1").read_bytes() == b"one"
+    mount.umount()
+    _cache(s3server, folder, "warm", f"s3://{bucket}/ref/")
+
+    s3server.deny(bucket, "ref/*", actions=("s3:GetObject",))
+
+    mount = mounter(s3server, f"s3://{bucket}/ref", "--cache", str(folder), "--metadata-ttl", "indefinite")
+    assert sorted(path.name for path in mount.directory.iterdir()) == ["a", "b", "x.tar"]
+    for name in ("a", "b", "x.tar", "x.tar.d/run/1"):
+        with pytest.raises(PermissionError):
+            (mount.directory / name).read_bytes()
+    with pytest.raises(PermissionError):
+        list((mount.directory / "x.tar.d").iterdir())
+    mount.umount()
+    copy = ["cp", f"s3://{bucket}/ref/", f"{tmp_path / 'copy'}/", "--cache", folder, "--state-dir", tmp_path / "state"]
+    denied = run([seqferry(), *copy], environment=s3server.environment(), expect=1)
+    assert "AccessDenied" in denied.stdout + denied.stderr
+    assert [path for path in (tmp_path / "copy").rglob("*") if path.is_file()] == []
 
 
 def test_a_mistyped_folder_is_no_empty_cache(seaweedfs: S3Server, tmp_path: Path) -> None:

@@ -73,8 +73,9 @@ def test_what_was_staged_once_is_not_fetched_again(reference: Reference, mounter
     mount = mounter(reference.proxy.server, reference.uri, "--cache", str(reference.cache))
     assert (mount.directory / "genome.fa").read_bytes() == reference.objects["genome.fa"]
 
-    fetched = [record.key for record in reference.proxy.log("GetObject") if record.key != "ref/empty"]
-    assert fetched == [], "every byte was in the cache"
+    fetched = [record for record in reference.proxy.log("GetObject") if record.key != "ref/empty"]
+    assert max((record.reply_bytes for record in fetched), default=0) <= 1, "every byte was in the cache"
+    assert len(fetched) <= 2 * 2, "each of the two asks once for each object whether it may read it"
 
 
 def test_what_a_mount_has_read_is_not_fetched_by_a_copy(reference: Reference, mounter: Mounter) -> None:

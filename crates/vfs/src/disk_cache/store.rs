@@ -2,7 +2,8 @@
 //!
 //! A read that names an `ETag` is widened to whole blocks. Its bytes reach the caller as they come. A block is written
 //! to the cache when it is complete, before the next bytes are requested, so that memory holds one block for each read.
-//! The cache never changes which bytes come: a block that it cannot verify is fetched.
+//! The cache never changes which bytes come: a block that it cannot verify is fetched. Nor does it change who may read
+//! them: before bytes of an object are taken from the disk, the service has let this identity read that version.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -21,6 +22,7 @@ use seqferry_store::{
 };
 
 use super::{Admission, DiskCache, lock};
+use crate::access::AccessProofs;
 use crate::version::{BLOCK_SIZE, ObjectVersion, VersionPin, block_length};
 
 /// Blocks that are read from the disk at once: 1 MiB of memory for each read under way.
@@ -31,6 +33,8 @@ pub struct CachedStore {
     store: Arc<dyn ObjectStore>,
     cache: Arc<DiskCache>,
     endpoint: Arc<str>,
+    /// For the time of one job.
+    proofs: Arc<AccessProofs>,
 }
 
 impl fmt::Debug for CachedStore {
@@ -42,7 +46,25 @@ impl fmt::Debug for CachedStore {
 impl CachedStore {
     /// Reads of `store` through `cache`, where its endpoint has this name.
     pub fn new(store: Arc<dyn ObjectStore>, cache: Arc<DiskCache>, endpoint: &str) -> Self {
-        Self { store, cache, endpoint: endpoint.into() }
+        Self { store, cache, endpoint: endpoint.into(), proofs: Arc::new(AccessProofs::new(None)) }
+    }
+
+    /// Facts about a version of which the disk has bytes: those that the service gives with its first byte, once, since
+    /// an identity that may not read it must not get it from the disk.
+    async fn proven(&self, source: &PinnedObject, object: &ObjectVersion) -> Result<ObjectMeta> {
+        let digest = object.digest();
+        if self.proofs.holds(digest) {
+            return Ok(ObjectMeta {
+                size: source.size,
+                etag: source.if_match.clone().unwrap_or_default(),
+                version_id: source.version_id.clone(),
+                ..ObjectMeta::default()
+            });
+        }
+        let answer = self.store.fetch(source, Some(Range { first: 0, last: 0 })).await?;
+        check_pin(source, &answer.meta)?;
+        self.proofs.add(digest);
+        Ok(answer.meta)
     }
 
     /// The version as the cache names it; None for one without an `ETag` or without bytes.
@@ -119,6 +141,7 @@ impl ObjectRead for CachedStore {
         let mut reading = CachedRead {
             store: Arc::clone(&self.store),
             cache: Arc::clone(&self.cache),
+            proofs: Arc::clone(&self.proofs),
             source: source.clone(),
             object,
             block: first,
@@ -136,22 +159,23 @@ impl ObjectRead for CachedStore {
             None if complete => {
                 let version = source.version_id.as_deref();
                 let object = ObjectRef::new(&source.bucket, &source.key).at_version(version);
-                self.store.head(object, None).await?
+                let meta = self.store.head(object, None).await?;
+                // A HEAD needs no permission for a key of KMS.
+                if meta.opaque_etag {
+                    self.proven(source, &reading.object).await?;
+                }
+                meta
             }
             None => {
                 let FetchedObject { meta, body } = self.store.fetch(source, None).await?;
+                self.proofs.add(reading.object.digest());
                 reading.present.clear();
                 reading.network = Some(Network { body, partial: BytesMut::new(), end });
                 meta
             }
             // The service's refusal must come with the answer, not among the bytes.
             Some(_) if !reading.is_present(first) => reading.open().await?,
-            Some(_) => ObjectMeta {
-                size: source.size,
-                etag: source.if_match.clone().unwrap_or_default(),
-                version_id: source.version_id.clone(),
-                ..ObjectMeta::default()
-            },
+            Some(_) => self.proven(source, &reading.object).await?,
         };
         let chunks = futures::stream::try_unfold(reading, async |mut reading| {
             Ok(reading.next().await?.map(|bytes| (bytes, reading)))
@@ -183,6 +207,7 @@ impl ObjectRead for CachedStore {
 struct CachedRead {
     store: Arc<dyn ObjectStore>,
     cache: Arc<DiskCache>,
+    proofs: Arc<AccessProofs>,
     source: PinnedObject,
     object: Arc<ObjectVersion>,
     /// The next block that is neither ready nor under way.
@@ -299,6 +324,7 @@ impl CachedRead {
         let range = Range { first: self.block * BLOCK_SIZE, last: self.object.size.min(end * BLOCK_SIZE) - 1 };
         let FetchedObject { meta, body } = self.store.fetch(&self.source, Some(range)).await?;
         check_pin(&self.source, &meta)?;
+        self.proofs.add(self.object.digest());
         self.network = Some(Network { body, partial: BytesMut::new(), end });
         Ok(meta)
     }

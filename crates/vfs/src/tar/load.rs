@@ -22,6 +22,8 @@ const STEP: usize = 2 << 20;
 
 pub(super) async fn load(folders: &TarFolders, archive: &Arc<OpenObject>) -> Result<Arc<Contents>> {
     if let Some(contents) = from_cache(folders, &archive.version).await {
+        // Another identity may have made the index.
+        folders.reader.prove_access(archive).await?;
         return Ok(Arc::new(contents));
     }
     if let Some(contents) = from_sidecar(folders, archive).await? {

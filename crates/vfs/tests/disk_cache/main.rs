@@ -1,5 +1,6 @@
 //! The disk cache against real files: folders, damage, limits, and several processes at once.
 
+mod access;
 mod damage;
 mod folder;
 mod limits;
