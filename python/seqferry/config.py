@@ -367,6 +367,12 @@ class Settings:
                     "transfers done with your credentials. Give a folder of your own with --state-dir or "
                     "SEQFERRY_STATE_DIR."
                 )
+            if (planted := private.planted(self.state_dir)) is not None:
+                raise ConfigError(
+                    f"Cannot use the state folder {self.state_dir}: {planted} is a link, or no plain file with one "
+                    "name, and what is written to it would go elsewhere. Remove it, or give another folder with "
+                    "--state-dir or SEQFERRY_STATE_DIR."
+                )
             narrowed = private.narrow(self.state_dir)
             if self.uses_sqlite and database:
                 private.create(self.sqlite_path)

@@ -10,7 +10,6 @@ import fcntl
 import json
 import math
 import os
-import stat
 import time
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
@@ -140,8 +139,7 @@ def _change(state_dir: Path, place: S3Location, changed: Callable[[Facts], Facts
 @contextmanager
 def _locked(state_dir: Path) -> Generator[None]:
     """Between reading and writing: workers and ``doctor`` may learn at the same time."""
-    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-    descriptor = os.open(state_dir / "endpoints.lock", flags, private.MODE)
+    descriptor = private.opened(state_dir / "endpoints.lock", os.O_RDWR | os.O_CREAT)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
@@ -152,10 +150,9 @@ def _locked(state_dir: Path) -> Generator[None]:
 def _read(state_dir: Path) -> list[Facts]:
     """All that is in the file; entries that are damaged are left out."""
     try:
-        descriptor = os.open(_file(state_dir), os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
+        descriptor = private.opened(_file(state_dir), os.O_RDONLY)
         with os.fdopen(descriptor, encoding="utf-8") as file:
-            found = os.fstat(descriptor)
-            if not stat.S_ISREG(found.st_mode) or found.st_size > _MOST_BYTES:
+            if os.fstat(descriptor).st_size > _MOST_BYTES:
                 return []
             data = json.load(file)
         entries: list[Any] = data["endpoints"] if data["format"] == _FORMAT else []

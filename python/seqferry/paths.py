@@ -230,7 +230,8 @@ def locked(path: Path) -> Generator[None]:
     Raises:
         OSError: the file or folder cannot be opened.
     """
-    opened = os.open(path, os.O_RDONLY)
+    # What another user has put there is not followed, and not waited for.
+    opened = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         fcntl.flock(opened, fcntl.LOCK_EX)
         yield
@@ -241,12 +242,17 @@ def locked(path: Path) -> Generator[None]:
 def is_held(folder: Path) -> bool:
     """True while the process lives that has made a folder of ours: it holds the lock in it."""
     try:
-        with (folder / LOCK).open("rb") as lock:
-            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        lock = os.open(folder / LOCK, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
         return False
     except OSError:
         return True
+    try:
+        fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(lock)
     return False
 
 

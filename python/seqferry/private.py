@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import pwd
 import stat
@@ -21,6 +22,10 @@ _NAMES: Final = (
     "worker.lock",
     "endpoints.json",
     "endpoints.lock",
+    "token",
+    "tokens.json",
+    "tokens.lock",
+    "mount.log",
 )
 """Ours in a state folder. All else there is not ours to change: the folder may have been in use before."""
 
@@ -44,6 +49,63 @@ def temporary_folder() -> Path | None:
         if stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & 0o077:
             return folder
     return None
+
+
+_REPLACED: Final = ("endpoints.json", "token", "tokens.json")
+"""Files that are never changed in place: a second name of them, which one that is just made has, does no harm."""
+_FOLDERS: Final = ("pipes", "scratch")
+"""Folders of ours in a state folder."""
+
+
+def opened(path: Path, flags: int) -> int:
+    """A descriptor of a plain file with one name: no link is followed, and no pipe is waited for.
+
+    What is opened is a file of this user; root may use those of others, as in a container with a folder of the host.
+
+    Raises:
+        OSError: the file cannot be opened, or is no such file.
+    """
+    try:
+        descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, MODE)
+    except OSError as why:
+        if why.errno in (errno.ELOOP, errno.EISDIR, errno.ENXIO):
+            raise _planted(path) from None
+        raise
+    found = os.fstat(descriptor)
+    if not _is_plain(found):
+        os.close(descriptor)
+        raise _planted(path)
+    return descriptor
+
+
+def _planted(path: Path) -> OSError:
+    return OSError(errno.EPERM, "it is a link, or no plain file of this user alone; remove it", str(path))
+
+
+def _is_plain(found: os.stat_result) -> bool:
+    # A file that has lost its name since is ours as well.
+    is_own = os.geteuid() == 0 or found.st_uid in (0, os.geteuid())
+    return stat.S_ISREG(found.st_mode) and found.st_nlink <= 1 and is_own
+
+
+def planted(folder: Path) -> Path | None:
+    """The file or folder of ours in a state folder that is a link, a pipe or has a second name; None if none is."""
+    for name in (*_NAMES, *_FOLDERS):
+        with contextlib.suppress(FileNotFoundError):
+            found = (folder / name).lstat()
+            is_kind = stat.S_ISDIR if name in _FOLDERS else stat.S_ISREG
+            if not is_kind(found.st_mode) or (name not in (*_FOLDERS, *_REPLACED) and found.st_nlink > 1):
+                return folder / name
+    return None
+
+
+def is_own_folder(path: Path) -> bool:
+    """True for a folder that belongs to this user, and is no link to one."""
+    try:
+        found = path.lstat()
+    except OSError:
+        return False
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid()
 
 
 def create(path: Path) -> None:
@@ -95,7 +157,7 @@ def foreign(folder: Path) -> tuple[Path, str] | None:
     mine = {0, os.geteuid()}
     if os.geteuid() == 0:
         return None
-    for path in (folder, *(folder / name for name in _NAMES)):
+    for path in (folder, *(folder / name for name in (*_NAMES, *_FOLDERS))):
         with contextlib.suppress(FileNotFoundError):
             # The folder itself may be a link that its owner made: the owner of the linked folder counts.
             found = path.stat() if path == folder else path.lstat()

@@ -282,7 +282,7 @@ def _read(path: Path) -> str:
 def _locked(state_dir: Path) -> Generator[None]:
     path = state_dir / "tokens.lock"
     try:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        descriptor = private.opened(path, os.O_RDWR | os.O_CREAT)
     except OSError as why:
         raise ConfigError(
             f"Cannot lock the tokens in {state_dir}: {why.strerror or why}. Check --state-dir and its permissions."

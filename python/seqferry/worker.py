@@ -622,8 +622,7 @@ def _lock(state_dir: Path) -> IO[str]:
     """The lock of the one worker of a state folder. The system frees it when the process ends, however it ends."""
     path = state_dir / "worker.lock"
     try:
-        private.create(path)
-        file = path.open("a+", encoding="ascii")
+        file = os.fdopen(private.opened(path, os.O_RDWR | os.O_APPEND | os.O_CREAT), "a+", encoding="ascii")
     except OSError as why:
         raise ConfigError(
             f"Cannot open the lock file {path}: {why.strerror or why}. Remove it, or give another folder with "

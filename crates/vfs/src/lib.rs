@@ -11,6 +11,7 @@ mod error;
 mod fetch;
 pub mod filesystem;
 mod manifest;
+mod own_file;
 pub mod pool;
 pub mod reader;
 mod source;

@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn, Protocol
 
+from seqferry import private
 from seqferry.cli import exits
 from seqferry.config import Settings
 from seqferry.errors import ConfigError, SeqferryError
@@ -180,7 +181,7 @@ def _detached(spec: MountSpec, writing: int, log: Path | None) -> NoReturn:
 def _opened(log: Path | None) -> int:
     if log is None:
         return os.open(os.devnull, os.O_WRONLY)
-    return os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+    return private.opened(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
 
 
 def _log(spec: MountSpec, message: str) -> None:

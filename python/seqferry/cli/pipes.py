@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from seqferry import access, paths, stored_spec
+from seqferry import access, paths, private, stored_spec
 from seqferry.cli import display, exits, follow, text
 from seqferry.cli.groups import Output, PipeOptions, Places, Start, merged
 from seqferry.cli.session import Session, session_of
@@ -308,7 +308,9 @@ def _sweep(place: Path) -> None:
 
 def _abort_left(engine: Engine, place: Path) -> None:
     """Abort uploads of streams whose commands were killed. What cannot be aborted now is left for later."""
-    left = [folder for folder in place.iterdir() if (folder / _UPLOAD).exists() and not paths.is_held(folder)]
+    # What another user has put there would have uploads aborted with our credentials.
+    mine = (folder for folder in place.iterdir() if private.is_own_folder(folder))
+    left = [folder for folder in mine if (folder / _UPLOAD).exists() and not paths.is_held(folder)]
     for folder in left[:_ABORTED_AT_ONCE]:
         try:
             spec = stored_spec.read((folder / _SPEC).read_text(encoding="utf-8"))

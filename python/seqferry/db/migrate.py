@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import fcntl
 import logging
+import os
 import time
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -113,8 +114,7 @@ def _migrate_dbos(database: Database) -> None:
 def _lock(settings: Settings, database: Database) -> Generator[None]:
     if database.is_sqlite:
         lock = settings.state_dir / "migrate.lock"
-        private.create(lock)
-        with lock.open("w") as file:
+        with os.fdopen(private.opened(lock, os.O_RDWR | os.O_CREAT), "r+") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             yield
     else:

@@ -9,12 +9,14 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::PathBuf;
 use std::pin::pin;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use futures::stream::{FuturesUnordered, StreamExt as _};
+use rustix::fs::OFlags;
 use seqferry_client::upload::{Completion, PartBody, growing_part_size};
 use seqferry_client::{
     RecordedUpload, RequestError, RequestSpec, RetryContext, RetryingClient, Sums, UploadJournal, UploadSession,
@@ -76,7 +78,9 @@ impl UploadJournal for FileJournal<'_> {
         let what = format!("the id of the upload cannot be written to {}", path.display());
         let id = upload.upload_id.clone();
         let write = move || -> io::Result<()> {
-            let mut file = File::create(path)?;
+            // Its folder is new and this user's; a link in it was put there by another program.
+            let flags = i32::try_from(OFlags::NOFOLLOW.bits()).map_err(io::Error::other)?;
+            let mut file = File::options().write(true).create(true).truncate(true).custom_flags(flags).open(path)?;
             file.write_all(id.as_bytes())?;
             file.sync_all()
         };

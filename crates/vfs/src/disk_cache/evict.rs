@@ -21,6 +21,7 @@ use super::side_file::{
     ENTRY_LEN, HEADER_LIMIT, Header, Layout, Queue, RECORD_LEN, SEGMENT_BLOCKS, STATE_LEN, SegmentState,
 };
 use super::{ALLOCATION, CacheState, Limits, Prefix, add};
+use crate::own_file;
 use crate::version::BLOCK_SIZE;
 
 /// Unit of `st_blocks`.
@@ -151,7 +152,7 @@ impl CacheState {
         let Some((side, header, layout)) = self.open_side(name)? else { return Ok(()) };
         let file = u32::try_from(inventory.files.len()).map_err(|_| io::Error::other("too many files"))?;
         let pinned = pins.iter().any(|pin| pin.contains(&header.object));
-        let data = std::fs::metadata(self.folder.data(name, header.data_id)).map_or(0, |facts| facts.blocks());
+        let data = std::fs::symlink_metadata(self.folder.data(name, header.data_id)).map_or(0, |facts| facts.blocks());
         let bytes = (side.metadata()?.blocks() + data) * SECTOR;
         inventory.used += bytes;
         let before = inventory.segments.len();
@@ -184,6 +185,10 @@ impl CacheState {
         let side = match open_writable(&self.folder.side(name)) {
             Ok(side) => side,
             Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(cause) if own_file::is_foreign(&cause) => {
+                own_file::discard(&self.folder.side(name));
+                return Ok(None);
+            }
             Err(cause) => return Err(cause),
         };
         match Header::decode(&read_start(&side, HEADER_LIMIT)?) {
@@ -324,7 +329,7 @@ fn remove_files(side: &ExclusiveLock<'_>, side_path: &Path, data_path: &Path) ->
     if facts.nlink() == 0 {
         return Ok(0);
     }
-    let data = std::fs::metadata(data_path).map_or(0, |facts| facts.blocks());
+    let data = std::fs::symlink_metadata(data_path).map_or(0, |facts| facts.blocks());
     std::fs::remove_file(side_path)?;
     match std::fs::remove_file(data_path) {
         Err(cause) if cause.kind() != io::ErrorKind::NotFound => Err(cause),

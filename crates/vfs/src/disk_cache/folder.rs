@@ -8,7 +8,8 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
-use super::OpenError;
+use super::{NAMES, OpenError};
+use crate::own_file;
 use crate::version::{ObjectVersion, VersionDigest};
 
 /// File that excludes the folder from backups (bford.info/cachedir).
@@ -68,6 +69,8 @@ pub(super) struct Folder {
 
 /// Folders of objects, by the first byte of the name.
 pub(super) const SHARDS: u16 = 256;
+/// Files directly in the folder that all processes share.
+const SHARED: [&str; 5] = ["usage", "ghosts", "pins.json", "pins.lock", "evictor.lock"];
 /// Suffix of side files.
 pub(super) const SIDE: &str = ".side";
 /// Suffix of data files.
@@ -104,9 +107,10 @@ impl Folder {
     fn claim(&self, facts: &Metadata) -> Result<(), OpenError> {
         let error = |cause| OpenError::Io { path: self.root.clone(), cause };
         let tag = self.root.join(TAG);
-        let known = match std::fs::read(&tag) {
+        let known = match own_file::read(&tag) {
             Ok(text) => text == TAG_TEXT,
             Err(cause) if cause.kind() == io::ErrorKind::NotFound => false,
+            Err(cause) if own_file::is_foreign(&cause) => return Err(self.planted(&tag)),
             Err(cause) if cause.kind() == io::ErrorKind::PermissionDenied => return Err(self.foreign(facts)),
             Err(cause) => return Err(error(cause)),
         };
@@ -127,9 +131,34 @@ impl Folder {
             std::fs::set_permissions(&self.root, std::fs::Permissions::from_mode(0o700)).map_err(error)?;
         }
         match DirBuilder::new().mode(0o700).create(self.objects()) {
-            Err(cause) if cause.kind() != io::ErrorKind::AlreadyExists => Err(error(cause)),
-            _ => Ok(()),
+            Err(cause) if cause.kind() != io::ErrorKind::AlreadyExists => return Err(error(cause)),
+            _ => {}
         }
+        // From here on no other user can put anything into the folder. What is there already is looked at.
+        self.check_contents(facts)
+    }
+
+    /// Refuse a cache in which a folder is a link or another user's, or one of the shared files is no file of ours.
+    fn check_contents(&self, root: &Metadata) -> Result<(), OpenError> {
+        let shards = (0..=u8::MAX).map(|shard| self.shard(shard));
+        for folder in [self.objects(), self.file(NAMES)].into_iter().chain(shards) {
+            let facts = folder.symlink_metadata();
+            if facts.is_ok_and(|facts| !facts.is_dir() || facts.uid() != root.uid()) {
+                return Err(self.planted(&folder));
+            }
+        }
+        for name in SHARED {
+            let file = self.file(name);
+            let opened = own_file::open(&file, OpenOptions::new().read(true));
+            if opened.is_err_and(|cause| own_file::is_foreign(&cause)) {
+                return Err(self.planted(&file));
+            }
+        }
+        Ok(())
+    }
+
+    fn planted(&self, path: &Path) -> OpenError {
+        OpenError::Planted { folder: self.root.clone(), path: path.to_owned() }
     }
 
     fn foreign(&self, facts: &Metadata) -> OpenError {
@@ -143,7 +172,7 @@ impl Folder {
             let name = entry.map_err(error)?.file_name();
             let ours = name == TAG || name == "objects" || name.to_string_lossy().starts_with(NEW);
             // Another process may have made the cache in the meantime.
-            if !ours && !std::fs::read(tag).is_ok_and(|text| text == TAG_TEXT) {
+            if !ours && !own_file::read(tag).is_ok_and(|text| text == TAG_TEXT) {
                 return Err(OpenError::NotEmpty { path: self.root.clone(), name: name.to_string_lossy().into_owned() });
             }
         }
@@ -240,7 +269,7 @@ pub(super) fn new_file(path: &Path) -> io::Result<File> {
 
 /// An existing or new file that only this user may read.
 pub(super) fn shared_file(path: &Path) -> io::Result<File> {
-    OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)
+    own_file::open(path, OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600))
 }
 
 pub(super) fn random_id() -> u64 {

@@ -63,7 +63,7 @@ impl DiskCache {
                 return Ok(());
             }
             let facts = side.metadata()?;
-            let data = std::fs::metadata(self.shared.folder.data(name, header.data_id));
+            let data = std::fs::symlink_metadata(self.shared.folder.data(name, header.data_id));
             let (mut blocks, mut bytes) = (0, 0);
             for_each_record(&side, layout, |segment, record| {
                 for (at, entry) in record[STATE_LEN..].chunks_exact(ENTRY_LEN).enumerate() {

@@ -12,6 +12,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
+use rustix::io::Errno;
 
 use super::evict::for_each_record;
 use super::folder::{ExclusiveLock, FileName, Folder, new_file};
@@ -19,6 +20,7 @@ use super::side_file::{
     ENTRY_LEN, HEADER_LIMIT, Header, Layout, MOST_REREADS, Queue, RECORD_LEN, SEGMENT_BLOCKS, STATE_LEN, SegmentState,
     crc32c,
 };
+use crate::own_file;
 use crate::version::{BLOCK_SIZE, ObjectVersion};
 
 /// Open files of an object version.
@@ -91,7 +93,7 @@ fn read_up_to(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> 
 }
 
 pub(super) fn open_writable(path: &std::path::Path) -> io::Result<File> {
-    OpenOptions::new().read(true).write(true).open(path)
+    own_file::open(path, OpenOptions::new().read(true).write(true))
 }
 
 /// Milliseconds since 1970.
@@ -107,6 +109,10 @@ impl ObjectFiles {
         let side = match open_writable(&folder.side(name)) {
             Ok(side) => side,
             Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(cause) if own_file::is_foreign(&cause) => {
+                own_file::discard(&folder.side(name));
+                return Ok(None);
+            }
             Err(cause) => return Err(cause),
         };
         let Some((header, layout)) = Header::decode(&read_start(&side, HEADER_LIMIT)?) else {
@@ -126,6 +132,10 @@ impl ObjectFiles {
                 Err(cause) if cause.kind() == io::ErrorKind::AlreadyExists => return Ok(None),
                 Err(cause) => return Err(cause),
             },
+            Err(cause) if own_file::is_foreign(&cause) => {
+                own_file::discard(&folder.data(name, header.data_id));
+                return Ok(None);
+            }
             Err(cause) => return Err(cause),
         };
         Ok(Some(Self {
@@ -148,21 +158,21 @@ impl ObjectFiles {
         let new = folder.new_path();
         let made = new_file(&new).and_then(|file| {
             file.write_all_at(&bytes, 0)?;
-            let linked = match std::fs::hard_link(&new, folder.side(name)) {
+            let named = match rename_to_nothing(&new, &folder.side(name)) {
                 Err(cause) if cause.kind() == io::ErrorKind::NotFound => {
                     make_shard(folder, name)?;
-                    std::fs::hard_link(&new, folder.side(name))
+                    rename_to_nothing(&new, &folder.side(name))
                 }
                 result => result,
             };
-            match linked {
+            match named {
                 // Another process was first.
                 Err(cause) if cause.kind() == io::ErrorKind::AlreadyExists => Ok(()),
                 result => result,
             }
         });
-        let removed = std::fs::remove_file(&new);
-        made.and(removed)
+        let _ = std::fs::remove_file(&new);
+        made
     }
 
     /// Begin a use.
@@ -355,6 +365,19 @@ pub(super) fn entry_place(block: u64) -> usize {
     STATE_LEN + (block % SEGMENT_BLOCKS) as usize * ENTRY_LEN
 }
 
+/// Give a file a name that nothing has. It never has two, as a file does that another user has linked.
+fn rename_to_nothing(from: &std::path::Path, to: &std::path::Path) -> io::Result<()> {
+    use rustix::fs::{CWD, RenameFlags};
+    match rustix::fs::renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
+        // The file system has no such call.
+        Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
+            std::fs::hard_link(from, to)?;
+            std::fs::remove_file(from)
+        }
+        result => Ok(result?),
+    }
+}
+
 fn make_shard(folder: &Folder, name: FileName) -> io::Result<()> {
     use std::os::unix::fs::DirBuilderExt as _;
     match std::fs::DirBuilder::new().mode(0o700).create(folder.shard(name.0[0])) {
@@ -368,6 +391,6 @@ fn make_shard(folder: &Folder, name: FileName) -> io::Result<()> {
 pub(super) fn remove_damaged(folder: &Folder, name: FileName, side: &File) -> io::Result<()> {
     let Some(_exclusive) = ExclusiveLock::take(side)? else { return Ok(()) };
     let path = folder.side(name);
-    let same = std::fs::metadata(&path).ok().zip(side.metadata().ok()).is_some_and(|(a, b)| a.ino() == b.ino());
+    let same = std::fs::symlink_metadata(&path).ok().zip(side.metadata().ok()).is_some_and(|(a, b)| a.ino() == b.ino());
     if same { std::fs::remove_file(&path) } else { Ok(()) }
 }

@@ -24,6 +24,13 @@ pub enum OpenError {
         /// Id of its owner.
         user: u32,
     },
+    /// Something in the folder is a link, or another user's: what is written to it would go elsewhere.
+    Planted {
+        /// The folder.
+        folder: PathBuf,
+        /// The path in it.
+        path: PathBuf,
+    },
     /// The folder holds other files.
     NotEmpty {
         /// The folder.
@@ -51,6 +58,13 @@ impl fmt::Display for OpenError {
                 f,
                 "Cannot use {} as a cache: it belongs to another user (id {user}), who could change what is read from \
                  it. Name a folder of your own.",
+                path.display()
+            ),
+            Self::Planted { folder, path } => write!(
+                f,
+                "Cannot use {} as a cache: {} is a link, or not yours alone, and what is written to it could go \
+                 elsewhere. Remove it, or name another folder.",
+                folder.display(),
                 path.display()
             ),
             Self::NotEmpty { path, name } => write!(

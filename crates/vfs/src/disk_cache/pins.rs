@@ -56,7 +56,7 @@ impl Pins {
 
     /// The pinned prefixes. A damaged file is an error: the evictor then keeps everything rather than what was pinned.
     pub(super) fn read(&self) -> io::Result<Vec<Prefix>> {
-        match std::fs::read(&self.path) {
+        match crate::own_file::read(&self.path) {
             Ok(bytes) => Ok(serde_json::from_slice::<Contents>(&bytes)?.pins),
             Err(cause) if cause.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
             Err(cause) => Err(cause),

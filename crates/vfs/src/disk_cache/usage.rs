@@ -6,7 +6,7 @@
 //! living processes whenever it looks at all files: what a killed process had reserved comes back. The counter is never
 //! below the bytes on the disk.
 
-use std::fs::{File, TryLockError};
+use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::path::PathBuf;
@@ -16,6 +16,7 @@ use std::time::Duration;
 use super::folder::{Folder, new_file, random_id, shared_file};
 use super::side_file::crc32c;
 use super::{Limits, lock};
+use crate::own_file;
 
 const LEN: usize = 16;
 /// Largest grant. Eight processes hold 64 MiB that they may not need.
@@ -159,7 +160,7 @@ impl Usage {
                 if !path.to_string_lossy().ends_with(GRANTS) {
                     continue;
                 }
-                let Ok(file) = File::open(&path) else { continue };
+                let Ok(file) = own_file::open(&path, OpenOptions::new().read(true)) else { continue };
                 if file.try_lock().is_ok() {
                     let _ = std::fs::remove_file(&path);
                     let _ = file.unlock();

@@ -19,6 +19,7 @@ use super::names::{HiddenKey, HiddenReason};
 use super::snapshot::{Snapshot, SnapshotBuilder};
 use super::{Facts, FileKind, ROOT, Tree};
 use crate::disk_cache::crc32c;
+use crate::own_file;
 
 /// Number of this format.
 const FORMAT: u32 = 1;
@@ -160,7 +161,7 @@ impl Tree {
     /// When the file cannot be read.
     pub fn restore(self: &Arc<Self>, path: &Path) -> io::Result<RestoreReport> {
         let mut report = RestoreReport::default();
-        let mut file = match File::open(path) {
+        let mut file = match own_file::open(path, OpenOptions::new().read(true)) {
             Ok(file) => BufReader::new(file),
             Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(report),
             Err(cause) => return Err(cause),
@@ -224,7 +225,7 @@ impl Tree {
 
 /// Reads the header of a file; None if the file is no table.
 pub(crate) fn read_header(path: &Path) -> Option<TableHeader> {
-    match read_frame(&mut BufReader::new(File::open(path).ok()?)) {
+    match read_frame(&mut BufReader::new(own_file::open(path, OpenOptions::new().read(true)).ok()?)) {
         Ok(Frame::Sound(header)) => Some(header),
         _ => None,
     }

@@ -19,13 +19,15 @@ struct Table(PathBuf);
 
 impl Table {
     fn new() -> Self {
-        Self(std::env::temp_dir().join(format!("seqferry-names-{:016x}", fastrand::u64(..))))
+        let folder = std::env::temp_dir().join(format!("seqferry-names-{:016x}", fastrand::u64(..)));
+        std::fs::create_dir(&folder).unwrap();
+        Self(folder.join("table.names"))
     }
 }
 
 impl Drop for Table {
     fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.0);
+        let _ = std::fs::remove_dir_all(self.0.parent().unwrap());
     }
 }
 

@@ -5,6 +5,7 @@ mod damage;
 mod folder;
 mod limits;
 mod model;
+mod planted;
 mod processes;
 mod store;
 mod support;
