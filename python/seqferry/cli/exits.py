@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
+from seqferry import models
 from seqferry.models import FailureGroup, Status
 
 OK: Final = 0
@@ -22,12 +23,15 @@ INTERRUPTED: Final = 130
 
 
 def of_transfer(status: Status, failures: Iterable[FailureGroup]) -> int:
-    """The exit code for a transfer that has ended. A cancelled or stopped transfer never gives 0."""
+    """The exit code for a transfer that has ended. A cancelled or stopped transfer never gives 0.
+
+    A place without open uploads is what a clean-up is for.
+    """
     groups = list(failures)
     if any(group.error_class == "mismatch" for group in groups):
         return MISMATCH
     if status.state != "done" or groups or status.totals.failed or status.totals.cancelled:
         return FAILED
-    if status.totals.objects == 0:
+    if status.totals.objects == 0 and status.spec.operation != models.OPERATION_CLEANUP:
         return NOTHING
     return OK

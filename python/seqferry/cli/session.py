@@ -16,7 +16,15 @@ from seqferry.cli import display, exits, follow, summary
 from seqferry.cli.display import Display
 from seqferry.cli.groups import Output, merged
 from seqferry.config import Settings
-from seqferry.models import OPERATION_MOVE, OPERATION_RUN, ObjectRecord, Status, Submission, TransferSpec
+from seqferry.models import (
+    OPERATION_CLEANUP,
+    OPERATION_MOVE,
+    OPERATION_RUN,
+    ObjectRecord,
+    Status,
+    Submission,
+    TransferSpec,
+)
 from seqferry.option_groups import Speed
 
 if TYPE_CHECKING:
@@ -142,7 +150,8 @@ class Session:
         failures = self.service.failures(status.id, keys=summary.KEYS_PER_GROUP) if status.totals.failed else []
         removed = self.service.removed(status.id) if status.spec.delete else 0
         moved = self.service.moved(status.id) if status.spec.operation in (OPERATION_MOVE, OPERATION_RUN) else 0
-        found_nothing = status.state == "done" and status.totals.objects == 0
+        is_cleanup = status.spec.operation == OPERATION_CLEANUP
+        found_nothing = status.state == "done" and status.totals.objects == 0 and not is_cleanup
         nearest = self.service.nearest(status.spec) if found_nothing else ()
         head = auditing.keyed_head(self.service.database)
         return summary.Result(status, self.service.verifications(status.id), failures, removed, nearest, moved, head)

@@ -164,6 +164,9 @@ def lines(result: Result, *, status_command: str) -> list[str]:
         out.append(f"  why       {text.printable(status.error_message)}")
     if status.totals.objects:
         out += _figures(result, status_command)
+    elif status.state == "done" and status.spec.operation == OPERATION_CLEANUP:
+        place, age = text.printable(status.spec.source.uri), status.spec.older_than
+        out.append(f"  nothing to abort: no open upload at {place} is older than {age}")
     elif status.state == "done":
         is_selection = selects(selection_of(status.spec))
         out.append(f"  nothing {'selected ' if is_selection else ''}is at {text.printable(status.spec.source.uri)}")
