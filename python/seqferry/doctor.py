@@ -6,7 +6,6 @@ Changes nothing but its record of endpoints, and asks the storage for no more th
 from __future__ import annotations
 
 import email.utils
-import fcntl
 import http.client
 import os
 import platform
@@ -25,7 +24,7 @@ from urllib.parse import quote, urlsplit
 
 import sqlalchemy as sa
 
-from seqferry import access, anchors, capabilities, endpoint_facts, endpoints, memory_limits, paths
+from seqferry import access, anchors, capabilities, endpoint_facts, endpoints, memory_limits, paths, worker_lock
 from seqferry.capabilities import Capability, ProbedBucket
 from seqferry.config import Settings, cores
 from seqferry.db.tables import executor_beat
@@ -170,7 +169,7 @@ def _database(settings: Settings) -> Iterator[Finding]:
     slow = took > _SLOW_DATABASE * 10
     advice = "Put it on a faster disk, or nearer to this machine." if slow else None
     yield Finding("database", "warning" if slow else "ok", text, advice)
-    working = _is_locked(settings.state_dir / "worker.lock") if beating is None else beating > 0
+    working = worker_lock.is_held(settings.state_dir) if beating is None else beating > 0
     if unfinished and not working:
         yield Finding(
             "worker", "warning", f"{len(unfinished)} transfers are unfinished and no worker runs.",
@@ -197,17 +196,6 @@ def _anchors(settings: Settings) -> Finding:
         "anchors", "warning", f"{place.uri} lacks {left.entries:,} entries of the ledger, the first of {since}.",
         "Run `seqferry audit anchor`, which says what is wrong, or start a worker.",
     )  # fmt: skip
-
-
-def _is_locked(path: Path) -> bool:
-    try:
-        with path.open("rb") as file:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    except OSError:
-        return False
-    return False
 
 
 def _open_files(settings: Settings) -> Finding:

@@ -29,6 +29,7 @@ from seqferry import (
     removals,
     runs,
     stored_spec,
+    worker_lock,
 )
 from seqferry.config import Settings
 from seqferry.db import (
@@ -229,17 +230,44 @@ class Service:
             )
         return spec
 
-    def _renew(self, connection: sa.Connection, row: sa.Row[Any], spec: TransferSpec, actor: str) -> None:
+    def renew(self, transfer_id: str, spec: TransferSpec, *, actor: str) -> bool:
+        """Let the unfinished transfer of a submission go on with the key that its submission has now; ``_renew``.
+
+        Returns:
+            False while a worker with another key may still be at it; to be asked again.
+        """
+        spec = self.submittable(spec)
+        with self.database.read() as connection:
+            row = transfers.row_of(connection, transfer_id)
+            if row is None or row.ended_at is not None or access.needs(spec) == row.needs:
+                return True
+            if self._is_attended(connection, row.id):
+                return False
+        with self.database.write() as connection:
+            transfers.lock_submissions(connection)
+            row = transfers.row_of(connection, transfer_id, lock=True)
+            return row is None or row.ended_at is not None or self._renew(connection, row, spec, actor)
+
+    def _renew(self, connection: sa.Connection, row: sa.Row[Any], spec: TransferSpec, actor: str) -> bool:
         """Let an unfinished transfer go on with the key that its submission has now, where that is a newer one.
 
         A worker that is at it goes on with its own key: taken from it, the rest would wait for that worker's end. So
-        does one that was not heard of for less time than its lease.
+        does one that was not heard of for less time than its lease. False is returned then.
         """
         needs = access.needs(spec)
-        if needs == row.needs or transfers.supervised(connection, self.database, row.id):
-            return
+        if needs == row.needs:
+            return True
+        if self._is_attended(connection, row.id):
+            return False
         transfers.renew(connection, row.id, spec, time.time(), actor)
         self.queue.move(connection, row.id, row.lane, access.lane(needs))
+        return True
+
+    def _is_attended(self, connection: sa.Connection, transfer_id: str) -> bool:
+        """True when a worker may still write for the transfer. On SQLite the lock of the state folder knows at once."""
+        if not transfers.supervised(connection, self.database, transfer_id):
+            return False
+        return not self.database.is_sqlite or worker_lock.is_held(self.settings.state_dir)
 
     def release(self) -> None:
         """Begin transfers that waited for others which have ended."""
@@ -276,6 +304,17 @@ class Service:
         if status.unsupported is not None:
             return f"a version of Seqferry that knows {status.unsupported}"
         return access.missing(access.needs(status.spec))
+
+    def blocker_out_of_reach(self, status: Status) -> tuple[Status, str] | None:
+        """The transfer that this one waits for, and what this process lacks for it, in words; None: it lacks nothing.
+
+        Only a worker that has it brings the other to its end, unless that is given up.
+        """
+        if status.blocked_by is None:
+            return None
+        other = self.status(status.blocked_by)
+        missing = None if other.ended else self.missing(other)
+        return None if missing is None else (other, missing)
 
     def status(self, transfer_id: str) -> Status:
         """One transfer; a unique start of its id of at least 4 characters is enough.
@@ -448,12 +487,12 @@ class Service:
             if transfers.is_paused(row):
                 self.requeue(connection, row)
             status = transfers.statuses(connection, self.database, ids=[full_id], limit=1)[0]
-            supervised = transfers.supervised(connection, self.database, full_id)
+            supervised = self._is_attended(connection, full_id)
         if abandon and not status.ended:
             if supervised:
                 raise ConflictError(
                     f"Transfer {full_id} cannot be abandoned: a worker is at it, and ends it. Stop that worker first; "
-                    "after one that was killed, wait 15 seconds."
+                    "after one that was killed on another machine, wait 15 seconds."
                 )
             self._abandon(status, actor)
             return self.status(full_id)

@@ -13,8 +13,6 @@ worker, so any other unfinished transfer waits for this process: it brings the q
 
 from __future__ import annotations
 
-import errno
-import fcntl
 import logging
 import os
 import signal
@@ -24,17 +22,16 @@ import time
 import uuid
 from collections.abc import Callable
 from contextlib import ExitStack
-from pathlib import Path
 from types import FrameType, TracebackType
-from typing import IO, TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final, Self
 
 import sqlalchemy as sa
 
-from seqferry import batching, names, private
+from seqferry import batching, names, worker_lock
 from seqferry.config import Settings
 from seqferry.db import objects, outage, samples, transfers, worker_reports
 from seqferry.db.dbos_logging import quieten_dbos
-from seqferry.errors import ConfigError, WorkerBusyError
+from seqferry.errors import WorkerBusyError
 from seqferry.listing import KnownObjects
 from seqferry.models import Submission, TransferSpec
 from seqferry.service import Service
@@ -150,7 +147,7 @@ class Worker:
             if Worker._present is not None:
                 raise WorkerBusyError("This process has a worker already; stop it before starting another.")
             if settings.uses_sqlite:
-                held.enter_context(_lock(settings.state_dir))
+                held.enter_context(worker_lock.take(settings.state_dir))
             if service is None:
                 service = held.enter_context(Service.open(settings))
             service.check_audit_key()
@@ -240,6 +237,10 @@ class Worker:
 
     def _begin(self, *, queue: bool) -> None:
         install(self._runtime)
+        if self._database.is_sqlite:
+            # The lock shows that every earlier worker is gone, whatever it reported last.
+            with self._database.write(durable=False) as connection:
+                worker_reports.withdraw_all(connection)
         if self._lease is not None:
             lease = self._lease
             self._beat(lease)  # before the launch: the first claim must find us alive
@@ -616,36 +617,3 @@ class _EngineScope:
 
 def _active(dbos: DBOS) -> list[str]:
     return dbos._active_workflows_set.activeList()  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
-
-
-def _lock(state_dir: Path) -> IO[str]:
-    """The lock of the one worker of a state folder. The system frees it when the process ends, however it ends."""
-    path = state_dir / "worker.lock"
-    try:
-        file = os.fdopen(private.opened(path, os.O_RDWR | os.O_APPEND | os.O_CREAT), "a+", encoding="ascii")
-    except OSError as why:
-        raise ConfigError(
-            f"Cannot open the lock file {path}: {why.strerror or why}. Remove it, or give another folder with "
-            "--state-dir or SEQFERRY_STATE_DIR."
-        ) from None
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as why:
-        if why.errno not in (errno.EWOULDBLOCK, errno.EACCES):
-            file.close()
-            raise ConfigError(
-                f"Cannot lock {path}: {why.strerror or why}. The state folder has to be on a file system that locks "
-                "files; give another one with --state-dir or SEQFERRY_STATE_DIR."
-            ) from None
-        file.seek(0)
-        holder = file.read(32).strip()
-        file.close()
-        who = f" (process {holder})" if holder.isdecimal() else ""
-        raise WorkerBusyError(
-            f"Another worker{who} is at work in the state folder {state_dir}. It does what is submitted; "
-            "stop it first to take over, or give another folder with --state-dir or SEQFERRY_STATE_DIR."
-        ) from None
-    file.truncate(0)
-    file.write(str(os.getpid()))
-    file.flush()
-    return file

@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 from control import PLACES, add_batch, planned
 
+from seqferry import worker_lock
+from seqferry.cli import follow
 from seqferry.config import Settings
 from seqferry.db import worker_reports
 from seqferry.db.database import Database
@@ -70,6 +72,17 @@ class Shells:
         with closing(Database(Settings.load(state_dir=self._state_dir, database_url=self._database_url))) as opened:
             yield opened
 
+    @contextmanager
+    def worker(self) -> Iterator[None]:
+        """A worker is there that does nothing."""
+        with ExitStack() as held:
+            if not self.shared:
+                held.enter_context(worker_lock.take(self._state_dir))
+            yield
+
+    def service(self) -> Service:
+        return Service.open(Settings.load(state_dir=self._state_dir, database_url=self._database_url))
+
     def release(self) -> None:
         """As each worker does, twice a second."""
         settings = Settings.load(state_dir=self._state_dir, database_url=self._database_url)
@@ -114,6 +127,13 @@ class Shells:
 def shells(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Shells]:
     url = None if request.param == "sqlite" else request.getfixturevalue("migrated_url")
     made = Shells(tmp_path / "state", url)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def sqlite_shells(tmp_path: Path) -> Iterator[Shells]:
+    made = Shells(tmp_path / "state", None)
     yield made
     made.close()
 
@@ -291,7 +311,7 @@ def test_a_newer_temporary_key_leaves_a_transfer_to_the_worker_that_is_at_it(she
     spec = build_spec("s3://from/run/", "s3://to/run/")
     transfer_id = shells.submit(keys[0], spec)
 
-    with shells.database() as database:
+    with shells.worker(), shells.database() as database:
         with database.write() as connection:
             worker_reports.report(connection, database, "busy", {transfer_id: Report(0, 0, 0, 0.0, 0, 0, 0, 0, [])})
             connection.execute(worker_live.update().values(at=worker_live.c.at - silent))
@@ -334,4 +354,83 @@ def test_a_transfer_that_a_worker_is_at_is_not_abandoned(shells: Shells, silent:
         worker_reports.report(connection, database, "busy", {transfer_id: Report(0, 0, 0, 0.0, 0, 0, 0, 0, [])})
         connection.execute(worker_live.update().values(at=worker_live.c.at - silent))
 
-    assert "a worker is at it" in shells.run(shell, "cancel", transfer_id, "--abandon", code=1).stderr
+    with shells.worker():
+        assert "a worker is at it" in shells.run(shell, "cancel", transfer_id, "--abandon", code=1).stderr
+
+
+def _left_by_a_killed_worker(shells: Shells, transfer_id: str) -> None:
+    """As a worker leaves it that was killed just now."""
+    with shells.database() as database, database.write() as connection:
+        connection.execute(
+            transfer.update().where(transfer.c.id == transfer_id).values(state="running", started_at=1.0)
+        )
+        worker_reports.report(connection, database, "killed", {transfer_id: Report(0, 0, 0, 0.0, 0, 0, 0, 0, [])})
+
+
+def test_a_newer_temporary_key_takes_over_as_soon_as_the_lock_shows_that_the_worker_is_gone(
+    sqlite_shells: Shells, versitygw: S3Server, make_bucket: BucketFactory
+) -> None:
+    shells, source = sqlite_shells, make_bucket(versitygw)
+    versitygw.client(MOVER).put_object(Bucket=source, Key="run/a", Body=b"a")
+    old, new = (
+        {**versitygw.environment(replace(MOVER, access_key=key)), "AWS_SESSION_TOKEN": key}
+        for key in (_OLD_KEY, _NEW_KEY)
+    )
+    spec = build_spec(f"s3://{source}/run/", f"s3://{source}/copy/")
+    transfer_id = shells.submit(old, spec)
+    _left_by_a_killed_worker(shells, transfer_id)
+
+    assert shells.submit(new, spec) == transfer_id
+
+    assert "key_renewed" in shells.events(transfer_id)
+    # It is begun as the newer key, which this service does not know.
+    assert "Renew the credentials" in shells.run(new, "resume", transfer_id, code=1).stderr
+
+
+def test_a_command_that_has_joined_takes_over_when_the_worker_of_the_other_key_ends(
+    sqlite_shells: Shells, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = build_spec("s3://from/run/", "s3://to/run/", endpoint_url="http://127.0.0.1:9")
+    keys = [
+        {"AWS_ACCESS_KEY_ID": key, "AWS_SECRET_ACCESS_KEY": "hidden", "AWS_SESSION_TOKEN": key}
+        for key in (_OLD_KEY, _NEW_KEY)
+    ]
+    transfer_id = sqlite_shells.submit(keys[0], spec)
+    for name, value in {**_HOME, **keys[1]}.items():
+        monkeypatch.setenv(name, value)
+    with sqlite_shells.service() as service:
+        supervisor = follow.WorkerSupervisor(service.settings, service, follow.Watch())
+        with sqlite_shells.worker():
+            _left_by_a_killed_worker(sqlite_shells, transfer_id)
+            assert supervisor.submit(spec, "ada").id == transfer_id
+            supervisor.work()
+            assert "key_renewed" not in sqlite_shells.events(transfer_id)
+
+        def renewed() -> bool:
+            supervisor.work()
+            return "key_renewed" in sqlite_shells.events(transfer_id)
+
+        with supervisor:
+            eventually(renewed, what="the newer key to take over", deadline=12)
+
+
+@pytest.mark.parametrize(
+    "session_token", [{"AWS_SESSION_TOKEN": "one"}, {}], ids=["temporary key of no account", "rotated long-lived key"]
+)
+def test_a_wait_for_another_key_says_at_once_how_to_go_on(
+    shells: Shells, session_token: dict[str, str], versitygw: S3Server, make_bucket: BucketFactory
+) -> None:
+    source = make_bucket(versitygw)
+    versitygw.client(MOVER).put_object(Bucket=source, Key="run/a", Body=b"a")
+    spec = build_spec(f"s3://{source}/run/", f"s3://{source}/copy/", endpoint_url=versitygw.endpoint_url)
+    lost = shells.submit({"AWS_ACCESS_KEY_ID": "LABOLD", "AWS_SECRET_ACCESS_KEY": "hidden", **session_token}, spec)
+    _left_by_a_killed_worker(shells, lost)
+
+    copying = shells.start(versitygw.environment(MOVER), "cp", f"s3://{source}/run/", f"s3://{source}/copy/")
+    copying.wait_for_output(f"cancel {lost} --abandon")
+    assert f"resume {lost}" in copying.stderr
+    if shells.shared:  # what holds it is not known to be gone for 15 s
+        return
+    shells.run({}, "cancel", lost, "--abandon")
+    assert copying.wait() == 0, copying
+    assert _exists(versitygw, source, "copy/")

@@ -33,6 +33,9 @@ class Display(Protocol):
     def preflight(self, facts: Mapping[str, Any], lines: Sequence[str]) -> None:
         """Failures that the preflight foresees: ``facts`` as raw values, ``lines`` in words."""
 
+    def waiting(self, facts: Mapping[str, Any], lines: Sequence[str]) -> None:
+        """It waits until somebody acts: ``facts`` as raw values, ``lines`` in words."""
+
     def update(self, status: Status) -> None:
         """Called several times a second."""
 
@@ -41,7 +44,7 @@ class Display(Protocol):
 
 
 class QuietDisplay:
-    """Errors only; those do not pass through here."""
+    """Errors only, which do not pass through here, and a wait that does not end by itself."""
 
     def submitted(self, transfer_id: str) -> None:
         pass
@@ -51,6 +54,11 @@ class QuietDisplay:
 
     def preflight(self, facts: Mapping[str, Any], lines: Sequence[str]) -> None:
         pass
+
+    def waiting(self, facts: Mapping[str, Any], lines: Sequence[str]) -> None:
+        del facts
+        for line in lines:
+            say(line)
 
     def update(self, status: Status) -> None:
         pass
@@ -74,6 +82,11 @@ class PlainDisplay:
         say(message)
 
     def preflight(self, facts: Mapping[str, Any], lines: Sequence[str]) -> None:
+        del facts
+        for line in lines:
+            say(line)
+
+    def waiting(self, facts: Mapping[str, Any], lines: Sequence[str]) -> None:
         del facts
         for line in lines:
             say(line)
@@ -109,6 +122,10 @@ class JsonDisplay:
     def preflight(self, facts: Mapping[str, Any], lines: Sequence[str]) -> None:
         del lines
         emit("preflight", **facts)
+
+    def waiting(self, facts: Mapping[str, Any], lines: Sequence[str]) -> None:
+        del lines
+        emit("waiting", **facts)
 
     def update(self, status: Status) -> None:
         now = time.monotonic()

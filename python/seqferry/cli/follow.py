@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from queue import Empty, SimpleQueue
 from types import FrameType
@@ -100,6 +100,8 @@ class WorkerSupervisor:
         self._worker: Worker | None = None
         self._next_try = 0.0
         self._busy = False
+        self._renewal: tuple[str, TransferSpec, str] | None = None
+        self._next_renewal = 0.0
 
     @property
     def other_works(self) -> bool:
@@ -126,8 +128,12 @@ class WorkerSupervisor:
         """Record a transfer: with the worker that this process becomes, or else for the one that is there."""
         self._become(queue=False)
         if self._worker is None:
-            return self._service.submission(spec, actor=actor, new=new, priority=priority)
-        return self._worker.submission(spec, actor=actor, new=new, known=known, priority=priority)
+            found = self._service.submission(spec, actor=actor, new=new, priority=priority)
+        else:
+            found = self._worker.submission(spec, actor=actor, new=new, known=known, priority=priority)
+        if found.goes_on:
+            self._renewal = found.id, spec, actor
+        return found
 
     def work(self) -> None:
         """Become the worker if there is none. Cheap when called often.
@@ -139,6 +145,14 @@ class WorkerSupervisor:
             self._worker.check()
         elif time.monotonic() >= self._next_try:
             self._become(queue=True)
+        if self._renewal is not None and time.monotonic() >= self._next_renewal:
+            self._renew(*self._renewal)
+
+    def _renew(self, transfer_id: str, spec: TransferSpec, actor: str) -> None:
+        """Let the transfer that was joined go on with the key of this submission, once no other worker is at it."""
+        if self._service.renew(transfer_id, spec, actor=actor):
+            self._renewal = None
+        self._next_renewal = time.monotonic() + _TAKE_OVER
 
     def _become(self, *, queue: bool) -> None:
         from seqferry.worker import Worker  # a mere look at the status must not pay for it
@@ -168,9 +182,17 @@ class WorkerSupervisor:
 
 
 def follow(
-    service: Service, transfer_id: str, show: Display, watch: Watch, supervisor: WorkerSupervisor | None
+    service: Service,
+    transfer_id: str,
+    show: Display,
+    watch: Watch,
+    supervisor: WorkerSupervisor | None,
+    command: Callable[..., str],
 ) -> Status:
     """Show the transfer until it has ended; with a ``supervisor`` also do the work whenever no other worker does.
+
+    Args:
+        command: the command line that does a verb to a transfer.
 
     Raises:
         Interruption: the user wants to stop; the transfer is resumable.
@@ -188,7 +210,8 @@ def follow(
                 _tell_of_preflight(service, status, show)
             if status.waits_for != waits_for:
                 waits_for = status.waits_for
-                _note_wait(status, show, supervisor)
+                if not _tell_of_blocker(service, status, show, command):
+                    _note_wait(status, show, supervisor)
             if (status.state == "paused") != was_paused:
                 was_paused = not was_paused
                 show.note(f"Paused. Go on with: seqferry resume {transfer_id}" if was_paused else "It goes on.")
@@ -216,6 +239,23 @@ def _tell_of_preflight(service: Service, status: Status, show: Display) -> None:
 
         shown = [text.printable(line) for line in inspection.lines(found, status.spec.source.uri)]
         show.preflight({"id": status.id, **found}, shown)
+
+
+def _tell_of_blocker(service: Service, status: Status, show: Display, command: Callable[..., str]) -> bool:
+    """Say how to go on where the transfer waits for one that needs other credentials; False when it does not."""
+    found = service.blocker_out_of_reach(status)
+    if found is None:
+        return False
+    other, missing = found
+    resume, abandon = command("resume", other.id), command("cancel", other.id, "--abandon")
+    facts = {"id": status.id, "waits_for": status.waits_for, "lacks": missing, "resume": resume, "abandon": abandon}
+    lines = [
+        f"The transfer waits for transfer {other.id}, which writes to the same keys, and this process lacks {missing}.",
+        f"  go on with that one, where these are:  {resume}",
+        f"  give it up, and this one begins:       {abandon}",
+    ]
+    show.waiting(facts, [text.printable(line) for line in lines])
+    return True
 
 
 def _note_wait(status: Status, show: Display, supervisor: WorkerSupervisor | None) -> None:

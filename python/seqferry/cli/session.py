@@ -123,7 +123,7 @@ class Session:
         wanted: str = "done",
     ) -> int:
         try:
-            end = follow.follow(self.service, transfer_id, show, watch, supervisor)
+            end = follow.follow(self.service, transfer_id, show, watch, supervisor, self.command)
         except follow.Interruption as interruption:
             return self._interrupted(transfer_id, going_on=interruption.going_on)
         return self.report_end(end, wanted)

@@ -51,6 +51,11 @@ class LiveDisplay:
         for line in lines:
             self._print(Text(line))
 
+    def waiting(self, facts: Mapping[str, Any], lines: Sequence[str]) -> None:
+        del facts
+        for line in lines:
+            self._print(Text(line))
+
     def update(self, status: Status) -> None:
         if not self._started:
             self._live.start()

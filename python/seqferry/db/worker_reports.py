@@ -50,6 +50,11 @@ def withdraw(connection: sa.Connection, executor_id: str) -> None:
     connection.execute(executor_beat.delete().where(executor_beat.c.executor_id == executor_id))
 
 
+def withdraw_all(connection: sa.Connection) -> None:
+    """No worker is there any more. On SQLite, with the lock of the state folder."""
+    connection.execute(worker_live.delete())
+
+
 def beat(connection: sa.Connection, executor_id: str) -> None:
     """Say "alive". Postgres only. The time is for people and for watchers of before: no verdict rests on it."""
     from sqlalchemy.dialects.postgresql import insert
