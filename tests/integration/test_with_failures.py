@@ -78,9 +78,11 @@ def test_a_retry_copies_what_has_failed_and_is_the_one_next_step(service: Servic
     assert asdict(service.status(whole).adjustment) == asdict(status.adjustment)
 
 
-def test_notices_events_and_http_say_it(service: Service, both: tuple[str, str], request: pytest.FixtureRequest) -> None:
+def test_notices_events_and_http_say_it(
+    service: Service, both: tuple[str, str], request: pytest.FixtureRequest
+) -> None:
     _, partly = both
-    notice = notices.notice_of(service, partly, "ended", "n")
+    notice = notices.notice_of(service, partly, "finished", "n")
     assert notice.payload["data"]["state"] == WITH_FAILURES
     assert notice.payload["data"]["next"] == f"seqferry retry {partly}"
     assert "3 of 5 objects failed" in notice.title
