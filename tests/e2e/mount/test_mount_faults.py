@@ -48,7 +48,9 @@ def test_a_cold_read_fills_the_cache_for_the_next_mount(
     options = ("--cache", str(tmp_path / "cache"), "--pin")
     fetched: list[int] = []
     # A disk that is busy for a moment drops a block instead of holding up the read; the next mount fetches that again.
-    while not fetched or (fetched[-1] and len(fetched) < 5):
+    # A byte of each object shows that this identity may read it.
+    asked = len(objects)
+    while not fetched or (fetched[-1] > asked and len(fetched) < 5):
         mount = mounter(s3server, f"s3://{bucket}", *options)
         assert {key: (mount.directory / key).read_bytes() for key in objects} == objects
         fetched.append(mount.stats()["bytes_fetched"])
@@ -58,7 +60,7 @@ def test_a_cold_read_fills_the_cache_for_the_next_mount(
     whole = sum(map(len, objects.values()))
     assert fetched[0] >= whole
     assert fetched[1] < whole / 2
-    assert fetched[-1] == 0
+    assert fetched[-1] == asked
     listed = run([seqferry(), "cache", "ls", "--cache", tmp_path / "cache", "--json"], environment=mount.environment)
     assert all(json.loads(line)["pinned"] for line in listed.stdout.splitlines())
 
