@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -23,6 +24,9 @@ _TYPES: Final = frozenset({"fuse", "fuse.seqferry"})
 """Types of our mounts in the system's table: root mounts without fusermount3, which adds the name."""
 _SOURCE: Final = "s3://"
 """Beginning of the source of our mounts; those of other programs show their names there."""
+
+_BUCKET: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,254}")
+"""Names that a bucket can have, old ones with capitals as well. A path that begins with a dot is none."""
 
 _STATS: Final = "user.seqferry.stats"
 _HIDDEN: Final = "user.seqferry.hidden"
@@ -112,6 +116,28 @@ def check_sizes(memory: int | None, cache_size: int | None) -> None:
         raise UsageError(f"--memory is {memory} bytes, and a mount needs at least 16MiB.")
     if cache_size is not None and cache_size < _SMALLEST_CACHE:
         raise UsageError(f"--max-cache-size is {cache_size} bytes, and a cache needs at least 1MiB: leave --cache out.")
+
+
+def uri_of(text: str, prefix: str | None = None) -> str:
+    """The address ``s3://bucket/prefix`` for itself, or for ``bucket`` and ``bucket/prefix`` as of mount-s3.
+
+    Args:
+        prefix: below that of ``text``.
+
+    Raises:
+        UsageError: the text names no bucket.
+    """
+    if "://" not in text and not text.lower().startswith("s3:"):
+        remote, colon, path = text.partition(":")
+        if colon and not text.startswith((".", "/")):
+            # A remote of rclone and its path, or a bucket and its prefix for goofys and s3fs.
+            path = path.strip("/")
+            meant = [f"s3://{path}", f"s3://{remote}/{path}"] if path else [f"s3://{remote}"]
+            raise UsageError(f"'{text}' is no S3 address; write what is meant: {' or '.join(meant)}.")
+        if not _BUCKET.fullmatch(text.partition("/")[0]):
+            raise UsageError(f"'{text}' names no bucket; write s3://bucket or s3://bucket/prefix.")
+        text = f"s3://{text}"
+    return f"{text.rstrip('/')}/{prefix.lstrip('/')}" if prefix else text
 
 
 def parse_lifetime(text: str) -> float | None:

@@ -301,9 +301,11 @@ impl Filesystem for Door {
     }
 
     fn statfs(&self, _request: &Request, _inode: INodeNo, reply: ReplyStatfs) {
-        // A bucket has no size: programs that look for room or for usage find an exabyte in use.
+        // A bucket has no size and is never full: `df` shows an exabyte with 0 % in use, of inodes as well. Monitors
+        // would report a disk that is full. Writes fail since the mount is read-only, and not for want of room.
         let blocks = (1_u64 << 60) / u64::from(BLOCK_SIZE);
-        reply.statfs(blocks, 0, 0, u64::from(u32::MAX), 0, BLOCK_SIZE, 255, BLOCK_SIZE);
+        let inodes = u64::from(u32::MAX);
+        reply.statfs(blocks, blocks, blocks, inodes, inodes, BLOCK_SIZE, 255, BLOCK_SIZE);
     }
 
     fn getxattr(&self, request: &Request, inode: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {

@@ -6,7 +6,7 @@ write instead, and never guessed. The words themselves are in ``words``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from seqferry.cli import words
@@ -15,7 +15,7 @@ from seqferry.errors import UsageError
 
 __all__ = ["ANSWERS", "OPTIONS", "VERBS", "aliases", "translated"]
 
-_NOTHING: Final = frozenset({"aws", "s5cmd", "nextflow", "bench", "mount", "pack", "unpack", "tar", "cache", "demo"})
+_NOTHING: Final = frozenset({"aws", "s5cmd", "nextflow", "bench", "pack", "unpack", "tar", "cache", "demo"})
 """Verbs whose options are taken as they are."""
 
 _CAT: Final = ("--range", "--version-id", "--head", "--tail", "--offset", "--count", "--help")
@@ -59,7 +59,7 @@ def aliases(verb: str) -> list[tuple[str, str]]:
         by_meaning |= {"cp - URI": ["pipe, rcat"], "VERB": ["s3 VERB"], "VERB --help": ["help VERB"]}
         return [(meant, ", ".join(typed)) for meant, typed in by_meaning.items()]
     meanings: dict[str, list[str]] = {}
-    for typed, meaning in words.of_verb(verb).items():
+    for typed, meaning in _known(verb, "").items():
         meanings.setdefault(" ".join(meaning.ours) or "already so, or of no effect", []).append(typed)
     return [(meant, ", ".join(typed)) for meant, typed in meanings.items()]
 
@@ -105,18 +105,43 @@ def _options(typed: str, verb: str, arguments: list[str]) -> list[str]:
     """The options of a verb, which was ``typed`` perhaps under another name, in our words."""
     if verb in _NOTHING or verb not in words.TAKEN:
         return arguments
-    known = words.of_verb(verb, typed)
+    known, answers = _known(verb, typed), _answers(verb)
     found: list[str] = []
     rest = iter(arguments)
     for word in rest:
         if word == "--":
             return [*found, word, *rest]
         name, equals, value = word.partition("=")
-        if name in ANSWERS and name not in known:
-            raise UsageError(f"{name}: {ANSWERS[name]}")
+        if name in answers and name not in known:
+            raise UsageError(f"{name}: {answers[name]}")
+        if verb == "mount" and name.startswith("-o") and not name.startswith("--"):
+            found += _of_list(word[2:] or next(rest, ""))
+            continue
         meaning = known.get(name)
         found += [word] if meaning is None else _meant(word, meaning, value if equals else None, rest)
     return found
+
+
+def _known(verb: str, typed: str) -> Mapping[str, Meaning]:
+    if verb != "mount":
+        return words.of_verb(verb, typed)
+    from seqferry.cli import mount_words  # other verbs need not wait for it
+
+    return mount_words.MEANINGS
+
+
+def _answers(verb: str) -> Mapping[str, str]:
+    if verb != "mount":
+        return ANSWERS
+    from seqferry.cli import mount_words
+
+    return {**ANSWERS, **mount_words.ANSWERS}
+
+
+def _of_list(options: str) -> list[str]:
+    from seqferry.cli import mount_words
+
+    return mount_words.of_list(options)
 
 
 def _meant(word: str, meaning: Meaning, value: str | None, rest: Iterator[str]) -> list[str]:

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final, NoReturn, cast
 
 import typer
 
-from seqferry.cli import display, exits, mount_process, options, text
+from seqferry.cli import display, exits, mount_process, mount_words, options, text
 from seqferry.errors import SeqferryError, UsageError
 from seqferry.models import S3Location
 from seqferry.mounts import (
@@ -23,6 +23,7 @@ from seqferry.mounts import (
     parse_lifetime,
     parse_mode,
     unmount,
+    uri_of,
 )
 from seqferry.spec import check_place, parse_uri
 
@@ -35,7 +36,9 @@ _Directory = Annotated[Path, typer.Argument(metavar="DIR", help="An empty folder
 
 
 def mount(
-    place: Annotated[str, typer.Argument(metavar="URI", help="s3://bucket or s3://bucket/prefix.")],
+    place: Annotated[
+        str, typer.Argument(metavar="URI", help="s3://bucket or s3://bucket/prefix; s3:// may be left out.")
+    ],
     directory: Annotated[
         Path | None, typer.Argument(metavar="[DIR]", help="An empty folder. Not needed with --check.")
     ] = None,
@@ -71,6 +74,15 @@ def mount(
             help="ttl: a file is as fresh as its listing; open: each open asks; frozen: nothing is asked twice.",
         ),
     ] = "ttl",
+    prefix: Annotated[
+        str | None,
+        typer.Option(
+            "--prefix",
+            envvar="SEQFERRY_PREFIX",
+            metavar="PREFIX",
+            help="Show what is below this prefix of URI alone, as at the end of URI.",
+        ),
+    ] = None,
     read_only: Annotated[
         bool,
         typer.Option(
@@ -156,6 +168,15 @@ def mount(
             help="Requests in flight at most.",
         ),
     ] = 256,
+    request_payer: Annotated[
+        str | None,
+        typer.Option(
+            "--request-payer",
+            envvar="SEQFERRY_REQUEST_PAYER",
+            metavar="requester",
+            help="Pay for requests to a bucket of others.",
+        ),
+    ] = None,
     endpoint_url: options.EndpointUrl = None,
     profile: options.Profile = None,
     region: options.Region = None,
@@ -165,9 +186,15 @@ def mount(
 ) -> int:
     """Show a bucket, or what is below a prefix, as a read-only folder."""
     del read_only
-    bucket, key = parse_uri(place)
+    bucket, key = parse_uri(uri_of(place, prefix))
     location = S3Location(
-        bucket=bucket, key=key, endpoint_url=endpoint_url, region=region, profile=profile, anonymous=no_sign_request
+        bucket=bucket,
+        key=key,
+        endpoint_url=endpoint_url,
+        region=region,
+        profile=profile,
+        anonymous=no_sign_request,
+        request_payer=request_payer,
     )
     check_place(location)
     if check:
@@ -280,77 +307,12 @@ def _tell(spec: MountSpec, *, as_json: bool, until: str) -> None:
     display.say(text.printable(f"{spec.place.at(spec.prefix)} is mounted at {spec.directory}. To unmount: {until}"))
 
 
-_FLAGS: Final = {
-    "allow_other": "--allow-other",
-    "nonempty": "--allow-non-empty",
-    "unsigned": "--no-sign-request",
-    "pin": "--pin",
-}
-_VALUES: Final = {
-    "endpoint_url": "--endpoint-url",
-    "profile": "--profile",
-    "region": "--region",
-    "metadata_ttl": "--metadata-ttl",
-    "consistency": "--consistency",
-    "uid": "--uid",
-    "gid": "--gid",
-    "file_mode": "--file-mode",
-    "dir_mode": "--dir-mode",
-    "memory": "--memory",
-    "cache": "--cache",
-    "max_cache_size": "--max-cache-size",
-    "manifest": "--manifest",
-    "max_bandwidth": "--max-bandwidth",
-    "max_requests": "--max-requests",
-    "state_dir": "--state-dir",
-}
-_IGNORED: Final = frozenset(
-    {"ro", "rw", "defaults", "auto", "noauto", "user", "nouser", "users", "owner", "_netdev", "nofail", "dev", "nodev"}
-    | {"suid", "nosuid", "exec", "noexec", "atime", "noatime", "relatime", "async", "sync"}
-)
-"""Mount options without effect: mount(8) and systemd pass them on. The mount is read-only also with ``rw``."""
-
-
-def helper_arguments(given: list[str]) -> list[str]:
-    """Arguments of ``seqferry`` for those of ``mount.seqferry SOURCE DIR [-sfnv] [-o OPTIONS]``.
-
-    Raises:
-        UsageError: an option is unknown.
-    """
-    places: list[str] = []
-    arguments: list[str] = []
-    rest = iter(given)
-    for each in rest:
-        if each == "-o":
-            for option in filter(None, next(rest, "").split(",")):
-                arguments += _helper_option(option)
-        elif each.startswith("-"):
-            continue  # sloppy, fake, no mtab, verbose: nothing to do
-        else:
-            places.append(each)
-    if len(places) != 2:
-        raise UsageError("mount.seqferry takes a source and a folder: mount -t seqferry s3://bucket /mnt/bucket")
-    return ["mount", *arguments, *places]
-
-
-def _helper_option(option: str) -> list[str]:
-    name, _, value = option.partition("=")
-    name = name.replace("-", "_")
-    if name in _FLAGS:
-        return [_FLAGS[name]]
-    if name in _VALUES and value:
-        return [_VALUES[name], value]
-    if name in _IGNORED or name.startswith("x_"):
-        return []
-    raise UsageError(f"mount.seqferry does not know the option '{option}'.")
-
-
 def mount_helper() -> NoReturn:
     """The command ``mount.seqferry``, which mount(8) calls for lines of fstab with the type ``seqferry``."""
     from seqferry.cli import app, errors
 
     try:
-        arguments = helper_arguments(sys.argv[1:])
+        arguments = mount_words.helper_arguments(sys.argv[1:])
     except SeqferryError as error:
         sys.exit(errors.report(error, as_json=False))
     # mount(8) clears the environment at boot: without a home the state folder is the system's.

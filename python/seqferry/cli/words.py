@@ -29,6 +29,8 @@ VERBS: Final = {
     "size": ("du",),
     "stat": ("head",),
     "link": ("presign",),
+    "mount-s3": ("mount",),
+    "unmount": ("umount",),
     "version": ("--version",),
 }
 """Verbs of others, each with what it means here."""
@@ -49,7 +51,7 @@ VERB_ANSWERS: Final = {
 
 COPIES: Final = frozenset({"cp", "sync", "mv", "check"})
 _LISTS: Final = frozenset({"ls", "du"})
-TAKEN: Final = COPIES | _LISTS | {"rm", "mb", "rb", "presign", "head", "cat", "cleanup"}
+TAKEN: Final = COPIES | _LISTS | {"rm", "mb", "rb", "presign", "head", "cat", "cleanup", "mount"}
 """Verbs whose options are translated."""
 
 BEFORE_THE_VERB: Final = {

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from seqferry import mounts
-from seqferry.cli.mounting import helper_arguments
+from seqferry.cli.fingers import translated
+from seqferry.cli.mount_words import ANSWERS, MEANINGS, helper_arguments
 from seqferry.errors import UsageError
 from seqferry.models import S3Location
 from seqferry.mounts import MountEntry, MountSpec
@@ -56,6 +57,75 @@ def test_the_words_of_fstab_become_options() -> None:
     for wrong in (["s3://b"], ["s3://b", "/mnt", "-o", "uid"], ["s3://b", "/mnt", "-o", "color=red"]):
         with pytest.raises(UsageError):
             helper_arguments(wrong)
+
+
+PAGE = (Path(__file__).parents[3] / "docs/coming-from.md").read_text()
+
+
+@pytest.mark.parametrize("word", [*MEANINGS, *ANSWERS])
+def test_each_word_of_other_mounts_is_documented(word: str) -> None:
+    assert f"`{word}`" in PAGE or f"`{word} " in PAGE
+
+
+@pytest.mark.parametrize("word", sorted(ANSWERS))
+def test_what_a_mount_has_no_equal_for_is_answered_by_name(word: str) -> None:
+    with pytest.raises(UsageError, match=rf"^{word}: "):
+        translated(["mount", "bucket", "/mnt", word, "x"])
+
+
+@pytest.mark.parametrize(
+    ("typed", "ours"),
+    [
+        (
+            "--endpoint-url U --region us-east-1 --force-path-style bench ./m --read-only --cache ./t --max-threads 8",
+            "--endpoint-url U --region us-east-1 bench ./m --read-only --cache ./t",
+        ),
+        ("b /m --max-threads=8 --maximum-throughput-gbps=10 -f", "b /m -f"),
+        ("b /m --max-cache-size 1024 --requester-pays", "b /m --max-cache-size 1024MiB --request-payer requester"),
+        ("b /m --max-cache-size=2097152", "b /m --max-cache-size 2097152"),
+        ("b /m --max-cache-size 10GiB", "b /m --max-cache-size 10GiB"),
+        (
+            "b /m --daemon --vfs-cache-mode full --vfs-cache-max-size 10G --dir-cache-time 1h30m --cache-dir /c",
+            "b /m --max-cache-size 10GiB --metadata-ttl 5400 --cache /c",
+        ),
+        ("b /m -o ro,allow_other,metadata-ttl=5", "b /m --allow-other --metadata-ttl 5"),
+        ("b /m -oro,url=http://h,use_path_request_style", "b /m --endpoint-url http://h"),
+        ("s3://b /m --file-mode 0555 -- ", "s3://b /m --file-mode 0555 --"),
+    ],
+)
+def test_lines_of_other_mounts_mean_the_same(typed: str, ours: str) -> None:
+    assert translated(["mount", *typed.split()]) == ["mount", *ours.split()]
+    assert translated(["mount-s3", *typed.split()]) == ["mount", *ours.split()]
+
+
+@pytest.mark.parametrize(
+    ("text", "prefix", "uri"),
+    [
+        ("bucket", None, "s3://bucket"),
+        ("bucket/p/q", None, "s3://bucket/p/q"),
+        ("s3://bucket", "p/", "s3://bucket/p/"),
+        ("bucket", "p", "s3://bucket/p"),
+        ("s3://bucket/p/", "/q/", "s3://bucket/p/q/"),
+        ("Old_Bucket.x", None, "s3://Old_Bucket.x"),
+    ],
+)
+def test_a_bucket_needs_no_scheme(text: str, prefix: str | None, uri: str) -> None:
+    assert mounts.uri_of(text, prefix) == uri
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("remote:bucket/p", "s3://bucket/p or s3://remote/bucket/p"),
+        ("bucket:", "s3://bucket."),
+        ("./folder", "names no bucket"),
+        ("/folder", "names no bucket"),
+        ("", "names no bucket"),
+    ],
+)
+def test_what_may_mean_another_bucket_is_refused(text: str, said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        mounts.uri_of(text)
 
 
 def test_the_share_of_hits_is_of_all_blocks() -> None:

@@ -1,0 +1,33 @@
+"""Lines that people have for other mounts, carried out as they are typed."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable
+
+from support.mounts import Mounter
+from support.processes import run, seqferry
+from support.servers import S3Server
+
+
+def test_the_line_of_mount_s3_mounts(
+    s3server: S3Server, make_bucket: Callable[..., str], mounter: Mounter, put: Callable[..., None]
+) -> None:
+    bucket = make_bucket(s3server)
+    put(s3server, bucket, {"run/file": b"x" * 1000})
+    mount = mounter.adopt(s3server, mounter.folder / "mnt")
+    line = (
+        f"mount --endpoint-url {s3server.endpoint_url} --region us-east-1 --force-path-style {bucket} ./mnt "
+        "--read-only --cache ./tmp --max-threads 8"
+    )
+
+    run([seqferry(), *line.split()], environment=mount.environment, cwd=mounter.folder)
+
+    assert (mount.directory / "run" / "file").read_bytes() == b"x" * 1000
+    assert (mounter.folder / "tmp").is_dir()
+    found = os.statvfs(mount.directory)
+    assert found.f_blocks == found.f_bfree == found.f_bavail
+    assert found.f_files == found.f_ffree
+    used = subprocess.run(["df", "-P", mount.directory], capture_output=True, text=True, check=True).stdout
+    assert used.splitlines()[1].split()[4] == "0%"
