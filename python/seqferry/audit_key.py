@@ -21,6 +21,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
+from seqferry import encoding
 from seqferry.errors import ConfigError
 
 log: Final = logging.getLogger("seqferry.audit")
@@ -145,8 +146,12 @@ def _read(path: Path) -> dict[str, AuditKey]:
             raw = file.read(_MOST_BYTES + 1)
     except OSError as why:
         raise ConfigError(f"Cannot read the audit key {path}: {why.strerror or why}.") from None
+    try:
+        lines = encoding.decoded(raw).splitlines()
+    except UnicodeDecodeError:
+        lines = ["?"]
     found: dict[str, AuditKey] = {}
-    for number, line in enumerate(raw.decode("utf-8", "replace").splitlines(), 1):
+    for number, line in enumerate(lines, 1):
         words = line.split()
         if not words or words[0].startswith("#"):
             continue

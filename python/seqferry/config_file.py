@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final, cast
 from urllib.parse import urlsplit
 
+from seqferry import encoding
 from seqferry.channels import ChannelError, Notices
 from seqferry.channels import parse as parse_notices
 from seqferry.errors import PolicyError, UsageError
@@ -49,7 +50,7 @@ def read(path: Path, *, named: bool) -> tuple[dict[str, tuple[int, str]], dict[s
     try:
         with path.open("rb") as file:
             raw = file.read(_MAX_BYTES + 1)
-        text = raw.decode()
+        text = encoding.decoded(raw)
     except FileNotFoundError:
         why_not = "which SEQFERRY_CONFIG names" if named else "where a link leads to nothing"
         raise UsageError(f"There is no configuration file {path}, {why_not}.") from None

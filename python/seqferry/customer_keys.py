@@ -14,6 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+from seqferry import encoding
 from seqferry.errors import AccessError, PolicyError, UsageError
 from seqferry.models import Location, S3Location, TransferSpec
 
@@ -129,7 +130,7 @@ def _read(name: str) -> bytes:
 
 def _decoded(text: bytes) -> bytes | None:
     try:
-        key = base64.b64decode(text.strip(), validate=True)
+        key = base64.b64decode(encoding.decoded(text).strip(), validate=True)
     except (binascii.Error, ValueError):
         return None
     return key if len(key) == _KEY_BYTES else None

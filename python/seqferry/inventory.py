@@ -202,7 +202,7 @@ def rows(path: Path, of: Manifest, name: str) -> Iterator[Row]:
     csv.field_size_limit(_LONGEST_FIELD)
     line = 0
     try:
-        with gzip.open(path, "rt", encoding="utf-8", newline="") as text:
+        with gzip.open(path, "rt", encoding="utf-8-sig", newline="") as text:
             reader = csv.reader(text, strict=True)
             for values in reader:
                 line = reader.line_num

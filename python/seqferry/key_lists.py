@@ -9,13 +9,13 @@ by file, line and column.
 
 from __future__ import annotations
 
-import codecs
 import csv
 import io
 import re
 from collections.abc import Iterator
 from typing import Final, Literal, NamedTuple
 
+from seqferry import encoding
 from seqferry.errors import UsageError
 from seqferry.spec import MAX_KEYS, is_s3_uri
 
@@ -80,16 +80,13 @@ def read(data: bytes, name: str, form: Literal["lines", "csv"]) -> list[NamedKey
 
 
 def _decoded(data: bytes, name: str) -> str:
-    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):  # "Unicode text" of spreadsheets
-        try:
-            return data.decode("utf-16")
-        except UnicodeDecodeError as why:
-            raise UsageError(f"{name} is not valid UTF-16 ({why.reason}); save it as UTF-8.") from None
     try:
-        return data.removeprefix(codecs.BOM_UTF8).decode()
+        return encoding.decoded(data)
     except UnicodeDecodeError as why:
-        start = data.rfind(b"\n", 0, why.start) + 1
-        line = data.count(b"\n", 0, why.start) + 1
+        if why.encoding != "utf-8":
+            raise UsageError(f"{name} is not valid UTF-16 ({why.reason}); save it as UTF-8.") from None
+        start = why.object.rfind(b"\n", 0, why.start) + 1
+        line = why.object.count(b"\n", 0, why.start) + 1
         raise _misplaced(name, line, f"character {why.start - start + 1}", f"not valid UTF-8 ({why.reason})") from None
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
-from seqferry import home
+from seqferry import encoding, home
 
 if TYPE_CHECKING:
     from configparser import RawConfigParser
@@ -70,7 +70,8 @@ def _parsed(path: str, _version: tuple[int, int, int]) -> RawConfigParser | None
 
     file = RawConfigParser(default_section="", strict=False, allow_no_value=True, inline_comment_prefixes=(" #", " ;"))
     try:
-        file.read(path, encoding="utf-8")
+        with open(path, "rb") as written:  # noqa: PTH123
+            file.read_string(encoding.decoded(written.read()), path)
     except (Error, UnicodeDecodeError, OSError):
         # The engine reports the fault when it uses the file.
         return None

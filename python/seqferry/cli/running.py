@@ -10,6 +10,7 @@ from typing import Annotated, Any, ClassVar, Final, cast
 import typer
 from typer.exceptions import TyperException
 
+from seqferry import encoding
 from seqferry.cli import copying, fingers, moving, pipes, preview, removing, selecting
 from seqferry.cli.groups import Output, Places, Start
 from seqferry.cli.removing import Consent, RemovalSelection, Sources
@@ -94,7 +95,7 @@ def _read(file: str, name: str) -> str:
     if len(data) > _MAX_BYTES:
         raise UsageError(f"{name} has more than {_MAX_BYTES // 1024**2} MiB; split it.")
     try:
-        return data.decode()
+        return encoding.decoded(data)
     except UnicodeDecodeError as why:
         line = data.count(b"\n", 0, why.start) + 1
         column = why.start - (data.rfind(b"\n", 0, why.start) + 1) + 1
