@@ -39,7 +39,9 @@ def translated(arguments: list[str]) -> list[str]:
     if verb == "help":
         return [*given, "--help"]
     if verb == "cat" and given and not any(word.partition("=")[0] in _CAT for word in given):
-        return ["cp", *_after("cp", before), *_options("cp", "cp", given), "-"]
+        # Standard error stays for errors, as with cat; a copy says how it was verified.
+        quiet = [] if _is_verbose(before, given) else ["--quiet"]
+        return ["cp", *quiet, *_after("cp", before), *_options("cp", "cp", given), "-"]
     if verb in ("pipe", "rcat"):
         return ["cp", *_after("cp", before), "-", *_options(verb, "cp", given)]
     ours = VERBS.get(verb, (verb,))
@@ -70,6 +72,11 @@ def _without_n(verb: str, given: list[str]) -> list[str]:
         raise UsageError("-n: for a dry run write --dry-run; to leave alone what is at DST write --if-exists skip.")
     meant = ("--if-exists", "skip") if verb in ("cp", "mv") else ("--dry-run",)
     return [each for word in given for each in (meant if word == "-n" else (word,))]
+
+
+def _is_verbose(before: list[list[str]], given: list[str]) -> bool:
+    options = given[: given.index("--")] if "--" in given else given
+    return any(word in words.VERBOSE for word in (*(option[0] for option in before), *options))
 
 
 def _split(arguments: list[str]) -> tuple[list[list[str]], list[str]]:

@@ -81,6 +81,8 @@ SAYS_NOTHING: Final = frozenset(
 )
 """Options before the verb that change nothing here."""
 
+VERBOSE: Final = frozenset({"-v", "-vv", "--verbose"})
+
 OF_COPIES: Final = frozenset({"--numworkers"})
 
 
@@ -196,6 +198,9 @@ _REMOVING: Final[Mapping[str, Meaning]] = {
 """Options of ``rm`` under other names."""
 
 _PRINTING: Final[Mapping[str, Meaning]] = {
+    "-v": Meaning(),
+    "-vv": Meaning(),
+    "--verbose": Meaning(),
     "--head": Meaning(("--range",), 1, _first),
     "--tail": Meaning(("--range",), 1, _last),
     "--offset": Meaning(("--range",), 1, _from),

@@ -91,6 +91,34 @@ def test_cat_and_pipe_are_copies_of_standard_output_and_input(cli: Cli, places: 
     assert shown.out.encode() == content["a.txt"]
 
 
+@pytest.mark.parametrize(
+    ("typed", "is_told"),
+    [
+        ("cat URI", False),
+        ("cat URI URI", False),
+        ("cat SRC*.txt", False),
+        ("s3 cat URI", False),
+        ("cat --spool URI", False),
+        ("cat --range 0-3 URI", False),
+        ("cat -v --range 0-3 URI", False),
+        ("cat -v URI", True),
+        ("cat URI --verbose", True),
+        ("--verbose cat URI", True),
+    ],
+)
+def test_cat_says_nothing_beside_the_object(cli: Cli, places: Places, typed: str, is_told: bool) -> None:
+    places.fill(["a.txt"])
+    words = [word.replace("URI", f"{places.uris[0]}a.txt").replace("SRC", places.uris[0]) for word in typed.split()]
+
+    shown, missing = cli.run(*words), cli.run(*(f"{word}x" if word.endswith("a.txt") else word for word in words))
+
+    assert shown.code == 0, shown.err
+    assert shown.out.startswith("cont")
+    assert ("verified by" in shown.err) == is_told
+    assert is_told or shown.err == ""
+    assert "*" in typed or "There is no object" in missing.err
+
+
 @pytest.mark.parametrize("typed", ["help cp", "cp --help"])
 def test_help_is_a_verb_as_well(cli: Cli, typed: str) -> None:
     ran = cli.run(*typed.split())
