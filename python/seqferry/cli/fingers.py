@@ -12,6 +12,7 @@ from typing import Final
 from seqferry.cli import words
 from seqferry.cli.words import ANSWERS, OPTIONS, VERB_ANSWERS, VERBS, Meaning
 from seqferry.errors import UsageError
+from seqferry.nextflow.arguments import completed
 
 __all__ = ["ANSWERS", "OPTIONS", "VERBS", "aliases", "translated"]
 
@@ -45,6 +46,9 @@ def translated(arguments: list[str]) -> list[str]:
     if verb in ("pipe", "rcat"):
         return ["cp", *_after("cp", before), "-", *_options(verb, "cp", given)]
     ours = VERBS.get(verb, (verb,))
+    if ours[0] in words.COPIES | words.LISTS:
+        # Values that the AWS CLI lets people leave out, as in the shims.
+        given = list(completed(given))
     if "-n" in given and ours[0] in words.COPIES:
         given = _without_n(verb, given)
     if not before and ours == (verb,) and ours[0] in _NOTHING:

@@ -54,6 +54,7 @@ def ls(
     profile: options.Profile = None,
     region: options.Region = None,
     no_sign_request: options.NoSignRequest = False,
+    request_payer: options.RequestPayer = None,
     as_json: options.Json = False,
 ) -> int:
     """List objects with date (UTC), size in bytes and name; or buckets, where none is named."""
@@ -64,7 +65,13 @@ def ls(
     place, pattern = _pattern(place)
     bucket, key = parse_uri(place)
     location = S3Location(
-        bucket=bucket, key=key, endpoint_url=endpoint_url, region=region, profile=profile, anonymous=no_sign_request
+        bucket=bucket,
+        key=key,
+        endpoint_url=endpoint_url,
+        region=region,
+        profile=profile,
+        anonymous=no_sign_request,
+        request_payer=request_payer,
     )
     engine = _engine(location)
     recursive = recursive or name is not None or pattern is not None
@@ -133,6 +140,7 @@ def du(
     profile: options.Profile = None,
     region: options.Region = None,
     no_sign_request: options.NoSignRequest = False,
+    request_payer: options.RequestPayer = None,
     as_json: options.Json = False,
 ) -> int:
     """Print how many objects are below a prefix, and their size in bytes, by storage class."""
@@ -140,7 +148,13 @@ def du(
     place, pattern = _pattern(place)
     bucket, key = parse_uri(place)
     location = S3Location(
-        bucket=bucket, key=key, endpoint_url=endpoint_url, region=region, profile=profile, anonymous=no_sign_request
+        bucket=bucket,
+        key=key,
+        endpoint_url=endpoint_url,
+        region=region,
+        profile=profile,
+        anonymous=no_sign_request,
+        request_payer=request_payer,
     )
     uri = location.uri if pattern is None else written
     classes: dict[str, tuple[int, int]] = {}

@@ -9,13 +9,13 @@ show in the process list or the shell history.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal
 
 import typer
 
 from seqferry.config import Bandwidth, parse_size
 from seqferry.option_fields import Notation, OptionField, option_fields
-from seqferry.option_groups import Endpoints, Filters, Speed
+from seqferry.option_groups import Endpoints, Filters, Protection, Speed
 
 
 def size(written: str) -> int:
@@ -78,6 +78,7 @@ NoProgress = Annotated[
 EndpointUrl = Annotated[str | None, shared(Endpoints, "endpoint_url")]
 Profile = Annotated[str | None, shared(Endpoints, "profile")]
 Region = Annotated[str | None, shared(Endpoints, "region")]
+RequestPayer = Annotated[Literal["requester"] | None, shared(Protection, "request_payer")]
 NoSignRequest = Annotated[bool, shared(Endpoints, "no_sign_request")]
 
 MaxRequests = Annotated[int | None, shared(Speed, "max_requests")]

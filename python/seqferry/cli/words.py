@@ -50,8 +50,8 @@ VERB_ANSWERS: Final = {
 """Verbs that have no equal, each with what to do instead."""
 
 COPIES: Final = frozenset({"cp", "sync", "mv", "check"})
-_LISTS: Final = frozenset({"ls", "du"})
-TAKEN: Final = COPIES | _LISTS | {"rm", "mb", "rb", "presign", "head", "cat", "cleanup", "mount"}
+LISTS: Final = frozenset({"ls", "du"})
+TAKEN: Final = COPIES | LISTS | {"rm", "mb", "rb", "presign", "head", "cat", "cleanup", "mount"}
 """Verbs whose options are translated."""
 
 BEFORE_THE_VERB: Final = {
@@ -176,7 +176,6 @@ _LISTING: Final[Mapping[str, Meaning]] = {
     "--humanize": Meaning(("--human-readable",)),
     "--show-fullpath": Meaning(("--recursive",)),
     "--only-show-errors": Meaning(),
-    "--request-payer": Meaning(values=1),
 }
 """Options of ``ls`` and ``du`` under other names."""
 

@@ -1,13 +1,15 @@
 """Command lines of other tools as tables: which options there are, and what becomes of each.
 
 An option is never dropped in silence: it is carried out, it is known to change nothing here, or it is refused in words.
+Options that the engine has by the same name and with the same values are passed on as they are: ``of_engine``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 USAGE: Final = 252
 """Exit code of the AWS CLI for a command line that it does not understand."""
@@ -25,11 +27,29 @@ class Option:
         name: under which a value is kept; empty for an option that changes nothing here.
         takes_value: a word follows it.
         refused: why it cannot be carried out; empty for one that can.
+        sign: its values are rules that select, with this sign before each.
+        pattern: what each of several values looks like; None for an option with one.
+        is_passed_on: it is an argument of ``build_spec`` as it is.
     """
 
     name: str = ""
     takes_value: bool = False
     refused: str = ""
+    sign: str = ""
+    pattern: re.Pattern[str] | None = None
+    is_passed_on: bool = False
+
+
+OPTIONAL: Final[Mapping[str, tuple[str, ...]]] = {
+    "--sse": ("AES256", "aws:kms", "aws:kms:dsse", "none"),
+    "--sse-c": ("AES256",),
+    "--sse-c-copy-source": ("AES256",),
+    "--request-payer": ("requester",),
+}
+"""Options whose value may be left out, each with the values that it takes, the default one first."""
+
+_GRANT: Final = re.compile(r"(read|readacl|writeacl|full)=\w+=.+")
+_KEY_FILE: Final = re.compile(r"fileb?://(.+)")
 
 
 @dataclass(slots=True)
@@ -38,6 +58,8 @@ class ParsedArguments:
 
     operands: list[str] = field(default_factory=list[str])
     options: dict[str, str] = field(default_factory=dict[str, str])
+    passed_on: dict[str, Any] = field(default_factory=dict[str, Any])
+    """Arguments of ``build_spec``."""
 
     def given(self, name: str) -> bool:
         return name in self.options
@@ -50,7 +72,7 @@ def parse(tool: str, words: Sequence[str], options: Mapping[str, Option]) -> Par
         RefusedError: an option is not known, lacks its value, or cannot be carried out.
     """
     parsed = ParsedArguments()
-    rest = iter(words)
+    rest = completed(words)
     for word in rest:
         if not word.startswith("-") or word == "-":
             parsed.operands.append(word)
@@ -68,9 +90,68 @@ def parse(tool: str, words: Sequence[str], options: Mapping[str, Option]) -> Par
                 raise RefusedError(f"{name}: expected one argument.")
         elif equals and not option.takes_value:
             raise RefusedError(f"{name} takes no value.")
-        if option.name:
-            parsed.options[option.name] = value or ""
+        _keep(parsed, option, value or "")
     return parsed
+
+
+def _keep(parsed: ParsedArguments, option: Option, value: str) -> None:
+    if not option.name:
+        return
+    if not option.is_passed_on:
+        parsed.options[option.name] = value
+    elif option.sign:
+        parsed.passed_on.setdefault("rules", []).append(f"{option.sign} {value}")
+    elif option.pattern is not None:
+        parsed.passed_on.setdefault(option.name, []).append(value)
+    else:
+        parsed.passed_on[option.name] = value
+
+
+def completed(words: Sequence[str]) -> Iterator[str]:
+    """The words with the value of each option in one word with it, where a value may be left out or several follow."""
+    rest = list(reversed(words))
+    while rest:
+        word = rest.pop()
+        following = rest[-1] if rest else ""
+        if word in OPTIONAL:
+            value = rest.pop() if following in OPTIONAL[word] else OPTIONAL[word][0]
+            yield f"{word}={value}"
+        elif word == "--grants" and _GRANT.fullmatch(following):
+            while rest and _GRANT.fullmatch(rest[-1]):
+                yield f"--grants={rest.pop()}"
+        elif word == "--":
+            yield word
+            yield from reversed(rest)
+            return
+        else:
+            yield word
+
+
+def key_file(option: str, written: str) -> str:
+    """The file of a customer's key, which these tools take as ``fileb://FILE``, or as the key itself.
+
+    Raises:
+        RefusedError: the key itself is on the command line, where all users of the machine can read it.
+    """
+    found = _KEY_FILE.fullmatch(written)
+    if found is None:
+        raise RefusedError(f"{option}: a key on the command line can be read by others; write fileb://FILE.")
+    return found[1]
+
+
+def of_engine(*names: str) -> dict[str, Option]:
+    """Options that are passed on as they are."""
+    made: dict[str, Option] = {}
+    for name in names:
+        pattern = _GRANT if name == "--grants" else re.compile(".*") if name == "--metadata" else None
+        made[name] = Option(name.removeprefix("--").replace("-", "_"), True, pattern=pattern, is_passed_on=True)
+    return made
+
+
+SELECTING: Final[dict[str, Option]] = {
+    "--include": Option("rules", takes_value=True, sign="+", is_passed_on=True),
+    "--exclude": Option("rules", takes_value=True, sign="-", is_passed_on=True),
+}
 
 
 FLAG: Final = Option()

@@ -14,7 +14,21 @@ from typing import Any, Final
 
 from seqferry.models import LocalFolder
 from seqferry.nextflow import level, session
-from seqferry.nextflow.arguments import FLAG, USAGE, Option, ParsedArguments, RefusedError, flag, parse, refused, value
+from seqferry.nextflow.arguments import (
+    FLAG,
+    SELECTING,
+    USAGE,
+    Option,
+    ParsedArguments,
+    RefusedError,
+    completed,
+    flag,
+    key_file,
+    of_engine,
+    parse,
+    refused,
+    value,
+)
 
 _FAILED: Final = 1
 _CONFIGURATION: Final = 253
@@ -33,8 +47,7 @@ _GLOBAL: Final[dict[str, Option]] = {
     "--no-verify-ssl": refused("certificates are always checked; name yours in AWS_CA_BUNDLE.", takes_value=False),
 }
 
-_ENCRYPTION: Final = "the engine sets no encryption per object; set the bucket's default encryption instead."
-_PAYER: Final = "requests are paid by the bucket's owner here; use the AWS CLI for requester-pays buckets."
+_PAYER: Final = of_engine("--request-payer")
 
 _COPY: Final[dict[str, Option]] = {
     **_GLOBAL,
@@ -47,17 +60,28 @@ _COPY: Final[dict[str, Option]] = {
     "--ignore-glacier-warnings": FLAG,
     "--follow-symlinks": FLAG,
     "--no-follow-symlinks": flag("skip_symlinks"),
-    "--storage-class": value("storage_class"),
     "--expected-size": Option(takes_value=True),
-    "--acl": refused("the engine sets no ACL; use a bucket that enforces its owner's ownership, or a bucket policy."),
-    "--sse": refused(_ENCRYPTION),
-    "--sse-kms-key-id": refused(_ENCRYPTION),
-    "--sse-c": refused(_ENCRYPTION),
-    "--sse-c-key": refused(_ENCRYPTION),
-    "--request-payer": refused(_PAYER),
+    "--page-size": Option(takes_value=True),
+    # The algorithm, of which there is one.
+    "--sse-c": Option(takes_value=True),
+    "--sse-c-copy-source": Option(takes_value=True),
+    "--sse-c-key": value("sse_c_key"),
+    "--sse-c-copy-source-key": value("sse_c_copy_source_key"),
+    **_PAYER,
+    **SELECTING,
+    **of_engine(
+        *("--storage-class", "--acl", "--grants", "--sse", "--sse-kms-key-id", "--checksum-algorithm", "--copy-props"),
+        *("--content-type", "--content-encoding", "--content-language", "--content-disposition", "--cache-control"),
+        *("--expires", "--metadata", "--metadata-directive"),
+    ),
 }
 
-_LIST: Final[dict[str, Option]] = {**_GLOBAL, "--recursive": flag("recursive"), "--request-payer": refused(_PAYER)}
+_LIST: Final[dict[str, Option]] = {
+    **_GLOBAL,
+    "--recursive": flag("recursive"),
+    "--page-size": Option(takes_value=True),
+    **_PAYER,
+}
 
 _COMMANDS: Final = {"cp": _COPY, "ls": _LIST}
 _RETRY_MODES: Final = ("legacy", "standard", "adaptive")
@@ -101,7 +125,7 @@ def _command(words: Sequence[str]) -> tuple[str, ParsedArguments]:
     every = {**_COPY, **_LIST}
     names: list[str] = []
     skip = False
-    for word in words:
+    for word in completed(words):
         if skip:
             skip = False
         elif word.startswith("-") and word != "-":
@@ -151,11 +175,10 @@ def _copy(parsed: ParsedArguments) -> int:
     if recursive and "-" in (source, target):
         raise RefusedError("Streaming currently is only compatible with non-recursive cp commands")
     # The AWS CLI has no wildcards in keys and paths: a * is a character.
-    options = _where(parsed) | {"raw": True}
-    if parsed.options.get("storage_class"):
-        if paths.is_local(target):
-            raise RefusedError("--storage-class is for objects, and the target is a local path.")
-        options["storage_class"] = parsed.options["storage_class"]
+    options = _where(parsed) | {"raw": True} | parsed.passed_on
+    for name in ("sse_c_key", "sse_c_copy_source_key"):
+        if name in parsed.options:
+            options[name] = key_file("--" + name.replace("_", "-"), parsed.options[name])
     if parsed.given("skip_symlinks"):
         options["symlinks"] = "skip"
     if not recursive and not paths.is_local(source) and _is_prefix(source):
@@ -227,6 +250,7 @@ def _list(parsed: ParsedArguments) -> int:
     address = parsed.operands[0]
     bucket, key = parse_uri(address if address.startswith("s3://") else f"s3://{address}")
     found = _where(parsed)
+    found |= parsed.passed_on
     place = S3Location(bucket, key, anonymous=bool(found.pop("no_sign_request", False)), **found)
     check_place(place)
     engine = session.engine()

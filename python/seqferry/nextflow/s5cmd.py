@@ -13,7 +13,17 @@ from typing import Any, Final
 
 from seqferry.models import LocalFolder
 from seqferry.nextflow import level, session
-from seqferry.nextflow.arguments import FLAG, Option, ParsedArguments, RefusedError, flag, parse, refused, value
+from seqferry.nextflow.arguments import (
+    FLAG,
+    Option,
+    ParsedArguments,
+    RefusedError,
+    flag,
+    of_engine,
+    parse,
+    refused,
+    value,
+)
 
 _FAILED: Final = 1
 
@@ -22,27 +32,25 @@ _GLOBAL: Final[dict[str, Option]] = {
     "--profile": value("profile"),
     "--no-sign-request": flag("no_sign_request"),
     "--log": value("log"),
-    "--request-payer": refused("requests are paid by the bucket's owner here; use s5cmd for requester-pays buckets."),
+    **of_engine("--request-payer"),
     "--numworkers": refused("requests in flight are found while working; SEQFERRY_MAX_REQUESTS limits them."),
     "--retry-count": refused("name the tries of each request in AWS_MAX_ATTEMPTS."),
     "-r": refused("name the tries of each request in AWS_MAX_ATTEMPTS."),
     "--no-verify-ssl": refused("certificates are always checked; name yours in AWS_CA_BUNDLE.", takes_value=False),
 }
 
-_ENCRYPTION: Final = "the engine sets no encryption per object; set the bucket's default encryption instead."
-
 _COPY: Final[dict[str, Option]] = {
     **_GLOBAL,
-    "--storage-class": value("storage_class"),
     "--region": value("region"),
     "--source-region": value("source_region"),
     "--destination-region": value("target_region"),
     "--force-glacier-transfer": FLAG,
     "--ignore-glacier-warnings": FLAG,
     "--raw": flag("raw"),
-    "--acl": refused("the engine sets no ACL; use a bucket that enforces its owner's ownership, or a bucket policy."),
-    "--sse": refused(_ENCRYPTION),
-    "--sse-kms-key-id": refused(_ENCRYPTION),
+    **of_engine(
+        *("--storage-class", "--acl", "--sse", "--sse-kms-key-id", "--content-type", "--content-encoding"),
+        *("--content-disposition", "--cache-control", "--expires", "--metadata", "--metadata-directive"),
+    ),
 }
 
 _COMMANDS: Final = {"cp": _COPY, "ls": _GLOBAL}
@@ -96,7 +104,6 @@ def _where(parsed: ParsedArguments) -> dict[str, Any]:
 
 
 def _copy(parsed: ParsedArguments, words: Sequence[str]) -> int:
-    from seqferry import paths
 
     if len(parsed.operands) != 2:
         raise RefusedError("cp takes a source and a target.")
@@ -106,11 +113,7 @@ def _copy(parsed: ParsedArguments, words: Sequence[str]) -> int:
     given = _sources(source, target, raw=parsed.given("raw"))
     below = bool(given.pop("below"))
     source, target = given.pop("source"), given.pop("target")
-    options = _where(parsed) | given
-    if parsed.options.get("storage_class"):
-        if paths.is_local(target):
-            raise RefusedError("--storage-class is for objects, and the target is a local path.")
-        options["storage_class"] = parsed.options["storage_class"]
+    options = _where(parsed) | given | parsed.passed_on
     shows = parsed.options.get("log") != "error"
 
     def arrived(from_: str, to: str) -> None:
@@ -204,6 +207,7 @@ def _list(parsed: ParsedArguments, words: Sequence[str]) -> int:
         raise RefusedError("ls takes one address here: s3://bucket/prefix.")
     bucket, key = parse_uri(parsed.operands[0])
     found = _where(parsed)
+    found |= parsed.passed_on
     place = S3Location(bucket, key, anonymous=bool(found.pop("no_sign_request", False)), **found)
     check_place(place)
     selects = has_wildcard(key)
