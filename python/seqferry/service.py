@@ -35,6 +35,7 @@ from seqferry.config import Settings
 from seqferry.db import (
     events,
     feed,
+    file_rows,
     gauges,
     object_pages,
     objects,
@@ -384,6 +385,16 @@ class Service:
             found += page.entries
             cursor = page.next
         return found
+
+    def batches(self, transfer_id: str) -> list[file_rows.BatchState]:
+        """The batches of a transfer, by its whole id."""
+        with self.database.read() as connection:
+            return file_rows.batches(connection, transfer_id)
+
+    def files(self, transfer_id: str, number: int) -> Sequence[sa.Row[Any]]:
+        """The objects of a batch, as ``file_rows.FileRow``."""
+        with self.database.read() as connection:
+            return file_rows.files(connection, transfer_id, number)
 
     def failures(self, transfer_id: str, *, keys: int = 20) -> list[FailureGroup]:
         """Failed objects grouped by cause, with up to ``keys`` keys for each."""

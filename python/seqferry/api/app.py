@@ -11,6 +11,7 @@ from seqferry.api import documented, problems
 from seqferry.api.body import BodyLimit
 from seqferry.api.checks import StorageChecks
 from seqferry.api.deps import DOCUMENTED, Context, require_admin
+from seqferry.api.file_status import FileStatus
 from seqferry.api.guard import Guard
 from seqferry.api.readiness import Readiness
 from seqferry.api.routes import control, health, mirror, previews, proof, schedules, transfers, verbs
@@ -59,6 +60,7 @@ def create_app(
         checks=checks or StorageChecks(service),
         hub=hub or Hub(service),
         metrics=metrics.registry(service),
+        files=FileStatus(),
     )
     problems.install(app)
     app.add_middleware(BodyLimit)

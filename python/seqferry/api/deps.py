@@ -14,6 +14,7 @@ from fastapi.security import HTTPBearer
 from prometheus_client import CollectorRegistry
 
 from seqferry.api.checks import StorageChecks
+from seqferry.api.file_status import FileStatus
 from seqferry.api.guard import role_needed
 from seqferry.api.readiness import Readiness
 from seqferry.api.streams import Hub
@@ -32,6 +33,7 @@ class Context:
     checks: StorageChecks
     hub: Hub
     metrics: CollectorRegistry
+    files: FileStatus
 
 
 async def _context(request: Request) -> Context:

@@ -9,24 +9,22 @@ the listing failed, the status counts one error, so that such a script ends.
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import os
+import re
 import time
-from collections.abc import Iterator
 from typing import Annotated, Final
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Request, Response
 from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, FailFast
 from starlette.concurrency import run_in_threadpool
 
 from seqferry.api.deps import ActorDep, ChangeableIdDep, Context, ContextDep, ServiceDep
 from seqferry.api.documented import answers
-from seqferry.api.problems import shortened
+from seqferry.api.file_status import compressed
 from seqferry.errors import ConfigError, ConflictError
-from seqferry.models import ObjectRecord, Status
-from seqferry.service import Service
+from seqferry.models import Status
 from seqferry.spec import build_mirror_spec
 
 log: Final = logging.getLogger("seqferry.api")
@@ -35,17 +33,6 @@ router = APIRouter(tags=["S3Mirror"])
 crash_router = APIRouter(tags=["S3Mirror"])
 
 _POLL_SECONDS: Final = 0.1
-_PAGE: Final = 1000
-_GIB: Final = 1024**3
-
-_FILE_STATUS: Final = {
-    "pending": "ENQUEUED",
-    "active": "PENDING",
-    "done": "SUCCESS",
-    "skipped": "SUCCESS",
-    "failed": "ERROR",
-    "cancelled": "CANCELLED",
-}
 
 
 class _FirstMistake(FailFast):
@@ -74,13 +61,28 @@ async def start_transfer(body: StartTransfer, context: ContextDep, actor: ActorD
     return await run_in_threadpool(context.service.submit, spec, actor=actor)
 
 
-@router.get("/transfer_status/{transfer_id}")
-async def transfer_status(transfer_id: str, context: ContextDep) -> StreamingResponse:
-    """Counts, rate (GiB/s) and the status of each file (sizes in GiB, times in milliseconds since the epoch)."""
+@router.get(
+    "/transfer_status/{transfer_id}",
+    response_class=StreamingResponse,
+    responses={304: {"description": "The files are as they were when the `ETag` in `If-None-Match` was given"}},
+)
+async def transfer_status(transfer_id: str, context: ContextDep, request: Request) -> Response:
+    """Counts, rate (GiB/s) and the status of each file (sizes in GiB, times in milliseconds since the epoch).
+
+    With an `ETag` for `If-None-Match`, and compressed for clients that take gzip.
+    """
     status = await _listed(context, transfer_id)
     if not status.planned and not status.ended:
         raise ConfigError(f"The source of transfer {status.id} is still being listed; ask again later.")
-    return StreamingResponse(_status_text(context.service, status), media_type="application/json")
+    answer = await run_in_threadpool(context.files.answer, context.service, status)
+    headers = {"ETag": answer.etag, "Cache-Control": "private, no-cache", "Vary": "Accept-Encoding"}
+    if answer.etag in request.headers.get("if-none-match", ""):
+        return Response(status_code=304, headers=headers)
+    text = iter(answer)
+    if _takes_gzip(request):
+        headers["Content-Encoding"] = "gzip"
+        text = compressed(text)
+    return StreamingResponse(text, headers=headers, media_type="application/json")
 
 
 @router.post("/cancel/{transfer_id}")
@@ -109,56 +111,6 @@ async def _listed(context: Context, transfer_id: str) -> Status:
         await asyncio.sleep(_POLL_SECONDS)
 
 
-def _status_text(service: Service, status: Status) -> Iterator[str]:
-    """The answer as JSON text, page by page, so that a million files need no more memory than a thousand.
-
-    The counts come last and count what was written before them, so that they fit the list.
-    """
-    counts = {"files": 0, "SUCCESS": 0, "ERROR": 0}
-    transferred = 0
-    separator = '{"filewise":['
-    after = 0
-    while True:
-        page = service.objects(status.id, after=after, limit=_PAGE)
-        for record in page:
-            file = _file(record, status)
-            counts["files"] += 1
-            if file["status"] in counts:
-                counts[str(file["status"])] += 1
-            if file["status"] == "SUCCESS":
-                transferred += record.size
-            yield separator + json.dumps(file)
-            separator = ","
-        if len(page) < _PAGE:
-            break
-        after = page[-1].row
-    if counts["files"] == 0:
-        yield separator
-        if status.state == "failed":
-            # The source could not be listed. Scripts poll until ``transferred`` plus ``errors`` is ``files``: one of
-            # each, of an unnamed file, lets them end, and with an error.
-            counts["files"] = counts["ERROR"] = 1
-    seconds = (status.ended_at or time.time()) - (status.started_at or status.created_at)
-    # The status knows parts of unfinished files, the list what has ended since the status was taken.
-    rate = max(transferred, status.totals.bytes_done) / _GIB / seconds if seconds > 0 else 0.0
-    rest = {"files": counts["files"], "transferred": counts["SUCCESS"], "errors": counts["ERROR"], "rate": rate}
-    yield "]," + json.dumps(rest).removeprefix("{")
-
-
-def _file(record: ObjectRecord, status: Status) -> dict[str, str | float | int | None]:
-    word, error = _FILE_STATUS[record.state], record.error_message
-    if record.state == "cancelled" and status.state == "failed":
-        # S3Mirror knows no job-wide error: to it, each file that was not copied for that has failed.
-        word, error = "ERROR", error or status.error_message
-    return {
-        "file": record.source_key.removeprefix(status.spec.strip),
-        "size": record.size / _GIB,
-        "status": word,
-        "tstart": _milliseconds(record.started_at),
-        "tend": _milliseconds(record.ended_at) if word == "SUCCESS" else None,
-        "error": shortened(error) if error is not None else "None",
-    }
-
-
-def _milliseconds(seconds: float | None) -> int | None:
-    return None if seconds is None else round(seconds * 1000)
+def _takes_gzip(request: Request) -> bool:
+    offers = [one.strip().lower() for one in request.headers.get("accept-encoding", "").split(",")]
+    return any(re.fullmatch(r"gzip(?:\s*;\s*q=(?:1|0\.0*[1-9]).*)?", one) for one in offers)
