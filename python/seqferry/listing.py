@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from seqferry import buckets, inventory, paths, planning, removal_rules, source_ranges
+from seqferry import buckets, paths, planning, removal_rules, source_ranges
 from seqferry.engine import Engine, FailedLookup, Listed, ObjectInfo
 from seqferry.errors import StorageError
 from seqferry.models import LocalFolder, TransferSpec
@@ -213,6 +213,8 @@ def objects(engine: Engine, spec: TransferSpec, own: str | None = None) -> Itera
         StorageError: the listing failed, or no named object can be looked up.
     """
     if spec.inventory is not None:
+        from seqferry import inventory
+
         yield from inventory.objects(engine, spec, own)
         return
     if spec.keys is None and not spec.single:

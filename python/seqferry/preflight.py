@@ -6,13 +6,12 @@ a list are looked up when the transfer is planned: one that cannot be read is a 
 
 from __future__ import annotations
 
-import difflib
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from seqferry import access, inventory, paths
+from seqferry import access, paths
 from seqferry.engine import Engine, FailedLookup, ObjectInfo
 from seqferry.errors import StorageError, UsageError
 from seqferry.listing import LOOKED_UP_AT_ONCE, KnownObjects, objects
@@ -37,6 +36,8 @@ def check(engine: Engine, spec: TransferSpec) -> KnownObjects:
         return _check_single(engine, spec)
     check_buckets(engine, spec)
     if spec.inventory is not None:
+        from seqferry import inventory
+
         inventory.manifest(engine, spec)
     return KnownObjects()
 
@@ -172,6 +173,8 @@ def missing_version(source: Location, version_id: str) -> str:
 
 def missing_object(engine: Engine, source: Location) -> str:
     """The text for an object that is not there, with what may be meant."""
+    import difflib
+
     if isinstance(source, LocalFolder):
         return f"There is no file {source.uri} any more."
     below = replace(source, key=source.key + "/")

@@ -9,50 +9,17 @@ import uuid
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from types import TracebackType
-from typing import Any, Final, Self, get_args
+from typing import TYPE_CHECKING, Any, Final, Self, get_args
 
 import sqlalchemy as sa
 
-from seqferry import (
-    access,
-    batching,
-    buckets,
-    cleanup,
-    inspection,
-    listing,
-    names,
-    nearest,
-    operations,
-    paths,
-    preflight,
-    previews,
-    removals,
-    runs,
-    stored_spec,
-    worker_lock,
-)
+from seqferry import access, batching, names, operations, paths, stored_spec
 from seqferry.config import Settings
-from seqferry.db import (
-    events,
-    feed,
-    file_rows,
-    gauges,
-    object_pages,
-    objects,
-    receipts,
-    samples,
-    signing,
-    transfer_pages,
-    transfers,
-    verifications,
-)
+from seqferry.db import events, objects, receipts, signing, transfers
 from seqferry.db.database import Database
-from seqferry.db.findings import Finding
 from seqferry.db.migrate import migrate
 from seqferry.db.queue import Queue
-from seqferry.engine import Engine, ObjectInfo
 from seqferry.errors import AccessError, ConflictError, NotFoundError, UnsupportedError, UsageError
-from seqferry.forecast import Estimate, Forecast
 from seqferry.models import (
     MOST_PRIORITY,
     OPERATION_RUN,
@@ -72,9 +39,17 @@ from seqferry.models import (
     Verification,
 )
 from seqferry.paging import Cursor, ObjectFilter, Page, TransferFilter
-from seqferry.planning import KeyRules
-from seqferry.removal_rules import RemovalRefusal
 from seqferry.spec import checked, is_local
+
+if TYPE_CHECKING:
+    # Imported by the verb that needs them: a command takes longer to import than to do its work.
+    from seqferry import cleanup, inspection, listing, removals
+    from seqferry.db import feed, file_rows, gauges, samples
+    from seqferry.db.findings import Finding
+    from seqferry.engine import Engine, ObjectInfo
+    from seqferry.forecast import Estimate, Forecast
+    from seqferry.planning import KeyRules
+    from seqferry.removal_rules import RemovalRefusal
 
 log: Final = logging.getLogger("seqferry.service")
 
@@ -137,6 +112,8 @@ class Service:
 
     @property
     def engine(self) -> Engine:
+        from seqferry.engine import Engine
+
         with self._engine_lock:
             if self._engine is None:
                 self._engine = Engine.of(self.settings)
@@ -223,7 +200,7 @@ class Service:
         if spec.tpslimit is None:
             spec = replace(spec, tpslimit=self.settings.tpslimit)
         spec = checked(access.resolved(spec))
-        local = runs.is_local(spec) if spec.operation == OPERATION_RUN else is_local(spec)
+        local = _is_local(spec)
         if local and not self.database.is_sqlite:
             raise UsageError(
                 "Local files cannot be moved with PostgreSQL: any worker may take the work, and each machine has disks "
@@ -268,6 +245,8 @@ class Service:
         """True when a worker may still write for the transfer. On SQLite the lock of the state folder knows at once."""
         if not transfers.supervised(connection, self.database, transfer_id):
             return False
+        from seqferry import worker_lock
+
         return not self.database.is_sqlite or worker_lock.is_held(self.settings.state_dir)
 
     def release(self) -> None:
@@ -346,6 +325,8 @@ class Service:
         self, wanted: TransferFilter | None = None, *, cursor: Cursor | None = None, limit: int = 50
     ) -> Page[Status]:
         """A page of transfers, newest first."""
+        from seqferry.db import transfer_pages
+
         with self.database.read() as connection:
             wanted = wanted or TransferFilter()
             return transfer_pages.read(connection, self.database, wanted, cursor, _page_size(limit))
@@ -363,6 +344,8 @@ class Service:
         Raises:
             NotFoundError: no transfer has this id.
         """
+        from seqferry.db import object_pages
+
         wanted = wanted or ObjectFilter()
         if wanted.state is not None and wanted.state not in get_args(ObjectState):
             known = ", ".join(get_args(ObjectState))
@@ -388,11 +371,15 @@ class Service:
 
     def batches(self, transfer_id: str) -> list[file_rows.BatchState]:
         """The batches of a transfer, by its whole id."""
+        from seqferry.db import file_rows
+
         with self.database.read() as connection:
             return file_rows.batches(connection, transfer_id)
 
     def files(self, transfer_id: str, number: int) -> Sequence[sa.Row[Any]]:
         """The objects of a batch, as ``file_rows.FileRow``."""
+        from seqferry.db import file_rows
+
         with self.database.read() as connection:
             return file_rows.files(connection, transfer_id, number)
 
@@ -405,6 +392,8 @@ class Service:
         self, transfer_id: str, *, since: float | None = None, until: float | None = None, points: int = 300
     ) -> list[samples.Point[samples.Counts]]:
         """The course of a transfer in equal intervals, oldest first (``samples.read``)."""
+        from seqferry.db import samples
+
         with self.database.read() as connection:
             full_id = self._resolve(connection, transfer_id)
             return samples.read(connection, full_id, since=since, until=until, points=points)
@@ -418,11 +407,15 @@ class Service:
         points: int = 300,
     ) -> list[samples.Point[samples.EngineCounts]]:
         """The course of the requests of one worker, or of all (None), in equal intervals (``samples.read_engine``)."""
+        from seqferry.db import samples
+
         with self.database.read() as connection:
             return samples.read_engine(connection, executor_id, since=since, until=until, points=points)
 
     def verifications(self, transfer_id: str) -> list[Verification]:
         """Figures of the verification of the objects. The cost grows with the objects: for the end of a transfer."""
+        from seqferry.db import verifications
+
         with self.database.read() as connection:
             return verifications.read(connection, self._resolve(connection, transfer_id))
 
@@ -438,6 +431,8 @@ class Service:
 
     def preflight(self, transfer_id: str) -> dict[str, Any] | None:
         """Findings of the look before its first object (``inspection.facts``); None when nothing is on record."""
+        from seqferry import inspection
+
         with self.database.read() as connection:
             return events.last(connection, self._resolve(connection, transfer_id), inspection.PREFLIGHT)
 
@@ -448,6 +443,8 @@ class Service:
 
     def feed_position(self) -> feed.Position:
         """The position behind all events of all transfers, now."""
+        from seqferry.db import feed
+
         with self.database.read() as connection:
             return feed.now(connection)
 
@@ -455,6 +452,8 @@ class Service:
         self, before: feed.Position, until: feed.Position, wanted: Collection[str] | None = None, limit: int = 200
     ) -> tuple[list[feed.FeedEvent], feed.Position]:
         """Events of all transfers from one position on, and the position reached: ``until`` when that is all."""
+        from seqferry.db import feed
+
         with self.database.read() as connection:
             return feed.between(connection, before, until, wanted, limit)
 
@@ -465,6 +464,8 @@ class Service:
 
     def gauges(self) -> gauges.Gauges:
         """Amounts of work that waits and work that is done, for a monitoring system."""
+        from seqferry.db import gauges
+
         with self.database.read() as connection:
             return gauges.read(connection, self.database)
 
@@ -528,6 +529,8 @@ class Service:
         Raises:
             StorageError: the bucket is not empty, or cannot be removed.
         """
+        from seqferry import buckets
+
         buckets.delete(self.engine, place)
 
     def abort_uploads(self, place: Location) -> None:
@@ -536,6 +539,8 @@ class Service:
         Raises:
             StorageError: an upload could not be aborted.
         """
+        from seqferry import buckets
+
         found = buckets.uploads(self.engine, place)
         for why in buckets.abort(self.engine, place, [(one.key, one.upload_id) for one in found]):
             if why is not None:
@@ -548,6 +553,8 @@ class Service:
             UsageError: the spec is not valid, or the object is not there.
             StorageError: a bucket cannot be used, or the storage not be reached.
         """
+        from seqferry import preflight
+
         return preflight.check(self.engine, access.resolved(spec))
 
     def check_folders(self, status: Status) -> None:
@@ -599,9 +606,13 @@ class Service:
         Raises:
             UsageError, StorageError: as ``check``, when the first object is asked for.
         """
+        from seqferry import previews
+
         return previews.copies(self.engine, spec, self._key_rules(for_client=for_client))
 
     def _key_rules(self, *, for_client: bool = False) -> KeyRules:
+        from seqferry.planning import KeyRules
+
         confined = for_client and self.settings.policy.confines_writes
         return KeyRules(str(self.settings.state_dir), confined=confined, nul=self.database.is_sqlite)
 
@@ -611,6 +622,8 @@ class Service:
 
     def nearest(self, spec: TransferSpec) -> list[str]:
         """Keys of the source that are most like those which were asked for and are not there."""
+        from seqferry import nearest
+
         return nearest.nearest(self.engine, spec)
 
     def inspect(self, spec: TransferSpec, *, at_most: int | None) -> inspection.Report:
@@ -619,6 +632,8 @@ class Service:
         Raises:
             StorageError: the source cannot be listed.
         """
+        from seqferry import inspection
+
         return inspection.inspect(self.engine, spec, self._key_rules(), at_most=at_most)
 
     def preview_removal(self, spec: TransferSpec, forecast: Forecast) -> Iterator[str | RemovalRefusal]:
@@ -626,6 +641,8 @@ class Service:
 
         ``forecast`` has all objects of ``preview``. Memory is bounded.
         """
+        from seqferry import previews
+
         own = str(self.settings.state_dir)
         return previews.removals(self.engine, spec, own, objects=forecast.met, failed=forecast.refused)
 
@@ -638,6 +655,8 @@ class Service:
 
     def preview_cleanup(self, spec: TransferSpec) -> Iterator[list[cleanup.StaleUpload]]:
         """Pages of the uploads that a cleanup would abort, and those that it would keep; nothing is aborted."""
+        from seqferry import cleanup, preflight
+
         checked(spec)
         preflight.check_buckets(self.engine, spec)
 
@@ -649,6 +668,8 @@ class Service:
 
     def preview_remove(self, spec: TransferSpec) -> Iterator[list[removals.RemovalCandidate]]:
         """Pages of what a removal would remove; nothing is removed or recorded."""
+        from seqferry import preflight, removals
+
         checked(spec)
         preflight.check_buckets(self.engine, spec)
         return removals.doomed(self.engine, spec)
@@ -729,6 +750,14 @@ def _limit(connection: sa.Connection, transfer_id: str, per_second: int | None, 
         transfers.adjust(
             connection, row, replace(transfers.adjustment_of(row), tpslimit=per_second), time.time(), actor
         )
+
+
+def _is_local(spec: TransferSpec) -> bool:
+    if spec.operation != OPERATION_RUN:
+        return is_local(spec)
+    from seqferry import runs
+
+    return runs.is_local(spec)
 
 
 def _same_submission(transfer_id: str, earlier: str, now: TransferSpec) -> str:

@@ -37,18 +37,17 @@ from seqferry.models import Submission, TransferSpec
 from seqferry.service import Service
 from seqferry.shortages import shortage
 from seqferry.workflows import inline, liveness, transfer_steps
-from seqferry.workflows.anchorer import Anchorer
 from seqferry.workflows.lanes import Lanes
 from seqferry.workflows.lease import Lease
 from seqferry.workflows.limits import limits_of
-from seqferry.workflows.notifier import Notifier
 from seqferry.workflows.runtime import Runtime, StepSuspension, install
-from seqferry.workflows.ticks import ScheduleReconciler
 
 if TYPE_CHECKING:
     from dbos import DBOS
 
     from seqferry.engine import EngineStats
+    from seqferry.workflows.anchorer import Anchorer
+    from seqferry.workflows.notifier import Notifier
 
 log: Final = logging.getLogger("seqferry.worker")
 
@@ -72,6 +71,25 @@ _LISTEN_SECONDS: Final = 0.1  # DBOS's listener on SQLite sleeps so long, and le
 _TRANSFERS_AT_ONCE: Final = 64  # each waits in a thread, most of the time asleep
 _DBOS_POOL: Final = 20
 _ADOPTED_AT_ONCE: Final = 500
+
+
+# Imported where a setting asks for them: most commands that work have neither.
+
+
+def _notifier_of(service: Service) -> Notifier | None:
+    if not service.settings.notices.channels:
+        return None
+    from seqferry.workflows.notifier import Notifier
+
+    return Notifier(service, service.settings.notices)
+
+
+def _anchorer_of(service: Service) -> Anchorer | None:
+    if service.settings.audit_anchor is None:
+        return None
+    from seqferry.workflows.anchorer import Anchorer
+
+    return Anchorer(service)
 
 
 class Worker:
@@ -103,10 +121,9 @@ class Worker:
             on_work=self._keep_limits,
             confines_writes=service.settings.policy.confines_writes,
         )
-        self._notifier = Notifier(service, service.settings.notices) if service.settings.notices.channels else None
-        self._anchorer = None if service.settings.audit_anchor is None else Anchorer(service)
+        self._notifier = _notifier_of(service)
+        self._anchorer = _anchorer_of(service)
         self._runtime.service = service
-        self._schedules = ScheduleReconciler(service)
         self._lanes = Lanes(service)
         self._leaving = threading.Event()
         self._threads: list[threading.Thread] = []
@@ -256,7 +273,9 @@ class Worker:
         if self._anchorer is not None:
             self._thread("anchorer", _ANCHOR_SECONDS, self._anchorer.turn)
         if not self._own_work:
-            self._thread("schedules", _SCHEDULE_SECONDS, self._schedules.turn)
+            from seqferry.workflows.ticks import ScheduleReconciler
+
+            self._thread("schedules", _SCHEDULE_SECONDS, ScheduleReconciler(self.service).turn)
 
     def _take_queue(self) -> None:
         """Bring the queue up, if it is not, with all on it that no process is at."""

@@ -33,6 +33,13 @@ def main() -> None:
 
         shim(sys.argv[1], sys.argv[2:])
 
+    if sys.argv[1:] == ["--version"]:
+        # Without the commands, which are many modules.
+        from seqferry.cli.version import show
+
+        show()
+        return
+
     # Half the usual work of importing big packages is to look, four hundred times, for garbage that is not there.
     gc.set_threshold(50_000, 20, 50)
 

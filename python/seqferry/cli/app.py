@@ -215,12 +215,9 @@ def _are_texts(value: Any) -> bool:
 
 def _version(wanted: bool) -> None:
     if wanted:
-        from importlib.metadata import PackageNotFoundError, version
+        from seqferry.cli.version import show
 
-        try:
-            print(f"seqferry {version('seqferry')}")
-        except PackageNotFoundError:
-            print("seqferry (not installed)")
+        show()
         raise typer.Exit(exits.OK)
 
 

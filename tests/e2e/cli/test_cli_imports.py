@@ -1,0 +1,68 @@
+"""Modules that a short command imports. Imports are most of its time; their number depends on no machine."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from support.processes import seqferry
+from support.servers import S3Server
+
+_IMPORTED = re.compile(r"^import time: +\d+ \| +\d+ \| +(\S+)$", re.MULTILINE)
+
+
+def _modules(words: list[str], server: S3Server, state: Path) -> set[str]:
+    """Modules that the command imports, beside those that each start of Python does."""
+    environment = {
+        **os.environ,
+        **server.environment(),
+        "SEQFERRY_STATE_DIR": str(state),
+        "PYTHONPROFILEIMPORTTIME": "1",
+    }
+    command = [str(seqferry()), *words]
+    done = subprocess.run(command, capture_output=True, env=environment, text=True, timeout=120, check=False)
+    assert done.returncode == 0, "\n".join(line for line in done.stderr.splitlines() if "import time" not in line)
+    return set(_IMPORTED.findall(done.stderr))
+
+
+@pytest.mark.parametrize(
+    ("line", "most", "ours", "absent"),
+    [
+        ("cp s3://BUCKET/a TARGET", 468, 110, {"dbos", "fastapi", "pydantic", "rich", "alembic", "httpx"}),
+        ("status", 420, 66, {"dbos", "fastapi", "pydantic", "rich", "alembic", "httpx", "seqferry._native"}),
+        ("ls s3://BUCKET/", 224, 44, {"sqlalchemy", "pydantic", "rich"}),
+        ("cat --range 0-3 s3://BUCKET/a", 238, 52, {"sqlalchemy", "pydantic", "rich"}),
+        ("aws s3 ls s3://BUCKET/", 189, 43, {"sqlalchemy", "typer", "pydantic"}),
+        ("aws s3 cp s3://BUCKET/a TARGET", 189, 43, {"sqlalchemy", "typer", "pydantic"}),
+        ("s5cmd cp s3://BUCKET/a TARGET", 189, 43, {"sqlalchemy", "typer", "pydantic"}),
+        ("--version", 150, 5, {"sqlalchemy", "typer", "seqferry.config"}),
+    ],
+)
+def test_a_command_imports_what_its_verb_needs(
+    line: str,
+    most: int,
+    ours: int,
+    absent: set[str],
+    versitygw: S3Server,
+    make_bucket: Callable[..., str],
+    tmp_path: Path,
+) -> None:
+    bucket = make_bucket(versitygw)
+    versitygw.client().put_object(Bucket=bucket, Key="a", Body=b"hello")
+    words = line.replace("BUCKET", bucket).replace("TARGET", str(tmp_path / "a")).split()
+    if words[0] in ("cp", "status"):
+        # The tables are made by the first command.
+        _modules(["cp", f"s3://{bucket}/a", str(tmp_path / "first")], versitygw, tmp_path / "state")
+
+    found = _modules(words, versitygw, tmp_path / "state")
+
+    of_ours = {name for name in found if name.partition(".")[0] == "seqferry"}
+    print(f"{line}: {len(found)} modules, {len(of_ours)} of them ours")
+    assert not absent & found
+    assert len(of_ours) <= ours, sorted(of_ours)
+    assert len(found) <= most, sorted(found)
