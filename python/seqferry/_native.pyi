@@ -209,6 +209,7 @@ class CopyPolicy:
         only_clean: bool = False,
         compare_only: bool = False,
         transfer: str = "",
+        settle_seconds: float = 0.0,
     ) -> CopyPolicy:
         """Options that hold for all items of a job.
 
@@ -231,6 +232,8 @@ class CopyPolicy:
             compare_only: write nothing; an item whose target does not hold the same bytes fails as ``mismatch``.
             transfer: flow for fair queueing. Jobs of one transfer share one turn, and their objects are served in the
                 order in which they began. Empty: the job is its own flow.
+            settle_seconds: a file that was younger when it was opened is looked at again after its copy, this much
+                later; 0: files are at rest.
 
         Raises:
             ValueError: a word is none of the above.

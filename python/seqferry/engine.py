@@ -43,7 +43,7 @@ from seqferry.models import (
     TransferSpec,
 )
 from seqferry.mounts import MountSpec
-from seqferry.spec import MAX_KEY_BYTES, data_path
+from seqferry.spec import MAX_KEY_BYTES, data_path, settle_seconds
 
 __all__ = [
     "CheckReport",
@@ -673,6 +673,7 @@ def _policy(spec: TransferSpec, *, transfer: str, resumed: bool, since: float, o
         only_clean=only_clean,
         compare_only=spec.operation == OPERATION_CHECK,
         transfer=transfer,
+        settle_seconds=settle_seconds(spec),
     )
 
 

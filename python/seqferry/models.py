@@ -41,6 +41,9 @@ ERROR_CLASSES: Final[tuple[str, ...]] = (
     "exists",  # the target exists, and --if-exists fail was given
 )
 
+AT_REST: Final = "0s"
+"""Value of ``settle`` for files that do not change any more, and are not looked at again."""
+
 RESULT_COLUMNS: Final = (
     "id",
     "state",
@@ -265,7 +268,7 @@ class TransferSpec:
     restore_days: int | None = None
     restore_tier: Literal["Standard", "Bulk", "Expedited"] | None = None
     settle: str | None = None
-    """An age: what was changed since is left alone, as it may still grow."""
+    """An age: what was changed since is left alone, as it may still grow. ``AT_REST``: files do not change."""
     content_type: str | None = None
     """An attribute of targets, as the next five, over the source's own."""
     content_encoding: str | None = None

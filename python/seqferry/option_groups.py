@@ -78,7 +78,7 @@ class Selection:
     settle: Annotated[
         str | None,
         Option(
-            "Leave alone what was changed within this age, as 60s: it may still grow.",
+            "Leave out what was changed within this age, as 60s: it may still grow. 0s: files are at rest.",
             "AGE",
             http=Http(example="60s"),
         ),

@@ -17,7 +17,7 @@ from seqferry.checking import MISSING_AT_SOURCE
 from seqferry.engine import FailedLookup, equal_as_listed, path_refusal
 from seqferry.models import COPIES, OPERATION_CHECK, LocalFolder, Location, TransferSpec
 from seqferry.naming import nul_refusal, target_key
-from seqferry.selection import matcher, moment
+from seqferry.selection import age, matcher, moment
 from seqferry.spec import is_same_store, selection_of
 
 Action = Literal["copy", "skip", "leave_out", "refuse", "ignore"]
@@ -116,7 +116,7 @@ def decide(
     decision = decide_names(spec, found.key, to, found.size, found.refusal, rules)
     if decision.action != "copy":
         return decision
-    if spec.settle is not None and found.last_modified > moment(spec.settle, spec.as_of or 0.0):
+    if spec.settle is not None and age(spec.settle) and found.last_modified > moment(spec.settle, spec.as_of or 0.0):
         why = f"{spec.source.at(found.key)}: it was changed within the last {spec.settle} and may still grow."
         return refuse(to, "Unsettled", f"{why} Run the same command again later.")
     if there is not None and there.refusal is None:

@@ -58,14 +58,20 @@ def literal_start(pattern: str) -> str:
     return _WILDCARDS.split(pattern, maxsplit=1)[0]
 
 
+def age(written: str) -> float | None:
+    """Seconds of an age (``90s``, ``7d``); None: the text is no age."""
+    found = _AGE.fullmatch(written.strip().lower())
+    return None if found is None else float(found[1]) * _SECONDS[found[2]]
+
+
 def moment(written: str, as_of: float) -> float:
     """Seconds since the epoch of an age (``7d``) or a time (``2026-11-01``, in UTC where it names no zone).
 
     Raises:
         ValueError: the text is neither an age nor a time.
     """
-    if (age := _AGE.fullmatch(written.strip().lower())) is not None:
-        return as_of - float(age[1]) * _SECONDS[age[2]]
+    if (seconds := age(written)) is not None:
+        return as_of - seconds
     try:
         found = datetime.fromisoformat(written.strip())
     except ValueError:

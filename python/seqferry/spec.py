@@ -28,7 +28,7 @@ from seqferry.models import (
     TransferSpec,
     Verify,
 )
-from seqferry.selection import Selection, has_wildcard, literal_start, moment
+from seqferry.selection import Selection, age, has_wildcard, literal_start
 from seqferry.selection import check as check_selection
 
 MIB: Final = 1024 * 1024
@@ -45,6 +45,8 @@ MAX_RESTORE_DAYS: Final = 30_000
 MAX_KEY_BYTES: Final = 1024
 _MAX_LISTED_BYTES: Final = 1536
 """With a prefix before it, a key has to fit into an index of PostgreSQL, which takes 2,704 bytes."""
+SETTLE_SECONDS: Final = 2.0
+"""Longest rest between two writes of an instrument, a download or a converter that is not taken for the end."""
 _FORM: Final = "write s3://bucket/prefix/ or s3://bucket/key"
 
 
@@ -574,13 +576,18 @@ def _check_restore(spec: TransferSpec) -> None:
         raise UsageError(f"--days {spec.restore_days}: a restored copy is kept for 1 to {MAX_RESTORE_DAYS} days.")
 
 
-def _check_settle(age: str | None) -> None:
-    try:
-        is_age = age is None or moment(age, 0.0) < 0
-    except ValueError:
-        is_age = False
-    if not is_age:
-        raise UsageError(f"--settle '{_shown(age or '')}' is no age; write for example 60s or 5m.")
+def settle_seconds(spec: TransferSpec) -> float:
+    """Settling time of files: one that was younger when it was opened is looked at again after its copy.
+
+    Returns:
+        0.0 with ``--settle 0s``: the files are at rest.
+    """
+    return 0.0 if spec.settle is not None and not age(spec.settle) else SETTLE_SECONDS
+
+
+def _check_settle(written: str | None) -> None:
+    if written is not None and age(written) is None:
+        raise UsageError(f"--settle '{_shown(written)}' is no age; write for example 60s or 5m.")
 
 
 def _check_literal(name: str, word: str | None) -> None:

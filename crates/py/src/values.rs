@@ -190,7 +190,7 @@ impl CopyPolicy {
     #[pyo3(signature = (*, source, source_bucket, target, target_bucket, source_prefix="", target_prefix="",
                         if_exists="same", verify="auto", part_size=None, copy_threshold=None, storage_class=None,
                         properties=None, md5=false, data_path="copy", resumed=false, since=0.0, only_clean=false,
-                        compare_only=false, transfer=""))]
+                        compare_only=false, transfer="", settle_seconds=0.0))]
     #[allow(clippy::too_many_arguments, clippy::fn_params_excessive_bools)] // keyword arguments, one fact each
     fn new(
         source: &PyEndpoint,
@@ -212,6 +212,7 @@ impl CopyPolicy {
         only_clean: bool,
         compare_only: bool,
         transfer: &str,
+        settle_seconds: f64,
     ) -> PyResult<Self> {
         let if_exists = exists_policy(if_exists)?;
         let verifying = [
@@ -239,6 +240,7 @@ impl CopyPolicy {
             only_clean,
             compare_only,
             at_once: None,
+            settle: seconds(settle_seconds),
             limits: Limits::default(),
         };
         Ok(Self { source: source.0.clone(), target: target.0.clone(), policy })

@@ -22,7 +22,7 @@ use crate::LONGEST_WAIT;
 use crate::object::{DataPath, Item, Journal, Object, Policy, now};
 use crate::outcome::{Method, ObjectFailure, Outcome, State, VerificationLevel};
 use crate::progress::{Counters, Progress};
-use crate::schedule::{JobSlots, Scheduler};
+use crate::schedule::{JobSlots, ObjectTurn, Scheduler};
 
 /// Objects of one job under way at a time: two thirds of the bound for a process, so that a job whose service has
 /// stopped answering leaves room for others.
@@ -328,12 +328,10 @@ async fn run_all(shared: Arc<JobState>, run: Arc<Run>, items: Vec<Item>) {
         // Reap as we go, so that finished tasks do not pile up.
         while tasks.try_join_next().is_some() {}
         let retry_context = RetryContext::queued(queued, run.scheduler.rank());
+        let turn = ObjectTurn::new(Arc::clone(&room), Arc::clone(&run.scheduler), under_way, of_process);
         let (shared, run) = (Arc::clone(&shared), Arc::clone(&run));
         let span = object_span(&item);
-        let object = async move {
-            run_one(&shared, &run, item, retry_context).await;
-            drop((under_way, of_process));
-        };
+        let object = async move { run_one(&shared, &run, item, retry_context, turn).await };
         tasks.spawn(object.instrument(span));
     }
     while tasks.join_next().await.is_some() {}
@@ -355,13 +353,13 @@ fn trace_outcome(outcome: &Outcome) {
     }
 }
 
-async fn run_one(shared: &JobState, run: &Run, item: Item, retry_context: RetryContext) {
+async fn run_one(shared: &JobState, run: &Run, item: Item, retry_context: RetryContext, turn: ObjectTurn) {
     let started_at = now();
     let active = shared.counters.begin(item.id, &item.source_key, item.size);
     let mut object = Object::new(
         &run.policy,
         (&run.source, &run.target),
-        (shared, &shared.slots),
+        (shared, &shared.slots, turn),
         Arc::clone(&active),
         item,
         retry_context,

@@ -23,6 +23,7 @@ pub mod remove;
 mod restore;
 pub mod results;
 pub mod schedule;
+mod second_look;
 pub mod unpack;
 pub mod verification;
 

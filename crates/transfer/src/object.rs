@@ -7,6 +7,7 @@
 //! 3. **Copy**, pinned to the `ETag` that was listed ([`source`]): at once, in parts in [`parts`], or through this
 //!    process in [`stream`]. The copy of a source that changes meanwhile starts over once, from its new state.
 //! 4. **Verify** ([`verify`]). Proven different means failed, and the target is removed: it must not look whole.
+//! 5. **Look again** ([`rest`]) at a file that was changed a moment before it was opened.
 //!
 //! Uploads of copies and streams alike are begun, resumed and completed in [`upload`].
 
@@ -18,6 +19,7 @@ mod md5;
 mod parts;
 mod policy;
 mod properties;
+mod rest;
 mod source;
 mod stream;
 mod target;
@@ -32,11 +34,13 @@ use seqferry_store::{ChecksumAlgorithm, ObjectMeta, Scope, WrittenObject};
 
 use crate::outcome::{Method, ObjectFailure, Outcome, State, VerificationLevel};
 use crate::progress::ObjectTracker;
-use crate::schedule::JobSlots;
+use crate::schedule::{JobSlots, ObjectTurn};
+use crate::second_look::Opening;
 use crate::verification::{self, Route};
 pub use policy::{IfExists, Item, Policy, VerificationRule};
 use properties::Protection;
 pub use properties::{EncryptionRule, LockRule, Properties, PropertyConflict};
+pub(crate) use source::SETTLE;
 pub use stream::DataPath;
 
 /// Journal of begun uploads: an object hands over its upload id and waits until the id is on disk.
@@ -128,6 +132,8 @@ pub(crate) struct Object<'a, J> {
     pub(crate) target: &'a RetryingClient,
     pub(crate) journal: &'a J,
     pub(crate) slots: &'a JobSlots,
+    /// The right to be under way, given up while nothing but time is waited for.
+    pub(crate) turn: ObjectTurn,
     pub(crate) active: Arc<ObjectTracker>,
     pub(crate) item: Item,
     pub(crate) retry_context: Arc<RetryContext>,
@@ -145,6 +151,12 @@ pub(crate) struct Object<'a, J> {
     /// True when the object is streamed although the service could copy it: a copy in one request has no condition to
     /// replace nothing.
     pub(crate) streams_unseen: bool,
+    /// Copies of a file that were made.
+    pub(crate) copies: u32,
+    /// Start of the present attempt: its file is opened later.
+    pub(crate) opening: Opening,
+    /// Modification time of the file when its copy was verified, in seconds since the epoch.
+    pub(crate) modified: Option<f64>,
     /// Known encryption and Object Lock of both sides.
     pub(crate) protection: Protection,
 }
@@ -159,7 +171,7 @@ impl<'a, J: Journal> Object<'a, J> {
     pub(crate) fn new(
         policy: &'a Policy,
         (source, target): (&'a RetryingClient, &'a RetryingClient),
-        (journal, slots): (&'a J, &'a JobSlots),
+        (journal, slots, turn): (&'a J, &'a JobSlots, ObjectTurn),
         active: Arc<ObjectTracker>,
         mut item: Item,
         retry_context: RetryContext,
@@ -174,6 +186,7 @@ impl<'a, J: Journal> Object<'a, J> {
             target,
             journal,
             slots,
+            turn,
             active,
             item,
             retry_context,
@@ -184,6 +197,9 @@ impl<'a, J: Journal> Object<'a, J> {
             read_before: None,
             unreadable_target: false,
             streams_unseen: false,
+            copies: 0,
+            opening: Opening::now(policy.settle),
+            modified: None,
             protection: Protection::default(),
         }
     }
@@ -193,7 +209,7 @@ impl<'a, J: Journal> Object<'a, J> {
         let started_at = now();
         let mut attempts = 1;
         let end = loop {
-            match self.attempt().await {
+            match self.attempt_at_rest().await {
                 Err(AttemptError::Cancelled) => return None,
                 // Not the object's fault, and cannot come twice: uploads go without from now on.
                 Err(AttemptError::UselessPartChecksums) => {
@@ -213,7 +229,8 @@ impl<'a, J: Journal> Object<'a, J> {
                     self.active.reset();
                     self.upload.abort(false).await;
                 }
-                Err(AttemptError::Again(failure)) if attempts == 1 => {
+                // An attempt that met another file than was listed has copied nothing: a second copy may still follow.
+                Err(AttemptError::Again(failure)) if attempts == 1 || attempts == 2 && self.copies == 1 => {
                     attempts += 1;
                     self.again = true;
                     self.active.reset();

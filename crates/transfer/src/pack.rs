@@ -14,11 +14,13 @@
 //!   are never taken for those of this one.
 //! - An archive holds all of its members or is not made.
 //! - A member that changes meanwhile is named, and the archive starts over once, from the new state of the members.
+//! - Files that were changed a moment before they were read are looked at again before Complete ([`rest`]).
 
 mod complete;
 mod outcome;
 mod parts;
 mod plan;
+mod rest;
 mod run;
 pub(crate) mod sidecar;
 mod trouble;

@@ -61,6 +61,50 @@ impl Scheduler {
     }
 }
 
+/// The right of one object to be under way, within its job and within the process. Waits for what takes no resources are
+/// made without it.
+#[derive(Debug)]
+pub(crate) struct ObjectTurn {
+    room: Arc<Semaphore>,
+    scheduler: Arc<Scheduler>,
+    held: Option<(OwnedSemaphorePermit, Option<ObjectPermit>)>,
+}
+
+impl ObjectTurn {
+    /// The right that these permits give. `room` is the semaphore of the job.
+    pub(crate) fn new(
+        room: Arc<Semaphore>,
+        scheduler: Arc<Scheduler>,
+        of_job: OwnedSemaphorePermit,
+        of_process: Option<ObjectPermit>,
+    ) -> Self {
+        Self { room, scheduler, held: Some((of_job, of_process)) }
+    }
+
+    /// Gives the right up until [`Self::take`].
+    pub(crate) fn give_up(&mut self) {
+        self.held = None;
+    }
+
+    /// Waits until the object may be under way again.
+    pub(crate) async fn take(&mut self, cancel: &CancellationToken) -> Result<(), RequestError> {
+        if self.held.is_some() {
+            return Ok(());
+        }
+        let permits = async {
+            let of_job = Arc::clone(&self.room).acquire_owned().await.map_err(|_closed| RequestError::Cancelled)?;
+            Ok((of_job, self.scheduler.object().await))
+        };
+        let held = tokio::select! {
+            biased;
+            () = cancel.cancelled() => Err(RequestError::Cancelled),
+            held = permits => held,
+        };
+        self.held = Some(held?);
+        Ok(())
+    }
+}
+
 /// The multipart slots as one job uses them.
 #[derive(Debug, Clone)]
 pub(crate) struct JobSlots {

@@ -7,6 +7,7 @@ mod digests;
 mod disks;
 mod etags;
 mod faults;
+mod growing;
 mod hedging;
 mod leases;
 mod pack;

@@ -11,14 +11,14 @@ import json
 import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
 from seqferry import listing, paths
 from seqferry.batching import Batcher
 from seqferry.engine import CopyItem, Engine, Events, FailedLookup, Job, Listed
 from seqferry.errors import StorageError
-from seqferry.models import RESULT_COLUMNS, LocalFolder, TransferSpec
+from seqferry.models import AT_REST, RESULT_COLUMNS, LocalFolder, TransferSpec
 from seqferry.planning import Decision, decide
 
 log: Final = logging.getLogger("seqferry.nextflow")
@@ -108,7 +108,8 @@ class Transfer:
         """
         self._known = known
         self._engine = engine
-        self._spec = spec
+        # Files of a task that has ended are at rest: the command does not wait to look at them again.
+        self._spec = replace(spec, settle=AT_REST)
         self._arrived = arrived
         self._flow = flow
         self._jobs: list[Job] = []

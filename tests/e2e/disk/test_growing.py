@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Callable
-from contextlib import suppress
+import threading
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+
+import pytest
 
 from support.buckets import MIB
 from support.mover import SMALL_PARTS, Mover
@@ -15,6 +18,56 @@ from support.servers import S3Server
 
 MoverFactory = Callable[[S3Server], Mover]
 BucketFactory = Callable[..., str]
+
+
+@contextmanager
+def _appended_to(file: Path, times: int = 1000) -> Generator[None]:
+    """The file grows each half second, and is at rest in between."""
+    ended = threading.Event()
+
+    def append() -> None:
+        for _ in range(times):
+            with file.open("ab") as grown:
+                grown.write(b"x" * 65_536)
+            if ended.wait(0.5):
+                return
+
+    writer = threading.Thread(target=append)
+    writer.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        writer.join()
+
+
+@pytest.mark.parametrize("verb", ["cp", "sync", "mv", "pack"])
+def test_half_of_a_file_that_rests_between_two_appends_is_no_success(
+    s3server: S3Server, make_bucket: BucketFactory, make_mover: MoverFactory, tmp_path: Path, verb: str
+) -> None:
+    bucket, mover, file = make_bucket(s3server), make_mover(s3server), tmp_path / "run" / "run.log"
+    file.parent.mkdir()
+    to = f"s3://{bucket}/in.tar" if verb == "pack" else f"s3://{bucket}/in/"
+    with _appended_to(file):
+        code, summary, err = mover.copy(f"{file.parent}/", to, verb=verb)
+
+    assert code == 1, err
+    [failed] = mover.objects(summary["id"], "failed")
+    assert (failed.source_key.rpartition("/")[2], failed.error_class) == ("run.log", "source_changed")
+    assert "--settle" in str(failed.error_message)
+    assert "Contents" not in s3server.client().list_objects_v2(Bucket=bucket)
+    assert file.exists()
+
+
+def test_a_file_that_stops_growing_arrives_whole(
+    s3server: S3Server, make_bucket: BucketFactory, make_mover: MoverFactory, tmp_path: Path
+) -> None:
+    bucket, mover, file = make_bucket(s3server), make_mover(s3server), tmp_path / "run.log"
+    with _appended_to(file, times=3):
+        code, summary, err = mover.copy(str(file), f"s3://{bucket}/run.log")
+
+    assert code == 0, f"{summary}\n{err}"
+    assert s3server.client().get_object(Bucket=bucket, Key="run.log")["Body"].read() == file.read_bytes()
 
 
 def test_what_was_changed_a_moment_ago_is_left_alone(
@@ -37,6 +90,10 @@ def test_what_was_changed_a_moment_ago_is_left_alone(
     refused = mover.start("cp", f"{folder}/", f"s3://{bucket}/in/", "--settle", "soon")
     assert refused.wait() == 2
     assert "--settle 'soon' is no age" in refused.stderr
+    # Files that are said to be at rest go, and are not looked at again.
+    code, summary, err = mover.copy(f"{folder}/", f"s3://{bucket}/in/", "--settle", "0s")
+    assert code == 0, err
+    assert [one.source_key for one in mover.objects(summary["id"], "done")] == ["new"]
 
 
 def test_a_file_that_grows_while_it_goes_up_is_no_success(

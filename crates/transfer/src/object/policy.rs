@@ -1,5 +1,7 @@
 //! The policy for all objects of a job, and the facts known of each object before it begins.
 
+use std::time::Duration;
+
 use seqferry_client::RecordedUpload;
 
 use super::properties::Properties;
@@ -72,6 +74,9 @@ pub struct Policy {
     pub compare_only: bool,
     /// Limit of the objects under way at a time; they begin in the order of the items. None: the job's own limit.
     pub at_once: Option<usize>,
+    /// Settling time of files: one that was younger when it was opened is looked at again after its copy. Zero: the
+    /// files are at rest.
+    pub settle: Duration,
     /// The service's limits.
     pub limits: Limits,
 }

@@ -8,6 +8,9 @@ use crate::etags::{Origin, StatedEtag};
 use crate::outcome::{FailureClass, ObjectFailure};
 use crate::plan::etag_parts;
 
+/// Advice for files that change while they are copied.
+pub(crate) const SETTLE: &str = "--settle 60s leaves out files that were changed within the last minute.";
+
 impl<J: Journal> Object<'_, J> {
     /// Takes the source as it is now, after an attempt that met another source than was listed.
     pub(super) async fn look_again(&mut self, failure: ObjectFailure) -> Result<(), RecheckError> {
@@ -27,7 +30,7 @@ impl<J: Journal> Object<'_, J> {
             Ok(now) => {
                 if self.source.capabilities().in_place_changes && failure.class == FailureClass::SourceChanged {
                     self.source.note(format!(
-                        "{}: files changed after they were listed, and were copied again as they are now. --settle 60s leaves alone what still grows.",
+                        "{}: files changed after they were listed, and were copied again as they are now. {SETTLE}",
                         Address(bucket, None)
                     ));
                 }
@@ -48,8 +51,9 @@ impl<J: Journal> Object<'_, J> {
     }
 
     pub(super) fn source_changed(&self, error: &StoreError, how: &str) -> ObjectFailure {
+        let settle = if self.source.capabilities().in_place_changes { format!(" {SETTLE}") } else { String::new() };
         let message = format!(
-            "{} {}: the source is not what was listed: {how} ({}). Run the same command again when the sender has finished.",
+            "{} {}: the source is not what was listed: {how} ({}). Run the same command again when the sender has finished.{settle}",
             error.operation,
             self.source_address(),
             error.code
@@ -75,11 +79,11 @@ impl<J: Journal> Object<'_, J> {
                 let how = if !self.source.capabilities().in_place_changes {
                     format!("ETag {} ({listed} bytes) became {} ({now} bytes)", self.item.etag, source.etag)
                 } else if now > listed {
-                    format!("it grew from {listed} to {now} bytes (--settle 60s leaves alone what still grows)")
+                    format!("it grew from {listed} to {now} bytes")
                 } else if now < listed {
                     format!("it shrank from {listed} to {now} bytes")
                 } else {
-                    "it was written to meanwhile".to_owned()
+                    "it was written to or replaced meanwhile".to_owned()
                 };
                 Err(AttemptError::Again(self.source_changed(&error, &how)))
             }

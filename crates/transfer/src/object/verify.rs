@@ -112,8 +112,9 @@ impl<J: Journal> Object<'_, J> {
             }
         };
         if self.source.capabilities().in_place_changes {
+            self.copies += 1;
             // The file may have grown since its last byte was read: the target then holds only its start.
-            self.head_source().await?;
+            self.modified = Some(self.head_source().await?.last_modified);
         }
         Ok(CopyResult { state: State::Done, method, target: written, verified })
     }

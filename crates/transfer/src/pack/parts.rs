@@ -26,6 +26,7 @@ use tokio::task::JoinSet;
 
 use super::plan::{Members, Plan};
 use crate::etags::{Origin, StatedEtag, judged};
+use super::rest::YoungMembers;
 use crate::limits::Limits;
 use crate::outcome::VerificationLevel;
 use crate::progress::ObjectTracker;
@@ -95,6 +96,8 @@ pub(super) struct Sender {
     pub(super) active: Arc<ObjectTracker>,
     pub(super) retry_context: Arc<RetryContext>,
     pub(super) slots: JobSlots,
+    /// Members that were changed a moment before they were read.
+    pub(super) young: YoungMembers,
 }
 
 impl Sender {
@@ -235,8 +238,10 @@ impl Sender {
         let read = self
             .source
             .call(spec, &self.retry_context, async |store| {
+                let opening = self.young.opening();
                 let fetched = store.fetch(&object, partly).await?;
                 check_pin(&object, &fetched.meta)?;
+                self.young.note(member, fetched.meta.last_modified, opening);
                 let mut place = place.lock().await;
                 self.read(&object, fetched, partly.is_none(), &mut place).await
             })

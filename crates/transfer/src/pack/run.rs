@@ -22,6 +22,7 @@ use super::complete::written;
 use super::outcome::Report;
 use super::parts::{Sender, SentPart};
 use super::plan::{Members, PartRules, Plan};
+use super::rest::YoungMembers;
 use super::sidecar;
 use super::trouble::{ArchiveFailure, PackError};
 use crate::job::JobState;
@@ -70,6 +71,10 @@ pub(super) struct PackJob {
     id: u64,
     active: Arc<ObjectTracker>,
     again: bool,
+    /// A third attempt was made.
+    thrice: bool,
+    /// Archives whose parts were all sent, and whose members had to stand a second look.
+    archives: u32,
     pub(super) there: TargetState,
     recorded: Option<RecordedUpload>,
 }
@@ -101,6 +106,8 @@ pub(super) async fn run(
         id,
         active,
         again: false,
+        thrice: false,
+        archives: 0,
         there: TargetState::Unknown,
         recorded,
     };
@@ -121,7 +128,10 @@ impl PackJob {
                     self.active.reset();
                     self.abort(false).await;
                 }
-                Err(PackError::Again(_)) if !self.again => {
+                // An attempt that met other members than were listed does not use up the one archive that may follow
+                // another.
+                Err(PackError::Again(_)) if !self.again || !self.thrice && self.archives == 1 => {
+                    self.thrice = self.again;
                     self.again = true;
                     self.active.reset();
                     self.abort(false).await;
@@ -212,10 +222,17 @@ impl PackJob {
             active: Arc::clone(&self.active),
             retry_context: Arc::clone(&self.retry_context),
             slots: self.shared.slots.clone(),
+            young: YoungMembers::new(self.settle()),
         });
         let mut sent = done;
-        if let Err(trouble) = sender.send_missing(&mut sent).await {
-            let trouble = self.part_trouble(trouble, sum).await;
+        let result = match sender.send_missing(&mut sent).await {
+            Ok(()) => {
+                self.archives += u32::from(!self.settle().is_zero());
+                self.require_rest(&sender).await
+            }
+            Err(trouble) => Err(self.part_trouble(trouble, sum).await),
+        };
+        if let Err(trouble) = result {
             // Parts that were sent are waited for before the upload is aborted.
             let mut session = sender.session.write().await;
             if !matches!(trouble, PackError::Cancelled) || self.shared.aborts() {

@@ -6,6 +6,7 @@ use seqferry_store::{Address, ChecksumAlgorithm, ErrorClass, ObjectRef, StoreErr
 use super::parts::{PartError, is_change};
 use super::plan::PlanRefusal;
 use super::run::PackJob;
+use crate::object::SETTLE;
 use crate::outcome::{FailureClass, ObjectFailure};
 
 /// Reason why an attempt at an archive ended without one.
@@ -112,8 +113,9 @@ impl PackJob {
     pub(super) fn changed(&self, member: usize, error: &StoreError) -> ObjectFailure {
         let source = Address(&self.policy.source_bucket, Some(&self.members.items()[member].source_key));
         let how = if error.class == ErrorClass::NotFound { "it is gone" } else { "it was overwritten" };
+        let settle = if self.source.capabilities().in_place_changes { format!(" {SETTLE}") } else { String::new() };
         let message = format!(
-            "{} {source}: a member of {} is not what was found: {how} while it was packed ({}). No archive was made. Run the same command again when the sender has finished.",
+            "{} {source}: a member of {} is not what was found: {how} while it was packed ({}). No archive was made. Run the same command again when the sender has finished.{settle}",
             error.operation,
             self.address(),
             error.code

@@ -1,0 +1,67 @@
+//! The second look at a file that was changed a moment before it was opened ([`crate::second_look`]).
+
+use seqferry_store::{ErrorClass, StoreError};
+
+use super::{AttemptError, CopyResult, Journal, Object};
+use crate::outcome::State;
+use crate::second_look::Opening;
+
+impl<J: Journal> Object<'_, J> {
+    /// One attempt. A copy of a file counts only when the file had settled before, or is the same after the settling
+    /// time. A copy of a file that has changed is removed: it must not look whole.
+    pub(super) async fn attempt_at_rest(&mut self) -> Result<CopyResult, AttemptError> {
+        self.opening = Opening::now(self.policy.settle);
+        self.modified = None;
+        let copy = self.attempt().await?;
+        // An object that an interrupted run may have copied was perhaps not looked at again.
+        let counts = copy.state == State::Done || copy.state == State::Skipped && self.may_be_ours();
+        if !counts || self.policy.settle.is_zero() || !self.source.capabilities().in_place_changes {
+            return Ok(copy);
+        }
+        match self.rests().await {
+            Ok(()) => Ok(copy),
+            // Nothing else may hold these bytes by now.
+            Err(AttemptError::Failed(gone)) => Err(AttemptError::Failed(gone)),
+            Err(AttemptError::Again(changed)) if copy.state == State::Done => {
+                self.without_strays(Err(AttemptError::Again(changed)), &copy.target.etag).await
+            }
+            Err(other) => Err(other),
+        }
+    }
+
+    /// Returns when the file was not changed within the settling time before it was opened, nor after.
+    async fn rests(&mut self) -> Result<(), AttemptError> {
+        let modified = match self.modified {
+            Some(modified) => modified,
+            None => self.head_source().await?.last_modified,
+        };
+        let opening = self.opening;
+        if !opening.is_young(modified) {
+            return Ok(());
+        }
+        if !opening.is_past() {
+            // Many small files wait at the same time.
+            self.turn.give_up();
+            opening.settled(self.source.cancel()).await?;
+        }
+        let looked = match self.head_source().await {
+            Ok(now) if opening.is_within_tick(now.last_modified) => Err(self.hidden_writes()),
+            Ok(_) => Ok(()),
+            Err(changed) => Err(changed),
+        };
+        if looked.is_err() {
+            // It may be copied again.
+            self.turn.take(self.source.cancel()).await?;
+        }
+        looked
+    }
+
+    /// The failure of a file that may have been written to without a new time.
+    fn hidden_writes(&self) -> AttemptError {
+        let (bucket, key) = (&self.policy.source_bucket, &self.item.source_key);
+        let mut error = StoreError::new("HeadObject", bucket, Some(key), "SourceChanged", None);
+        error.class = ErrorClass::Precondition;
+        let how = "it was opened in the very second of its last change, and its file system keeps whole seconds";
+        AttemptError::Again(self.source_changed(&error, how))
+    }
+}

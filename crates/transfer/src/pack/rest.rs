@@ -1,0 +1,106 @@
+//! The second look at members that were changed a moment before they were read ([`crate::second_look`]).
+//!
+//! It is made once for all of them, before the archive becomes visible.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use seqferry_client::Lookup;
+use seqferry_store::StoreError;
+
+use super::parts::Sender;
+use super::run::PackJob;
+use super::trouble::PackError;
+use crate::second_look::Opening;
+
+/// Members that were changed a moment before they were read, by ordinal, with their last opening.
+#[derive(Debug)]
+pub(super) struct YoungMembers {
+    settle: Duration,
+    openings: Mutex<BTreeMap<usize, Opening>>,
+}
+
+impl YoungMembers {
+    /// No members yet. A settling time of zero: no member is ever young.
+    pub(super) fn new(settle: Duration) -> Self {
+        Self { settle, openings: Mutex::default() }
+    }
+
+    /// An opening at this moment.
+    pub(super) fn opening(&self) -> Opening {
+        Opening::now(self.settle)
+    }
+
+    /// Remembers a member that had this modification time (seconds since the epoch) when it was opened, if it was young.
+    pub(super) fn note(&self, member: usize, modified: f64, opening: Opening) {
+        if opening.is_young(modified) {
+            self.openings.lock().unwrap_or_else(PoisonError::into_inner).insert(member, opening);
+        }
+    }
+
+    fn take(&self) -> BTreeMap<usize, Opening> {
+        std::mem::take(&mut *self.openings.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl PackJob {
+    /// Settling time of the members: objects of a service do not grow.
+    pub(super) fn settle(&self) -> Duration {
+        if self.source.capabilities().in_place_changes { self.policy.settle } else { Duration::ZERO }
+    }
+
+    /// Fails when a member has changed since it was read. Waits for those that were young.
+    pub(super) async fn require_rest(&self, sender: &Sender) -> Result<(), PackError> {
+        if self.settle().is_zero() {
+            return Ok(());
+        }
+        // Members without bytes were not read.
+        let empty: Vec<usize> =
+            (0..).zip(self.members.items()).filter(|(_, item)| item.size == 0).map(|(n, _)| n).collect();
+        let opening = sender.young.opening();
+        for (member, modified) in self.unchanged(&empty).await? {
+            sender.young.note(member, modified, opening);
+        }
+        let young = sender.young.take();
+        for opening in young.values() {
+            opening.settled(self.source.cancel()).await?;
+        }
+        let members: Vec<usize> = young.keys().copied().collect();
+        for (member, modified) in self.unchanged(&members).await? {
+            if young[&member].is_within_tick(modified) {
+                return Err(self.changed_again(member));
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns these members with their modification times; fails for the first that is not as it was found.
+    async fn unchanged(&self, members: &[usize]) -> Result<Vec<(usize, f64)>, PackError> {
+        let items = self.members.items();
+        let keys = members.iter().map(|member| items[*member].source_key.clone()).collect();
+        let found = self.source.look_up(&self.policy.source_bucket, keys).await?;
+        let mut times = Vec::with_capacity(members.len());
+        for (&member, (_, lookup)) in members.iter().zip(found) {
+            match lookup {
+                Lookup::Object(meta) if meta.etag == items[member].etag => times.push((member, meta.last_modified)),
+                Lookup::Object(_) => return Err(self.changed_again(member)),
+                Lookup::NoObject(error) => return Err(PackError::failed(Some(member), *error)),
+                Lookup::Absent => return Err(self.not_there(member)),
+            }
+        }
+        Ok(times)
+    }
+
+    fn changed_again(&self, member: usize) -> PackError {
+        let key = &self.members.items()[member].source_key;
+        let error = StoreError::new("HeadObject", &self.policy.source_bucket, Some(key), "SourceChanged", None);
+        PackError::again(Some(member), self.changed(member, &error))
+    }
+
+    fn not_there(&self, member: usize) -> PackError {
+        let key = &self.members.items()[member].source_key;
+        let error = StoreError::new("HeadObject", &self.policy.source_bucket, Some(key), "NoSuchKey", Some(404));
+        PackError::again(Some(member), self.changed(member, &error))
+    }
+}
