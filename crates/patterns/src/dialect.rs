@@ -67,9 +67,9 @@ impl Translator {
                 '[' => self.class()?,
                 '(' => self.group()?,
                 ')' => self.close()?,
-                '*' | '+' | '?' => self.repetition(character.to_string())?,
+                '*' | '+' | '?' => self.repetition(&character.to_string())?,
                 '{' => match self.counted() {
-                    Some(counts) => self.repetition(counts)?,
+                    Some(counts) => self.repetition(&counts)?,
                     None => self.literal('{'),
                 },
                 '|' => {
@@ -113,13 +113,13 @@ impl Translator {
         self.item(&literal(character));
     }
 
-    fn repetition(&mut self, written: String) -> Result<(), Reason> {
+    fn repetition(&mut self, written: &str) -> Result<(), Reason> {
         match self.repeats {
             Repeats::Nothing => return Err(format!("'{written}' repeats nothing")),
             Repeats::Repetition => return Err(format!("'{written}' repeats a repetition; put that into (?:...)")),
             Repeats::Item => self.repeats = Repeats::Repetition,
         }
-        self.out.push_str(&written);
+        self.out.push_str(written);
         if self.take_if("?") {
             self.out.push('?');
         } else if self.take_if("+") {
@@ -312,15 +312,15 @@ impl Translator {
     /// `(?flags)` at the start, or `(?flags-flags:...)`.
     fn flags(&mut self, mut is_verbose: bool) -> Result<(), Reason> {
         let is_first = self.at == 2;
-        let (mut set, mut removed, mut removes) = (String::new(), String::new(), false);
+        let (mut set, mut unset, mut is_unset) = (String::new(), String::new(), false);
         loop {
             match self.take() {
-                Some(flag @ ('i' | 'm' | 's')) => (if removes { &mut removed } else { &mut set }).push(flag),
-                Some('x') => is_verbose = !removes,
-                Some('u') if !removes => {}
-                Some('-') if !removes => removes = true,
+                Some(flag @ ('i' | 'm' | 's')) => (if is_unset { &mut unset } else { &mut set }).push(flag),
+                Some('x') => is_verbose = !is_unset,
+                Some('u') if !is_unset => {}
+                Some('-') if !is_unset => is_unset = true,
                 Some(':') => break,
-                Some(')') if is_first && !removes => {
+                Some(')') if is_first && !is_unset => {
                     if let Some(all) = self.verbose.first_mut() {
                         *all = is_verbose;
                     }
@@ -334,8 +334,8 @@ impl Translator {
                 None => return Err("a parenthesis is not closed".into()),
             }
         }
-        let removed = if removed.is_empty() { removed } else { format!("-{removed}") };
-        self.open(&format!("(?{set}{removed}:"), is_verbose);
+        let unset = if unset.is_empty() { unset } else { format!("-{unset}") };
+        self.open(&format!("(?{set}{unset}:"), is_verbose);
         Ok(())
     }
 

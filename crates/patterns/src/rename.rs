@@ -70,7 +70,7 @@ pub enum Fault {
 /// Rules that are applied one after another.
 #[derive(Debug)]
 pub struct Rules {
-    rules: Vec<Rule>,
+    compiled: Vec<Rule>,
     /// Bytes.
     size: usize,
     names: AtomicU64,
@@ -106,7 +106,7 @@ impl Rules {
             }
             rules.push(Rule { regex, replacement: rule.replacement, is_global: rule.is_global });
         }
-        Ok(Self { rules, size, names: AtomicU64::new(0), nanoseconds: AtomicU64::new(0) })
+        Ok(Self { compiled: rules, size, names: AtomicU64::new(0), nanoseconds: AtomicU64::new(0) })
     }
 
     /// The name after all rules.
@@ -124,7 +124,7 @@ impl Rules {
             if spent > allowed { Err(Fault::Slow(milliseconds, names)) } else { Ok(()) }
         };
         let mut renamed = name.to_owned();
-        let result = self.rules.iter().try_for_each(|rule| {
+        let result = self.compiled.iter().try_for_each(|rule| {
             within()?;
             renamed = rule.applied(&renamed, &within)?;
             Ok(())

@@ -200,7 +200,7 @@ fn tokens(written: &str, dialect: Dialect) -> Vec<Token> {
     let (mut found, mut at) = (Vec::new(), 0);
     while at < text.len() {
         let rest = &text[at..];
-        let (token, taken) = match rest {
+        let (token, length) = match rest {
             ['*', '*', '/', ..] if is_path => (Token::Folders, 3),
             ['*', '*', ..] => (Token::AnyText, 2),
             ['*', ..] => (if is_path { Token::TextBelow } else { Token::AnyText }, 1),
@@ -209,7 +209,7 @@ fn tokens(written: &str, dialect: Dialect) -> Vec<Token> {
             [other, ..] => (Token::Literal(*other), 1),
             [] => break,
         };
-        at += taken;
+        at += length;
         if !(matches!(token, Token::Folders) && matches!(found.last(), Some(Token::Folders))) {
             found.push(token);
         }
