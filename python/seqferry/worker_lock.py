@@ -46,7 +46,7 @@ def take(state_dir: Path) -> IO[str]:
 def is_held(state_dir: Path) -> bool:
     """True when a process is the worker of the folder, be it this one; also where that cannot be seen."""
     try:
-        with (state_dir / _NAME).open("rb") as file:
+        with os.fdopen(private.opened(state_dir / _NAME, os.O_RDONLY), "rb") as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except FileNotFoundError:
         return False

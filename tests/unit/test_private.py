@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from seqferry import private
+from seqferry import private, worker_lock
 from seqferry.config import Settings
 from seqferry.errors import ConfigError
 from seqferry.scratch import scratch_folder
@@ -90,6 +90,12 @@ def test_what_is_planted_after_the_check_is_not_opened(
 
     assert victim.read_text() == _PRECIOUS
     assert not victim.with_name("made").exists()
+
+
+def test_a_pipe_in_place_of_the_workers_lock_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "worker.lock")
+
+    assert worker_lock.is_held(tmp_path), "it cannot be seen whether a worker is there"
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
