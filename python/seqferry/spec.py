@@ -315,9 +315,11 @@ def with_attempts(spec: TransferSpec, attempts: int | None) -> TransferSpec:
 
 
 def build_mirror_spec(
-    src_bucket: str, src_prefix: str, src_keys: list[str] | None, dst_bucket: str, dst_prefix: str
+    src_bucket: str, src_prefix: str, src_keys: list[str] | None, dst_bucket: str, dst_prefix: str, **given: Any
 ) -> TransferSpec:
     """The spec of S3Mirror's ``/start_transfer``: prefixes are plain strings, and ``src_keys`` follow ``src_prefix``.
+
+    ``given`` are options that ``build_one`` takes.
 
     Raises:
         UsageError: as ``build_spec``.
@@ -326,10 +328,12 @@ def build_mirror_spec(
         parse_uri(f"s3://{bucket}")
         if "/" in bucket:
             raise UsageError(f"'{_shown(bucket)}' cannot be the name of a bucket.")
+    spec = build_one(f"s3://{src_bucket}/", f"s3://{dst_bucket}/", **given)
     return checked(
-        TransferSpec(
-            source=S3Location(bucket=src_bucket, key=src_prefix),
-            target=S3Location(bucket=dst_bucket, key=dst_prefix),
+        replace(
+            spec,
+            source=replace(spec.source, key=src_prefix),
+            target=replace(spec.target, key=dst_prefix),
             strip=src_prefix,
             # The same key twice would be the same object twice.
             keys=None if src_keys is None else tuple(dict.fromkeys(src_keys)),

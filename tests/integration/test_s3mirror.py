@@ -14,7 +14,7 @@ from control import ANY_SPEC, until_ended
 from http_client import http_of
 from mirror import SMALL, digests, fill
 
-from seqferry import write_probe
+from seqferry import job_defaults, write_probe
 from seqferry.config import Settings
 from seqferry.service import Service
 from seqferry.spec import build_mirror_spec
@@ -301,9 +301,48 @@ def test_crashing_is_there_only_when_it_was_allowed(own: Service, monkeypatch: p
     ended: list[int] = []
     monkeypatch.setattr(os, "_exit", ended.append)
 
+    routes = ("/crash_application", "/crash")
     with http_of(own) as client:
-        assert client.post("/crash_application").status_code == 404
+        assert [client.post(route).status_code for route in routes] == [404, 404]
     with http_of(own, allow_crash=True) as client:
-        client.post("/crash_application")
+        for route in routes:
+            client.post(route)
+        assert client.get("/crash").status_code == 405
 
-    assert ended == [1]
+    assert ended == [1, 1]
+
+
+def test_what_the_environment_of_the_server_says_reaches_its_jobs(
+    own: Service, storage: S3Server, buckets: tuple[str, str]
+) -> None:
+    given = {"SEQFERRY_PART_SIZE": "16MiB", "SEQFERRY_COPY_THRESHOLD": "32MiB", "SEQFERRY_IF_EXISTS": "skip"}
+    defaults = job_defaults.read(given)
+    source, target = (f"s3://{bucket}/x/" for bucket in buckets)
+    with http_of(own, defaults=defaults) as client:
+        mirrored = client.post("/start_transfer", json=_payload(buckets, src_keys=["a"])).json()
+        body = {"source": source, "target": target, "part_size": 8 * 2**20}
+        posted = client.post("/api/v1/transfers", json=body).json()["id"]
+        moved = client.post("/api/v1/moves", json={"source": source, "target": f"{target}m/"}).json()["id"]
+        checked = client.post("/api/v1/checks", json={"source": source, "target": f"{target}c/"}).json()["id"]
+
+    specs = [own.status(one).spec for one in (mirrored, posted, moved)]
+    assert [one.part_size for one in specs] == [16 * 2**20, 8 * 2**20, 16 * 2**20]
+    assert {one.copy_threshold for one in specs} == {32 * 2**20}
+    assert {one.if_exists for one in specs} == {"skip"}
+    assert specs[0].keys == ("a",)
+    assert specs[0].strip == "run/"
+    assert own.status(checked).spec.operation == "check"
+
+
+def test_defaults_of_the_server_are_not_what_its_policy_refuses_to_clients(
+    own: Service, storage: S3Server, buckets: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    endpoint = os.environ["AWS_ENDPOINT_URL"]
+    monkeypatch.delenv("AWS_ENDPOINT_URL")
+    body = {"source": f"s3://{buckets[0]}/x/", "target": f"s3://{buckets[1]}/x/"}
+    with http_of(own, defaults={"endpoint_url": endpoint}) as client:
+        assert client.post("/api/v1/transfers", json={**body, "endpoint_url": "http://else.where"}).status_code == 403
+        answer = client.post("/api/v1/transfers", json=body)
+
+    assert answer.status_code == 202, answer.text
+    assert own.status(answer.json()["id"]).spec.source.endpoint_url == endpoint

@@ -142,7 +142,7 @@ def test_a_crash_loses_nothing(sqlite_settings: Settings, s3server: S3Server, ma
 def test_without_a_token_only_local_names_are_answered(sqlite_settings: Settings) -> None:
     with _serving(sqlite_settings, "--no-token") as (_, url):
         port = url.rsplit(":", 1)[1]
-        for host in (f"127.0.0.1:{port}", f"localhost:{port}", "LOCALHOST", "[::1]:80"):
+        for host in (f"127.0.0.1:{port}", f"localhost:{port}", "LOCALHOST", "[::1]:80", f"0.0.0.0:{port}", "[::]:80"):
             assert httpx.get(f"{url}/healthz", headers={"Host": host}, trust_env=False).status_code == 200
         for host in ("evil.example.org", f"evil.example.org:{port}", "127.0.0.1.evil.example.org"):
             answer = httpx.get(f"{url}/healthz", headers={"Host": host}, trust_env=False)

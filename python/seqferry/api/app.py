@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 from fastapi import Depends, FastAPI
 
@@ -34,15 +35,17 @@ def create_app(
     planning_timeout: float = PLANNING_SECONDS,
     checks: StorageChecks | None = None,
     hub: Hub | None = None,
+    defaults: Mapping[str, Any] | None = None,
 ) -> FastAPI:
     """The application over an open service; the caller keeps the service open and closes it.
 
     Args:
         tokens: those that clients may present; None: no request needs one.
-        allow_crash: add ``POST /crash_application``, which ends the process as a crash would.
+        allow_crash: add ``POST /crash_application`` and ``/crash``, which end the process as a crash would.
         planning_timeout: seconds that the S3Mirror routes wait for the listing of the source.
         checks: looks at storage; usual ones when not given.
         hub: serves streams of events; one that the caller closes when the server stops.
+        defaults: values of fields that requests leave open (``job_defaults``).
     """
     app = FastAPI(
         title="Seqferry",
@@ -61,6 +64,7 @@ def create_app(
         hub=hub or Hub(service),
         metrics=metrics.registry(service),
         files=FileStatus(),
+        defaults=defaults or {},
     )
     problems.install(app)
     app.add_middleware(BodyLimit)

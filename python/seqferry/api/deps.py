@@ -6,12 +6,14 @@ Functions that wait for nothing are ``async``: FastAPI would have others wait fo
 from __future__ import annotations
 
 import uuid
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Final
+from typing import Annotated, Any, Final, TypeVar
 
 from fastapi import Depends, HTTPException, Request, Security, status
 from fastapi.security import HTTPBearer
 from prometheus_client import CollectorRegistry
+from pydantic import BaseModel
 
 from seqferry.api.checks import StorageChecks
 from seqferry.api.file_status import FileStatus
@@ -20,8 +22,11 @@ from seqferry.api.readiness import Readiness
 from seqferry.api.streams import Hub
 from seqferry.config import Settings
 from seqferry.errors import NotFoundError, PolicyError
+from seqferry.models import TransferSpec
 from seqferry.service import Service
 from seqferry.tokens import Identity
+
+Body = TypeVar("Body", bound=BaseModel)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +39,22 @@ class Context:
     hub: Hub
     metrics: CollectorRegistry
     files: FileStatus
+    defaults: Mapping[str, Any]
+    """Values of fields that a request leaves open (``job_defaults``)."""
+
+    def spec_of(self, body: Body, build: Callable[[Body], TransferSpec]) -> TransferSpec:
+        """The spec of a request, if the policy allows what it asks for, with the defaults for what it leaves open.
+
+        Raises:
+            PolicyError: the policy does not allow it.
+            UsageError: it makes no sense.
+        """
+        spec = build(body)
+        self.settings.policy.check(spec)
+        known = type(body).model_fields
+        left = {name: value for name, value in self.defaults.items() if name in known}
+        left = {name: value for name, value in left.items() if name not in body.model_fields_set}
+        return build(body.model_copy(update=left)) if left else spec
 
 
 async def _context(request: Request) -> Context:

@@ -38,6 +38,7 @@ from seqferry.option_groups import (
 )
 from seqferry.paging import Cursor
 from seqferry.spec import data_path
+from seqferry.unpacking import build_operation_spec
 
 Priority = Annotated[int, Field(ge=-MOST_PRIORITY, le=MOST_PRIORITY), WHOLE]
 
@@ -105,6 +106,15 @@ class TransferRequest(
                 "targets": [one.target_key for one in self.objects],
             }
         return given
+
+
+def spec_of_request(body: TransferRequest) -> TransferSpec:
+    """The spec that a request asks for.
+
+    Raises:
+        UsageError: it makes no sense.
+    """
+    return build_operation_spec(body.operation, body.options, **body.arguments())
 
 
 class Submitted(BaseModel):

@@ -10,15 +10,17 @@ import signal
 import socket
 from collections.abc import Callable
 from types import FrameType
-from typing import Final
+from typing import Any, Final
 
+from pydantic import ValidationError
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from seqferry import tokens
+from seqferry import job_defaults, tokens
 from seqferry.api import connections
 from seqferry.api.app import create_app
 from seqferry.api.checks import StorageChecks
 from seqferry.api.problems import problem
+from seqferry.api.schemas import TransferRequest
 from seqferry.api.streams import Hub
 from seqferry.api.tls import Tls
 from seqferry.config import Settings
@@ -83,6 +85,7 @@ def serve(
         WorkerBusyError: another worker holds the state folder.
     """
     check_exposure(settings, host, no_token=no_token)
+    defaults = _job_defaults()
     context = None if tls is None else tls.context()
     listener = _listen(host, port)
     try:
@@ -95,7 +98,9 @@ def serve(
             worker = Worker.start(settings, service)
             try:
                 hub = Hub(service)
-                app: ASGIApp = create_app(settings, service, store, allow_crash=allow_crash, checks=checks, hub=hub)
+                app: ASGIApp = create_app(
+                    settings, service, store, allow_crash=allow_crash, checks=checks, hub=hub, defaults=defaults
+                )
                 if no_token:
                     app = _LocalOriginGuard(app)
                 server = connections.server(app, trusted_proxies=settings.trusted_proxies, tls=context)
@@ -107,6 +112,24 @@ def serve(
                     os._exit(0)
     finally:
         listener.close()
+
+
+def _job_defaults() -> dict[str, Any]:
+    """Defaults of jobs from the environment.
+
+    Raises:
+        UsageError: a value is not valid.
+    """
+    found = job_defaults.read(os.environ)
+    if found:
+        try:
+            TransferRequest.model_validate({"source": "s3://source/", "target": "s3://target/", **found})
+        except ValidationError as why:
+            first = why.errors()[0]
+            raise UsageError(f"{job_defaults.variable_of(str(first['loc'][0]))}: {first['msg']}.") from None
+        named = ", ".join(map(job_defaults.variable_of, found))
+        log.info("jobs take what they leave open from the environment: %s", named)
+    return found
 
 
 def _token_store(settings: Settings) -> tokens.TokenStore:
@@ -141,7 +164,7 @@ class _LocalOriginGuard:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and not is_loopback(_host(scope)):
+        if scope["type"] == "http" and not _is_local(_host(scope)):
             answer = problem(403, "Without a token this server answers only to localhost and 127.0.0.1.", "forbidden")
             await answer(scope, receive, send)
             return
@@ -150,6 +173,19 @@ class _LocalOriginGuard:
             await answer(scope, receive, send)
             return
         await self._app(scope, receive, send)
+
+
+def _is_local(host: str) -> bool:
+    """True for names of this machine that no page of another site can have pointed here.
+
+    Clients write 0.0.0.0 for the machine they run on, as the examples of S3Mirror do: an address, and no name.
+    """
+    if is_loopback(host):
+        return True
+    try:
+        return ipaddress.ip_address(host).is_unspecified
+    except ValueError:
+        return False
 
 
 def _is_own_origin(scope: Scope) -> bool:

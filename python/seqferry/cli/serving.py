@@ -37,7 +37,7 @@ def serve(
         typer.Option(
             "--allow-crash",
             envvar="SEQFERRY_ALLOW_CRASH",
-            help="Offer POST /crash_application, which kills this process. For tests only.",
+            help="Offer POST /crash_application and /crash, which kill this process. For tests only.",
         ),
     ] = False,
     no_token: Annotated[

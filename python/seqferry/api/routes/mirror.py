@@ -55,8 +55,10 @@ class StartTransfer(BaseModel):
 @router.post("/start_transfer", responses=answers(400, 502, 504))
 async def start_transfer(body: StartTransfer, context: ContextDep, actor: ActorDep) -> str:
     """Starts a transfer; answers with its id at once. What cannot be read is an error in the status."""
-    spec = build_mirror_spec(body.src_bucket, body.src_prefix, body.src_keys, body.dst_bucket, body.dst_prefix)
-    context.settings.policy.check(spec)
+    named = body.src_bucket, body.src_prefix, body.src_keys, body.dst_bucket, body.dst_prefix
+    context.settings.policy.check(spec := build_mirror_spec(*named))
+    if context.defaults:
+        spec = build_mirror_spec(*named, **context.defaults)
     await context.checks.check(spec)
     return await run_in_threadpool(context.service.submit, spec, actor=actor)
 
@@ -95,6 +97,7 @@ def cancel(transfer_id: ChangeableIdDep, service: ServiceDep, actor: ActorDep) -
 
 
 @crash_router.post("/crash_application")
+@crash_router.post("/crash")
 def crash_application() -> None:
     """Ends the process at once, as a crash would, to show that nothing is lost."""
     log.warning("crashing, as was asked")

@@ -13,12 +13,11 @@ from starlette.concurrency import run_in_threadpool
 from seqferry import access
 from seqferry.api.deps import ContextDep
 from seqferry.api.documented import answers
-from seqferry.api.schemas import TransferRequest
+from seqferry.api.schemas import TransferRequest, spec_of_request
 from seqferry.forecast import Forecast
 from seqferry.models import PlannedCopy, TransferSpec
 from seqferry.removal_rules import RemovalRefusal
 from seqferry.service import Service
-from seqferry.unpacking import build_operation_spec
 
 router = APIRouter(prefix="/api/v1/previews", tags=["transfers"])
 
@@ -67,8 +66,7 @@ async def preview(
     body: TransferRequest, context: ContextDep, limit: Annotated[int, Query(ge=0, le=10_000)] = 1000
 ) -> Preview:
     """Compares both places as the transfer would. Nothing is copied or recorded."""
-    spec = build_operation_spec(body.operation, body.options, **body.arguments())
-    context.settings.policy.check(spec)
+    spec = context.spec_of(body, spec_of_request)
     await context.checks.check(spec)
     return await run_in_threadpool(_preview, context.service, access.resolved(spec), limit)
 

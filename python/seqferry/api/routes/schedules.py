@@ -13,14 +13,13 @@ from seqferry import schedules
 from seqferry.api.deps import ActorDep, ContextDep, IdentityDep, ServiceDep, is_client
 from seqferry.api.documented import answers
 from seqferry.api.problems import shortened
-from seqferry.api.schemas import TransferRequest
+from seqferry.api.schemas import TransferRequest, spec_of_request
 from seqferry.cron import MAX_TEXT, UTC_ZONE
 from seqferry.errors import PolicyError
 from seqferry.models import Event
 from seqferry.schedules import Outcome, Run, Schedule, State
 from seqferry.service import Service
 from seqferry.tokens import Identity
-from seqferry.unpacking import build_operation_spec
 
 router = APIRouter(prefix="/api/v1/schedules", tags=["schedules"])
 
@@ -173,8 +172,7 @@ ChangeableDep = Annotated[str, Depends(_changeable)]
 async def add(body: ScheduleRequest, context: ContextDep, actor: ActorDep) -> ScheduleOut:
     """Looks at both buckets first. Where its transfers run and as whom is resolved now, as for a transfer."""
     wanted = body.transfer
-    spec = build_operation_spec(wanted.operation, wanted.options, **wanted.arguments())
-    context.settings.policy.check(spec)
+    spec = context.spec_of(wanted, spec_of_request)
     await context.checks.check(spec)
     made = await run_in_threadpool(
         schedules.add,

@@ -28,12 +28,12 @@ from seqferry.api.schemas import (
     TransferRequest,
     cursor_text,
     seconds,
+    spec_of_request,
 )
 from seqferry.api.streams import EventStream
 from seqferry.db.feed import POSITION, Position
 from seqferry.models import ObjectState, TransferState
 from seqferry.paging import OBJECT_CURSOR, TRANSFER_CURSOR, Cursor, ObjectFilter, TransferFilter
-from seqferry.unpacking import build_operation_spec
 
 router = APIRouter(prefix="/api/v1/transfers", tags=["transfers"])
 feed = APIRouter(prefix="/api/v1", tags=["transfers"])
@@ -87,8 +87,7 @@ async def submit(
     When the same transfer, submitted with the same token, is unfinished, the answer is 200 and its id.
     """
     service = context.service
-    spec = build_operation_spec(body.operation, body.options, **body.arguments())
-    context.settings.policy.check(spec)
+    spec = context.spec_of(body, spec_of_request)
     transfer_id = None
     if idempotency_key:
         transfer_id = await run_in_threadpool(service.submitted, spec, idempotency_key, actor=actor)

@@ -78,7 +78,7 @@ async def move(
     """Copies, verifies, and then removes at the source what has arrived."""
     if body.operation != "transfer" or body.options:
         raise UsageError("A move has neither 'operation' nor 'options'; leave them out.")
-    spec = checked(replace(build_spec(**body.arguments()), operation=OPERATION_MOVE))
+    spec = context.spec_of(body, lambda one: checked(replace(build_spec(**one.arguments()), operation=OPERATION_MOVE)))
     if isinstance(spec.source, S3Location) and spec.source.anonymous:
         raise UsageError("A move removes objects at the source, which 'no_sign_request' does not allow.")
     return await _start(context, spec, actor, response, idempotency_key, new=body.new)
@@ -90,7 +90,7 @@ async def remove(
 ) -> Submitted:
     """Removes objects, each on record before it is removed."""
     most = None if body.yes else removals.UNASKED
-    spec = removals.build_remove_spec(most=most, **body.model_dump(exclude={"yes"}))
+    spec = context.spec_of(body, lambda one: removals.build_remove_spec(most=most, **one.model_dump(exclude={"yes"})))
     return await _start(context, spec, actor, response, idempotency_key)
 
 
@@ -99,7 +99,7 @@ async def check(
     body: CheckRequest, context: ContextDep, actor: ActorDep, response: Response, idempotency_key: KeyHeader = None
 ) -> Submitted:
     """Compares and changes nothing: identical objects end as skipped, all others as failed."""
-    spec = checking.build_check_spec(**body.model_dump())
+    spec = context.spec_of(body, lambda one: checking.build_check_spec(**one.model_dump()))
     return await _start(context, spec, actor, response, idempotency_key)
 
 
@@ -109,7 +109,7 @@ async def clean_up(
 ) -> Submitted:
     """Aborts multipart uploads that were never completed."""
     most = None if body.yes else removals.UNASKED
-    spec = cleanup.build_cleanup_spec(most=most, **body.model_dump(exclude={"yes"}))
+    spec = context.spec_of(body, lambda one: cleanup.build_cleanup_spec(most=most, **one.model_dump(exclude={"yes"})))
     return await _start(context, spec, actor, response, idempotency_key)
 
 
@@ -117,7 +117,6 @@ async def _start(
     context: Context, spec: TransferSpec, actor: str, response: Response, key: str | None, *, new: bool = False
 ) -> Submitted:
     service = context.service
-    context.settings.policy.check(spec)
     transfer_id = await run_in_threadpool(service.submitted, spec, key, actor=actor) if key else None
     if transfer_id is None:
         await context.checks.check(spec)
