@@ -19,6 +19,7 @@ from typing import Any, Final
 
 from seqferry import carrying, customer_keys, endpoints, operations, profiles, stored_spec
 from seqferry.errors import AccessError
+from seqferry.formatting import printable
 from seqferry.models import OPERATION_TRANSFER, Access, Identity, LocalFolder, Location, S3Location, TransferSpec
 
 _PROOF_DIGITS: Final = 12
@@ -182,6 +183,13 @@ def described(identity: Identity) -> str:
         "container": "the credentials of its container",
         "instance": "the credentials of its machine",
     }.get(identity.source, f"credentials of the kind {identity.source}")
+
+
+def described_here(identity: Identity) -> str:
+    """An identity for the user whose environment this is: with the name of the access key, which is no secret."""
+    key = os.environ.get("AWS_ACCESS_KEY_ID", "")
+    known = identity.source in ("environment", "session") and identity.proof == _digest(["key", key])
+    return described(replace(identity, proof=printable(key)) if known else identity)
 
 
 def renewed(spec: TransferSpec) -> TransferSpec:

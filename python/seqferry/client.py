@@ -19,6 +19,7 @@ from typing import Any, Final, Self
 
 import httpx
 
+from seqferry.formatting import count
 from seqferry.models import ENDED_TRANSFER_STATES
 
 Transfer = dict[str, Any]

@@ -236,7 +236,7 @@ def _identity() -> Finding:
     assert place.access is not None
     who = place.access.identity
     of = "" if who.role is None else f" ({'account' if who.source == 'session' else 'role'} {who.role})"
-    return Finding("credentials", "ok", f"by default {access.described(who)}{of}")
+    return Finding("credentials", "ok", f"by default {access.described_here(who)}{of}")
 
 
 def _folder(name: str, place: LocalFolder, *, is_target: bool) -> Finding:
@@ -310,7 +310,7 @@ def _bucket(engine: Engine, name: str, place: S3Location, samples: list[ObjectIn
     place_now = access.resolved_place(place)
     assert isinstance(place_now, S3Location)
     assert place_now.access is not None
-    who = access.described(place_now.access.identity)
+    who = access.described_here(place_now.access.identity)
     try:
         engine.check_bucket(place_now)
     except StorageError as why:

@@ -22,7 +22,7 @@ from urllib.parse import unquote, urlsplit
 
 from seqferry import auditing
 from seqferry.channels import Channel, NoticeKind
-from seqferry.formatting import size
+from seqferry.formatting import count, size
 from seqferry.models import WITH_FAILURES, FailureGroup, Status
 from seqferry.service import Service
 
@@ -78,11 +78,12 @@ def _title(status: Status, kind: NoticeKind) -> str:
     if kind == "stalled":
         return f"Seqferry: stalled at {totals.ended:,} of {totals.objects:,} objects: {what}"
     if kind == "person":
-        return f"Seqferry: {totals.failed:,} objects need a person: {what}"
+        need = "needs" if totals.failed == 1 else "need"
+        return f"Seqferry: {count(totals.failed, 'object')} {need} a person: {what}"
     if status.state == WITH_FAILURES:
         return f"Seqferry: {totals.failed:,} of {totals.objects:,} objects failed: {what}"
     words = {"done": "done", "failed": "stopped by an error", "cancelled": "cancelled"}
-    return f"Seqferry: {words.get(status.state, status.state)}, {totals.objects:,} objects: {what}"
+    return f"Seqferry: {words.get(status.state, status.state)}, {count(totals.objects, 'object')}: {what}"
 
 
 def _command(status: Status, kind: NoticeKind) -> str | None:
@@ -113,7 +114,7 @@ def _body(status: Status, causes: list[FailureGroup], command: str | None, head:
         lines.append(f"receipt   {status.receipt_digest}")
     lines.append(f"ledger    {head}")
     for cause in causes:
-        lines += ["", f"{cause.count:,} objects: {cause.error_code or cause.error_class} ({cause.operation})"]
+        lines += ["", f"{count(cause.count, 'object')}: {cause.error_code or cause.error_class} ({cause.operation})"]
         lines += [f"  {cause.message}", *(f"  {key}" for key in cause.keys)]
     if command is not None:
         lines += ["", f"Next: {command}"]

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple, Protocol
 
 from seqferry import paths
+from seqferry.formatting import count
 from seqferry.models import LocalFolder, TransferSpec
 from seqferry.naming import source_key
 from seqferry.planning import ListedObject, SelectableObject, is_own, is_selected
@@ -41,7 +42,7 @@ def why_kept(spec: TransferSpec, objects: int, failed: int) -> RemovalRefusal | 
     A source that could not be read, or is empty, is no reason to remove anything.
     """
     if failed:
-        cause = f"{failed} objects failed"
+        cause = f"{count(failed, 'object')} failed"
         return RemovalRefusal(
             "NotAllArrived", f"Nothing is removed when not all can arrive. {cause}.", is_failure=False, cause=cause
         )

@@ -122,7 +122,11 @@ impl StoreError {
         self.class == ErrorClass::Credentials
             || matches!(
                 self.code.as_str(),
-                classify::code::NO_CREDENTIALS | "InvalidAccessKeyId" | "SignatureDoesNotMatch" | "InvalidSecurity"
+                classify::code::NO_CREDENTIALS
+                    | classify::code::NO_PROFILE_CREDENTIALS
+                    | "InvalidAccessKeyId"
+                    | "SignatureDoesNotMatch"
+                    | "InvalidSecurity"
             )
     }
 

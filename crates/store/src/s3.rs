@@ -206,7 +206,14 @@ impl S3Store {
     /// Adds to an error the setting to check: the profile without credentials, the address without an answer.
     fn explained(&self, error: StoreError) -> StoreError {
         let message = match (error.code.as_str(), &self.options.profile) {
-            (code::NO_CREDENTIALS, Some(profile)) => format!("profile {profile:?}: {}", error.message),
+            (code::NO_CREDENTIALS, Some(profile)) => {
+                let error = StoreError { code: code::NO_PROFILE_CREDENTIALS.to_owned(), ..error };
+                let cause = error.message.replace("other: ", "").replace("the credential provider was not enabled", "");
+                let cause = cause.trim_start_matches([':', ' ']);
+                let why = if cause.is_empty() { "it names no keys, role or login" } else { cause };
+                let message = format!("profile {profile:?} gives no credentials: {why}");
+                return error.with_message(message);
+            }
             (code::CONNECTION_FAILED | code::TIMED_OUT | code::NOT_TRUSTED, _) => {
                 let base = Arc::clone(&self.state.read().unwrap_or_else(PoisonError::into_inner).base);
                 match base.endpoint.as_deref() {

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import binascii
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
@@ -171,6 +173,7 @@ def _facts(found: ObjectFacts) -> dict[str, Any]:
         "version_id": found.version_id,
         "storage_class": found.storage_class or "STANDARD",
         "archived": found.archived or None,
+        "md5": _stored_md5(found),
         "checksum": None if found.checksum is None else f"{found.checksum_algorithm} {found.checksum}",
         "content_type": found.content_type,
         "content_encoding": found.content_encoding,
@@ -180,6 +183,15 @@ def _facts(found: ObjectFacts) -> dict[str, Any]:
         "expires": found.expires,
         "tags": found.tag_count,
     }
+
+
+def _stored_md5(found: ObjectFacts) -> str | None:
+    """The MD5 that ``--md5`` or rclone has stored with the object, in hexadecimal digits as of ``md5sum``."""
+    try:
+        digest = base64.b64decode(dict(found.metadata).get("md5chksum", ""), validate=True)
+    except binascii.Error:
+        return None
+    return digest.hex() if len(digest) == 16 else None
 
 
 def _object(written: Object, endpoint: OneEndpoint) -> S3Location:

@@ -116,7 +116,8 @@ def warm(
     else:
         for key, reason in failures:
             display.say(text.printable(f"{location.at(key)}: {reason}"))
-        display.say(f"{objects} objects: {fetched} bytes fetched, {present} bytes were in the cache, {failed} failed.")
+        told = f"{fetched} bytes fetched, {present} bytes were in the cache, {failed} failed."
+        display.say(f"{text.count(objects, 'object')}: {told}")
     if no_room:
         display.say("The cache has no room for all of it: raise --max-cache-size, or remove what is pinned.")
     if failed:
@@ -201,5 +202,8 @@ def rm(
     if as_json:
         display.emit("removed", objects=objects, bytes=freed, busy=busy)
     else:
-        display.say(f"Removed {objects} objects, {freed} bytes." + (f" {busy} are in use and stayed." if busy else ""))
+        display.say(
+            f"Removed {text.count(objects, 'object')}, {text.count(freed, 'byte')}."
+            + (f" {busy} are in use and stayed." if busy else "")
+        )
     return exits.FAILED if busy else exits.OK

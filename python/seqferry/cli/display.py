@@ -20,6 +20,10 @@ _PLAIN_INTERVAL: Final = 10.0
 """Seconds between plain lines: rare enough for a log file, often enough to see that it lives (taste)."""
 _JSON_INTERVAL: Final = 1.0
 
+_ETA_AFTER_SECONDS: Final = 10.0
+_ETA_AFTER_SHARE: Final = 0.05
+"""No end is foretold before so much time or so large a share of the bytes: the first seconds say little of the rate."""
+
 
 class Display(Protocol):
     """Display of one transfer for the user of a command."""
@@ -168,11 +172,19 @@ def percent(totals: Totals) -> int | None:
     return min(int(totals.bytes_done * 100 / totals.bytes), 100)
 
 
-def eta(status: Status) -> float | None:
-    """Seconds until the end at the present rate; None while the listing runs or nothing moves."""
-    if not status.planned or status.live.bytes_per_second <= 0:
+def eta(status: Status, now: float | None = None) -> float | None:
+    """Seconds until the end; None while the listing runs, nothing moves, or too little has moved to tell.
+
+    The present rate counts, or the mean since the start where that is higher: a rate falls when the last objects end.
+    """
+    totals, live = status.totals, status.live
+    if not status.planned or live.bytes_per_second <= 0:
         return None
-    return max(status.totals.bytes - status.totals.bytes_done, 0) / status.live.bytes_per_second
+    passed = 0.0 if status.started_at is None else max((time.time() if now is None else now) - status.started_at, 0.0)
+    if passed < _ETA_AFTER_SECONDS and totals.bytes_done < _ETA_AFTER_SHARE * totals.bytes:
+        return None
+    mean = totals.bytes_done / passed if passed else 0.0
+    return max(totals.bytes - totals.bytes_done, 0) / max(live.bytes_per_second, mean)
 
 
 def progress_line(status: Status) -> str:

@@ -36,7 +36,8 @@ VERBS: Final = {
 """Verbs of others, each with what it means here."""
 
 VERB_ANSWERS: Final = {
-    "md5sum": "the ETag of an object in one part is its MD5: seqferry ls -r --json URI; to compare: seqferry check.",
+    "md5sum": "seqferry head URI shows as md5 what cp --md5 has stored; else the ETag of an object in one part is its "
+    "MD5. To compare two places: seqferry check.",
     "hashsum": "seqferry head URI shows the checksum of an object; to compare two places: seqferry check.",
     "sha1sum": "seqferry head URI shows the checksum of an object; to compare two places: seqferry check.",
     "touch": "there are no empty files to be made; write: seqferry cp - s3://bucket/key </dev/null",

@@ -35,7 +35,9 @@ def test_doctor_finds_nothing_where_all_is_well(cli: Cli, places: Places) -> Non
     assert {"versions", "state folder", "disk", "database", "open files", "memory", "credentials"} <= found.keys()
     assert found["endpoint"]["level"] == "ok", found["endpoint"]
     assert found["source: read"]["level"] == "ok"
-    assert "access key" in found["credentials"]["text"]
+    key = places.server.environment()["AWS_ACCESS_KEY_ID"]
+    assert f"the access key {key} of the environment" in found["credentials"]["text"]
+    assert f"with the access key {key} " in found["source"]["text"]
     assert places.server.environment()["AWS_SECRET_ACCESS_KEY"] not in ran.out
 
 

@@ -6,6 +6,7 @@ import base64
 import hashlib
 import os
 import random
+import re
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -97,6 +98,10 @@ def test_what_comes_by_standard_input_has_an_md5_too(
     subprocess.run(command, input=content, capture_output=True, env=environment, check=True, timeout=120)
 
     assert _kept(s3server, bucket, "a") == _of(content)
+    head = [command[0], "head", f"s3://{bucket}/a"]
+    shown = subprocess.run(head, capture_output=True, env=environment, check=True, timeout=120, text=True).stdout
+    # As `md5sum` prints it, also where the ETag is that of parts.
+    assert re.search(rf"^md5 +{hashlib.md5(content).hexdigest()}$", shown, re.MULTILINE), shown
 
 
 def test_it_travels_with_copies(

@@ -165,3 +165,24 @@ def test_no_color_is_honoured(monkeypatch: pytest.MonkeyPatch) -> None:
     console.print(picture(MOVING, 80))
 
     assert not re.search(r"\x1b\[[0-9;]*3[0-9]", file.getvalue())
+
+
+@pytest.mark.parametrize(
+    ("after", "done", "rate", "expected"),
+    [
+        (1, 10, 0.1, None),  # too early
+        (9, 49, 0.2, None),
+        (5, 50, 10.0, 95.0),  # early, but a twentieth is done
+        (10, 10, 10.0, 99.0),
+        (50, 900, 0.02, 100 / 18),  # the last objects end slowly: the mean since the start counts
+        (100_000, 500, 50.0, 10.0),  # it was paused for long: the present rate counts
+        (20, 0, 5.0, 200.0),
+        (20, 500, 0.0, None),
+    ],
+)
+def test_the_end_is_foretold_by_the_higher_of_present_and_mean_rate_once_enough_has_moved(
+    after: float, done: int, rate: float, expected: float | None
+) -> None:
+    moving = status(live=LiveActivity(bytes_per_second=rate), objects=2, bytes=1000, bytes_done=done)
+
+    assert display.eta(moving, 1001.0 + after) == (None if expected is None else pytest.approx(expected))

@@ -163,3 +163,34 @@ def test_texts_and_lists_of_texts_are_parsed_without_pydantic(tmp_path: Path) ->
 
     assert ran.returncode == 0, ran.stderr
     assert "nothing" in ran.stderr
+
+
+@pytest.mark.parametrize(
+    ("section", "why"),
+    [
+        ("[profile lab]\nregion = us-east-1\n", "it names no keys, role or login"),
+        ("[profile lab]\naws_access_key_id = AK\n", "profile missing aws_secret_access_key"),
+        ("[profile other]\nregion = us-east-1\n", "profile `lab` was not defined"),
+    ],
+)
+@pytest.mark.parametrize("verb", ["ls", "head"])
+def test_a_profile_without_keys_is_named_and_the_keys_of_the_environment_are_not_asked_for(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    section: str,
+    why: str,
+    verb: str,
+) -> None:
+    (tmp_path / "config").write_text(section)
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
+
+    code = run([verb, "s3://bucket/key", "--profile", "lab", "--endpoint-url", "http://127.0.0.1:9"])
+
+    said = capsys.readouterr().err
+    assert code == 1, said
+    assert 'profile "lab" gives no credentials' in said
+    assert why in said
+    assert "leave --profile out" in said
+    assert "AWS_ACCESS_KEY_ID" not in said
+    assert "not enabled" not in said

@@ -88,6 +88,7 @@ pub const TABLE: &[Row] = &[
     ("QuotaExceeded", Person, Scope::Job),
     // The user must act, for the whole job.
     (code::NO_CREDENTIALS, Person, Scope::Job),
+    (code::NO_PROFILE_CREDENTIALS, Person, Scope::Job),
     (code::NOT_TRUSTED, Person, Scope::Job),
     ("InvalidAccessKeyId", Person, Scope::Job),
     ("SignatureDoesNotMatch", Person, Scope::Job),
@@ -165,6 +166,8 @@ pub mod code {
     pub const LEASE_LAPSED: &str = "LeaseLapsed";
     /// The credential chain has no credentials.
     pub const NO_CREDENTIALS: &str = "NoCredentials";
+    /// The profile that was chosen gives no credentials.
+    pub const NO_PROFILE_CREDENTIALS: &str = "NoProfileCredentials";
 
     /// The disk has no space, inode or quota left.
     pub const DISK_FULL: &str = "DiskFull";
@@ -281,6 +284,9 @@ pub fn advice(operation: &str, code: &str, class: ErrorClass) -> &'static str {
         }
         code::NO_CREDENTIALS => {
             "Set AWS_PROFILE or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, log in with 'aws sso login', or use --no-sign-request for public buckets."
+        }
+        code::NO_PROFILE_CREDENTIALS => {
+            "Give the profile keys, log in with 'aws sso login', or leave --profile out: with it the keys of the environment are not used."
         }
         code::CONNECTION_FAILED | code::TIMED_OUT => {
             "Check the endpoint's address and the network, then run the same command again."
