@@ -19,7 +19,6 @@ from typing import Any, Final, Self
 
 import httpx
 
-from seqferry.formatting import count
 from seqferry.models import ENDED_TRANSFER_STATES
 
 Transfer = dict[str, Any]
