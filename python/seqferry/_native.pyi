@@ -409,6 +409,7 @@ class ScanOptions:
         duplicates: str = "refuse",
         missing_end: bool = False,
         concatenated: bool = False,
+        trailing_bytes: bool = False,
         lenient_sizes: bool = False,
     ) -> ScanOptions:
         """Options of reading an archive.
@@ -419,6 +420,7 @@ class ScanOptions:
             duplicates: a path that comes again: ``refuse`` | ``last``.
             missing_end: accept an archive without an end mark.
             concatenated: go on behind an end mark.
+            trailing_bytes: leave out what follows an end mark and is no archive that is read.
             lenient_sizes: where two sizes are stated, believe the PAX record.
 
         Raises:
@@ -444,6 +446,9 @@ class FoundMember:
     @property
     def etag(self) -> str:
         """ETag of the member, made of the archive's ETag and the member's place."""
+    @property
+    def modified_ns(self) -> int:
+        """Modification time in nanoseconds since 1970, which ``modified`` rounds."""
     @property
     def modified(self) -> float: ...
     @property

@@ -15,7 +15,7 @@ from typing import Final
 
 from seqferry.engine import Engine
 from seqferry.errors import StorageError
-from seqferry.models import Location, TransferSpec
+from seqferry.models import OPERATION_UNPACK, Location, TransferSpec
 from seqferry.selection import literal_start
 from seqferry.source_ranges import parts
 
@@ -32,6 +32,8 @@ _LETTERS: Final = 100
 
 def nearest(engine: Engine, spec: TransferSpec) -> list[str]:
     """Keys of the source that are most like what the spec selects; none where nothing may be listed."""
+    if spec.operation == OPERATION_UNPACK:
+        return []  # the archive is there; names of members are no keys
     part = parts(spec)[0]
     wanted = _wanted(part)
     try:

@@ -179,6 +179,7 @@ def sync_folder(folder: str) -> None:
 def dress_folder(root: str, path: str, mode: int, modified: float, *, preserve_permissions: bool) -> bool:
     """Give a folder below ``root`` its time and permissions, as files get them; False where that cannot be done.
 
+    The time is in nanoseconds since 1970 as a whole number, or in seconds as a floating point number.
     No link is followed below ``root``. Its owner may still write to it, so that a transfer can be repeated. Setuid,
     setgid and sticky bits stay as they are.
     """
@@ -195,15 +196,19 @@ def dress_folder(root: str, path: str, mode: int, modified: float, *, preserve_p
             now = stat.S_IMODE(os.fstat(folder).st_mode)
             allowed = 0o777 if preserve_permissions else now
             os.fchmod(folder, ((mode | 0o700) & 0o777 & allowed) | (now & 0o7000))
-            seconds = int(modified // 1)
-            # Finer than microseconds is not exact in a floating point number.
-            moment = seconds * 10**9 + round((modified - seconds) * 10**6) * 1000
+            moment = modified if isinstance(modified, int) else _nanoseconds(modified)
             os.utime(folder, ns=(moment, moment))
         finally:
             os.close(folder)
     except (OSError, OverflowError):
         return False
     return True
+
+
+def _nanoseconds(seconds: float) -> int:
+    """Nanoseconds since 1970. Finer than microseconds is not exact in a floating point number."""
+    whole = int(seconds // 1)
+    return whole * 10**9 + round((seconds - whole) * 10**6) * 1000
 
 
 def free_bytes(folder: str) -> int:

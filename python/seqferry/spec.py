@@ -20,6 +20,7 @@ from seqferry.models import (
     OPERATION_HISTORY,
     OPERATION_PACK,
     OPERATION_TRANSFER,
+    OPERATION_UNPACK,
     DataPath,
     IfExists,
     LocalFolder,
@@ -498,6 +499,17 @@ def why_streamed(spec: TransferSpec) -> str | None:
 
 def _on_one_endpoint(spec: TransferSpec) -> bool:
     return len({endpoints.of(place) for place in (spec.source, spec.target) if isinstance(place, S3Location)}) == 1
+
+
+def takes_all(spec: TransferSpec) -> bool:
+    """True when all of the source is wanted: no condition selects, and no list names."""
+    conditions = selection_of(spec)._replace(as_of=None, strip="", is_path=False)
+    return spec.keys is None and spec.options.get("members") is None and conditions == Selection()
+
+
+def is_empty_archive(spec: TransferSpec, objects: int) -> bool:
+    """True when a transfer of so many objects is that of an archive that holds none: it is done, and nothing missed."""
+    return objects == 0 and spec.operation == OPERATION_UNPACK and takes_all(spec)
 
 
 def selection_of(spec: TransferSpec) -> Selection:

@@ -32,7 +32,7 @@ OPTIONS: Final = frozenset({"members", "index", "links", "duplicates", "tolerate
 INDEXES: Final = ("auto", "never")
 LINKS: Final = ("inside", "skip", "all")
 DUPLICATES: Final = ("refuse", "last")
-TOLERATED: Final = ("missing-end", "concatenated", "two-sizes")
+TOLERATED: Final = ("missing-end", "concatenated", "trailing-bytes", "two-sizes")
 """Faults of archives that may be passed over when that is asked for."""
 
 _LISTS: Final = frozenset({"members", "tolerate"})
@@ -43,7 +43,7 @@ class FolderMember(NamedTuple):
 
     path: str
     mode: int
-    modified: float
+    modified_ns: int
 
 
 class MemberDecision(NamedTuple):
@@ -216,6 +216,7 @@ def scan(engine: Engine, spec: TransferSpec, *, retain: bool = False) -> Iterato
         duplicates=spec.options.get("duplicates", "refuse"),
         missing_end="missing-end" in tolerated,
         concatenated="concatenated" in tolerated,
+        trailing_bytes="trailing-bytes" in tolerated,
         lenient_sizes="two-sizes" in tolerated,
     )
 
@@ -249,7 +250,7 @@ def decided(
             if not selection.wants(member.path or member.name, member.size, member.modified):
                 continue
             if is_folder and to_disk and folders is not None:
-                folders.append(FolderMember(member.path, member.mode, member.modified))
+                folders.append(FolderMember(member.path, member.mode, member.modified_ns))
             if is_folder and member.implied:
                 continue
             found.append((member, _decide(spec, member, rules)))

@@ -28,7 +28,8 @@ pub enum Fault {
         /// Size in the PAX record.
         pax: u64,
     },
-    /// A link, folder, device or FIFO states a size: some readers skip contents here, others do not.
+    /// A link, folder, device or FIFO states a size, and what follows it is no header: some readers skip contents here,
+    /// others do not.
     SizeOfNonFile {
         /// Type flag of the member.
         flag: u8,
@@ -57,7 +58,10 @@ pub enum Fault {
     /// One block of zeros is followed by other bytes: some readers stop here, others go on.
     LoneZeroBlock,
     /// Bytes other than zero follow the end mark.
-    DataAfterEnd,
+    DataAfterEnd {
+        /// True when they begin with a header.
+        archive: bool,
+    },
     /// A limit is reached. Names the limit and its value.
     Limit(&'static str, u64),
 }
@@ -99,13 +103,10 @@ impl fmt::Display for Fault {
             Self::Truncated { expected, size } => {
                 write!(f, "the archive is truncated: it has {size} bytes and should have at least {expected}")
             }
-            Self::MissingEnd => f.write_str(
-                "the archive has no end mark and may be truncated; allow a missing end mark to read it anyway",
-            ),
+            Self::MissingEnd => f.write_str("the archive has no end mark and may be truncated"),
             Self::LoneZeroBlock => f.write_str("one block of zeros is followed by other bytes"),
-            Self::DataAfterEnd => {
-                f.write_str("other bytes follow the end mark; allow concatenated archives to read them")
-            }
+            Self::DataAfterEnd { archive: true } => f.write_str("another archive follows the end mark"),
+            Self::DataAfterEnd { archive: false } => f.write_str("other bytes than an archive follow the end mark"),
             Self::Limit(limit, value) => write!(f, "the archive exceeds the limit {limit} of {value}"),
         }
     }

@@ -48,7 +48,11 @@ impl Header {
             (b"\0\0\0\0\0\0", b"\0\0") => Dialect::V7,
             _ => return Err(Fault::Header),
         };
-        let size = number::parse(&block[124..136]).ok().flatten().and_then(|size| u64::try_from(size).ok());
+        let size = match number::parse(&block[124..136]) {
+            // GNU tar leaves the size of a label blank.
+            Ok(None) if block[156] == b'V' => Some(0),
+            size => size.ok().flatten().and_then(|size| u64::try_from(size).ok()),
+        };
         let mut refusal = None;
         let (mut name, clean_name) = text(&block[..100]);
         let (link, clean_link) = text(&block[157..257]);
@@ -100,7 +104,8 @@ impl Header {
             b'2' => MemberKind::SymbolicLink,
             b'3' => MemberKind::CharacterDevice,
             b'4' => MemberKind::BlockDevice,
-            b'5' => MemberKind::Directory,
+            // A directory of an incremental archive of GNU tar; its contents are the names of its files.
+            b'5' | b'D' => MemberKind::Directory,
             b'6' => MemberKind::Fifo,
             other => MemberKind::Other(other),
         }

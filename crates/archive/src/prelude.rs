@@ -22,6 +22,11 @@ pub(crate) fn is_extension(flag: u8) -> bool {
     matches!(flag, b'x' | b'g' | b'L' | b'K')
 }
 
+/// True when `flag` announces the label of a volume (GNU tar `-V`), which is no member.
+pub(crate) fn is_label(flag: u8) -> bool {
+    flag == b'V'
+}
+
 /// True when `flag` announces an extension header that is not supported and would change how the next header is read.
 pub(crate) fn is_unsupported(flag: u8) -> bool {
     // Solaris extended headers, and the long names of GNU tar before 1990.
@@ -39,7 +44,8 @@ impl Prelude {
             b'x' => self.pax.is_some(),
             b'L' => self.name.is_some(),
             b'K' => self.link.is_some(),
-            // A global header applies to later members; between a member and its own headers readers disagree.
+            // A global header or a label applies to later members; between a member and its own headers readers
+            // disagree.
             _ => !self.is_empty(),
         };
         if repeated { Err(Fault::Order(flag)) } else { Ok(()) }
@@ -56,8 +62,14 @@ impl Prelude {
         Ok(())
     }
 
-    /// The member that these headers and `header` make, without a place, and its sparse records.
-    pub(crate) fn apply(self, header: Header, globals: &Records, lenient: bool) -> Result<(Member, PaxSparse), Fault> {
+    /// The member that these headers and `header` make, without a place. `is_pax`: the archive had PAX headers so far.
+    pub(crate) fn apply(
+        self,
+        header: Header,
+        globals: &Records,
+        lenient: bool,
+        is_pax: bool,
+    ) -> Result<AppliedHeader, Fault> {
         let mut overrides = Overrides::read(globals, self.pax.unwrap_or_default())?;
         let mut refusal = header.refusal.or(overrides.refusal);
         let sparse_name = overrides.sparse.name().map(<[u8]>::to_vec);
@@ -80,16 +92,24 @@ impl Prelude {
         if file_with_slash || slash_differs {
             refusal = refusal.or(Some(Refusal::AmbiguousKind));
         }
-        let size = match overrides.size {
-            Some(pax) if header.size != pax && header.size != 0 && !lenient => {
+        let has_contents = matches!(kind, MemberKind::File | MemberKind::Other(_)) || header.flag == b'D';
+        let stated = match overrides.size {
+            Some(pax) if has_contents && header.size != pax && header.size != 0 && !lenient => {
                 return Err(Fault::SizeConflict { header: header.size, pax });
             }
             Some(pax) => pax,
             None => header.size,
         };
-        if size != 0 && !matches!(kind, MemberKind::File | MemberKind::Other(_)) {
-            return Err(Fault::SizeOfNonFile { flag: header.flag, size });
+        // Whether a file that only its slash makes a directory has contents is a matter of the reader.
+        // So it is with a size in a PAX record, and with that of a hard link in a PAX archive: bsdtar skips as much, GNU
+        // tar and Python do not.
+        let is_doubtful =
+            header.flag == 0 || overrides.size.is_some_and(|pax| pax > 0) || (is_pax && kind == MemberKind::HardLink);
+        if stated != 0 && !has_contents && is_doubtful {
+            return Err(Fault::SizeOfNonFile { flag: header.flag, size: stated });
         }
+        // The size in the header of a folder or a link is that in its file system: no reader skips contents for it.
+        let (size, ignored) = if has_contents { (stated, 0) } else { (0, stated) };
         let is_link = matches!(kind, MemberKind::HardLink | MemberKind::SymbolicLink);
         let link = if is_link { link } else { Vec::new() };
         if name.contains(&0) || link.contains(&0) {
@@ -125,8 +145,19 @@ impl Prelude {
             records: overrides.others,
             refusal,
         };
-        Ok((member, overrides.sparse))
+        Ok(AppliedHeader { member, sparse: overrides.sparse, ignored })
     }
+}
+
+/// A member as its headers describe it.
+#[derive(Debug)]
+pub(crate) struct AppliedHeader {
+    /// The member, without a place.
+    pub(crate) member: Member,
+    /// Its sparse records.
+    pub(crate) sparse: PaxSparse,
+    /// Size that is stated of a member that has no contents.
+    pub(crate) ignored: u64,
 }
 
 /// The text of a GNU long name: one NUL, or several, may close it. A NUL in its middle stays and is refused later.

@@ -54,9 +54,10 @@ refusals! {
     LinkAbsolute = "link_absolute", "the link target is absolute";
     LinkEscapes = "link_escapes", "the link leads out of the tree";
     LinkTooLong = "link_too_long", "the link target is longer than the limit";
+    LinkUnreadable = "link_unreadable", "the target of the link cannot be read or its checksum is wrong";
     LinkLoop = "link_loop", "the link passes through too many other links";
     LinkExcluded = "link_excluded", "symbolic links are excluded by the policy";
-    HardLinkTarget = "hard_link_target", "the hard link names no earlier regular file of the archive";
+    HardLinkTarget = "hard_link_target", "the hard link names no earlier file or link of the archive";
     TotalTooLarge = "total_too_large", "the contents of all members exceed the limit";
     HolesTooLarge = "holes_too_large", "the holes of the sparse file exceed the limit";
     NameNotText = "name_not_text", "the name is not UTF-8, and keys are";

@@ -15,7 +15,7 @@ use crate::block::{BLOCK, BLOCK_LEN, padded};
 use crate::error::{ArchiveError, Fault};
 use crate::header::{self, Block, Header};
 use crate::member::Member;
-use crate::prelude::{self, Prelude};
+use crate::prelude::{self, AppliedHeader, Prelude};
 use crate::refusal::Refusal;
 use crate::sparse::{self, MapPlace, MapText};
 
@@ -60,6 +60,10 @@ pub struct Scanner {
     globals: Vec<(String, Vec<u8>)>,
     members: u64,
     contents_end: u64,
+    /// True once a PAX header was read.
+    is_pax: bool,
+    /// Type and stated size of the last member, if it is one without contents.
+    ignored: Option<(u8, u64)>,
     failed: Option<ArchiveError>,
 }
 
@@ -96,6 +100,8 @@ impl Scanner {
             globals: checkpoint.globals,
             members: 0,
             contents_end: checkpoint.offset,
+            is_pax: false,
+            ignored: None,
             failed: None,
         }
     }
@@ -190,11 +196,9 @@ impl Scanner {
         let left = size.saturating_sub(self.start);
         match self.state {
             State::Header if size == self.start && self.prelude.is_empty() => {
-                if size == 0 {
-                    return Err(Fault::Truncated { expected: BLOCK, size });
-                }
                 if !self.options.missing_end {
-                    return Err(Fault::MissingEnd);
+                    let empty = Fault::Truncated { expected: BLOCK, size };
+                    return Err(if size == 0 { empty } else { Fault::MissingEnd });
                 }
                 self.state = State::Ended(false);
                 Ok(true)
@@ -222,9 +226,12 @@ impl Scanner {
             self.state = State::Trailer { zeros: BLOCK };
             return Ok(());
         }
-        let header = Header::parse(block).map_err(|fault| match fault {
-            Fault::Header if start == 0 => Fault::NotTar(header::other_format(block)),
-            fault => fault,
+        let ignored = self.ignored.take();
+        let header = Header::parse(block).map_err(|fault| match (fault, ignored) {
+            (Fault::Header, _) if start == 0 => Fault::NotTar(header::other_format(block)),
+            // The bytes may be the contents that the member before stated.
+            (_, Some((flag, size))) => Fault::SizeOfNonFile { flag, size },
+            (fault, None) => fault,
         })?;
         if prelude::is_unsupported(header.flag) {
             return Err(Fault::Extension(header.flag));
@@ -232,10 +239,15 @@ impl Scanner {
         if prelude::is_extension(header.flag) {
             return self.announce(start, &header);
         }
+        if prelude::is_label(header.flag) {
+            return self.label(&header);
+        }
         let prelude = std::mem::take(&mut self.prelude);
         let header_offset = prelude.start.unwrap_or(start);
         let flag = header.flag;
-        let (mut member, sparse) = prelude.apply(header, &self.globals, self.options.lenient_sizes)?;
+        let AppliedHeader { mut member, sparse, ignored } =
+            prelude.apply(header, &self.globals, self.options.lenient_sizes, self.is_pax)?;
+        self.ignored = (ignored > 0).then_some((flag, ignored));
         member.header_offset = header_offset;
         member.data_offset = self.start;
         let member = Box::new(member);
@@ -258,8 +270,16 @@ impl Scanner {
         }
     }
 
+    /// Pass over the label of a volume.
+    fn label(&mut self, header: &Header) -> Result<(), Fault> {
+        self.prelude.check_order(header.flag)?;
+        self.start = self.contents_end_of(self.start, header.size)?;
+        Ok(())
+    }
+
     fn announce(&mut self, start: u64, header: &Header) -> Result<(), Fault> {
         self.prelude.check_order(header.flag)?;
+        self.is_pax |= matches!(header.flag, b'x' | b'g');
         let limit = self.options.limits.extension;
         if header.size > limit {
             return Err(Fault::Limit("extension header bytes", limit));
@@ -378,7 +398,11 @@ impl Scanner {
 
     /// Offset behind the contents, which must lie within the archive.
     fn end_of(&self, member: &Member) -> Result<u64, Fault> {
-        let expected = padded(member.stored_size).and_then(|len| member.data_offset.checked_add(len));
+        self.contents_end_of(member.data_offset, member.stored_size)
+    }
+
+    fn contents_end_of(&self, start: u64, len: u64) -> Result<u64, Fault> {
+        let expected = padded(len).and_then(|len| start.checked_add(len));
         let size = self.size.unwrap_or(i64::MAX.cast_unsigned());
         match expected {
             Some(expected) if expected <= size => Ok(expected),
@@ -390,19 +414,29 @@ impl Scanner {
         if bytes.iter().all(|byte| *byte == 0) {
             let zeros = zeros + bytes.len() as u64;
             if zeros > self.options.limits.trailing_zeros {
+                if self.options.trailing_bytes {
+                    self.state = State::Ended(true);
+                    return Ok(());
+                }
                 return Err(Fault::Limit("zero bytes after the end mark", self.options.limits.trailing_zeros));
             }
             self.state = State::Trailer { zeros };
             return Ok(());
         }
-        match zeros {
-            BLOCK => Err(Fault::LoneZeroBlock),
-            _ if self.options.concatenated => {
+        let archive = Block::try_from(bytes).is_ok_and(|block| Header::parse(&block).is_ok());
+        let end = match zeros {
+            BLOCK => Fault::LoneZeroBlock,
+            _ if archive && self.options.concatenated => {
                 self.globals.clear();
-                self.header(start, bytes)
+                return self.header(start, bytes);
             }
-            _ => Err(Fault::DataAfterEnd),
+            _ => Fault::DataAfterEnd { archive },
+        };
+        if !self.options.trailing_bytes {
+            return Err(end);
         }
+        self.state = State::Ended(true);
+        Ok(())
     }
 
     fn take_member(&mut self) -> Step {

@@ -91,8 +91,9 @@ impl StreamReader {
                     return Ok(Some(Event::Member(member)));
                 }
                 Step::End(summary) => {
-                    // Padding at the very end belongs to the archive as well.
-                    self.consume(input, summary.size.saturating_sub(self.position));
+                    // Padding at the very end belongs to the archive as well, and so does what is left out there.
+                    let size = self.scanner.size().map_or(u64::MAX, |_| summary.size);
+                    self.consume(input, size.saturating_sub(self.position));
                     return Ok((self.position >= summary.size).then_some(Event::End(summary)));
                 }
                 Step::Need { offset, len } => {

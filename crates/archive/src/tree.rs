@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
 
 use crate::member::{Member, MemberKind};
-use crate::path::{MAXIMUM_PATH, MemberPath};
+use crate::path::{HAS_DRIVES, MAXIMUM_PATH, MemberPath, is_elsewhere};
 use crate::refusal::Refusal;
 
 /// Handling of symbolic links.
@@ -179,14 +179,20 @@ impl Tree {
             self.nodes[0].member = Some(ordinal);
             return Ok(self.root());
         }
-        let kind = self.kind(member)?;
+        let (kind, linked) = self.kind(member)?;
         let total = self.total.checked_add(member.size).filter(|total| *total <= self.policy.total);
         let total = total.ok_or(Refusal::TotalTooLarge)?;
         let mut parent = self.root();
         let mut components = path.components().peekable();
         while let Some(name) = components.next() {
             if components.peek().is_none() {
-                let id = self.place(parent, name, &kind, ordinal)?;
+                let id = match self.lookup(parent, name) {
+                    // The same file under the same name again: `tar -c a a` writes a link of `a` to itself.
+                    Some(id) if linked.is_some_and(|linked| id == linked || self.node(id).kind == kind) => {
+                        return Ok(id);
+                    }
+                    _ => self.place(parent, name, &kind, ordinal)?,
+                };
                 self.total = total;
                 return Ok(id);
             }
@@ -199,20 +205,22 @@ impl Tree {
         Err(Refusal::EmptyName)
     }
 
-    fn kind(&self, member: &Member) -> Result<NodeKind, Refusal> {
+    /// The kind of a member, and the node that a hard link leads to.
+    fn kind(&self, member: &Member) -> Result<(NodeKind, Option<NodeId>), Refusal> {
         match member.kind {
-            MemberKind::File => Ok(NodeKind::File),
-            MemberKind::Directory => Ok(NodeKind::Directory),
-            MemberKind::HardLink => self.hard_link(&member.link),
-            MemberKind::SymbolicLink => self.symbolic_link(&member.link),
+            MemberKind::File => Ok((NodeKind::File, None)),
+            MemberKind::Directory => Ok((NodeKind::Directory, None)),
+            MemberKind::HardLink => self.hard_link(&member.link).map(|(kind, linked)| (kind, Some(linked))),
+            MemberKind::SymbolicLink => Ok((self.symbolic_link(&member.link)?, None)),
             MemberKind::CharacterDevice | MemberKind::BlockDevice => Err(Refusal::Device),
             MemberKind::Fifo => Err(Refusal::Fifo),
             MemberKind::Other(_) => Err(Refusal::UnsupportedType),
         }
     }
 
-    /// The file that a hard link names: an earlier one of this archive, found without following any symbolic link.
-    fn hard_link(&self, target: &[u8]) -> Result<NodeKind, Refusal> {
+    /// The node that a hard link names: an earlier file or symbolic link of this archive, found without following any
+    /// symbolic link. A hard link to a symbolic link is a symbolic link with the same target.
+    fn hard_link(&self, target: &[u8]) -> Result<(NodeKind, NodeId), Refusal> {
         if target.is_empty() {
             return Err(Refusal::LinkEmpty);
         }
@@ -225,10 +233,11 @@ impl Tree {
         for name in path.components() {
             id = self.lookup(id, name).ok_or(Refusal::HardLinkTarget)?;
         }
-        match self.node(id).kind {
-            NodeKind::File => Ok(NodeKind::HardLink(id)),
-            NodeKind::HardLink(file) => Ok(NodeKind::HardLink(file)),
-            _ => Err(Refusal::HardLinkTarget),
+        match &self.node(id).kind {
+            NodeKind::File => Ok((NodeKind::HardLink(id), id)),
+            NodeKind::HardLink(file) => Ok((NodeKind::HardLink(*file), *file)),
+            NodeKind::SymbolicLink(target) => Ok((NodeKind::SymbolicLink(target.clone()), id)),
+            NodeKind::Directory => Err(Refusal::HardLinkTarget),
         }
     }
 
@@ -261,8 +270,6 @@ impl Tree {
             _ if self.policy.duplicates == DuplicatePolicy::Refuse => Err(Refusal::Duplicate),
             // Directories never replace: members before could be reached through the old node.
             (_, NodeKind::Directory) => Err(Refusal::Duplicate),
-            // A file that links to itself by its own name would lose its bytes.
-            (_, NodeKind::HardLink(file)) if *file == id => Err(Refusal::HardLinkTarget),
             // A new node: hard links made before keep the old file.
             _ => {
                 let id = self.push(parent, kind.clone(), Some(ordinal))?;
@@ -381,6 +388,5 @@ impl Tree {
 }
 
 fn is_absolute(target: &[u8]) -> bool {
-    matches!(target, [b'/', ..] | [b'\\', b'\\', ..])
-        || matches!(target, [letter, b':', ..] if letter.is_ascii_alphabetic())
+    target.starts_with(b"/") || HAS_DRIVES && is_elsewhere(target)
 }

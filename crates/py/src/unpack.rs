@@ -14,16 +14,17 @@ pub struct ScanOptions(pub(crate) unpack::ScanOptions);
 impl ScanOptions {
     #[new]
     #[pyo3(signature = (*, index="auto", links="inside", duplicates="refuse", missing_end=false, concatenated=false,
-                        lenient_sizes=false))]
+                        trailing_bytes=false, lenient_sizes=false))]
     fn new(
         index: &str,
         links: &str,
         duplicates: &str,
         missing_end: bool,
         concatenated: bool,
+        trailing_bytes: bool,
         lenient_sizes: bool,
     ) -> PyResult<Self> {
-        let read = ReadOptions { missing_end, concatenated, lenient_sizes, ..ReadOptions::default() };
+        let read = ReadOptions { missing_end, concatenated, trailing_bytes, lenient_sizes, ..ReadOptions::default() };
         Ok(Self(unpack::ScanOptions {
             index: choose("index", index, &[("auto", IndexUse::Auto), ("never", IndexUse::Never)])?,
             links: choose(
@@ -89,6 +90,7 @@ pub struct FoundMember {
     place: String,
     etag: String,
     modified: f64,
+    modified_ns: i128,
     mode: u32,
     link: String,
     crc32c: Option<u32>,
@@ -100,8 +102,23 @@ pub struct FoundMember {
 impl From<unpack::FoundMember> for FoundMember {
     fn from(found: unpack::FoundMember) -> Self {
         let unpack::FoundMember { name, path, kind, size, place, etag, modified, mode, .. } = found;
-        let (link, crc32c, implied) = (found.link, found.crc32c, found.implied);
+        let (link, crc32c, implied, modified_ns) = (found.link, found.crc32c, found.implied, found.modified_ns);
         let (refusal, left_out) = (found.refusal, found.left_out);
-        Self { name, path, kind, size, place, etag, modified, mode, link, crc32c, implied, refusal, left_out }
+        Self {
+            name,
+            path,
+            kind,
+            size,
+            place,
+            etag,
+            modified,
+            modified_ns,
+            mode,
+            link,
+            crc32c,
+            implied,
+            refusal,
+            left_out,
+        }
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use seqferry_archive::index::{Head, IndexBuilder, IndexMember, TarIdentity, build_from_stream};
 use seqferry_archive::write::{Entry, Layout};
-use seqferry_archive::{ReadOptions, Scanner, Step};
+use seqferry_archive::{MemberKind, ReadOptions, Scanner, Step};
 use seqferry_client::{EndpointSpec, Lookup, RequestError};
 use seqferry_store::{BudgetLimits, DiskOptions};
 use seqferry_transfer::unpack::{ArchiveRef, CheckReport, FoundMember, IndexUse, ScanOptions};
@@ -77,6 +77,14 @@ impl Setting {
 
     /// The index with every line passed through `forge`.
     fn forged_index(&self, mut forge: impl FnMut(usize, &mut IndexMember)) -> Vec<u8> {
+        self.index_of(|number, entry| {
+            forge(number, entry);
+            true
+        })
+    }
+
+    /// The index of the lines that `keep` keeps, which may change them; its tail fits these lines.
+    fn index_of(&self, mut keep: impl FnMut(usize, &mut IndexMember) -> bool) -> Vec<u8> {
         let mut builder = IndexBuilder::new(&Head::new("test", self.identity(), None));
         let mut scanner = Scanner::new(Some(self.tar.len() as u64), ReadOptions::default());
         let mut number = 0;
@@ -88,8 +96,9 @@ impl Setting {
                 }
                 Step::Member(member) => {
                     let mut entry = IndexMember::from(*member);
-                    forge(number, &mut entry);
-                    builder.member(&entry);
+                    if keep(number, &mut entry) {
+                        builder.member(&entry);
+                    }
                     number += 1;
                 }
                 Step::End(_) => return builder.finish(),
@@ -224,6 +233,90 @@ fn one_forged_line_never_gives_a_member_the_bytes_of_another() {
         assert!(!setting.folder.0.join("to/run/forged").exists());
         assert_eq!(setting.check().1.len(), 1);
     }
+}
+
+#[test]
+fn an_index_that_lacks_members_is_refused_wherever_they_lie() {
+    let setting = Setting::new(12);
+    let refusal = |keep: &dyn Fn(usize) -> bool| {
+        setting.put_index(&setting.index_of(|number, _| keep(number)));
+        let Err(RequestError::Failed(error)) = setting.scan(IndexUse::Auto) else { panic!("the index is accepted") };
+        (error.code, error.message)
+    };
+    let cases: [(&dyn Fn(usize) -> bool, usize); 6] = [
+        (&|number| number < 2, 2),
+        (&|number| number >= 10, 0),
+        (&|number| number == 0 || number == 11, 1),
+        (&|number| number != 6, 6),
+        (&|number| number != 11, 11),
+        (&|_| false, 0),
+    ];
+    for (keep, lacking) in cases {
+        let (code, message) = refusal(keep);
+        assert_eq!(code, "ForeignIndex", "{message}");
+        assert!(message.contains(&format!("it lacks {:?}", name(lacking))), "{message}");
+    }
+    // The archive itself has them all.
+    assert_eq!(setting.scan(IndexUse::Never).unwrap().iter().filter(|member| member.kind == "file").count(), 12);
+    setting.put_index(&setting.index_of(|_, _| true));
+    assert_eq!(setting.scan(IndexUse::Auto).unwrap().iter().filter(|member| member.kind == "file").count(), 12);
+}
+
+#[test]
+fn an_index_that_calls_files_something_to_leave_out_is_refused() {
+    let setting = Setting::new(12);
+    for kind in [MemberKind::Fifo, MemberKind::CharacterDevice, MemberKind::BlockDevice] {
+        // The first member is empty, so that nothing of it would remain in a gap.
+        setting.put_index(&setting.forged_index(|number, entry| {
+            if number == 0 {
+                entry.member.kind = kind;
+            }
+        }));
+        assert_eq!(setting.refusal(), "ForeignIndex", "{kind:?}");
+    }
+}
+
+#[test]
+fn a_folder_and_a_link_of_an_index_are_held_against_their_headers() {
+    let archive = |target: &str| {
+        let entries = [Entry::file("empty", 0), Entry::symbolic_link("link", target)];
+        let tar = Layout::plan(&entries).unwrap().assemble(|_| Vec::new());
+        let setting = Setting { tar, ..Setting::new(0) };
+        fs::write(setting.folder.0.join("x.tar"), &setting.tar).unwrap();
+        setting
+    };
+    let (judged, real) = (archive("empty"), archive("other"));
+    let (links, found) = (judged.scan(IndexUse::Never).unwrap(), real.scan(IndexUse::Never).unwrap());
+    let folder =
+        FoundMember { path: "empty/".to_owned(), place: found[0].place.replace(".f.", ".d."), ..found[0].clone() };
+    let link = FoundMember { place: links[1].place.clone(), ..found[1].clone() };
+
+    for outcome in real.unpack(&[folder, link]) {
+        let code = outcome.failure.map(|failure| failure.code);
+        assert_eq!((outcome.state, code.as_deref()), (State::Failed, Some("ForeignIndex")));
+    }
+    assert!(real.unpack(&found).iter().all(|outcome| outcome.state == State::Done));
+}
+
+#[test]
+fn what_belongs_to_no_member_may_lie_between_the_lines() {
+    let tar = Setting::new(3).tar;
+    // A global header, as git writes it, before the first member.
+    let mut header = tar[..512].to_vec();
+    header[..100].fill(0);
+    header[..17].copy_from_slice(b"pax_global_header");
+    header[124..136].copy_from_slice(b"00000000016\0");
+    header[156] = b'g';
+    header[148..156].fill(b' ');
+    let sum: u64 = header.iter().map(|byte| u64::from(*byte)).sum();
+    header[148..156].copy_from_slice(format!("{sum:06o}\0 ").as_bytes());
+    let mut record = b"14 comment=xy\n".to_vec();
+    record.resize(512, 0);
+    let setting = Setting { tar: [header, record, tar].concat(), ..Setting::new(3) };
+    fs::write(setting.folder.0.join("x.tar"), &setting.tar).unwrap();
+    setting.put_index(&setting.sound_index());
+
+    assert_eq!(setting.scan(IndexUse::Auto).unwrap().iter().filter(|member| member.kind == "file").count(), 3);
 }
 
 #[test]

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from seqferry import models
-from seqferry.models import FailureGroup, Status
+from seqferry.models import FailureGroup, Status, TransferSpec
 
 OK: Final = 0
 """Everything asked for was done; all objects are verified."""
@@ -32,6 +32,13 @@ def of_transfer(status: Status, failures: Iterable[FailureGroup]) -> int:
         return MISMATCH
     if status.state != "done" or groups or status.totals.failed or status.totals.cancelled:
         return FAILED
-    if status.totals.objects == 0 and status.spec.operation != models.OPERATION_CLEANUP:
-        return NOTHING
-    return OK
+    # Where nothing is to be aborted, all is done.
+    is_cleanup = status.spec.operation == models.OPERATION_CLEANUP
+    return OK if is_cleanup else of_count(status.spec, status.totals.objects)
+
+
+def of_count(spec: TransferSpec, objects: int) -> int:
+    """The exit code for so many objects, where none failed: an archive without members is unpacked like any other."""
+    from seqferry.spec import is_empty_archive  # --help need not wait for it
+
+    return OK if objects or is_empty_archive(spec, objects) else NOTHING

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from seqferry.cli import display, exits, text
 from seqferry.models import OPERATION_HISTORY, OPERATION_TRANSFER, PlannedCopy, TransferSpec
-from seqferry.spec import data_path, why_streamed
+from seqferry.spec import data_path, is_empty_archive, why_streamed
 
 if TYPE_CHECKING:
     from seqferry.cli.session import Session
@@ -40,7 +40,7 @@ def show(session: Session, spec: TransferSpec) -> int:
         display.say(text.printable(kept))
     if forecast.refused or kept is not None:
         return exits.FAILED
-    return exits.OK if forecast.objects or forecast.skipped else exits.NOTHING
+    return exits.of_count(spec, forecast.objects + forecast.skipped)
 
 
 def _show_object(session: Session, spec: TransferSpec, planned: PlannedCopy) -> None:
@@ -96,7 +96,9 @@ def _show_totals(
     display.say(f"Dry run: {counted}{also}. Nothing was copied or recorded.")
     if forecast.objects or forecast.removed:
         display.say(_estimated(estimate))
-    if not forecast.met:
+    if not forecast.met and is_empty_archive(spec, 0):
+        display.say(text.printable(f"No files are in {spec.source.uri}."))
+    elif not forecast.met:
         nearest = session.service.nearest(spec)
         display.say(text.printable(f"Nothing is selected at {spec.source.uri}{nearest_words(spec, nearest)}."))
 

@@ -24,7 +24,7 @@ from seqferry.models import (
     Verification,
 )
 from seqferry.selection import selects
-from seqferry.spec import selection_of, why_streamed
+from seqferry.spec import is_empty_archive, selection_of, why_streamed
 
 if TYPE_CHECKING:
     from seqferry.auditing import Head
@@ -167,6 +167,8 @@ def lines(result: Result, *, status_command: str) -> list[str]:
     elif status.state == "done" and status.spec.operation == OPERATION_CLEANUP:
         place, age = text.printable(status.spec.source.uri), status.spec.older_than
         out.append(f"  nothing to abort: no open upload at {place} is older than {age}")
+    elif status.state == "done" and is_empty_archive(status.spec, 0):
+        out.append(f"  no files are in {text.printable(status.spec.source.uri)}")
     elif status.state == "done":
         is_selection = selects(selection_of(status.spec))
         out.append(f"  nothing {'selected ' if is_selection else ''}is at {text.printable(status.spec.source.uri)}")

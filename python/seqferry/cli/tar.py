@@ -65,7 +65,7 @@ def ls(
                 _show(member)
     if not shown:
         display.say(text.printable(f"{spec.source.uri} has no members."))
-    return exits.NOTHING if not shown else exits.FAILED if refused else exits.OK
+    return exits.FAILED if refused else exits.OK
 
 
 @tar.command()

@@ -84,7 +84,8 @@ class Safety:
             "--tolerate",
             envvar="SEQFERRY_TOLERATE",
             metavar="FAULT",
-            help="Accept an archive with this fault: missing-end, concatenated or two-sizes. Can be repeated.",
+            help="Accept an archive with this fault: missing-end, concatenated, trailing-bytes or "
+            "two-sizes. Can be repeated.",
         ),
     ] = None
 

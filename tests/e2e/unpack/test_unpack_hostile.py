@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import tarfile
 from collections.abc import Callable
@@ -26,7 +27,6 @@ MEMBERS: Final[dict[str, tuple[list[tuple[dict[str, Any], bytes]], str]]] = {
     "a path that climbs": ([({"name": "../out"}, b"x")], "ParentComponent"),
     "a path that climbs later": ([({"name": "a/../../out"}, b"x")], "ParentComponent"),
     "an absolute path": ([({"name": "/tmp/seqferry-out"}, b"x")], "AbsolutePath"),
-    "a drive": ([({"name": "C:\\out"}, b"x")], "DriveOrUnc"),
     "a path through a link": (
         [({"name": "d", "type": LINK, "linkname": "inside"}, b""), ({"name": "d/out"}, b"x")],
         "ParentNotDirectory",
@@ -44,12 +44,12 @@ MEMBERS: Final[dict[str, tuple[list[tuple[dict[str, Any], bytes]], str]]] = {
         [({"name": "h", "type": HARD, "linkname": "../../etc/passwd"}, b"")],
         "LinkEscapes",
     ),
-    "a hard link to a link": (
+    "a hard link to a link that would climb there": (
         [
-            ({"name": "l", "type": LINK, "linkname": "good"}, b""),
-            ({"name": "h", "type": HARD, "linkname": "l"}, b""),
+            ({"name": "d/l", "type": LINK, "linkname": "../good"}, b""),
+            ({"name": "h", "type": HARD, "linkname": "d/l"}, b""),
         ],
-        "HardLinkTarget",
+        "LinkEscapes",
     ),
     "the same name again": ([({"name": "good"}, b"evil")], "Duplicate"),
     "the same name in other words": ([({"name": "./x/../good"}, b"evil")], "ParentComponent"),
@@ -166,6 +166,57 @@ def test_a_broken_archive_is_refused_before_a_byte_is_written(
     assert names(tmp_path / "to") == []
     assert keys(versitygw, bucket) == ["in/x.tar"]
     assert open_uploads(versitygw, bucket) == []
+
+
+@pytest.mark.parametrize(
+    ("rest", "advice"),
+    [
+        (many({"b": b"2"}), "--tolerate concatenated"),
+        (b"a signature", "--tolerate trailing-bytes"),
+        (b"x" * 5000, "--tolerate trailing-bytes"),
+        (b"", None),
+    ],
+)
+def test_the_advice_on_bytes_behind_the_end_can_work(
+    versitygw: S3Server,
+    make_bucket: BucketFactory,
+    make_mover: MoverFactory,
+    tmp_path: Path,
+    rest: bytes,
+    advice: str | None,
+) -> None:
+    bucket, mover = make_bucket(versitygw), make_mover(versitygw)
+    put(versitygw, bucket, "x.tar", many({"a": b"1"}) + rest)
+
+    code, summary, _ = mover.copy(f"s3://{bucket}/x.tar", f"{tmp_path}/to", verb="unpack")
+    assert code == int(advice is not None)
+    if advice is None:
+        return
+    assert advice in str(summary["error_message"])
+    code, summary, err = mover.copy(f"s3://{bucket}/x.tar", f"{tmp_path}/to", *advice.split(), verb="unpack")
+
+    assert code == 0, err
+    assert names(tmp_path / "to")[0] == "a"
+
+
+@pytest.mark.parametrize("body", [bytes(10240), gzip.compress(bytes(1024)), b"PK\x05\x06" + bytes(18)])
+def test_an_archive_without_members_is_empty(
+    versitygw: S3Server, make_bucket: BucketFactory, make_mover: MoverFactory, tmp_path: Path, body: bytes
+) -> None:
+    bucket, mover = make_bucket(versitygw), make_mover(versitygw)
+    put(versitygw, bucket, "x", body)
+
+    ran = mover.start("unpack", f"s3://{bucket}/x", f"{tmp_path}/to")
+    to_s3 = mover.start("unpack", f"s3://{bucket}/x", f"s3://{bucket}/out/")
+    listed = mover.start("tar", "ls", f"s3://{bucket}/x")
+    foreseen = mover.start("unpack", f"s3://{bucket}/x", f"{tmp_path}/to", "--dry-run")
+    selected = mover.start("unpack", f"s3://{bucket}/x", f"{tmp_path}/other", "--exclude", "*.bam")
+
+    assert (ran.wait(), to_s3.wait(), listed.wait(), foreseen.wait(), selected.wait()) == (0, 0, 0, 0, 4)
+    assert f"no files are in s3://{bucket}/x" in ran.stderr
+    assert "nothing is at" not in ran.stderr
+    assert "nearest" not in ran.stderr
+    assert "has no members" in listed.stderr
 
 
 def test_faults_can_be_tolerated_when_that_is_asked_for(

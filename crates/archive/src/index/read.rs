@@ -58,6 +58,13 @@ pub enum IndexFault {
     Limit(&'static str, u64),
     /// The tar has other headers at the place of this member.
     Foreign(String),
+    /// The tar has a member that the index does not list.
+    Unlisted {
+        /// Its name.
+        name: String,
+        /// Offset of its headers.
+        offset: u64,
+    },
 }
 
 impl fmt::Display for IndexError {
@@ -67,6 +74,13 @@ impl fmt::Display for IndexError {
                 return write!(
                     f,
                     "the index does not belong to this tar: there is no {name:?} at its offset; rebuild the index"
+                );
+            }
+            IndexFault::Unlisted { name, offset } => {
+                return write!(
+                    f,
+                    "the index is not complete: it lacks {name:?}, which the archive has at byte {offset}; \
+                     rebuild the index"
                 );
             }
             IndexFault::NotAnIndex => f.write_str("the file is not an index of a tar")?,
@@ -281,7 +295,8 @@ fn check_place(entry: &IndexMember, before: u64, tar_size: u64) -> Result<u64, I
         }
         (Some(_), _) => return Err(IndexFault::Field("sparse")),
         (None, _) if member.size != member.stored_size => return Err(IndexFault::Field("real_size")),
-        (None, MemberKind::File | MemberKind::Other(_)) => {}
+        // Contents of a folder are the names in it, in incremental archives of GNU tar.
+        (None, MemberKind::File | MemberKind::Directory | MemberKind::Other(_)) => {}
         (None, _) if member.stored_size != 0 => return Err(IndexFault::Field("size")),
         (None, _) => {}
     }

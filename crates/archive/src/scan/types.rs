@@ -30,6 +30,8 @@ pub struct ReadOptions {
     pub missing_end: bool,
     /// Go on after an end mark with the archive that follows it.
     pub concatenated: bool,
+    /// Leave out the bytes that follow an end mark and are no archive that is read.
+    pub trailing_bytes: bool,
     /// Bounds.
     pub limits: Limits,
 }

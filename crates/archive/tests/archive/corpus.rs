@@ -150,16 +150,71 @@ pub(crate) fn cases() -> Vec<Case> {
         ("directory with size", b'5'),
         ("fifo with size", b'6'),
     ] {
+        // All readers take what follows for the next header, whatever size is stated.
+        let why = match flag {
+            b'3' => Some(Refusal::Device),
+            b'6' => Some(Refusal::Fifo),
+            _ => None,
+        };
+        let head = || Head::new(b"a", flag, xlen).link(b"b");
         add(
             name,
-            tar().head(Head::new(b"a", flag, xlen).link(b"b")).padded(&x).end(),
+            tar().head(head()).file("after", b"z").end(),
+            Verdict::Refused(Vec::leak(vec![("a", why), ("after", None)])),
+        );
+        add(
+            Box::leak(format!("{name}, and what may be contents").into_boxed_str()),
+            tar().head(head()).padded(&x).end(),
+            Verdict::Refused(Vec::leak(vec![("a", why), ("smuggled", None)])),
+        );
+        add(
+            Box::leak(format!("{name}, and contents").into_boxed_str()),
+            tar().head(head()).padded(&vec![b'c'; x.len()]).file("after", b"z").end(),
             fault!(Fault::SizeOfNonFile { .. }),
         );
     }
     add(
         "pax size on a directory",
-        tar().pax(&[("size", size.as_bytes())]).head(Head::new(b"d/", b'5', 0)).padded(&x).end(),
+        tar().pax(&[("size", size.as_bytes())]).head(Head::new(b"d/", b'5', 0)).file("after", b"z").end(),
         fault!(Fault::SizeOfNonFile { .. }),
+    );
+    add(
+        "two sizes of a directory",
+        tar().pax(&[("size", b"9")]).head(Head::new(b"d/", b'5', 4096)).file("after", b"z").end(),
+        fault!(Fault::SizeOfNonFile { .. }),
+    );
+    add(
+        "size of a hard link in a pax archive",
+        tar()
+            .pax(&[("mtime", b"5.5")])
+            .file("b", b"1")
+            .head(Head::new(b"a", b'1', 1).link(b"b"))
+            .file("after", b"z")
+            .end(),
+        fault!(Fault::SizeOfNonFile { .. }),
+    );
+    // What belongs to no member, and folders of incremental archives.
+    add("a label", tar().head(Head::new(b"LABEL", b'V', 0).gnu()).file("a", b"1").end(), members(vec![("a", 1)]));
+    add(
+        "a label of a blank size",
+        tar().head(with_size(b"LABEL", b'V', &[0; 12]).gnu()).file("a", b"1").end(),
+        members(vec![("a", 1)]),
+    );
+    add("a label alone", tar().head(Head::new(b"LABEL", b'V', 0).gnu()).end(), members(vec![]));
+    add(
+        "a label behind a long name",
+        tar().extension(b'L', b"b\0").head(Head::new(b"LABEL", b'V', 0).gnu()).file("a", b"1").end(),
+        fault!(Fault::Order(b'V')),
+    );
+    add(
+        "a label beyond the archive",
+        tar().head(Head::new(b"LABEL", b'V', 1 << 30).gnu()).file("a", b"1").end(),
+        fault!(Fault::Truncated { .. }),
+    );
+    add(
+        "a folder with its names",
+        tar().head(Head::new(b"d/", b'D', 5).gnu()).padded(b"Ya\0\0\0").file("d/a", b"1").end(),
+        members(vec![("d/", 5), ("d/a", 1)]),
     );
     add(
         "v7 directory with size",
@@ -201,7 +256,16 @@ pub(crate) fn cases() -> Vec<Case> {
     add("cut in padding", tar().file("a", &[1; 600]).end()[..1500].to_vec(), fault!(Fault::Truncated { .. }));
     add("no end mark", tar().file("a", b"1").0, fault!(Fault::MissingEnd));
     add("lone zero block", tar().file("a", b"1").raw(&[0; 512]).file("b", b"2").end(), fault!(Fault::LoneZeroBlock));
-    add("data after the end", tar().file("a", b"1").raw(&[0; 1024]).file("b", b"2").end(), fault!(Fault::DataAfterEnd));
+    add(
+        "data after the end",
+        tar().file("a", b"1").raw(&[0; 1024]).file("b", b"2").end(),
+        fault!(Fault::DataAfterEnd { archive: true }),
+    );
+    add(
+        "bytes after the end",
+        tar().file("a", b"1").raw(&[0; 1024]).raw(&[b'x'; 700]).0,
+        fault!(Fault::DataAfterEnd { archive: false }),
+    );
     add("bad checksum", tar().file("a", b"1").raw(&Head::new(b"b", b'0', 0).0).end(), fault!(Fault::Header));
     add(
         "bad magic",
@@ -283,11 +347,7 @@ pub(crate) fn cases() -> Vec<Case> {
         after(tar().head(Head::new(b"a", b'Q', xlen)).padded(&x)),
         refused("a", Refusal::UnsupportedType),
     );
-    add(
-        "volume label",
-        after(tar().head(Head::new(b"label", b'V', 0).gnu())),
-        refused("label", Refusal::UnsupportedType),
-    );
+    add("volume label", after(tar().head(Head::new(b"label", b'V', 0).gnu())), members(vec![("after", 1)]));
 
     // Sparse files: a segment of a block and one of ten bytes.
     let gnu_sparse = |map: &[(u64, u64)], real: u64| {

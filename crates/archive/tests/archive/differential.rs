@@ -6,6 +6,8 @@
 use std::collections::BTreeSet;
 use std::thread;
 
+use seqferry_archive::{Member, MemberKind};
+
 use crate::corpus::cases;
 use crate::support::{Contents, Folder, bsdtar, gnu_tar, python, run, sha256, strict};
 
@@ -19,7 +21,7 @@ struct ArchiveListing {
 
 /// Names as all three programs can be made to print them.
 fn ours(found: &Contents) -> ArchiveListing {
-    let regular = found.iter().filter(|(member, _)| member.kind == seqferry_archive::MemberKind::File);
+    let regular = found.iter().filter(|(member, _)| member.kind == MemberKind::File);
     let mut all = Vec::new();
     for (member, data) in regular {
         match &member.sparse {
@@ -36,9 +38,11 @@ fn ours(found: &Contents) -> ArchiveListing {
             }
         }
     }
+    // Of others the programs show what the header states, or nothing.
+    let size = |member: &Member| if member.kind == MemberKind::File { member.size } else { 0 };
     let name = |name: &[u8]| String::from_utf8_lossy(name).trim_end_matches('/').to_owned();
     ArchiveListing {
-        members: found.iter().map(|(member, _)| (name(&member.name), member.size)).collect(),
+        members: found.iter().map(|(member, _)| (name(&member.name), size(member))).collect(),
         contents: sha256(&all),
     }
 }
@@ -48,11 +52,13 @@ import hashlib, sys, tarfile
 digest = hashlib.sha256()
 with tarfile.open(sys.argv[1], 'r:') as tar:
     for member in tar:
+        if member.type == b'V':
+            continue
         if member.isreg():
             data = tar.extractfile(member).read()
             assert len(data) == member.size, 'short'
             digest.update(data)
-        sys.stdout.buffer.write(b'%d %s\0' % (member.size, member.name.rstrip('/').replace('\0', '?').encode('utf-8', 'surrogateescape')))
+        sys.stdout.buffer.write(b'%d %s\0' % (member.size if member.isreg() else 0, member.name.rstrip('/').replace('\0', '?').encode('utf-8', 'surrogateescape')))
 sys.stdout.buffer.write(digest.hexdigest().encode())
 ";
 
@@ -80,7 +86,7 @@ fn by_listing(program: &str, list: &[&str], columns: usize, size_at: usize, fold
         let mut size = 0;
         for column in 0..columns {
             let (field, tail) = rest.trim_start().split_once(' ')?;
-            if column == size_at {
+            if column == size_at && line.starts_with('-') {
                 size = field.parse().unwrap_or(0);
             }
             rest = tail;
@@ -88,7 +94,8 @@ fn by_listing(program: &str, list: &[&str], columns: usize, size_at: usize, fold
         let name = rest.trim_start().split(" -> ").next()?.split(" link to ").next()?;
         Some((name.trim_end_matches('/').to_owned(), size))
     };
-    let members: Option<Vec<_>> = text.lines().map(member).collect();
+    // A label of a volume is no member.
+    let members: Option<Vec<_>> = text.lines().filter(|line| !line.starts_with('V')).map(member).collect();
     Some(ArchiveListing { members: members?, contents: sha256(&extracted.stdout) }).filter(|_| clean)
 }
 
@@ -113,7 +120,9 @@ fn accepted_archives_are_the_same_for_every_other_reader() {
     for case in cases() {
         let folder = Folder::new();
         folder.file("x.tar", &case.tar);
-        let theirs = readings(&folder);
+        let mut theirs = readings(&folder);
+        // bsdtar -xO writes zeros for a hard link that states a size; bsdtar -x makes the link.
+        theirs.retain(|(program, _)| *program != "bsdtar" || !case.name.starts_with("hard link with size"));
         let sound = |found: &Contents| found.iter().all(|(member, _)| member.refusal.is_none());
         let mine = strict(&case.tar).ok().filter(sound).map(|found| ours(&found));
         let read: Vec<&ArchiveListing> = theirs.iter().filter_map(|(_, reading)| reading.as_ref()).collect();

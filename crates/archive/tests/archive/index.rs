@@ -196,7 +196,7 @@ fn offsets_that_a_tar_cannot_have_are_refused() {
             IndexFault::Place,
         ),
         (
-            vec![r#"{"name":"a","type":"directory","header":0,"data":512,"size":1,"mode":420,"mtime":0}"#],
+            vec![r#"{"name":"a","type":"symbolic_link","header":0,"data":512,"size":1,"mode":420,"mtime":0}"#],
             IndexFault::Field("size"),
         ),
         (

@@ -46,7 +46,7 @@ impl MemberStore {
     /// Creates a store of the members among `items` of an archive at `source`, in the order of the archive. `promised`:
     /// an index states the checksums of all of them.
     pub fn new(source: Endpoint, archive: ArchiveRef, pool: Arc<WindowPool>, items: &[Item], promised: bool) -> Self {
-        let spans = items.iter().filter_map(place_of).filter(|place| place.kind != PlaceKind::Directory);
+        let spans = items.iter().filter_map(place_of);
         let spans = spans.map(|place| Span { start: place.header, end: place.end() });
         let format = items.iter().find_map(place_of).map_or(Format::Plain, |place| place.format);
         let bytes = ArchiveBytes::new(source.clone(), archive, format, pool, spans);
@@ -130,7 +130,10 @@ impl<'a> WantedMember<'a> {
             value: base64(&crc.to_be_bytes()),
             kind: ChecksumKind::FullObject,
         });
-        ObjectMeta { size: self.place.zip_size(), checksum, ..self.meta(None) }
+        let place = self.place;
+        let attributes = place.dress.map(|dress| attributes(place.kind, dress.mode, (dress.mtime, 0)));
+        let attributes = attributes.unwrap_or_default();
+        ObjectMeta { size: place.zip_size(), checksum, attributes, ..self.meta(None) }
     }
 
     fn fetched(&self, member: &Member, body: Body) -> FetchedObject {
@@ -163,7 +166,7 @@ impl<'a> WantedMember<'a> {
             last_modified: member.map_or(0.0, |member| member.mtime as f64),
             version_id: Some(place.to_string()),
             checksum,
-            attributes: member.map(|member| attributes(place.kind, member)).unwrap_or_default(),
+            attributes: member.map(|member| of_headers(place.kind, member)).unwrap_or_default(),
             tag_count: Some(0),
             opaque_etag: true,
             ..ObjectMeta::default()
@@ -172,22 +175,25 @@ impl<'a> WantedMember<'a> {
 }
 
 /// Time and permissions under the names that files have them in object storage.
-fn attributes(kind: PlaceKind, member: &Member) -> Attributes {
+fn attributes(kind: PlaceKind, permissions: u32, (seconds, nanos): (i64, u32)) -> Attributes {
     let mode = match kind {
-        PlaceKind::File | PlaceKind::Sparse => 0o100_000 | member.safe_mode(),
+        PlaceKind::File | PlaceKind::Sparse => 0o100_000 | permissions,
         PlaceKind::Link => 0o120_777,
-        PlaceKind::Directory => 0o040_000 | member.safe_mode(),
+        PlaceKind::Directory => 0o040_000 | permissions,
     };
-    let metadata = BTreeMap::from([
-        (MTIME.to_owned(), mtime_text(member.mtime, member.mtime_nanos)),
-        ("mode".to_owned(), format!("0{mode:o}")),
-    ]);
+    let metadata =
+        BTreeMap::from([(MTIME.to_owned(), mtime_text(seconds, nanos)), ("mode".to_owned(), format!("0{mode:o}"))]);
     Attributes { metadata, ..Attributes::default() }
+}
+
+fn of_headers(kind: PlaceKind, member: &Member) -> Attributes {
+    attributes(kind, member.safe_mode(), (member.mtime, member.mtime_nanos))
 }
 
 /// The member that headers describe, if they are those of the place.
 pub(super) fn parse(place: &MemberPlace, headers: &[u8]) -> Option<Member> {
-    let options = ReadOptions { missing_end: true, ..ReadOptions::default() };
+    // The place says where the contents end: what an archive was accepted with need not be known here.
+    let options = ReadOptions { missing_end: true, lenient_sizes: true, ..ReadOptions::default() };
     let checkpoint = Checkpoint { offset: place.header, globals: Vec::new() };
     let mut scanner = Scanner::resume(None, options, checkpoint);
     loop {
@@ -280,7 +286,12 @@ impl ObjectRead for MemberStore {
             return self.fetch_zipped(&wanted, range).await;
         }
         match (place.kind, range) {
-            (PlaceKind::Directory, _) => Ok(FetchedObject { meta: wanted.meta(None), body: whole(Bytes::new()) }),
+            (PlaceKind::Directory, _) => {
+                if !place.format.is_zip() {
+                    self.member(&wanted).await?;
+                }
+                Ok(FetchedObject { meta: wanted.meta(None), body: whole(Bytes::new()) })
+            }
             (PlaceKind::Link, range) => {
                 let member = self.member(&wanted).await?;
                 let target = Bytes::from(member.link.clone());

@@ -54,10 +54,11 @@ pub enum PlaceKind {
 /// The place of a member.
 ///
 /// Written as `header.prelude.stored.name.kind.crc`: the offset of its first header, the bytes from there to its
-/// contents, the bytes of its contents in the archive, a CRC-64 of its raw name, its kind, and the CRC-32C of its
+/// contents, the bytes of its contents in the archive, a CRC-64 of its raw name (and link target), its kind, and the CRC-32C of its
 /// contents where an index states one. In a compressed tar, offsets are those of the plain tar, and `gz:` or `zst:`
 /// stands before them. In a zip (`zip0:`, `zip8:`) the second number is the size of the file, the contents are all
-/// bytes from the local header to that of the next member, and the checksum is the CRC-32 of the directory.
+/// bytes from the local header to that of the next member, and the checksum is the CRC-32 of the directory; behind it
+/// follow the permissions and the time of the member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MemberPlace {
     /// Format of the archive.
@@ -70,10 +71,21 @@ pub struct MemberPlace {
     pub data: u64,
     /// Bytes of contents in the archive.
     pub stored: u64,
-    /// CRC-64 of the raw name in the headers at this place.
+    /// CRC-64 of the raw name in the headers at this place; of a link, of its name, a NUL and its target.
     pub name: u64,
     /// CRC-32C of the contents; in a zip CRC-32 of the file.
     pub crc32c: Option<u32>,
+    /// Permissions and time of a member of a zip, which only its directory states. None in places of version 1.
+    pub dress: Option<Dress>,
+}
+
+/// Permissions and time of a member.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Dress {
+    /// Permission bits.
+    pub mode: u32,
+    /// Modification time, seconds since 1970.
+    pub mtime: i64,
 }
 
 impl MemberPlace {
@@ -89,7 +101,12 @@ impl MemberPlace {
         let crc32c = crc32c.filter(|_| kind == PlaceKind::File);
         let (header, data, stored) = (member.header_offset, member.data_offset, member.stored_size);
         let format = Format::Plain;
-        Some(Self { format, kind, header, data, stored, name: name_hash(&member.name), crc32c })
+        // The target of a link is text of the headers, judged before: the same text must be there when it is made.
+        let name = match kind {
+            PlaceKind::Link => name_hash(&[member.name.as_slice(), b"\0", &member.link].concat()),
+            _ => name_hash(&member.name),
+        };
+        Some(Self { format, kind, header, data, stored, name, crc32c, dress: None })
     }
 
     /// Offset of the byte behind the contents.
@@ -122,15 +139,25 @@ impl MemberPlace {
             "" => None,
             crc => Some(u32::from_str_radix(crc, 16).ok()?),
         };
+        let dress = match (fields.next(), fields.next()) {
+            (None, _) => None,
+            (Some(mode), Some(mtime)) if format.is_zip() => {
+                Some(Dress { mode: u32::from_str_radix(mode, 8).ok()?, mtime: mtime.parse().ok()? })
+            }
+            _ => return None,
+        };
         let data = header.checked_add(prelude)?;
         let whole = fields.next().is_none() && data.checked_add(stored).is_some();
-        whole.then_some(Self { format, kind, header, data, stored, name, crc32c })
+        whole.then_some(Self { format, kind, header, data, stored, name, crc32c, dress })
     }
 
     /// True when `found`, parsed from the headers at the place, is the member of this place and is not refused.
     pub fn is(&self, found: &Member) -> bool {
         let there = Self::of(found, None).map(|there| Self { format: self.format, crc32c: self.crc32c, ..there });
-        there == Some(*self) && found.refusal.is_none()
+        // Places of links that were recorded by version 1 hold the name alone.
+        let recorded = there.filter(|there| there.kind == PlaceKind::Link);
+        let recorded = recorded.map(|there| Self { name: name_hash(&found.name), ..there });
+        (there == Some(*self) || recorded == Some(*self)) && found.refusal.is_none()
     }
 }
 
@@ -144,7 +171,8 @@ impl std::fmt::Display for MemberPlace {
         };
         let Self { header, stored, name, .. } = self;
         write!(f, "{}{header}.{}.{stored}.{name:x}.{kind}.", self.format.prefix(), self.data - header)?;
-        self.crc32c.map_or(Ok(()), |crc| write!(f, "{crc:08x}"))
+        self.crc32c.map_or(Ok(()), |crc| write!(f, "{crc:08x}"))?;
+        self.dress.map_or(Ok(()), |Dress { mode, mtime }| write!(f, ".{mode:o}.{mtime}"))
     }
 }
 
@@ -188,13 +216,14 @@ mod tests {
     proptest! {
         #[test]
         fn a_place_is_read_as_it_was_written(
-            header in 0..1_u64 << 50, prelude in 0..1_u64 << 30, stored in 0..1_u64 << 50, name: u64,
+            header in 0..1_u64 << 50, prelude in 0..1_u64 << 30, stored in 0..1_u64 << 50, name: u64, dress: Option<(u16, i64)>,
             kind in 0..4_usize, format in 0..5_usize, crc32c: Option<u32>,
         ) {
             let kind = [PlaceKind::File, PlaceKind::Sparse, PlaceKind::Link, PlaceKind::Directory][kind];
             let formats = [Format::Plain, Format::Gzip, Format::Zstd, Format::ZipStored, Format::ZipDeflated];
             let format = formats[format];
-            let place = MemberPlace { format, kind, header, data: header + prelude, stored, name, crc32c };
+            let dress = dress.filter(|_| format.is_zip()).map(|(mode, mtime)| Dress { mode: mode.into(), mtime });
+            let place = MemberPlace { format, kind, header, data: header + prelude, stored, name, crc32c, dress };
             prop_assert_eq!(MemberPlace::parse(&place.to_string()), Some(place));
         }
     }

@@ -4,7 +4,7 @@
 //! bytes that are not taken are not read. A broken read continues where it was; the decoder never sees it. Going back
 //! starts from the beginning.
 
-use std::io::{self, BufReader, Read};
+use std::io::{self, BufRead, BufReader, Read};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -173,8 +173,8 @@ impl std::error::Error for RequestFailure {}
 /// Decompresses until the end, or until the receiver is gone.
 fn decode(input: Input, format: Format, about: &PinnedObject, output: &mpsc::Sender<Result<Bytes, StoreError>>) {
     let ended = match format {
-        Format::Gzip => pass(flate2::bufread::MultiGzDecoder::new(BufReader::with_capacity(CHUNK, input)), output),
-        Format::Zstd => frames(BufReader::with_capacity(CHUNK, input), output),
+        Format::Gzip => pass(GzipMembers::new(BufReader::with_capacity(CHUNK, input)), output),
+        Format::Zstd => frames(BufReader::with_capacity(CHUNK, input), about, output),
         Format::ZipDeflated => {
             pass(flate2::bufread::DeflateDecoder::new(BufReader::with_capacity(CHUNK, input)), output)
         }
@@ -198,9 +198,64 @@ fn pass(mut plain: impl Read, output: &mpsc::Sender<Result<Bytes, StoreError>>) 
     }
 }
 
+/// The members of a gzip file, one behind the other. Zeros behind the last one are no data, as `gzip -d` has it: tapes
+/// and block devices pad with them.
+struct GzipMembers<R> {
+    /// None once the end is reached or the data has shown to be damaged.
+    member: Option<flate2::bufread::GzDecoder<R>>,
+}
+
+impl<R: BufRead> GzipMembers<R> {
+    fn new(input: R) -> Self {
+        Self { member: Some(flate2::bufread::GzDecoder::new(input)) }
+    }
+}
+
+impl<R: BufRead> Read for GzipMembers<R> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        while let Some(mut member) = self.member.take() {
+            let read = member.read(into)?;
+            if read > 0 || into.is_empty() {
+                self.member = Some(member);
+                return Ok(read);
+            }
+            let mut input = member.into_inner();
+            if !only_zeros_follow(&mut input)? {
+                self.member = Some(flate2::bufread::GzDecoder::new(input));
+            }
+        }
+        Ok(0)
+    }
+}
+
+/// Passes over zeros up to the end of the input. False where other bytes come, before anything else was read.
+///
+/// # Errors
+/// Other bytes come behind zeros.
+fn only_zeros_follow(input: &mut impl BufRead) -> io::Result<bool> {
+    let mut zeros = 0_u64;
+    loop {
+        let bytes = input.fill_buf()?;
+        let len = bytes.len();
+        match bytes.iter().position(|byte| *byte != 0) {
+            None if len == 0 => return Ok(true),
+            None => {
+                input.consume(len);
+                zeros += len as u64;
+            }
+            Some(0) if zeros == 0 => return Ok(false),
+            Some(_) => return Err(io::Error::other("other bytes follow the zeros behind its end")),
+        }
+    }
+}
+
 /// All frames of a Zstandard file; those that hold no data are passed over.
-fn frames(mut input: impl io::BufRead, output: &mpsc::Sender<Result<Bytes, StoreError>>) -> io::Result<()> {
-    while !input.fill_buf()?.is_empty() {
+fn frames(
+    mut input: impl BufRead,
+    about: &PinnedObject,
+    output: &mpsc::Sender<Result<Bytes, StoreError>>,
+) -> io::Result<()> {
+    while !only_zeros_follow(&mut input)? {
         match StreamingDecoder::new_with_max_window_size(&mut input, WINDOW) {
             Ok(mut decoder) => {
                 pass(&mut decoder, output)?;
@@ -217,6 +272,9 @@ fn frames(mut input: impl io::BufRead, output: &mpsc::Sender<Result<Bytes, Store
                     return Err(io::ErrorKind::UnexpectedEof.into());
                 }
             }
+            Err(FrameDecoderError::WindowSizeTooBig { requested, .. }) => {
+                return Err(io::Error::other(RequestFailure(wide_window(about, requested))));
+            }
             Err(error) => return Err(io::Error::other(error.to_string())),
         }
         if output.is_closed() {
@@ -224,6 +282,22 @@ fn frames(mut input: impl io::BufRead, output: &mpsc::Sender<Result<Bytes, Store
         }
     }
     Ok(())
+}
+
+/// The error of a frame that was compressed with a longer window than decoders take without being asked.
+fn wide_window(object: &PinnedObject, window: u64) -> StoreError {
+    let mib = |bytes: u64| bytes.div_ceil(1 << 20);
+    let mut error = StoreError::new("GetObject", &object.bucket, Some(&object.key), "WindowTooLarge", None)
+        .with_message(format!(
+            "it is compressed with a window of {} MiB (zstd --long), and decompressing it would hold as much memory; at \
+             most {} MiB are held. Nothing of it is unpacked. Decompress it with zstd -d --long={} and unpack the tar, \
+             or compress it again without --long",
+            mib(window),
+            mib(WINDOW),
+            window.next_power_of_two().trailing_zeros(),
+        ));
+    error.class = ErrorClass::Object;
+    error
 }
 
 fn damaged(object: &PinnedObject, how: &str) -> StoreError {

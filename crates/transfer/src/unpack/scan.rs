@@ -4,8 +4,9 @@
 //! nothing behind, and links and repeated names are judged by the whole tree. Memory grows with the number of members
 //! (about 150 bytes each, and 200 more where there is no index), up to [`ScanOptions::members`].
 //!
-//! Invariant: an index is used only for the archive that it names, after headers at some of its places were parsed and
-//! are those of its members.
+//! Invariants: an index is used only for the archive that it names, after headers at some of its places were parsed and
+//! are those of its members; the bytes between the members that it lists hold no member; a member is left out only after
+//! its headers have shown that it is what the index says.
 
 mod admission;
 mod lines;
@@ -14,9 +15,9 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use seqferry_archive::index::IndexMatch;
+use seqferry_archive::index::{Gaps, IndexMatch};
 use seqferry_archive::tree::{DuplicatePolicy, LinkPolicy};
-use seqferry_archive::{ArchiveError, Fault, ReadOptions};
+use seqferry_archive::{ArchiveError, BLOCK, Fault, ReadOptions, Scanner, Step};
 use seqferry_client::{RequestError, RetryContext, RetryingClient};
 use seqferry_store::{ErrorClass, ObjectRef, PinnedObject, Range, StoreError};
 use tokio::runtime::Handle;
@@ -207,15 +208,24 @@ impl Scan {
         if plain || archive.size == 0 {
             return Ok(Format::Plain);
         }
-        let range = Range { first: 0, last: archive.size.min(4) - 1 };
+        let range = Range { first: 0, last: archive.size.min(BLOCK) - 1 };
         let read = self.client.read_range(archive, range).await?;
         Ok(match &read.bytes[..] {
             [0x1f, 0x8b, ..] => Format::Gzip,
             // A frame, or one that is skipped.
-            [0x28, 0xb5, 0x2f, 0xfd] | [0x50..=0x5f, 0x2a, 0x4d, 0x18] => Format::Zstd,
-            b"PK\x03\x04" | b"PK\x05\x06" => Format::ZipDeflated,
+            [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => Format::Zstd,
+            [b'P', b'K', 3, 4, ..] | [b'P', b'K', 5, 6, ..] => Format::ZipDeflated,
+            // A zip may lie behind a program that unpacks it, or behind anything else.
+            block if !begins_a_tar(block) && self.ends_a_zip(archive).await? => Format::ZipDeflated,
             _ => Format::Plain,
         })
+    }
+
+    /// True when the directory of a zip ends where the object ends.
+    async fn ends_a_zip(&self, archive: &PinnedObject) -> Result<bool, ScanError> {
+        let range = Range { first: archive.size.saturating_sub(zip::LONGEST_END), last: archive.size - 1 };
+        let read = self.client.read_range(archive, range).await?;
+        Ok(zip::is_end(&read.bytes))
     }
 
     /// The members of a zip.
@@ -287,10 +297,16 @@ impl Scan {
         let mut reader = lines::reader(&self.options);
         let mut chunks = index.chunks(self);
         let (mut known, mut samples) = (false, lines::Samples::default());
+        let (mut gaps, mut proof) = (Gaps::default(), lines::Proof::new(self, archive));
         while let Some(chunk) = chunks.next().await? {
+            let mut doubts = Vec::new();
             let read = reader.push(&chunk, |entry| {
+                doubts.extend(gaps.before(&entry).map(lines::Doubt::Gap));
                 samples.offer(&entry);
                 admission.admit(&entry.member);
+                if lines::is_left_out(&entry) {
+                    doubts.push(lines::Doubt::Member(Box::new(entry)));
+                }
             });
             read.map_err(|error| self.refused(FOREIGN, &error))?;
             if let Some(head) = reader.head().filter(|_| !known) {
@@ -299,8 +315,12 @@ impl Scan {
                     return Err(self.other_archive().into());
                 }
             }
+            for doubt in doubts {
+                proof.settle(doubt).await?;
+            }
         }
         reader.finish().map_err(|error| self.refused(FOREIGN, &error))?;
+        proof.settle(lines::Doubt::Gap(gaps.last())).await?;
         for entry in samples.take() {
             lines::check(self, archive, &entry).await?;
         }
@@ -330,7 +350,18 @@ impl Scan {
             Fault::Limit(..) => "ArchiveTooLarge",
             _ => "InvalidArchive",
         };
-        self.error(code, format!("{error}. Nothing of it is unpacked"))
+        let advice = match error.fault {
+            Fault::MissingEnd => ". --tolerate missing-end reads it anyway",
+            Fault::SizeConflict { .. } => ". --tolerate two-sizes takes that of the PAX record",
+            Fault::DataAfterEnd { archive: true } => {
+                ". --tolerate concatenated reads both; --tolerate trailing-bytes reads the first alone, as tar does"
+            }
+            Fault::DataAfterEnd { archive: false } | Fault::LoneZeroBlock => {
+                ". --tolerate trailing-bytes leaves out what follows, as tar does"
+            }
+            _ => "",
+        };
+        self.error(code, format!("{error}. Nothing of it is unpacked{advice}"))
     }
 }
 
@@ -357,6 +388,17 @@ pub async fn index_archive(client: RetryingClient, archive: ArchiveRef) -> Resul
     let members = lines.split(|byte| *byte == b'\n').count().saturating_sub(3) as u64;
     sidecar::put(&scan.client, &RetryContext::default(), bucket, &sidecar::key(key), lines).await?;
     Ok(members)
+}
+
+/// True when a tar may begin with these bytes: with a header, or with zeros.
+fn begins_a_tar(block: &[u8]) -> bool {
+    let mut scanner = Scanner::new(None, ReadOptions::default());
+    while let Ok(Step::Need { offset, .. }) = scanner.step() {
+        if offset > 0 || scanner.supply(offset, block) == 0 {
+            break;
+        }
+    }
+    !matches!(scanner.step(), Err(ArchiveError { fault: Fault::NotTar(_), .. })) && block.len() as u64 == BLOCK
 }
 
 const FOREIGN: &str = super::members::FOREIGN;

@@ -1,7 +1,10 @@
 //! Members of a zip: listed by its central directory, and read by the local headers that it names.
 //!
 //! Invariants: a member whose name or method in its local header is not that of the directory is refused, so that no
-//! two readers see different files; a member gives exactly the bytes that the directory states, or an error.
+//! two readers see different files; a member gives exactly the bytes that the directory states, or an error; a zip with
+//! two directories that both fit is refused.
+
+mod names;
 
 use std::cell::RefCell;
 use std::io::{self, Read};
@@ -9,13 +12,16 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use futures::stream;
-use rawzip::{CompressionMethod, RECOMMENDED_BUFFER_SIZE, ReaderAt, ZipLocator};
+use rawzip::{
+    CompressionMethod, CreatorSystem, RECOMMENDED_BUFFER_SIZE, ReaderAt, ZipArchive, ZipFileHeaderRecord, ZipLocator,
+};
+use seqferry_archive::path::MAXIMUM_PATH;
 use seqferry_archive::{Member, MemberKind, Refusal};
 use seqferry_client::{RequestError, RetryingClient};
 use seqferry_store::{Body, ObjectStore, PinnedObject, Range, StoreError};
 use tokio::runtime::Handle;
 
-use super::place::{Format, MemberPlace, PlaceKind, name_hash};
+use super::place::{Dress, Format, MemberPlace, PlaceKind, name_hash};
 use super::plain::PlainStream;
 
 /// Bytes of a local header before its name.
@@ -30,6 +36,8 @@ pub(super) struct ZipMember {
     pub(super) member: Member,
     /// Place of the member; None when it is refused.
     pub(super) place: Option<MemberPlace>,
+    /// Bytes of its name in the zip.
+    raw_name: usize,
 }
 
 /// Reads ranges of a pinned object for a thread that may block.
@@ -70,6 +78,21 @@ impl ReaderAt for &Ranges {
     }
 }
 
+impl Ranges {
+    /// Fill a buffer with the bytes from `offset` on.
+    fn fill(&self, mut into: &mut [u8], mut offset: u64) -> io::Result<()> {
+        while !into.is_empty() {
+            let read = self.read_at(into, offset)?;
+            if read == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            into = &mut into[read..];
+            offset += read as u64;
+        }
+        Ok(())
+    }
+}
+
 /// Reason why a zip cannot be listed.
 pub(super) enum ZipError {
     Request(RequestError),
@@ -91,89 +114,199 @@ pub(super) async fn list(client: RetryingClient, object: PinnedObject, most: u64
     read.await.unwrap_or_else(|_| Err(ZipError::Bad("reading it was stopped".to_owned())))
 }
 
-fn entries(ranges: &Ranges, most: u64) -> Result<Vec<ZipMember>, String> {
+/// Bytes at the end of a zip that hold its end record: 22, and a comment of up to 64 KiB.
+pub(super) const LONGEST_END: u64 = 22 + 65_535;
+/// Most signatures of end records that a comment can hold, and most records among them whose directory is read.
+const SIGNATURES: usize = 65_535 / 4;
+const DIRECTORIES: usize = 16;
+const END_SIGNATURE: &[u8] = b"PK\x05\x06";
+
+/// True when the end record of a zip lies in these last bytes of an object, with a comment up to their end.
+pub(super) fn is_end(tail: &[u8]) -> bool {
+    tail.windows(22).enumerate().any(|(at, record)| {
+        let comment = usize::from(u16::from_le_bytes([record[20], record[21]]));
+        record.starts_with(END_SIGNATURE) && at + 22 + comment == tail.len()
+    })
+}
+
+type Listed = Result<Vec<ZipMember>, String>;
+
+/// The members by the directory that the end record names. Where several records end with the object (its comment
+/// holds the signature), exactly one of them must name a directory: which one counts is a matter of the reader.
+fn entries(ranges: &Ranges, most: u64) -> Listed {
     let mut buffer = vec![0; RECOMMENDED_BUFFER_SIZE];
-    let zip = ZipLocator::new()
-        .locate_in_reader(ranges, &mut buffer, ranges.object.size)
-        .map_err(|(_, error)| error.to_string())?;
-    let directory = zip.directory_offset();
-    let mut found: Vec<(ZipMember, Format)> = Vec::new();
+    let size = ranges.object.size;
+    let (mut end, mut loose, mut listed, mut failed) = (size, None, None, None);
+    let mut tried = 0;
+    for _ in 0..=SIGNATURES {
+        let near = LONGEST_END.saturating_sub(size - end).max(22);
+        let locator = if end == size { ZipLocator::new() } else { ZipLocator::new().max_search_space(near) };
+        let (at, exact) = match locator.locate_in_reader(ranges, &mut buffer, end) {
+            Ok(zip) if zip.end_offset() == size && tried < DIRECTORIES => {
+                let at = zip.eocd_offset();
+                tried += 1;
+                match of_directory(ranges, &zip, most) {
+                    Ok(_) if listed.is_some() => {
+                        return Err("it has two directories, and readers disagree on which one counts".to_owned());
+                    }
+                    Ok(members) => listed = Some(members),
+                    Err(cause) => failed = failed.or(Some(cause)),
+                }
+                (at, true)
+            }
+            Ok(zip) => (zip.eocd_offset(), false),
+            Err((_, error)) => match error.eocd_offset() {
+                Some(at) => (at, false),
+                None => {
+                    failed = failed.or(Some(error.to_string()));
+                    break;
+                }
+            },
+        };
+        if !exact {
+            loose = loose.or(Some(at));
+        }
+        if at == 0 || size - at >= LONGEST_END {
+            break;
+        }
+        // The signature at this place is not found again, and one right before it is.
+        end = at;
+    }
+    if let Some(members) = listed {
+        return Ok(members);
+    }
+    // Other bytes follow the zip.
+    let Some(at) = loose else { return Err(failed.unwrap_or_else(|| "it has no directory".to_owned())) };
+    let zip = ZipLocator::new().locate_in_reader(ranges, &mut buffer, size.min(at + 22));
+    of_directory(ranges, &zip.map_err(|(_, error)| failed.unwrap_or_else(|| error.to_string()))?, most)
+}
+
+fn of_directory(ranges: &Ranges, zip: &ZipArchive<&Ranges>, most: u64) -> Listed {
+    let mut buffer = vec![0; RECOMMENDED_BUFFER_SIZE];
+    let mut found: Vec<ZipMember> = Vec::new();
     let mut entries = zip.entries(&mut buffer);
-    while let Some(entry) = entries.next_entry().map_err(|error| error.to_string())? {
+    loop {
+        let entry = match entries.next_entry() {
+            Ok(Some(entry)) => entry,
+            Ok(None) => break,
+            // A record of no members counts, wherever it says that its directory is.
+            Err(_) if found.is_empty() && zip.entries_hint() == 0 => break,
+            Err(error) => return Err(error.to_string()),
+        };
         if found.len() as u64 >= most {
             return Err(format!("it has more than {most} members"));
         }
-        let name = entry.file_path().as_bytes().to_vec();
-        let mode = entry.mode();
-        let kind = if entry.is_dir() {
-            MemberKind::Directory
-        } else if mode.is_symlink() {
-            MemberKind::SymbolicLink
-        } else {
-            MemberKind::File
-        };
-        let (size, stored) = (entry.uncompressed_size_hint(), entry.compressed_size_hint());
-        let (format, known) = match entry.compression_method() {
-            CompressionMethod::STORE => (Format::ZipStored, size == stored),
-            CompressionMethod::DEFLATE => (Format::ZipDeflated, true),
-            _ => (Format::ZipStored, false),
-        };
-        let refusal = match kind {
-            _ if entry.flags().is_encrypted() => Some(Refusal::Encrypted),
-            // Their targets are contents, which nothing here has read.
-            MemberKind::SymbolicLink => Some(Refusal::UnsupportedType),
-            MemberKind::File if !known => Some(Refusal::Compression),
-            _ => None,
-        };
-        let header_offset = entry.local_header_offset();
-        let mtime = match entry.last_modified() {
-            rawzip::time::ZipDateTimeKind::Utc(at) => at.to_unix(),
-            rawzip::time::ZipDateTimeKind::Local(at) => {
-                civil(at.year(), at.month(), at.day(), [at.hour(), at.minute(), at.second()])
-            }
-        };
-        let place = MemberPlace {
-            format,
-            kind: if kind == MemberKind::Directory { PlaceKind::Directory } else { PlaceKind::File },
-            header: header_offset,
-            data: header_offset.checked_add(size).ok_or("a size is out of range")?,
-            stored: 0,
-            name: name_hash(&name),
-            crc32c: Some(entry.crc32()),
-        };
-        let member = Member {
-            kind,
-            link: Vec::new(),
-            header_offset,
-            data_offset: header_offset,
-            stored_size: stored,
-            size: if kind == MemberKind::Directory { 0 } else { size },
-            sparse: None,
-            mode: mode.permissions(),
-            uid: 0,
-            gid: 0,
-            user: Vec::new(),
-            group: Vec::new(),
-            mtime,
-            mtime_nanos: 0,
-            records: Vec::new(),
-            refusal,
-            name,
-        };
-        found.push((ZipMember { member, place: refusal.is_none().then_some(place) }, format));
+        found.push(member(&entry)?);
     }
-    placed(found, directory)
+    if found.is_empty() && zip.entries_hint() > 0 {
+        return Err("its directory is not where its end record says".to_owned());
+    }
+    let mut found = placed(found, zip.directory_offset())?;
+    for link in found.iter_mut().filter(|found| found.member.kind == MemberKind::SymbolicLink) {
+        read_target(ranges, link);
+    }
+    Ok(found)
+}
+
+/// A member as its entry in the directory has it.
+fn member(entry: &ZipFileHeaderRecord<'_>) -> Result<ZipMember, String> {
+    let raw = entry.file_path().as_bytes().to_vec();
+    let name = names::text(&raw, entry);
+    let mode = entry.mode();
+    let kind = if entry.is_dir() || name.ends_with(b"/") {
+        MemberKind::Directory
+    } else if mode.is_symlink() {
+        MemberKind::SymbolicLink
+    } else {
+        MemberKind::File
+    };
+    let (size, stored) = (entry.uncompressed_size_hint(), entry.compressed_size_hint());
+    let (format, known) = match entry.compression_method() {
+        CompressionMethod::STORE => (Format::ZipStored, size == stored),
+        CompressionMethod::DEFLATE => (Format::ZipDeflated, true),
+        _ => (Format::ZipStored, false),
+    };
+    let refusal = match kind {
+        _ if entry.flags().is_encrypted() => Some(Refusal::Encrypted),
+        MemberKind::File | MemberKind::SymbolicLink if !known => Some(Refusal::Compression),
+        MemberKind::SymbolicLink if size > MAXIMUM_PATH as u64 => Some(Refusal::LinkTooLong),
+        _ => None,
+    };
+    let header_offset = entry.local_header_offset();
+    let mtime = match entry.last_modified() {
+        rawzip::time::ZipDateTimeKind::Utc(at) => at.to_unix(),
+        rawzip::time::ZipDateTimeKind::Local(at) => {
+            civil(at.year(), at.month(), at.day(), [at.hour(), at.minute(), at.second()])
+        }
+    };
+    let unix = matches!(entry.version_made_by().creator_system(), CreatorSystem::UNIX | CreatorSystem::MACOS);
+    let permissions = match kind {
+        // MS-DOS has no permissions, and a folder that only its slash shows has not even the mark of one.
+        MemberKind::Directory if !unix => 0o777,
+        _ => mode.permissions() & 0o777,
+    };
+    let place = MemberPlace {
+        format,
+        kind: match kind {
+            MemberKind::Directory => PlaceKind::Directory,
+            MemberKind::SymbolicLink => PlaceKind::Link,
+            _ => PlaceKind::File,
+        },
+        header: header_offset,
+        data: header_offset.checked_add(size).ok_or("a size is out of range")?,
+        stored: 0,
+        name: name_hash(&raw),
+        crc32c: Some(entry.crc32()),
+        dress: Some(Dress { mode: permissions, mtime }),
+    };
+    let member = Member {
+        kind,
+        link: Vec::new(),
+        header_offset,
+        data_offset: header_offset,
+        stored_size: stored,
+        size: if kind == MemberKind::Directory { 0 } else { size },
+        sparse: None,
+        mode: permissions,
+        uid: 0,
+        gid: 0,
+        user: Vec::new(),
+        group: Vec::new(),
+        mtime,
+        mtime_nanos: 0,
+        records: Vec::new(),
+        refusal,
+        name,
+    };
+    Ok(ZipMember { member, place: refusal.is_none().then_some(place), raw_name: raw.len() })
+}
+
+/// The target of a symbolic link: its contents, which no header states.
+fn read_target(ranges: &Ranges, link: &mut ZipMember) {
+    let Some(place) = link.place else { return };
+    let most = (LOCAL + 2 * 65_535 + MAXIMUM_PATH * 2) as u64;
+    let mut region = vec![0; usize::try_from(place.stored.min(most)).unwrap_or(0)];
+    let target = ranges.fill(&mut region, place.header).ok().and_then(|()| {
+        let region = Bytes::from(region);
+        unpacked(&place, &region, contents(&place, &region)?)
+    });
+    let mut sum = flate2::Crc::new();
+    sum.update(target.as_deref().unwrap_or_default());
+    match target {
+        Some(target) if place.crc32c == Some(sum.sum()) => link.member.link = target.to_vec(),
+        _ => (link.member.refusal, link.place) = (Some(Refusal::LinkUnreadable), None),
+    }
 }
 
 /// Every member reaches up to the next one: what lies between is its header, its contents and what follows them.
-fn placed(mut found: Vec<(ZipMember, Format)>, directory: u64) -> Result<Vec<ZipMember>, String> {
-    found.sort_by_key(|(entry, _)| entry.member.header_offset);
-    let starts: Vec<u64> = found.iter().map(|(entry, _)| entry.member.header_offset).collect();
-    for (at, (entry, _)) in found.iter_mut().enumerate() {
+fn placed(mut found: Vec<ZipMember>, directory: u64) -> Listed {
+    found.sort_by_key(|entry| entry.member.header_offset);
+    let starts: Vec<u64> = found.iter().map(|entry| entry.member.header_offset).collect();
+    for (at, entry) in found.iter_mut().enumerate() {
         let start = starts[at];
         let end = starts.get(at + 1).copied().unwrap_or(directory).min(directory);
         let room = end.checked_sub(start).ok_or("a member lies behind the directory")?;
-        let least = (LOCAL + entry.member.name.len()) as u64;
+        let least = (LOCAL + entry.raw_name) as u64;
         if room < least.saturating_add(entry.member.stored_size) {
             return Err("two of its members overlap".to_owned());
         }
@@ -181,7 +314,7 @@ fn placed(mut found: Vec<(ZipMember, Format)>, directory: u64) -> Result<Vec<Zip
             place.stored = room;
         }
     }
-    Ok(found.into_iter().map(|(entry, _)| entry).collect())
+    Ok(found)
 }
 
 /// Seconds since 1970 of a date without a zone, taken for UTC.

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use seqferry_archive::index::{
-    Head, Index, IndexBuilder, IndexLimits, IndexMatch, IndexMember, IndexReader, SUFFIX, TarIdentity, spot_checks,
+    Gap, GapCheck, GapStep, Gaps, Head, Index, IndexBuilder, IndexLimits, IndexMatch, IndexMember, IndexReader, SUFFIX,
+    TarIdentity, spot_checks,
 };
 use seqferry_archive::scan::Checkpoint;
 use seqferry_archive::{ReadOptions, Scanner, Step};
@@ -83,6 +84,7 @@ async fn from_sidecar(folders: &TarFolders, archive: &Arc<OpenObject>) -> Result
     let mut builder = ContentsBuilder::new(most);
     let mut reader = IndexReader::new(IndexLimits { members: most as u64, ..IndexLimits::default() });
     let (mut offset, mut fit) = (0, None);
+    let (mut gaps, mut windows) = (Gaps::default(), Windows::new(Arc::clone(&folders.reader), Arc::clone(archive)));
     while offset < meta.size {
         let read = match folders.reader.read(&handle, offset, STEP).await {
             Ok(read) => read.to_bytes(),
@@ -90,7 +92,12 @@ async fn from_sidecar(folders: &TarFolders, archive: &Arc<OpenObject>) -> Result
             Err(error) => return Err(error),
         };
         offset += read.len() as u64;
-        if read.is_empty() || reader.push(&read, |entry| builder.add(&entry.member)).is_err() {
+        let mut left = Vec::new();
+        let line = |entry: IndexMember| {
+            left.extend(gaps.before(&entry));
+            builder.add(&entry.member);
+        };
+        if read.is_empty() || reader.push(&read, line).is_err() {
             return Ok(None);
         }
         // One look at the head tells whether the rest is worth reading.
@@ -104,6 +111,14 @@ async fn from_sidecar(folders: &TarFolders, archive: &Arc<OpenObject>) -> Result
             }
             fit = Some(found);
         }
+        for gap in left {
+            if !is_empty(&mut windows, gap, version.size).await? {
+                return Ok(None);
+            }
+        }
+    }
+    if !is_empty(&mut windows, gaps.last(), version.size).await? {
+        return Ok(None);
     }
     let Some(fit) = fit.filter(|_| reader.finish().is_ok()) else { return Ok(None) };
     let contents = builder.finish(false);
@@ -111,6 +126,18 @@ async fn from_sidecar(folders: &TarFolders, archive: &Arc<OpenObject>) -> Result
         return Ok(None);
     }
     Ok(Some(contents))
+}
+
+/// Returns true when no member of the archive lies in a gap between those that its index lists.
+async fn is_empty(windows: &mut Windows, gap: Gap, size: u64) -> Result<bool> {
+    let mut check = GapCheck::new(gap, size, &ReadOptions::default());
+    loop {
+        match check.step() {
+            Ok(GapStep::Empty) => return Ok(true),
+            Ok(GapStep::Need { offset }) => check.supply(offset, &windows.at(offset).await?),
+            Err(_) => return Ok(false),
+        }
+    }
 }
 
 /// Returns true when samples of an index that nothing else proves agree with the archive.

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use seqferry_archive::index::IndexMember;
-use seqferry_archive::tree::{NodeId, NodeKind};
+use seqferry_archive::tree::{Node, NodeId, NodeKind};
 use seqferry_archive::{Member, MemberKind, MemberPath, Refusal, Tree, TreePolicy};
 
 use super::ScanOptions;
@@ -27,6 +27,8 @@ pub struct FoundMember {
     pub etag: String,
     /// Modification time, seconds since 1970.
     pub modified: f64,
+    /// The same in nanoseconds, exactly.
+    pub modified_ns: i128,
     /// Permission bits.
     pub mode: u32,
     /// Target of a link; empty for others.
@@ -50,9 +52,11 @@ pub(super) struct Admission {
     pub(super) format: Format,
     admitted: u64,
     refused: HashMap<u64, (String, String)>,
-    /// Files that hard links lead to, by ordinal, with their places once those are known.
+    /// Members that hard links lead to, by ordinal, with their places once those are known.
     linked: HashSet<u64>,
     places: HashMap<u64, (MemberPlace, u64)>,
+    /// Hard links, by ordinal, and the members that they lead to.
+    links: HashMap<u64, u64>,
 }
 
 impl Admission {
@@ -71,6 +75,7 @@ impl Admission {
             refused: HashMap::new(),
             linked: HashSet::new(),
             places: HashMap::new(),
+            links: HashMap::new(),
         }
     }
 
@@ -84,13 +89,29 @@ impl Admission {
         if member.refusal.is_none() && MemberPath::new(&member.name).is_ok_and(|path| path.as_str().is_none()) {
             return self.refuse(ordinal, Refusal::NameNotText);
         }
+        // Before the link is in: it may replace what it leads to.
+        let linked = self.linked(member);
         match self.tree.admit(ordinal, member) {
             Err(refusal) => self.refuse(ordinal, refusal),
-            Ok(node) => {
-                if let NodeKind::HardLink(file) = self.tree.node(node).kind {
-                    self.linked.extend(self.tree.node(file).member);
+            Ok(_) => {
+                if let Some(linked) = linked {
+                    self.linked.insert(linked);
+                    self.links.insert(ordinal, linked);
                 }
             }
+        }
+    }
+
+    /// The member that a hard link leads to.
+    fn linked(&self, member: &Member) -> Option<u64> {
+        if member.kind != MemberKind::HardLink {
+            return None;
+        }
+        let node = self.node(&MemberPath::new(&member.link).ok()?)?;
+        match &self.tree.node(node) {
+            Node { kind: NodeKind::HardLink(file), .. } => self.tree.node(*file).member,
+            // A link that a hard link has made has the place of the first one.
+            Node { member, .. } => member.map(|member| self.links.get(&member).copied().unwrap_or(member)),
         }
     }
 
@@ -131,6 +152,7 @@ impl Admission {
             kind: kind_word(member.kind),
             size: member.size,
             modified: member.mtime as f64 + f64::from(member.mtime_nanos) / 1e9,
+            modified_ns: i128::from(member.mtime) * 1_000_000_000 + i128::from(member.mtime_nanos),
             mode: member.safe_mode(),
             link: String::from_utf8_lossy(&member.link).into_owned(),
             place: format!("{}.refused", member.header_offset),
@@ -142,26 +164,36 @@ impl Admission {
             return Some(FoundMember { refusal: Some(refusal.clone()), left_out, ..told });
         }
         let path = MemberPath::new(&member.name).ok()?;
-        let node = self.node(&path)?;
-        if self.tree.node(node).member != Some(ordinal) {
-            let replaced = ("Replaced".to_owned(), "a later member has the same path".to_owned());
-            let again = member.kind == MemberKind::Directory;
-            return (!again).then_some(FoundMember { refusal: Some(replaced), left_out: true, ..told });
-        }
-        let (place, size) = if let NodeKind::HardLink(file) = &self.tree.node(node).kind {
-            *self.places.get(&self.tree.node(*file).member?)?
-        } else {
-            let place = own?;
+        let own = own.map(|place| {
             let size = match place.kind {
                 PlaceKind::Directory => 0,
                 PlaceKind::Link => member.link.len() as u64,
                 PlaceKind::File | PlaceKind::Sparse => member.size,
             };
             (place, size)
-        };
-        if self.linked.contains(&ordinal) {
-            self.places.insert(ordinal, (place, size));
+        });
+        // Also of a member that a later one replaces: hard links made before keep its contents.
+        if let Some(own) = own.filter(|_| self.linked.contains(&ordinal)) {
+            self.places.insert(ordinal, own);
         }
+        let node = self.node(&path)?;
+        let placed = self.tree.node(node).member;
+        if placed != Some(ordinal) {
+            // Folders come again, and links to the same file under the same name.
+            let again = member.kind == MemberKind::Directory || placed < Some(ordinal);
+            let replaced = ("Replaced".to_owned(), "a later member has the same path".to_owned());
+            return (!again).then_some(FoundMember { refusal: Some(replaced), left_out: true, ..told });
+        }
+        let place = match self.links.get(&ordinal) {
+            Some(linked) => self.places.get(linked).copied(),
+            None if member.kind == MemberKind::HardLink => None,
+            None => own,
+        };
+        let Some((place, size)) = place else {
+            // What it leads to was refused when all members were known.
+            let refusal = (format!("{:?}", Refusal::HardLinkTarget), Refusal::HardLinkTarget.to_string());
+            return Some(FoundMember { refusal: Some(refusal), ..told });
+        };
         let mut text = path.as_str()?.to_owned();
         let directory = place.kind == PlaceKind::Directory;
         if directory {

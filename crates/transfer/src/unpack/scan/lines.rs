@@ -3,9 +3,10 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use seqferry_archive::index::{
-    Head, Index, IndexBuilder, IndexLimits, IndexMatch, IndexMember, IndexReader, SUFFIX, TarIdentity, verify_member,
+    Gap, GapCheck, GapFault, GapStep, Head, Index, IndexBuilder, IndexLimits, IndexMatch, IndexMember, IndexReader,
+    SUFFIX, TarIdentity, verify_member,
 };
 use seqferry_archive::{Event, MemberKind, Scanner, Step, StreamReader};
 use seqferry_client::forward::{ForwardReader, ForwardSizes, RangeSource};
@@ -195,6 +196,70 @@ pub(super) async fn check(scan: &Scan, archive: &PinnedObject, entry: &IndexMemb
     let read = scan.client.read_range(archive, range).await?;
     verify_member(entry, &read.bytes, &scan.options.read)
         .map_err(|error| ScanError::from(scan.error(FOREIGN, error.to_string())))
+}
+
+/// Something that an index claims and that no later read of members shows.
+pub(super) enum Doubt {
+    /// No member lies here.
+    Gap(Gap),
+    /// The member is of a kind that is left out.
+    Member(Box<IndexMember>),
+}
+
+/// True when the index alone would leave the member out, without a failure.
+pub(super) fn is_left_out(entry: &IndexMember) -> bool {
+    matches!(entry.member.kind, MemberKind::CharacterDevice | MemberKind::BlockDevice | MemberKind::Fifo)
+}
+
+/// Holds the claims of an index against the archive, front to back.
+pub(super) struct Proof<'a> {
+    scan: &'a Scan,
+    size: u64,
+    bytes: ForwardReader<Ranges>,
+}
+
+impl<'a> Proof<'a> {
+    pub(super) fn new(scan: &'a Scan, archive: &PinnedObject) -> Self {
+        let source = Ranges { client: scan.client.clone(), object: archive.clone(), retained: None };
+        Self { scan, size: archive.size, bytes: ForwardReader::new(source, archive.size, SIZES) }
+    }
+
+    pub(super) async fn settle(&mut self, doubt: Doubt) -> Result<(), ScanError> {
+        match doubt {
+            Doubt::Gap(gap) => self.is_empty(gap).await,
+            Doubt::Member(entry) => self.is_there(&entry).await,
+        }
+    }
+
+    async fn is_empty(&mut self, gap: Gap) -> Result<(), ScanError> {
+        let mut check = GapCheck::new(gap, self.size, &self.scan.options.read);
+        loop {
+            match check.step() {
+                Ok(GapStep::Empty) => return Ok(()),
+                Ok(GapStep::Need { offset }) => {
+                    let bytes = self.bytes.at(offset).await?;
+                    check.supply(offset, &bytes);
+                }
+                Err(GapFault::Index(error)) => return Err(self.scan.foreign(&error).into()),
+                Err(GapFault::Archive(error)) => return Err(self.scan.bad(&error).into()),
+            }
+        }
+    }
+
+    async fn is_there(&mut self, entry: &IndexMember) -> Result<(), ScanError> {
+        let (mut offset, end) = (entry.member.header_offset, entry.member.data_offset);
+        let mut headers = BytesMut::new();
+        while offset < end {
+            let bytes = self.bytes.at(offset).await?;
+            let len = bytes.len().min(usize::try_from(end - offset).unwrap_or(usize::MAX));
+            if len == 0 {
+                return Err(self.scan.other_archive().into());
+            }
+            headers.extend_from_slice(&bytes[..len]);
+            offset += len as u64;
+        }
+        verify_member(entry, &headers, &self.scan.options.read).map_err(|error| self.scan.foreign(&error).into())
+    }
 }
 
 /// The first and the last member, and some between them.

@@ -26,7 +26,7 @@ from seqferry.workflows.operations.places import copy_item
 from seqferry.workflows.runtime import Runtime
 
 _FOLDERS: Final = "folders_found"
-"""Event: folders of the archive, as path, mode and time."""
+"""Event: folders of the archive, as path, mode and time: nanoseconds, or seconds as a number with a point."""
 
 _FOLDERS_AT_ONCE: Final = 1000
 COMPRESSED: Final = Limit(objects=200_000, bytes=1 << 62)

@@ -1,0 +1,1 @@
+"""Archives as other programs make them, and the tree that each of them must give."""
