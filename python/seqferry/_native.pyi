@@ -208,6 +208,7 @@ class CopyPolicy:
         since: float = 0.0,
         only_clean: bool = False,
         compare_only: bool = False,
+        no_sync: bool = False,
         transfer: str = "",
         settle_seconds: float = 0.0,
     ) -> CopyPolicy:
@@ -229,6 +230,7 @@ class CopyPolicy:
                 no part are aborted.
             only_clean: copy nothing; abort the uploads that earlier runs of the items left open, recorded or not. Every
                 item ends as ``cancelled``.
+            no_sync: files that are written at once need not be on the disk when they count as done.
             compare_only: write nothing; an item whose target does not hold the same bytes fails as ``mismatch``.
             transfer: flow for fair queueing. Jobs of one transfer share one turn, and their objects are served in the
                 order in which they began. Empty: the job is its own flow.

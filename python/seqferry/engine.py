@@ -672,6 +672,7 @@ def _policy(spec: TransferSpec, *, transfer: str, resumed: bool, since: float, o
         since=since,
         only_clean=only_clean,
         compare_only=spec.operation == OPERATION_CHECK,
+        no_sync=bool(spec.options.get("no_sync")),
         transfer=transfer,
         settle_seconds=settle_seconds(spec),
     )

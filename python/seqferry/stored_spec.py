@@ -76,7 +76,10 @@ _FIRST_OPTIONS: Final[dict[str, frozenset[str]]] = {
 """Options that each version knows which knows their operation. This list stays as well; a later operation is not in it
 and has no features of options."""
 
-_LATER_OPTIONS: Final[dict[str, frozenset[str]]] = {"run": frozenset({"in_order", "after"})}
+_LATER_OPTIONS: Final[dict[str, frozenset[str]]] = {
+    "run": frozenset({"in_order", "after"}),
+    "unpack": frozenset({"no_sync"}),
+}
 """Options that operations got later: a worker needs a version that knows them."""
 
 _NESTED: Final[dict[str, type[Any]]] = {"access": Access, "identity": Identity, "ranges": KeyRange}

@@ -27,7 +27,7 @@ from seqferry.planning import NO_RULES, Decision, KeyRules
 from seqferry.selection import matcher
 from seqferry.spec import MAX_KEYS, build_spec, checked, parse_uri, selection_of
 
-OPTIONS: Final = frozenset({"members", "index", "links", "duplicates", "tolerate", "empty_directories"})
+OPTIONS: Final = frozenset({"members", "index", "links", "duplicates", "tolerate", "empty_directories", "no_sync"})
 
 INDEXES: Final = ("auto", "never")
 LINKS: Final = ("inside", "skip", "all")
@@ -36,6 +36,7 @@ TOLERATED: Final = ("missing-end", "concatenated", "trailing-bytes", "two-sizes"
 """Faults of archives that may be passed over when that is asked for."""
 
 _LISTS: Final = frozenset({"members", "tolerate"})
+_FLAGS: Final = frozenset({"empty_directories", "no_sync"})
 
 
 class FolderMember(NamedTuple):
@@ -64,6 +65,7 @@ def build_unpack_spec(
     duplicates: str = "refuse",
     tolerate: Sequence[str] = (),
     empty_directories: bool = False,
+    no_sync: bool = False,
     allow_local: bool = False,
     **given: Any,
 ) -> TransferSpec:
@@ -105,6 +107,10 @@ def build_unpack_spec(
         bucket, key = parse_uri(target)
         assert isinstance(spec.target, S3Location)
         place = replace(spec.target, bucket=bucket, key=key if not key or key.endswith("/") else f"{key}/")
+    if no_sync and not to_disk:
+        raise UsageError(
+            "--no-sync is for a local folder: objects of a storage are durable when it says so. Leave it out."
+        )
     chosen: dict[str, Any] = {
         "members": None if members is None else list(dict.fromkeys(members)),
         "index": None if index == "auto" else index,
@@ -112,6 +118,7 @@ def build_unpack_spec(
         "duplicates": None if duplicates == "refuse" else duplicates,
         "tolerate": sorted(set(tolerate)) or None,
         "empty_directories": empty_directories or None,
+        "no_sync": no_sync or None,
     }
     options = {name: value for name, value in chosen.items() if value is not None}
     made = replace(spec, single=False, target=place, operation=OPERATION_UNPACK, options=options)
@@ -165,7 +172,7 @@ def _check_types(options: Mapping[str, Any]) -> None:
             texts = cast("list[Any]", value) if isinstance(value, list) else [None]
             if not all(isinstance(one, str) and one for one in texts):
                 raise UsageError(f"'{name}' is a list of texts, none of them empty.")
-        elif not isinstance(value, bool if name == "empty_directories" else str):
+        elif not isinstance(value, bool if name in _FLAGS else str):
             raise UsageError(f"'{value}' is not a value of '{name}'.")
 
 

@@ -13,7 +13,8 @@ from typing import Final
 from support.run import MissingToolError
 
 _WATCHED: Final = (
-    "fsync,fdatasync,pwrite64,write,writev,sendto,sendmsg,mkdir,mkdirat,rename,renameat,renameat2,openat,unlinkat"
+    "fsync,fdatasync,syncfs,pwrite64,write,writev,sendto,sendmsg,mkdir,mkdirat,rename,renameat,renameat2,openat,"
+    "unlinkat"
 )
 _SYNCS: Final = frozenset({"fsync", "fdatasync"})
 _LINE: Final = re.compile(r"(\d+) +(?:<\.\.\. (\w+) resumed>|(\w+)\()(.*)")

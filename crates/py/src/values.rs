@@ -190,7 +190,7 @@ impl CopyPolicy {
     #[pyo3(signature = (*, source, source_bucket, target, target_bucket, source_prefix="", target_prefix="",
                         if_exists="same", verify="auto", part_size=None, copy_threshold=None, storage_class=None,
                         properties=None, md5=false, data_path="copy", resumed=false, since=0.0, only_clean=false,
-                        compare_only=false, transfer="", settle_seconds=0.0))]
+                        compare_only=false, no_sync=false, transfer="", settle_seconds=0.0))]
     #[allow(clippy::too_many_arguments, clippy::fn_params_excessive_bools)] // keyword arguments, one fact each
     fn new(
         source: &PyEndpoint,
@@ -211,6 +211,7 @@ impl CopyPolicy {
         since: f64,
         only_clean: bool,
         compare_only: bool,
+        no_sync: bool,
         transfer: &str,
         settle_seconds: f64,
     ) -> PyResult<Self> {
@@ -241,6 +242,8 @@ impl CopyPolicy {
             compare_only,
             at_once: None,
             settle: seconds(settle_seconds),
+            synced_later: false,
+            no_sync,
             limits: Limits::default(),
         };
         Ok(Self { source: source.0.clone(), target: target.0.clone(), policy })

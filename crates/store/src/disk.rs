@@ -28,6 +28,7 @@ mod fail;
 mod folders;
 mod groups;
 mod inline_writes;
+mod late_sync;
 mod names;
 mod o_direct;
 mod read;
@@ -55,7 +56,7 @@ use crate::body::Body;
 use crate::checksum::{Checksum, ChecksumAlgorithm, ChecksumKind};
 use crate::error::StoreError;
 use crate::error::classify::code;
-use crate::store::{FetchedObject, MultipartUpload, ObjectRead, ObjectStore, ObjectWrite, Result};
+use crate::store::{FetchedObject, LateSync, MultipartUpload, ObjectRead, ObjectStore, ObjectWrite, Result};
 use crate::types::{
     Capabilities, CompleteUpload, CopyTarget, CreateUpload, Digests, ListPage, ListRequest, ObjectMeta, ObjectRef,
     PartsPage, PinnedObject, PutObject, Range, UploadInfo, UploadRef, WrittenObject, WrittenPart,
@@ -383,6 +384,10 @@ impl MultipartUpload for DiskStore {
 impl ObjectStore for DiskStore {
     fn capabilities(&self) -> Capabilities {
         Capabilities::DISK
+    }
+
+    fn late_sync(&self, bucket: &str) -> Option<Box<dyn LateSync>> {
+        late_sync::FileSystem::of(bucket, &self.disk.options).map(|found| Box::new(found) as Box<dyn LateSync>)
     }
 
     async fn refresh_credentials(&self) -> Result<()> {

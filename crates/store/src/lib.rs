@@ -30,7 +30,8 @@ pub use properties::{BucketEncryption, CustomerKey, Encryption, ObjectLock, Writ
 pub use s3::address;
 pub use s3::{Credentials, EndpointOptions, ResolvedSettings, S3Store};
 pub use store::{
-    BucketService, FetchedObject, MultipartUpload, ObjectRead, ObjectReadExt, ObjectStore, ObjectWrite, Result,
+    BucketService, FetchedObject, LateSync, MultipartUpload, ObjectRead, ObjectReadExt, ObjectStore, ObjectWrite,
+    Result,
 };
 pub use types::{
     Attributes, BucketInfo, Capabilities, CompleteUpload, CompletedPart, CopyTarget, CreateUpload, Digests, ListPage,

@@ -182,8 +182,23 @@ pub trait ObjectStore: ObjectRead + ObjectWrite + MultipartUpload + Debug {
         Vec::new()
     }
 
+    /// Makes ready to write many objects to a bucket and to make sure of them together. None: each is sure when its
+    /// write has ended. Blocks its thread for a moment.
+    fn late_sync(&self, _bucket: &str) -> Option<Box<dyn LateSync>> {
+        None
+    }
+
     /// Reloads the credentials, after the service has reported that the present ones have expired.
     async fn refresh_credentials(&self) -> Result<()>;
+}
+
+/// Makes sure of all that was written to one place of a store with [`PutObject::synced_later`].
+pub trait LateSync: Send + Sync + Debug {
+    /// Returns once all objects that were written before the call outlive the machine. Blocks its thread.
+    ///
+    /// # Errors
+    /// Some of them may not.
+    fn sync(&self) -> Result<()>;
 }
 
 /// Implements [`ObjectStore`] for a layer by forwarding to the store in the named field. The layer implements the roles
@@ -215,6 +230,10 @@ macro_rules! forward_object_store {
 
             fn take_notes(&self, sends_bodies: bool) -> Vec<String> {
                 self.$store.take_notes(sends_bodies)
+            }
+
+            fn late_sync(&self, bucket: &str) -> Option<Box<dyn $crate::LateSync>> {
+                self.$store.late_sync(bucket)
             }
 
             async fn refresh_credentials(&self) -> $crate::Result<()> {

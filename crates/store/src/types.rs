@@ -386,6 +386,9 @@ pub struct PutObject {
     /// `ETag` that the object at this key must have: else the write fails with `PreconditionFailed`, or with
     /// `NoSuchKey` if there is no object. Some services ignore this; a disk does not check it.
     pub if_match: Option<String>,
+    /// The object counts as written only after a [`LateSync`](crate::LateSync) that the writer holds: a disk need not
+    /// sync it alone.
+    pub synced_later: bool,
 }
 
 /// Facts that a finished write reports about the part that was copied or sent.

@@ -10,8 +10,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use seqferry_client::{Endpoint, LeaseHolder, RequestError, RequestMetrics, RetryContext, RetryPolicy, RetryingClient};
-use seqferry_store::Scope;
 use seqferry_store::budget::FlowId;
+use seqferry_store::{LateSync, Scope};
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, Semaphore};
 use tokio_util::sync::CancellationToken;
@@ -81,6 +81,8 @@ pub(crate) struct JobState {
     metrics: Arc<RequestMetrics>,
     /// Lease that the job needs to write. None: this process is the only one that could write.
     lease: Option<Arc<LeaseHolder>>,
+    /// Sync of what the job writes, which comes before an end is reported. None: each write is synced by itself.
+    late_sync: Option<Box<dyn LateSync>>,
 }
 
 #[derive(Debug, Default)]
@@ -134,6 +136,27 @@ impl JobState {
     }
 }
 
+impl JobState {
+    /// Sync the files that are about to be reported as done. Those that cannot be made sure of have failed.
+    fn make_sure(&self, events: &mut [Event]) {
+        let Some(late_sync) = &self.late_sync else { return };
+        let written = events.iter_mut().filter_map(|event| match event {
+            Event::Ended(outcome) if outcome.state == State::Done => Some(outcome),
+            _ => None,
+        });
+        let mut written = written.peekable();
+        if written.peek().is_none() {
+            return;
+        }
+        if let Err(error) = late_sync.sync() {
+            for outcome in written {
+                outcome.state = State::Failed;
+                outcome.failure = Some(error.clone().into());
+            }
+        }
+    }
+}
+
 impl Journal for JobState {
     async fn begun(&self, id: u64, upload_id: &str, part_size: u64) -> Result<(), RequestError> {
         let recorded = Arc::new(Notify::new());
@@ -179,7 +202,10 @@ pub(crate) struct PreparedJob {
 impl JobSpec {
     /// The clients of both sides and the state shared with the caller.
     pub(crate) fn prepare(self, scheduler: &Arc<Scheduler>) -> PreparedJob {
-        let Self { source, target, policy, retry, items, lease } = self;
+        let Self { source, target, mut policy, retry, items, lease } = self;
+        let together = policy.synced_later && !policy.no_sync;
+        let late_sync = if together { target.store.late_sync(&policy.target_bucket) } else { None };
+        policy.synced_later = policy.no_sync || late_sync.is_some();
         let budget = scheduler.budget();
         let metrics = Arc::new(RequestMetrics::default());
         let cancel = CancellationToken::new();
@@ -207,6 +233,7 @@ impl JobSpec {
             counters: Counters::default(),
             metrics,
             lease,
+            late_sync,
         });
         let span = debug_span!("job", transfer = policy.transfer, objects = items.len());
         PreparedJob { shared, source, target, policy, items, span }
@@ -229,7 +256,15 @@ impl Job {
 
     /// Events in bulk: at once when an acknowledgement is waited for, else when there are many, the job has ended, or
     /// `timeout` is over. A minute is the longest wait.
+    ///
+    /// An object is handed out as done only once it is on the disk.
     pub fn wait(&self, timeout: Duration) -> Vec<Event> {
+        let mut events = self.next_events(timeout);
+        self.shared.make_sure(&mut events);
+        events
+    }
+
+    fn next_events(&self, timeout: Duration) -> Vec<Event> {
         let deadline = Instant::now() + timeout.min(LONGEST_WAIT);
         let mut queue = locked(&self.shared.events);
         while !(queue.urgent || queue.events.len() >= BULK || queue.ended) {

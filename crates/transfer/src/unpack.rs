@@ -57,6 +57,9 @@ const STREAMED: u64 = 8 << 20;
 const SHORT: u64 = 1 << 20;
 const SHORT_AT_ONCE: usize = 8;
 
+/// Members from which on one sync of the file system for many is worth what else it may have to write.
+const SYNCED_TOGETHER: usize = 64;
+
 /// Source and target of a job over members, and its items and policy adapted to them.
 pub(crate) fn endpoints(
     archive: &ArchiveRef,
@@ -81,6 +84,7 @@ pub(crate) fn endpoints(
             || item.size <= threshold
             || (!sum && policy.verify != VerificationRule::Auto);
     }
+    policy.synced_later = items.len() >= SYNCED_TOGETHER;
     if format.is_stream() {
         // One decoder gives the bytes in order: a long member is alone with it, short ones wait for each other.
         let short = items.iter().all(|item| item.size <= SHORT);

@@ -49,6 +49,23 @@ class Members:
 
 
 @dataclass(frozen=True, slots=True)
+class Scratch:
+    """Option for targets whose files may be lost with the power."""
+
+    PANEL: ClassVar = "Speed"
+
+    no_sync: Annotated[
+        bool,
+        typer.Option(
+            "--no-sync",
+            envvar="SEQFERRY_NO_SYNC",
+            help="For scratch folders: do not wait until small files are on the disk. A power failure may take files "
+            "that count as done.",
+        ),
+    ] = False
+
+
+@dataclass(frozen=True, slots=True)
 class Safety:
     """Options for the index of an archive, and for links, duplicates and faults in it."""
 
@@ -96,6 +113,7 @@ def unpack(
     filters: Filters,
     names: Names,
     safety: Safety,
+    scratch: Scratch,
     speed: Speed,
     parts: Parts,
     storage: Storage,
@@ -110,7 +128,7 @@ def unpack(
     """
     from seqferry import unpacking  # it brings the engine, which --help need not wait for
 
-    given = merged(places, members, filters, names, safety, parts, storage, endpoints)
+    given = merged(places, members, filters, names, safety, scratch, parts, storage, endpoints)
     selecting.name_keys(given)
     given["index"] = "never" if given.pop("no_index") else "auto"
     given["tolerate"] = given["tolerate"] or ()

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import io
+import random
 import re
 import shutil
+import subprocess
+import tarfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -94,6 +98,52 @@ def test_results_of_objects_share_the_syncs_of_others(
 
     syncs = [call for call in trace.calls() if call.name in ("fsync", "fdatasync")]
     assert len(syncs) < 25, "a few for each batch, none for each object"
+
+
+@pytest.mark.parametrize("existing", [False, True])
+def test_unpacked_files_share_a_sync_of_the_file_system_that_comes_before_their_end(
+    simulator: Simulator,
+    mover: Mover,
+    syscalls: Callable[[], Syscalls],
+    tmp_path: Path,
+    rng: random.Random,
+    existing: bool,
+) -> None:
+    kind = subprocess.run(["stat", "-f", "-c", "%T", tmp_path], capture_output=True, text=True, check=True).stdout
+    if kind.strip() not in ("ext2/ext3", "xfs", "btrfs"):
+        pytest.skip(f"a sync of {kind.strip()} need not reach the disk")
+    archive, target = tmp_path / "x.tar", tmp_path / "to"
+    with tarfile.open(archive, "w") as made:
+        for number in range(200):
+            info = tarfile.TarInfo(f"{number:03}")
+            info.size, info.mtime = 1000 + number, 1_700_000_000
+            made.addfile(info, io.BytesIO(rng.randbytes(info.size)))
+    if existing:
+        target.mkdir()
+        (target / "150").write_bytes(b"the old one")
+    trace = syscalls()
+    mover.within = trace.within
+    running = mover.start("unpack", str(archive), str(target))
+    assert running.wait() == 0, running
+
+    calls = trace.calls()
+    said = first(calls, "write", r"^2<.*Done: 200 objects")
+    inside = re.escape(str(target))
+    named = [call for call in calls if call.name.startswith("rename") and re.search(rf"<{inside}[/>]", call.text)]
+    assert len(named) == 200
+    whole = [call for call in calls if call.name == "syncfs" and call.worked]
+    assert any(named[-1].ended < sync.begun and sync.ended < said.begun for sync in whole)
+    alone = [call for call in calls if call.name in ("fsync", "fdatasync") and re.match(rf"\d+<{inside}/", call.text)]
+    # A file that is there is never replaced by one that is not on the disk.
+    assert len(alone) == int(existing), alone
+    assert len(whole) < 20
+    # The ends go on record behind the sync of the files.
+    ends = [
+        call
+        for call in calls
+        if call.name in ("write", "pwrite64") and re.match(rf"\d+<[^>]*{WAL}>", call.text) and "checksum" in call.text
+    ]
+    assert not ends or whole[0].ended < ends[-1].begun
 
 
 def test_new_folders_are_synced_in_those_above_them_before_the_end(

@@ -171,6 +171,8 @@ struct TargetFolder<'a> {
     names: Vec<&'a str>,
     handle: OwnedFd,
     past_cache: bool,
+    /// The folder is on the file system of the root, which a sync of the root reaches.
+    is_of_root: bool,
 }
 
 /// An entry whose bytes are written.
@@ -211,7 +213,11 @@ pub(super) fn put_all(folders: &Folders, options: &DiskOptions, group: &[PutRequ
         .collect();
     let at_work: Vec<Result<_>> = at_work
         .into_iter()
-        .map(|one| one.and_then(|(at, begun)| Ok((at, begun.made_sure_of(options.durable)?))))
+        .zip(group)
+        .map(|(one, whole)| {
+            let (at, begun) = one?;
+            Ok((at, begun.made_sure_of(&reached[at].handle, options.durable, reached[at].is_synced_later(whole))?))
+        })
         .collect();
     let at_work: Vec<Result<_>> = at_work
         .into_iter()
@@ -228,13 +234,21 @@ pub(super) fn put_all(folders: &Folders, options: &DiskOptions, group: &[PutRequ
         .map(|(one, whole)| {
             let (at, pin) = one?;
             // A folder itself was synced when it was made.
-            if options.durable && !whole.object.key.ends_with('/') {
+            let now = options.durable && !reached[at].is_synced_later(whole);
+            if now && !whole.object.key.ends_with('/') {
                 synced[at].get_or_insert_with(|| folders.sync(&reached[at].handle)).map_err(DiskFailure::of_write)?;
             }
             let crc64 = sent(&whole.object.digests, &whole.body);
             Ok(WrittenObject { etag: pin.etag(), version_id: None, checksum: Some(full(crc64)), encryption: None })
         })
         .collect()
+}
+
+impl TargetFolder<'_> {
+    /// True when the caller makes sure of an object later, with others.
+    fn is_synced_later(&self, whole: &PutRequest) -> bool {
+        whole.object.synced_later && self.is_of_root
+    }
 }
 
 /// Open the target folder of an object, unless it is open for another one of the group. Returns its index in `reached`,
@@ -256,9 +270,11 @@ fn reach<'a>(
         return Ok((at, place.name));
     }
     let root = folders::root_for_writing(bucket, options)?;
+    let device = rustix::fs::fstat(&root)?.st_dev;
     let handle = folders.descend_and_make(root, &place.folders, options.durable)?;
     let past_cache = options.cache == PageCache::Past && o_direct::takes_blocks(&handle);
-    reached.push(TargetFolder { bucket, names: place.folders, handle, past_cache });
+    let is_of_root = rustix::fs::fstat(&handle)?.st_dev == device;
+    reached.push(TargetFolder { bucket, names: place.folders, handle, past_cache, is_of_root });
     Ok((reached.len() - 1, place.name))
 }
 
@@ -293,15 +309,18 @@ fn begin<'a>(
 }
 
 impl<'a> OpenWrite<'a> {
-    fn made_sure_of(self, durable: bool) -> Result<SyncedWrite<'a>> {
+    fn made_sure_of(self, folder: &OwnedFd, durable: bool, later: bool) -> Result<SyncedWrite<'a>> {
         match self {
             Self::File { temporary, file, name } => {
-                let pin = make_sure(&file, durable).map_err(DiskFailure::of_write)?;
+                // A file that is replaced must not be lost for one whose bytes are not on the disk.
+                let replaces = || rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW).is_ok();
+                let pin = make_sure(&file, durable && (!later || replaces())).map_err(DiskFailure::of_write)?;
                 Ok(SyncedWrite { pin, unnamed: Some((temporary, Some(file), name)) })
             }
-            Self::Folder(handle) => {
-                Ok(SyncedWrite { pin: make_sure(handle, durable).map_err(DiskFailure::of_write)?, unnamed: None })
-            }
+            Self::Folder(handle) => Ok(SyncedWrite {
+                pin: make_sure(handle, durable && !later).map_err(DiskFailure::of_write)?,
+                unnamed: None,
+            }),
             Self::Other(sure) => Ok(sure),
         }
     }

@@ -67,6 +67,7 @@ async fn objects_are_sent_as_the_sdk_would_send_them() {
             digests: digests.clone(),
             if_absent: turn % 4 == 1,
             if_match: (turn % 4 == 2).then(|| "0123abcd".to_owned()),
+            synced_later: false,
         };
         store.put_object(&object, Bytes::from("body")).await.unwrap();
         let of = |wanted| digests.checksum.clone().filter(|(known, _)| *known == wanted).map(|(_, value)| value);

@@ -77,6 +77,10 @@ pub struct Policy {
     /// Settling time of files: one that was younger when it was opened is looked at again after its copy. Zero: the
     /// files are at rest.
     pub settle: Duration,
+    /// Whole files are synced together, before their ends are reported, where the target can do that.
+    pub synced_later: bool,
+    /// Whole files are never synced: the target is scratch, and what a power failure takes is made again.
+    pub no_sync: bool,
     /// The service's limits.
     pub limits: Limits,
 }

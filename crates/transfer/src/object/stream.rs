@@ -270,6 +270,7 @@ impl<J: Journal> Object<'_, J> {
             },
             if_absent: self.if_absent(),
             if_match: self.if_match(),
+            synced_later: self.policy.synced_later,
         };
         let again = self.retry_context.retries();
         let call = RequestSpec::write("PutObject", &object.bucket).bytes(size);

@@ -25,8 +25,8 @@ use tokio::sync::{Mutex, RwLock};
 use tokio::task::JoinSet;
 
 use super::plan::{Members, Plan};
-use crate::etags::{Origin, StatedEtag, judged};
 use super::rest::YoungMembers;
+use crate::etags::{Origin, StatedEtag, judged};
 use crate::limits::Limits;
 use crate::outcome::VerificationLevel;
 use crate::progress::ObjectTracker;

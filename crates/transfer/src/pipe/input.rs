@@ -251,6 +251,7 @@ impl Input {
                 digests: digests.map_err(|_| PipeError::Cancelled)?,
                 if_absent: self.if_absent(),
                 if_match: None,
+                synced_later: false,
             };
             let call = RequestSpec::write("PutObject", &object.bucket).bytes(size);
             let put = self
