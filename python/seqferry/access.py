@@ -38,6 +38,9 @@ _OF_IDENTITY: Final = (
 )
 """Settings of a profile that say whose credentials it gives."""
 
+_AWS: Final = "https://s3.amazonaws.com"
+"""AWS itself, where it is not the endpoint of this process."""
+
 _PATH_STYLES: Final = {"path": True, "virtual": False}
 
 _RENEWED: Final = "session"
@@ -101,6 +104,27 @@ def here(place: S3Location) -> S3Location:
     raise AccessError(
         f"{place.uri} is to be reached with {described(identity)}, and this process has other credentials."
     )
+
+
+def as_asked(spec: TransferSpec) -> TransferSpec:
+    """The spec without what this process itself would fill in: ``resolved`` the other way round.
+
+    So a recorded spec can be held against the policy as a request can: what is left names another endpoint or profile
+    than those of this process.
+    """
+    return replace(spec, source=_asked_place(spec.source), target=_asked_place(spec.target))
+
+
+def _asked_place(place: Location) -> Location:
+    if isinstance(place, LocalFolder) or place.access is None:
+        return place
+    try:
+        profile = here(place).profile
+    except AccessError:
+        profile = place.profile
+    url = endpoints.url(S3Location("", profile=profile)) or None
+    named = place.endpoint_url or _AWS
+    return replace(place, access=None, profile=profile, endpoint_url=None if named == (url or _AWS) else named)
 
 
 def require(spec: TransferSpec) -> None:

@@ -13,7 +13,7 @@ from typing import Any, Final, Literal, get_args
 
 import sqlalchemy as sa
 
-from seqferry import access, runs, stored_spec
+from seqferry import access, authority, runs, stored_spec
 from seqferry.config import MOST_REQUESTS, Bandwidth
 from seqferry.db import transfers
 from seqferry.errors import ConflictError, SeqferryError, UnsupportedError, UsageError
@@ -77,7 +77,11 @@ def resume(service: Service, transfer_id: str, *, actor: str) -> Status:
     Raises:
         NotFoundError: no transfer has this id.
         ConflictError: the transfer has ended.
+        PolicyError: a client over HTTP asks or has asked for it, and today's policy does not allow it.
     """
+    known = service.status(transfer_id)
+    if known.state == "paused":
+        authority.check_start(service.settings, known.spec, created_by=known.created_by, actor=actor)
     with service.database.write() as connection:
         row = service.locked(connection, transfer_id)
         if row.state in ENDED_TRANSFER_STATES:
@@ -99,6 +103,7 @@ def retry(service: Service, transfer_id: str, *, actor: str) -> Submission:
     Raises:
         NotFoundError: no transfer has this id.
         ConflictError: the transfer has not ended, or no object of it has failed.
+        PolicyError: a client over HTTP asks, and today's policy does not allow what the transfer does.
         UnsupportedError: this version does not know what it asks for.
     """
     asked = service.status(transfer_id)
@@ -107,6 +112,9 @@ def retry(service: Service, transfer_id: str, *, actor: str) -> Submission:
         latest = service.status(latest.retried_by)
     if latest.unsupported is not None:
         raise UnsupportedError.of(latest.unsupported)
+    if transfers.is_http(actor):
+        creator = service.first_asked_by(latest.id)
+        authority.check_start(service.settings, latest.spec, created_by=creator, actor=actor)
     if not latest.ended:
         if latest is asked:
             raise ConflictError(

@@ -78,6 +78,14 @@ class Policy:
                 raise PolicyError(
                     f"This server does not act with the profile '{place.profile}'. {_ALLOWED.format('profiles')}"
                 )
+        self.check_places(spec)
+
+    def check_places(self, spec: TransferSpec) -> None:
+        """Refuse places that a client may not read or write; the part of ``check`` that no environment changes.
+
+        Raises:
+            PolicyError: the policy does not allow the spec.
+        """
         named = [spec.source.key + key for key in spec.keys or ()] + [one.key for one in spec.ranges]
         _check_below("read", self.read, spec.source, [spec.source.key, *named])
         if spec.inventory is not None:

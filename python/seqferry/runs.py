@@ -6,7 +6,7 @@ transfer name whole addresses after the number of their line: ``12 s3://bucket/k
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -190,6 +190,18 @@ def parts_of(spec: TransferSpec) -> list[Part]:
     """
     stored: Sequence[Mapping[str, Any]] = spec.options[PARTS]
     return [Part(stored_spec.read(one["spec"]), tuple(one["lines"])) for one in stored]
+
+
+def line_specs(spec: TransferSpec) -> Iterator[TransferSpec]:
+    """The specs of the lines of a run, each as it was written."""
+    for part in parts_of(spec):
+        if part.spec.keys is None or len(part.lines) != len(part.spec.keys):
+            yield part.spec
+            continue
+        targets = part.spec.targets or part.spec.keys
+        plain = replace(part.spec, keys=None, targets=(), single=True)
+        for key, target in zip(part.spec.keys, targets, strict=True):
+            yield replace(plain, source=replace(plain.source, key=key), target=replace(plain.target, key=target))
 
 
 def is_local(spec: TransferSpec) -> bool:

@@ -15,11 +15,11 @@ from typing import Any, Final, Literal, cast
 
 import sqlalchemy as sa
 
-from seqferry import access, cron, stored_spec
+from seqferry import access, authority, cron, stored_spec
 from seqferry.cron import UTC_ZONE, Cron
 from seqferry.db import schedule_rows
 from seqferry.db.advisory import AdvisoryLock, take
-from seqferry.errors import ConflictError, NotFoundError, SeqferryError, UnsupportedError, UsageError
+from seqferry.errors import ConflictError, NotFoundError, PolicyError, SeqferryError, UnsupportedError, UsageError
 from seqferry.models import Event, S3Location, Submission, TransferSpec
 from seqferry.service import Service
 
@@ -36,6 +36,9 @@ LATE_SECONDS: Final = 30.0
 """A run that is less late runs though the next is due, so that a busy worker does not pass over all of a tight one."""
 
 SHOWN_RUNS: Final = 20
+
+_SERVER: Final = "server"
+"""Actor of what is done to a schedule since its token is gone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,8 +179,23 @@ def resume(service: Service, name: str, *, actor: str) -> Schedule:
 
     Raises:
         NotFoundError: no schedule has this name.
+        PolicyError: its token is gone, or today's policy does not allow its transfer.
     """
+    with service.database.read() as connection:
+        row = _row(connection, name)
+    _check_authority(service, row, actor)
     return _set_state(service, name, schedule_rows.ACTIVE, "resumed", actor)
+
+
+def _check_authority(service: Service, row: sa.Row[Any], actor: str) -> None:
+    """See that a schedule may begin work on behalf of those who have added it, and who ask now.
+
+    Raises:
+        PolicyError: its token is gone, or today's policy does not allow its transfer.
+    """
+    authority.check_token(service.settings, row.created_by, f"The schedule '{row.name}'")
+    spec = stored_spec.read(row.spec)
+    authority.check_start(service.settings, spec, created_by=row.created_by, actor=actor)
 
 
 def _set_state(service: Service, name: str, state: str, kind: str, actor: str) -> Schedule:
@@ -208,10 +226,12 @@ def run_now(service: Service, name: str, *, actor: str) -> Run:
     Raises:
         NotFoundError: no schedule has this name.
         UnsupportedError: this version does not know what it asks for.
+        PolicyError: its token is gone, or today's policy does not allow its transfer.
     """
     now = time.time()
     with service.database.read() as connection:
         row = _row(connection, name)
+    _check_authority(service, row, actor)
     run_id = f"sched-{row.id}-now-{uuid.uuid4()}"
     run = Run(run_id, now, now, "submitted", None, f"asked for by {actor}")
     done = _submit(service, row, run)
@@ -282,6 +302,7 @@ def run_due(service: Service, schedule_id: str, run_id: str, due_at: float, revi
     Repeating it after a kill at any point adds nothing.
     """
     now = time.time()
+    pause_without_token(service, schedule_id)
     with service.database.write() as connection:
         row = schedule_rows.by_id(connection, schedule_id, lock=True)
         if row is None or schedule_rows.has_run(connection, run_id):
@@ -293,6 +314,43 @@ def run_due(service: Service, schedule_id: str, run_id: str, due_at: float, revi
             _add_run(connection, row, run)
             return run
     return _submit(service, row, Run(run_id, due_at, now, "submitted", None, None))
+
+
+def pause_without_token(service: Service, schedule_id: str | None = None) -> list[str]:
+    """Pause active schedules whose token was removed, has expired, or may only read by now; returns their names.
+
+    With ``schedule_id`` only that one is looked at.
+
+    The record of the schedule and its runs say why. Repeating it adds nothing.
+    """
+    with service.database.read() as connection:
+        rows = [
+            row
+            for row in schedule_rows.rows(connection)
+            if row.state == schedule_rows.ACTIVE and schedule_id in (None, row.id)
+        ]
+    actors = {authority.token_of(row.created_by): row.created_by for row in rows}
+    faults = {name: authority.token_fault(service.settings, actor) for name, actor in actors.items()}
+    paused: list[str] = []
+    for row in rows:
+        fault = faults[authority.token_of(row.created_by)]
+        if fault is not None and _pause_for(service, row.id, fault):
+            paused.append(row.name)
+    return paused
+
+
+def _pause_for(service: Service, schedule_id: str, fault: str) -> bool:
+    now = time.time()
+    message = f"The schedule was paused: {fault}. Add it anew with a token of today, or as a command."
+    with service.database.write() as connection:
+        row = schedule_rows.by_id(connection, schedule_id, lock=True)
+        if row is None or row.state != schedule_rows.ACTIVE:
+            return False
+        changed = {"state": schedule_rows.PAUSED, "active_since": now, "revision": row.revision + 1}
+        schedule_rows.update(connection, row.id, **changed)
+        schedule_rows.record(connection, row.id, row.name, now, "paused", _SERVER, {"why": fault})
+        _add_run(connection, row, Run(f"sched-{row.id}-paused-{uuid.uuid4()}", now, now, "skipped", None, message))
+    return True
 
 
 def _reason_to_leave(row: sa.Row[Any], due_at: float, now: float, revision: int) -> tuple[Outcome, str] | None:
@@ -323,8 +381,9 @@ def _submit(service: Service, row: sa.Row[Any], run: Run) -> Run:
 
     actor = f"{row.created_by} by schedule {row.name}"
     try:
+        _check_authority(service, row, row.created_by)
         service.submission(_spec_now(row.spec), actor=actor, idempotency_key=run.id, priority=row.priority, also=also)
-    except (UsageError, ConflictError, UnsupportedError) as why:
+    except (UsageError, ConflictError, UnsupportedError, PolicyError) as why:
         return _failed(service, row, run, why)
     return done
 

@@ -72,6 +72,8 @@ class Service:
         self._engine = engine
         self._engine_lock = threading.Lock()
         self._unreadable = set[str]()
+        self.serves = False
+        """This process is the server: its endpoint and identity are those that the policy calls its own."""
 
     @classmethod
     def open(cls, settings: Settings, engine: Engine | None = None) -> Service:
@@ -310,6 +312,11 @@ class Service:
                 full_id = self._resolve(connection, transfer_id)
                 found = transfers.statuses(connection, self.database, ids=[full_id], limit=1)
             return found[0]
+
+    def first_asked_by(self, transfer_id: str) -> str:
+        """The actor that has asked for a transfer first: of one that retries another, that of the other."""
+        with self.database.read() as connection:
+            return transfers.first_asked_by(connection, transfer_id)
 
     def transfers(self, limit: int = 50) -> list[Status]:
         """The newest transfers, newest first."""

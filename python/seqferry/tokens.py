@@ -20,7 +20,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Final, Literal, get_args
+from typing import Any, Final, Literal, cast, get_args
 
 from seqferry import private
 from seqferry.errors import ConfigError, ConflictError, NotFoundError, UsageError
@@ -42,6 +42,8 @@ MIN_LENGTH: Final = 16
 """Characters of SEQFERRY_TOKEN: 16 random letters and digits have 95 bits."""
 
 MAX_TOKENS: Final = 1000
+_REMOVED_KEPT: Final = 5000
+"""Names of removed tokens that are kept: with all tokens they fit into ``_MAX_FILE``."""
 _MAX_FILE: Final = 1024 * 1024
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _LOOK_SECONDS: Final = 1.0
@@ -130,7 +132,8 @@ def add(state_dir: Path, name: str, role: Role, expires_at: float | None = None)
             raise ConflictError(f"There is a token '{name}' already. Remove it first: seqferry token remove {name}")
         if len(known) >= MAX_TOKENS:
             raise ConflictError(f"There are {MAX_TOKENS} tokens already; remove those that are not needed.")
-        _store(state_dir, [*known, NamedToken(name, role, _digest(token.encode()), time.time(), expires_at)])
+        made = NamedToken(name, role, _digest(token.encode()), time.time(), expires_at)
+        _store(state_dir, [*known, made], [one for one in _removed(state_dir) if one != name])
     return token
 
 
@@ -146,7 +149,7 @@ def remove(state_dir: Path, name: str) -> None:
         kept = [one for one in known if one.name != name]
         if len(kept) == len(known):
             raise NotFoundError(f"There is no token '{name[:80]}'. See all with: seqferry token list")
-        _store(state_dir, kept)
+        _store(state_dir, kept, [*(one for one in _removed(state_dir) if one != name), name])
 
 
 def listed(state_dir: Path) -> list[NamedToken]:
@@ -168,6 +171,18 @@ def listed(state_dir: Path) -> list[NamedToken]:
         raise ConfigError(
             f"The tokens in {path} cannot be read: the file is damaged. Remove it and add them anew."
         ) from None
+
+
+def standing(state_dir: Path, name: str) -> NamedToken | Literal["removed", "unknown"]:
+    """The named token of today, expired or not; ``unknown``: this folder never had one of this name, as far as is kept.
+
+    Raises:
+        ConfigError: the file cannot be read, or is damaged.
+    """
+    known = next((one for one in listed(state_dir) if one.name == name), None)
+    if known is not None:
+        return known
+    return "removed" if name in _removed(state_dir) else "unknown"
 
 
 class TokenStore:
@@ -245,10 +260,20 @@ def _parsed(data: Any) -> NamedToken:
     return NamedToken(name, role, sha256, created_at, expires_at)
 
 
-def _store(state_dir: Path, tokens: list[NamedToken]) -> None:
-    path = _names_file(state_dir)
+def _removed(state_dir: Path) -> list[str]:
+    """Names of tokens that were removed, the latest last: what was begun with them may go on by itself."""
     try:
-        private.write(path, json.dumps({"tokens": [asdict(one) for one in tokens]}, indent=1) + "\n", replace=True)
+        found = json.loads(_read(_names_file(state_dir))).get("removed", [])
+    except (OSError, ValueError, AttributeError):
+        return []  # ``listed`` says what is wrong
+    return [one for one in cast("list[Any]", found) if isinstance(one, str)] if isinstance(found, list) else []
+
+
+def _store(state_dir: Path, tokens: list[NamedToken], removed: list[str]) -> None:
+    path = _names_file(state_dir)
+    facts = {"tokens": [asdict(one) for one in tokens], "removed": removed[-_REMOVED_KEPT:]}
+    try:
+        private.write(path, json.dumps(facts, indent=1) + "\n", replace=True)
     except OSError as why:
         raise ConfigError(f"Cannot write the tokens to {path}: {why.strerror or why}.") from None
 

@@ -91,6 +91,7 @@ def serve(
     try:
         outage.wait_until_there(settings)
         with Service.open(settings) as service:
+            service.serves = True
             store = None if no_token else _token_store(settings)
             log.info("configuration file: %s; clients may %s", settings.config_file or "none", settings.policy)
             _say_exposure(host, no_token=no_token, encrypted=tls is not None)

@@ -158,6 +158,19 @@ def _client(actor: str) -> str:
     return actor.rpartition(" from ")[0] if is_http(actor) and " from " in actor else actor
 
 
+def first_asked_by(connection: sa.Connection, transfer_id: str) -> str:
+    """The actor of a transfer, or of the first one that it retries; empty for none that is on record."""
+    found, wanted, seen = "", transfer_id, set[str]()
+    while wanted and wanted not in seen:
+        seen.add(wanted)
+        query = sa.select(transfer.c.created_by, transfer.c.retry_of).where(transfer.c.id == wanted)
+        row = connection.execute(query).one_or_none()
+        if row is None:
+            break
+        found, wanted = row.created_by, row.retry_of
+    return found
+
+
 def is_http(actor: str) -> bool:
     """True when an actor is a client over HTTP."""
     return actor.partition(" ")[0] == "http"

@@ -48,6 +48,7 @@ def run_once(runtime: Runtime, transfer_id: str, number: int) -> None:
 
 def _run(runtime: Runtime, transfer_id: str, number: int) -> None:
     epoch = runtime.epoch
+    runtime.hold(transfer_id)
     with runtime.database.write() as connection:
         run = objects.begin_batch(connection, transfer_id, number, time.time())
         if run is None:

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
-from seqferry import names
+from seqferry import authority, names, stored_spec
 from seqferry.channels import Notices
 from seqferry.db import notice_rows, objects, transfers, worker_reports
 from seqferry.db.database import Database
@@ -25,7 +25,7 @@ from seqferry.db.objects import BatchRun
 from seqferry.db.queue import Queue
 from seqferry.db.worker_reports import Report
 from seqferry.engine import Engine
-from seqferry.errors import AccessError, ConfigError, UnsupportedError
+from seqferry.errors import AccessError, ConfigError, PolicyError, UnsupportedError
 from seqferry.listing import KnownObjects
 from seqferry.models import ActiveObject
 from seqferry.planning import KeyRules
@@ -38,6 +38,9 @@ _RATE_SECONDS: Final = 5.0
 """Window of the reported rate: long enough to be calm, short enough to show a stall."""
 
 _SLOWEST: Final = 5
+_ALLOWED_KEPT: Final = 10_000
+"""Transfers of which it is remembered that they may go on; the others are looked at again."""
+
 _LONGEST_PAUSE_SECONDS: Final = 30.0
 
 _NO_NOTICES: Final = Notices()
@@ -187,6 +190,7 @@ class Runtime:
         self._supervised: dict[str, int] = {}
         self._turns: set[tuple[str, int]] = set()
         self._preflights: dict[str, KnownObjects] = {}
+        self._allowed = set[str]()
 
     def key_rules(self, transfer_id: str) -> KeyRules:
         """Rules for the keys of a transfer, for planning."""
@@ -196,6 +200,32 @@ class Runtime:
                 row = transfers.row_of(connection, transfer_id)
             confined = row is not None and transfers.is_http(row.created_by)
         return KeyRules(str(self.state_dir), confined=confined, nul=self.database.is_sqlite)
+
+    def hold(self, transfer_id: str) -> bool:
+        """Hold a transfer of a client over HTTP against today's policy; stop one that is not allowed any more.
+
+        Returns:
+            False when it is stopped.
+        """
+        with self._changed:
+            if self.service is None or transfer_id in self._allowed:
+                return True
+        with self.database.read() as connection:
+            row = transfers.row_of(connection, transfer_id)
+            creator = transfers.first_asked_by(connection, transfer_id)
+        if row is not None and transfers.is_http(row.created_by):
+            try:
+                is_whole = self.service.serves and transfers.is_http(creator)
+                authority.check(self.service.settings, stored_spec.read(row.spec), places_only=not is_whole)
+            except PolicyError as why:
+                with self.database.write() as connection:
+                    transfers.request_stop(connection, transfer_id, time.time(), self.actor, why.code, why.message)
+                return False
+        with self._changed:
+            while len(self._allowed) >= _ALLOWED_KEPT:
+                self._allowed.pop()
+            self._allowed.add(transfer_id)
+        return True
 
     # --- what is known before the start ---
 

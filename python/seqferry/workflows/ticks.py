@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from seqferry import schedules
 from seqferry.cron import Cron
 from seqferry.db import schedule_rows
+from seqferry.errors import ConfigError
 from seqferry.service import Service
 
 if TYPE_CHECKING:
@@ -57,7 +58,9 @@ class ScheduleReconciler:
         self._looked_at = float("-inf")
 
     def turn(self) -> None:
-        """Carry changes to DBOS; each few seconds, look at what was missed as well."""
+        """Carry changes to DBOS; each few seconds, look at tokens and at what was missed as well."""
+        if time.monotonic() - self._looked_at >= _LOOK_SECONDS:
+            self._pause_without_token()
         with self._service.database.read() as connection:
             rows = schedule_rows.rows(connection)
         wanted = {row.id: (row.cron, row.timezone, row.revision, row.state) for row in rows}
@@ -70,6 +73,15 @@ class ScheduleReconciler:
             self._looked_at = time.monotonic()
             self._catch_up(rows, late=0.0 if is_first else _LATE_SECONDS)
             self._forget(rows)
+
+    def _pause_without_token(self) -> None:
+        try:
+            paused = schedules.pause_without_token(self._service)
+        except ConfigError as why:
+            log.warning("the tokens of schedules cannot be looked at: %s", why.message)
+            return
+        for name in paused:
+            log.warning("schedule %s is paused: the token that it was added with is gone", name)
 
     def _apply(self, rows: list[sa.Row[Any]]) -> None:
         queue = self._service.queue

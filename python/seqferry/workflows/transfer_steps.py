@@ -145,7 +145,7 @@ def plan_once(runtime: Runtime, transfer_id: str, inline: InlineBatches | None =
     with runtime.database.write() as connection:
         leave_if_paused(transfers.row_of(connection, transfer_id, lock=True))
         row = transfers.begin_plan(connection, transfer_id, time.time(), runtime.actor, runtime.worker_session)
-    if row is None:
+    if row is None or not runtime.hold(transfer_id):
         return
     with traced_as(transfer_id):
         _plan(runtime, transfer_id, row, inline)

@@ -1,0 +1,276 @@
+"""Work that begins later on behalf of a token is held against the policy and the tokens of today."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from control import until_ended
+from http_client import bearer, http_of
+
+from seqferry import authority, control, schedules, tokens
+from seqferry.db import schedule_rows
+from seqferry.db.tables import schedule, transfer
+from seqferry.errors import PolicyError
+from seqferry.models import TransferSpec
+from seqferry.policy import Policy
+from seqferry.runs import Command, build_run_spec
+from seqferry.service import Service
+from seqferry.spec import build_spec
+from seqferry.worker import Worker
+from seqferry.workflows.ticks import ScheduleReconciler
+from support.servers import S3Server
+
+LAB = "http lab from 10.0.0.1"
+NIGHTLY = "0 2 * * *"
+
+
+def _narrow(service: Service, *write: str) -> None:
+    """As an operator does, who writes another policy and starts the server anew."""
+    service.settings = replace(service.settings, policy=Policy(write=write))  # type: ignore[misc]
+
+
+@pytest.fixture
+def spec(versitygw: S3Server, make_bucket: Callable[..., str], monkeypatch: pytest.MonkeyPatch) -> TransferSpec:
+    """Of an object that is not there, at the endpoint of the server."""
+    monkeypatch.setenv("AWS_ENDPOINT_URL", versitygw.endpoint_url)
+    source, target = make_bucket(versitygw), make_bucket(versitygw)
+    versitygw.client().put_object(Bucket=source, Key="run/there", Body=b"a")
+    return build_spec(f"s3://{source}/run/missing", f"s3://{target}/in/")
+
+
+@pytest.fixture
+def failed(service: Service, spec: TransferSpec, start_worker: Callable[[Service], Worker]) -> str:
+    """A transfer of the token ``lab`` whose object has failed."""
+    tokens.add(service.settings.state_dir, "lab", "submit")
+    transfer_id = service.submit(spec, actor=LAB)
+    start_worker(service)
+    assert until_ended(service, transfer_id).totals.failed == 1
+    return transfer_id
+
+
+def _as_lab(service: Service) -> dict[str, str]:
+    tokens.remove(service.settings.state_dir, "lab")
+    return bearer(tokens.add(service.settings.state_dir, "lab", "submit"))
+
+
+def test_a_retry_is_allowed_where_the_submission_is(service: Service, failed: str) -> None:
+    headers = _as_lab(service)
+    with http_of(service) as client:
+        assert client.post(f"/api/v1/transfers/{failed}/retry", headers=headers).status_code == 202
+        _narrow(service, "s3://elsewhere/")
+        one = client.post(f"/api/v1/transfers/{failed}/retry", headers=headers)
+        of_owner = client.post(f"/api/v1/transfers/{failed}/retry")
+        many = client.post("/api/v1/actions", json={"action": "retry", "ids": [failed]}, headers=headers)
+        count = len(service.transfers())
+
+    assert (one.status_code, one.json()["code"]) == (403, "not_allowed")
+    assert "does not write s3://" in one.json()["detail"]
+    assert of_owner.status_code == 403
+    assert [result["code"] for result in many.json()["results"]] == ["not_allowed"]
+    assert count == 2
+    # A command of this machine's user is not bound.
+    assert control.retry(service, failed, actor="ada").id
+
+
+def test_a_retry_to_an_endpoint_that_is_not_the_servers_any_more_is_refused(
+    service: Service, failed: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
+    with http_of(service) as client:
+        answer = client.post(f"/api/v1/transfers/{failed}/retry", headers=_as_lab(service))
+
+    assert (answer.status_code, answer.json()["code"]) == (403, "not_allowed")
+    assert "does not contact the endpoint" in answer.json()["detail"]
+
+
+@pytest.mark.parametrize("actor", [LAB, "ada"])
+def test_a_paused_transfer_of_a_token_goes_on_only_where_today_allows_it(
+    service: Service, spec: TransferSpec, actor: str
+) -> None:
+    transfer_id = service.submit(spec, actor=LAB)
+    control.pause(service, transfer_id, actor=LAB)
+    _narrow(service, "s3://elsewhere/")
+
+    with pytest.raises(PolicyError, match="does not write"):
+        control.resume(service, transfer_id, actor=actor)
+
+    assert service.status(transfer_id).state == "paused"
+    _narrow(service, spec.target.uri)
+    assert control.resume(service, transfer_id, actor=actor).state == "queued"
+
+
+def test_a_queued_transfer_of_a_token_is_stopped_before_its_first_object(
+    service: Service, spec: TransferSpec, start_worker: Callable[[Service], Worker]
+) -> None:
+    whole = replace(spec, source=replace(spec.source, key="run/"), strip="run/", single=False)
+    of_token, of_command = service.submit(whole, actor=LAB), service.submission(whole, actor="ada", new=True).id
+    _narrow(service, "s3://elsewhere/")
+    start_worker(service)
+
+    ended = until_ended(service, of_token)
+
+    assert (ended.state, ended.error_code, ended.totals.objects) == ("failed", "not_allowed", 0)
+    assert until_ended(service, of_command).totals.done == 1
+
+
+def test_each_line_of_a_list_is_held_against_the_policy(service: Service, spec: TransferSpec) -> None:
+    lines = [Command(number, replace(spec, target=replace(spec.target, key=f"in/{number}"))) for number in (1, 2)]
+    lines.append(Command(3, build_spec("s3://vendor/a", "s3://secret/a")))
+    run = service.submittable(build_run_spec(lines, "list"))
+    _narrow(service, spec.target.uri.removesuffix("missing"))
+    authority.check(service.settings, service.submittable(build_run_spec(lines[:2], "list")))
+
+    with pytest.raises(PolicyError, match="s3://secret/a"):
+        authority.check(service.settings, run)
+    with pytest.raises(PolicyError, match="s3://secret/a"):
+        authority.check_start(service.settings, run, created_by="ada", actor=LAB)
+    authority.check_start(service.settings, run, created_by="ada", actor="ada")
+
+
+def test_a_client_has_what_a_command_named_go_on_below_what_clients_may_write(
+    service: Service, spec: TransferSpec, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An admin over HTTP: the endpoint was named by a person at this machine."""
+    transfer_id = service.submit(spec, actor="ada")
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
+    with http_of(service) as client:
+        for status, write in ((403, "s3://elsewhere/"), (202, "s3://")):
+            control.pause(service, transfer_id, actor="ada")
+            _narrow(service, write)
+            assert client.post(f"/api/v1/transfers/{transfer_id}/resume").status_code == status
+
+
+# --- schedules --------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def nightly(service: Service, spec: TransferSpec) -> str:
+    """The schedule ``nightly`` of the token ``lab``; its id."""
+    tokens.owner_token(service.settings.state_dir)
+    tokens.add(service.settings.state_dir, "lab", "submit")
+    return schedules.add(service, NIGHTLY, spec, actor=LAB, name="nightly").id
+
+
+def _lapse(service: Service, how: str) -> None:
+    folder = service.settings.state_dir
+    tokens.remove(folder, "lab")
+    if how == "expired":
+        tokens.add(folder, "lab", "submit", expires_at=1.0)
+    elif how == "may only read":
+        tokens.add(folder, "lab", "read")
+
+
+@pytest.mark.parametrize("how", ["removed", "expired", "may only read"])
+@pytest.mark.parametrize("through", ["look", "tick"])
+def test_a_schedule_is_paused_when_its_token_is_gone_and_says_so(
+    service: Service, nightly: str, how: str, through: str
+) -> None:
+    _lapse(service, how)
+
+    if through == "look":
+        ScheduleReconciler(service).turn()
+    else:
+        schedules.run_due(service, nightly, "sched-1", 1e9, 1)
+
+    found = schedules.found(service, "nightly")
+    assert (found.state, found.next_at) == ("paused", None)
+    assert service.transfers() == []
+    assert any("The schedule was paused: the token 'lab'" in (run.message or "") for run in found.runs)
+    last = schedules.history(service, "nightly")[-1]
+    assert (last.kind, last.actor) == ("paused", "server")
+    assert "the token 'lab'" in last.data["why"]
+    with pytest.raises(PolicyError, match="the token 'lab'"):
+        schedules.resume(service, "nightly", actor="ada")
+    with pytest.raises(PolicyError, match="the token 'lab'"):
+        schedules.run_now(service, "nightly", actor="ada")
+    with http_of(service) as client:
+        assert client.post("/api/v1/schedules/nightly/run").status_code == 403
+        assert client.post("/api/v1/schedules/nightly/resume").status_code == 403
+        assert client.get("/api/v1/schedules/nightly").json()["state"] == "paused"
+    assert service.transfers() == []
+
+
+def test_a_schedule_goes_on_while_its_token_is_there_and_those_of_commands_always(
+    service: Service, nightly: str, spec: TransferSpec
+) -> None:
+    schedules.add(service, NIGHTLY, spec, actor="ada", name="own")
+    ScheduleReconciler(service).turn()
+    assert {one.state for one in schedules.listed(service)} == {"active"}
+
+    tokens.remove(service.settings.state_dir, "lab")
+    ScheduleReconciler(service).turn()
+
+    assert {one.name: one.state for one in schedules.listed(service)} == {"nightly": "paused", "own": "active"}
+    assert schedules.run_now(service, "own", actor="ada").outcome == "submitted"
+    tokens.add(service.settings.state_dir, "lab", "submit")
+    assert schedules.resume(service, "nightly", actor="ada").state == "active"
+
+
+def test_a_run_that_the_policy_does_not_allow_any_more_fails_and_says_why(service: Service, nightly: str) -> None:
+    _narrow(service, "s3://elsewhere/")
+    with service.database.write() as connection:
+        schedule_rows.update(connection, nightly, active_since=0.0)
+    due = 1_800_000_000.0
+
+    run = schedules.run_due(service, nightly, "sched-2", due - due % 86_400 + 7200, 1)
+
+    assert run is not None
+    assert (run.outcome, run.transfer_id) == ("failed", None)
+    assert "does not write" in (run.message or "")
+    with service.database.read() as connection:
+        assert connection.execute(sa.select(sa.func.count()).select_from(transfer)).scalar() == 0
+        assert connection.execute(sa.select(schedule.c.state)).scalar() == "active"
+
+
+def test_servers_that_share_a_database_judge_their_own_tokens_only(service: Service, spec: TransferSpec) -> None:
+    schedules.add(service, NIGHTLY, spec, actor="http elsewhere from 10.0.0.1", name="nightly")
+    tokens.add(service.settings.state_dir, "lab", "submit")
+
+    ScheduleReconciler(service).turn()
+
+    state = "paused" if service.database.is_sqlite else "active"
+    assert schedules.found(service, "nightly").state == state
+
+
+@pytest.mark.parametrize("name", [tokens.OWNER, tokens.ENVIRONMENT])
+def test_the_owners_own_tokens_may_be_replaced_at_any_time(service: Service, spec: TransferSpec, name: str) -> None:
+    schedules.add(service, NIGHTLY, spec, actor=f"http {name} from 10.0.0.1", name="nightly")
+
+    ScheduleReconciler(service).turn()
+
+    assert schedules.found(service, "nightly").state == "active"
+
+
+@pytest.mark.parametrize(
+    ("actor", "token"),
+    [
+        ("http lab from 10.0.0.1", "lab"),
+        ("http lab", "lab"),
+        ("http lab from 10.0.0.1 by schedule nightly", "lab"),
+        ("http from from 10.0.0.1", "from"),
+        ("http from 10.0.0.1", None),
+        ("http", None),
+        ("ada@host", None),
+    ],
+)
+def test_the_token_of_an_actor_is_read_from_the_record(actor: str, token: str | None) -> None:
+    assert authority.token_of(actor) == token
+
+
+def test_a_submission_that_is_repeated_with_its_key_is_held_against_the_policy(
+    service: Service, spec: TransferSpec
+) -> None:
+    body: dict[str, Any] = {"source": spec.source.uri.removesuffix("missing"), "target": spec.target.uri}
+    with http_of(service) as client:
+        headers = {"Idempotency-Key": "K"}
+        assert client.post("/api/v1/transfers", json=body, headers=headers).status_code == 202
+        _narrow(service, "s3://elsewhere/")
+    with http_of(service) as client:
+        again = client.post("/api/v1/transfers", json=body, headers=headers)
+
+    assert again.status_code == 403, json.dumps(again.json())
