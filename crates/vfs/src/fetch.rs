@@ -118,7 +118,8 @@ impl Origin {
             self.proofs.add(object.digest);
             Ok(())
         };
-        object.access.get_or_try_init(prove).await.map(|()| ())
+        object.access.get_or_try_init(prove).await?;
+        Ok(())
     }
 }
 

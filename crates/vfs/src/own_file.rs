@@ -31,7 +31,7 @@ fn foreign() -> io::Error {
 
 /// True for the error of [`open`] about what is no file of ours.
 pub(crate) fn is_foreign(error: &io::Error) -> bool {
-    error.get_ref().is_some_and(|cause| cause.is::<ForeignFile>())
+    error.get_ref().and_then(|cause| cause.downcast_ref::<ForeignFile>()).is_some()
 }
 
 /// Opens a file, and neither follows a link nor waits.
