@@ -27,7 +27,7 @@ from seqferry.db.findings import Finding, KnownHead
 from seqferry.db.ledger import Head
 from seqferry.engine import CopyItem, Engine
 from seqferry.errors import SeqferryError, StorageError
-from seqferry.models import S3Location
+from seqferry.models import AT_REST, S3Location
 from seqferry.scratch import scratch_folder
 from seqferry.spec import build_spec, parse_uri
 
@@ -183,7 +183,9 @@ def _put(
     )
     with scratch_folder(settings.state_dir, "anchor") as folder:
         (folder / _FILE).write_bytes(body)
-        spec = build_spec(f"{folder}/", f"s3://{at_key.bucket}/", allow_local=True, if_exists="fail", **lock)
+        spec = build_spec(
+            f"{folder}/", f"s3://{at_key.bucket}/", allow_local=True, if_exists="fail", settle=AT_REST, **lock
+        )
         spec = replace(spec, target=replace(at_key, key=""))
         [info] = engine.head(spec.source, [_FILE])
         assert info is not None

@@ -30,7 +30,7 @@ from seqferry.cli.groups import Output, PipeOptions, Places, Start, merged
 from seqferry.cli.session import Session, session_of
 from seqferry.config import Settings
 from seqferry.errors import ConfigError, SeqferryError, StorageError, UsageError
-from seqferry.models import S3Location, TransferSpec
+from seqferry.models import AT_REST, S3Location, TransferSpec
 from seqferry.option_groups import Speed, Storage
 from seqferry.selection import has_wildcard
 from seqferry.spec import build_spec, parse_uri
@@ -214,7 +214,7 @@ def _spool(session: Session, given: dict[str, Any]) -> int:
         if given["source"] == "-":
             source = folder / _INPUT
             _fill(source)
-            code = _see_through(session, {**given, "source": str(source)})
+            code = _see_through(session, {**given, "source": str(source), "settle": AT_REST})
             if code == exits.INTERRUPTED:
                 # Without the lock file the input stays. The process that resumes the transfer reads and removes it.
                 (folder / paths.LOCK).unlink()
