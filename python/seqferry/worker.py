@@ -40,6 +40,7 @@ from seqferry.workflows import inline, liveness, transfer_steps
 from seqferry.workflows.lanes import Lanes
 from seqferry.workflows.lease import Lease
 from seqferry.workflows.limits import limits_of
+from seqferry.workflows.pacing import Look, WorkSignal, pace
 from seqferry.workflows.runtime import Runtime, StepSuspension, install
 
 if TYPE_CHECKING:
@@ -68,6 +69,7 @@ _SCHEDULER_SECONDS: Final = 2.0  # until DBOS sees a schedule that was changed; 
 _RUNS_AT_ONCE: Final = 4  # runs of schedules: each only submits
 _POLL_SECONDS: Final = 0.25  # each poll of each queue takes 2 ms of CPU; a worker begins 32 batches a second at most
 _LISTEN_SECONDS: Final = 0.1  # DBOS's listener on SQLite sleeps so long, and leaving waits for it; nothing is sent
+_COALESCE_SECONDS: Final = 1.0  # DBOS's notifier wakes so often, and nothing is sent
 _TRANSFERS_AT_ONCE: Final = 64  # each waits in a thread, most of the time asleep
 _DBOS_POOL: Final = 20
 _ADOPTED_AT_ONCE: Final = 500
@@ -132,6 +134,7 @@ class Worker:
         self._stopped = False
         # Guards the launch, the end, and the next two: transfers that are done here without the queue, and those of
         # them that the queue has taken over, while batches that were begun without it go on.
+        self._signal: WorkSignal | None = None
         self._lock = threading.RLock()
         self._limiting = threading.Lock()
         self._inline: dict[str, threading.Thread] = {}
@@ -258,24 +261,26 @@ class Worker:
             # The lock shows that every earlier worker is gone, whatever it reported last.
             with self._database.write(durable=False) as connection:
                 worker_reports.withdraw_all(connection)
+        if not self._own_work:
+            self._signal = WorkSignal(self._database, self._is_busy, self._has_work)
         if self._lease is not None:
             lease = self._lease
             self._beat(lease)  # before the launch: the first claim must find us alive
-            self._thread("heart", _BEAT_SECONDS, lambda: self._beat_and_reap(lease))
+            self._thread("heart", _BEAT_SECONDS, lambda: self._beat_and_reap(lease), rests=True)
         self._lanes.look()
         if queue:
             self._take_queue()
-        self._thread("control", _CONTROL_SECONDS, self._control)
+        self._thread("control", _CONTROL_SECONDS, self._control, rests=True)
         self._thread("reporter", _REPORT_SECONDS, _Reporter(self._runtime).report)
         self._thread("reviver", _REVIVE_SECONDS, self._revive)
         if self._notifier is not None:
-            self._thread("notifier", _NOTIFY_SECONDS, self._notifier.turn)
+            self._thread("notifier", _NOTIFY_SECONDS, self._notifier.turn, rests=True)
         if self._anchorer is not None:
-            self._thread("anchorer", _ANCHOR_SECONDS, self._anchorer.turn)
+            self._thread("anchorer", _ANCHOR_SECONDS, self._anchorer.turn, rests=True)
         if not self._own_work:
             from seqferry.workflows.ticks import ScheduleReconciler
 
-            self._thread("schedules", _SCHEDULE_SECONDS, ScheduleReconciler(self.service).turn)
+            self._thread("schedules", _SCHEDULE_SECONDS, ScheduleReconciler(self.service).turn, rests=True)
 
     def _take_queue(self) -> None:
         """Bring the queue up, if it is not, with all on it that no process is at."""
@@ -310,12 +315,15 @@ class Worker:
                 "serializer": DBOSPortableJSONSerializer(),
                 "log_level": "WARNING",
                 "notification_listener_polling_interval_sec": _LISTEN_SECONDS,
+                "notification_coalesce_sec": _COALESCE_SECONDS,
                 "scheduler_polling_interval_sec": _SCHEDULER_SECONDS,
             }
         )
         quieten_dbos()
         DBOS.listen_queues(listened)
         DBOS.launch()
+        if self._signal is not None:
+            pace(self._dbos, self._signal)
         quieten_dbos()
 
     def _register(self, lane: str | None) -> list[str]:
@@ -334,6 +342,8 @@ class Worker:
         for lane in self._lanes.open:
             if names.queue_of(names.QUEUE_TRANSFERS, lane) not in listened:
                 listened += self._register(lane)  # DBOS looks at its list each second
+                if self._signal is not None:
+                    self._signal.tell()
 
     def _adopt(self) -> None:
         """Queue unfinished transfers that are not on the queue: a process ran them inline, and is gone or gave up.
@@ -362,6 +372,8 @@ class Worker:
     def _drain(self, timeout: float) -> bool:
         """Stop taking work and wait until what runs has left."""
         dbos = self._dbos
+        if self._signal is not None:
+            self._signal.stop()
         for event in dbos.background_thread_stop_events if dbos is not None else ():
             event.set()
         self._runtime.stop()
@@ -397,10 +409,14 @@ class Worker:
             thread.join(timeout=5.0)
         install(None)
 
-    def _thread(self, name: str, interval: float, act: Callable[[], None]) -> None:
+    def _thread(self, name: str, interval: float, act: Callable[[], None], *, rests: bool = False) -> None:
+        look = Look(self._signal if rests else None)
+
         def loop() -> None:
             told = ""
             while not self._leaving.wait(interval):
+                if not look.is_due():
+                    continue
                 try:
                     act()
                     told = ""
@@ -441,6 +457,14 @@ class Worker:
         except Exception as why:  # noqa: BLE001 - reported to the thread that waits for this worker
             self._failure = why
             self._runtime.announce_end()
+
+    def _is_busy(self) -> bool:
+        return bool(self._inline) or (self._dbos is not None and bool(_active(self._dbos)))
+
+    def _has_work(self) -> bool:
+        listened = None if self._dbos is None else self._dbos._listening_queues  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
+        with self._database.read() as connection:
+            return self._runtime.queue.has_waiting(connection, [*(listened or ()), names.QUEUE_OF_DBOS])
 
     def _control(self) -> None:
         self._keep_limits()

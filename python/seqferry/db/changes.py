@@ -40,17 +40,18 @@ def notify(connection: sa.Connection) -> None:
 _NOTIFY: Final = sa.text(f"select pg_notify('{CHANNEL}', '')")
 
 
-def of(database: Database) -> Changes:
-    """A watcher of changes in this database."""
+def of(database: Database, look_seconds: float = _LOOK_SECONDS) -> Changes:
+    """A watcher of changes in this database; the file of SQLite is looked at every ``look_seconds``."""
     if database.is_sqlite:
-        return _File(str(database.url.database))
+        return _File(str(database.url.database), look_seconds)
     return _Listener(database)
 
 
 class _File:
     """SQLite counts, for each connection, the changes by others."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, look_seconds: float) -> None:
+        self._look_seconds = look_seconds
         self._connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
         self._seen = self._version()
 
@@ -60,7 +61,7 @@ class _File:
             left = deadline - time.monotonic()
             if left <= 0:
                 return False
-            time.sleep(min(_LOOK_SECONDS, left))
+            time.sleep(min(self._look_seconds, left))
         self._seen = version
         return True
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import sqlalchemy as sa
 
 from seqferry import names
+from seqferry.db import changes
 from seqferry.db.database import Database
 from seqferry.db.dbos_logging import quieten_dbos
 from seqferry.models import MOST_PRIORITY
@@ -101,6 +102,13 @@ class Queue:
         query = sa.text(f"select 1 from {_table(connection)} where workflow_uuid = :id")  # noqa: S608 - a constant
         return connection.execute(query, {"id": transfer_id}).first() is not None
 
+    def has_waiting(self, connection: sa.Connection, queues: Iterable[str]) -> bool:
+        """True when something waits on one of these queues."""
+        query = sa.text(
+            f"select 1 from {_table(connection)} where status = 'ENQUEUED' and queue_name in :queues limit 1"  # noqa: S608 - a constant
+        ).bindparams(sa.bindparam("queues", expanding=True))
+        return connection.execute(query, {"queues": list(queues)}).first() is not None
+
     def prioritize(self, connection: sa.Connection, transfer_id: str, before: int, priority: int) -> None:
         """Serve what waits of a transfer by its new priority."""
         query = f"update {_table(connection)} set priority = priority + :change where status = 'ENQUEUED' and {_OF}"  # noqa: S608 - constants
@@ -116,6 +124,7 @@ class Queue:
         """  # noqa: S608 - a constant
         now = int(time.time() * 1000)
         connection.execute(sa.text(query), {"queue": queue, "now": now, "id": workflow_id, "me": executor_id})
+        changes.notify(connection)
 
     def move(self, connection: sa.Connection, transfer_id: str, before: str | None, lane: str | None) -> None:
         """Put the work of a transfer into another lane, whatever of it is on the queue.
@@ -130,6 +139,7 @@ class Queue:
             )
             moved = {"before": names.queue_of(queue, before), "lane": names.queue_of(queue, lane)}
             connection.execute(sa.text(query), {**moved, **_whose(transfer_id)})
+        changes.notify(connection)
 
     def drop(self, workflow_ids: list[str]) -> None:
         """Take workflows off the queue that have nothing left to do. Running ones learn of it at their next step."""
@@ -224,6 +234,7 @@ class Queue:
             },
             *args,
         )
+        changes.notify(connection)
 
     def _client(self) -> DBOSClient:
         with self._lock:

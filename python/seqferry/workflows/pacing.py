@@ -1,0 +1,154 @@
+"""Lets the threads of an idle worker rest until the database changes.
+
+A worker has a dozen threads that look for something in the database several times a second, its own and those of DBOS.
+While the worker does nothing, one thread waits for a change on behalf of all: SQLite counts the changes of its file,
+and PostgreSQL notifies at the commit of an event. Every ``LOOK_SECONDS`` one cheap question stands in for a
+notification that was lost. While the worker does something, all threads look as often as they would without this
+module.
+
+What must stay true: a change wakes every thread that looks for work; nothing is delayed by more than ``LOOK_SECONDS``.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final, Protocol
+
+from seqferry.db import changes
+
+if TYPE_CHECKING:
+    from dbos import DBOS
+
+    from seqferry.db.database import Database
+
+log: Final = logging.getLogger("seqferry.worker")
+
+LOOK_SECONDS: Final = 2.0
+"""Longest time until an idle worker finds work that no notification told of."""
+
+_FILE_LOOK_SECONDS: Final = 0.2
+"""Between two looks at the file of SQLite, at 50 microseconds of CPU: less than DBOS waits between two at a queue."""
+
+_REST_SECONDS: Final = 15.0
+"""Between two looks of a thread of DBOS while nothing changes: what it would find shows as a change as well."""
+
+
+class WorkSignal:
+    """Tells the threads of a worker that the database has changed. One per worker, safe to use from all threads."""
+
+    def __init__(self, database: Database, is_busy: Callable[[], bool], has_work: Callable[[], bool]) -> None:
+        """``is_busy``: the worker is at work. ``has_work``: something waits on a queue of this worker."""
+        self.sees_all: Final = database.is_sqlite
+        """Every change is seen, and not only those that are told of."""
+        self._database = database
+        self._is_busy = is_busy
+        self._has_work = has_work
+        self._changed = threading.Condition()
+        self._count = 0
+        self._stopping = False
+        self._thread = threading.Thread(target=self._watch, name="seqferry-changes", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stopping = True
+        self.tell()
+        self._thread.join(timeout=5.0)
+
+    def tell(self) -> None:
+        """Wake all threads that rest."""
+        with self._changed:
+            self._count += 1
+            self._changed.notify_all()
+
+    @property
+    def count(self) -> int:
+        """Changes so far."""
+        return self._count
+
+    def is_busy(self) -> bool:
+        return self._is_busy()
+
+    def rest(self, seen: int, seconds: float, stop: threading.Event) -> None:
+        """Wait until there are more changes than ``seen``, the worker is busy or stops, or the time is over."""
+        deadline = time.monotonic() + seconds
+        with self._changed:
+            while self._count == seen and not (stop.is_set() or self._stopping or self._is_busy()):
+                left = deadline - time.monotonic()
+                if left <= 0:
+                    return
+                # Work that begins here, and the end of the worker, are noticed without a change.
+                self._changed.wait(min(left, LOOK_SECONDS))
+
+    def _watch(self) -> None:
+        watcher = None
+        while not self._stopping:
+            try:
+                if watcher is None:
+                    watcher = changes.of(self._database, _FILE_LOOK_SECONDS)
+                if watcher.wait(LOOK_SECONDS) or (not self._database.is_sqlite and self._has_work()):
+                    self.tell()
+            except Exception as why:  # noqa: BLE001 - the database may be away: all threads look as without this one
+                log.debug("changes of the database: %s", why)
+                self.tell()
+                time.sleep(LOOK_SECONDS)
+        if watcher is not None:
+            watcher.close()
+
+
+class Look:
+    """The looks of one thread that wakes in short intervals: most of them can be left out while nothing changes."""
+
+    def __init__(self, signal: WorkSignal | None, rest: float = LOOK_SECONDS) -> None:
+        """``signal``: None for a worker that never rests. ``rest``: seconds between two looks while it does."""
+        self._signal = signal
+        self._rest = rest
+        self._seen = -1
+        self._at = 0.0
+
+    def is_due(self) -> bool:
+        """True when the thread has to look now."""
+        if self._signal is None:
+            return True
+        count, now = self._signal.count, time.monotonic()  # before the look, so that nothing is missed
+        if count == self._seen and now - self._at < self._rest and not self._signal.is_busy():
+            return False
+        self._seen, self._at = count, now
+        return True
+
+
+def pace(dbos: DBOS, signal: WorkSignal) -> None:
+    """Have the threads of DBOS that wait for a time between two looks wait for a change as well, while it is idle.
+
+    DBOS 3.4 has no such option. Its threads wait with ``Event.wait(timeout)`` for their end, and nothing else.
+    """
+    queues, *others = dbos.background_thread_stop_events
+    jobs = dbos._background_jobs_stop_event  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
+    for event in (queues, jobs):
+        event.wait = _resting(event, signal, _REST_SECONDS)
+    for event in others:
+        # PostgreSQL does not notify of what these look for, such as changed schedules.
+        event.wait = _resting(event, signal, _REST_SECONDS if signal.sees_all else LOOK_SECONDS)
+
+
+class _Wait(Protocol):
+    def __call__(self, timeout: float | None = None) -> bool: ...
+
+
+def _resting(event: threading.Event, signal: WorkSignal, seconds: float) -> _Wait:
+    wait, mine = event.wait, threading.local()
+
+    def rest(timeout: float | None = None) -> bool:
+        if timeout is None:
+            return wait()
+        # What changed since this thread began its last look is looked at after the usual time.
+        seen: int = getattr(mine, "seen", -1)
+        if wait(timeout):
+            return True
+        signal.rest(seen, seconds, event)
+        mine.seen = signal.count
+        return event.is_set()
+
+    return rest
