@@ -20,6 +20,7 @@ use tracing::field::Empty;
 use tracing::{Instrument as _, debug_span};
 
 use crate::client::RetryingClient;
+use crate::pages::CircleGuard;
 use crate::request::RequestError;
 
 /// Pages that wait for the receiver.
@@ -117,6 +118,8 @@ struct Runs {
     begins: HashMap<String, usize>,
     /// Last key that each run found; None before its first page or after its end.
     last: Vec<Option<String>>,
+    /// Guard of each run.
+    guards: HashMap<usize, CircleGuard>,
     /// Keys in the middle of a range after which a run was started; each is used once.
     middles: Vec<String>,
 }
@@ -246,6 +249,8 @@ impl Walk {
         let mut next = page.continuation.map_or(RunState::Met, RunState::More);
         {
             let mut runs = self.lock();
+            let last = objects.last().map(|object| object.key.as_str());
+            runs.guards.entry(number).or_default().pass(&self.listing.bucket, last)?;
             if begins {
                 let Some(first) = objects.first().map(|object| object.key.clone()) else {
                     return Ok((number, RunState::Met));

@@ -176,6 +176,11 @@ async fn client_of_answer(document: &str) -> RetryingClient {
             connection.get_mut().write_all(answer.as_bytes()).unwrap();
         }
     });
+    client_at(url).await
+}
+
+/// A client of the service at this address.
+async fn client_at(url: String) -> RetryingClient {
     let key = "unused".to_owned();
     let store = connect(EndpointOptions {
         endpoint_url: Some(url),
@@ -191,12 +196,14 @@ async fn client_of_answer(document: &str) -> RetryingClient {
 #[tokio::test(flavor = "multi_thread")]
 async fn names_that_a_service_has_normalised_are_in_no_listing() {
     let client = client_of_answer(
-        "<ListBucketResult><Contents><Key>p/a</Key></Contents><Contents><Key>p//b</Key></Contents>\
+        "<ListBucketResult><IsTruncated>false</IsTruncated><Contents><Key>p/a</Key><Size>1</Size></Contents>\
+         <Contents><Key>p//b</Key><Size>1</Size></Contents>\
          <CommonPrefixes><Prefix>p/c/</Prefix></CommonPrefixes><CommonPrefixes><Prefix>p//d/</Prefix></CommonPrefixes>\
          </ListBucketResult>",
     )
     .await;
-    let request = ListRequest { bucket: BUCKET.into(), prefix: "p//".into(), ..ListRequest::default() };
+    let delimiter = Some("/".to_owned());
+    let request = ListRequest { bucket: BUCKET.into(), prefix: "p//".into(), delimiter, ..ListRequest::default() };
 
     let page = client.list_page(&request).await.unwrap();
     let mut pages = client.pages(request);
@@ -205,6 +212,11 @@ async fn names_that_a_service_has_normalised_are_in_no_listing() {
         let keys: Vec<_> = page.objects.iter().map(|object| object.key.as_str()).collect();
         assert_eq!((keys, page.common_prefixes), (vec!["p//b"], vec!["p//d/".to_owned()]));
     }
+    let client = client_of_answer(
+        "<ListBucketResult><IsTruncated>false</IsTruncated><Contents><Key>p/a</Key><Size>1</Size></Contents>\
+         <Contents><Key>p//b</Key><Size>1</Size></Contents></ListBucketResult>",
+    )
+    .await;
     let mut listing = list(client, Listing::new(BUCKET, "p//"));
     let keys: Vec<_> = listing.recv().await.unwrap().unwrap().into_iter().map(|object| object.key).collect();
     assert_eq!(keys, ["p//b"]);
@@ -214,7 +226,8 @@ async fn names_that_a_service_has_normalised_are_in_no_listing() {
 #[tokio::test(flavor = "multi_thread")]
 async fn names_that_a_service_has_normalised_are_in_no_page_of_versions() {
     let client = client_of_answer(
-        "<ListVersionsResult><Version><Key>p/a</Key></Version><Version><Key>p//b</Key></Version>\
+        "<ListVersionsResult><IsTruncated>false</IsTruncated><Version><Key>p/a</Key><Size>1</Size></Version>\
+         <Version><Key>p//b</Key><Size>1</Size></Version>\
          <DeleteMarker><Key>p/c</Key></DeleteMarker><DeleteMarker><Key>p//d</Key></DeleteMarker></ListVersionsResult>",
     )
     .await;
@@ -236,4 +249,53 @@ async fn a_store_without_versions_says_so() {
     let Err(RequestError::Failed(error)) = client.versions_page(&request).await else { panic!("a page of nothing") };
 
     assert_eq!(error.to_string(), "ListObjectVersions s3://b: NotImplemented");
+}
+
+/// A service that ignores tokens: a page in turn of each of these keys, each with a token that was not seen before.
+async fn client_of_circle(length: usize) -> RetryingClient {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        for (n, connection) in listener.incoming().enumerate() {
+            let mut connection = BufReader::new(connection.unwrap());
+            let mut line = String::new();
+            while connection.read_line(&mut line).unwrap() > 2 {
+                line.clear();
+            }
+            let document = format!(
+                "<ListBucketResult><IsTruncated>true</IsTruncated><NextContinuationToken>t{n}</NextContinuationToken>\
+                 <Contents><Key>k{}</Key><Size>1</Size></Contents></ListBucketResult>",
+                n % length
+            );
+            let head = format!("HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: {}\r\n\r\n", document.len());
+            connection.get_mut().write_all((head + &document).as_bytes()).unwrap();
+        }
+    });
+    client_at(url).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_listing_that_goes_round_in_circles_ends() {
+    for length in [1, 3, 10] {
+        let mut pages =
+            client_of_circle(length).await.pages(ListRequest { bucket: BUCKET.into(), ..ListRequest::default() });
+        let error = loop {
+            match pages.next().await {
+                Ok(page) => assert!(page.is_some(), "taken for complete"),
+                Err(RequestError::Failed(error)) => break error,
+                Err(RequestError::Cancelled) => panic!("cancelled"),
+            }
+        };
+        assert_eq!(error.code, "ContradictoryListing", "{error}");
+
+        let sequential = Listing { parallel: 1, ..Listing::new(BUCKET, "") };
+        let mut listing = list(client_of_circle(length).await, sequential);
+        let end = loop {
+            match listing.recv().await {
+                Some(Ok(_)) => {}
+                other => break other,
+            }
+        };
+        assert!(matches!(end, Some(Err(RequestError::Failed(error))) if error.code == "ContradictoryListing"));
+    }
 }

@@ -41,6 +41,8 @@ pub const TABLE: &[Row] = &[
     (code::TRUNCATED, Retry, Scope::Object),
     (code::MALFORMED, Retry, Scope::Object),
     (code::LEASE_LAPSED, Retry, Scope::Object),
+    // The same page would come again.
+    (code::CONTRADICTORY_LISTING, Object, Scope::Object),
     // Credentials that ran out.
     ("ExpiredToken", Credentials, Scope::Job),
     ("ExpiredTokenException", Credentials, Scope::Job),
@@ -155,6 +157,8 @@ pub mod code {
     pub const TRUNCATED: &str = "TruncatedBody";
     /// A success without a required field.
     pub const MALFORMED: &str = "MalformedResponse";
+    /// A page of a listing that contradicts itself or its request.
+    pub const CONTRADICTORY_LISTING: &str = "ContradictoryListing";
     /// The answer to a ranged request is not that range: a proxy has dropped the `Range` header.
     pub const RANGE_IGNORED: &str = "RangeIgnored";
     /// The head of the answer is larger than any that S3 sends.
@@ -334,6 +338,9 @@ pub fn advice(operation: &str, code: &str, class: ErrorClass) -> &'static str {
         code::SYMLINK_LOOP => "Remove the link, or choose --symlinks keep to copy the link itself.",
         code::RANGE_IGNORED => {
             "The endpoint, or a proxy before it, drops the Range header: have that changed, or use another endpoint."
+        }
+        code::CONTRADICTORY_LISTING => {
+            "A listing that cannot be trusted decides nothing: ask the operator of the endpoint, or of a proxy or cache before it."
         }
         code::HEAD_TOO_LARGE => {
             "The object carries more metadata than S3 allows, or a proxy adds headers: remove some of the metadata, or ask the endpoint's operator."

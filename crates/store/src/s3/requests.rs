@@ -22,6 +22,7 @@ mod body;
 mod buckets;
 mod multipart;
 mod read;
+mod stated;
 mod write;
 
 /// The content type of bytes without a known type.

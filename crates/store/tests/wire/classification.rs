@@ -104,6 +104,7 @@ const OURS: &[&str] = &[
     code::LEASE_LAPSED,
     code::RANGE_IGNORED,
     code::HEAD_TOO_LARGE,
+    code::CONTRADICTORY_LISTING,
     code::UNEXPECTED_ANSWER,
     code::NO_CREDENTIALS,
     code::NOT_TRUSTED,

@@ -93,7 +93,9 @@ async fn end_of<T>(request: impl Future<Output = T>) -> Option<T> {
 
 /// A page of a listing with one key.
 fn page(key: &str) -> Reply {
-    Reply::xml(&format!("<ListBucketResult><Contents><Key>{key}</Key><Size>1</Size></Contents></ListBucketResult>"))
+    Reply::xml(&format!(
+        "<ListBucketResult><IsTruncated>false</IsTruncated><Contents><Key>{key}</Key><Size>1</Size></Contents></ListBucketResult>"
+    ))
 }
 
 #[test]

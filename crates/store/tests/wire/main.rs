@@ -8,6 +8,7 @@ mod credentials;
 mod fast_path;
 mod fuzz;
 mod gets;
+mod listings;
 mod proxies;
 mod puts;
 mod regions;

@@ -82,7 +82,9 @@ fn decoded(text: &str) -> Vec<u8> {
 /// Answers every request with success.
 fn obliging(request: &Request) -> Reply {
     match request.method.as_str() {
-        "GET" if request.query().contains("list-type") => Reply::xml("<ListBucketResult></ListBucketResult>"),
+        "GET" if request.query().contains("list-type") => {
+            Reply::xml("<ListBucketResult><IsTruncated>false</IsTruncated></ListBucketResult>")
+        }
         "GET" => Reply::new(200, &[("etag", "\"e\"")], "body"),
         "POST" if request.query().contains("uploadId") => {
             Reply::xml("<CompleteMultipartUploadResult><ETag>&quot;e-1&quot;</ETag></CompleteMultipartUploadResult>")
@@ -377,28 +379,31 @@ async fn completion_tells_size_and_checksums() {
     }
 }
 
-/// A page of a listing with these keys, in the form of `encoding-type=url`.
-fn page_of(keys: &[String], query_encoding: bool) -> String {
+/// A page of a listing with these keys, in the form of `encoding-type=url`, and perhaps with a group of each.
+fn page_of(keys: &[String], query_encoding: bool, grouped: bool) -> String {
     let entries = keys.iter().map(|key| {
         // A plus encodes a space in MinIO and older services.
         let text = if query_encoding { encoded(key).replace("%20", "+") } else { encoded(key) };
-        format!(
-            "<Contents><Key>{text}</Key><Size>1</Size><ETag>&quot;e&quot;</ETag></Contents>\
-             <CommonPrefixes><Prefix>{text}/</Prefix></CommonPrefixes>"
-        )
+        let group = format!("<CommonPrefixes><Prefix>{text}/</Prefix></CommonPrefixes>");
+        let object = format!("<Contents><Key>{text}</Key><Size>1</Size><ETag>&quot;e&quot;</ETag></Contents>");
+        if grouped { object + &group } else { object }
     });
     let entries = entries.collect::<Vec<_>>().concat();
-    format!("<ListBucketResult><EncodingType>url</EncodingType>{entries}</ListBucketResult>")
+    format!(
+        "<ListBucketResult><IsTruncated>false</IsTruncated><EncodingType>url</EncodingType>{entries}</ListBucketResult>"
+    )
 }
 
 #[tokio::test]
 async fn listed_keys_are_read_byte_for_byte() {
     for query_encoding in [false, true] {
-        let server = Wire::always(Reply::xml(&page_of(&keys(), query_encoding)));
+        let prefix = "a b+c%&\u{fc}";
+        let keys: Vec<String> = keys().iter().map(|key| format!("{prefix}{key}")).collect();
+        let server = Wire::always(Reply::xml(&page_of(&keys, query_encoding, true)));
         let store = store_at(&server.url()).await;
         let request = ListRequest {
             bucket: "bucket".into(),
-            prefix: "a b+c%&\u{fc}".into(),
+            prefix: prefix.into(),
             delimiter: Some("/".into()),
             start_after: Some("a b+c%&\u{fc}\n".into()),
             ..ListRequest::default()
@@ -406,8 +411,8 @@ async fn listed_keys_are_read_byte_for_byte() {
 
         let page = store.list(&request).await.unwrap();
 
-        assert_eq!(page.objects.iter().map(|object| object.key.clone()).collect::<Vec<_>>(), keys());
-        assert_eq!(page.common_prefixes, keys().iter().map(|key| format!("{key}/")).collect::<Vec<_>>());
+        assert_eq!(page.objects.iter().map(|object| object.key.clone()).collect::<Vec<_>>(), keys);
+        assert_eq!(page.common_prefixes, keys.iter().map(|key| format!("{key}/")).collect::<Vec<_>>());
         let query = last(&server).query().to_owned();
         for wanted in [
             "encoding-type=url",
@@ -423,7 +428,7 @@ async fn listed_keys_are_read_byte_for_byte() {
 #[tokio::test]
 async fn keys_listed_without_an_encoding_are_taken_as_they_are() {
     let server = Wire::always(Reply::xml(
-        "<ListBucketResult><Contents><Key>a+b%20c &amp; d&#13;</Key><Size>1</Size></Contents></ListBucketResult>",
+        "<ListBucketResult><IsTruncated>false</IsTruncated><Contents><Key>a+b%20c &amp; d&#13;</Key><Size>1</Size></Contents></ListBucketResult>",
     ));
     let request = ListRequest { bucket: "bucket".into(), ..ListRequest::default() };
     let page = store_at(&server.url()).await.list(&request).await.unwrap();
@@ -457,7 +462,7 @@ proptest! {
     ) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
-            let listing = page_of(&keys, false);
+            let listing = page_of(&keys, false, false);
             let server = Wire::serve(move |request, _| {
                 if request.query().contains("list-type") { Reply::xml(&listing) } else { obliging(request) }
             });

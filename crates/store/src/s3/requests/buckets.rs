@@ -3,11 +3,13 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
+use aws_sdk_s3::operation::list_object_versions::ListObjectVersionsOutput;
 use aws_sdk_s3::presigning::PresigningConfig;
 use aws_sdk_s3::types::{BucketLocationConstraint, CreateBucketConfiguration, Delete, EncodingType, ObjectIdentifier};
 use md5::{Digest as _, Md5};
 
 use super::SHORT;
+use super::stated::StatedPage;
 use crate::checksum::base64;
 use crate::error::StoreError;
 use crate::s3::S3Store;
@@ -24,6 +26,39 @@ const BUCKET_PAGES: usize = 1000;
 const MANY: Duration = Duration::from_mins(5);
 /// The region of a bucket if none is named.
 const FIRST_REGION: &str = "us-east-1";
+
+/// Compares a page of versions with what it states of itself, and with the request.
+fn held_against_request(
+    page: &ListObjectVersionsOutput,
+    listed: &VersionsPage,
+    request: &VersionsRequest,
+) -> Result<()> {
+    let VersionsRequest { bucket, prefix, after } = request;
+    let stated = StatedPage {
+        operation: "ListObjectVersions",
+        bucket,
+        prefix,
+        most: None,
+        entries: listed.versions.len(),
+        groups: page.common_prefixes().len(),
+    };
+    stated.bucket_is(page.name())?;
+    stated.echoes("prefix", page.prefix(), Some(prefix))?;
+    stated.echoes("delimiter", page.delimiter(), None)?;
+    stated.echoes("key marker", page.key_marker(), after.as_ref().map(|(key, _)| key.as_str()))?;
+    let id = after.as_ref().and_then(|(_, id)| id.as_deref());
+    stated.echoes("version id marker", page.version_id_marker(), id)?;
+    stated.encoding(page.encoding_type().map(EncodingType::as_str))?;
+    stated.counts(None, page.max_keys())?;
+    stated.ends(page.is_truncated(), page.next_key_marker())?;
+    if page.versions().iter().any(|version| version.size().is_none_or(|size| size < 0)) {
+        return Err(stated.contradiction("an entry has no size"));
+    }
+    if let Some(group) = page.common_prefixes().first() {
+        stated.grouped(group.prefix().unwrap_or_default(), None)?;
+    }
+    listed.versions.iter().try_for_each(|version| stated.belongs(&version.object.key))
+}
 
 #[async_trait]
 impl BucketService for S3Store {
@@ -139,7 +174,9 @@ impl BucketService for S3Store {
         if next.as_ref().is_some_and(|next| next.0.is_empty() || Some(next) == after.as_ref()) {
             return Err(malformed("ListObjectVersions", bucket, prefix, "marker of the next page"));
         }
-        Ok(VersionsPage { versions, next })
+        let listed = VersionsPage { versions, next };
+        held_against_request(&page, &listed, request)?;
+        Ok(listed)
     }
 
     async fn delete_many(&self, bucket: &str, objects: &[Removal]) -> Result<Vec<Option<Result<RemovedObject>>>> {

@@ -1,9 +1,11 @@
 //! Requests of multipart uploads: creating, parts, completing, aborting, listing.
 
 use async_trait::async_trait;
+use aws_sdk_s3::operation::list_multipart_uploads::ListMultipartUploadsOutput;
 use aws_sdk_s3::types::{ChecksumType, CompletedMultipartUpload, EncodingType, ServerSideEncryption, StorageClass};
 use bytes::Bytes;
 
+use super::stated::StatedPage;
 use super::{COMPLETE, PartsReply, SHORT, UPLOAD_PAGES, body_headers, copied_from, etag};
 use crate::ChecksumAlgorithm;
 use crate::error::StoreError;
@@ -22,6 +24,68 @@ use crate::types::{
     CompleteUpload, CreateUpload, Digests, PartInfo, PartsPage, PinnedObject, Range, UploadInfo, UploadRef,
     WrittenObject, WrittenPart,
 };
+
+/// Largest number of a part.
+const LARGEST_PART: u32 = 10_000;
+
+/// Checks that parts ascend, that they follow the one that was asked for, and that a page that is not the last one has
+/// a next one.
+fn held_together(stated: &StatedPage<'_>, page: &PartsPage, after: Option<u32>, truncated: bool) -> Result<()> {
+    let after = after.unwrap_or_default();
+    let mut last = after;
+    for part in &page.parts {
+        // SeaweedFS lists a part twice that was sent twice.
+        if part.number < last || part.number == after || part.number > LARGEST_PART {
+            return Err(stated.contradiction(&format!("part {} follows part {last}", part.number)));
+        }
+        if part.etag.is_empty() {
+            return Err(stated.contradiction(&format!("part {} has no ETag", part.number)));
+        }
+        last = part.number;
+    }
+    match page.next {
+        Some(next) if next < last => Err(stated.contradiction("the next page begins before the last part of this one")),
+        None if truncated => Err(stated.contradiction("it is not the last one, and does not name the next one")),
+        _ => Ok(()),
+    }
+}
+
+/// Request for a page of open uploads.
+struct UploadsAsked<'a> {
+    bucket: &'a str,
+    prefix: &'a str,
+    key: Option<&'a str>,
+    id: Option<&'a str>,
+}
+
+impl<'a> UploadsAsked<'a> {
+    /// Compares the page with what it states of itself, and with the request. Services name a next page also where
+    /// there is none, AWS among them.
+    fn held_against(&self, page: &ListMultipartUploadsOutput) -> Result<StatedPage<'a>> {
+        let stated = StatedPage {
+            operation: "ListMultipartUploads",
+            bucket: self.bucket,
+            prefix: self.prefix,
+            entries: page.uploads().len(),
+            groups: page.common_prefixes().len(),
+            ..StatedPage::default()
+        };
+        stated.bucket_is(page.bucket())?;
+        stated.echoes("prefix", page.prefix(), Some(self.prefix))?;
+        stated.echoes("key marker", page.key_marker(), self.key)?;
+        stated.echoes("upload id marker", page.upload_id_marker(), self.id)?;
+        stated.encoding(page.encoding_type().map(EncodingType::as_str))?;
+        stated.counts(None, page.max_uploads())?;
+        if page.uploads().iter().any(|upload| upload.upload_id().is_none_or(str::is_empty)) {
+            return Err(stated.contradiction("an upload has no id"));
+        }
+        for key in page.uploads().iter().map(|upload| upload.key().unwrap_or_default()) {
+            // Some services claim an encoding that they do not apply.
+            stated.belongs(key).or_else(|_| stated.belongs(&decoded(key)))?;
+        }
+        Ok(stated)
+    }
+}
 
 #[async_trait]
 impl MultipartUpload for S3Store {
@@ -128,7 +192,17 @@ impl MultipartUpload for S3Store {
             .await?;
         let answer = match answer {
             PartsReply::Known(answer) => answer,
-            PartsReply::Read(page) => return Ok(page),
+            PartsReply::Read(page) => {
+                let stated = StatedPage {
+                    operation: "ListParts",
+                    bucket,
+                    prefix: key,
+                    entries: page.parts.len(),
+                    ..StatedPage::default()
+                };
+                held_together(&stated, &page, after, page.next.is_some())?;
+                return Ok(page);
+            }
         };
         let parts: Vec<PartInfo> = answer
             .parts()
@@ -144,7 +218,22 @@ impl MultipartUpload for S3Store {
         let next = (answer.is_truncated() == Some(true))
             .then(|| answer.next_part_number_marker().and_then(|m| m.parse().ok()).or(parts.last().map(|p| p.number)))
             .flatten();
-        Ok(PartsPage { parts, next })
+        let stated =
+            StatedPage { operation: "ListParts", bucket, prefix: key, entries: parts.len(), ..StatedPage::default() };
+        stated.bucket_is(answer.bucket())?;
+        stated.echoes("key", answer.key(), Some(key))?;
+        stated.echoes("upload id", answer.upload_id(), Some(upload_id))?;
+        stated.counts(None, answer.max_parts())?;
+        let marker = answer.part_number_marker().and_then(|marker| marker.parse::<u32>().ok());
+        if marker.unwrap_or_default() != after.unwrap_or_default() && marker.is_some_and(|marker| marker > 0) {
+            return Err(stated.contradiction("it begins at another part than was asked for"));
+        }
+        if answer.parts().iter().any(|part| part.size().is_none_or(|size| size < 0)) {
+            return Err(stated.contradiction("a part has no size"));
+        }
+        let page = PartsPage { parts, next };
+        held_together(&stated, &page, after, answer.is_truncated() == Some(true))?;
+        Ok(page)
     }
 
     async fn complete_upload(&self, upload: &CompleteUpload) -> Result<WrittenObject> {
@@ -238,9 +327,15 @@ impl MultipartUpload for S3Store {
             }));
             let next = page.next_key_marker().map(|raw| if encoded { decoded(raw) } else { raw.to_owned() });
             let markers = (next, page.next_upload_id_marker().map(str::to_owned));
-            let stands = markers == (key_marker, id_marker);
-            if page.is_truncated() != Some(true) || markers.0.is_none() || stands {
+            let asked = UploadsAsked { bucket, prefix, key: key_marker.as_deref(), id: id_marker.as_deref() };
+            let stated = asked.held_against(&page)?;
+            if page.is_truncated() != Some(true) {
                 return Ok(uploads);
+            }
+            // Without a marker, or with the one that was sent, the listing would end early or never.
+            if markers.0.as_ref().is_none_or(String::is_empty) || (&markers.0, &markers.1) == (&key_marker, &id_marker)
+            {
+                return Err(stated.contradiction("it is not the last one, and does not name the next one"));
             }
             (key_marker, id_marker) = markers;
         }

@@ -4,11 +4,13 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use aws_sdk_s3::operation::head_object::HeadObjectOutput;
+use aws_sdk_s3::operation::list_objects_v2::ListObjectsV2Output;
 use aws_sdk_s3::types::{
     ChecksumMode, EncodingType, GlacierJobParameters, RestoreRequest, ServerSideEncryptionConfiguration, Tier,
 };
 
 use super::body::WatchedBody;
+use super::stated::StatedPage;
 use super::{SHORT, is_mute};
 use crate::body::Body;
 use crate::error::StoreError;
@@ -23,6 +25,41 @@ use crate::s3::failures::{failure, malformed};
 use crate::s3::fast_path::{ErrorContext, RequestHeaders};
 use crate::store::{FetchedObject, ObjectRead, ObjectReadExt, ObjectStore as _, Result};
 use crate::types::{ListPage, ListRequest, ListedObject, ObjectMeta, ObjectRef, PinnedObject, Range};
+
+/// Compares a page with what it states of itself, and with the request.
+fn held_against_request(page: &ListObjectsV2Output, listed: &ListPage, request: &ListRequest) -> Result<()> {
+    let stated = StatedPage {
+        operation: "ListObjectsV2",
+        bucket: &request.bucket,
+        prefix: &request.prefix,
+        most: request.max_keys,
+        entries: listed.objects.len(),
+        groups: listed.common_prefixes.len(),
+    };
+    stated.bucket_is(page.name())?;
+    stated.echoes("prefix", page.prefix(), Some(&request.prefix))?;
+    stated.echoes("delimiter", page.delimiter(), request.delimiter.as_deref())?;
+    // versitygw states the key to begin after as a token too.
+    let token = request.continuation.as_deref().or(request.start_after.as_deref());
+    stated.echoes("continuation token", page.continuation_token(), token)?;
+    if request.continuation.is_none() {
+        stated.echoes("start-after", page.start_after(), request.start_after.as_deref())?;
+    }
+    stated.encoding(page.encoding_type().map(EncodingType::as_str))?;
+    stated.counts(page.key_count(), page.max_keys())?;
+    stated.ends(page.is_truncated(), page.next_continuation_token())?;
+    if page.contents().iter().any(|object| object.size().is_none_or(|size| size < 0)) {
+        return Err(stated.contradiction("an entry has no size"));
+    }
+    for object in &listed.objects {
+        stated.belongs(&object.key)?;
+    }
+    for group in &listed.common_prefixes {
+        stated.belongs(group)?;
+        stated.grouped(group, request.delimiter.as_deref())?;
+    }
+    Ok(())
+}
 
 /// The headers of a customer's key.
 const CUSTOMER_KEY: [&str; 3] = [
@@ -86,7 +123,7 @@ impl ObjectRead for S3Store {
         // A service that ignores the requested encoding omits it from the answer.
         let encoded = page.encoding_type() == Some(&EncodingType::Url);
         let key = |raw: &str| if encoded { decoded(raw) } else { raw.to_owned() };
-        let objects = page
+        let objects: Vec<ListedObject> = page
             .contents()
             .iter()
             .map(|object| ListedObject {
@@ -98,14 +135,17 @@ impl ObjectRead for S3Store {
                 refusal: None,
             })
             .collect();
-        let common_prefixes = page.common_prefixes().iter().filter_map(|group| group.prefix()).map(key).collect();
+        let common_prefixes: Vec<String> =
+            page.common_prefixes().iter().map(|group| key(group.prefix().unwrap_or_default())).collect();
         let continuation =
             page.next_continuation_token().filter(|_| page.is_truncated() == Some(true)).map(str::to_owned);
         // Without a token, or with the one that was sent, the listing would end early or never.
         if page.is_truncated() == Some(true) && (continuation.is_none() || continuation == request.continuation) {
             return Err(malformed("ListObjectsV2", bucket, &request.prefix, "continuation token of the next page"));
         }
-        Ok(ListPage { objects, common_prefixes, continuation })
+        let listed = ListPage { objects, common_prefixes, continuation };
+        held_against_request(&page, &listed, request)?;
+        Ok(listed)
     }
 
     async fn head(&self, object: ObjectRef<'_>, part: Option<u32>) -> Result<ObjectMeta> {

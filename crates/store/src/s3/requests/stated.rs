@@ -1,0 +1,206 @@
+//! Listings held against themselves and against their request.
+//!
+//! A page that contradicts itself is no evidence of what is there: a cache, a gateway or a fault may have answered for
+//! another bucket, or dropped entries. Such a page is an error, since a listing that lacks entries decides on copies and
+//! removals. Every field that the service states is compared. A field that it leaves out, or leaves empty, is not.
+//!
+//! Differences of real services are no contradictions: encoded and plain forms of one text are the same, counts may
+//! leave out common prefixes, and keys may come in any order.
+
+use std::borrow::Cow;
+
+use crate::error::StoreError;
+use crate::error::classify::code;
+use crate::s3::convert::decoded;
+use crate::store::Result;
+
+/// The page and its request, as far as they are compared.
+#[derive(Debug, Default)]
+pub(super) struct StatedPage<'a> {
+    pub(super) operation: &'static str,
+    pub(super) bucket: &'a str,
+    /// Prefix that was asked for, or the key of an upload.
+    pub(super) prefix: &'a str,
+    /// Largest number of entries that was asked for.
+    pub(super) most: Option<i32>,
+    /// Number of entries that came, without common prefixes.
+    pub(super) entries: usize,
+    /// Number of common prefixes that came.
+    pub(super) groups: usize,
+}
+
+impl StatedPage<'_> {
+    /// Error for a page that says one thing and holds another.
+    pub(super) fn contradiction(&self, what: &str) -> StoreError {
+        StoreError::new(self.operation, self.bucket, Some(self.prefix).filter(|it| !it.is_empty()), CODE, Some(200))
+            .with_message(format!("the page of the listing contradicts itself or its request: {what}"))
+    }
+
+    /// The name of the bucket. Access points have several names, and Ceph puts the tenant before it.
+    pub(super) fn bucket_is(&self, stated: Option<&str>) -> Result<()> {
+        let has_aliases = self.bucket.contains(':') || self.bucket.ends_with("-s3alias");
+        match stated.filter(|stated| !stated.is_empty() && !has_aliases && *stated != self.bucket) {
+            Some(other) => Err(self.contradiction(&format!("it is of the bucket '{other}'"))),
+            None => Ok(()),
+        }
+    }
+
+    /// A text that the service repeats from the request: plain or encoded.
+    pub(super) fn echoes(&self, name: &str, stated: Option<&str>, asked: Option<&str>) -> Result<()> {
+        let Some(stated) = stated.filter(|stated| !stated.is_empty()) else { return Ok(()) };
+        let asked = asked.unwrap_or_default();
+        if is_same(stated, asked) || is_same(&decoded(stated), asked) {
+            return Ok(());
+        }
+        let was = if asked.is_empty() { "none was asked for".to_owned() } else { format!("'{asked}' was asked for") };
+        Err(self.contradiction(&format!("its {name} is '{stated}', and {was}")))
+    }
+
+    /// The number of entries that the page says it has, and the most that it says it may have.
+    pub(super) fn counts(&self, count: Option<i32>, maximum: Option<i32>) -> Result<()> {
+        let came = self.entries + self.groups;
+        if let Some(count) = count
+            && ![came, self.entries].iter().any(|came| i64::try_from(*came) == Ok(i64::from(count)))
+        {
+            return Err(self.contradiction(&format!("it counts {count} entries and has {came}")));
+        }
+        let asked_for_none = self.most == Some(0);
+        if let Some(maximum) = maximum
+            && (maximum <= 0 && !asked_for_none || i64::try_from(self.entries).is_ok_and(|n| n > i64::from(maximum)))
+        {
+            return Err(self.contradiction(&format!("it says it holds at most {maximum} entries, and has {came}")));
+        }
+        Ok(())
+    }
+
+    /// The end of the listing: stated, and with a mark of the next page exactly where there is one.
+    pub(super) fn ends(&self, truncated: Option<bool>, next: Option<&str>) -> Result<()> {
+        match (truncated, next.filter(|next| !next.is_empty())) {
+            (None, _) => Err(self.contradiction("it does not say whether it is the last one (IsTruncated)")),
+            (Some(false), Some(_)) => {
+                Err(self.contradiction("it says that it is the last one, and names the beginning of a next one"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The encoding of keys is the one that was asked for, or none.
+    pub(super) fn encoding(&self, stated: Option<&str>) -> Result<()> {
+        match stated.filter(|stated| !stated.is_empty() && *stated != "url") {
+            Some(other) => {
+                Err(self.contradiction(&format!("its keys have the encoding '{other}', which nobody asked for")))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// A key, or a common prefix, of the page.
+    pub(super) fn belongs(&self, key: &str) -> Result<()> {
+        if key.is_empty() {
+            return Err(self.contradiction("an entry has no key"));
+        }
+        if key.starts_with(self.prefix) || begins_with(key, self.prefix) || self.is_normalised(key) {
+            return Ok(());
+        }
+        Err(self.contradiction(&format!("the key '{key}' does not begin with the prefix that was asked for")))
+    }
+
+    /// True for a key of a service that normalises names: it answers for the prefix as it would write it. Such keys are
+    /// left out of the listing later.
+    fn is_normalised(&self, key: &str) -> bool {
+        let normal = normalised(self.prefix);
+        normal != self.prefix && key.starts_with(&*normal)
+    }
+
+    /// Common prefixes come only with a delimiter, and end in it.
+    pub(super) fn grouped(&self, group: &str, delimiter: Option<&str>) -> Result<()> {
+        match delimiter {
+            None => Err(self.contradiction(&format!("it groups keys at '{group}', and no delimiter was asked for"))),
+            Some(delimiter) if !group.ends_with(delimiter) => {
+                Err(self.contradiction(&format!("the common prefix '{group}' does not end in '{delimiter}'")))
+            }
+            Some(_) => Ok(()),
+        }
+    }
+}
+
+const CODE: &str = code::CONTRADICTORY_LISTING;
+
+/// True when a text of a document is `asked`, as far as XML can hold it: other characters come as U+FFFD, and a carriage
+/// return comes as a line feed.
+fn is_same(stated: &str, asked: &str) -> bool {
+    stated == asked || stated.chars().count() == asked.chars().count() && begins_with(stated, asked)
+}
+
+/// The same for the beginning of a text.
+fn begins_with(stated: &str, asked: &str) -> bool {
+    let mut stated = stated.chars();
+    asked.chars().all(|asked| match stated.next() {
+        Some('\u{fffd}') => asked == '\u{fffd}' || asked < ' ' || matches!(asked, '\u{fffe}' | '\u{ffff}'),
+        Some('\n') => matches!(asked, '\n' | '\r'),
+        stated => stated == Some(asked),
+    })
+}
+
+/// A name as services with folders write it: without empty, `.` and `..` segments.
+fn normalised(name: &str) -> Cow<'_, str> {
+    let is_plain = |segment: &str| !matches!(segment, "" | "." | "..");
+    let (folders, last) = name.rsplit_once('/').map_or(("", name), |(folders, last)| (folders, last));
+    if !name.contains('/') || folders.split('/').all(is_plain) && !matches!(last, "." | "..") {
+        return Cow::Borrowed(name);
+    }
+    let mut kept: Vec<&str> = Vec::new();
+    for segment in folders.split('/') {
+        match segment {
+            "" | "." => {}
+            ".." => drop(kept.pop()),
+            segment => kept.push(segment),
+        }
+    }
+    let mut normal = kept.join("/");
+    if !kept.is_empty() {
+        normal.push('/');
+    }
+    // The last segment may be the beginning of a longer one.
+    if !matches!(last, "." | "..") {
+        normal.push_str(last);
+    }
+    Cow::Owned(normal)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_are_compared_as_far_as_xml_holds_them() {
+        for (stated, asked, same) in [
+            ("a\u{fffd}b", "a\u{1}b", true),
+            ("a\u{fffd}b", "a\u{fffd}b", true),
+            ("a\nb", "a\rb", true),
+            ("a\u{fffd}b", "axb", false),
+            ("a", "ab", false),
+            ("ab", "a", false),
+        ] {
+            assert_eq!(is_same(stated, asked), same, "{stated:?} {asked:?}");
+        }
+    }
+
+    #[test]
+    fn only_names_with_odd_segments_are_normalised() {
+        for (name, normal) in [
+            ("", ""),
+            ("run", "run"),
+            ("run/a", "run/a"),
+            ("run/", "run/"),
+            ("..", ".."),
+            ("p//", "p/"),
+            ("p//q", "p/q"),
+            ("/p/q", "p/q"),
+            ("p/./q/../r", "p/r"),
+            ("p/..", "p/"),
+        ] {
+            assert_eq!(normalised(name), normal, "{name}");
+        }
+    }
+}
