@@ -73,6 +73,7 @@ pub mod request;
 pub mod retry;
 pub mod trace;
 pub mod upload;
+mod writes;
 
 pub use client::RetryingClient;
 pub use connections::ConnectionCache;

@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use seqferry_store::error::classify::code::MALFORMED;
 use seqferry_store::{ErrorClass, StoreError};
 
 /// Number of attempts of a request, and the pauses between them. Pauses are drawn evenly from zero to the ceiling
@@ -27,6 +28,11 @@ pub struct RetryPolicy {
     pub awaits_credentials: bool,
     /// Largest ceiling.
     pub most: Duration,
+}
+
+/// True for the answer to a write that is a success and holds no result: the write may have had its effect.
+pub(crate) fn is_unclear(error: &StoreError) -> bool {
+    error.code == MALFORMED
 }
 
 impl Default for RetryPolicy {
@@ -68,6 +74,22 @@ impl RetryPolicy {
             || self.awaits_credentials && (error.is_about_credentials() || is_bare_refusal)
     }
 
+    /// Number of attempts at a request that failed with `error`, when its class allows `attempts`.
+    ///
+    /// A write whose answer is not understood may have had its effect: the target is looked at before it is repeated
+    /// ([`RetryingClient::put_object`](crate::RetryingClient::put_object), [`UploadSession`](crate::UploadSession)).
+    /// Other writes have no such look, and are made once more.
+    fn attempts(error: &StoreError, attempts: u32) -> u32 {
+        match error.operation {
+            _ if error.code != MALFORMED => attempts,
+            "PutObject" | "CopyObject" | "CompleteMultipartUpload" | "UploadPart" | "UploadPartCopy" => 1,
+            "CreateMultipartUpload" | "DeleteObject" | "DeleteObjects" | "PutObjectTagging" | "CreateBucket" => {
+                attempts.min(2)
+            }
+            _ => attempts,
+        }
+    }
+
     /// The pause before attempt number `attempt` (2-based), drawn by `share` in 0..1. None: no further attempt.
     pub fn pause(&self, error: &StoreError, attempt: u32, share: f64) -> Option<Duration> {
         let (attempts, base) = match error.class {
@@ -76,7 +98,7 @@ impl RetryPolicy {
             _ if self.renews_credentials(error) => (self.credentials_attempts, self.credentials_base),
             _ => return None,
         };
-        if attempt > attempts {
+        if attempt > Self::attempts(error, attempts) {
             return None;
         }
         let ceiling = base.saturating_mul(1 << (attempt - 2).min(20)).min(self.most);
@@ -103,6 +125,23 @@ mod tests {
         assert_eq!(policy.pause(&failed, 8, 1.0), Some(Duration::from_millis(6400)));
         assert_eq!(policy.pause(&failed, 11, 1.0), Some(Duration::from_secs(20)));
         assert_eq!(policy.pause(&failed, 12, 1.0), None);
+    }
+
+    #[test]
+    fn a_write_whose_answer_is_not_understood_is_not_repeated_blindly() {
+        let policy = RetryPolicy::default();
+        let paused = |operation: &'static str, attempt| {
+            let unclear = StoreError::new(operation, "b", Some("k"), MALFORMED, Some(200));
+            policy.pause(&unclear, attempt, 1.0).is_some()
+        };
+
+        for operation in ["PutObject", "CopyObject", "CompleteMultipartUpload", "UploadPart", "UploadPartCopy"] {
+            assert!(!paused(operation, 2), "{operation}");
+        }
+        for operation in ["CreateMultipartUpload", "DeleteObjects"] {
+            assert!(paused(operation, 2) && !paused(operation, 3), "{operation}");
+        }
+        assert!(paused("ListObjectsV2", 11), "reads have no effect");
     }
 
     #[test]

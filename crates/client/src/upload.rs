@@ -63,11 +63,12 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use seqferry_store::{CompleteUpload, CreateUpload, ErrorClass, PartInfo, StoreError, WrittenObject};
+use seqferry_store::{CompleteUpload, CreateUpload, ErrorClass, PartInfo, StoreError, UploadRef, WrittenObject};
 use tokio_util::task::TaskTracker;
 
 use crate::client::RetryingClient;
 use crate::request::{RequestError, RequestSpec, RetryContext, join_request};
+use crate::retry::is_unclear;
 
 pub use ending::{AbortResult, CLOCK_SLACK, abort_once, for_each_page_of_parts};
 pub use parts::{PartBody, PartWriter, ReservedCopy};
@@ -257,6 +258,11 @@ impl UploadSession {
             request.size = 0;
         }
         let mut completed = self.send_complete(&request).await;
+        if matches!(&completed, Err(RequestError::Failed(error)) if is_unclear(error)) && self.is_open(&upload).await? {
+            // It was not completed: the upload is there.
+            self.retry_context.count_retry();
+            completed = self.send_complete(&request).await;
+        }
         if request.size > 0
             && matches!(&completed, Err(RequestError::Failed(error)) if error.class == ErrorClass::Capability)
         {
@@ -273,7 +279,10 @@ impl UploadSession {
                 self.clean_up_late_parts(upload.upload_id);
                 Ok(Completion::Object(written))
             }
-            Err(RequestError::Failed(error)) if error.code == "NoSuchUpload" => {
+            // Not understood, and the upload is gone: the target shows whether it became the object.
+            Err(RequestError::Failed(error))
+                if error.code == "NoSuchUpload" || is_unclear(&error) && !self.is_open(&upload).await? =>
+            {
                 self.open = None;
                 self.gone = Some(upload.upload_id);
                 Ok(Completion::Gone(error))
@@ -286,6 +295,17 @@ impl UploadSession {
     pub fn confirm_completed(&mut self) {
         if let Some(upload_id) = self.gone.take() {
             self.clean_up_late_parts(upload_id);
+        }
+    }
+
+    /// True when the service still has the upload.
+    async fn is_open(&self, upload: &RecordedUpload) -> Result<bool, RequestError> {
+        let upload = UploadRef::new(&self.bucket, &self.key, &upload.upload_id);
+        let spec = RequestSpec::read("ListParts", &self.bucket);
+        match self.client.call(spec, &self.retry_context, async |store| store.list_parts(upload, None).await).await {
+            Ok(_) => Ok(true),
+            Err(RequestError::Failed(_)) => Ok(false),
+            Err(RequestError::Cancelled) => Err(RequestError::Cancelled),
         }
     }
 

@@ -27,6 +27,8 @@ pub enum Fault {
     Fail(&'static str, u16),
     /// The request is made, and its reply is lost: the caller sees a broken connection.
     LoseReply,
+    /// The request is made, and its reply is a success that holds no result.
+    Garble,
     /// The request is made after this delay.
     Delay(Duration),
     /// The request waits for [`Latch::open`], then is made.
@@ -258,6 +260,11 @@ impl FaultStore {
                 request.await?;
                 Err(StoreError::new(operation, bucket, Some(key), code::CONNECTION_FAILED, None)
                     .with_message("reply lost"))
+            }
+            Some(Fault::Garble) => {
+                request.await?;
+                Err(StoreError::new(operation, bucket, Some(key), code::MALFORMED, Some(200))
+                    .with_message("the answer has no ETag"))
             }
             Some(Fault::Delay(time)) => {
                 tokio::time::sleep(time).await;

@@ -10,6 +10,7 @@ mod by_sdk;
 mod connect;
 mod convert;
 mod credentials;
+mod document;
 mod failures;
 mod fast_path;
 #[cfg(test)]

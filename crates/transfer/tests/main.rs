@@ -14,4 +14,5 @@ mod pack;
 mod resume;
 mod streaming;
 mod turns;
+mod unclear;
 mod unpack;

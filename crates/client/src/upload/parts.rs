@@ -6,10 +6,11 @@ use std::sync::{Arc, OnceLock};
 use bytes::Bytes;
 use seqferry_store::budget::{MemoryPermit, RequestPermit};
 use seqferry_store::prelude::*;
-use seqferry_store::{Body, Digests, PinnedObject, Range, StoreError, UploadRef, WrittenPart};
+use seqferry_store::{Body, Digests, PartInfo, PinnedObject, Range, StoreError, UploadRef, WrittenPart};
 
 use super::UploadSession;
 use crate::request::{RequestError, RequestSpec, join_request};
+use crate::retry::is_unclear;
 
 /// A part that is in memory.
 #[derive(Debug)]
@@ -42,12 +43,36 @@ impl UploadSession {
     /// # Errors
     /// Code `NoSuchUpload` when the upload was aborted from outside, by a lifecycle rule for example.
     pub async fn put_part(&self, number: u32, part: PartBody) -> Result<WrittenPart, RequestError> {
-        let spec = RequestSpec::write("UploadPart", &self.bucket).bytes(part.bytes.len() as u64);
-        let (memory, upload_id) = (Arc::new(part.memory), self.upload_id());
+        let memory = Arc::new(part.memory);
+        let mut is_last = false;
+        loop {
+            let unclear = match self.send_part(number, &part.bytes, &part.digests, &memory).await {
+                Err(RequestError::Failed(error)) if is_unclear(&error) => error,
+                answer => return answer,
+            };
+            let sum = part.digests.checksum.as_ref().map(|(_, value)| value.as_str());
+            match self.find_part(number, part.bytes.len() as u64, sum).await? {
+                Some(found) => return Ok(found),
+                None if is_last => return Err(RequestError::Failed(unclear)),
+                None => self.retry_context.count_retry(),
+            }
+            is_last = true;
+        }
+    }
+
+    async fn send_part(
+        &self,
+        number: u32,
+        bytes: &Bytes,
+        digests: &Digests,
+        memory: &Arc<Option<MemoryPermit>>,
+    ) -> Result<WrittenPart, RequestError> {
+        let spec = RequestSpec::write("UploadPart", &self.bucket).bytes(bytes.len() as u64);
+        let upload_id = self.upload_id();
         self.client
             .call(spec, &self.retry_context, |store| {
                 let (bucket, key, upload_id) = (self.bucket.clone(), self.key.clone(), upload_id.clone());
-                let (bytes, digests, memory) = (part.bytes.clone(), part.digests.clone(), Arc::clone(&memory));
+                let (bytes, digests, memory) = (bytes.clone(), digests.clone(), Arc::clone(memory));
                 let sent = self.under_way.spawn(async move {
                     let _memory = memory;
                     store.put_part(UploadRef::new(&bucket, &key, &upload_id), number, bytes, &digests).await
@@ -55,6 +80,28 @@ impl UploadSession {
                 join_request(sent, "UploadPart")
             })
             .await
+    }
+
+    /// The part as the upload holds it, after an answer that was not understood. None: it holds no such part, another
+    /// one, or cannot be asked.
+    async fn find_part(&self, number: u32, size: u64, sum: Option<&str>) -> Result<Option<WrittenPart>, RequestError> {
+        let upload_id = self.upload_id();
+        let upload = UploadRef::new(&self.bucket, &self.key, &upload_id);
+        let before = number.checked_sub(1).filter(|before| *before > 0);
+        let spec = RequestSpec::read("ListParts", &self.bucket);
+        let page = self.client.call(spec, &self.retry_context, async |store| store.list_parts(upload, before).await);
+        let page = match page.await {
+            Ok(page) => page,
+            Err(RequestError::Failed(_)) => return Ok(None),
+            Err(RequestError::Cancelled) => return Err(RequestError::Cancelled),
+        };
+        let part = page.parts.into_iter().find(|part| part.number == number && part.size == size);
+        let is_sent = |part: &PartInfo| match (sum, part.checksum.as_deref()) {
+            (Some(sent), Some(kept)) => sent == kept,
+            _ => true,
+        };
+        let found = part.filter(is_sent);
+        Ok(found.map(|part| WrittenPart { etag: part.etag, checksum: part.checksum, opaque_etag: false }))
     }
 
     fn copy_spec(&self, range: Range) -> RequestSpec<'_> {
@@ -101,7 +148,14 @@ impl UploadSession {
                 });
                 join_request(sent, "UploadPartCopy")
             })
-            .await?;
+            .await;
+        let copied = match copied {
+            Err(RequestError::Failed(error)) if is_unclear(&error) => {
+                // The pin of the source holds for the part that is found as for the one that was asked for.
+                self.find_part(number, range.len(), None).await?.ok_or(RequestError::Failed(error))?
+            }
+            answer => answer?,
+        };
         self.plain_etags.store(!copied.opaque_etag, Ordering::Relaxed);
         Ok(copied)
     }

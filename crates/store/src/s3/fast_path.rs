@@ -36,6 +36,7 @@ use tokio_util::io::poll_read_buf;
 use super::connect::SKEW;
 use super::convert::{opaque_sse, path, strongest_of_headers, unquoted};
 use super::credentials::CredentialCache;
+use super::document::trimmed;
 use super::failures::{chain, reason, region_hint, retry_after, transport_code, whole, without_output};
 use super::http1::{HttpConnections, PooledBody};
 use super::sign::{Payload, SignatureInput, Signer};
@@ -533,7 +534,7 @@ pub(super) struct XmlReply {
 
 impl XmlReply {
     pub(super) fn read(body: &[u8]) -> std::result::Result<Self, XmlDecodeError> {
-        let mut document = Document::try_from(body)?;
+        let mut document = Document::try_from(trimmed(body))?;
         let mut root = document.root_element()?;
         let mut reply = Self { root: root.start_el().local().to_owned(), ..Self::default() };
         // Rank of the kept checksum among all algorithms.

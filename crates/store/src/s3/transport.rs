@@ -28,7 +28,7 @@ use aws_smithy_runtime_api::client::result::ConnectorError;
 use aws_smithy_runtime_api::client::runtime_components::RuntimeComponents;
 use aws_smithy_types::body::SdkBody;
 use bytes::{Buf as _, BytesMut};
-use http_body_util::Limited;
+use http_body_util::{BodyExt as _, Limited};
 use hyper::Uri;
 use hyper::rt::{Read, ReadBufCursor, Write};
 use hyper_rustls::{HttpsConnector, MaybeHttpsStream};
@@ -45,6 +45,7 @@ use tokio::net::TcpStream;
 use tokio_util::io::poll_read_buf;
 use tower_service::Service;
 
+use super::document::LateDeclaration;
 use super::failures::sources;
 use super::http1::{HEADERS, HttpConnections, LONGEST_HEAD};
 use crate::budget::ByteThrottle;
@@ -168,9 +169,13 @@ fn is_for_object_bytes(request: &HttpRequest) -> bool {
     request.method() == "GET" && request.uri().contains("x-id=GetObject")
 }
 
-/// Limits a document, which the SDK reads as a whole: an excessive one is an error before it fills the memory.
+/// Limits a document, which the SDK reads as a whole: an excessive one is an error before it fills the memory. A
+/// declaration that follows white space is overwritten ([`LateDeclaration`]).
 fn without_excess(body: SdkBody) -> SdkBody {
-    SdkBody::from_body_1_x(Limited::new(body, LONGEST_DOCUMENT))
+    let mut declaration = LateDeclaration::default();
+    let document = Limited::new(body, LONGEST_DOCUMENT)
+        .map_frame(move |frame| frame.map_data(|bytes| declaration.overwrite(bytes)));
+    SdkBody::from_body_1_x(document)
 }
 
 /// Metadata that allows the SDK to drop a connection. None: there is no connection yet.

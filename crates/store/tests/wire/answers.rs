@@ -12,10 +12,18 @@ use seqferry_store_testing::ObjectWriteExt as _;
 use crate::server::{Reply, Wire, error_body};
 use crate::{WriteOperation, get, object, store_at};
 
-/// An XML document with blanks after its declaration, as S3 sends to keep a connection alive.
-fn after_white_space(xml: &str) -> String {
-    let rest = xml.strip_prefix("<?xml version=\"1.0\" encoding=\"UTF-8\"?>").unwrap_or(xml);
-    format!("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n{}{rest}", " \n".repeat(500))
+const DECLARATION: &str = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>";
+
+/// An XML document with blanks after its declaration, as S3 sends to keep a connection alive, and with blanks before
+/// it, as MinIO does.
+fn after_white_space(xml: &str) -> [String; 3] {
+    let rest = xml.strip_prefix(DECLARATION).unwrap_or(xml);
+    let blanks = " \n".repeat(500);
+    [
+        format!("{DECLARATION}\n{blanks}{rest}"),
+        format!("{blanks}{DECLARATION}\n{rest}"),
+        format!("\r\n\u{feff}\t{DECLARATION}{rest}"),
+    ]
 }
 
 #[tokio::test]
@@ -35,7 +43,8 @@ async fn an_error_in_a_200_is_an_error_of_its_class() {
 
     for write in WriteOperation::ALL {
         for (code, class) in codes {
-            for body in [error_body(code, ""), after_white_space(&error_body(code, ""))] {
+            let plain = error_body(code, "");
+            for body in after_white_space(&plain).into_iter().chain([plain.clone()]) {
                 let server = Wire::always(Reply::xml(&body));
                 let error = write.send(&store_at(&server.url()).await).await.expect_err("an error");
 
@@ -51,10 +60,11 @@ async fn an_error_in_a_200_is_an_error_of_its_class() {
 async fn a_success_may_come_after_white_space() {
     for write in WriteOperation::ALL {
         let element = write.element();
-        let body = after_white_space(&format!("<{element}><ETag>&quot;0123456789abcdef&quot;</ETag></{element}>"));
-        let server = Wire::always(Reply::xml(&body));
+        for body in after_white_space(&format!("<{element}><ETag>&quot;0123456789abcdef&quot;</ETag></{element}>")) {
+            let server = Wire::always(Reply::xml(&body));
 
-        assert_eq!(write.send(&store_at(&server.url()).await).await.unwrap(), "0123456789abcdef", "{write:?}");
+            assert_eq!(write.send(&store_at(&server.url()).await).await.unwrap(), "0123456789abcdef", "{write:?}");
+        }
     }
 }
 

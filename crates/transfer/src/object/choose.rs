@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use seqferry_client::{RequestError, RequestSpec};
+use seqferry_client::RequestError;
 use seqferry_store::{ChecksumAlgorithm, CopyTarget, ErrorClass, ObjectMeta};
 
 use super::{AttemptError, CopyResult, Journal, Object};
@@ -65,12 +65,7 @@ impl<J: Journal> Object<'_, J> {
             write: Some(&write),
             ..CopyTarget::new(bucket, key)
         };
-        let written = self
-            .target
-            .call(RequestSpec::write("CopyObject", bucket).bytes(self.item.size), &self.retry_context, async |store| {
-                store.copy(&pinned, target).await
-            })
-            .await;
+        let written = self.target.copy_object(&pinned, target, &self.retry_context).await;
         let written = match written {
             Ok(written) => written,
             Err(RequestError::Failed(error)) => return Err(self.refused_copy(error).await),

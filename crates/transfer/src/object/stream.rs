@@ -273,11 +273,7 @@ impl<J: Journal> Object<'_, J> {
             synced_later: self.policy.synced_later,
         };
         let again = self.retry_context.retries();
-        let call = RequestSpec::write("PutObject", &object.bucket).bytes(size);
-        let written = self
-            .target
-            .call(call, &self.retry_context, async |store| store.put_object(&object, piece.bytes.clone()).await)
-            .await;
+        let written = self.target.put_object(&object, &piece.bytes, &self.retry_context).await;
         let written = match written {
             Ok(written) => written,
             Err(RequestError::Failed(error)) => {

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use seqferry_archive::index::{
     Head, IndexLimits, IndexMember, IndexReader, IndexWriter, MemberSource, SUFFIX, TarIdentity,
 };
-use seqferry_client::{RequestError, RequestSpec, RetryContext, RetryingClient, Sums};
+use seqferry_client::{RequestError, RetryContext, RetryingClient, Sums};
 use seqferry_store::checksum::{base64, unbase64};
 use seqferry_store::{
     Attributes, Checksum, ChecksumAlgorithm, DigestAlgorithm, Digester, Digests, ErrorClass, ObjectMeta, PinnedObject,
@@ -53,8 +53,7 @@ pub(crate) async fn put(
             digests: Digests { checksum, md5 },
             ..PutObject::default()
         };
-        let spec = RequestSpec::write("PutObject", bucket).bytes(size);
-        let put = client.call(spec, retry_context, async |store| store.put_object(&object, bytes.clone()).await).await;
+        let put = client.put_object(&object, &bytes, retry_context).await;
         match (put, algorithm) {
             (Ok(_), _) => return Ok(()),
             (Err(RequestError::Failed(error)), Some(refused))

@@ -253,10 +253,7 @@ impl Input {
                 if_match: None,
                 synced_later: false,
             };
-            let call = RequestSpec::write("PutObject", &object.bucket).bytes(size);
-            let put = self
-                .client
-                .call(call, &self.retry_context, async |store| store.put_object(&object, bytes.clone()).await);
+            let put = self.client.put_object(&object, &bytes, &self.retry_context);
             let written = match put.await {
                 Ok(written) => written,
                 Err(RequestError::Failed(error)) if tried < CHECKSUMS && self.refuses_sum(&error, sum) => continue,

@@ -1,0 +1,77 @@
+//! Writes whose answer is a success and holds no result: one look at the target decides, and nothing is repeated
+//! blindly.
+
+use seqferry_store::error::classify::code;
+use seqferry_store_testing::fault::{Fault, Rule};
+use seqferry_transfer::{State, VerificationLevel};
+
+use crate::common::{TARGET, TransferFixture, bytes, policy, streaming};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_write_that_had_its_effect_is_found_by_one_look_and_not_repeated() {
+    for (operation, policy, size, times) in [
+        ("PutObject", streaming(), 50, 1),
+        ("CopyObject", policy(), 50, 1),
+        ("UploadPart", streaming(), 300, 6),
+        ("UploadPartCopy", policy(), 300, 6),
+        ("CompleteMultipartUpload", streaming(), 300, 1),
+        ("CompleteMultipartUpload", policy(), 300, 1),
+    ] {
+        let fixture = TransferFixture::new();
+        let content = bytes(1, size);
+        let item = fixture.object(1, "k", &content).await;
+        fixture.store.rule(Rule::always(operation, Fault::Garble));
+
+        let outcomes = fixture.run(policy, vec![item]).await;
+
+        let outcome = &outcomes[&1];
+        assert_eq!(outcome.state, State::Done, "{outcome:?}");
+        assert!(matches!(outcome.verified, VerificationLevel::Checksum | VerificationLevel::Etag), "{outcome:?}");
+        assert_eq!(fixture.store.count(operation), times, "{operation}");
+        assert_eq!(fixture.read(TARGET, "copy/k").await, Some(content));
+        assert_eq!(fixture.open_uploads().await, 0, "{operation}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_write_without_effect_is_made_once_more_and_no_more() {
+    for (operation, policy, size, most) in [
+        ("PutObject", streaming(), 50, 2),
+        ("CopyObject", policy(), 50, 2),
+        ("CompleteMultipartUpload", streaming(), 300, 2),
+        ("CreateMultipartUpload", streaming(), 300, 2),
+    ] {
+        let fixture = TransferFixture::new();
+        let item = fixture.object(1, "k", &bytes(1, size)).await;
+        let unclear = Fault::Fail(code::MALFORMED, 200);
+        fixture.store.rule(Rule::always(operation, unclear));
+
+        let outcomes = fixture.run(policy, vec![item]).await;
+
+        let failure = outcomes[&1].failure.as_ref().unwrap();
+        assert_eq!(failure.code, code::MALFORMED, "{failure}");
+        assert!(fixture.store.count(operation) <= most, "{operation}: {}", fixture.store.count(operation));
+        assert_eq!(fixture.read(TARGET, "copy/k").await, None);
+        assert_eq!(fixture.open_uploads().await, 0);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_garbled_answer_before_the_effect_costs_one_more_attempt() {
+    let unclear = Fault::Fail(code::MALFORMED, 200);
+    for (operation, policy, size) in [
+        ("PutObject", streaming(), 50),
+        ("CopyObject", policy(), 50),
+        ("UploadPart", streaming(), 300),
+        ("CompleteMultipartUpload", policy(), 300),
+    ] {
+        let fixture = TransferFixture::new();
+        let item = fixture.object(1, "k", &bytes(1, size)).await;
+        fixture.store.rule(Rule::once(operation, unclear.clone()));
+
+        let outcomes = fixture.run(policy, vec![item]).await;
+
+        assert_eq!(outcomes[&1].state, State::Done, "{operation}: {:?}", outcomes[&1]);
+        assert_eq!(outcomes[&1].attempts, 1, "{operation}");
+    }
+}
