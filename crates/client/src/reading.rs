@@ -88,9 +88,16 @@ impl<'a> PinnedReader<'a> {
     /// When more bytes come (the object is longer than was listed), or the body breaks.
     pub async fn end(&mut self) -> Result<(), StoreError> {
         while let Some(chunk) = self.body.next().await {
-            if !chunk?.is_empty() {
-                return Err(changed(self.source, "it is longer than was listed"));
+            if chunk?.is_empty() {
+                continue;
             }
+            let is_pinned = self.source.if_match.is_some() && !is_file(self.source);
+            return Err(if is_pinned {
+                let how = "more bytes came than the object has, with its ETag: the service, or a proxy before it, compresses or decompresses objects on the way (Content-Encoding)";
+                self.broken(code::TRANSFORMED, how)
+            } else {
+                changed(self.source, "it is longer than was listed")
+            });
         }
         Ok(())
     }
@@ -98,6 +105,11 @@ impl<'a> PinnedReader<'a> {
     fn broken(&self, code: &str, message: &str) -> StoreError {
         StoreError::new("GetObject", &self.source.bucket, Some(&self.source.key), code, Some(200)).with_message(message)
     }
+}
+
+/// True for a file, which may grow while it is read. The name of a bucket never begins with a slash.
+fn is_file(source: &PinnedObject) -> bool {
+    source.bucket.starts_with('/')
 }
 
 /// The error that the object is not the listed one, although the service accepted the condition of the request.

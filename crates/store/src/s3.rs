@@ -51,6 +51,8 @@ pub struct S3Store {
     notes: Mutex<Vec<String>>,
     /// Attempts for a request, if the AWS settings name a number.
     max_attempts: Option<u32>,
+    /// Form in which objects are requested.
+    form: requests::PreferredForm,
     /// True while a warning is due that bodies can be changed in transit unnoticed.
     has_open_bodies: AtomicBool,
 }
@@ -99,7 +101,16 @@ impl S3Store {
         let has_open_bodies = AtomicBool::new(base.is_open_to_others && !options.anonymous);
         let state = State { base: Arc::new(base), regions: HashMap::new(), bucket_regions: HashMap::new() };
         let (state, reloaded) = (RwLock::new(state), tokio::sync::Mutex::default());
-        Self { options, throttle, state, reloaded, notes, max_attempts, has_open_bodies }
+        Self {
+            options,
+            throttle,
+            state,
+            reloaded,
+            notes,
+            max_attempts,
+            form: requests::PreferredForm::default(),
+            has_open_bodies,
+        }
     }
 
     fn regional(&self, bucket: &str) -> Arc<RegionClient> {

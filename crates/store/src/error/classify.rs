@@ -43,6 +43,7 @@ pub const TABLE: &[Row] = &[
     (code::LEASE_LAPSED, Retry, Scope::Object),
     // The same page would come again.
     (code::CONTRADICTORY_LISTING, Object, Scope::Object),
+    (code::TRANSFORMED, Object, Scope::Object),
     // Credentials that ran out.
     ("ExpiredToken", Credentials, Scope::Job),
     ("ExpiredTokenException", Credentials, Scope::Job),
@@ -159,6 +160,8 @@ pub mod code {
     pub const MALFORMED: &str = "MalformedResponse";
     /// A page of a listing that contradicts itself or its request.
     pub const CONTRADICTORY_LISTING: &str = "ContradictoryListing";
+    /// The bytes of an object are compressed or decompressed on the way.
+    pub const TRANSFORMED: &str = "TransformedBody";
     /// The answer to a ranged request is not that range: a proxy has dropped the `Range` header.
     pub const RANGE_IGNORED: &str = "RangeIgnored";
     /// The head of the answer is larger than any that S3 sends.
@@ -338,6 +341,9 @@ pub fn advice(operation: &str, code: &str, class: ErrorClass) -> &'static str {
         code::SYMLINK_LOOP => "Remove the link, or choose --symlinks keep to copy the link itself.",
         code::RANGE_IGNORED => {
             "The endpoint, or a proxy before it, drops the Range header: have that changed, or use another endpoint."
+        }
+        code::TRANSFORMED => {
+            "Have the endpoint, or the proxy before it, pass objects on as they are stored, or use another endpoint."
         }
         code::CONTRADICTORY_LISTING => {
             "A listing that cannot be trusted decides nothing: ask the operator of the endpoint, or of a proxy or cache before it."

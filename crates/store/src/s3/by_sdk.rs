@@ -15,7 +15,7 @@ use bytes::Bytes;
 use super::convert::{copy_source, fetched_meta, opaque_etag, quoted, sdk_encryption, strongest, tagging};
 use super::failures::{failure, malformed};
 use super::fast_path::{BodyReader, ErrorContext, WriteAnswer};
-use super::requests::copy_headers;
+use super::requests::{Form, copy_headers};
 use crate::ChecksumAlgorithm;
 use crate::store::Result;
 use crate::types::{Attributes, CopyTarget, Digests, ObjectMeta, PinnedObject, PutObject, Range};
@@ -73,13 +73,14 @@ pub(super) fn with_headers(headers: Vec<(String, String)>) -> impl Fn(&mut HttpR
     }
 }
 
-/// Adds a range after the request is signed, so that the signature does not cover it (as in [`super::sign`]).
+/// Adds range and form after the request is signed, so that the signature does not cover them (as in
+/// [`super::sign`]).
 #[derive(Debug)]
-struct UnsignedRange(Option<Range>);
+struct UnsignedHeaders(Option<Range>, Form);
 
-impl Intercept for UnsignedRange {
+impl Intercept for UnsignedHeaders {
     fn name(&self) -> &'static str {
-        "unsigned range"
+        "unsigned headers"
     }
 
     fn modify_before_transmit(
@@ -88,9 +89,11 @@ impl Intercept for UnsignedRange {
         _: &RuntimeComponents,
         _: &mut ConfigBag,
     ) -> std::result::Result<(), BoxError> {
+        let headers = context.request_mut().headers_mut();
         if let Some(range) = self.0 {
-            context.request_mut().headers_mut().try_insert("range", range.header())?;
+            headers.try_insert("range", range.header())?;
         }
+        headers.try_insert("accept-encoding", self.1.header())?;
         Ok(())
     }
 }
@@ -256,7 +259,8 @@ pub(super) async fn fetch_by_sdk(
     about: ErrorContext<'_>,
     source: &PinnedObject,
     range: Option<Range>,
-) -> Result<(ObjectMeta, Option<String>, BodyReader)> {
+    form: Form,
+) -> Result<(ObjectMeta, Option<String>, bool, BodyReader)> {
     let ErrorContext { operation, bucket, key } = about;
     let answer = client
         .get_object()
@@ -265,7 +269,7 @@ pub(super) async fn fetch_by_sdk(
         .set_version_id(source.version_id.clone())
         .set_if_match(source.if_match.as_deref().map(quoted))
         .customize()
-        .interceptor(UnsignedRange(range))
+        .interceptor(UnsignedHeaders(range, form))
         .mutate_request(move |http| {
             // The checksum is requested by a header: through its own setting the SDK would also compute the checksum
             // over the body, which the caller does.
@@ -276,5 +280,6 @@ pub(super) async fn fetch_by_sdk(
         .send()
         .await
         .map_err(|e| failure(operation, bucket, Some(key), &e))?;
-    Ok((fetched_meta(&answer), answer.content_range().map(str::to_owned), BodyReader::by_sdk(answer.body)))
+    let (content_range, has_length) = (answer.content_range().map(str::to_owned), answer.content_length().is_some());
+    Ok((fetched_meta(&answer), content_range, has_length, BodyReader::by_sdk(answer.body)))
 }

@@ -23,7 +23,10 @@ mod buckets;
 mod multipart;
 mod read;
 mod stated;
+mod stored_form;
 mod write;
+
+pub(super) use stored_form::{Form, PreferredForm};
 
 /// The content type of bytes without a known type.
 const OCTET_STREAM: &str = "application/octet-stream";

@@ -21,9 +21,9 @@ use crate::checksum::hex;
 
 const ALGORITHM: &str = "AWS4-HMAC-SHA256";
 
-/// Header that the signature does not cover. If a proxy drops `Range`, the service answers with the whole object, which
-/// is noticed; it would refuse a signature over a missing header.
-const UNSIGNED: &str = "range";
+/// Headers that the signature does not cover. If a proxy drops `Range`, the service answers with the whole object, which
+/// is noticed; it would refuse a signature over a missing header. Proxies write `Accept-Encoding` anew.
+const UNSIGNED: [&str; 2] = ["range", "accept-encoding"];
 
 /// Coverage of the body by the signature.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -99,7 +99,7 @@ impl Signer {
         let host = host(asked.uri);
         let mut headers: Vec<(&str, &str)> =
             asked.headers.iter().map(|(name, value)| (name.as_ref(), value.as_str())).collect();
-        headers.retain(|(name, _)| *name != UNSIGNED);
+        headers.retain(|(name, _)| !UNSIGNED.contains(name));
         headers.extend(added.iter().map(|(name, value)| (*name, value.as_str())));
         headers.push(("host", &host));
         headers.sort_unstable();
@@ -218,7 +218,7 @@ mod tests {
         settings.percent_encoding_mode = PercentEncodingMode::Single;
         settings.uri_path_normalization_mode = UriPathNormalizationMode::Disabled;
         settings.payload_checksum_kind = PayloadChecksumKind::XAmzSha256;
-        settings.excluded_headers = Some(vec![UNSIGNED.into()]);
+        settings.excluded_headers = Some(UNSIGNED.map(Into::into).to_vec());
         settings
     }
 

@@ -105,6 +105,7 @@ const OURS: &[&str] = &[
     code::RANGE_IGNORED,
     code::HEAD_TOO_LARGE,
     code::CONTRADICTORY_LISTING,
+    code::TRANSFORMED,
     code::UNEXPECTED_ANSWER,
     code::NO_CREDENTIALS,
     code::NOT_TRUSTED,

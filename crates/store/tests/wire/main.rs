@@ -6,6 +6,7 @@ mod broken;
 mod classification;
 mod credentials;
 mod fast_path;
+mod forms;
 mod fuzz;
 mod gets;
 mod listings;

@@ -11,6 +11,7 @@ use aws_sdk_s3::types::{
 
 use super::body::WatchedBody;
 use super::stated::StatedPage;
+use super::stored_form::{FetchAnswer, Form, transformed};
 use super::{SHORT, is_mute};
 use crate::body::Body;
 use crate::error::StoreError;
@@ -67,6 +68,35 @@ const CUSTOMER_KEY: [&str; 3] = [
     "x-amz-server-side-encryption-customer-key",
     "x-amz-server-side-encryption-customer-key-md5",
 ];
+
+impl S3Store {
+    /// GET of an object in one form.
+    async fn fetch_as(&self, source: &PinnedObject, range: Option<Range>, form: Form) -> Result<FetchAnswer> {
+        let (bucket, key) = (source.bucket.as_str(), source.key.as_str());
+        let about = ErrorContext { operation: "GetObject", bucket, key };
+        self.in_region("GetObject", bucket, Some(key), SHORT, async |regional| {
+            let Some(bucket_endpoint) = regional.fast_path.bucket_endpoint(bucket, key).await else {
+                let (meta, content_range, has_length, body) =
+                    Box::pin(fetch_by_sdk(&regional.client, about, source, range, form)).await?;
+                return Ok(FetchAnswer { meta, content_range, has_length, body });
+            };
+            let mut headers = RequestHeaders::default();
+            headers.add("if-match", source.if_match.as_deref().map(quoted));
+            headers.add("range", range.map(|range| range.header()));
+            headers.add("accept-encoding", Some(form.header().to_owned()));
+            // A range has no checksum.
+            headers.add("x-amz-checksum-mode", range.is_none().then(|| "ENABLED".to_owned()));
+            headers.add_all(self.options.headers("GetObject"));
+            let version = source.version_id.as_deref().map(|id| format!("?versionId={}", query(id)));
+            let answer =
+                regional.fast_path.get(&bucket_endpoint, about, &version.unwrap_or_default(), &headers).await?;
+            let content_range = answer.headers.get("content-range").map(str::to_owned);
+            let has_length = answer.headers.get("content-length").is_some();
+            Ok(FetchAnswer { meta: facts_of_headers(&answer.headers), content_range, has_length, body: answer.body })
+        })
+        .await
+    }
+}
 
 #[async_trait]
 impl ObjectRead for S3Store {
@@ -203,25 +233,19 @@ impl ObjectRead for S3Store {
 
     async fn fetch(&self, source: &PinnedObject, range: Option<Range>) -> Result<FetchedObject> {
         let (bucket, key) = (source.bucket.as_str(), source.key.as_str());
-        let about = ErrorContext { operation: "GetObject", bucket, key };
-        let (mut meta, content_range, body) = self
-            .in_region("GetObject", bucket, Some(key), SHORT, async |regional| {
-                let Some(bucket_endpoint) = regional.fast_path.bucket_endpoint(bucket, key).await else {
-                    return Box::pin(fetch_by_sdk(&regional.client, about, source, range)).await;
-                };
-                let mut headers = RequestHeaders::default();
-                headers.add("if-match", source.if_match.as_deref().map(quoted));
-                headers.add("range", range.map(|range| range.header()));
-                // A range has no checksum.
-                headers.add("x-amz-checksum-mode", range.is_none().then(|| "ENABLED".to_owned()));
-                headers.add_all(self.options.headers("GetObject"));
-                let version = source.version_id.as_deref().map(|id| format!("?versionId={}", query(id)));
-                let answer =
-                    regional.fast_path.get(&bucket_endpoint, about, &version.unwrap_or_default(), &headers).await?;
-                let content_range = answer.headers.get("content-range").map(str::to_owned);
-                Ok((facts_of_headers(&answer.headers), content_range, answer.body))
-            })
-            .await?;
+        let form = self.form.get();
+        let mut answer = self.fetch_as(source, range, form).await?;
+        if answer.is_transformed(source, range) {
+            // Its connection is given back, or closed, before the object is requested once more.
+            let came = answer.meta.size;
+            drop(answer);
+            answer = self.fetch_as(source, range, form.other()).await?;
+            if answer.is_transformed(source, range) {
+                return Err(transformed(source, came));
+            }
+            self.form.learn(form.other());
+        }
+        let FetchAnswer { mut meta, content_range, body, .. } = answer;
         let expected = meta.size;
         if let Some(range) = range {
             let Some(whole) = answers_range(range, content_range.as_deref(), expected) else {

@@ -1,0 +1,90 @@
+//! The form in which objects come: as they are stored.
+//!
+//! Some services and proxies decompress objects with `Content-Encoding: gzip` on the way, unless the request says that
+//! the reader takes gzip; others compress unless it says that the reader takes nothing else. Requests ask for the plain
+//! form first, as other clients do. An answer about the pinned object with another length than it has was changed on
+//! the way: the object is then requested in the other form, which is remembered.
+
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use crate::error::StoreError;
+use crate::error::classify::code;
+use crate::s3::fast_path::BodyReader;
+use crate::types::{ObjectMeta, PinnedObject, Range};
+
+/// A form in which an object is requested.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::s3) enum Form {
+    /// `Accept-Encoding: identity`
+    Identity,
+    /// `Accept-Encoding: gzip`
+    Gzip,
+}
+
+impl Form {
+    /// Value of `Accept-Encoding`.
+    pub(in crate::s3) fn header(self) -> &'static str {
+        match self {
+            Self::Identity => "identity",
+            Self::Gzip => "gzip",
+        }
+    }
+
+    pub(super) fn other(self) -> Self {
+        match self {
+            Self::Identity => Self::Gzip,
+            Self::Gzip => Self::Identity,
+        }
+    }
+}
+
+/// The form that a service is asked for: the one in which objects came as they are stored.
+#[derive(Debug, Default)]
+pub(in crate::s3) struct PreferredForm(AtomicU8);
+
+impl PreferredForm {
+    pub(super) fn get(&self) -> Form {
+        if self.0.load(Ordering::Relaxed) == 0 { Form::Identity } else { Form::Gzip }
+    }
+
+    pub(super) fn learn(&self, form: Form) {
+        self.0.store(u8::from(form == Form::Gzip), Ordering::Relaxed);
+    }
+}
+
+/// An answer to a GET.
+pub(super) struct FetchAnswer {
+    pub(super) meta: ObjectMeta,
+    pub(super) content_range: Option<String>,
+    /// True when the answer states its length.
+    pub(super) has_length: bool,
+    pub(super) body: BodyReader,
+}
+
+impl FetchAnswer {
+    /// True for an answer about the pinned object whose length shows that its bytes were changed on the way.
+    pub(super) fn is_transformed(&self, source: &PinnedObject, range: Option<Range>) -> bool {
+        if source.size == 0 || source.if_match.as_ref() != Some(&self.meta.etag) {
+            return false;
+        }
+        match (range, &self.content_range) {
+            // The length of the whole object, as far as the answer states it.
+            (Some(_), Some(declared)) => {
+                let whole = declared.rsplit_once('/').and_then(|(_, whole)| whole.trim().parse::<u64>().ok());
+                whole.is_some_and(|whole| whole != source.size)
+            }
+            (Some(range), None) => self.has_length && ![source.size, range.len()].contains(&self.meta.size),
+            (None, _) => self.has_length && self.meta.size != source.size,
+        }
+    }
+}
+
+/// Error for an object that comes in no form as it is stored.
+pub(super) fn transformed(source: &PinnedObject, came: u64) -> StoreError {
+    let (bucket, key) = (source.bucket.as_str(), source.key.as_str());
+    let message = format!(
+        "the object has {} bytes, and an answer of {came} bytes came with the same ETag: the service, or a proxy before it, compresses or decompresses objects on the way (Content-Encoding), whatever the request accepts",
+        source.size
+    );
+    StoreError::new("GetObject", bucket, Some(key), code::TRANSFORMED, Some(200)).with_message(message)
+}
