@@ -412,12 +412,18 @@ fn make_room(bytes: &OwnedFd, size: u64) -> Result<()> {
 
 /// Reads the record of an upload in a folder. None: there is no readable one.
 fn read_record(folder: &OwnedFd, id: &str, boot: Option<&str>) -> Result<Option<(OwnedFd, Record)>> {
-    let flags = OFlags::RDWR | OFlags::APPEND | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    // A pipe is not waited for.
+    let flags = OFlags::RDWR | OFlags::APPEND | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = match rustix::fs::openat(folder, FilePurpose::Record.name(id), flags, Mode::empty()) {
         Ok(file) => file,
-        Err(Errno::NOENT) => return Ok(None),
+        Err(Errno::NOENT | Errno::LOOP | Errno::ISDIR | Errno::NXIO) => return Ok(None),
         Err(errno) => return Err(errno.into()),
     };
+    let stat = rustix::fs::fstat(&file)?;
+    if file_type(&stat) != FileType::RegularFile || stat.st_nlink > 1 {
+        // Lines would go into a file of another name.
+        return Ok(None);
+    }
     let mut text = Vec::new();
     let file = std::fs::File::from(file);
     (&file)

@@ -201,6 +201,28 @@ async fn parts_of_another_process_are_read_back_before_they_count() {
 }
 
 #[tokio::test]
+async fn a_record_that_is_no_plain_file_of_one_name_is_none_and_is_not_written_to() {
+    for what in ["second name", "link", "pipe"] {
+        let (scratch, first) = (Scratch::new(), store());
+        let id = first.create_upload(&creation(&scratch, "k", PART as u64, 2 * PART as u64)).await.unwrap();
+        let record = scratch.path(&scratch.unfinished("parts"));
+        let (victim, text) = (scratch.path("victim"), std::fs::read(&record).unwrap());
+        std::fs::rename(&record, &victim).unwrap();
+        match what {
+            "second name" => std::fs::hard_link(&victim, &record).unwrap(),
+            "link" => std::os::unix::fs::symlink(&victim, &record).unwrap(),
+            _ => rustix::fs::mknodat(rustix::fs::CWD, &record, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap(),
+        }
+
+        let upload = UploadRef::new(scratch.bucket(), "k", &id);
+        let sent = store().put_part(upload, 1, Bytes::from(pattern(PART, 3)), &Digests::default()).await;
+
+        assert_eq!(code(sent), "NoSuchUpload", "{what}");
+        assert_eq!(std::fs::read(&victim).unwrap(), text, "{what}");
+    }
+}
+
+#[tokio::test]
 async fn bytes_that_are_cut_off_meanwhile_are_not_made_up_for_by_zeros() {
     let (scratch, store) = (Scratch::new(), store());
     let body = pattern(2 * PART + 7, 6);
