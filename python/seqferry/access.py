@@ -68,7 +68,8 @@ def resolved_place(place: Location) -> Location:
         return os.environ.get(variable) or settings.get(name)
 
     of_s3 = profiles.nested(setting("AWS_S3", "s3") or "")
-    region = place.region or os.environ.get("AWS_REGION") or setting("AWS_DEFAULT_REGION", "region")
+    of_environment = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
+    region = place.region or of_environment or profiles.region(profile)
     return replace(
         place,
         endpoint_url=endpoints.url(place) or None,

@@ -33,6 +33,18 @@ def endpoint_url(profile: str) -> str | None:
     return nested(of_services).get("endpoint_url") or found.get("endpoint_url")
 
 
+def region(profile: str) -> str | None:
+    """The region of a profile, or of the nearest one that it takes its credentials from; as the engine finds it."""
+    seen = set[str]()
+    while profile not in seen:
+        seen.add(profile)
+        found = settings(profile)
+        if "region" in found:
+            return found["region"]
+        profile = found.get("source_profile", profile)
+    return None
+
+
 def nested(text: str) -> Mapping[str, str]:
     """Settings below another one, as those of ``s3 =`` are, one in each line."""
     pairs = (line.partition("=") for line in text.splitlines())

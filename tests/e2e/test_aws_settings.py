@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+import subprocess
+import threading
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from urllib.parse import parse_qsl
+
+import pytest
 
 from support.mover import Mover
+from support.processes import seqferry
 from support.proxy import Proxy, internal_error
 from support.servers import S3Server
 
@@ -75,3 +84,114 @@ def test_settings_without_effect_and_open_bodies_are_told_once(
     assert (code, summary["objects_done"]) == (0, 20), f"{summary}\n{err}"
     assert err.count("--max-bandwidth") == 1, err
     assert err.count("payload_signing_enabled") == 1, err
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
+@pytest.mark.parametrize("name", ["AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE", None])
+def test_files_with_a_byte_order_mark_hold(
+    versitygw: S3Server, make_bucket: BucketFactory, tmp_path: Path, encoding: str, name: str | None
+) -> None:
+    """The first section of the file is the one that would be passed over. None: the usual file of a home."""
+    bucket, known = make_bucket(versitygw), versitygw.environment()
+    versitygw.client(versitygw.user).put_object(Bucket=bucket, Key="run/key", Body=b"content")
+    file = tmp_path / "settings" if name else tmp_path / ".aws" / "config"
+    file.parent.mkdir(exist_ok=True)
+    lines = [
+        "[default]",
+        f"aws_access_key_id = {known['AWS_ACCESS_KEY_ID']}",
+        f"aws_secret_access_key = {known['AWS_SECRET_ACCESS_KEY']}",
+        f"endpoint_url = {versitygw.endpoint_url}",
+    ]
+    if name == "AWS_SHARED_CREDENTIALS_FILE":
+        (tmp_path / ".aws").mkdir()
+        (tmp_path / ".aws" / "config").write_text(f"[default]\n{lines.pop()}\n")
+    file.write_text("\r\n".join(lines), encoding=encoding)
+
+    for words in (["ls", f"s3://{bucket}/run/"], ["cp", f"s3://{bucket}/run/", f"{tmp_path}/in"]):
+        ran = _run(tmp_path, *words, **({name: str(file)} if name else {}))
+        assert ran.returncode == 0, ran.stderr
+
+
+@pytest.mark.parametrize("profile", ["role", "chained", "web", "environment"])
+@pytest.mark.parametrize("region", ["", "region = eu-central-1\n"], ids=["nowhere", "of the source profile"])
+def test_a_role_profile_needs_no_region(
+    versitygw: S3Server, make_bucket: BucketFactory, tmp_path: Path, profile: str, region: str
+) -> None:
+    bucket, known = make_bucket(versitygw), versitygw.environment()
+    versitygw.client(versitygw.user).put_object(Bucket=bucket, Key="run/key", Body=b"content")
+    (tmp_path / "token").write_text("token")
+    (tmp_path / ".aws").mkdir()
+    (tmp_path / ".aws" / "config").write_text(f"""
+[profile base]
+aws_access_key_id = AKIABASE
+aws_secret_access_key = secret
+{region}
+[profile role]
+role_arn = arn:aws:iam::123456789012:role/reader
+source_profile = base
+[profile chained]
+role_arn = arn:aws:iam::123456789012:role/second
+source_profile = role
+[profile web]
+role_arn = arn:aws:iam::123456789012:role/web
+web_identity_token_file = {tmp_path}/token
+[profile environment]
+role_arn = arn:aws:iam::123456789012:role/environment
+credential_source = Environment
+""")
+    with _sts(known["AWS_ACCESS_KEY_ID"], known["AWS_SECRET_ACCESS_KEY"]) as (url, regions):
+        more = {"AWS_ENDPOINT_URL": versitygw.endpoint_url, "AWS_ENDPOINT_URL_STS": url}
+        more |= {"AWS_ACCESS_KEY_ID": "AKIAENV", "AWS_SECRET_ACCESS_KEY": "secret"}
+
+        for words in (["ls", f"s3://{bucket}/run/"], ["cp", f"s3://{bucket}/run/", f"{tmp_path}/in"]):
+            ran = _run(tmp_path, *words, "--profile", profile, **more)
+            assert ran.returncode == 0, ran.stderr
+
+    is_of_source = region and profile in ("role", "chained")
+    expected = "" if profile == "web" else "eu-central-1" if is_of_source else "us-east-1"
+    assert set(regions) == {expected}
+
+
+def _run(home: Path, *words: str, **more: str) -> subprocess.CompletedProcess[str]:
+    """The command with no AWS settings but these: a variable that is set to nothing is one."""
+    own = {"PATH": os.environ["PATH"], "HOME": str(home), "SEQFERRY_STATE_DIR": str(home / "state")}
+    own |= {"AWS_MAX_ATTEMPTS": "1", "AWS_EC2_METADATA_DISABLED": "true"}
+    return subprocess.run(
+        [seqferry(), *words], env=own | more, capture_output=True, text=True, timeout=120, check=False
+    )
+
+
+@contextmanager
+def _sts(key: str, secret: str) -> Generator[tuple[str, list[str]]]:
+    """A service that gives each role these keys: its address, and the regions that requests were signed for."""
+    regions: list[str] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            asked = self.rfile.read(int(self.headers["Content-Length"])).decode()
+            action = dict(parse_qsl(asked))["Action"]
+            scope = self.headers.get("Authorization", "").partition("Credential=")[2].partition(",")[0].split("/")
+            regions.append(scope[2] if len(scope) > 2 else "")
+            body = (
+                f'<{action}Response xmlns="https://sts.amazonaws.com/doc/2011-06-15/"><{action}Result><Credentials>'
+                f"<AccessKeyId>{key}</AccessKeyId><SecretAccessKey>{secret}</SecretAccessKey><SessionToken/>"
+                f"<Expiration>2099-01-01T00:00:00Z</Expiration></Credentials><AssumedRoleUser><AssumedRoleId>A:s"
+                f"</AssumedRoleId><Arn>arn:aws:sts::123456789012:assumed-role/r/s</Arn></AssumedRoleUser>"
+                f"</{action}Result></{action}Response>"
+            ).encode()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}", regions
+        finally:
+            server.shutdown()
+            thread.join()

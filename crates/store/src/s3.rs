@@ -16,6 +16,7 @@ mod fast_path;
 #[cfg(test)]
 mod fuzz;
 mod http1;
+mod profile_files;
 mod requests;
 mod settings;
 mod sign;

@@ -5,13 +5,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use aws_config::BehaviorVersion;
-use aws_config::default_provider::region::DefaultRegionChain;
+use aws_config::environment::EnvironmentVariableRegionProvider;
 use aws_config::imds::region::ImdsRegionProvider;
-use aws_config::profile::ProfileFileCredentialsProvider;
+use aws_config::meta::region::RegionProviderChain;
+use aws_config::profile::{ProfileFileCredentialsProvider, ProfileFileRegionProvider};
 use aws_config::provider_config::ProviderConfig;
 use aws_config::retry::RetryConfig;
 use aws_config::stalled_stream_protection::StalledStreamProtectionConfig;
 use aws_config::timeout::TimeoutConfig;
+use aws_runtime::env_config::file::EnvConfigFiles;
 use aws_sdk_s3::config::endpoint::Params;
 use aws_sdk_s3::config::interceptors::{
     BeforeDeserializationInterceptorContextMut, BeforeTransmitInterceptorContextMut,
@@ -28,6 +30,7 @@ use aws_types::service_config::ServiceConfigKey;
 use super::address::{is_open_to_others, without_userinfo};
 use super::credentials::CredentialCache;
 use super::fast_path::{ClientContext, FastPath};
+use super::profile_files::profile_files;
 use super::settings::AwsSettings;
 use super::transport::{CONNECTING, Transport, Trust, credentials_client, transport};
 use crate::budget::ByteThrottle;
@@ -210,27 +213,33 @@ impl Base {
     pub(super) async fn load(options: &EndpointOptions, throttle: ByteThrottle) -> Self {
         let trust = Arc::new(Trust::default());
         let Transport { client, connector, connections } = transport(Arc::clone(&trust), throttle);
+        let files = profile_files();
         let mut loader = aws_config::defaults(BehaviorVersion::v2026_01_12())
             .http_client(client)
+            .profile_files(files.clone())
             // Without this the SDK ends the process over retry settings that it does not know (`retry_mode = legacy`).
             .retry_config(RetryConfig::standard());
         let mut region = options.region.clone().map(Region::new);
         if let Some(profile) = &options.profile {
             loader = loader.profile_name(profile);
             if region.is_none() && options.resolved.is_none() {
-                region = DefaultRegionChain::builder().profile_name(profile).build().region().await;
+                region = region_chain(&files, Some(profile)).region().await;
             }
             if !options.anonymous && options.credentials.is_none() {
                 // A profile that is named takes precedence over keys in the environment.
-                let config = ProviderConfig::empty().with_http_client(credentials_client()).with_region(region.clone());
-                let named = ProfileFileCredentialsProvider::builder().configure(&config).profile_name(profile).build();
-                loader = loader.credentials_provider(named);
+                let known = Some(region.clone().unwrap_or(FALLBACK_REGION));
+                let config = ProviderConfig::empty().with_http_client(credentials_client()).with_region(known);
+                let named = ProfileFileCredentialsProvider::builder().configure(&config).profile_files(files.clone());
+                loader = loader.credentials_provider(named.profile_name(profile).build());
             }
         }
         if let Some(region) = region {
             loader = loader.region(region);
         } else if options.resolved.is_some() {
-            loader = loader.region(ImdsRegionProvider::builder().build());
+            let imds = RegionProviderChain::first_try(ImdsRegionProvider::builder().build());
+            loader = loader.region(imds.or_else(FALLBACK_REGION));
+        } else {
+            loader = loader.region(region_chain(&files, None));
         }
         if let Some(resolved) = &options.resolved {
             loader = loader.use_fips(resolved.use_fips).use_dual_stack(resolved.use_dual_stack);
@@ -254,7 +263,7 @@ impl Base {
         if let Some(bundle) = ca_bundle {
             trust.also(bundle);
         }
-        let region = sdk.region().map_or("us-east-1", |region| region.as_ref().trim()).to_owned();
+        let region = sdk.region().unwrap_or(&FALLBACK_REGION).as_ref().trim().to_owned();
         let credentials = sdk.credentials_provider().filter(|_| !options.anonymous).map(CredentialCache::new);
         let settings = AwsSettings::of(&sdk, endpoint.as_deref(), options.resolved.as_ref());
         let params = Params::builder()
@@ -308,6 +317,21 @@ impl Base {
     pub(super) fn fast_path(&self, region: &str) -> FastPath {
         FastPath::new(self.common.clone(), region)
     }
+}
+
+/// The region where nothing names one. Roles are assumed there too: without a region the SDK cannot ask for one.
+const FALLBACK_REGION: Region = Region::from_static("us-east-1");
+
+/// The region of the environment, of the profile or the one it gets its credentials from, of the machine, in this order.
+fn region_chain(files: &EnvConfigFiles, profile: Option<&str>) -> RegionProviderChain {
+    let mut of_profile = ProfileFileRegionProvider::builder().profile_files(files.clone());
+    if let Some(profile) = profile {
+        of_profile = of_profile.profile_name(profile);
+    }
+    RegionProviderChain::first_try(EnvironmentVariableRegionProvider::new())
+        .or_else(of_profile.build())
+        .or_else(ImdsRegionProvider::builder().build())
+        .or_else(FALLBACK_REGION)
 }
 
 /// The endpoint from the environment or the profile, the S3-specific one first.

@@ -48,6 +48,7 @@ use tower_service::Service;
 use super::document::LateDeclaration;
 use super::failures::sources;
 use super::http1::{HEADERS, HttpConnections, LONGEST_HEAD};
+use super::profile_files::without_mark;
 use crate::budget::ByteThrottle;
 
 type BoxError = Box<dyn Error + Send + Sync>;
@@ -414,7 +415,9 @@ static SYSTEM: LazyLock<RootCertStore> = LazyLock::new(|| {
 
 fn add_file(roots: &mut RootCertStore, path: &Path) -> Result<(), String> {
     let before = roots.len();
-    for certificate in CertificateDer::pem_file_iter(path).map_err(|error| error.to_string())? {
+    let bytes = std::fs::read(path).map_err(|error| error.to_string())?;
+    let bytes = without_mark(&bytes).map_or(bytes, String::into_bytes);
+    for certificate in CertificateDer::pem_slice_iter(&bytes) {
         let certificate = certificate.map_err(|error| error.to_string())?;
         roots.add(certificate).map_err(|error| error.to_string())?;
     }

@@ -1,0 +1,65 @@
+//! Files of the AWS tools (`~/.aws/config`, `~/.aws/credentials`), also as editors and shells of Windows write them.
+//!
+//! The SDK takes a byte order mark for a part of the first line, which it then passes over in silence. A file with a
+//! mark is read here, and given to the SDK without it.
+
+use std::env;
+use std::fs;
+use std::path::PathBuf;
+
+use aws_runtime::env_config::file::{EnvConfigFileKind, EnvConfigFiles};
+
+/// Both files, for loaders and providers of the SDK.
+pub(super) fn profile_files() -> EnvConfigFiles {
+    use EnvConfigFileKind::{Config, Credentials};
+    let mut files = EnvConfigFiles::builder();
+    files = match marked("AWS_CONFIG_FILE", "config") {
+        Some(text) => files.with_contents(Config, text),
+        None => files.include_default_config_file(true),
+    };
+    files = match marked("AWS_SHARED_CREDENTIALS_FILE", "credentials") {
+        Some(text) => files.with_contents(Credentials, text),
+        None => files.include_default_credentials_file(true),
+    };
+    files.build()
+}
+
+/// Text of a file that begins with a byte order mark; None for all others, which the SDK reads.
+fn marked(variable: &str, name: &str) -> Option<String> {
+    let path = env::var_os(variable).map_or_else(|| PathBuf::from("~/.aws").join(name), PathBuf::from);
+    let path = match path.strip_prefix("~") {
+        Ok(below) => PathBuf::from(env::var_os("HOME")?).join(below),
+        Err(_) => path,
+    };
+    without_mark(&fs::read(path).ok()?)
+}
+
+/// Text without its mark; None without a mark, or where the bytes are not what the mark says.
+pub(super) fn without_mark(bytes: &[u8]) -> Option<String> {
+    let (utf_16, rest): (fn([u8; 2]) -> u16, _) = match bytes {
+        [0xEF, 0xBB, 0xBF, rest @ ..] => return String::from_utf8(rest.to_vec()).ok(),
+        [0xFF, 0xFE, rest @ ..] => (u16::from_le_bytes, rest),
+        [0xFE, 0xFF, rest @ ..] => (u16::from_be_bytes, rest),
+        _ => return None,
+    };
+    let (units, []) = rest.as_chunks::<2>() else { return None };
+    String::from_utf16(&units.iter().map(|unit| utf_16(*unit)).collect::<Vec<_>>()).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::without_mark;
+
+    #[test]
+    fn text_loses_its_mark_and_nothing_else() {
+        let text = "[default]\r\nregion = é\r\n";
+        let le: Vec<u8> = text.encode_utf16().flat_map(u16::to_le_bytes).collect();
+        let be: Vec<u8> = text.encode_utf16().flat_map(u16::to_be_bytes).collect();
+        for (mark, body) in [(&b"\xEF\xBB\xBF"[..], text.as_bytes()), (b"\xFF\xFE", &le), (b"\xFE\xFF", &be)] {
+            assert_eq!(without_mark(&[mark, body].concat()).as_deref(), Some(text));
+        }
+        assert_eq!(without_mark(text.as_bytes()), None);
+        assert_eq!(without_mark(b"\xFF\xFEa"), None);
+        assert_eq!(without_mark(b""), None);
+    }
+}
