@@ -218,7 +218,7 @@ class CopyPolicy:
             source_prefix: prefix that the transfer reads below; empty for the whole bucket. The engine finds the
                 request rate for each prefix that is named so, since S3 limits prefixes apart.
             target_prefix: the same for the keys that it writes.
-            if_exists: ``same`` | ``skip`` | ``overwrite`` | ``fail``.
+            if_exists: ``same`` | ``size`` | ``skip`` | ``overwrite`` | ``fail``.
             verify: ``auto`` | ``checksum`` | ``content``.
             part_size: bytes; None lets the engine choose per object.
             copy_threshold: bytes up to which one CopyObject is used; None for the default (128 MiB).

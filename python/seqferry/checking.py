@@ -30,6 +30,11 @@ def build_check_spec(
     Raises:
         UsageError: the addresses or options do not fit a comparison.
     """
+    if given.get("if_exists") == "size":
+        raise UsageError(
+            "check compares contents, and equal sizes prove none: leave --size-only out. With --verify auto they are "
+            "enough where there is no checksum."
+        )
     spec = build_spec(source, target, verify=verify, **given)
     if isinstance(spec.target, LocalFolder) and not os.path.isdir(spec.target.path):  # noqa: PTH112
         raise UsageError(

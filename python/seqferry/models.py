@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-IfExists = Literal["same", "skip", "overwrite", "fail"]
+IfExists = Literal["same", "size", "skip", "overwrite", "fail"]
 Verify = Literal["auto", "checksum", "content"]
 Symlinks = Literal["follow", "skip", "keep"]
 

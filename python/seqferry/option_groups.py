@@ -46,7 +46,8 @@ class Selection:
     if_exists: Annotated[
         IfExists,
         Option(
-            "An object that exists at the target: same = skip when identical, else copy; skip = leave it; "
+            "An object that exists at the target: same = skip when identical, else copy; size = skip when of the same "
+            "size, else copy; skip = leave it; "
             "overwrite = copy always; fail = report it as failed."
         ),
     ] = "same"

@@ -119,7 +119,10 @@ def decide(
     if spec.settle is not None and age(spec.settle) and found.last_modified > moment(spec.settle, spec.as_of or 0.0):
         why = f"{spec.source.at(found.key)}: it was changed within the last {spec.settle} and may still grow."
         return refuse(to, "Unsettled", f"{why} Run the same command again later.")
-    if there is not None and there.refusal is None:
+    if there is not None and there.refusal is None and spec.if_exists == "size":
+        if found.size == there.size:
+            return Decision("skip", to, verified="size", target_etag=there.etag)
+    elif there is not None and there.refusal is None:
         verified = equal_as_listed((found.size, found.etag), (there.size, there.etag))
         if verified is not None:
             return Decision("skip", to, verified=verified, target_etag=there.etag)
@@ -186,7 +189,7 @@ def foreseen(spec: TransferSpec, size: int | None, decision: Decision, there: Li
         there: the object that a listing shows under the target key; None when nothing is there.
     """
     if decision.action == "skip":
-        return PredictedAction("skip", "equal ETags")
+        return PredictedAction("skip", "equal sizes" if decision.verified == "size" else "equal ETags")
     if there is None or there.refusal is not None:
         return PredictedAction("copy", "absent")
     match spec.if_exists:
@@ -196,11 +199,13 @@ def foreseen(spec: TransferSpec, size: int | None, decision: Decision, there: Li
             return PredictedAction("refuse", f"{spec.target.at(decision.target_key)} exists, and --if-exists is fail.")
         case "overwrite":
             return PredictedAction("copy", "it is overwritten")
-        case "same" if size is None:
+        case "size" if size == there.size:
+            return PredictedAction("skip", "equal sizes")
+        case "same" | "size" if size is None:
             return PredictedAction("compare", "it exists; compared when it is done")
-        case "same" if size != there.size:
+        case "same" | "size" if size != there.size:
             return PredictedAction("copy", "size differs")
-        case "same":
+        case "same" | "size":
             return PredictedAction("compare", "same size; compared when it is done")
 
 
@@ -218,10 +223,10 @@ def is_key_selected(spec: TransferSpec, key: str) -> bool:
 
 
 def compares_listings(spec: TransferSpec) -> bool:
-    """True when equal ETags in the listings of both sides are enough to skip an object."""
+    """True when equal ETags, or sizes, in the listings of both sides are enough to skip an object."""
     on_disk = isinstance(spec.source, LocalFolder) or isinstance(spec.target, LocalFolder)
     enough = spec.verify == "auto" or (spec.verify == "checksum" and spec.operation == OPERATION_CHECK)
-    return spec.if_exists == "same" and enough and not on_disk
+    return (spec.if_exists == "size" or (spec.if_exists == "same" and enough)) and not on_disk
 
 
 def is_left_out(spec: TransferSpec, source_key: str, size: int) -> bool:

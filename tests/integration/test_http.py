@@ -104,6 +104,30 @@ def test_a_transfer_from_post_to_the_fate_of_each_object(
     assert digests(s3server, target, "in/") == digests(s3server, source, "run/")
 
 
+def test_what_has_the_size_is_left_alone_when_asked_for(
+    client: httpx.Client,
+    own: Service,
+    s3server: S3Server,
+    make_bucket: Callable[..., str],
+    start_worker: Callable[[Service], Worker],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", s3server.endpoint_url)
+    source, target, s3 = make_bucket(s3server), make_bucket(s3server), s3server.client(s3server.user)
+    for bucket, key, body in ((source, "run/a", b"one"), (source, "run/b", b"four"), (target, "in/a", b"two")):
+        s3.put_object(Bucket=bucket, Key=key, Body=body)
+    start_worker(own)
+    body = {"source": f"s3://{source}/run/", "target": f"s3://{target}/in", "endpoint_url": s3server.endpoint_url}
+
+    transfer_id = client.post("/api/v1/transfers", json={**body, "if_exists": "size"}).json()["id"]
+
+    until_ended(own, transfer_id)
+    objects = client.get(f"/api/v1/transfers/{transfer_id}/objects").json()["objects"]
+    assert sorted((one["source_key"], one["state"]) for one in objects) == [("run/a", "skipped"), ("run/b", "done")]
+    assert [one["verified"] for one in objects if one["state"] == "skipped"] == ["size"]
+    assert s3.get_object(Bucket=target, Key="in/a")["Body"].read() == b"two"
+
+
 @pytest.mark.parametrize(
     ("body", "named"),
     [

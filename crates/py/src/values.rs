@@ -51,6 +51,7 @@ pub(crate) fn choose<T: Copy>(what: &str, word: &str, choices: &[(&str, T)]) -> 
 pub(crate) fn exists_policy(word: &str) -> PyResult<IfExists> {
     let known = [
         ("same", IfExists::Same),
+        ("size", IfExists::Size),
         ("skip", IfExists::Skip),
         ("overwrite", IfExists::Overwrite),
         ("fail", IfExists::Fail),

@@ -337,7 +337,7 @@ impl<'a, J: Journal> Object<'a, J> {
                 }
                 return self.copy_at_once(None, looked).await;
             }
-        } else if matches!(self.policy.if_exists, IfExists::Same | IfExists::Overwrite)
+        } else if matches!(self.policy.if_exists, IfExists::Same | IfExists::Size | IfExists::Overwrite)
             && self.target.capabilities().conditions
         {
             // The run that began the upload has looked at the target; what it saw is not on record.

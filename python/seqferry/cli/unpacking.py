@@ -34,8 +34,8 @@ class Members:
         typer.Option(
             "--if-exists",
             envvar="SEQFERRY_IF_EXISTS",
-            help="What exists at the target: same = skip when identical, else replace; skip = leave it; overwrite = "
-            "replace always; fail = report it as failed.",
+            help="What exists at the target: same = skip when identical, else replace; size = skip when of the same "
+            "size, else replace; skip = leave it; overwrite = replace always; fail = report it as failed.",
         ),
     ] = "same"
     empty_directories: Annotated[

@@ -154,6 +154,8 @@ OPTIONS: Final[Mapping[str, Meaning]] = {
     "--no-clobber": Meaning(("--if-exists", "skip")),
     "--no-overwrite": Meaning(("--if-exists", "skip")),
     "--immutable": Meaning(("--if-exists", "fail")),
+    "--size-only": Meaning(("--if-exists", "size")),
+    "--if-size-differ": Meaning(("--if-exists", "size")),
     "--ignore-times": Meaning(("--if-exists", "overwrite")),
     "--checksum": Meaning(("--verify", "checksum")),
     "--no-follow-symlinks": Meaning(("--symlinks", "skip")),
@@ -210,8 +212,16 @@ _PRINTING: Final[Mapping[str, Meaning]] = {
 _DRY: Final[Mapping[str, Meaning]] = {"-n": Meaning(("--dry-run",)), "--min-age": Meaning(("--older-than",), 1)}
 
 OF_TYPED: Final[Mapping[str, Mapping[str, Meaning]]] = {
-    "cp": {"-c": Meaning(("--max-requests",), 1), "-p": Meaning(("--part-size",), 1, _mebibytes)},
-    "mv": {"-c": Meaning(("--max-requests",), 1), "-p": Meaning(("--part-size",), 1, _mebibytes)},
+    "cp": {
+        "-c": Meaning(("--max-requests",), 1),
+        "-p": Meaning(("--part-size",), 1, _mebibytes),
+        "-s": Meaning(("--if-exists", "size")),
+    },
+    "mv": {
+        "-c": Meaning(("--max-requests",), 1),
+        "-p": Meaning(("--part-size",), 1, _mebibytes),
+        "-s": Meaning(("--if-exists", "size")),
+    },
     "copy": {"-c": Meaning(("--verify", "checksum"))},
     "move": {"-c": Meaning(("--verify", "checksum"))},
 }
@@ -233,8 +243,6 @@ def of_verb(verb: str, typed: str = "") -> dict[str, Meaning]:
 
 
 ANSWERS: Final = {
-    "--size-only": "objects of the same size may differ, and comparing ETags costs no more; leave it out.",
-    "--if-size-differ": "objects of the same size may differ, and comparing ETags costs no more; leave it out.",
     "--exact-timestamps": "objects are compared by ETag or checksum, and times decide nothing; leave it out.",
     "--update": "objects are compared by ETag or checksum, not by age; --if-exists skip keeps what is at DST.",
     "--if-source-newer": "objects are compared by ETag or checksum, not by age; --if-exists skip keeps what is at DST.",

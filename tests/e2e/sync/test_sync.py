@@ -189,3 +189,48 @@ def test_an_object_that_is_overwritten_in_the_second_of_its_download_is_noticed(
             )
             assert code == 0, f"{summary}\n{err}"
         assert (tmp_path / f"turn{turn}" / "k").read_bytes() == b"version-2"
+
+
+@pytest.mark.parametrize("spelling", [("--size-only",), ("--if-size-differ",), ("--if-exists", "size")])
+@pytest.mark.parametrize("way", ["up", "down", "between"])
+def test_size_only_leaves_what_has_the_size(
+    s3server: S3Server,
+    make_bucket: Callable[..., str],
+    make_mover: Callable[[S3Server], Mover],
+    tmp_path: Path,
+    way: str,
+    spelling: tuple[str, ...],
+) -> None:
+    """As after disks have changed all times: equal, with other bytes of the size, of another size, and not there."""
+    mover, target_bucket, source_bucket = make_mover(s3server), make_bucket(s3server), make_bucket(s3server)
+    client = s3server.client(s3server.user)
+    source = {"equal": b"abc", "other": b"xyz", "longer": b"abcdef", "new": b"new"}
+    there = {"equal": b"abc", "other": b"abc", "longer": b"abc"}
+    from_, to = (str(tmp_path / "run") if way == "up" else f"s3://{source_bucket}/run"), f"s3://{target_bucket}/in"
+    if way == "down":
+        to = str(tmp_path / "in")
+    for place, content in ((from_, source), (to, there)):
+        for name, body in content.items():
+            if place.startswith("s3://"):
+                bucket, _, prefix = place.removeprefix("s3://").partition("/")
+                client.put_object(Bucket=bucket, Key=f"{prefix}/{name}", Body=body)
+            else:
+                (Path(place)).mkdir(exist_ok=True)
+                (Path(place) / name).write_bytes(body)
+
+    code, summary, err = mover.copy(f"{from_}/", f"{to}/", *spelling, verb="sync")
+
+    assert (code, summary["objects_skipped"], summary["objects"]) == (0, 2, 4), f"{summary}\n{err}"
+    assert summary["verified"]["size"] == 2
+    receipt = {one.source_key.rpartition("/")[2]: (one.state, one.verified) for one in mover.objects(summary["id"])}
+    assert (receipt["equal"], receipt["other"]) == (("skipped", "size"), ("skipped", "size"))
+    assert {receipt[name][0] for name in ("longer", "new")} == {"done"}
+    found = (
+        {path.name: path.read_bytes() for path in (tmp_path / "in").iterdir()}
+        if way == "down"
+        else {
+            key.removeprefix("in/"): client.get_object(Bucket=target_bucket, Key=key)["Body"].read()
+            for key in keys(s3server, target_bucket)
+        }
+    )
+    assert found == {**source, "other": b"abc"}

@@ -15,6 +15,8 @@ pub enum IfExists {
     /// Skip it only if it holds the same bytes, else copy.
     #[default]
     Same,
+    /// Skip it if it is of the same size, else copy.
+    Size,
     /// Skip it whatever it holds.
     Skip,
     /// Copy without looking.

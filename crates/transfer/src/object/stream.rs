@@ -91,7 +91,7 @@ impl<J: Journal> Object<'_, J> {
         let wanted = match self.policy.if_exists {
             IfExists::Skip | IfExists::Fail => true,
             // A late write of this process must not replace what came after its work was done by another.
-            IfExists::Same | IfExists::Overwrite => {
+            IfExists::Same | IfExists::Size | IfExists::Overwrite => {
                 self.there == TargetState::Nothing && self.target.capabilities().conditions
             }
         };
@@ -101,7 +101,7 @@ impl<J: Journal> Object<'_, J> {
     /// Returns the `ETag` that the target had when it was looked at: nothing else may be replaced.
     pub(super) fn if_match(&self) -> Option<String> {
         match (&self.there, self.policy.if_exists) {
-            (TargetState::Object(etag), IfExists::Same | IfExists::Overwrite)
+            (TargetState::Object(etag), IfExists::Same | IfExists::Size | IfExists::Overwrite)
                 if !etag.is_empty()
                     && self.target.capabilities().conditions
                     && !self.target.quirks().refuses_matches() =>
@@ -134,7 +134,7 @@ impl<J: Journal> Object<'_, J> {
         // The next look at the target shows whether this transfer wrote it.
         let failure = match self.policy.if_exists {
             IfExists::Skip | IfExists::Fail => ObjectFailure { class: FailureClass::Exists, ..error.clone().into() },
-            IfExists::Same | IfExists::Overwrite => {
+            IfExists::Same | IfExists::Size | IfExists::Overwrite => {
                 let message = format!(
                     "{error}: somebody else has written or removed {} since it was looked at. Run the same command again when that has stopped.",
                     self.target_address()

@@ -24,7 +24,7 @@ impl<J: Journal> Object<'_, J> {
     pub(super) fn must_look(&self) -> bool {
         match self.policy.if_exists {
             IfExists::Overwrite => self.may_be_ours(),
-            IfExists::Same => self.may_be_ours() || !self.item.target_absent,
+            IfExists::Same | IfExists::Size => self.may_be_ours() || !self.item.target_absent,
             IfExists::Skip | IfExists::Fail => true,
         }
     }
@@ -40,7 +40,7 @@ impl<J: Journal> Object<'_, J> {
             Err(RequestError::Failed(error)) if error.is_of_no_object() => match self.policy.if_exists {
                 IfExists::Skip => ObjectMeta::default(),
                 IfExists::Fail => return Err(self.target_exists()),
-                IfExists::Same | IfExists::Overwrite => return Ok(None),
+                IfExists::Same | IfExists::Size | IfExists::Overwrite => return Ok(None),
             },
             Err(RequestError::Failed(error)) if error.class == ErrorClass::NotFound => {
                 self.there = TargetState::Nothing;
@@ -60,6 +60,11 @@ impl<J: Journal> Object<'_, J> {
         self.there = TargetState::Object(target.etag.clone());
         if self.policy.if_exists == IfExists::Skip {
             return Ok(Some(CopyResult::found(State::Skipped, Method::None, &target, VerificationLevel::No)));
+        }
+        if self.policy.if_exists == IfExists::Size {
+            let same = self.item.size == target.size;
+            let found = || CopyResult::found(State::Skipped, Method::None, &target, VerificationLevel::Size);
+            return Ok(same.then(found));
         }
         let opaque_etag = self.has_opaque_etags();
         let listed = Side { size: Some(self.item.size), etag: &self.item.etag, opaque_etag, checksum: None };

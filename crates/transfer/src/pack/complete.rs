@@ -73,7 +73,7 @@ impl PackJob {
             let quirks = self.target.quirks();
             let (if_absent, if_match) = match (&self.there, self.policy.if_exists) {
                 (TargetState::Nothing, _) => (conditions && !quirks.refuses_conditions(), None),
-                (TargetState::Object(etag), IfExists::Same | IfExists::Overwrite)
+                (TargetState::Object(etag), IfExists::Same | IfExists::Size | IfExists::Overwrite)
                     if conditions && !etag.is_empty() && !quirks.refuses_matches() =>
                 {
                     (false, Some(etag.clone()))

@@ -278,12 +278,14 @@ impl PackJob {
             None if !self.target.capabilities().metadata => self.made_of_by_index(&target).await?,
             kept => kept.cloned(),
         };
-        let is_same = made_of.as_ref() == Some(&plan.digest) && target.size == plan.total();
+        let has_size = target.size == plan.total();
+        let is_same = made_of.as_ref() == Some(&plan.digest) && has_size;
         let may_be_ours = self.policy.resumed || self.again;
         let is_ours = is_same && may_be_ours && target.last_modified >= self.policy.since - CLOCK_SLACK;
         let state = match self.policy.if_exists {
             _ if is_ours => State::Done,
             IfExists::Same if is_same => State::Skipped,
+            IfExists::Size if has_size => State::Skipped,
             IfExists::Skip => State::Skipped,
             IfExists::Fail => {
                 let message = format!(
@@ -293,13 +295,17 @@ impl PackJob {
                 let failure = ObjectFailure::new(FailureClass::Exists, "TargetExists", "HeadObject", message);
                 return Err(PackError::failed(None, failure));
             }
-            IfExists::Same | IfExists::Overwrite => return Ok(None),
+            IfExists::Same | IfExists::Size | IfExists::Overwrite => return Ok(None),
         };
         let written = written(&target);
         if is_same && self.options.index && !self.has_index().await? {
             self.write_index(plan, &target, None, &[]).await?;
         }
-        let verified = if is_same { VerificationLevel::Etag } else { VerificationLevel::No };
+        let verified = match self.policy.if_exists {
+            _ if is_same => VerificationLevel::Etag,
+            IfExists::Size => VerificationLevel::Size,
+            _ => VerificationLevel::No,
+        };
         let method = if is_ours { Method::Multipart } else { Method::None };
         self.abort(false).await;
         Ok(Some(PackedArchive { state, method, target: written, verified, contents: Vec::new() }))
