@@ -17,6 +17,7 @@ mod fast_path;
 mod fuzz;
 mod http1;
 mod profile_files;
+mod proxy;
 mod requests;
 mod settings;
 mod sign;

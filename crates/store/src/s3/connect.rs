@@ -31,8 +31,9 @@ use super::address::{is_open_to_others, without_userinfo};
 use super::credentials::CredentialCache;
 use super::fast_path::{ClientContext, FastPath};
 use super::profile_files::profile_files;
+use super::proxy::credentials_client;
 use super::settings::AwsSettings;
-use super::transport::{CONNECTING, Transport, Trust, credentials_client, transport};
+use super::transport::{CONNECTING, Transport, Trust, transport};
 use crate::budget::ByteThrottle;
 use crate::properties::CustomerKey;
 

@@ -24,11 +24,11 @@ use aws_smithy_runtime_api::http::Headers;
 use bytes::Bytes;
 use hyper::Uri;
 use hyper_rustls::MaybeHttpsStream;
-use hyper_util::client::proxy::matcher::Matcher;
 use hyper_util::rt::TokioIo;
 use tokio::time::Instant;
 use tower_service::Service as _;
 
+use super::proxy::Proxies;
 use super::sign::host;
 use super::transport::{Dialer, ReadAheadStream, no_connection};
 use crate::budget::ByteThrottle;
@@ -46,7 +46,7 @@ type Stream = Box<TokioIo<MaybeHttpsStream<ReadAheadStream>>>;
 #[derive(Debug)]
 pub(super) struct HttpConnections {
     dial: Dialer,
-    proxies: Matcher,
+    proxies: Arc<Proxies>,
     /// Throttle of the bytes that are sent.
     throttle: ByteThrottle,
     idle: Mutex<IdleConnections>,
@@ -69,13 +69,13 @@ pub(super) struct Answer {
 }
 
 impl HttpConnections {
-    pub(super) fn new(dial: Dialer, throttle: ByteThrottle) -> Arc<Self> {
-        Arc::new(Self { dial, proxies: Matcher::from_env(), throttle, idle: Mutex::default() })
+    pub(super) fn new(dial: Dialer, proxies: Arc<Proxies>, throttle: ByteThrottle) -> Arc<Self> {
+        Arc::new(Self { dial, proxies, throttle, idle: Mutex::default() })
     }
 
     /// True when requests to this address go through a proxy, and so not over these connections.
     pub(super) fn is_proxied(&self, uri: &Uri) -> bool {
-        self.proxies.intercept(uri).is_some()
+        self.proxies.proxy_of(uri).is_some()
     }
 
     fn idle(&self) -> MutexGuard<'_, IdleConnections> {

@@ -16,8 +16,6 @@ use std::sync::{Arc, LazyLock, OnceLock};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use aws_smithy_http_client::proxy::ProxyConfig;
-use aws_smithy_http_client::{Connector, tls};
 use aws_smithy_runtime_api::client::connection::{CaptureSmithyConnection, ConnectionMetadata};
 use aws_smithy_runtime_api::client::http::{
     HttpClient as _, HttpConnector, HttpConnectorFuture, HttpConnectorSettings, SharedHttpClient, SharedHttpConnector,
@@ -25,7 +23,6 @@ use aws_smithy_runtime_api::client::http::{
 };
 use aws_smithy_runtime_api::client::orchestrator::{HttpRequest, HttpResponse};
 use aws_smithy_runtime_api::client::result::ConnectorError;
-use aws_smithy_runtime_api::client::runtime_components::RuntimeComponents;
 use aws_smithy_types::body::SdkBody;
 use bytes::{Buf as _, BytesMut};
 use http_body_util::{BodyExt as _, Limited};
@@ -36,7 +33,6 @@ use hyper_util::client::legacy::connect::{
     CaptureConnection, Connected, Connection, HttpConnector as Tcp, capture_connection,
 };
 use hyper_util::client::legacy::{Client, Error as ClientError};
-use hyper_util::client::proxy::matcher::Matcher;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
@@ -49,6 +45,7 @@ use super::document::LateDeclaration;
 use super::failures::sources;
 use super::http1::{HEADERS, HttpConnections, LONGEST_HEAD};
 use super::profile_files::without_mark;
+use super::proxy::{Proxies, ProxyConnectors, credentials_client};
 use crate::budget::ByteThrottle;
 
 type BoxError = Box<dyn Error + Send + Sync>;
@@ -79,8 +76,9 @@ pub(super) fn transport(trust: Arc<Trust>, throttle: ByteThrottle) -> Transport 
     tcp.enforce_http(false);
     tcp.set_nodelay(true);
     let dial = Dialer { tcp, trust };
-    let connections = HttpConnections::new(dial.clone(), throttle);
-    let connector = SharedHttpConnector::new(S3Connector::new(dial));
+    let proxies = Proxies::from_env();
+    let connections = HttpConnections::new(dial.clone(), Arc::clone(&proxies), throttle);
+    let connector = SharedHttpConnector::new(S3Connector::new(dial, proxies));
     // Services that provide credentials have time limits of their own.
     let others = credentials_client();
     let to_s3 = connector.clone();
@@ -94,33 +92,16 @@ pub(super) fn transport(trust: Arc<Trust>, throttle: ByteThrottle) -> Transport 
     Transport { client, connector, connections }
 }
 
-/// Returns the SDK's own client, which makes its connectors on demand.
-pub(super) fn credentials_client() -> SharedHttpClient {
-    aws_smithy_http_client::Builder::new().build_with_connector_fn(of_the_sdk)
-}
-
-/// Makes a connector that follows `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and `NO_PROXY`, as every AWS tool does.
-fn of_the_sdk(settings: Option<&HttpConnectorSettings>, components: Option<&RuntimeComponents>) -> Connector {
-    let mut connector = Connector::builder()
-        .tls_provider(tls::Provider::Rustls(tls::rustls_provider::CryptoMode::AwsLc))
-        .proxy_config(ProxyConfig::from_env());
-    connector.set_connector_settings(settings.cloned());
-    connector.set_sleep_impl(components.and_then(RuntimeComponents::sleep_impl));
-    connector.build()
-}
-
 /// The SDK's connector for requests to S3.
 #[derive(Debug)]
 struct S3Connector {
     client: Client<Dialer, SdkBody>,
-    proxies: Matcher,
-    /// Connector through a proxy, made on demand: it reads the system's certificates, which takes longer than a small
-    /// request.
-    by_proxy: LazyLock<Connector>,
+    proxies: Arc<Proxies>,
+    by_proxy: ProxyConnectors,
 }
 
 impl S3Connector {
-    fn new(dial: Dialer) -> Self {
+    fn new(dial: Dialer, proxies: Arc<Proxies>) -> Self {
         Self {
             // Without a timer idle connections would never be closed.
             client: Client::builder(TokioExecutor::new())
@@ -128,11 +109,8 @@ impl S3Connector {
                 .http1_max_headers(HEADERS)
                 .http1_max_buf_size(LONGEST_HEAD)
                 .build(dial),
-            proxies: Matcher::from_env(),
-            by_proxy: LazyLock::new(|| {
-                let settings = HttpConnectorSettings::builder().connect_timeout(CONNECTING).build();
-                of_the_sdk(Some(&settings), None)
-            }),
+            proxies,
+            by_proxy: ProxyConnectors::default(),
         }
     }
 }
@@ -140,8 +118,10 @@ impl S3Connector {
 impl HttpConnector for S3Connector {
     fn call(&self, request: HttpRequest) -> HttpConnectorFuture {
         let bounded = !is_for_object_bytes(&request);
-        if request.uri().parse::<Uri>().is_ok_and(|uri| self.proxies.intercept(&uri).is_some()) {
-            let response = self.by_proxy.call(request);
+        let to = request.uri().parse::<Uri>().ok();
+        if let Some((to, proxy)) = to.as_ref().and_then(|to| Some((to, self.proxies.proxy_of(to)?))) {
+            let settings = HttpConnectorSettings::builder().connect_timeout(CONNECTING).build();
+            let response = self.by_proxy.get(to, proxy, &settings).call(request);
             return HttpConnectorFuture::new(async move {
                 let response = response.await?;
                 Ok(if bounded { response.map(without_excess) } else { response })

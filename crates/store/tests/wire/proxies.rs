@@ -110,6 +110,34 @@ fn hosts_that_need_no_proxy_are_reached_directly() {
 }
 
 #[test]
+fn each_form_of_no_proxy_reaches_a_host_directly() {
+    let (home, proxy, server) = (Folder::new(), Wire::always(Reply::error(502, "BadGateway")), Wire::always(body()));
+    let (proxy_url, server_url) = (proxy.url(), server.url());
+    let with_port = server_url.replace("http://", "");
+    for (number, no_proxy) in ["*", "127.0.0.0/8", "a.org 127.0.0.1", with_port.as_str()].into_iter().enumerate() {
+        let environment = [
+            ("AWS_ENDPOINT_URL", server_url.as_str()),
+            ("HTTP_PROXY", proxy_url.as_str()),
+            // What counts is in lower case.
+            ("NO_PROXY", "a.org"),
+            ("no_proxy", no_proxy),
+        ];
+        in_own_process("credentials::one_get_inner", &home.0, &[&KEYS[..], &environment].concat());
+        in_own_process("proxies::one_head_inner", &home.0, &[&KEYS[..], &environment].concat());
+        assert_eq!(server.requests().len(), 2 * (number + 1), "{no_proxy}");
+    }
+    assert!(proxy.requests().is_empty());
+}
+
+#[tokio::test]
+#[ignore = "run in a process of its own"]
+async fn one_head_inner() {
+    let store = connect(EndpointOptions::default()).await;
+    // A request that the SDK makes.
+    let _found = store.head(seqferry_store::ObjectRef::new("bucket", "key"), None).await;
+}
+
+#[test]
 fn resolved_settings_leave_the_environment_only_the_credentials() {
     let (home, proxy) = (Folder::new(), Wire::always(Reply::error(502, "BadGateway")));
     let (url, elsewhere) = (proxy.url(), "http://s3.elsewhere.invalid");
