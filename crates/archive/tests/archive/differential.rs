@@ -86,7 +86,7 @@ fn by_listing(program: &str, list: &[&str], columns: usize, size_at: usize, fold
         let mut size = 0;
         for column in 0..columns {
             let (field, tail) = rest.trim_start().split_once(' ')?;
-            if column == size_at && line.starts_with('-') {
+            if column == size_at && line.starts_with(['-', 'C']) {
                 size = field.parse().unwrap_or(0);
             }
             rest = tail;
