@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from seqferry.api.routes.mirror import _file  # pyright: ignore[reportPrivateUsage]
+import json
+from types import SimpleNamespace
+from typing import cast
+
+from seqferry.api.file_status import _piece  # pyright: ignore[reportPrivateUsage]
 from seqferry.api.schemas import ObjectOut, TransferOut
+from seqferry.db.file_rows import BatchState, FileRow
 from seqferry.models import ObjectRecord, Status, Totals
+from seqferry.service import Service
 from seqferry.spec import build_mirror_spec
 
 
@@ -16,6 +22,16 @@ def _failed(message: str | None) -> ObjectRecord:
     return ObjectRecord(**fields | {"state": "failed", "not_carried": (), "error_message": message})  # type: ignore[arg-type]
 
 
+def _error_of_file(message: str, status: Status) -> str:
+    row = FileRow("run/a", 5, "failed", None, None, message)
+
+    def files(_id: str, _number: int) -> list[FileRow]:
+        return [row]
+
+    service = cast("Service", SimpleNamespace(files=files))
+    return json.loads(_piece(service, status, BatchState(1, "ended", 1, 1, 0, 0, 1, 0, 0)).text)["error"]
+
+
 def test_messages_of_old_rows_are_not_handed_on_whole() -> None:
     spec = build_mirror_spec("vendor", "run/", None, "lab", "in/")
     for message in ("PutObject s3://lab/in/a: Odd: " + "inside of another service " * 40_000, "x" * (1 << 20)):
@@ -23,7 +39,7 @@ def test_messages_of_old_rows_are_not_handed_on_whole() -> None:
         record = _failed(message)
 
         answers = [ObjectOut.of(record).error_message, TransferOut.of(status).error_message]
-        answers += [str(_file(record, status)["error"])]
+        answers.append(_error_of_file(message, status))
         for answer in answers:
             assert answer is not None
             assert len(answer) < 2100

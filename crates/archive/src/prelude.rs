@@ -100,15 +100,16 @@ impl Prelude {
             Some(pax) => pax,
             None => header.size,
         };
-        // Whether a file that only its slash makes a directory has contents is a matter of the reader.
-        // So it is with a size in a PAX record, and with that of a hard link in a PAX archive: bsdtar skips as much, GNU
-        // tar and Python do not.
-        let is_doubtful =
-            header.flag == 0 || overrides.size.is_some_and(|pax| pax > 0) || (is_pax && kind == MemberKind::HardLink);
+        // The size in the header of a folder or a hard link is that in its file system: no reader skips contents for it.
+        // Where readers disagree, it is refused: GNU tar skips as much after symbolic links and devices; bsdtar skips
+        // as much where a PAX record says it, and after a hard link of a PAX archive; and whether a file that only its
+        // slash makes a directory has contents is a matter of the reader.
+        let is_skipped_by_none =
+            matches!(kind, MemberKind::Directory | MemberKind::HardLink) && !(is_pax && kind == MemberKind::HardLink);
+        let is_doubtful = header.flag == 0 || overrides.size.is_some_and(|pax| pax > 0) || !is_skipped_by_none;
         if stated != 0 && !has_contents && is_doubtful {
             return Err(Fault::SizeOfNonFile { flag: header.flag, size: stated });
         }
-        // The size in the header of a folder or a link is that in its file system: no reader skips contents for it.
         let (size, ignored) = if has_contents { (stated, 0) } else { (0, stated) };
         let is_link = matches!(kind, MemberKind::HardLink | MemberKind::SymbolicLink);
         let link = if is_link { link } else { Vec::new() };

@@ -199,7 +199,9 @@ def test_the_advice_on_bytes_behind_the_end_can_work(
     assert names(tmp_path / "to")[0] == "a"
 
 
-@pytest.mark.parametrize("body", [bytes(10240), gzip.compress(bytes(1024)), b"PK\x05\x06" + bytes(18)])
+@pytest.mark.parametrize(
+    "body", [bytes(10240), gzip.compress(bytes(1024)), b"PK\x05\x06" + bytes(18)], ids=["tar", "tar.gz", "zip"]
+)
 def test_an_archive_without_members_is_empty(
     versitygw: S3Server, make_bucket: BucketFactory, make_mover: MoverFactory, tmp_path: Path, body: bytes
 ) -> None:

@@ -22,6 +22,7 @@ impl Default for Limits {
 }
 
 /// Tolerance of a reader beyond the strict rules, and its bounds. The default tolerates nothing.
+#[expect(clippy::struct_excessive_bools, reason = "independent tolerances, each named by the user")]
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ReadOptions {
     /// Prefer the size in a PAX record to a different one in the header, as POSIX says.

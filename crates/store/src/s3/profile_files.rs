@@ -25,6 +25,7 @@ pub(super) fn profile_files() -> EnvConfigFiles {
 }
 
 /// Text of a file that begins with a byte order mark; None for all others, which the SDK reads.
+#[expect(clippy::disallowed_methods, reason = "the variables of the AWS SDK are read where it reads its own")]
 fn marked(variable: &str, name: &str) -> Option<String> {
     let path = env::var_os(variable).map_or_else(|| PathBuf::from("~/.aws").join(name), PathBuf::from);
     let path = match path.strip_prefix("~") {

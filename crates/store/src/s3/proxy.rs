@@ -37,6 +37,7 @@ impl fmt::Debug for Proxies {
 
 impl Proxies {
     /// The proxies of this process's environment.
+    #[expect(clippy::disallowed_methods, reason = "as the HTTP clients of the AWS SDK, which read them by themselves")]
     pub(super) fn from_env() -> Arc<Self> {
         Arc::new(Self::read(|name| std::env::var(name).ok()))
     }

@@ -108,6 +108,7 @@ const OURS: &[&str] = &[
     code::TRANSFORMED,
     code::UNEXPECTED_ANSWER,
     code::NO_CREDENTIALS,
+    code::NO_PROFILE_CREDENTIALS,
     code::NOT_TRUSTED,
 ];
 

@@ -116,7 +116,7 @@ async fn a_profile_that_is_not_there_inner() {
     let options = EndpointOptions { profile: Some("sequencing".to_owned()), ..EndpointOptions::default() };
     let error = get(&connect(options).await, "key").await.unwrap_err();
 
-    assert_eq!((error.code.as_str(), error.scope), (code::NO_CREDENTIALS, Scope::Job), "{error:?}");
+    assert_eq!((error.code.as_str(), error.scope), (code::NO_PROFILE_CREDENTIALS, Scope::Job), "{error:?}");
     assert!(error.to_string().contains("sequencing"), "names the profile: {error}");
 }
 

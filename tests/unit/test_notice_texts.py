@@ -20,7 +20,7 @@ _SPEC = TransferSpec(source=S3Location("vendor", "run42/"), target=S3Location("o
         ("finished", "cancelled", Totals(objects=1, cancelled=1), "cancelled, 1 object:"),
         ("person", "running", Totals(objects=5, failed=1), "1 object needs a person:"),
         ("person", "running", Totals(objects=5, failed=2), "2 objects need a person:"),
-        ("finished", "done", Totals(objects=23, failed=1), "1 of 23 objects failed:"),
+        ("finished", "done_with_failures", Totals(objects=23, failed=1), "1 of 23 objects failed:"),
     ],
 )
 def test_titles_count_one_object_as_one(kind: NoticeKind, state: TransferState, totals: Totals, said: str) -> None:
