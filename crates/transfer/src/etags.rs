@@ -88,7 +88,8 @@ pub(crate) async fn judged(
 ) -> Result<Verdict, RequestError> {
     let Verdict::Doubtful(how) = verdict else { return Ok(verdict) };
     for one in stated {
-        if one.says_nothing(retry_context).await? {
+        // Rare: boxed, so that each object under way does not reserve room for it.
+        if Box::pin(one.says_nothing(retry_context)).await? {
             return Ok(Verdict::Doubtful(how));
         }
     }

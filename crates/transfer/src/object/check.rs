@@ -33,7 +33,7 @@ impl<J: Journal> Object<'_, J> {
             (Verdict::Unknown, VerificationRule::Auto) => VerificationLevel::Size,
             (Verdict::Proven(_) | Verdict::Doubtful(_) | Verdict::Unknown, _) => {
                 let there = WrittenObject { etag: target.etag.clone(), ..WrittenObject::default() };
-                match self.compare_content(&there).await? {
+                match Box::pin(self.compare_content(&there)).await? {
                     ContentComparison::Equal => VerificationLevel::Content,
                     ContentComparison::Differs(how) => return Err(self.is_different(&how)),
                     ContentComparison::Gone => {

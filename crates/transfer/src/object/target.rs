@@ -80,7 +80,7 @@ impl<J: Journal> Object<'_, J> {
         }
         if matches!(verdict, Verdict::Proven(_)) && self.policy.verify == VerificationRule::Content {
             let there = WrittenObject { etag: target.etag.clone(), ..WrittenObject::default() };
-            verdict = match self.compare_content(&there).await? {
+            verdict = match Box::pin(self.compare_content(&there)).await? {
                 ContentComparison::Equal => Verdict::Proven(VerificationLevel::Content),
                 ContentComparison::Differs(how) => Verdict::Differs(how),
                 ContentComparison::Gone => return Ok(None),

@@ -95,7 +95,7 @@ impl<J: Journal> Object<'_, J> {
             (Verdict::Proven(_) | Verdict::Unknown, _) => false,
         };
         let verified = if must_read {
-            match self.compare_content(&written).await? {
+            match Box::pin(self.compare_content(&written)).await? {
                 ContentComparison::Equal => VerificationLevel::Content,
                 ContentComparison::Differs(how) => return Err(self.mismatch(method, &written, &how).await),
                 ContentComparison::Gone => return Err(self.target_changed("holds something else")),

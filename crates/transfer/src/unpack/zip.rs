@@ -155,13 +155,13 @@ fn entries(ranges: &Ranges, most: u64) -> Listed {
                 (at, true)
             }
             Ok(zip) => (zip.eocd_offset(), false),
-            Err((_, error)) => match error.eocd_offset() {
-                Some(at) => (at, false),
-                None => {
+            Err((_, error)) => {
+                let Some(at) = error.eocd_offset() else {
                     failed = failed.or(Some(error.to_string()));
                     break;
-                }
-            },
+                };
+                (at, false)
+            }
         };
         if !exact {
             loose = loose.or(Some(at));
