@@ -182,7 +182,10 @@ PYTHON: Final = {
     "zip, lzma": _zip(python_zip(zipfile.ZIP_LZMA), "Compression"),
     "a folder with a size": Case(made(lambda: header("d/", b"5", 4096, mode=0o755) + file("d/a") + END)),
     "a hard link with a size": Case(made(lambda: file("a") + header("h", b"1", 5, "a") + file("b") + END)),
-    "a symbolic link with a size": Case(made(lambda: file("a") + header("l", b"2", 5, "a") + file("b") + END)),
+    # GNU tar -t skips as many bytes, GNU tar -x does not.
+    "a symbolic link with a size": Case(
+        made(lambda: file("a") + header("l", b"2", 5, "a") + file("b") + END), refused="InvalidArchive"
+    ),
     "a hard link with contents": Case(
         made(lambda: file("a") + header("h", b"1", 5, "a") + file("x")[512:] + END), refused="InvalidArchive"
     ),
