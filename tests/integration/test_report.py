@@ -86,8 +86,13 @@ def test_a_report_has_all_that_was_asked_and_found(service: Service, odd: str) -
     assert (receipt["source"], receipt["target"]) == ("s3://vendor/run/", "s3://ours/number1/")
     assert receipt["facts"]["totals"]["failed"] == 1
     assert receipt["facts"]["software"]["version"]
-    assert [event["kind"] for event in receipt["events"]] == ["submitted", "started", "planned", "done"]
-    assert [entry["kind"] for entry in receipt["ledger"]["entries"]] == ["submitted", "done"]
+    assert [event["kind"] for event in receipt["events"]] == [
+        "submitted",
+        "started",
+        "planned",
+        "done_with_failures",
+    ]
+    assert [entry["kind"] for entry in receipt["ledger"]["entries"]] == ["submitted", "done_with_failures"]
     assert receipt["ledger"]["head"] == str(auditing.head(service.database))
     failed = receipt["objects"][-1]
     assert (failed["source_key"], failed["error_code"]) == ("run/failed", "AccessDenied")

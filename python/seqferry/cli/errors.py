@@ -30,14 +30,6 @@ _ALIKE: Final = 0.8
 """Least similarity, from 0 to 1, at which a word is taken for a misspelt option."""
 
 
-_NO_THREAD: Final = "can't start new thread"
-"""Message of Python where no thread can be made, for want of memory or by a limit on processes."""
-_NO_MEMORY: Final = (
-    "This process may take no more memory, or have no more threads: see `ulimit -a` and the limits of its container "
-    "or job. Give it more, and go on with the same command; nothing finished is lost."
-)
-
-
 def report(error: BaseException, *, as_json: bool) -> int:
     """Tell the user about ``error``; returns the exit code. With ``as_json`` also an ``error`` event on stdout."""
     if isinstance(error, TyperException):
@@ -52,8 +44,6 @@ def report(error: BaseException, *, as_json: bool) -> int:
         code, message, exit_code = full.code, full.message, full.exit_code
     elif isinstance(error, KeyboardInterrupt):
         code, message, exit_code = "interrupted", "interrupted", exits.INTERRUPTED
-    elif isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and str(error) == _NO_THREAD):
-        code, message, exit_code = "resources", _NO_MEMORY, exits.FAILED
     else:
         debug = "" if _debugging() else f" (set {_DEBUG}=1 to see where)"
         kind = type(error).__name__

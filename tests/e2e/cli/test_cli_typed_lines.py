@@ -181,7 +181,6 @@ def test_a_typed_line_has_the_effect_that_was_meant(
 
 ANSWERED = [
     ("sync --filter -_*.log SRC DST", 2, "--exclude"),
-    ("sync --size-only SRC DST", 2, "leave it out"),
     ("sync --exact-timestamps SRC DST", 2, "leave it out"),
     ("cp --force-glacier-transfer SRC DST", 2, "--restore"),
     ("cp --flatten SRC DST", 2, "wildcard"),

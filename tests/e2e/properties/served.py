@@ -26,7 +26,7 @@ class ServedApi:
 
         def ended() -> dict[str, Any] | None:
             found: dict[str, Any] = self.http.get(place).json()
-            return found if found["state"] in ("done", "failed", "cancelled") else None
+            return found if found["state"] in ("done", "done_with_failures", "failed", "cancelled") else None
 
         found = eventually(ended, what="the end of the transfer", deadline=120.0, every=0.1)
         assert found is not None

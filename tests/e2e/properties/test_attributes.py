@@ -149,7 +149,7 @@ def test_an_acl_is_set(
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (("--sse", "aws"), "aws:kms:dsse"),
+        (("--sse=aws",), "aws:kms:dsse"),
         (("--sse-kms-key-id", "k"), "--sse aws:kms"),
         (("--acl", "everyone"), "choose one of private"),
         (("--acl", "private", "--grants", "read=id=1"), "cannot be had together"),

@@ -103,8 +103,8 @@ def test_no_command_shows_the_help_on_stderr(capsys: pytest.CaptureFixture[str])
 
 
 NO_MEMORY = (
-    "This process may take no more memory, or have no more threads: see `ulimit -a` and the limits of its container or "
-    "job. Give it more, and go on with the same command; nothing finished is lost."
+    "The system gives this process no more memory or threads. Raise its limits (ulimit -v, ulimit -u, the memory "
+    "of the job or container), or lower --memory and --max-requests. Recorded transfers go on with seqferry resume."
 )
 
 
