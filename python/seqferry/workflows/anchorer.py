@@ -39,10 +39,13 @@ class Anchorer:
                 self._write(anchors.WRITE_SECONDS)
 
     def end(self, *, last: bool) -> None:
-        """End a try that is under way; with ``last`` write one more, unless the storage has failed before."""
+        """End a try that is under way; with ``last`` write one more, unless the storage has failed before.
+
+        The last one follows at once: no other of this process covers what came since the one before.
+        """
         self._ending = True
         with self._lock:
-            if last and not self._failures and time.monotonic() >= self._next:
+            if last and not self._failures:
                 self._ending = False
                 self._write(_LAST_SECONDS)
 
