@@ -48,6 +48,9 @@ OPTIONAL: Final[Mapping[str, tuple[str, ...]]] = {
 }
 """Options whose value may be left out, each with the values that it takes, the default one first."""
 
+_ALIKE: Final = 3
+"""Letters at the beginning by which a mistyped value is told from a path: ``aws``, ``AES-256``."""
+
 _GRANT: Final = re.compile(r"(read|readacl|writeacl|full)=\w+=.+")
 _KEY_FILE: Final = re.compile(r"fileb?://(.+)")
 
@@ -107,6 +110,12 @@ def _keep(parsed: ParsedArguments, option: Option, value: str) -> None:
         parsed.passed_on[option.name] = value
 
 
+def _is_value(word: str, values: Sequence[str]) -> bool:
+    """True for one of the values, and for a word that begins as one does and is no path: a mistyped one, to refuse."""
+    begin = word[:_ALIKE].lower()
+    return word in values or (not {"/", "."} & set(word) and any(begin == value[:_ALIKE].lower() for value in values))
+
+
 def completed(words: Sequence[str]) -> Iterator[str]:
     """The words with the value of each option in one word with it, where a value may be left out or several follow."""
     rest = list(reversed(words))
@@ -114,7 +123,7 @@ def completed(words: Sequence[str]) -> Iterator[str]:
         word = rest.pop()
         following = rest[-1] if rest else ""
         if word in OPTIONAL:
-            value = rest.pop() if following in OPTIONAL[word] else OPTIONAL[word][0]
+            value = rest.pop() if _is_value(following, OPTIONAL[word]) else OPTIONAL[word][0]
             yield f"{word}={value}"
         elif word == "--grants" and _GRANT.fullmatch(following):
             while rest and _GRANT.fullmatch(rest[-1]):

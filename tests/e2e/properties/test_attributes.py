@@ -149,6 +149,8 @@ def test_an_acl_is_set(
 @pytest.mark.parametrize(
     ("options", "words"),
     [
+        (("--sse", "aws"), "aws:kms:dsse"),
+        (("--sse", "AES-256"), "aws:kms:dsse"),
         (("--sse=aws",), "aws:kms:dsse"),
         (("--sse-kms-key-id", "k"), "--sse aws:kms"),
         (("--acl", "everyone"), "choose one of private"),
