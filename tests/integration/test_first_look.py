@@ -14,7 +14,7 @@ from mirror import open_uploads
 from seqferry import batching
 from seqferry.db import transfers
 from seqferry.db.objects import PlannedObject
-from seqferry.models import DONE_STATES, Event
+from seqferry.models import Event
 from seqferry.service import Service
 from seqferry.worker import Worker
 from seqferry.workflows import first_look
@@ -52,8 +52,9 @@ def test_the_report_is_on_record_and_the_status_over_http_shows_it(
     with http_of(ferry.service) as client:
         body = {"source": f"s3://{ferry.source}/run/", "target": f"s3://{ferry.target}/in/"}
         transfer_id = client.post("/api/v1/transfers", json=body).json()["id"]
-        # A server whose copies look at no source themselves copies what may not be looked at.
-        assert ferry.until_ended(transfer_id).state in DONE_STATES
+        # Copies on versitygw are verified by ETag, without a look at the source; SeaweedFS needs one, which is refused.
+        state = {"versitygw": "done", "seaweedfs": "done_with_failures"}[ferry.server.kind]
+        assert ferry.until_ended(transfer_id).state == state
 
         told = client.get(f"/api/v1/transfers/{transfer_id}").json()["preflight"]
         assert client.post("/api/v1/transfers", json={**body, "target": body["target"] + "2/", "preflight": False})
