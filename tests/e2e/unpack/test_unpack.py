@@ -7,6 +7,8 @@ import os
 import random
 import stat
 import subprocess
+import tarfile
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -170,6 +172,21 @@ def test_a_local_archive_is_unpacked_to_a_folder_and_to_a_prefix(
     assert _without_times(tmp_path / "from") == _without_times(tmp_path / "to")
     body = versitygw.client().get_object(Bucket=bucket, Key="out/run42/lane1/007.fastq")["Body"].read()
     assert body == (tmp_path / "from/run42/lane1/007.fastq").read_bytes()
+
+
+def test_members_that_state_a_time_of_this_second_are_whole(
+    versitygw: S3Server, make_mover: MoverFactory, tmp_path: Path
+) -> None:
+    # The time of a member says nothing of writes to the archive, which a second look would wait for.
+    with tarfile.open(tmp_path / "x.tar", "w") as archive:
+        for second in range(10):
+            member = tarfile.TarInfo(f"{second}")
+            member.mtime = int(time.time()) + second
+            archive.addfile(member)
+
+    summary = unpack(make_mover(versitygw), f"{tmp_path}/x.tar", f"{tmp_path}/to")
+
+    assert summary["objects_done"] == 10
 
 
 def test_sparse_files_have_their_holes_back(

@@ -15,7 +15,8 @@ impl<J: Journal> Object<'_, J> {
         let copy = self.attempt().await?;
         // An object that an interrupted run may have copied was perhaps not looked at again.
         let counts = copy.state == State::Done || copy.state == State::Skipped && self.may_be_ours();
-        if !counts || self.policy.settle.is_zero() || !self.source.capabilities().in_place_changes {
+        let source = self.source.capabilities();
+        if !counts || self.policy.settle.is_zero() || !source.in_place_changes || !source.write_times {
             return Ok(copy);
         }
         match self.rests().await {

@@ -72,7 +72,7 @@ impl MemberStore {
             let headers =
                 self.bytes.read(wanted.archive, place.header, place.header + zip::header_room(&place)).await?;
             let start = zip::contents(&place, &headers).ok_or_else(|| wanted.foreign())?;
-            zip::body(self.bytes.store(), self.bytes.pinned(wanted.archive, meta.size), &place, start)
+            zip::body(self.bytes.store(), self.bytes.pinned_part(wanted.archive), &place, start)
         };
         let Some(range) = range else { return Ok(FetchedObject { meta, body }) };
         // Only a comparison of contents asks for a part: it is read from the start.
@@ -406,6 +406,7 @@ impl ObjectStore for MemberStore {
             tags: false,
             sure_ranges: true,
             streamed_parts: false,
+            write_times: false,
             ..self.store.capabilities()
         }
     }
