@@ -34,6 +34,8 @@ pub struct Capabilities {
     /// True when objects may be changed in place, also while they are read. False: a reader sees one version or
     /// another, never both.
     pub in_place_changes: bool,
+    /// True when the time of an object is that of the last write to it. False: an archive states it of a member.
+    pub write_times: bool,
     /// True when `ETag`s are no digests and have no meaning outside the store.
     pub opaque_etags: bool,
     /// True when times of objects can be set, as the metadata entry [`MTIME`](crate::MTIME).
@@ -57,6 +59,7 @@ impl Capabilities {
         paid_uploads: true,
         local_reads: false,
         in_place_changes: false,
+        write_times: true,
         opaque_etags: false,
         settable_times: false,
         metadata: true,
@@ -74,6 +77,7 @@ impl Capabilities {
         paid_uploads: false,
         local_reads: true,
         in_place_changes: true,
+        write_times: true,
         opaque_etags: true,
         settable_times: true,
         metadata: false,
@@ -307,7 +311,8 @@ pub struct PinnedObject {
     pub version_id: Option<String>,
     /// `ETag` that the object must still have; else the request fails. None: any.
     pub if_match: Option<String>,
-    /// Bytes of the whole object. They determine how long a request waits for the answer to a copy.
+    /// Bytes of the whole object; 0: not known, as where a part of it is read. They determine how long a request waits for
+    /// the answer to a copy, and show an answer of another length.
     pub size: u64,
 }
 

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use futures::TryStreamExt as _;
 use seqferry_store::error::classify::code;
 use seqferry_store::prelude::*;
-use seqferry_store::{ErrorClass, PinnedObject, Result, S3Store};
+use seqferry_store::{ErrorClass, PinnedObject, Range, Result, S3Store};
 
 use crate::server::{Reply, Request, Wire};
 use crate::{object, store_at};
@@ -16,15 +16,25 @@ fn pinned() -> PinnedObject {
     PinnedObject { if_match: Some("e".to_owned()), size: STORED.len() as u64, ..object("key") }
 }
 
-async fn read(store: &S3Store) -> Result<Bytes> {
-    let chunks: Vec<Bytes> = store.get(&pinned(), None).await?.into_stream().try_collect().await?;
+async fn read(store: &S3Store, range: Option<Range>) -> Result<Bytes> {
+    let chunks: Vec<Bytes> = store.get(&pinned(), range).await?.into_stream().try_collect().await?;
     Ok(chunks.concat().into())
 }
 
-fn answer(whole: &str, encoding: Option<&str>) -> Reply {
-    let mut headers = vec![("etag", "\"e\"")];
-    headers.extend(encoding.map(|encoding| ("content-encoding", encoding)));
-    Reply::new(200, &headers, whole)
+/// Answers with these bytes, or the range of them that is asked for.
+fn answer(request: &Request, whole: &str, encoding: Option<&str>) -> Reply {
+    let mut headers = vec![("etag", "\"e\"".to_owned())];
+    headers.extend(encoding.map(|encoding| ("content-encoding", encoding.to_owned())));
+    let range = request.header("range").map(|range| {
+        let (first, last) = range.trim_start_matches("bytes=").split_once('-').unwrap();
+        (first.parse::<usize>().unwrap(), last.parse::<usize>().unwrap().min(whole.len() - 1))
+    });
+    headers.extend(range.map(|(first, last)| ("content-range", format!("bytes {first}-{last}/{}", whole.len()))));
+    let headers: Vec<(&str, &str)> = headers.iter().map(|(name, value)| (*name, value.as_str())).collect();
+    match range {
+        Some((first, last)) => Reply::new(206, &headers, &whole[first..=last]),
+        None => Reply::new(200, &headers, whole),
+    }
 }
 
 fn accepts(request: &Request, encoding: &str) -> bool {
@@ -33,37 +43,47 @@ fn accepts(request: &Request, encoding: &str) -> bool {
 
 #[tokio::test]
 async fn an_object_that_is_decompressed_on_the_way_is_asked_for_as_it_is_stored() {
-    let server =
-        Wire::serve(
-            |request, _| {
-                if accepts(request, "gzip") { answer(STORED, Some("gzip")) } else { answer(DECOMPRESSED, None) }
-            },
-        );
-    let store = store_at(&server.url()).await;
+    for range in [None, Some(Range { first: 2, last: 4 })] {
+        let server = Wire::serve(|request, _| {
+            if accepts(request, "gzip") {
+                answer(request, STORED, Some("gzip"))
+            } else {
+                answer(request, DECOMPRESSED, None)
+            }
+        });
+        let store = store_at(&server.url()).await;
+        let wanted = if range.is_none() { STORED } else { &STORED[2..=4] };
 
-    assert_eq!(read(&store).await.unwrap(), STORED);
-    assert_eq!(server.requests().len(), 2);
-    assert_eq!(read(&store).await.unwrap(), STORED);
-    assert_eq!(server.requests().len(), 3, "the form is remembered");
+        assert_eq!(read(&store, range).await.unwrap(), wanted);
+        assert_eq!(server.requests().len(), 2);
+        assert_eq!(read(&store, range).await.unwrap(), wanted);
+        assert_eq!(server.requests().len(), 3, "the form is remembered");
+    }
 }
 
 #[tokio::test]
 async fn a_service_that_compresses_unasked_is_asked_not_to() {
     let server = Wire::serve(|request, _| {
-        if accepts(request, "identity") { answer(STORED, None) } else { answer(DECOMPRESSED, Some("gzip")) }
+        if accepts(request, "identity") {
+            answer(request, STORED, None)
+        } else {
+            answer(request, DECOMPRESSED, Some("gzip"))
+        }
     });
 
-    assert_eq!(read(&store_at(&server.url()).await).await.unwrap(), STORED);
+    assert_eq!(read(&store_at(&server.url()).await, None).await.unwrap(), STORED);
     assert_eq!(server.only_request().header("accept-encoding"), Some("identity"));
 }
 
 #[tokio::test]
 async fn an_object_that_comes_in_no_form_as_it_is_stored_is_an_error_that_says_so() {
-    let server = Wire::serve(|_, _| answer(DECOMPRESSED, None));
+    for range in [None, Some(Range { first: 2, last: 4 })] {
+        let server = Wire::serve(|request, _| answer(request, DECOMPRESSED, None));
 
-    let error = read(&store_at(&server.url()).await).await.expect_err("an error");
+        let error = read(&store_at(&server.url()).await, range).await.expect_err("an error");
 
-    assert_eq!((error.code.as_str(), error.class), (code::TRANSFORMED, ErrorClass::Object), "{error}");
-    assert!(error.message.contains("7 bytes") && error.message.contains("Content-Encoding"), "{error}");
-    assert_eq!(server.requests().len(), 2, "one request for each form");
+        assert_eq!((error.code.as_str(), error.class), (code::TRANSFORMED, ErrorClass::Object), "{error}");
+        assert!(error.message.contains("7 bytes") && error.message.contains("Content-Encoding"), "{error}");
+        assert_eq!(server.requests().len(), 2, "one request for each form");
+    }
 }

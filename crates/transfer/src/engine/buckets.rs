@@ -123,8 +123,8 @@ impl Engine {
         etag: &str,
         range: Range,
     ) -> std::result::Result<Bytes, RequestError> {
-        // The whole size is not known, and only copies need it.
-        let object = PinnedObject::listed(object, etag, range.last + 1);
+        // The whole size is not known.
+        let object = PinnedObject::listed(object, etag, 0);
         self.runtime.block_on(async {
             let client = self.pool.client(endpoint, RetryPolicy::default()).await;
             let _reserved = client.reserve_memory(range.len()).await?;

@@ -206,8 +206,13 @@ impl ArchiveBytes {
         self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The archive, pinned to this `ETag`, of which a part is read: its whole size is not known here.
+    pub(super) fn pinned_part(&self, etag: &str) -> PinnedObject {
+        self.pinned(etag, 0)
+    }
+
     /// The archive, pinned to this `ETag`.
-    pub(super) fn pinned(&self, etag: &str, size: u64) -> PinnedObject {
+    fn pinned(&self, etag: &str, size: u64) -> PinnedObject {
         PinnedObject::listed(ObjectRef::new(&self.archive.bucket, &self.archive.key), etag, size)
     }
 
@@ -222,7 +227,7 @@ impl ArchiveBytes {
         if self.format.is_stream() {
             return self.plain_body(etag, start, end).await;
         }
-        let pinned = self.pinned(etag, end - start);
+        let pinned = self.pinned_part(etag);
         let fetched = self.store.fetch(&pinned, Some(Range { first: start, last: end - 1 })).await?;
         check_pin(&pinned, &fetched.meta)?;
         Ok(fetched.body)
@@ -299,7 +304,7 @@ impl ArchiveBytes {
             let bytes = self.read_plain(&meta.etag, start, end).await?;
             return Ok((meta.etag, bytes));
         }
-        let pinned = self.pinned("", end - start);
+        let pinned = self.pinned_part("");
         let range = Range { first: start, last: end.saturating_sub(1).max(start) };
         let fetched = self.store.fetch(&pinned, Some(range)).await?;
         let bytes = PinnedReader::new(fetched.body, &pinned).take(range.len(), &[]).await?.bytes;
@@ -322,7 +327,7 @@ impl ArchiveBytes {
     }
 
     async fn read_alone(&self, etag: &str, start: u64, end: u64) -> Result<Bytes, StoreError> {
-        let pinned = self.pinned(etag, end - start);
+        let pinned = self.pinned_part(etag);
         let body = self.body(etag, start, end).await?;
         Ok(PinnedReader::new(body, &pinned).take(end - start, &[]).await?.bytes)
     }

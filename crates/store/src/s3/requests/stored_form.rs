@@ -68,10 +68,11 @@ impl FetchAnswer {
             return false;
         }
         match (range, &self.content_range) {
-            // Callers that read a part of an object (a member of an archive, `cat --range`) pin its `ETag` and know the
-            // length of that part alone: the length of the whole says nothing here. Bytes of another form fail their
-            // digest.
-            (Some(_), Some(_)) => false,
+            // The length of the whole object, as far as the answer states it.
+            (Some(_), Some(declared)) => {
+                let whole = declared.rsplit_once('/').and_then(|(_, whole)| whole.trim().parse::<u64>().ok());
+                whole.is_some_and(|whole| whole != source.size)
+            }
             (Some(range), None) => self.has_length && ![source.size, range.len()].contains(&self.meta.size),
             (None, _) => self.has_length && self.meta.size != source.size,
         }
