@@ -78,7 +78,7 @@ class Client:
 
         Args:
             idempotency_key: the same one gives the same transfer, however often it is submitted.
-            options: as in ``POST /api/v1/transfers``: ``endpoint_url``, ``rules``, ``if_exists``, ``operation``, ...
+            options: as in ``POST /api/v1/transfers``: ``endpoint_url``, ``recursive``, ``rules``, ``if_exists``, ...
 
         Raises:
             ClientError: the server has refused it.

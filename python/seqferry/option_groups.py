@@ -89,7 +89,10 @@ class Selection:
         Option(
             "A name in SRC that no object has is a prefix: all below it is meant. A last slash says the same.",
             words=("--recursive", "-r", "-R"),
-            http=None,
+            http=Http(
+                text="A name in `source` that no object has is a prefix: all below it is meant. A last slash says the "
+                "same. `pack` and `unpack` are as without."
+            ),
         ),
     ] = False
     raw: Annotated[

@@ -7,11 +7,11 @@ a list are looked up when the transfer is planned: one that cannot be read is a 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from seqferry import access, paths
+from seqferry import access, paths, source_ranges
 from seqferry.engine import Engine, FailedLookup, ObjectInfo
 from seqferry.errors import StorageError, UsageError
 from seqferry.listing import LOOKED_UP_AT_ONCE, KnownObjects, objects
@@ -125,21 +125,40 @@ def with_prefixes(engine: Engine, given: Mapping[str, Any]) -> str | list[str]:
         UsageError: the request is not valid.
         StorageError: the storage cannot be asked.
     """
-    written: str | list[str] = given["source"]
-    sources = [written] if isinstance(written, str) else written
     named: dict[Location, list[tuple[int, str]]] = {}
-    for at, source in enumerate(sources):
-        one: dict[str, Any] = {**given, "source": source, "allow_local": True}
-        spec = build_one(**one)
-        if spec.single and not spec.versions and isinstance(spec.source, S3Location):
-            bucket = access.resolved_place(replace(spec.source, key=""))
-            named.setdefault(bucket, []).append((at, spec.source.key))
+    for at, place in _single(given):
+        bucket = access.resolved_place(replace(place, key=""))
+        named.setdefault(bucket, []).append((at, place.key))
     prefixes: set[int] = set()
     for bucket, keys in named.items():
         for start in range(0, len(keys), LOOKED_UP_AT_ONCE):
             prefixes |= _prefixes(engine, bucket, keys[start : start + LOOKED_UP_AT_ONCE])
-    found = [f"{source}/" if at in prefixes else source for at, source in enumerate(sources)]
-    return found[0] if isinstance(written, str) else found
+    return _with_slashes(given, prefixes)
+
+
+def with_prefixes_of(earlier: TransferSpec, given: Mapping[str, Any]) -> str | list[str]:
+    """``with_prefixes`` of a request that is made once more, as an earlier one has found them."""
+    found = {one.source.key for one in source_ranges.parts(earlier) if not one.single}
+    return _with_slashes(given, {at for at, place in _single(given) if f"{place.key}/" in found})
+
+
+def _single(given: Mapping[str, Any]) -> Iterator[tuple[int, S3Location]]:
+    """Numbers and places of the sources that name one object of S3."""
+    for at, source in enumerate(_sources(given)):
+        one: dict[str, Any] = {**given, "source": source, "allow_local": True}
+        spec = build_one(**one)
+        if spec.single and not spec.versions and isinstance(spec.source, S3Location):
+            yield at, spec.source
+
+
+def _sources(given: Mapping[str, Any]) -> list[str]:
+    written: str | list[str] = given["source"]
+    return [written] if isinstance(written, str) else written
+
+
+def _with_slashes(given: Mapping[str, Any], prefixes: Container[int]) -> str | list[str]:
+    found = [f"{source}/" if at in prefixes else source for at, source in enumerate(_sources(given))]
+    return found[0] if isinstance(given["source"], str) else found
 
 
 def _prefixes(engine: Engine, bucket: Location, keys: Sequence[tuple[int, str]]) -> set[int]:

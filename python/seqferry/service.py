@@ -281,6 +281,12 @@ class Service:
             earlier = transfers.by_idempotency_key(connection, idempotency_key, actor)
         return None if earlier is None else _same_submission(*earlier, access.resolved(spec))
 
+    def submitted_spec(self, idempotency_key: str, *, actor: str) -> TransferSpec | None:
+        """The spec of the transfer that this client has submitted with this key, None when there is none."""
+        with self.database.read() as connection:
+            earlier = transfers.by_idempotency_key(connection, idempotency_key, actor)
+        return None if earlier is None else stored_spec.read(earlier[1])
+
     def missing(self, status: Status) -> str | None:
         """Requirement of the transfer that this process does not meet, as ``profile lab``; None when it meets all."""
         if status.unsupported is not None:

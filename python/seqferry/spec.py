@@ -325,6 +325,7 @@ def build_mirror_spec(
     Raises:
         UsageError: as ``build_spec``.
     """
+    given.pop("recursive", None)  # a prefix needs no slash here
     for bucket in (src_bucket, dst_bucket):
         parse_uri(f"s3://{bucket}")
         if "/" in bucket:

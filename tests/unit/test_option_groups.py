@@ -26,7 +26,7 @@ OF_HTTP_ALONE = {
     *("preflight", "new", "priority"),  # options of the start of a command, which has others
 }
 OF_THE_PROCESS = {"max_requests", "max_bandwidth", "memory", "cache", "max_cache_size"}
-OF_THE_LINE = {"include", "exclude", "files_from", "files_format", "recursive"}
+OF_THE_DOORS = {"include", "exclude", "files_from", "files_format", "recursive"}
 """``rules``, ``keys`` and ``source`` are made of these."""
 
 
@@ -47,7 +47,7 @@ def test_each_field_of_a_group_is_an_argument_of_a_spec() -> None:
     parameters = {name: one.default for name, one in inspect.signature(build_one).parameters.items()}
     del parameters["properties"]
     properties = set(get_type_hints(PropertyOptions))
-    given = {name: one for name, one in FIELDS.items() if name not in OF_THE_PROCESS | OF_THE_LINE}
+    given = {name: one for name, one in FIELDS.items() if name not in OF_THE_PROCESS | OF_THE_DOORS}
 
     assert set(given) <= properties | set(parameters)
     assert properties <= set(given)

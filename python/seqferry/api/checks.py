@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from typing import Final
+from collections.abc import Callable
+from typing import Final, TypeVar
 
 from seqferry import endpoints, policy
 from seqferry.errors import OverloadError, StorageTimeoutError
 from seqferry.models import LocalFolder, Location, TransferSpec
 from seqferry.service import Service
+
+Found = TypeVar("Found")
 
 AT_ONCE: Final = 8
 SECONDS: Final = 10.0
@@ -17,7 +20,7 @@ SECONDS: Final = 10.0
 
 
 class StorageChecks:
-    """``Service.check`` in threads of its own, so that storage that does not answer takes none from other requests.
+    """Looks at storage in threads of their own, so that storage that does not answer takes none from other requests.
 
     A look that is no longer waited for goes on until the engine gives it up, and counts until then.
     """
@@ -41,47 +44,65 @@ class StorageChecks:
             StorageTimeoutError: the storage has not answered in time.
             OverloadError: too many looks wait for their storage.
         """
+        await self.look(spec, lambda: self._service.check(spec))
+
+    async def look(self, spec: TransferSpec, work: Callable[[], Found], *, operation: str = "HeadBucket") -> Found:
+        """Return what ``work`` finds at the two places of a transfer; an error names ``operation`` when it is late.
+
+        Raises:
+            PolicyError, StorageTimeoutError, OverloadError: as ``check``.
+            Exception: what ``work`` raises.
+        """
         try:
             await asyncio.wait_for(self._free.acquire(), self._seconds)
         except TimeoutError:
             raise OverloadError(
                 f"{AT_ONCE} other requests wait for their storage to answer; nothing was started. Try again later."
             ) from None
-        ended = self._begin(spec)
+        ended = self._begin(spec, work)
         done, _ = await asyncio.wait({ended}, timeout=self._seconds)
         if not done:
             places = " or ".join(dict.fromkeys(map(_endpoint, (spec.source, spec.target))))
             late = f"has not answered within {self._seconds:g} seconds"
             raise StorageTimeoutError(
-                f"HeadBucket: {places} {late}; nothing was started. See that the endpoint is right and can be reached "
+                f"{operation}: {places} {late}; nothing was started. See that the endpoint is right and can be reached "
                 "from the server, then try again."
             )
-        if (why := ended.result()) is not None:
-            raise why
+        return ended.result()()
 
-    def _begin(self, spec: TransferSpec) -> asyncio.Future[Exception | None]:
+    def _begin(self, spec: TransferSpec, work: Callable[[], Found]) -> asyncio.Future[Callable[[], Found]]:
         loop = asyncio.get_running_loop()
-        ended: asyncio.Future[Exception | None] = loop.create_future()
+        ended: asyncio.Future[Callable[[], Found]] = loop.create_future()
 
-        def end(why: Exception | None) -> None:
+        def end(outcome: Callable[[], Found]) -> None:
             self._under_way -= 1
             self._free.release()
             if not ended.done():
-                ended.set_result(why)
+                ended.set_result(outcome)
 
         def look() -> None:
-            outcome = None
-            try:
-                policy.check_addresses(spec)
-                self._service.check(spec)
-            except Exception as why:  # noqa: BLE001 - raised where it is waited for
-                outcome = why
+            outcome = _outcome(spec, work)
             if not loop.is_closed():
                 loop.call_soon_threadsafe(end, outcome)
 
         self._under_way += 1
         threading.Thread(target=look, name="seqferry-check", daemon=True).start()
         return ended
+
+
+def _outcome(spec: TransferSpec, work: Callable[[], Found]) -> Callable[[], Found]:
+    """A function that returns what was found, or raises what was raised."""
+    try:
+        policy.check_addresses(spec)
+        found = work()
+    except Exception as why:  # noqa: BLE001 - raised where it is waited for
+        failure = why
+
+        def fail() -> Found:
+            raise failure
+
+        return fail
+    return lambda: found
 
 
 def _endpoint(place: Location) -> str:

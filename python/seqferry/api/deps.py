@@ -8,17 +8,21 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Any, Final, TypeVar
 
 from fastapi import Depends, HTTPException, Request, Security, status
 from fastapi.security import HTTPBearer
 from prometheus_client import CollectorRegistry
 from pydantic import BaseModel
+from starlette.concurrency import run_in_threadpool
 
+from seqferry import preflight
 from seqferry.api.checks import StorageChecks
 from seqferry.api.file_status import FileStatus
 from seqferry.api.guard import role_needed
 from seqferry.api.readiness import Readiness
+from seqferry.api.schemas import SourcesBody
 from seqferry.api.streams import Hub
 from seqferry.config import Settings
 from seqferry.errors import NotFoundError, PolicyError
@@ -27,6 +31,7 @@ from seqferry.service import Service
 from seqferry.tokens import Identity
 
 Body = TypeVar("Body", bound=BaseModel)
+Sources = TypeVar("Sources", bound=SourcesBody)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +56,40 @@ class Context:
         """
         spec = build(body)
         self.settings.policy.check(spec)
+        whole = self._with_defaults(body)
+        return spec if whole is body else build(whole)
+
+    async def spec_of_sources(
+        self, body: Sources, build: Callable[[Sources], TransferSpec], *, key: str | None = None, actor: str = ""
+    ) -> TransferSpec:
+        """``spec_of``, with what ``recursive`` asks for: sources that are prefixes get their last slash.
+
+        A submission that is repeated with its idempotency key means what it meant before, whatever has become of the
+        sources.
+
+        Raises:
+            PolicyError, UsageError: as ``spec_of``.
+            StorageError, StorageTimeoutError, OverloadError: as ``StorageChecks.check``.
+        """
+        spec = self.spec_of(body, build)
+        given = self._with_defaults(body).recursive_arguments()
+        if given is None:
+            return spec
+        earlier = None
+        if key:
+            earlier = await run_in_threadpool(self.service.submitted_spec, key, actor=actor)
+        if earlier is not None:
+            found = preflight.with_prefixes_of(earlier, given)
+        else:
+            look = partial(preflight.with_prefixes, self.service.engine, given)
+            found = await self.checks.look(spec, look, operation="HeadObject")
+        return self.spec_of(body.model_copy(update={"source": found}), build)
+
+    def _with_defaults(self, body: Body) -> Body:
         known = type(body).model_fields
         left = {name: value for name, value in self.defaults.items() if name in known}
         left = {name: value for name, value in left.items() if name not in body.model_fields_set}
-        return build(body.model_copy(update=left)) if left else spec
+        return body.model_copy(update=left) if left else body
 
 
 async def _context(request: Request) -> Context:

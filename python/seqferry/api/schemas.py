@@ -59,8 +59,16 @@ class ListedKey(BaseModel):
     """Below the target. Empty: the name stays."""
 
 
+class SourcesBody(BaseModel):
+    """A body whose sources may be names of prefixes (``recursive``)."""
+
+    def recursive_arguments(self) -> dict[str, Any] | None:
+        """The arguments of ``build_one`` that sources are looked up with; None when none is to be."""
+        raise NotImplementedError
+
+
 class TransferRequest(
-    body_of(Selection, Filters, Versions, Names, Speed, Parts, Storage, Endpoints, Protection, Attributes)
+    SourcesBody, body_of(Selection, Filters, Versions, Names, Speed, Parts, Storage, Endpoints, Protection, Attributes)
 ):
     """Objects to copy, and options; as the options of ``seqferry cp``."""
 
@@ -96,7 +104,7 @@ class TransferRequest(
 
     def arguments(self) -> dict[str, Any]:
         """Those of ``build_spec``."""
-        given = self.model_dump(exclude={"new", "priority", "operation", "options", "objects"})
+        given = self.model_dump(exclude={"new", "priority", "operation", "options", "objects", "recursive"})
         if self.objects is not None:
             if self.keys is not None:
                 raise UsageError("'keys' and 'objects' name the same thing; give one of them.")
@@ -106,6 +114,10 @@ class TransferRequest(
                 "targets": [one.target_key for one in self.objects],
             }
         return given
+
+    def recursive_arguments(self) -> dict[str, Any] | None:
+        is_asked = self.operation == "transfer" and self.model_dump(include={"recursive"})["recursive"]
+        return self.arguments() if is_asked else None
 
 
 def spec_of_request(body: TransferRequest) -> TransferSpec:

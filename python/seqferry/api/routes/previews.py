@@ -66,7 +66,7 @@ async def preview(
     body: TransferRequest, context: ContextDep, limit: Annotated[int, Query(ge=0, le=10_000)] = 1000
 ) -> Preview:
     """Compares both places as the transfer would. Nothing is copied or recorded."""
-    spec = context.spec_of(body, spec_of_request)
+    spec = await context.spec_of_sources(body, spec_of_request)
     await context.checks.check(spec)
     return await run_in_threadpool(_preview, context.service, access.resolved(spec), limit)
 

@@ -172,7 +172,7 @@ ChangeableDep = Annotated[str, Depends(_changeable)]
 async def add(body: ScheduleRequest, context: ContextDep, actor: ActorDep) -> ScheduleOut:
     """Looks at both buckets first. Where its transfers run and as whom is resolved now, as for a transfer."""
     wanted = body.transfer
-    spec = context.spec_of(wanted, spec_of_request)
+    spec = await context.spec_of_sources(wanted, spec_of_request)
     await context.checks.check(spec)
     made = await run_in_threadpool(
         schedules.add,

@@ -17,7 +17,7 @@ from seqferry import checking, cleanup, removals
 from seqferry.api.deps import ActorDep, Context, ContextDep
 from seqferry.api.documented import answers
 from seqferry.api.fields import body_of
-from seqferry.api.schemas import Submitted, TransferRequest
+from seqferry.api.schemas import SourcesBody, Submitted, TransferRequest
 from seqferry.errors import UsageError
 from seqferry.models import OPERATION_MOVE, S3Location, TransferSpec, Verify
 from seqferry.option_groups import Endpoints, Filters, OneEndpoint
@@ -50,7 +50,7 @@ class RemovalRequest(body_of(OneEndpoint, Filters)):
     """Remove more than 1,000 objects; otherwise nothing is removed where there are more."""
 
 
-class CheckRequest(body_of(Endpoints, Filters)):
+class CheckRequest(SourcesBody, body_of(Endpoints, Filters)):
     """Places to compare; as the options of ``seqferry check``."""
 
     source: Annotated[str, Field(examples=["s3://vendor/run42/"])]
@@ -60,6 +60,11 @@ class CheckRequest(body_of(Endpoints, Filters)):
     """Objects that only the target has are no difference."""
     rules: list[str] | None = Field(default=None, max_length=1000)
     raw: bool = False
+    recursive: bool = False
+    """A name in `source` that no object has is a prefix: all below it is compared."""
+
+    def recursive_arguments(self) -> dict[str, Any] | None:
+        return self.model_dump(exclude={"recursive", "one_way"}) if self.recursive else None
 
 
 class CleanupRequest(body_of(OneEndpoint)):
@@ -78,7 +83,7 @@ async def move(
     """Copies, verifies, and then removes at the source what has arrived."""
     if body.operation != "transfer" or body.options:
         raise UsageError("A move has neither 'operation' nor 'options'; leave them out.")
-    spec = context.spec_of(body, lambda one: checked(replace(build_spec(**one.arguments()), operation=OPERATION_MOVE)))
+    spec = await context.spec_of_sources(body, _move_spec, key=idempotency_key, actor=actor)
     if isinstance(spec.source, S3Location) and spec.source.anonymous:
         raise UsageError("A move removes objects at the source, which 'no_sign_request' does not allow.")
     return await _start(context, spec, actor, response, idempotency_key, new=body.new)
@@ -99,7 +104,7 @@ async def check(
     body: CheckRequest, context: ContextDep, actor: ActorDep, response: Response, idempotency_key: KeyHeader = None
 ) -> Submitted:
     """Compares and changes nothing: identical objects end as skipped, all others as failed."""
-    spec = context.spec_of(body, lambda one: checking.build_check_spec(**one.model_dump()))
+    spec = await context.spec_of_sources(body, _check_spec, key=idempotency_key, actor=actor)
     return await _start(context, spec, actor, response, idempotency_key)
 
 
@@ -111,6 +116,14 @@ async def clean_up(
     most = None if body.yes else removals.UNASKED
     spec = context.spec_of(body, lambda one: cleanup.build_cleanup_spec(most=most, **one.model_dump(exclude={"yes"})))
     return await _start(context, spec, actor, response, idempotency_key)
+
+
+def _move_spec(body: MoveRequest) -> TransferSpec:
+    return checked(replace(build_spec(**body.arguments()), operation=OPERATION_MOVE))
+
+
+def _check_spec(body: CheckRequest) -> TransferSpec:
+    return checking.build_check_spec(**body.model_dump(exclude={"recursive"}))
 
 
 async def _start(
