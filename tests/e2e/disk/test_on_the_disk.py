@@ -113,11 +113,7 @@ def test_unpacked_files_share_a_sync_of_the_file_system_that_comes_before_their_
     if kind.strip() not in ("ext2/ext3", "xfs", "btrfs"):
         pytest.skip(f"a sync of {kind.strip()} need not reach the disk")
     archive, target = tmp_path / "x.tar", tmp_path / "to"
-    with tarfile.open(archive, "w") as made:
-        for number in range(200):
-            info = tarfile.TarInfo(f"{number:03}")
-            info.size, info.mtime = 1000 + number, 1_700_000_000
-            made.addfile(info, io.BytesIO(rng.randbytes(info.size)))
+    _archive(archive, 200, rng)
     if existing:
         target.mkdir()
         (target / "150").write_bytes(b"the old one")
@@ -144,6 +140,45 @@ def test_unpacked_files_share_a_sync_of_the_file_system_that_comes_before_their_
         if call.name in ("write", "pwrite64") and re.match(rf"\d+<[^>]*{WAL}>", call.text) and "checksum" in call.text
     ]
     assert not ends or whole[0].ended < ends[-1].begun
+
+
+@pytest.mark.parametrize("existing", [False, True])
+def test_files_unpacked_without_sync_are_waited_for_on_no_disk(
+    simulator: Simulator,
+    mover: Mover,
+    syscalls: Callable[[], Syscalls],
+    tmp_path: Path,
+    rng: random.Random,
+    existing: bool,
+) -> None:
+    archive, target = tmp_path / "x.tar", tmp_path / "to"
+    members = _archive(archive, 200, rng)
+    if existing:
+        target.mkdir()
+        (target / "150").write_bytes(b"the old one")
+    trace = syscalls()
+    mover.within = trace.within
+    running = mover.start("unpack", "--no-sync", str(archive), str(target))
+    assert running.wait() == 0, running
+
+    assert {path.name: path.read_bytes() for path in target.iterdir()} == members
+    calls = trace.calls()
+    assert not [call for call in calls if call.name == "syncfs"]
+    inside = re.escape(str(target))
+    alone = [call for call in calls if call.name in ("fsync", "fdatasync") and re.match(rf"\d+<{inside}/", call.text)]
+    # Also here no file that is there is replaced by one that is not on the disk.
+    assert len(alone) == int(existing), alone
+
+
+def _archive(archive: Path, count: int, rng: random.Random) -> dict[str, bytes]:
+    """Write an archive of small members; returns their contents by name."""
+    members = {f"{number:03}": rng.randbytes(1000 + number) for number in range(count)}
+    with tarfile.open(archive, "w") as made:
+        for name, content in members.items():
+            info = tarfile.TarInfo(name)
+            info.size, info.mtime = len(content), 1_700_000_000
+            made.addfile(info, io.BytesIO(content))
+    return members
 
 
 def test_new_folders_are_synced_in_those_above_them_before_the_end(
