@@ -104,6 +104,8 @@ def _transfers(database: Database, transfer_id: str | None = None) -> Iterator[s
 
 _SCHEDULE_FAULTS: Final = {
     "schedule_changed": "does not fit its hash, or the event before it.",
+    "schedule_added": "is in no event: it was added.",
+    "schedule_removed": "was removed, and no event tells of it.",
     "not_keyed": "was written without the key.",
     "not_adopted": "was written without a key, before there was one. Look at it, then seal it: seqferry audit adopt",
 }
@@ -117,8 +119,14 @@ def _of_schedules(database: Database) -> Iterator[Finding]:
         yield Finding("key_unknown", f"The record of schedules cannot be checked: {why.message}")
         return
     for one in found:
-        message = f"Event {one.number} of the schedule {one.name} ({one.schedule_id}) {_SCHEDULE_FAULTS[one.kind]}"
-        yield Finding(one.kind, message, row=f"event {one.number}")
+        about = f"schedule {one.name} ({one.schedule_id})"
+        if one.column:
+            text = f"The {about}: {one.column} is not what its events tell."
+        elif one.number:
+            text = f"Event {one.number} of the {about} {_SCHEDULE_FAULTS[one.kind]}"
+        else:
+            text = f"The {about} {_SCHEDULE_FAULTS[one.kind]}"
+        yield Finding(one.kind, text, row=f"event {one.number}" if one.number else one.column)
 
 
 # --- what is older than the key ---------------------------------------------------------------------------------------

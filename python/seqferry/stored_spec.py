@@ -16,7 +16,7 @@ from functools import cache
 from types import NoneType, UnionType
 from typing import Any, Final, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
-from seqferry.errors import UnsupportedError
+from seqferry.errors import SeqferryError, UnsupportedError
 from seqferry.models import (
     OPERATION_RUN,
     Access,
@@ -117,6 +117,14 @@ def read(text: str) -> TransferSpec:
         found = (_mapping(one, "source") for one in cast("list[Any]", data["ranges"]))
         data["ranges"] = tuple(_record(KeyRange, one, "source") for one in found)
     return _record(TransferSpec, data, "spec")
+
+
+def is_same(stored: str, recorded: str) -> bool:
+    """True when two texts mean the same: one may have been brought to a newer form."""
+    try:
+        return json.loads(stored) == json.loads(recorded) or read(stored) == read(recorded)
+    except (SeqferryError, ValueError, TypeError, KeyError, AttributeError):
+        return False
 
 
 def shown(text: str) -> tuple[TransferSpec, UnsupportedError | None]:

@@ -262,6 +262,7 @@ def test_the_record_of_a_schedule_is_held_to_the_same(service: Service, forger: 
     ended(service)
     with forger.write() as connection:
         schedule_rows.record(connection, "s1", "nightly", at, "added", "eve", {"cron": "0 0 * * *"})
+        schedule_rows.record(connection, "s1", "nightly", at, "removed", "eve", {})
 
     [found] = _audit(service)
     assert (found.kind, found.row) == (kind, "event 1")

@@ -21,7 +21,7 @@ from seqferry.db import adoption, events, merkle, receipts, signing
 from seqferry.db.findings import NAMED, AuditCounts, Finding
 from seqferry.db.tables import batch, event, object_, seal
 from seqferry.db.tables import ledger as ledger_table
-from seqferry.errors import ConfigError, SeqferryError
+from seqferry.errors import ConfigError
 from seqferry.models import ENDED_TRANSFER_STATES
 
 # --- one transfer -----------------------------------------------------------------------------------------------------
@@ -233,20 +233,12 @@ def _check_row(connection: sa.Connection, row: sa.Row[Any], record: _Record) -> 
     for name, (now, recorded) in wanted.items():
         if now != recorded:
             yield differs(name, now, recorded)
-    if record.spec is not None and not _same_spec(row.spec, record.spec):
+    if record.spec is not None and not stored_spec.is_same(row.spec, json.dumps(record.spec)):
         yield differs("spec", "another one", "asked for at the submission")
 
 
 def _shown(value: Any) -> str:
     return "nothing" if value is None else f"'{str(value)[:200]}'"
-
-
-def _same_spec(stored: str, recorded: Any) -> bool:
-    """The row may have been brought to a newer form, which means the same."""
-    try:
-        return json.loads(stored) == recorded or stored_spec.read(stored) == stored_spec.read(json.dumps(recorded))
-    except (SeqferryError, ValueError, TypeError, KeyError):
-        return False
 
 
 # --- objects ----------------------------------------------------------------------------------------------------------

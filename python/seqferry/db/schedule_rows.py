@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
-from typing import Any, Final, Literal, NamedTuple
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal, NamedTuple, cast
 
 import sqlalchemy as sa
 
+from seqferry import stored_spec
 from seqferry.db import changes, events, signing
 from seqferry.db.adoption import ADOPTED
 from seqferry.db.tables import schedule, schedule_event, schedule_run
@@ -109,12 +110,19 @@ def recorded(connection: sa.Connection, name: str) -> list[Event]:
 
 
 class ScheduleFault(NamedTuple):
-    """Fault in the record of a schedule. ``kind`` is that of a finding."""
+    """Fault in the record of a schedule, or of a schedule against its record.
+
+    Attributes:
+        kind: that of a finding.
+        number: of the event; 0: the schedule itself is not as its events tell.
+        column: the value of the schedule that differs.
+    """
 
     schedule_id: str
     name: str
-    kind: Literal["schedule_changed", "not_keyed", "not_adopted"]
-    number: int
+    kind: Literal["schedule_changed", "schedule_added", "schedule_removed", "not_keyed", "not_adopted"]
+    number: int = 0
+    column: str = ""
 
 
 @dataclass(slots=True)
@@ -126,10 +134,18 @@ class _Chain:
     unkeyed: int = 0
     """The first event without a key that no adoption covers."""
     fault: ScheduleFault | None = None
+    told: dict[str, Any] = field(default_factory=dict[str, Any])
+    """Values of the schedule as its events tell them."""
+    is_removed: bool = False
+
+
+_STATES: Final = {"added": ACTIVE, "paused": PAUSED, "resumed": ACTIVE}
+_TOLD: Final = frozenset({"name", "cron", "timezone", "spec", "priority"})
+"""Values that events hold under the names of their columns."""
 
 
 def faults(connection: sa.Connection) -> list[ScheduleFault]:
-    """The first fault in the record of each schedule, removed ones among them.
+    """The first fault of each schedule and its record, removed ones among them.
 
     Raises:
         ConfigError: an event was written with an audit key that this process has not.
@@ -144,7 +160,7 @@ def faults(connection: sa.Connection) -> list[ScheduleFault]:
             continue
         key = signing.key_of(ring, row)
         own = events.event_hash(row.schedule_id, row.number, row.at, row.kind, row.actor, row.data, row.previous, key)
-        if (row.number, row.previous, row.hash) != (chain.number, chain.previous, own):
+        if (row.number, row.previous, row.hash) != (chain.number, chain.previous, own) or not _follow(chain, row):
             chain.fault = ScheduleFault(row.schedule_id, chain.name, "schedule_changed", chain.number)
         elif key is None and (chain.keyed or (since is not None and row.at >= since)):
             chain.fault = ScheduleFault(row.schedule_id, chain.name, "not_keyed", row.number)
@@ -157,4 +173,45 @@ def faults(connection: sa.Connection) -> list[ScheduleFault]:
     for of, chain in chains.items():
         if chain.fault is None and chain.unkeyed and since is not None:
             chain.fault = ScheduleFault(of, chain.name, "not_adopted", chain.unkeyed)
-    return [chain.fault for chain in chains.values() if chain.fault is not None]
+    found = [chain.fault for chain in chains.values() if chain.fault is not None]
+    return found + _unlike_their_records(connection, chains)
+
+
+def _follow(chain: _Chain, row: sa.Row[Any]) -> bool:
+    """Apply an event to what the events before it tell; False when its columns are not what it tells itself."""
+    try:
+        data: Any = json.loads(row.data)
+    except ValueError:
+        return False
+    if not isinstance(data, dict):
+        return False
+    told = {name: value for name, value in cast("dict[str, Any]", data).items() if name in _TOLD}
+    if told.get("name", row.name) != row.name:
+        return False  # the column is for searches, and no hash covers it
+    chain.told |= told
+    if row.kind == "added":
+        chain.told |= {"created_by": row.actor, "created_at": row.at}
+    if row.kind in _STATES:
+        chain.told["state"] = _STATES[row.kind]
+    chain.is_removed = chain.is_removed or row.kind == "removed"
+    return True
+
+
+def _unlike_their_records(connection: sa.Connection, chains: dict[str, _Chain]) -> list[ScheduleFault]:
+    """Schedules that are not as their events tell, that no event tells of, or that no event has removed."""
+    found: list[ScheduleFault] = []
+    there = {row.id: row for row in rows(connection)}
+    for of, row in there.items():
+        chain = chains.get(of)
+        if chain is None or (chain.fault is None and chain.is_removed):
+            found.append(ScheduleFault(of, row.name, "schedule_added"))
+        elif chain.fault is None:
+            values = {name: getattr(row, name) for name in chain.told}
+            unlike = [name for name, value in values.items() if not _is_as_told(name, value, chain.told[name])]
+            found += [ScheduleFault(of, row.name, "schedule_changed", column=unlike[0])] if unlike else []
+    gone = (of for of, chain in chains.items() if of not in there and chain.fault is None and not chain.is_removed)
+    return found + [ScheduleFault(of, chains[of].name, "schedule_removed") for of in gone]
+
+
+def _is_as_told(name: str, value: Any, told: Any) -> bool:
+    return value == told or (name == "spec" and stored_spec.is_same(value, told))
