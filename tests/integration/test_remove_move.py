@@ -278,6 +278,37 @@ def test_an_object_under_two_addresses_is_not_moved_onto_itself(ferry: Ferry, pr
 
 
 @pytest.mark.parametrize("settings", ["sqlite"], indirect=True)  # local files need it
+@pytest.mark.parametrize("way", ["up", "down", "between"])
+@pytest.mark.parametrize("is_listed", [False, True], ids=["mv", "run"])
+def test_a_source_stays_whose_size_alone_was_compared(ferry: Ferry, tmp_path: Path, way: str, is_listed: bool) -> None:
+    """An object that was there with the same size and other bytes is skipped: its source is the only one with them."""
+    source = {"other": b"xyz", "longer": b"abcdef", "new": b"new", "empty": b""}
+    there = {"other": b"abc", "longer": b"abc", "empty": b""}
+    from_ = str(tmp_path / "from") if way == "up" else f"s3://{ferry.source}/from"
+    to = str(tmp_path / "to") if way == "down" else f"s3://{ferry.target}/to"
+    for place, content in ((from_, source), (to, there)):
+        for name, body in content.items():
+            if place.startswith("s3://"):
+                bucket = place.split("/")[2]
+                ferry.server.client(ferry.server.user).put_object(
+                    Bucket=bucket, Key=f"{place.rpartition('/')[2]}/{name}", Body=body
+                )
+            else:
+                Path(place).mkdir(exist_ok=True)
+                (Path(place) / name).write_bytes(body)
+    ferry.work()
+
+    spec = replace(_move_spec(ferry, f"{from_}/", f"{to}/"), if_exists="size")
+    if is_listed:
+        spec = build_run_spec([Command(1, spec)], "list")
+    status = ferry.until_ended(ferry.service.submit(spec, actor="ada"))
+
+    assert (status.state, status.totals.failed) == ("done", 0), status
+    left = [path.name for path in (tmp_path / "from").iterdir()] if way == "up" else _left(ferry, "from/")
+    assert [name.removeprefix("from/") for name in left] == ["other"]
+
+
+@pytest.mark.parametrize("settings", ["sqlite"], indirect=True)  # local files need it
 def test_files_move_to_a_bucket_and_back(ferry: Ferry, tmp_path: Path) -> None:
     folder = tmp_path / "data"
     (folder / "d").mkdir(parents=True)

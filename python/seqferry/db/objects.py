@@ -329,8 +329,12 @@ class ArrivedObject(NamedTuple):
 
 
 def arrived(connection: sa.Connection, transfer_id: str, *, after: int, limit: int) -> list[ArrivedObject]:
-    """Objects that were copied, or found identical, in the order of their rows."""
+    """Objects that were copied, or found identical, in the order of their rows.
+
+    Objects that were skipped for their size are neither: the source may be the only one with its bytes.
+    """
     proven = object_.c.verified.is_not(None) & (object_.c.verified != "none") & object_.c.error_code.is_(None)
+    by_size = (object_.c.state == "skipped") & (object_.c.verified == "size") & (object_.c.size > 0)
     rows = connection.execute(
         sa.select(*(object_.c[name] for name in ArrivedObject._fields))
         .where(
@@ -338,6 +342,7 @@ def arrived(connection: sa.Connection, transfer_id: str, *, after: int, limit: i
             object_.c.id > after,
             object_.c.state.in_(("done", "skipped")),
             proven,
+            sa.not_(by_size),
         )
         .order_by(object_.c.id)
         .limit(limit)
