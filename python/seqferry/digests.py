@@ -57,6 +57,6 @@ def _sizes(size: int, count: int, recorded: int | None) -> tuple[int, ...]:
     """Part sizes that give ``count`` parts, the recorded one first."""
     if count == 1:
         return (max(size, 1),)
-    likely = [] if recorded is None else [recorded]
+    likely = [recorded] if recorded else []  # 0: parts of unknown sizes
     fitting = [one for one in (*likely, *_PART_SIZES) if -(-size // one) == count]
     return tuple(dict.fromkeys(fitting))[: 1 if recorded in fitting else _GUESSES]

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from support.buckets import MIB, keys
+from support.buckets import MIB, keys, open_uploads
 from support.mover import SMALL_PARTS, Mover
+from support.proxy import Proxy, held
 from support.rewriting import Reply, Rewriter, rewriting
 from support.servers import S3Server
 
@@ -115,3 +116,179 @@ def test_objects_that_are_decompressed_on_the_way_arrive_as_they_are_stored(
 
     assert code == 0, err
     assert (tmp_path / "back/a.gz").read_bytes() == stored
+
+
+def _decompressing(stored: bytes) -> Rewriter:
+    """Decompresses objects whatever a request accepts; ranges are answered with the whole body."""
+
+    def rewrite(reply: Reply) -> None:
+        if reply.method == "GET" and reply.headers.get("content-encoding") == "gzip":
+            del reply.headers["content-encoding"]
+            reply.headers.pop("content-range", None)
+            reply.headers.pop("x-amz-checksum-crc64nvme", None)
+            reply.status, reply.body = 200, gzip.decompress(stored)
+
+    return rewrite
+
+
+@pytest.mark.parametrize("size", [0, 1000, 40 * MIB])
+@pytest.mark.parametrize("chunked", [False, True])
+@pytest.mark.parametrize("to_bucket", [False, True])
+def test_objects_that_come_decompressed_only_are_copied_so_and_called_unverified(
+    s3server: S3Server,
+    make_bucket: BucketFactory,
+    make_mover: MoverFactory,
+    rng: random.Random,
+    tmp_path: Path,
+    size: int,
+    chunked: bool,
+    to_bucket: bool,
+) -> None:
+    content = (rng.randbytes(997) * (size // 997 + 1))[:size]
+    stored, bucket, target = gzip.compress(content), make_bucket(s3server), make_bucket(s3server)
+    s3server.client().put_object(
+        Bucket=bucket, Key="in/a.gz", Body=stored, ContentEncoding="gzip", Metadata={"md5chksum": "x", "lane": "3"}
+    )
+    back = f"s3://{target}/back" if to_bucket else f"{tmp_path}/back"
+    with rewriting(s3server, _decompressing(stored), chunked=chunked) as proxy:
+        mover = make_mover(proxy.server)
+        direct = ("--target-endpoint-url", s3server.endpoint_url) if to_bucket else ()
+        code, summary, err = mover.copy(f"s3://{bucket}/in/", f"{back}/", *direct)
+        objects = mover.objects(summary["id"])
+
+    assert code == 0, (summary, err)
+    if to_bucket:
+        got = s3server.client().get_object(Bucket=target, Key="back/a.gz")
+        assert got["Body"].read() == content
+        assert "ContentEncoding" not in got
+        assert got["Metadata"] == {"lane": "3"}
+    else:
+        assert (tmp_path / "back/a.gz").read_bytes() == content
+    (one,) = objects
+    assert (one.state, one.verified, one.size) == ("done", "none", size)
+    assert any("decompressed" in note for note in one.not_carried)
+
+
+def test_a_decompressed_copy_that_was_killed_begins_again_and_leaves_no_upload(
+    s3server: S3Server,
+    proxy: Proxy,
+    make_bucket: BucketFactory,
+    make_mover: MoverFactory,
+    rng: random.Random,
+) -> None:
+    content = rng.randbytes(997) * (20 * MIB // 997)
+    stored, bucket, target = gzip.compress(content), make_bucket(s3server), make_bucket(s3server)
+    s3server.client().put_object(Bucket=bucket, Key="in/a.gz", Body=stored, ContentEncoding="gzip")
+    with rewriting(s3server, _decompressing(stored)) as source:
+        mover = make_mover(source.server)
+        command = (f"s3://{bucket}/in/", f"s3://{target}/", "--target-endpoint-url", proxy.server.endpoint_url)
+        with held(proxy, "UploadPart", part=3):
+            running = mover.start("cp", *command)
+            proxy.wait_held(count=1)
+            running.kill()
+        assert len(open_uploads(s3server, target)) == 1
+        code, summary, err = mover.copy(*command)
+
+    assert code == 0, (summary, err)
+    assert s3server.client().get_object(Bucket=target, Key="a.gz")["Body"].read() == content
+    assert open_uploads(s3server, target) == []
+
+
+def test_a_move_keeps_sources_that_come_decompressed_only(
+    s3server: S3Server, make_bucket: BucketFactory, make_mover: MoverFactory, rng: random.Random, tmp_path: Path
+) -> None:
+    content = rng.randbytes(100) * 30
+    stored, bucket = gzip.compress(content), make_bucket(s3server)
+    s3server.client().put_object(Bucket=bucket, Key="in/a.gz", Body=stored, ContentEncoding="gzip")
+    with rewriting(s3server, _decompressing(stored)) as proxy:
+        running = make_mover(proxy.server).start("mv", f"s3://{bucket}/in/", f"{tmp_path}/back/")
+        assert running.wait() == 0, str(running)
+
+    assert (tmp_path / "back/a.gz").read_bytes() == content, str(running)
+    assert "unverified 1 object" in running.stderr, str(running)
+    assert keys(s3server, bucket) == ["in/a.gz"]
+
+
+def _cut(reply: Reply, stored: bytes) -> None:
+    del reply.headers["content-encoding"]
+    reply.body = stored[:300]
+
+
+def _cut_content(reply: Reply, stored: bytes) -> None:
+    del reply.headers["content-encoding"]
+    reply.status, reply.body = 200, gzip.decompress(stored)[:300]
+
+
+def _compressed_once_more(reply: Reply, stored: bytes) -> None:
+    reply.status, reply.body = 200, gzip.compress(stored)
+
+
+@pytest.mark.parametrize("spoil", [_cut, _cut_content, _compressed_once_more])
+@pytest.mark.parametrize("chunked", [False, True])
+def test_bodies_of_another_length_that_are_not_the_decompressed_object_fail(
+    s3server: S3Server,
+    make_bucket: BucketFactory,
+    make_mover: MoverFactory,
+    rng: random.Random,
+    tmp_path: Path,
+    spoil: Callable[[Reply, bytes], None],
+    chunked: bool,
+) -> None:
+    def rewrite(reply: Reply) -> None:
+        if reply.method == "GET" and reply.headers.get("content-encoding") == "gzip":
+            for name in ("content-range", "x-amz-checksum-crc64nvme"):
+                reply.headers.pop(name, None)
+            spoil(reply, stored)
+
+    stored, bucket = gzip.compress(rng.randbytes(1000) * 30), make_bucket(s3server)
+    s3server.client().put_object(Bucket=bucket, Key="in/a.gz", Body=stored, ContentEncoding="gzip")
+    with rewriting(s3server, rewrite, chunked=chunked) as proxy:
+        mover = make_mover(proxy.server)
+        code, summary, err = mover.copy(f"s3://{bucket}/in/", f"{tmp_path}/back")
+        (one,) = mover.objects(summary["id"])
+
+    assert (code, one.error_code) == (1, "TransformedBody"), (summary, err)
+    assert not (tmp_path / "back/a.gz").exists()
+
+
+@pytest.mark.parametrize("arguments", [("--verify", "checksum"), ("--verify", "content")])
+def test_decompressed_objects_fail_where_a_verification_is_required(
+    s3server: S3Server,
+    make_bucket: BucketFactory,
+    make_mover: MoverFactory,
+    rng: random.Random,
+    tmp_path: Path,
+    arguments: tuple[str, str],
+) -> None:
+    stored, bucket = gzip.compress(rng.randbytes(100) * 30), make_bucket(s3server)
+    s3server.client().put_object(Bucket=bucket, Key="in/a.gz", Body=stored, ContentEncoding="gzip")
+    with rewriting(s3server, _decompressing(stored)) as proxy:
+        mover = make_mover(proxy.server)
+        code, summary, _ = mover.copy(f"s3://{bucket}/in/", f"{tmp_path}/back", *arguments)
+        (one,) = mover.objects(summary["id"])
+
+    assert (code, one.error_code) == (1, "TransformedBody")
+    assert "--verify" in (one.error_message or "")
+    assert "overwritten" not in (one.error_message or "")
+    assert not (tmp_path / "back/a.gz").exists()
+
+
+def test_a_head_of_another_size_with_the_same_etag_is_named(
+    s3server: S3Server, make_bucket: BucketFactory, make_mover: MoverFactory, rng: random.Random, tmp_path: Path
+) -> None:
+    def rewrite(reply: Reply) -> None:
+        if reply.headers.get("content-encoding") == "gzip":
+            del reply.headers["content-encoding"]
+            reply.status, reply.body = 200, gzip.decompress(stored)
+            if reply.method == "HEAD":
+                reply.headers["content-length"] = str(len(reply.body))
+
+    stored, bucket = gzip.compress(rng.randbytes(100) * 30), make_bucket(s3server)
+    s3server.client().put_object(Bucket=bucket, Key="in/a.gz", Body=stored, ContentEncoding="gzip")
+    with rewriting(s3server, rewrite) as proxy:
+        mover = make_mover(proxy.server)
+        code, summary, err = mover.copy(f"s3://{bucket}/in/", f"{tmp_path}/back")
+        (one,) = mover.objects(summary["id"])
+
+    assert (code, one.error_code) == (1, "TransformedBody"), (summary, err)
+    assert "Content-Encoding" in (one.error_message or ""), one.error_message

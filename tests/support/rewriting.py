@@ -42,8 +42,14 @@ class Rewriting:
 
 
 @contextmanager
-def rewriting(server: S3Server, rewrite: Rewriter) -> Generator[Rewriting]:
-    """Passes each request on, and its reply through ``rewrite``, until the block ends."""
+def rewriting(server: S3Server, rewrite: Rewriter, *, chunked: bool = False) -> Generator[Rewriting]:
+    """Passes each request on, and its reply through ``rewrite``, until the block ends.
+
+    Args:
+        server: the server behind the proxy.
+        rewrite: changes a reply.
+        chunked: replies to GET state no length: their bodies end with their last chunk.
+    """
     upstream = urlsplit(server.endpoint_url)
     seen = Rewriting(server)
 
@@ -62,14 +68,19 @@ def rewriting(server: S3Server, rewrite: Rewriter) -> Generator[Rewriting]:
             headers = {name.lower(): value for name, value in answer.getheaders()}
             asked = {name.lower(): value for name, value in self.headers.items()}
             reply = Reply(self.command, self.path, asked, answer.status, headers, answer.read())
-            length = headers.get("content-length", "0") if self.command == "HEAD" else None
             connection.close()
             rewrite(reply)
+            length = reply.headers.get("content-length", "0") if self.command == "HEAD" else None
             self.send_response_only(reply.status)
             for name, value in reply.headers.items():
                 if name not in _HOP:
                     self.send_header(name, value)
-            self.send_header("content-length", length or str(len(reply.body)))
+            if chunked and self.command == "GET":
+                self.send_header("transfer-encoding", "chunked")
+                size = b"%x\r\n" % len(reply.body)
+                reply.body = (size + reply.body + b"\r\n" if reply.body else b"") + b"0\r\n\r\n"
+            else:
+                self.send_header("content-length", length or str(len(reply.body)))
             self.end_headers()
             if self.command != "HEAD":
                 self.wfile.write(reply.body)

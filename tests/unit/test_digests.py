@@ -63,6 +63,12 @@ def test_one_part_is_the_whole_object(size: int) -> None:
     assert _expected(size, etag=f"{MD5}-1") == ExpectedDigest("ETag", f"{MD5}-1", "MD5", (max(size, 1),))
 
 
+def test_parts_without_a_recorded_size_are_compared_by_the_sizes_that_clients_use() -> None:
+    expected = _expected(11 * MIB, etag=f"{MD5}-2", part_size=0)
+    assert expected is not None
+    assert expected.part_sizes[0] == 8 * MIB
+
+
 def test_a_digest_over_parts_of_no_size_that_fits_is_not_compared() -> None:
     assert _expected(11 * MIB, etag=f"{MD5}-7") is None
     assert _expected(11 * MIB, checksum_algorithm="SHA256", checksum="AAAA-7", etag=MD5) == ExpectedDigest(

@@ -70,14 +70,23 @@ impl<'a> PinnedReader<'a> {
     /// # Errors
     /// When the body breaks, or ends before `size` bytes.
     pub async fn take(&mut self, size: u64, algorithms: &[DigestAlgorithm]) -> Result<DigestedBytes, StoreError> {
+        let piece = self.take_up_to(size, algorithms).await?;
+        if (piece.bytes.len() as u64) < size {
+            return Err(self.broken(code::TRUNCATED, "the body ended early"));
+        }
+        Ok(piece)
+    }
+
+    /// The next `size` bytes; fewer only at the end of the body.
+    ///
+    /// # Errors
+    /// When the body breaks.
+    pub async fn take_up_to(&mut self, size: u64, algorithms: &[DigestAlgorithm]) -> Result<DigestedBytes, StoreError> {
         let size = usize::try_from(size).unwrap_or(usize::MAX);
         let mut digesters: Vec<(DigestAlgorithm, Digester)> =
             algorithms.iter().map(|algorithm| (*algorithm, Digester::new(*algorithm))).collect();
         let see = |bytes: &[u8]| digesters.iter_mut().for_each(|(_, digester)| digester.update(bytes));
         let bytes = self.body.take(size, see).await?;
-        if bytes.len() < size {
-            return Err(self.broken(code::TRUNCATED, "the body ended early"));
-        }
         let digests = digesters.into_iter().map(|(algorithm, digester)| (algorithm, digester.finish())).collect();
         Ok(DigestedBytes { bytes, digests })
     }

@@ -312,7 +312,8 @@ pub struct PinnedObject {
     /// `ETag` that the object must still have; else the request fails. None: any.
     pub if_match: Option<String>,
     /// Bytes of the whole object; 0: not known, as where a part of it is read. They determine how long a request waits for
-    /// the answer to a copy, and show an answer of another length.
+    /// the answer to a copy, and show an answer of another length. A pinned object of unknown size comes in the form
+    /// that the service gives; the answer must then mark the end of the body.
     pub size: u64,
 }
 

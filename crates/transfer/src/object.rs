@@ -62,6 +62,8 @@ pub(crate) enum AttemptError {
     StreamInstead,
     /// Ranges are answered with something else, which is known by now. The upload is in order.
     RangesIgnored,
+    /// The source comes in no form as it is stored: worth a look whether the service decompresses it.
+    Transformed(ObjectFailure),
     /// The target's service does not know this checksum.
     UnknownChecksum(ChecksumAlgorithm),
     /// The target holds something that these credentials may not read, and the write that was to replace nothing was
@@ -159,6 +161,9 @@ pub(crate) struct Object<'a, J> {
     pub(crate) modified: Option<f64>,
     /// Known encryption and Object Lock of both sides.
     pub(crate) protection: Protection,
+    /// Bytes of the source as it is stored, where its decompressed body is copied ([`stream`]) and `item.size` is that
+    /// of the body.
+    pub(crate) stored_size: Option<u64>,
 }
 
 /// Seconds since the epoch, by our clock.
@@ -201,6 +206,7 @@ impl<'a, J: Journal> Object<'a, J> {
             opening: Opening::now(policy.settle),
             modified: None,
             protection: Protection::default(),
+            stored_size: None,
         }
     }
 
@@ -252,7 +258,10 @@ impl<'a, J: Journal> Object<'a, J> {
                     ));
                 }
                 Err(
-                    AttemptError::Again(failure) | AttemptError::Failed(failure) | AttemptError::ExistsUnseen(failure),
+                    AttemptError::Again(failure)
+                    | AttemptError::Failed(failure)
+                    | AttemptError::ExistsUnseen(failure)
+                    | AttemptError::Transformed(failure),
                 ) => {
                     // A failure that stops the whole job is reported at once, so that no other object runs into it
                     // meanwhile.
@@ -298,6 +307,10 @@ impl<'a, J: Journal> Object<'a, J> {
     async fn attempt(&mut self) -> Result<CopyResult, AttemptError> {
         self.not_carried.clear();
         let mut looked: Option<ObjectMeta> = None;
+        if self.upload.open().is_some_and(|upload| upload.part_size == 0) {
+            // It holds parts of a decompressed body, which cannot be read from the middle.
+            self.upload.abort(false).await;
+        }
         if self.policy.only_clean {
             self.upload.abort(false).await;
             // Best effort, but for what no other object would get through either.

@@ -144,6 +144,13 @@ class Result:
         return sum(each.streamed for each in self.verifications)
 
     @property
+    def unverified(self) -> int:
+        """Objects that were copied as the storage gives them: decompressed, so that nothing verifies them."""
+        if self.status.spec.operation not in {OPERATION_TRANSFER, OPERATION_MOVE}:
+            return 0
+        return sum(each.objects for each in self.verifications if (each.state, each.verified) == ("done", "none"))
+
+    @property
     def left_out(self) -> int:
         return sum(each.left_out for each in self.verifications)
 
@@ -227,6 +234,11 @@ def _figures(result: Result, status_command: str) -> list[str]:
     verified = ", ".join(f"{number:,} by {kind}" for kind, number in result.verified().items() if kind != "none")
     if verified:
         out.append(f"  verified  {verified}")
+    if result.unverified:
+        kept = "; the source keeps what it has" if result.status.spec.operation == OPERATION_MOVE else ""
+        out.append(
+            f"  unverified {text.count(result.unverified, 'object')} that the storage gives decompressed only{kept}"
+        )
     if result.retries:
         out.append(f"  retried   {text.count(result.retries, 'request')}")
     if result.not_carried:

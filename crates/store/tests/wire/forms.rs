@@ -6,7 +6,7 @@ use seqferry_store::error::classify::code;
 use seqferry_store::prelude::*;
 use seqferry_store::{ErrorClass, PinnedObject, Range, Result, S3Store};
 
-use crate::server::{Reply, Request, Wire};
+use crate::server::{Reply, ReplyEnding, Request, Wire};
 use crate::{object, store_at};
 
 const STORED: &str = "gzipped";
@@ -35,6 +35,12 @@ fn answer(request: &Request, whole: &str, encoding: Option<&str>) -> Reply {
         Some((first, last)) => Reply::new(206, &headers, &whole[first..=last]),
         None => Reply::new(200, &headers, whole),
     }
+}
+
+/// Answers with chunks, which mark the end of the body and state no length.
+fn chunked(whole: &str) -> Reply {
+    let head = "HTTP/1.1 200 OK\r\netag: \"e\"\r\ntransfer-encoding: chunked\r\n\r\n";
+    Reply::raw(&format!("{head}{:x}\r\n{whole}\r\n0\r\n\r\n", whole.len()), ReplyEnding::Next)
 }
 
 fn accepts(request: &Request, encoding: &str) -> bool {
@@ -86,4 +92,35 @@ async fn an_object_that_comes_in_no_form_as_it_is_stored_is_an_error_that_says_s
         assert!(error.message.contains("7 bytes") && error.message.contains("Content-Encoding"), "{error}");
         assert_eq!(server.requests().len(), 2, "one request for each form");
     }
+}
+
+#[tokio::test]
+async fn a_shorter_body_that_ends_with_its_last_chunk_was_changed_on_the_way() {
+    let server = Wire::serve(|_, _| chunked("gz"));
+
+    let error = read(&store_at(&server.url()).await, None).await.expect_err("an error");
+
+    assert_eq!((error.code.as_str(), error.class), (code::TRANSFORMED, ErrorClass::Object), "{error}");
+    assert!(error.message.contains("7 bytes") && error.message.contains("2 bytes came"), "{error}");
+}
+
+#[tokio::test]
+async fn an_object_of_unknown_size_comes_as_the_service_gives_it_if_its_end_is_marked() {
+    let pinned = PinnedObject { size: 0, ..pinned() };
+    for is_chunked in [false, true] {
+        let server = Wire::serve(
+            move |request, _| {
+                if is_chunked { chunked(DECOMPRESSED) } else { answer(request, DECOMPRESSED, None) }
+            },
+        );
+        let store = store_at(&server.url()).await;
+        let chunks: Vec<Bytes> = store.get(&pinned, None).await.unwrap().into_stream().try_collect().await.unwrap();
+        assert_eq!(chunks.concat(), DECOMPRESSED.as_bytes());
+        assert_eq!(server.requests().len(), 1);
+    }
+
+    let unmarked = format!("HTTP/1.1 200 OK\r\netag: \"e\"\r\n\r\n{DECOMPRESSED}");
+    let server = Wire::serve(move |_, _| Reply::raw(&unmarked, ReplyEnding::Close));
+    let unmarked = store_at(&server.url()).await.get(&pinned, None).await;
+    assert!(unmarked.is_err_and(|error| error.message.contains("Content-Length")));
 }

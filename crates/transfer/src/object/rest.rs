@@ -12,7 +12,10 @@ impl<J: Journal> Object<'_, J> {
     pub(super) async fn attempt_at_rest(&mut self) -> Result<CopyResult, AttemptError> {
         self.opening = Opening::now(self.policy.settle);
         self.modified = None;
-        let copy = self.attempt().await?;
+        let copy = match self.attempt().await {
+            Err(AttemptError::Transformed(failure)) => self.take_decompressed(failure).await?,
+            end => end?,
+        };
         // An object that an interrupted run may have copied was perhaps not looked at again.
         let counts = copy.state == State::Done || copy.state == State::Skipped && self.may_be_ours();
         let source = self.source.capabilities();

@@ -1,6 +1,7 @@
 //! The source of one object: its facts, its pin, and the failures when it is not as listed.
 
 use seqferry_client::{RequestError, RequestSpec, RetryingClient};
+use seqferry_store::error::classify::code;
 use seqferry_store::{Address, ChecksumKind, ErrorClass, ObjectMeta, ObjectRef, PinnedObject, StoreError};
 
 use super::{AttemptError, Journal, Object, RecheckError};
@@ -34,7 +35,7 @@ impl<J: Journal> Object<'_, J> {
                         Address(bucket, None)
                     ));
                 }
-                (self.item.size, self.item.etag) = (now.size, now.etag);
+                (self.item.size, self.item.etag, self.stored_size) = (now.size, now.etag, None);
                 Ok(())
             }
             Err(RequestError::Failed(error)) if error.class == ErrorClass::NotFound => {
@@ -65,6 +66,7 @@ impl<J: Journal> Object<'_, J> {
     pub(super) async fn head_source(&self) -> Result<ObjectMeta, AttemptError> {
         let (bucket, key) = (&self.policy.source_bucket, &self.item.source_key);
         let version = self.item.version_id.as_deref();
+        let listed = self.stored_size.unwrap_or(self.item.size);
         let head = self
             .source
             .call(RequestSpec::read("HeadObject", bucket), &self.retry_context, async |store| {
@@ -72,10 +74,18 @@ impl<J: Journal> Object<'_, J> {
             })
             .await;
         match head {
-            Ok(source) if source.etag == self.item.etag && source.size == self.item.size => Ok(source),
+            Ok(source) if source.etag == self.item.etag && source.size == listed => Ok(source),
+            Ok(source) if self.is_transformed_head(&source) => {
+                let message = format!(
+                    "the listing states {listed} bytes and the answer {}, with the same ETag: the service, or a proxy before it, compresses or decompresses objects on the way (Content-Encoding)",
+                    source.size
+                );
+                let error = StoreError::new("HeadObject", bucket, Some(key), code::TRANSFORMED, Some(200));
+                Err(AttemptError::Failed(error.with_message(message).into()))
+            }
             Ok(source) => {
                 let error = StoreError::new("HeadObject", bucket, Some(key), "SourceChanged", None);
-                let (listed, now) = (self.item.size, source.size);
+                let now = source.size;
                 let how = if !self.source.capabilities().in_place_changes {
                     format!("ETag {} ({listed} bytes) became {} ({now} bytes)", self.item.etag, source.etag)
                 } else if now > listed {
@@ -92,6 +102,11 @@ impl<J: Journal> Object<'_, J> {
             }
             Err(other) => Err(other.into()),
         }
+    }
+
+    /// True for an answer with the listed `ETag`: the object is the listed one, whatever size the answer states.
+    fn is_transformed_head(&self, source: &ObjectMeta) -> bool {
+        !source.etag.is_empty() && source.etag == self.item.etag && !self.source.capabilities().in_place_changes
     }
 
     pub(super) fn archived(&self, source: &ObjectMeta) -> AttemptError {
@@ -153,6 +168,11 @@ impl<J: Journal> Object<'_, J> {
     pub(super) fn stated_target<'s>(&'s self, origin: Origin<'s>) -> StatedEtag<'s> {
         let object = ObjectRef::new(&self.policy.target_bucket, &self.item.target_key);
         StatedEtag { client: self.target, object, origin, ..self.stated_source() }
+    }
+
+    /// Returns the failure of a read whose bytes go to the target.
+    pub(super) fn stream_trouble(&self, error: StoreError) -> AttemptError {
+        if error.code == code::TRANSFORMED { AttemptError::Transformed(error.into()) } else { self.copy_trouble(error) }
     }
 
     /// Returns the failure of a refused copy or read. A failed precondition means that the source was overwritten: the

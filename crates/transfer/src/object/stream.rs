@@ -8,6 +8,7 @@
 //!
 //! This module streams a small object by one GET and one PUT; [`parts`] streams a larger one.
 
+mod decompressed;
 mod order;
 mod parts;
 mod piece;
@@ -248,6 +249,17 @@ impl<J: Journal> Object<'_, J> {
         if let Verdict::Differs(how) = &read {
             return Err(self.misread(how));
         }
+        self.put_piece(meta, piece, read).await
+    }
+
+    /// Writes an object that is in memory whole, and proves it. `read` is the verdict on its bytes.
+    async fn put_piece(
+        &mut self,
+        meta: ObjectMeta,
+        piece: DigestedBytes,
+        read: Verdict,
+    ) -> Result<CopyResult, AttemptError> {
+        let size = piece.bytes.len() as u64;
         let tags = self.note_uncarried(&meta).await?;
         let write = self.write_options(Some(&meta)).await?;
         let algorithm = self.sum_to_send(full_object(&meta));
@@ -345,7 +357,7 @@ impl<J: Journal> Object<'_, J> {
             .await;
         match read {
             Ok(read) => Ok(read),
-            Err(RequestError::Failed(error)) => Err(self.copy_trouble(error)),
+            Err(RequestError::Failed(error)) => Err(self.stream_trouble(error)),
             Err(RequestError::Cancelled) => Err(AttemptError::Cancelled),
         }
     }

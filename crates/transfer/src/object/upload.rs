@@ -32,11 +32,14 @@ pub(super) enum OpenedUpload {
 struct ItemJournal<'a, J> {
     journal: &'a J,
     id: u64,
+    /// False for an upload whose parts no later run can use: it is recorded without a part size.
+    is_resumable: bool,
 }
 
 impl<J: Journal> UploadJournal for ItemJournal<'_, J> {
     async fn record(&self, upload: &RecordedUpload) -> Result<(), RequestError> {
-        self.journal.begun(self.id, &upload.upload_id, upload.part_size).await
+        let part_size = if self.is_resumable { upload.part_size } else { 0 };
+        self.journal.begun(self.id, &upload.upload_id, part_size).await
     }
 }
 
@@ -88,7 +91,8 @@ impl<J: Journal> Object<'_, J> {
             size: route.plan.size,
             ..self.upload.request()
         };
-        let journal = ItemJournal { journal: self.journal, id: self.item.id };
+        let is_resumable = self.stored_size.is_none();
+        let journal = ItemJournal { journal: self.journal, id: self.item.id, is_resumable };
         match self.upload.begin(&request, &journal).await {
             Err(RequestError::Failed(error)) if self.streams() => {
                 Err(self.refused_write(error, route.checksum.map(|(algorithm, _)| algorithm)))

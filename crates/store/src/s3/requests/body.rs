@@ -5,6 +5,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tokio::time::Instant;
 
+use super::stored_form::transformed;
 use super::{STALLED, TRICKLE};
 use crate::body::Source;
 use crate::budget::ByteThrottle;
@@ -13,6 +14,7 @@ use crate::error::classify::code;
 use crate::s3::failures::chain;
 use crate::s3::fast_path::BodyReader;
 use crate::store::Result;
+use crate::types::PinnedObject;
 
 /// A body that is being received and watched.
 pub(super) struct WatchedBody {
@@ -22,6 +24,11 @@ pub(super) struct WatchedBody {
     pub(super) throttle: ByteThrottle,
     /// Announced bytes that have not arrived yet.
     pub(super) left: u64,
+    /// The object whose whole body this is, where the body ends with its last chunk: a body of another length than the
+    /// object was changed on the way.
+    pub(super) chunks_of: Option<PinnedObject>,
+    /// Bytes that have arrived.
+    pub(super) arrived: u64,
     /// Time spent waiting for bytes, and bytes received, since the rate was last checked.
     pub(super) waited: Duration,
     pub(super) came: u64,
@@ -41,7 +48,12 @@ impl Source for WatchedBody {
         match tokio::time::timeout(STALLED, self.body.read(into, at_most)).await {
             Err(_) => Err(self.broken("the body stalled")),
             Ok(Ok(0)) if self.left > 0 => Err(self.broken(&format!("the body ended {} bytes early", self.left))),
+            Ok(Ok(0)) if self.chunks_of.as_ref().is_some_and(|source| self.arrived < source.size) => {
+                let source = self.chunks_of.take().unwrap_or_default();
+                Err(transformed(&source, self.arrived))
+            }
             Ok(Ok(came)) => {
+                self.arrived += came as u64;
                 self.left = self.left.saturating_sub(came as u64);
                 // Time spent on the disk, or by a limit, does not count as waiting for the service.
                 self.waited += since.elapsed();
@@ -81,7 +93,17 @@ mod tests {
         });
         let body = BodyReader::Sdk(Box::pin(ours));
         let (bucket, key) = ("bucket".to_owned(), "key".to_owned());
-        let mut watched = WatchedBody { bucket, key, body, throttle, left: size, waited: Duration::ZERO, came: 0 };
+        let mut watched = WatchedBody {
+            bucket,
+            key,
+            body,
+            throttle,
+            left: size,
+            chunks_of: None,
+            arrived: 0,
+            waited: Duration::ZERO,
+            came: 0,
+        };
         let (mut all, mut into) = (0, Vec::new());
         while all < size {
             into.clear();

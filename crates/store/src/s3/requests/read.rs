@@ -78,7 +78,7 @@ impl S3Store {
             let Some(bucket_endpoint) = regional.fast_path.bucket_endpoint(bucket, key).await else {
                 let (meta, content_range, has_length, body) =
                     Box::pin(fetch_by_sdk(&regional.client, about, source, range, form)).await?;
-                return Ok(FetchAnswer { meta, content_range, has_length, body });
+                return Ok(FetchAnswer { meta, content_range, has_length, has_end: has_length, body });
             };
             let mut headers = RequestHeaders::default();
             headers.add("if-match", source.if_match.as_deref().map(quoted));
@@ -92,7 +92,9 @@ impl S3Store {
                 regional.fast_path.get(&bucket_endpoint, about, &version.unwrap_or_default(), &headers).await?;
             let content_range = answer.headers.get("content-range").map(str::to_owned);
             let has_length = answer.headers.get("content-length").is_some();
-            Ok(FetchAnswer { meta: facts_of_headers(&answer.headers), content_range, has_length, body: answer.body })
+            let has_end = has_length || answer.headers.get("transfer-encoding").is_some();
+            let meta = facts_of_headers(&answer.headers);
+            Ok(FetchAnswer { meta, content_range, has_length, has_end, body: answer.body })
         })
         .await
     }
@@ -245,7 +247,15 @@ impl ObjectRead for S3Store {
             }
             self.form.learn(form.other());
         }
+        if source.size == 0 && source.if_match.is_some() && range.is_none() && !answer.has_end {
+            // Nothing would show a body that was cut off.
+            return Err(StoreError::new("GetObject", bucket, Some(key), code::TRANSFORMED, Some(200)).with_message(
+                "the answer has neither a Content-Length nor chunks: nothing would show that its body was cut off",
+            ));
+        }
+        let is_chunked = answer.has_end && !answer.has_length;
         let FetchAnswer { mut meta, content_range, body, .. } = answer;
+        let is_pinned = source.if_match.as_ref() == Some(&meta.etag);
         let expected = meta.size;
         if let Some(range) = range {
             let Some(whole) = answers_range(range, content_range.as_deref(), expected) else {
@@ -261,6 +271,8 @@ impl ObjectRead for S3Store {
             body,
             throttle: self.throttle.clone(),
             left: expected,
+            chunks_of: (range.is_none() && is_chunked && is_pinned).then(|| source.clone()),
+            arrived: 0,
             waited: Duration::ZERO,
             came: 0,
         };

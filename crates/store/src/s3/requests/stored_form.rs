@@ -58,6 +58,8 @@ pub(super) struct FetchAnswer {
     pub(super) content_range: Option<String>,
     /// True when the answer states its length.
     pub(super) has_length: bool,
+    /// True when the end of the body is marked: by its length, or by its last chunk.
+    pub(super) has_end: bool,
     pub(super) body: BodyReader,
 }
 

@@ -20,7 +20,7 @@ use super::sent::{StreamSettings, StreamedPart, found, whole_etag, whole_sum};
 use super::{StreamResult, verification};
 use crate::etags::{Origin, judged};
 use crate::outcome::{FailureClass, Method, ObjectFailure};
-use crate::verification::{StreamRoute, Verdict};
+use crate::verification::{PartsRoute, StreamRoute, Verdict};
 
 /// Memory for a part that is written while it is read: bytes that arrive from the service and bytes that go to the
 /// disk.
@@ -110,22 +110,27 @@ impl<J: Journal> Object<'_, J> {
                 message,
             )));
         }
+        self.choose_checksum(&mut route.parts);
+        Ok(route)
+    }
+
+    /// Chooses the checksum that is sent with the parts, by what the target takes and the policy asks for.
+    pub(super) fn choose_checksum(&self, parts: &mut PartsRoute) {
         match self.target.quirks().sums() {
-            Sums::Any if !target.digests => {
+            Sums::Any if !self.target.capabilities().digests => {
                 // The one that records of uploads have.
-                route.parts.checksum = Some((ChecksumAlgorithm::Crc64Nvme, ChecksumKind::FullObject));
+                parts.checksum = Some((ChecksumAlgorithm::Crc64Nvme, ChecksumKind::FullObject));
             }
             Sums::Any => {
                 if let Some(requested) = self.policy.properties.checksum {
-                    route.parts.keep(requested);
+                    parts.keep(requested);
                 }
             }
             Sums::Crc32C => {
-                route.parts.checksum = Some((ChecksumAlgorithm::Crc32C, ChecksumKind::FullObject));
+                parts.checksum = Some((ChecksumAlgorithm::Crc32C, ChecksumKind::FullObject));
             }
-            Sums::Md5 => route.parts.checksum = None,
+            Sums::Md5 => parts.checksum = None,
         }
-        Ok(route)
     }
 
     /// Send every part that is not there, each from a read of its own.

@@ -93,7 +93,7 @@ impl<J: Journal> Object<'_, J> {
             self.source.note_ignored_ranges(&error);
             return AttemptError::RangesIgnored;
         }
-        self.copy_trouble(error)
+        self.stream_trouble(error)
     }
 
     /// Returns the failure of a part that could not be written: its upload is gone, or the write was refused.

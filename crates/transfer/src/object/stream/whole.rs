@@ -12,7 +12,7 @@ use super::order::PartOrder;
 use super::sent::{StreamSettings, StreamedPart};
 
 /// Most attempts at one read of the whole object.
-const WHOLE_READS: u32 = 4;
+pub(super) const WHOLE_READS: u32 = 4;
 
 impl<J: Journal> Object<'_, J> {
     /// Send every part that is not there, from one read of the whole object. Returns the digest of a reference that has
@@ -31,7 +31,7 @@ impl<J: Journal> Object<'_, J> {
                     reads += 1;
                     self.retry_context.count_retry();
                 }
-                Err(Interrupt::Broken(error)) => return Err(self.copy_trouble(error)),
+                Err(Interrupt::Broken(error)) => return Err(self.stream_trouble(error)),
                 Err(Interrupt::Other(trouble)) => return Err(trouble),
             }
         }
@@ -49,7 +49,7 @@ impl<J: Journal> Object<'_, J> {
         let fetched = self.source.call(call, &self.retry_context, async |store| store.fetch(&pinned, None).await).await;
         let FetchedObject { meta, body } = match fetched {
             Ok(fetched) => fetched,
-            Err(RequestError::Failed(error)) => return Err(Interrupt::Other(self.copy_trouble(error))),
+            Err(RequestError::Failed(error)) => return Err(Interrupt::Other(self.stream_trouble(error))),
             Err(RequestError::Cancelled) => return Err(Interrupt::Other(AttemptError::Cancelled)),
         };
         check_pin(&pinned, &meta).map_err(Interrupt::Broken)?;
@@ -108,7 +108,7 @@ impl<J: Journal> Object<'_, J> {
 }
 
 /// Reason why one read of the whole object ended early.
-enum Interrupt {
+pub(super) enum Interrupt {
     /// The read broke.
     Broken(StoreError),
     /// Anything else.
