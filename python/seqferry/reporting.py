@@ -22,6 +22,7 @@ import sqlalchemy as sa
 from seqferry import formatting, stored_spec
 from seqferry.db import ledger, receipts
 from seqferry.db.database import Database
+from seqferry.db.events import told
 from seqferry.db.findings import Finding
 from seqferry.db.tables import event, transfer
 from seqferry.db.tables import ledger as ledger_table
@@ -125,7 +126,7 @@ def _read(database: Database, transfer_id: str, findings: Sequence[Finding]) -> 
                 "at": time_text(receipts.microseconds(one.at)),
                 "kind": one.kind,
                 "actor": one.actor,
-                "data": json.loads(one.data),
+                "data": told(one.data),
                 "key_id": one.key_id,
                 "hash": one.hash,
             }

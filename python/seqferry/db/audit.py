@@ -12,7 +12,7 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any, Final
 
 import sqlalchemy as sa
 
@@ -51,17 +51,27 @@ def check_transfer(connection: sa.Connection, row: sa.Row[Any], checked: AuditCo
     """Everything on record of a transfer. ``row`` is that of the transfer."""
     checked.transfers += 1
     record = _Record()
-    yield from _check_events(connection, row.id, record, checked)
-    yield from _check_key(connection, row, record)
-    yield from _check_entries(connection, row, record, checked)
-    yield from _check_row(connection, row, record)
     seals = list(receipts.seals(connection, row.id))
     ends = Counter[str]()
-    for each in seals:
-        yield from _check_seal(connection, row.id, each, record, ends, checked)
-    yield from _check_batches(connection, row, seals, checked)
-    if record.end is not None:
-        yield from _check_receipt(connection, row, record, ends)
+    checks: list[Iterator[Finding]] = [
+        _check_events(connection, row.id, record, checked),
+        _check_key(connection, row, record),
+        _check_entries(connection, row, record, checked),
+        _check_row(connection, row, record),
+        *(_check_seal(connection, row.id, each, record, ends, checked) for each in seals),
+        _check_batches(connection, row, seals, checked),
+        _check_receipt(connection, row, record, ends),
+    ]
+    for check in checks:
+        try:
+            yield from check
+        except _NO_RECORD as why:
+            text = f"The record of transfer {row.id} holds a value that was never written ({why})."
+            yield Finding("transfer_changed", text, row.id)
+
+
+_NO_RECORD: Final = (ValueError, TypeError, ArithmeticError, LookupError, AttributeError)
+"""What reading raises where a value is not of the kind that was written: text for a time, no JSON."""
 
 
 def _check_events(connection: sa.Connection, of: str, record: _Record, checked: AuditCounts) -> Iterator[Finding]:
@@ -144,11 +154,7 @@ def _keep(record: _Record, row: sa.Row[Any]) -> None:
 
 
 def _data(row: Any) -> dict[str, Any]:
-    try:
-        found: Any = json.loads(row.data)
-    except ValueError:
-        return {}
-    return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
+    return events.told(row.data)
 
 
 def _check_entries(
@@ -354,6 +360,8 @@ def _check_receipt(
     connection: sa.Connection, row: sa.Row[Any], record: _Record, ends: Counter[str]
 ) -> Iterator[Finding]:
     """The digest of the end over all that is there now."""
+    if record.end is None:
+        return
     data = _data(record.end)
     recorded = data.get("receipt_digest")
     if recorded is None:

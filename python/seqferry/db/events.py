@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, cast
 
 import sqlalchemy as sa
 
@@ -113,6 +113,19 @@ def event_hash(
     return hashlib.sha256(form.encode("utf-8", "surrogatepass")).hexdigest()
 
 
+def told(text: str) -> dict[str, Any]:
+    """Data of an event; what is none, since it was changed in the database, under the name ``unreadable``."""
+    try:
+        found: Any = json.loads(text)
+    except (ValueError, TypeError):
+        found = None
+    return cast("dict[str, Any]", found) if isinstance(found, dict) else {"unreadable": str(text)[:_SHOWN]}
+
+
+_SHOWN: Final = 200
+"""Characters of data that cannot be read."""
+
+
 def read(connection: sa.Connection, transfer_id: str, after: int, *, kind: str | None = None) -> list[Event]:
     """The events of a transfer behind a number, in their order; with ``kind`` only those."""
     wanted = sa.select(event).where(event.c.transfer_id == transfer_id, event.c.number > after)
@@ -120,7 +133,7 @@ def read(connection: sa.Connection, transfer_id: str, after: int, *, kind: str |
         wanted = wanted.where(event.c.kind == kind)
     rows = connection.execute(wanted.order_by(event.c.number))
     return [
-        Event(number=row.number, at=row.at, kind=row.kind, actor=row.actor, data=json.loads(row.data), hash=row.hash)
+        Event(number=row.number, at=row.at, kind=row.kind, actor=row.actor, data=told(row.data), hash=row.hash)
         for row in rows
     ]
 

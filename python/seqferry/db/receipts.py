@@ -18,7 +18,7 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
-from seqferry.db import merkle, signing
+from seqferry.db import events, merkle, signing
 from seqferry.db.database import Database
 from seqferry.db.tables import batch, event, object_, seal, tally, transfer
 
@@ -205,7 +205,7 @@ def submitted_spec(connection: sa.Connection, transfer_id: str) -> Any:
         .where(event.c.transfer_id == transfer_id, event.c.kind.in_(("submitted", "key_renewed")))
         .order_by(event.c.number.desc())
     ).scalars()
-    return next((data["spec"] for data in map(json.loads, rows) if "spec" in data), None)
+    return next((data["spec"] for data in map(events.told, rows) if "spec" in data), None)
 
 
 def read_totals(connection: sa.Connection, transfer_id: str) -> dict[str, int]:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal, NamedTuple, cast
+from typing import Any, Final, Literal, NamedTuple
 
 import sqlalchemy as sa
 
@@ -104,7 +103,7 @@ def recorded(connection: sa.Connection, name: str) -> list[Event]:
         .order_by(schedule_event.c.at, schedule_event.c.schedule_id, schedule_event.c.number)
     )
     return [
-        Event(number=row.number, at=row.at, kind=row.kind, actor=row.actor, data=json.loads(row.data), hash=row.hash)
+        Event(number=row.number, at=row.at, kind=row.kind, actor=row.actor, data=events.told(row.data), hash=row.hash)
         for row in found
     ]
 
@@ -179,13 +178,7 @@ def faults(connection: sa.Connection) -> list[ScheduleFault]:
 
 def _follow(chain: _Chain, row: sa.Row[Any]) -> bool:
     """Apply an event to what the events before it tell; False when its columns are not what it tells itself."""
-    try:
-        data: Any = json.loads(row.data)
-    except ValueError:
-        return False
-    if not isinstance(data, dict):
-        return False
-    told = {name: value for name, value in cast("dict[str, Any]", data).items() if name in _TOLD}
+    told = {name: value for name, value in events.told(row.data).items() if name in _TOLD}
     if told.get("name", row.name) != row.name:
         return False  # the column is for searches, and no hash covers it
     chain.told |= told
