@@ -11,7 +11,13 @@ def main() -> None:
     import gc
     import logging
     import os
+    import signal
     import sys
+
+    # Ctrl-C while modules are imported ends the command as it ends others, and shows no traceback of the import.
+    at_interrupt = signal.getsignal(signal.SIGINT)
+    if at_interrupt is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
 
     if sys.getfilesystemencoding() != "utf-8" and sys.executable:
         # Names of files are bytes, and keys are UTF-8, whatever the locale says. Python reads its arguments before
@@ -31,6 +37,7 @@ def main() -> None:
         # Called once for each file of a task: the framework of the other commands alone takes longer than they may.
         from seqferry.nextflow.shim import main as shim
 
+        signal.signal(signal.SIGINT, at_interrupt)
         shim(sys.argv[1], sys.argv[2:])
 
     if sys.argv[1:] == ["--version"]:
@@ -47,6 +54,7 @@ def main() -> None:
     from seqferry.cli.text import escape_what_cannot_be_encoded
 
     escape_what_cannot_be_encoded()
+    signal.signal(signal.SIGINT, at_interrupt)
     code = run()
     logging.shutdown()
     # Everything is closed and flushed. A thread of the worker that did not stop in time must not keep the process.

@@ -6,6 +6,7 @@ import os
 import pty
 import re
 import select
+import signal
 import subprocess
 import sys
 import time
@@ -123,6 +124,33 @@ def test_commands_import_only_what_they_need(cli: Cli, arguments: list[str], hea
     )
 
     assert ran.returncode == 0, ran.stderr
+
+
+@pytest.mark.parametrize("module", ["seqferry.cli.app", "seqferry.memory_limits", "typer", "seqferry.nextflow.shim"])
+def test_an_interrupt_while_modules_are_imported_shows_no_traceback(cli: Cli, module: str) -> None:
+    code = f"""
+import os, signal, sys
+from seqferry.cli import main
+
+class Interrupt:
+    def find_spec(self, name, path=None, target=None):
+        if name == {module!r}:
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Interrupt())
+sys.argv = ["seqferry", *({["aws", "s3", "ls"] if module.endswith("shim") else ["status"]!r})]
+main()
+"""
+
+    ran = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, **cli.environment()},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert (ran.returncode, ran.stdout, ran.stderr) == (-signal.SIGINT, "", "")
 
 
 def test_version_and_help(cli: Cli) -> None:
