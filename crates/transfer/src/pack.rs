@@ -23,6 +23,7 @@ mod plan;
 mod rest;
 mod run;
 pub(crate) mod sidecar;
+mod split;
 mod trouble;
 
 use std::sync::Arc;

@@ -10,8 +10,9 @@ use proptest::prelude::*;
 use seqferry_archive::index::{Index, IndexLimits, TarIdentity};
 use seqferry_archive::write::{Entry, Layout};
 use seqferry_client::{Endpoint, RecordedUpload};
+use seqferry_store::checksum::base64;
 use seqferry_store::prelude::*;
-use seqferry_store::{Attributes, ChecksumAlgorithm, DigestAlgorithm, Digester, ObjectMeta};
+use seqferry_store::{Attributes, ChecksumAlgorithm, DigestAlgorithm, Digester, Digests, ObjectMeta, PutObject};
 use seqferry_store_testing::ObjectWriteExt as _;
 use seqferry_store_testing::fault::{Fault, FaultStore, Hook, Latch, Rule};
 use seqferry_transfer::pack::LARGEST_MEMBER;
@@ -145,6 +146,59 @@ async fn bytes_do_not_depend_on_part_sizes_nor_on_the_data_path() {
         let outcomes = pack(&fixture, policy, &items).await;
         assert_eq!(states(&outcomes), [State::Done; 7]);
         assert_eq!(fixture.read(TARGET, ARCHIVE).await.unwrap(), wanted, "{part_size} {data_path:?}");
+    }
+}
+
+/// A member whose source keeps this checksum.
+async fn member_with_sum(fixture: &TransferFixture, id: u64, size: usize, sum: ChecksumAlgorithm) -> Item {
+    let contents = bytes(id, size);
+    let item = member(fixture, id, &format!("{id:03}.bin"), &contents).await;
+    let value = base64(&Digester::of(DigestAlgorithm::Checksum(sum), &contents));
+    let object = PutObject {
+        bucket: SOURCE.into(),
+        key: item.source_key.clone(),
+        digests: Digests { checksum: Some((sum, value)), md5: None },
+        ..PutObject::default()
+    };
+    let written = fixture.memory.put_object(&object, contents.into()).await.unwrap();
+    Item { etag: written.etag, ..item }
+}
+
+fn streamed_in_small_parts() -> Policy {
+    let part_options = PartOptions { part_size: Some(1400), ..PartOptions::default() };
+    Policy { part_options, data_path: DataPath::Stream, ..packing() }
+}
+
+#[tokio::test]
+async fn members_read_in_several_parts_are_verified_by_the_crc_that_the_source_states() {
+    use ChecksumAlgorithm::{Crc32, Crc32C, Crc64Nvme, Sha256};
+    let fixture = TransferFixture::of(seqferry_store_testing::MemoryStore::new(700));
+    let mut items = Vec::new();
+    for (id, sum) in [Crc64Nvme, Crc32C, Crc32, Sha256].into_iter().enumerate() {
+        items.push(member_with_sum(&fixture, id as u64, 5000, sum).await);
+    }
+
+    let outcomes = pack(&fixture, streamed_in_small_parts(), &items).await;
+
+    let verified: Vec<VerificationLevel> = (0..4).map(|id| outcomes[&id].verified).collect();
+    let proven = VerificationLevel::Checksum;
+    assert_eq!(verified, [proven, proven, proven, VerificationLevel::Size], "SHA-256 of parts cannot be joined");
+    assert_eq!(fixture.read(TARGET, ARCHIVE).await.unwrap(), expected(&fixture, &items).await);
+}
+
+#[tokio::test]
+async fn a_part_of_a_member_that_was_read_wrong_makes_no_archive() {
+    for sum in [ChecksumAlgorithm::Crc64Nvme, ChecksumAlgorithm::Crc32C, ChecksumAlgorithm::Crc32] {
+        let fixture = TransferFixture::of(seqferry_store_testing::MemoryStore::new(700));
+        let items = [member_with_sum(&fixture, 0, 5000, sum).await];
+        fixture.store.rule(Rule::always("GetObject", Fault::Corrupt));
+
+        let outcomes = pack(&fixture, streamed_in_small_parts(), &items).await;
+
+        let failure = outcomes[&0].failure.as_ref().unwrap();
+        assert_eq!(failure.code, "ContentMismatch", "{failure}");
+        assert!(failure.message.contains(sum.name()), "{failure}");
+        assert!(fixture.read(TARGET, ARCHIVE).await.is_none());
     }
 }
 

@@ -26,6 +26,7 @@ use tokio::task::JoinSet;
 
 use super::plan::{Members, Plan};
 use super::rest::YoungMembers;
+use super::split::OTHER_CRCS;
 use crate::etags::{Origin, StatedEtag, judged};
 use crate::limits::Limits;
 use crate::outcome::VerificationLevel;
@@ -61,13 +62,25 @@ impl PartError {
     }
 }
 
-/// Range of a member that was read for one part, with its CRC-32C and verification level.
+/// Range of a member that was read for one part, with its CRCs and verification level.
 #[derive(Debug, Clone)]
 pub(super) struct FetchedRange {
     pub(super) member: usize,
     pub(super) range: Range<u64>,
     pub(super) crc32c: String,
+    /// The other CRCs of a range that is not the whole member.
+    pub(super) other_crcs: Vec<(ChecksumAlgorithm, String)>,
     pub(super) verified: VerificationLevel,
+}
+
+impl FetchedRange {
+    /// Returns the CRC of the range by this algorithm, where it was computed.
+    pub(super) fn crc(&self, algorithm: ChecksumAlgorithm) -> Option<&str> {
+        if algorithm == ChecksumAlgorithm::Crc32C {
+            return Some(&self.crc32c);
+        }
+        self.other_crcs.iter().find(|(known, _)| *known == algorithm).map(|(_, value)| value.as_str())
+    }
 }
 
 /// A part that is in the upload.
@@ -246,7 +259,7 @@ impl Sender {
                 self.read(&object, fetched, partly.is_none(), &mut place).await
             })
             .await;
-        let (crc32c, verdict) =
+        let (crc32c, other_crcs, verdict) =
             read.map_err(|request| PartError::of(request, |error| PartError::Member(member, error)))?;
         let stated = StatedEtag {
             client: &self.source,
@@ -262,20 +275,26 @@ impl Sender {
                 Verdict::Proven(verified) => verified,
                 Verdict::Doubtful(_) | Verdict::Unknown => VerificationLevel::Size,
             };
-        Ok(FetchedRange { member, range, crc32c, verified })
+        Ok(FetchedRange { member, range, crc32c, other_crcs, verified })
     }
 
-    /// Reads the bytes of a reply into their place. Returns their CRC-32C, and the verification by the digest that the
-    /// source states.
+    /// Reads the bytes of a reply into their place. Returns their CRC-32C, the other CRCs of a part of a member, and the
+    /// verification by the digest that the source states.
     async fn read(
         &self,
         object: &PinnedObject,
         mut fetched: FetchedObject,
         whole: bool,
         place: &mut [u8],
-    ) -> Result<(String, Verdict), StoreError> {
+    ) -> Result<(String, Vec<(ChecksumAlgorithm, String)>, Verdict), StoreError> {
         let expected = whole.then(|| ExpectedDigest::of(&fetched.meta, None, &self.limits)).flatten();
         let mut crc32c = Digester::new(DigestAlgorithm::Checksum(ChecksumAlgorithm::Crc32C));
+        let joins = !whole && self.source.capabilities().digests;
+        let mut others: Vec<(ChecksumAlgorithm, Digester)> = OTHER_CRCS
+            .into_iter()
+            .filter(|_| joins)
+            .map(|algorithm| (algorithm, Digester::new(DigestAlgorithm::Checksum(algorithm))))
+            .collect();
         let mut digester = expected.as_ref().map(|expected| Digester::new(expected.algorithm));
         let mut at = 0;
         while let Some(chunk) = fetched.body.next().await {
@@ -285,6 +304,9 @@ impl Sender {
             };
             into.copy_from_slice(&chunk);
             crc32c.update(&chunk);
+            for (_, digester) in &mut others {
+                digester.update(&chunk);
+            }
             if let Some(digester) = &mut digester {
                 digester.update(&chunk);
             }
@@ -299,7 +321,8 @@ impl Sender {
             _ if !self.source.capabilities().digests => Verdict::Proven(VerificationLevel::Checksum),
             _ => Verdict::Unknown,
         };
-        Ok((base64(&crc32c.finish()), verdict))
+        let others = others.into_iter().map(|(algorithm, digester)| (algorithm, base64(&digester.finish()))).collect();
+        Ok((base64(&crc32c.finish()), others, verdict))
     }
 
     /// Send an assembled part. Its memory is given back when nothing holds its bytes any more.

@@ -225,7 +225,11 @@ impl PackJob {
             young: YoungMembers::new(self.settle()),
         });
         let mut sent = done;
-        let result = match sender.send_missing(&mut sent).await {
+        let read = match sender.send_missing(&mut sent).await {
+            Ok(()) => sender.verify_split_members(&mut sent).await,
+            failed => failed,
+        };
+        let result = match read {
             Ok(()) => {
                 self.archives += u32::from(!self.settle().is_zero());
                 self.require_rest(&sender).await
