@@ -165,6 +165,9 @@ ZIP: Final = {
     "a second directory in its comment": _zip(makers.two_directories, "InvalidArchive"),
     "self-extracting": Case(makers.self_extracting, ".exe"),
     "behind a script": Case(changed(info_zip(), _prefixed), ".run"),
+    "folders that only their modes show": _zip(makers.zip_of_folders(3, 0o040750 << 16)),
+    "folders that only MS-DOS attributes show": _zip(makers.zip_of_folders(0, 0x10)),
+    "a folder with contents": _zip(makers.zip_of_folders(3, 0o040750 << 16, contents=b"x"), "AmbiguousKind"),
     "no members": _zip(made(lambda: b"PK\x05\x06" + bytes(18))),
     "cut off": _zip(changed(info_zip(), lambda whole: whole[:-30]), "InvalidArchive"),
 }

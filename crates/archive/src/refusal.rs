@@ -32,7 +32,7 @@ refusals! {
     EmptyName = "empty_name", "the name is empty";
     NulInName = "nul_in_name", "the name or link target contains a NUL byte";
     AmbiguousName = "ambiguous_name", "the headers of the member give two different names or link targets";
-    AmbiguousKind = "ambiguous_kind", "the name ends with a slash although the type is a regular file";
+    AmbiguousKind = "ambiguous_kind", "it is a folder by its name or mode, and a regular file by its type or contents";
     MalformedField = "malformed_field", "a header field (mode, owner, time or device) is not a number";
     Device = "device", "the member is a device";
     Fifo = "fifo", "the member is a FIFO";

@@ -133,6 +133,21 @@ def named_zip(name: bytes, *, system: int = 0) -> bytes:
     return buffer.getvalue().replace(b"n" * len(name), name)
 
 
+def zip_of_folders(system: int, attributes: int, contents: bytes = b"") -> Maker:
+    """A zip of folders whose names have no slash at their end."""
+
+    def make(folder: Path, archive: Path) -> None:
+        del folder
+        with zipfile.ZipFile(archive, "w") as written:
+            for name, body in (("empty", contents), ("run", b""), ("run/deep", b"")):
+                info = zipfile.ZipInfo(name, (2001, 9, 9, 1, 46, 40))
+                info.create_system, info.external_attr = system, attributes
+                written.writestr(info, body)
+            written.writestr(zipfile.ZipInfo("run/deep/file", (2001, 9, 9, 1, 46, 40)), b"contents")
+
+    return make
+
+
 def commented(comment: bytes) -> Maker:
     def make(folder: Path, archive: Path) -> None:
         info_zip()(folder, archive)

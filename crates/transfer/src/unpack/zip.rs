@@ -26,6 +26,9 @@ use super::plain::PlainStream;
 
 /// Bytes of a local header before its name.
 const LOCAL: usize = 30;
+/// The bits of a mode that tell what a file is, and their value for a folder.
+const FILE_TYPE: u32 = 0o170_000;
+const FOLDER: u32 = 0o040_000;
 /// Bytes of the object that are read at a time for the directory.
 const STEP: u64 = 1 << 20;
 
@@ -213,7 +216,8 @@ fn member(entry: &ZipFileHeaderRecord<'_>) -> Result<ZipMember, String> {
     let raw = entry.file_path().as_bytes().to_vec();
     let name = names::text(&raw, entry);
     let mode = entry.mode();
-    let kind = if entry.is_dir() || name.ends_with(b"/") {
+    // Some writers mark folders by their mode or their MS-DOS attribute alone.
+    let kind = if entry.is_dir() || name.ends_with(b"/") || mode.value() & FILE_TYPE == FOLDER {
         MemberKind::Directory
     } else if mode.is_symlink() {
         MemberKind::SymbolicLink
@@ -228,6 +232,8 @@ fn member(entry: &ZipFileHeaderRecord<'_>) -> Result<ZipMember, String> {
     };
     let refusal = match kind {
         _ if entry.flags().is_encrypted() => Some(Refusal::Encrypted),
+        // Unpacking a folder would lose them.
+        MemberKind::Directory if size > 0 => Some(Refusal::AmbiguousKind),
         MemberKind::File | MemberKind::SymbolicLink if !known => Some(Refusal::Compression),
         MemberKind::SymbolicLink if size > MAXIMUM_PATH as u64 => Some(Refusal::LinkTooLong),
         _ => None,
