@@ -78,6 +78,7 @@ GNU: Final = {
     "after 2106": Case(gnu("--mtime=@5000000000")),
     "after 2242": Case(gnu("--format=posix", "--mtime=@9000000000")),
     "fractions before 1970": Case(gnu("--format=posix", "--mtime=@-1000.25")),
+    "global headers that state times": Case(gnu("--format=posix", "--pax-option=mtime=1234567.5")),
     "global headers": Case(gnu("--format=posix", "--pax-option=comment=x,globexthdr.name=g/%n")),
     "links followed": Case(gnu("-h", source="simple")),
     "hard links as files": Case(gnu("--hard-dereference")),

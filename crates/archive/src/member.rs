@@ -65,7 +65,8 @@ pub struct Member {
     pub mtime: i64,
     /// Nanoseconds to add to `mtime`.
     pub mtime_nanos: u32,
-    /// PAX records that have no field here, for example `SEQFERRY.*` and `SCHILY.xattr.*`.
+    /// PAX records that have no field here, for example `SEQFERRY.*` and `SCHILY.xattr.*`; and the time, where it is not
+    /// in the headers of the member but in a global one.
     pub records: Vec<(String, Vec<u8>)>,
     /// Reason in the headers to refuse the member. [`Tree::admit`](crate::Tree::admit) adds the reasons in its path.
     pub refusal: Option<Refusal>,
@@ -75,6 +76,11 @@ impl Member {
     /// Permission bits without set-id and sticky bits.
     pub fn safe_mode(&self) -> u32 {
         self.mode & 0o777
+    }
+
+    /// True when a global header gives the time, and the headers of the member another one or none.
+    pub fn has_global_time(&self) -> bool {
+        self.records.iter().any(|(key, _)| key == "mtime")
     }
 
     /// Name for messages: invalid UTF-8 and control characters are escaped.

@@ -209,6 +209,8 @@ impl Overrides {
         let mut found = Self::default();
         let hidden = |key: &String| own.iter().any(|(name, _)| name == key);
         let visible: Records = globals.iter().filter(|(key, _)| !hidden(key)).cloned().collect();
+        // The headers of the member do not tell a time that lies before them: who reads them alone needs it.
+        found.others.extend(visible.iter().find(|(key, _)| key == "mtime").cloned());
         for (key, value) in visible.into_iter().chain(own) {
             found.add(key, value)?;
         }

@@ -23,7 +23,7 @@ use seqferry_store::{
 };
 
 use super::bytes::{ArchiveBytes, Span, WindowPool};
-use super::place::{Format, MemberPlace, PlaceKind, archive_etag, member_etag};
+use super::place::{Dress, Format, MemberPlace, PlaceKind, archive_etag, member_etag};
 use super::{ArchiveRef, place_of, zip};
 use crate::object::Item;
 
@@ -131,7 +131,7 @@ impl<'a> WantedMember<'a> {
             kind: ChecksumKind::FullObject,
         });
         let place = self.place;
-        let attributes = place.dress.map(|dress| attributes(place.kind, dress.mode, (dress.mtime, 0)));
+        let attributes = place.dress.map(|dress| attributes(place.kind, dress.mode, (dress.mtime, dress.nanos)));
         let attributes = attributes.unwrap_or_default();
         ObjectMeta { size: place.zip_size(), checksum, attributes, ..self.meta(None) }
     }
@@ -204,7 +204,12 @@ pub(super) fn parse(place: &MemberPlace, headers: &[u8]) -> Option<Member> {
                     return None;
                 }
             }
-            Step::Member(found) => return place.is(&found).then_some(*found),
+            Step::Member(mut found) => {
+                if let Some(Dress { mtime, nanos, .. }) = place.dress {
+                    (found.mtime, found.mtime_nanos) = (mtime, nanos);
+                }
+                return place.is(&found).then_some(*found);
+            }
             Step::End(_) => return None,
         }
     }

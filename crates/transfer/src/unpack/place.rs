@@ -58,7 +58,8 @@ pub enum PlaceKind {
 /// contents where an index states one. In a compressed tar, offsets are those of the plain tar, and `gz:` or `zst:`
 /// stands before them. In a zip (`zip0:`, `zip8:`) the second number is the size of the file, the contents are all
 /// bytes from the local header to that of the next member, and the checksum is the CRC-32 of the directory; behind it
-/// follow the permissions and the time of the member.
+/// follow the permissions and the time of the member. They also follow where a global header of a tar states the time,
+/// and behind them its nanoseconds, if there are any.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MemberPlace {
     /// Format of the archive.
@@ -75,7 +76,8 @@ pub struct MemberPlace {
     pub name: u64,
     /// CRC-32C of the contents; in a zip CRC-32 of the file.
     pub crc32c: Option<u32>,
-    /// Permissions and time of a member of a zip, which only its directory states. None in places of version 1.
+    /// Permissions and time of a member of a zip, which only its directory states (None in places of version 1), and of
+    /// one of a tar whose time only a global header states.
     pub dress: Option<Dress>,
 }
 
@@ -86,6 +88,8 @@ pub struct Dress {
     pub mode: u32,
     /// Modification time, seconds since 1970.
     pub mtime: i64,
+    /// Nanoseconds to add to `mtime`.
+    pub nanos: u32,
 }
 
 impl MemberPlace {
@@ -106,7 +110,9 @@ impl MemberPlace {
             PlaceKind::Link => name_hash(&[member.name.as_slice(), b"\0", &member.link].concat()),
             _ => name_hash(&member.name),
         };
-        Some(Self { format, kind, header, data, stored, name, crc32c, dress: None })
+        let (mode, mtime, nanos) = (member.safe_mode(), member.mtime, member.mtime_nanos);
+        let dress = member.has_global_time().then_some(Dress { mode, mtime, nanos });
+        Some(Self { format, kind, header, data, stored, name, crc32c, dress })
     }
 
     /// Offset of the byte behind the contents.
@@ -141,8 +147,9 @@ impl MemberPlace {
         };
         let dress = match (fields.next(), fields.next()) {
             (None, _) => None,
-            (Some(mode), Some(mtime)) if format.is_zip() => {
-                Some(Dress { mode: u32::from_str_radix(mode, 8).ok()?, mtime: mtime.parse().ok()? })
+            (Some(mode), Some(mtime)) => {
+                let nanos = fields.next().map_or(Some(0), |nanos| nanos.parse().ok().filter(|nanos| *nanos > 0))?;
+                Some(Dress { mode: u32::from_str_radix(mode, 8).ok()?, mtime: mtime.parse().ok()?, nanos })
             }
             _ => return None,
         };
@@ -153,7 +160,9 @@ impl MemberPlace {
 
     /// True when `found`, parsed from the headers at the place, is the member of this place and is not refused.
     pub fn is(&self, found: &Member) -> bool {
-        let there = Self::of(found, None).map(|there| Self { format: self.format, crc32c: self.crc32c, ..there });
+        let there = Self::of(found, None);
+        // What lies before these headers is not known here.
+        let there = there.map(|there| Self { format: self.format, crc32c: self.crc32c, dress: self.dress, ..there });
         // Places of links that were recorded by version 1 hold the name alone.
         let recorded = there.filter(|there| there.kind == PlaceKind::Link);
         let recorded = recorded.map(|there| Self { name: name_hash(&found.name), ..there });
@@ -172,7 +181,9 @@ impl std::fmt::Display for MemberPlace {
         let Self { header, stored, name, .. } = self;
         write!(f, "{}{header}.{}.{stored}.{name:x}.{kind}.", self.format.prefix(), self.data - header)?;
         self.crc32c.map_or(Ok(()), |crc| write!(f, "{crc:08x}"))?;
-        self.dress.map_or(Ok(()), |Dress { mode, mtime }| write!(f, ".{mode:o}.{mtime}"))
+        let Some(Dress { mode, mtime, nanos }) = self.dress else { return Ok(()) };
+        write!(f, ".{mode:o}.{mtime}")?;
+        if nanos == 0 { Ok(()) } else { write!(f, ".{nanos}") }
     }
 }
 
@@ -207,6 +218,9 @@ mod tests {
             "0.512.3.ff.x.",
             "0.512.3.ff.f.zz",
             "0.512.3.ff.f..",
+            "0.512.3.ff.f..644",
+            "0.512.3.ff.f..644.5.0",
+            "0.512.3.ff.f..644.5.6.7",
             "18446744073709551615.1.0.0.f.",
         ] {
             assert_eq!(MemberPlace::parse(text), None, "{text}");
@@ -216,13 +230,13 @@ mod tests {
     proptest! {
         #[test]
         fn a_place_is_read_as_it_was_written(
-            header in 0..1_u64 << 50, prelude in 0..1_u64 << 30, stored in 0..1_u64 << 50, name: u64, dress: Option<(u16, i64)>,
+            header in 0..1_u64 << 50, prelude in 0..1_u64 << 30, stored in 0..1_u64 << 50, name: u64, dress: Option<(u16, i64, u32)>,
             kind in 0..4_usize, format in 0..5_usize, crc32c: Option<u32>,
         ) {
             let kind = [PlaceKind::File, PlaceKind::Sparse, PlaceKind::Link, PlaceKind::Directory][kind];
             let formats = [Format::Plain, Format::Gzip, Format::Zstd, Format::ZipStored, Format::ZipDeflated];
             let format = formats[format];
-            let dress = dress.filter(|_| format.is_zip()).map(|(mode, mtime)| Dress { mode: mode.into(), mtime });
+            let dress = dress.map(|(mode, mtime, nanos)| Dress { mode: mode.into(), mtime, nanos });
             let place = MemberPlace { format, kind, header, data: header + prelude, stored, name, crc32c, dress };
             prop_assert_eq!(MemberPlace::parse(&place.to_string()), Some(place));
         }

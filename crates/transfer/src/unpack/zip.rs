@@ -263,7 +263,7 @@ fn member(entry: &ZipFileHeaderRecord<'_>) -> Result<ZipMember, String> {
         stored: 0,
         name: name_hash(&raw),
         crc32c: Some(entry.crc32()),
-        dress: Some(Dress { mode: permissions, mtime }),
+        dress: Some(Dress { mode: permissions, mtime, nanos: 0 }),
     };
     let member = Member {
         kind,
