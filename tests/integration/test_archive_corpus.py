@@ -106,7 +106,23 @@ GNU: Final = {
     "the second volume": Case(makers.volume(1), refused="UnsupportedType"),
     "gzip": Case(gnu("-z"), ".tar.gz"),
     "gzip and zeros": Case(changed(gnu(), _zeros(10_000)), ".tgz"),
-    "gzip and other bytes": Case(changed(gnu(), lambda whole: _zeros(9)(whole) + b"x"), ".tgz", "DamagedArchive"),
+    "gzip and other bytes": Case(changed(gnu(), lambda whole: _zeros(9)(whole) + b"x"), ".tgz", "InvalidArchive"),
+    "gzip and other bytes, tolerated": Case(
+        changed(gnu(), lambda whole: gzip.compress(whole) + b"signed"), ".tgz", tolerate=("trailing-bytes",)
+    ),
+    "gzip and zeros and other bytes, tolerated": Case(
+        changed(gnu(), lambda whole: _zeros(9)(whole) + b"x"), ".tgz", tolerate=("trailing-bytes",)
+    ),
+    "gzip and the start of a member": Case(
+        changed(gnu(), lambda whole: gzip.compress(whole) + gzip.compress(b"x")[:9]),
+        ".tgz",
+        "DamagedArchive",
+        ("trailing-bytes",),
+    ),
+    "gzip under the name of a tar": Case(gnu("-z"), ".tar"),
+    "zstd under the name of a tar": Case(gnu("--zstd"), ".tar"),
+    "zstd and other bytes": Case(makers.signed_zstd, ".tar.zst", "InvalidArchive"),
+    "zstd and other bytes, tolerated": Case(makers.signed_zstd, ".tar.zst", tolerate=("trailing-bytes",)),
     "gzip of no members": Case(makers.empty("-z"), ".tar.gz"),
     "gzip in members": Case(makers.members, ".tar.gz"),
     "zstd": Case(gnu("--zstd"), ".tar.zst"),
@@ -154,6 +170,7 @@ SEVEN: Final = {
 
 ZIP: Final = {
     "deflated": _zip(info_zip()),
+    "under the name of a tar": Case(info_zip(), ".tar"),
     "stored": _zip(info_zip("-0")),
     "links": _zip(info_zip("-y", source="tree", without="./C:drive")),
     "best compression": _zip(info_zip("-9")),
@@ -242,24 +259,26 @@ def unpack(
             return [] if "Nothing " in str(status.error_message) else [f"it says only: {status.error_message}"]
         (folder / "ours").mkdir(exist_ok=True)
         found = sources.tree(folder / "ours")
-        told = sources.differences(_as_others(archive, folder / "theirs", is_refused=case.refused is not None), found)
+        told = sources.differences(
+            _as_others(archive, folder / "theirs", may_fail=bool(case.refused or case.tolerate)), found
+        )
         # What is refused is missing here, and all else is as there.
         return [one for one in told if not (case.refused and one.endswith("is missing"))]
 
     return check
 
 
-def _as_others(archive: Path, folder: Path, *, is_refused: bool) -> dict[str, sources.Entry]:
+def _as_others(archive: Path, folder: Path, *, may_fail: bool) -> dict[str, sources.Entry]:
     """The tree that GNU tar makes of an archive, or bsdtar of a zip, as an ordinary user's."""
     folder.mkdir()
     with archive.open("rb") as opened:
-        is_tar = archive.suffix not in (".zip", ".exe", ".run") and opened.read(1) != b""
+        is_tar = archive.suffix not in (".zip", ".exe", ".run") and opened.read(2) not in (b"", b"PK")
     if is_tar:
         options = ("--no-same-owner", "--no-same-permissions", "--delay-directory-restore")
-        sources.run("tar", "-xf", str(archive), *options, "-C", str(folder), cwd=folder, may_fail=is_refused)
+        sources.run("tar", "-xf", str(archive), *options, "-C", str(folder), cwd=folder, may_fail=may_fail)
     elif archive.stat().st_size > 22:
         options = ("-o", "--no-same-permissions", "--passphrase", "secret")
-        sources.run("bsdtar", "-xf", str(archive), *options, "-C", str(folder), cwd=folder, may_fail=is_refused)
+        sources.run("bsdtar", "-xf", str(archive), *options, "-C", str(folder), cwd=folder, may_fail=may_fail)
     found = sources.tree(folder)
     # Devices and FIFOs are left out.
     return {path: entry for path, entry in found.items() if entry.kind in "-dl"}
@@ -277,6 +296,28 @@ def test_archives_give_the_tree_of_tar_or_a_named_refusal(
         case.make(material, archive)
         wrong += [f"{group}, {name}: {one}" for one in unpack(archive, case)]
     assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize(
+    ("make", "ending"),
+    [
+        (gnu("-b", "65536"), ".tar"),
+        (changed(gnu(), lambda whole: whole + b"signed"), ".tar"),
+        (changed(gnu(), lambda whole: gzip.compress(whole) + b"signed"), ".tgz"),
+        (makers.signed_zstd, ".tar.zst"),
+    ],
+)
+def test_advice_on_what_follows_an_archive_works(
+    make: Maker, ending: str, material: Path, unpack: Callable[[Path, Case], list[str]], tmp_path: Path
+) -> None:
+    refused, read = tmp_path / f"0{ending}", tmp_path / f"1{ending}"
+    make(material, refused)
+    make(material, read)
+
+    (told,) = unpack(refused, Case(make))
+
+    assert "--tolerate trailing-bytes" in told
+    assert unpack(read, Case(make, tolerate=("trailing-bytes",))) == []
 
 
 def test_archives_of_go_give_the_tree_of_tar(unpack: Callable[[Path, Case], list[str]], tmp_path: Path) -> None:

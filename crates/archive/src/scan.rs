@@ -67,6 +67,9 @@ pub struct Scanner {
     failed: Option<ArchiveError>,
 }
 
+/// Name of the limit [`Limits::trailing_zeros`] in errors.
+pub const ZEROS_AFTER_END: &str = "zero bytes after the end mark";
+
 /// Pairs of offset and length.
 type Segments = Vec<(u64, u64)>;
 
@@ -418,7 +421,7 @@ impl Scanner {
                     self.state = State::Ended(true);
                     return Ok(());
                 }
-                return Err(Fault::Limit("zero bytes after the end mark", self.options.limits.trailing_zeros));
+                return Err(Fault::Limit(ZEROS_AFTER_END, self.options.limits.trailing_zeros));
             }
             self.state = State::Trailer { zeros };
             return Ok(());

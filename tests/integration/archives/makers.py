@@ -223,6 +223,12 @@ def frames(folder: Path, archive: Path) -> None:
     archive.write_bytes(b"\x50\x2a\x4d\x18\x04\x00\x00\x00skip".join([b"", *parts]))
 
 
+def signed_zstd(folder: Path, archive: Path) -> None:
+    """A Zstandard file, and other bytes behind it."""
+    gnu()(folder, archive)
+    archive.write_bytes(run("zstd", "-q", "-c", cwd=folder, stdin=archive.read_bytes()) + b"signed")
+
+
 def wide_window(folder: Path, archive: Path) -> None:
     gnu()(folder, archive)
     archive.write_bytes(run("zstd", "-q", "-c", "--long=31", cwd=folder, stdin=archive.read_bytes()))

@@ -26,6 +26,15 @@ const WINDOW: u64 = 128 << 20;
 /// Failed reads of the compressed object in a row, without a byte in between, that end the stream.
 const READS: u32 = 5;
 
+/// Bytes that may follow the compressed data of an object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum End {
+    /// Zeros, as `gzip -d` has it: tapes and block devices pad with them.
+    Zeros,
+    /// Other bytes as well, which are left out.
+    Anything,
+}
+
 /// A stream of plain bytes.
 #[derive(Debug)]
 pub(super) struct PlainStream {
@@ -36,14 +45,25 @@ pub(super) struct PlainStream {
 }
 
 impl PlainStream {
-    /// The plain bytes of the part of an object between two offsets.
+    /// The plain bytes of the part of an object between two offsets. Other bytes behind its compressed data are left
+    /// out: what an archive was accepted with need not be known here.
     pub(super) fn open(store: Arc<dyn ObjectStore>, object: PinnedObject, part: (u64, u64), format: Format) -> Self {
+        Self::with_end(store, object, part, format, End::Anything)
+    }
+
+    /// The plain bytes of a whole object, with the bytes that may follow its compressed data.
+    pub(super) fn whole(store: Arc<dyn ObjectStore>, object: PinnedObject, format: Format, end: End) -> Self {
+        let part = (0, object.size);
+        Self::with_end(store, object, part, format, end)
+    }
+
+    fn with_end(store: Arc<dyn ObjectStore>, object: PinnedObject, part: (u64, u64), format: Format, end: End) -> Self {
         let (compressed, input) = mpsc::channel(QUEUED);
         let (output, chunks) = mpsc::channel(QUEUED);
         tokio::spawn(fetch(store, object.clone(), part, compressed));
         let about = object.clone();
         tokio::task::spawn_blocking(move || {
-            decode(Input { chunks: input, here: Bytes::new() }, format, &about, &output);
+            decode(Input { chunks: input, here: Bytes::new() }, format, end, &about, &output);
         });
         Self { object, position: 0, left: Bytes::new(), chunks }
     }
@@ -171,18 +191,27 @@ impl std::fmt::Display for RequestFailure {
 impl std::error::Error for RequestFailure {}
 
 /// Decompresses until the end, or until the receiver is gone.
-fn decode(input: Input, format: Format, about: &PinnedObject, output: &mpsc::Sender<Result<Bytes, StoreError>>) {
+fn decode(
+    input: Input,
+    format: Format,
+    end: End,
+    about: &PinnedObject,
+    output: &mpsc::Sender<Result<Bytes, StoreError>>,
+) {
     let ended = match format {
-        Format::Gzip => pass(GzipMembers::new(BufReader::with_capacity(CHUNK, input)), output),
-        Format::Zstd => frames(BufReader::with_capacity(CHUNK, input), about, output),
+        Format::Gzip => pass(GzipMembers::new(BufReader::with_capacity(CHUNK, input), end), output),
+        Format::Zstd => frames(BufReader::with_capacity(CHUNK, input), end, about, output),
         Format::ZipDeflated => {
             pass(flate2::bufread::DeflateDecoder::new(BufReader::with_capacity(CHUNK, input)), output)
         }
         Format::Plain | Format::ZipStored => pass(input, output),
     };
     if let Err(error) = ended {
-        let failed =
-            error.get_ref().and_then(|inner| inner.downcast_ref::<RequestFailure>()).map(|failed| failed.0.clone());
+        let inner = error.get_ref();
+        let failed = inner.and_then(|inner| inner.downcast_ref::<RequestFailure>()).map(|failed| failed.0.clone());
+        let failed = failed.or_else(|| {
+            inner.is_some_and(<dyn std::error::Error + Send + Sync>::is::<ForeignEnd>).then(|| foreign_end(about))
+        });
         let failed = failed.unwrap_or_else(|| damaged(about, &format!("its compressed data is damaged: {error}")));
         let _receiver_gone = output.blocking_send(Err(failed));
     }
@@ -198,16 +227,38 @@ fn pass(mut plain: impl Read, output: &mpsc::Sender<Result<Bytes, StoreError>>) 
     }
 }
 
-/// The members of a gzip file, one behind the other. Zeros behind the last one are no data, as `gzip -d` has it: tapes
-/// and block devices pad with them.
+/// Other bytes follow the compressed data.
+#[derive(Debug)]
+struct ForeignEnd;
+
+impl std::fmt::Display for ForeignEnd {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("other bytes follow the compressed data")
+    }
+}
+
+impl std::error::Error for ForeignEnd {}
+
+impl End {
+    /// The end of the data where other bytes follow.
+    ///
+    /// # Errors
+    /// They may not follow.
+    fn of_foreign_bytes(self) -> io::Result<()> {
+        if self == Self::Anything { Ok(()) } else { Err(io::Error::other(ForeignEnd)) }
+    }
+}
+
+/// The members of a gzip file, one behind the other.
 struct GzipMembers<R> {
     /// None once the end is reached or the data has shown to be damaged.
     member: Option<flate2::bufread::GzDecoder<R>>,
+    end: End,
 }
 
 impl<R: BufRead> GzipMembers<R> {
-    fn new(input: R) -> Self {
-        Self { member: Some(flate2::bufread::GzDecoder::new(input)) }
+    fn new(input: R, end: End) -> Self {
+        Self { member: Some(flate2::bufread::GzDecoder::new(input)), end }
     }
 }
 
@@ -220,31 +271,43 @@ impl<R: BufRead> Read for GzipMembers<R> {
                 return Ok(read);
             }
             let mut input = member.into_inner();
-            if !only_zeros_follow(&mut input)? {
-                self.member = Some(flate2::bufread::GzDecoder::new(input));
+            match following(&mut input)? {
+                Following::Nothing => {}
+                Following::Byte(GZIP) => self.member = Some(flate2::bufread::GzDecoder::new(input)),
+                Following::Byte(_) | Following::BehindZeros => self.end.of_foreign_bytes()?,
             }
         }
         Ok(0)
     }
 }
 
-/// Passes over zeros up to the end of the input. False where other bytes come, before anything else was read.
-///
-/// # Errors
-/// Other bytes come behind zeros.
-fn only_zeros_follow(input: &mut impl BufRead) -> io::Result<bool> {
-    let mut zeros = 0_u64;
+/// The first byte of a gzip member.
+const GZIP: u8 = 0x1f;
+
+/// Bytes that follow a member or frame.
+enum Following {
+    /// Nothing but zeros.
+    Nothing,
+    /// This byte, which was not read.
+    Byte(u8),
+    /// Other bytes behind zeros.
+    BehindZeros,
+}
+
+/// Passes over zeros up to other bytes or the end of the input.
+fn following(input: &mut impl BufRead) -> io::Result<Following> {
+    let mut zeros = false;
     loop {
         let bytes = input.fill_buf()?;
         let len = bytes.len();
         match bytes.iter().position(|byte| *byte != 0) {
-            None if len == 0 => return Ok(true),
+            None if len == 0 => return Ok(Following::Nothing),
             None => {
                 input.consume(len);
-                zeros += len as u64;
+                zeros = true;
             }
-            Some(0) if zeros == 0 => return Ok(false),
-            Some(_) => return Err(io::Error::other("other bytes follow the zeros behind its end")),
+            Some(0) if !zeros => return Ok(Following::Byte(bytes[0])),
+            Some(_) => return Ok(Following::BehindZeros),
         }
     }
 }
@@ -252,10 +315,16 @@ fn only_zeros_follow(input: &mut impl BufRead) -> io::Result<bool> {
 /// All frames of a Zstandard file; those that hold no data are passed over.
 fn frames(
     mut input: impl BufRead,
+    end: End,
     about: &PinnedObject,
     output: &mpsc::Sender<Result<Bytes, StoreError>>,
 ) -> io::Result<()> {
-    while !only_zeros_follow(&mut input)? {
+    for frame in 0_u64.. {
+        match following(&mut input)? {
+            Following::Nothing => break,
+            Following::Byte(_) => {}
+            Following::BehindZeros => return end.of_foreign_bytes(),
+        }
         match StreamingDecoder::new_with_max_window_size(&mut input, WINDOW) {
             Ok(mut decoder) => {
                 pass(&mut decoder, output)?;
@@ -272,6 +341,9 @@ fn frames(
                     return Err(io::ErrorKind::UnexpectedEof.into());
                 }
             }
+            Err(FrameDecoderError::ReadFrameHeaderError(
+                ReadFrameHeaderError::BadMagicNumber(_) | ReadFrameHeaderError::MagicNumberReadError(_),
+            )) if frame > 0 => return end.of_foreign_bytes(),
             Err(FrameDecoderError::WindowSizeTooBig { requested, .. }) => {
                 return Err(io::Error::other(RequestFailure(wide_window(about, requested))));
             }
@@ -296,6 +368,17 @@ fn wide_window(object: &PinnedObject, window: u64) -> StoreError {
             mib(WINDOW),
             window.next_power_of_two().trailing_zeros(),
         ));
+    error.class = ErrorClass::Object;
+    error
+}
+
+/// The error of an object with other bytes behind its compressed data.
+fn foreign_end(object: &PinnedObject) -> StoreError {
+    let mut error = StoreError::new("GetObject", &object.bucket, Some(&object.key), "InvalidArchive", None)
+        .with_message(
+            "other bytes follow its compressed data. Nothing of it is unpacked. --tolerate trailing-bytes leaves out what \
+             follows, as gzip -d does",
+        );
     error.class = ErrorClass::Object;
     error
 }

@@ -16,6 +16,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use seqferry_archive::index::{Gaps, IndexMatch};
+use seqferry_archive::scan::ZEROS_AFTER_END;
 use seqferry_archive::tree::{DuplicatePolicy, LinkPolicy};
 use seqferry_archive::{ArchiveError, BLOCK, Fault, ReadOptions, Scanner, Step};
 use seqferry_client::{RequestError, RetryContext, RetryingClient};
@@ -169,16 +170,33 @@ impl Scan {
         let ArchiveRef { bucket, key } = &self.archive;
         let meta = self.client.head(ObjectRef::new(bucket, key)).await?;
         let pinned = PinnedObject::of(bucket, key, &meta);
+        let named = self.format_by_name(&pinned);
+        let format = match named {
+            Some(format) => format,
+            None => self.format(&pinned).await?,
+        };
+        let read = self.members(&pinned, format, &meta.etag).await;
+        match read {
+            // What is named a tar may be something else that is read.
+            Err(error) if named.is_some() && is_other_format(&error) => match self.format(&pinned).await? {
+                Format::Plain => Err(error),
+                format => self.members(&pinned, format, &meta.etag).await,
+            },
+            read => read,
+        }
+    }
+
+    /// Hand out the members of an archive of this format.
+    async fn members(&self, pinned: &PinnedObject, format: Format, etag: &str) -> Result<(), ScanError> {
         let mut admission = Admission::new(&self.options);
-        let format = self.format(&pinned).await?;
         if format.is_zip() {
-            return self.zip(pinned, admission, &meta.etag).await;
+            return self.zip(pinned.clone(), admission, etag).await;
         }
         admission.format = format;
-        let lines = match self.index(&pinned, &mut admission).await? {
+        let lines = match self.index(pinned, &mut admission).await? {
             Some(lines) => lines,
-            None if format.is_stream() => Lines::of_stream(self, &pinned, format, &mut admission).await?,
-            None => Lines::of_headers(self, &pinned, &mut admission).await?,
+            None if format.is_stream() => Lines::of_stream(self, pinned, format, &mut admission).await?,
+            None => Lines::of_headers(self, pinned, &mut admission).await?,
         };
         admission.close();
         let mut page = Vec::with_capacity(PAGE);
@@ -188,7 +206,7 @@ impl Scan {
         while let Some(chunk) = chunks.next().await? {
             let mut full = Vec::new();
             let read = reader.push(&chunk, |entry| {
-                page.extend(admission.listed(ordinal, &entry, &meta.etag));
+                page.extend(admission.listed(ordinal, &entry, etag));
                 ordinal += 1;
                 if page.len() >= PAGE {
                     full.push(std::mem::replace(&mut page, Vec::with_capacity(PAGE)));
@@ -202,10 +220,15 @@ impl Scan {
         self.tell(page).await
     }
 
-    /// The format, by the first bytes where the name leaves a doubt.
-    async fn format(&self, archive: &PinnedObject) -> Result<Format, ScanError> {
+    /// The format that the name says, where it leaves no doubt: that of a tar. It saves a request.
+    fn format_by_name(&self, archive: &PinnedObject) -> Option<Format> {
         let plain = Path::new(&self.archive.key).extension().is_some_and(|ending| ending.eq_ignore_ascii_case("tar"));
-        if plain || archive.size == 0 {
+        (plain || archive.size == 0).then_some(Format::Plain)
+    }
+
+    /// The format, by the first bytes.
+    async fn format(&self, archive: &PinnedObject) -> Result<Format, ScanError> {
+        if archive.size == 0 {
             return Ok(Format::Plain);
         }
         let range = Range { first: 0, last: archive.size.min(BLOCK) - 1 };
@@ -345,8 +368,8 @@ impl Scan {
     /// The archive is refused as a whole.
     pub(super) fn bad(&self, error: &ArchiveError) -> StoreError {
         let code = match error.fault {
-            Fault::Truncated { .. } | Fault::MissingEnd => "TruncatedArchive",
-            Fault::NotTar(_) => "NotAnArchive",
+            Fault::Truncated { .. } | Fault::MissingEnd => TRUNCATED,
+            Fault::NotTar(_) => NOT_AN_ARCHIVE,
             Fault::Limit(..) => "ArchiveTooLarge",
             _ => "InvalidArchive",
         };
@@ -356,7 +379,7 @@ impl Scan {
             Fault::DataAfterEnd { archive: true } => {
                 ". --tolerate concatenated reads both; --tolerate trailing-bytes reads the first alone, as tar does"
             }
-            Fault::DataAfterEnd { archive: false } | Fault::LoneZeroBlock => {
+            Fault::DataAfterEnd { archive: false } | Fault::LoneZeroBlock | Fault::Limit(ZEROS_AFTER_END, _) => {
                 ". --tolerate trailing-bytes leaves out what follows, as tar does"
             }
             _ => "",
@@ -390,6 +413,12 @@ pub async fn index_archive(client: RetryingClient, archive: ArchiveRef) -> Resul
     Ok(members)
 }
 
+/// True when an archive was refused in a way in which others than tars are.
+fn is_other_format(error: &ScanError) -> bool {
+    let ScanError::Failed(RequestError::Failed(error)) = error else { return false };
+    matches!(error.code.as_str(), NOT_AN_ARCHIVE | TRUNCATED)
+}
+
 /// True when a tar may begin with these bytes: with a header, or with zeros.
 fn begins_a_tar(block: &[u8]) -> bool {
     let mut scanner = Scanner::new(None, ReadOptions::default());
@@ -402,3 +431,5 @@ fn begins_a_tar(block: &[u8]) -> bool {
 }
 
 const FOREIGN: &str = super::members::FOREIGN;
+const NOT_AN_ARCHIVE: &str = "NotAnArchive";
+const TRUNCATED: &str = "TruncatedArchive";

@@ -16,7 +16,7 @@ use seqferry_store::{ErrorClass, ObjectRef, PinnedObject, Range, StoreError};
 use super::admission::Admission;
 use super::{FOREIGN, Scan, ScanError, ScanOptions};
 use crate::unpack::place::Format;
-use crate::unpack::plain::PlainStream;
+use crate::unpack::plain::{End, PlainStream};
 use crate::unpack::retained::RetainedBytes;
 
 /// Bytes of an index that are read at a time.
@@ -100,7 +100,8 @@ impl Lines {
         let mut options = scan.options.read.clone();
         options.limits.members = scan.options.members;
         let store = Arc::clone(&scan.client.connection().store);
-        let mut plain = PlainStream::open(store, archive.clone(), (0, archive.size), format);
+        let end = if options.trailing_bytes { End::Anything } else { End::Zeros };
+        let mut plain = PlainStream::whole(store, archive.clone(), format, end);
         // How long the tar is shows in the end only.
         let live = TarIdentity { size: u64::MAX / 2, ..identity(archive) };
         let mut builder = IndexBuilder::new(&Head::new(concat!("seqferry ", env!("CARGO_PKG_VERSION")), live, None));
