@@ -17,7 +17,21 @@ from typing import Final, NamedTuple
 
 import pytest
 from archives import makers, sources
-from archives.makers import END, Maker, bsd, busybox, changed, file, gnu, header, info_zip, made, python_tar, python_zip
+from archives.makers import (
+    END,
+    Maker,
+    bsd,
+    busybox,
+    changed,
+    file,
+    gnu,
+    header,
+    info_zip,
+    made,
+    python_tar,
+    python_zip,
+    records,
+)
 from archives.makers import seven as _7z
 from control import until_ended
 
@@ -209,6 +223,21 @@ PYTHON: Final = {
     ),
     "a hard link with contents": Case(
         made(lambda: file("a") + header("h", b"1", 5, "a") + file("x")[512:] + END), refused="InvalidArchive"
+    ),
+    "records given twice": Case(
+        made(lambda: records(("comment", "a"), ("mtime", "5"), ("comment", "b"), ("mtime", "7.5")) + file("a") + END)
+    ),
+    "names given twice in records": Case(
+        made(lambda: records(("path", "a"), ("path", "b")) + file("c") + END), refused="InvalidArchive"
+    ),
+    "attributes whose names are no text": Case(
+        made(lambda: records((b"SCHILY.xattr.user.\xff", "a"), ("path", "b")) + file("c") + END)
+    ),
+    "records of Solaris": Case(
+        made(lambda: records(("path", "long/name"), ("mtime", "5"), kind=b"X") + file("a") + file("b") + END)
+    ),
+    "sizes left blank": Case(
+        made(lambda: header("d/", b"5", None, mode=0o755) + header("l", b"2", None, "a") + file("a") + END)
     ),
     "a hard link to itself": Case(made(lambda: file("a") + header("a", b"1", 0, "a") + END)),
     "a hard link to itself, in a circle": Case(

@@ -49,8 +49,8 @@ impl Header {
             _ => return Err(Fault::Header),
         };
         let size = match number::parse(&block[124..136]) {
-            // GNU tar leaves the size of a label blank.
-            Ok(None) if block[156] == b'V' => Some(0),
+            // GNU tar leaves the size of a label blank, old writers that of what has no contents.
+            Ok(None) if matches!(block[156], b'V' | b'1'..=b'6') => Some(0),
             size => size.ok().flatten().and_then(|size| u64::try_from(size).ok()),
         };
         let mut refusal = None;

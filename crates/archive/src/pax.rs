@@ -3,40 +3,56 @@
 /// The records of one extended header, in their order.
 pub(crate) type Records = Vec<(String, Vec<u8>)>;
 
-/// Keys of the sparse formats 0.0 may repeat; all others may not, because readers disagree on which one counts.
+/// Keys of the sparse format 0.0, of which every record counts.
 const REPEATABLE: [&str; 2] = ["GNU.sparse.offset", "GNU.sparse.numbytes"];
 
-/// Read all records of an extended header.
+/// True when the key decides on the name or the bytes of a member. It may not come twice.
+fn is_decisive(key: &str) -> bool {
+    matches!(key, "path" | "linkpath" | "size" | "hdrcharset") || key.starts_with("GNU.sparse.")
+}
+
+/// Read all records of an extended header. Of two records of one key the later one counts, as in all readers; keys that
+/// are no text (of extended attributes) are passed over.
 pub(crate) fn parse(mut body: &[u8]) -> Result<Records, &'static str> {
     if body.is_empty() {
         return Err("it is empty");
     }
     let mut records = Records::new();
-    let mut seen = std::collections::HashSet::new();
+    let mut seen = std::collections::HashMap::new();
     while !body.is_empty() {
-        let (key, value, rest) = record(body)?;
-        if !REPEATABLE.contains(&key) && !seen.insert(key) {
-            return Err("it has two records of one key");
-        }
-        records.push((key.to_owned(), value.to_vec()));
+        let ((key, value), rest) = record(body)?;
         body = rest;
+        let Ok(key) = std::str::from_utf8(key) else { continue };
+        let earlier = if REPEATABLE.contains(&key) { None } else { seen.insert(key, records.len()) };
+        match earlier {
+            Some(_) if is_decisive(key) => return Err("it has two records of one key"),
+            Some(at) => {
+                records[at].1 = value.to_vec();
+                seen.insert(key, at);
+            }
+            None => records.push((key.to_owned(), value.to_vec())),
+        }
     }
     Ok(records)
 }
 
-fn record(body: &[u8]) -> Result<(&str, &[u8], &[u8]), &'static str> {
+/// Key and value.
+type Record<'a> = (&'a [u8], &'a [u8]);
+
+/// The first record, and what follows it.
+fn record(body: &[u8]) -> Result<(Record<'_>, &[u8]), &'static str> {
     let space = body.iter().take(20).position(|byte| *byte == b' ').ok_or("a record has no length")?;
     let len = decimal(&body[..space]).ok_or("the length of a record is not a number")?;
     let len = usize::try_from(len).ok().filter(|len| (space + 1..=body.len()).contains(len));
     let (record, rest) = body.split_at(len.ok_or("a record is longer than the header")?);
     let record = record[space + 1..].strip_suffix(b"\n").ok_or("a record does not end in a newline")?;
     let equals = record.iter().position(|byte| *byte == b'=').ok_or("a record has no value")?;
-    let key = std::str::from_utf8(&record[..equals]).map_err(|_| "a key is not UTF-8")?;
+    let key = &record[..equals];
     // GNU tar skips further blanks before a key, others do not.
-    if key.is_empty() || key.contains('\0') || key.starts_with([' ', '\t']) {
+    if key.is_empty() || key.contains(&0) || matches!(key[0], b' ' | b'\t') {
         return Err("a key is empty, begins with a blank or contains NUL");
     }
-    Ok((key, &record[equals + 1..], rest))
+    Ok(((key, &record[equals + 1..]), rest))
 }
 
 /// A number of decimal digits only, as PAX writes sizes.
@@ -109,12 +125,18 @@ mod tests {
             b"0 a=b\n",
             b"1 a=b\n",
             b"12 path=abc\n\0\0",
-            b"6 a=b\n6 a=c\n",
+            b"9 size=1\n9 size=2\n",
         ];
 
         for body in bodies {
             assert!(parse(body).is_err(), "{}", body.escape_ascii());
         }
+    }
+
+    #[test]
+    fn later_records_count_and_keys_that_are_no_text_are_passed_over() {
+        let records = parse(b"6 a=b\n6 c=d\n6 \xff=e\n6 a=f\n").unwrap();
+        assert_eq!(records, [("a".to_owned(), b"f".to_vec()), ("c".to_owned(), b"d".to_vec())]);
     }
 
     #[test]

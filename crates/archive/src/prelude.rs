@@ -19,7 +19,8 @@ pub(crate) struct Prelude {
 
 /// True when `flag` announces an extension header whose body must be read.
 pub(crate) fn is_extension(flag: u8) -> bool {
-    matches!(flag, b'x' | b'g' | b'L' | b'K')
+    // `X` is the `x` of Solaris from before POSIX.
+    matches!(flag, b'x' | b'X' | b'g' | b'L' | b'K')
 }
 
 /// True when `flag` announces the label of a volume (GNU tar `-V`), which is no member.
@@ -29,8 +30,8 @@ pub(crate) fn is_label(flag: u8) -> bool {
 
 /// True when `flag` announces an extension header that is not supported and would change how the next header is read.
 pub(crate) fn is_unsupported(flag: u8) -> bool {
-    // Solaris extended headers, and the long names of GNU tar before 1990.
-    matches!(flag, b'X' | b'N')
+    // The long names of GNU tar before 1990.
+    flag == b'N'
 }
 
 impl Prelude {
@@ -41,7 +42,7 @@ impl Prelude {
     /// Refuse an extension header that may not follow those read since the last member.
     pub(crate) fn check_order(&self, flag: u8) -> Result<(), Fault> {
         let repeated = match flag {
-            b'x' => self.pax.is_some(),
+            b'x' | b'X' => self.pax.is_some(),
             b'L' => self.name.is_some(),
             b'K' => self.link.is_some(),
             // A global header or a label applies to later members; between a member and its own headers readers
@@ -55,7 +56,7 @@ impl Prelude {
     pub(crate) fn add(&mut self, flag: u8, start: u64, body: &[u8]) -> Result<(), Fault> {
         self.start = self.start.or(Some(start));
         match flag {
-            b'x' => self.pax = Some(pax::parse(body).map_err(Fault::Pax)?),
+            b'x' | b'X' => self.pax = Some(pax::parse(body).map_err(Fault::Pax)?),
             b'L' => self.name = Some(long_text(body)),
             _ => self.link = Some(long_text(body)),
         }

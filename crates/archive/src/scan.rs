@@ -282,7 +282,7 @@ impl Scanner {
 
     fn announce(&mut self, start: u64, header: &Header) -> Result<(), Fault> {
         self.prelude.check_order(header.flag)?;
-        self.is_pax |= matches!(header.flag, b'x' | b'g');
+        self.is_pax |= matches!(header.flag, b'x' | b'X' | b'g');
         let limit = self.options.limits.extension;
         if header.size > limit {
             return Err(Fault::Limit("extension header bytes", limit));

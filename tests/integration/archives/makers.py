@@ -105,12 +105,12 @@ def python_zip(method: int, *, zip64: bool = False) -> Maker:
     return make
 
 
-def header(name: str, kind: bytes = tarfile.REGTYPE, size: int = 0, link: str = "", mode: int = 0o644) -> bytes:
-    """A header block that states a size, whatever its type."""
+def header(name: str, kind: bytes = tarfile.REGTYPE, size: int | None = 0, link: str = "", mode: int = 0o644) -> bytes:
+    """A header block that states a size, whatever its type; None leaves it blank."""
     info = tarfile.TarInfo(name)
     info.type, info.linkname, info.mode, info.mtime = kind, link, mode, 1_000_000_000
     block = bytearray(info.tobuf(tarfile.USTAR_FORMAT))
-    block[124:136] = b"%011o\0" % size
+    block[124:136] = bytes(12) if size is None else b"%011o\0" % size
     block[148:156] = b" " * 8
     block[148:156] = b"%06o\0 " % sum(block)
     return bytes(block)
@@ -121,6 +121,18 @@ def file(name: str, body: bytes = b"hello") -> bytes:
 
 
 END: Final = bytes(2 * BLOCK)
+
+
+def records(*pairs: tuple[str | bytes, str], kind: bytes = b"x") -> bytes:
+    """A PAX header of these records."""
+    body = b""
+    for key, value in pairs:
+        record = b" %s=%s\n" % (key if isinstance(key, bytes) else key.encode(), value.encode())
+        length = next(
+            length for length in range(len(record), len(record) + 4) if len(b"%d" % length + record) == length
+        )
+        body += b"%d" % length + record
+    return header("PaxHeaders/x", kind, len(body)) + body + bytes(-len(body) % BLOCK)
 
 
 def named_zip(name: bytes, *, system: int = 0) -> bytes:
