@@ -25,7 +25,6 @@ __all__ = [
     "KnownHead",
     "adopt",
     "head",
-    "keyed_head",
     "known_heads",
     "of_transfer",
     "verify",
@@ -38,12 +37,6 @@ def head(database: Database) -> Head:
     """The head of the ledger now. Kept elsewhere, it shows later that nothing before it was changed."""
     with database.read() as connection:
         return ledger.head(connection)
-
-
-def keyed_head(database: Database) -> Head | None:
-    """The head of the ledger now; None while no key signs it, since a head without one proves nothing."""
-    with database.read() as connection:
-        return ledger.head(connection) if ledger.is_keyed(connection) else None
 
 
 def known_heads(texts: Sequence[str]) -> list[KnownHead]:

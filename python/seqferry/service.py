@@ -15,8 +15,9 @@ import sqlalchemy as sa
 
 from seqferry import access, batching, names, operations, paths, stored_spec
 from seqferry.config import Settings
-from seqferry.db import events, objects, receipts, signing, transfers
+from seqferry.db import events, ledger, objects, receipts, signing, transfers
 from seqferry.db.database import Database
+from seqferry.db.ledger import Head
 from seqferry.db.migrate import migrate
 from seqferry.db.queue import Queue
 from seqferry.errors import AccessError, ConflictError, NotFoundError, UnsupportedError, UsageError
@@ -486,6 +487,11 @@ class Service:
         """The number of the first event whose hashes do not fit, by an accidental edit; None when all fit."""
         with self.database.read() as connection:
             return events.first_broken(connection, self._resolve(connection, transfer_id))
+
+    def keyed_head(self) -> Head | None:
+        """The head of the ledger now; None while no key signs it, since a head without one proves nothing."""
+        with self.database.read() as connection:
+            return ledger.head(connection) if ledger.is_keyed(connection) else None
 
     def record_findings(self, transfer_id: str) -> list[Finding]:
         """All that is not as it was written in the record of a transfer: looked at before its receipt is relied on."""

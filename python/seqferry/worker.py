@@ -215,6 +215,16 @@ class Worker:
                 thread.start()
         return submission
 
+    def take_queue(self) -> None:
+        """Bring the queue up, if it is not, with all on it that no process is at."""
+        with self._lock:
+            if self._stopped:
+                return
+            if self._database.is_sqlite:
+                self._adopt()
+            if self._dbos is None:
+                self._launch()
+
     def check(self) -> None:
         """Raise what has made this worker unable to work, if anything."""
         if self._failure is not None:
@@ -269,7 +279,7 @@ class Worker:
             self._thread("heart", _BEAT_SECONDS, lambda: self._beat_and_reap(lease), rests=True)
         self._lanes.look()
         if queue:
-            self._take_queue()
+            self.take_queue()
         self._thread("control", _CONTROL_SECONDS, self._control, rests=True)
         self._thread("reporter", _REPORT_SECONDS, _Reporter(self._runtime).report)
         self._thread("reviver", _REVIVE_SECONDS, self._revive)
@@ -281,16 +291,6 @@ class Worker:
             from seqferry.workflows.ticks import ScheduleReconciler
 
             self._thread("schedules", _SCHEDULE_SECONDS, ScheduleReconciler(self.service).turn, rests=True)
-
-    def _take_queue(self) -> None:
-        """Bring the queue up, if it is not, with all on it that no process is at."""
-        with self._lock:
-            if self._stopped:
-                return
-            if self._database.is_sqlite:
-                self._adopt()
-            if self._dbos is None:
-                self._launch()
 
     def _launch(self) -> None:
         # Imported here: it takes longer than copying a small object.
@@ -453,7 +453,7 @@ class Worker:
 
     def _take_queue_or_fail(self) -> None:
         try:
-            self._take_queue()
+            self.take_queue()
         except Exception as why:  # noqa: BLE001 - reported to the thread that waits for this worker
             self._failure = why
             self._runtime.announce_end()

@@ -6,9 +6,10 @@ import os
 import random
 import signal
 import socket
+import sqlite3
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 
 import httpx
@@ -16,6 +17,7 @@ import pytest
 from control import ANY_SPEC, until_ended
 from http_client import bearer
 from mirror import SMALL, digests, fill
+from sqlalchemy.exc import OperationalError
 
 from seqferry import tokens
 from seqferry.api.server import check_exposure, serve
@@ -96,6 +98,19 @@ def test_an_address_in_use_is_named(sqlite_settings: Settings) -> None:
 def test_a_folder_with_a_worker_is_refused(sqlite_settings: Settings) -> None:
     with Worker.start(sqlite_settings), pytest.raises(WorkerBusyError):
         serve(sqlite_settings, "127.0.0.1", 0)
+
+
+def test_a_queue_that_cannot_be_used_ends_it_with_the_cause(sqlite_settings: Settings) -> None:
+    with Worker.start(sqlite_settings):
+        pass  # makes the tables
+    with closing(sqlite3.connect(sqlite_settings.state_dir / "seqferry.sqlite")) as database:
+        database.execute("ALTER TABLE queues RENAME TO other")
+
+    listening: list[str] = []
+    with pytest.raises(OperationalError, match=r"no such table: main\.queues"):
+        serve(sqlite_settings, "127.0.0.1", 0, ready=listening.append)
+
+    assert listening
 
 
 def test_it_works_and_ends_cleanly_when_asked(

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from seqferry import carrying
-from seqferry.api.fields import WHOLE, body_of
+from seqferry.api.fields import DOCUMENTED, WHOLE, body_of
 from seqferry.api.problems import shortened
 from seqferry.db.samples import Counts, EngineCounts, Point
 from seqferry.errors import UsageError
@@ -61,6 +61,8 @@ class ListedKey(BaseModel):
 
 class SourcesBody(BaseModel):
     """A body whose sources may be names of prefixes (``recursive``)."""
+
+    model_config = DOCUMENTED
 
     def recursive_arguments(self) -> dict[str, Any] | None:
         """The arguments of ``build_one`` that sources are looked up with; None when none is to be."""

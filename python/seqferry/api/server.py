@@ -8,6 +8,8 @@ import logging
 import os
 import signal
 import socket
+import threading
+import time
 from collections.abc import Callable
 from types import FrameType
 from typing import Any, Final
@@ -32,6 +34,7 @@ from seqferry.worker import Worker
 log: Final = logging.getLogger("seqferry.serve")
 
 _READING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+_STARTING_SECONDS: Final = 0.01
 
 
 def check_exposure(settings: Settings, host: str, *, no_token: bool) -> None:
@@ -96,7 +99,8 @@ def serve(
             log.info("configuration file: %s; clients may %s", settings.config_file or "none", settings.policy)
             _say_exposure(host, no_token=no_token, encrypted=tls is not None)
             checks = StorageChecks(service)
-            worker = Worker.start(settings, service)
+            # The queue is brought up once requests are answered: DBOS takes as long to import as half of all this.
+            worker = Worker.start(settings, service, queue=False)
             try:
                 hub = Hub(service)
                 app: ASGIApp = create_app(
@@ -105,7 +109,7 @@ def serve(
                 if no_token:
                     app = _LocalOriginGuard(app)
                 server = connections.server(app, trusted_proxies=settings.trusted_proxies, tls=context)
-                _run(server, hub, listener, ready)
+                _run(server, hub, listener, ready, worker.take_queue)
             finally:
                 # Threads that wait in the engine cannot be ended, and may not meet the end of the interpreter.
                 if not worker.stop() or checks.under_way:
@@ -206,12 +210,27 @@ def _host(scope: Scope) -> str:
     return given.partition(":")[0]
 
 
-def _run(server: connections.Server, hub: Hub, listener: socket.socket, ready: Callable[[str], None] | None) -> None:
+def _run(
+    server: connections.Server,
+    hub: Hub,
+    listener: socket.socket,
+    ready: Callable[[str], None] | None,
+    begin: Callable[[], None],
+) -> None:
+    """Answer until a signal comes. ``begin`` is called, in a thread, as soon as requests are answered.
+
+    Raises:
+        Exception: what ``begin`` has raised; it ends the server.
+    """
+
+    def end() -> None:
+        server.should_exit = True
+        hub.close()  # the server waits for connections before anything else ends
+
     def ask(number: int, _frame: FrameType | None) -> None:
         if server.should_exit:
             os._exit(128 + number)
-        server.should_exit = True
-        hub.close()  # the server waits for connections before anything else ends
+        end()
 
     previous = {number: signal.signal(number, ask) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
@@ -222,13 +241,40 @@ def _run(server: connections.Server, hub: Hub, listener: socket.socket, ready: C
         if ready is not None:
             # The socket listens already: connections wait in its queue until the loop runs.
             ready(url)
-        # Modules and routes live as long as the process. A full collection that walks them holds up answers for 40 ms.
-        gc.collect()
-        gc.freeze()
+        later = _Later(server, begin, end)
         server.run(sockets=[listener])
+        later.finish()
     finally:
         for number, handler in previous.items():
             signal.signal(number, handler)
+
+
+class _Later:
+    """Calls a function in a thread once the server answers, and keeps its failure, which ends the server."""
+
+    def __init__(self, server: connections.Server, begin: Callable[[], None], end: Callable[[], None]) -> None:
+        self._server, self._begin, self._end = server, begin, end
+        self._failure: Exception | None = None
+        self._thread = threading.Thread(target=self._act, name="seqferry-queue", daemon=True)
+        self._thread.start()
+
+    def finish(self) -> None:
+        self._thread.join()
+        if self._failure is not None:
+            raise self._failure
+
+    def _act(self) -> None:
+        while not (self._server.started or self._server.should_exit):
+            time.sleep(_STARTING_SECONDS)
+        try:
+            if not self._server.should_exit:
+                self._begin()
+        except Exception as why:  # noqa: BLE001 - raised where the server has been waited for
+            self._failure = why
+            self._end()
+        # Modules and routes live as long as the process. A full collection that walks them holds up answers for 40 ms.
+        gc.collect()
+        gc.freeze()
 
 
 def _listen(host: str, port: int) -> socket.socket:

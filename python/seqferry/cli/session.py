@@ -145,15 +145,13 @@ class Session:
         return code
 
     def result(self, status: Status) -> summary.Result:
-        from seqferry import auditing  # it brings SQLAlchemy, which --help need not wait for
-
         failures = self.service.failures(status.id, keys=summary.KEYS_PER_GROUP) if status.totals.failed else []
         removed = self.service.removed(status.id) if status.spec.delete else 0
         moved = self.service.moved(status.id) if status.spec.operation in (OPERATION_MOVE, OPERATION_RUN) else 0
         is_cleanup = status.spec.operation == OPERATION_CLEANUP
         found_nothing = status.state == "done" and status.totals.objects == 0 and not is_cleanup
         nearest = self.service.nearest(status.spec) if found_nothing else ()
-        head = auditing.keyed_head(self.service.database)
+        head = self.service.keyed_head()
         return summary.Result(status, self.service.verifications(status.id), failures, removed, nearest, moved, head)
 
     def summary_lines(self, result: summary.Result) -> list[str]:

@@ -27,7 +27,7 @@ from seqferry.selection import selects
 from seqferry.spec import is_empty_archive, selection_of, why_streamed
 
 if TYPE_CHECKING:
-    from seqferry.auditing import Head
+    from seqferry.db.ledger import Head
 
 KEYS_PER_GROUP: Final = 20
 """Failed keys that are named per cause; ``status --failed`` names them all."""

@@ -8,11 +8,14 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
+import httpx
 import pytest
 
 from support.processes import seqferry
 from support.servers import S3Server
+from support.waiting import eventually
 
+_HEAVY = {"dbos", "fastapi", "pydantic", "rich", "alembic", "httpx"}
 _IMPORTED = re.compile(r"^import time: +\d+ \| +\d+ \| +(\S+)$", re.MULTILINE)
 
 
@@ -33,13 +36,13 @@ def _modules(words: list[str], server: S3Server, state: Path) -> set[str]:
 @pytest.mark.parametrize(
     ("line", "most", "ours", "absent"),
     [
-        ("cp s3://BUCKET/a TARGET", 480, 130, {"dbos", "fastapi", "pydantic", "rich", "alembic", "httpx"}),
-        ("status", 430, 80, {"dbos", "fastapi", "pydantic", "rich", "alembic", "httpx", "seqferry._native"}),
-        ("ls s3://BUCKET/", 232, 56, {"sqlalchemy", "pydantic", "rich"}),
-        ("cat --range 0-3 s3://BUCKET/a", 246, 64, {"sqlalchemy", "pydantic", "rich"}),
-        ("aws s3 ls s3://BUCKET/", 195, 50, {"sqlalchemy", "typer", "pydantic"}),
-        ("aws s3 cp s3://BUCKET/a TARGET", 195, 50, {"sqlalchemy", "typer", "pydantic"}),
-        ("s5cmd cp s3://BUCKET/a TARGET", 195, 50, {"sqlalchemy", "typer", "pydantic"}),
+        ("cp s3://BUCKET/a TARGET", 472, 122, {*_HEAVY, "seqferry.auditing", "seqferry.db.audit"}),
+        ("status", 424, 76, {*_HEAVY, "seqferry._native"}),
+        ("ls s3://BUCKET/", 228, 53, {"sqlalchemy", "pydantic", "rich"}),
+        ("cat --range 0-3 s3://BUCKET/a", 242, 61, {"sqlalchemy", "pydantic", "rich"}),
+        ("aws s3 ls s3://BUCKET/", 190, 48, {"sqlalchemy", "typer", "pydantic"}),
+        ("aws s3 cp s3://BUCKET/a TARGET", 190, 48, {"sqlalchemy", "typer", "pydantic"}),
+        ("s5cmd cp s3://BUCKET/a TARGET", 190, 48, {"sqlalchemy", "typer", "pydantic"}),
         ("--version", 150, 6, {"sqlalchemy", "typer", "seqferry.config"}),
     ],
 )
@@ -66,3 +69,29 @@ def test_a_command_imports_what_its_verb_needs(
     assert not absent & found
     assert len(of_ours) <= ours, sorted(of_ours)
     assert len(found) <= most, sorted(found)
+
+
+def test_serve_answers_before_it_brings_up_its_queue(versitygw: S3Server, tmp_path: Path) -> None:
+    _modules(["schedule", "list"], versitygw, tmp_path / "state")  # makes the tables
+    environment = {**os.environ, **versitygw.environment(), "PYTHONPROFILEIMPORTTIME": "1"}
+    environment["SEQFERRY_STATE_DIR"] = str(tmp_path / "state")
+    log = tmp_path / "log"
+    command = [str(seqferry()), "serve", "--port", "0"]
+    with log.open("wb") as errors:
+        running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, env=environment, text=True)
+    assert running.stdout is not None
+    try:
+        url = running.stdout.readline().strip()
+        assert httpx.get(f"{url}/healthz", trust_env=False).status_code == 200
+        eventually(lambda: "dbos" in _IMPORTED.findall(log.read_text()), what="the queue")
+    finally:
+        running.terminate()
+        assert running.wait(60) == 0, log.read_text()
+        running.stdout.close()
+
+    said = log.read_text()
+    before = set(_IMPORTED.findall(said[: said.index("listening on")]))
+    print(f"serve: {len(before)} modules before it listens")
+    found = {"dbos", "psycopg", "rich", "alembic"} & before
+    assert not found, found
+    assert len(before) <= 815, sorted(before)

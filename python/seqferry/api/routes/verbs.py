@@ -16,7 +16,7 @@ from starlette.concurrency import run_in_threadpool
 from seqferry import checking, cleanup, removals
 from seqferry.api.deps import ActorDep, Context, ContextDep
 from seqferry.api.documented import answers
-from seqferry.api.fields import body_of
+from seqferry.api.fields import DOCUMENTED, body_of
 from seqferry.api.schemas import SourcesBody, Submitted, TransferRequest
 from seqferry.errors import UsageError
 from seqferry.models import OPERATION_MOVE, S3Location, TransferSpec, Verify
@@ -38,6 +38,8 @@ class MoveRequest(TransferRequest):
 
 class RemovalRequest(body_of(OneEndpoint, Filters)):
     """Objects to remove; as the options of ``seqferry rm``."""
+
+    model_config = DOCUMENTED
 
     sources: Annotated[list[str], Field(min_length=1, max_length=1000, examples=[["s3://ours/run42/"]])]
     recursive: bool = False
@@ -69,6 +71,8 @@ class CheckRequest(SourcesBody, body_of(Endpoints, Filters)):
 
 class CleanupRequest(body_of(OneEndpoint)):
     """Open uploads to abort; as the options of ``seqferry cleanup``."""
+
+    model_config = DOCUMENTED
 
     place: Annotated[str, Field(examples=["s3://ours/"])]
     older_than: str = cleanup.OLDER_THAN
