@@ -7,6 +7,7 @@ the others verify what they have signed before. With this key anyone can verify 
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import hmac
 import logging
@@ -141,10 +142,16 @@ def _write(path: Path) -> None:
 
 def _read(path: Path) -> dict[str, AuditKey]:
     try:
-        with path.open("rb") as file:
-            _check_permissions(path, os.fstat(file.fileno()))
+        # Not to wait for what writes to a pipe. Links are followed: secrets of containers are such.
+        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+            state = os.fstat(file.fileno())
+            if not stat.S_ISREG(state.st_mode):
+                raise _no_plain_file(path)
+            _check_permissions(path, state)
             raw = file.read(_MOST_BYTES + 1)
     except OSError as why:
+        if why.errno in (errno.EISDIR, errno.ENXIO):  # a folder; a socket
+            raise _no_plain_file(path) from None
         raise ConfigError(f"Cannot read the audit key {path}: {why.strerror or why}.") from None
     try:
         lines = encoding.decoded(raw).splitlines()
@@ -164,6 +171,10 @@ def _read(path: Path) -> dict[str, AuditKey]:
     if not found:
         raise ConfigError(f"The audit key {path} holds no key. Restore it; without it the record cannot go on.")
     return found
+
+
+def _no_plain_file(path: Path) -> ConfigError:
+    return ConfigError(f"The audit key {path} is no plain file. Name one with [audit] key.")
 
 
 def _key(words: list[str]) -> AuditKey | None:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import socket
 import stat
+import threading
+from concurrent.futures import Future
 from pathlib import Path
 
 import pytest
@@ -42,6 +46,45 @@ def test_the_first_key_signs_and_the_others_verify(tmp_path: Path) -> None:
     assert signing.since == 1767225600.0
 
 
+@pytest.mark.parametrize("kind", ["pipe", "link to a pipe", "folder", "device", "socket"])
+def test_what_is_no_plain_file_is_refused_and_not_waited_for(tmp_path: Path, kind: str) -> None:
+    path, pipe = tmp_path / "audit.key", tmp_path / "pipe"
+    with socket.socket(socket.AF_UNIX) as bound:
+        if kind == "pipe":
+            os.mkfifo(path, 0o600)
+        elif kind == "link to a pipe":
+            os.mkfifo(pipe, 0o600)
+            path.symlink_to(pipe)
+        elif kind == "folder":
+            path.mkdir()
+        elif kind == "device":
+            path.symlink_to(os.devnull)
+        else:
+            bound.bind(str(path))
+        asked: Future[str] = Future()
+
+        def ask() -> None:
+            try:
+                asked.set_result(str(KeyRing(path).signing()))
+            except ConfigError as why:
+                asked.set_result(why.message)
+
+        threading.Thread(target=ask, daemon=True).start()
+        told = asked.result(timeout=10)
+
+    assert str(path) in told
+    assert "no plain file" in told
+
+
+def test_a_link_to_a_key_is_followed(tmp_path: Path) -> None:
+    key, path = tmp_path / "key", tmp_path / "audit.key"
+    key.write_text("ab" * 32)
+    key.chmod(0o600)
+    path.symlink_to(key)
+
+    assert KeyRing(path).signing() is not None
+
+
 @pytest.mark.parametrize(
     ("text", "mode", "message"),
     [
@@ -60,11 +103,6 @@ def test_what_is_no_key_is_refused(tmp_path: Path, text: str, mode: int, message
     with pytest.raises(ConfigError, match=message) as caught:
         KeyRing(path).all()
     assert "abab" not in caught.value.message
-
-
-def test_a_folder_in_its_place_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="Cannot read the audit key"):
-        KeyRing(tmp_path).all()
 
 
 def test_the_key_lies_where_the_configuration_does(tmp_path: Path) -> None:
