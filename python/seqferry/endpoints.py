@@ -1,7 +1,8 @@
 """The endpoint of a place, in the engine's one spelling: two places with the same one are in the same storage.
 
 An option comes first, then the environment, then the profile (its ``services`` section before itself), as for all AWS
-tools. A place whose access was resolved has its endpoint, whatever the environment says now.
+tools; where AWS_IGNORE_CONFIGURED_ENDPOINT_URLS is true, the option alone counts. A place whose access was resolved has
+its endpoint, whatever the environment says now.
 """
 
 from __future__ import annotations
@@ -28,8 +29,14 @@ def url(place: S3Location) -> str | None:
     """The URL that requests to this place go to; None for AWS itself."""
     if place.endpoint_url or place.access is not None:
         return place.endpoint_url
+    profile = place.profile or os.environ.get("AWS_PROFILE") or "default"
+    ignored = os.environ.get("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS") or profiles.settings(profile).get(
+        "ignore_configured_endpoint_urls", ""
+    )
+    if ignored.strip().lower() == "true":
+        return None
     of_environment = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
-    return of_environment or profiles.endpoint_url(place.profile or os.environ.get("AWS_PROFILE") or "default")
+    return of_environment or profiles.endpoint_url(profile)
 
 
 def identity(url: str) -> str | None:

@@ -152,6 +152,65 @@ credential_source = Environment
     assert set(regions) == {expected}
 
 
+@pytest.mark.parametrize("words", ["ls s3://BUCKET/run/", "cp s3://BUCKET/run/ in", "aws s3 cp s3://BUCKET/run/key in"])
+@pytest.mark.parametrize(
+    "variable",
+    [
+        "AWS_ENDPOINT_URL",
+        "AWS_ENDPOINT_URL_S3",
+        "AWS_CONFIG_FILE",
+        "AWS_SHARED_CREDENTIALS_FILE",
+        "AWS_PROFILE",
+        "AWS_ACCESS_KEY_ID",
+        "AWS_SESSION_TOKEN",
+        "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS",
+    ],
+)
+def test_a_variable_that_is_set_to_nothing_says_nothing(
+    versitygw: S3Server, make_bucket: BucketFactory, tmp_path: Path, words: str, variable: str
+) -> None:
+    """As a container gets it from a template whose value is not there."""
+    bucket, known = make_bucket(versitygw), versitygw.environment()
+    versitygw.client(versitygw.user).put_object(Bucket=bucket, Key="run/key", Body=b"content")
+    (tmp_path / ".aws").mkdir()
+    (tmp_path / ".aws" / "config").write_text(f"[default]\nendpoint_url = {versitygw.endpoint_url}\n")
+    (tmp_path / ".aws" / "credentials").write_text(
+        "[default]\n"
+        f"aws_access_key_id = {known['AWS_ACCESS_KEY_ID']}\n"
+        f"aws_secret_access_key = {known['AWS_SECRET_ACCESS_KEY']}\n"
+    )
+
+    ran = _run(tmp_path, *words.replace("BUCKET", bucket).replace(" in", f" {tmp_path}/in").split(), **{variable: ""})
+
+    assert ran.returncode == 0, ran.stderr
+
+
+@pytest.mark.parametrize("verb", ["ls", "cp"])
+@pytest.mark.parametrize("is_of_profile", [False, True], ids=["variable", "profile"])
+def test_endpoints_of_the_settings_are_ignored_where_the_settings_say_so(
+    versitygw: S3Server, make_bucket: BucketFactory, tmp_path: Path, verb: str, is_of_profile: bool
+) -> None:
+    """Only --endpoint-url counts then, as for all AWS tools; without it the request is one to AWS."""
+    bucket, known = make_bucket(versitygw), versitygw.environment()
+    versitygw.client(versitygw.user).put_object(Bucket=bucket, Key="run/key", Body=b"content")
+    (tmp_path / ".aws").mkdir()
+    ignored = "ignore_configured_endpoint_urls = true\n" if is_of_profile else ""
+    (tmp_path / ".aws" / "config").write_text(f"[default]\nendpoint_url = http://127.0.0.1:1\n{ignored}")
+    more = {name: known[name] for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")}
+    # No request leaves this machine: the address of AWS is not reached through this proxy.
+    more |= {"AWS_ENDPOINT_URL": "http://127.0.0.1:2", "HTTPS_PROXY": "http://127.0.0.1:3"}
+    if not is_of_profile:
+        more["AWS_IGNORE_CONFIGURED_ENDPOINT_URLS"] = "true"
+    words = [verb, f"s3://{bucket}/run/", *([f"{tmp_path}/in"] if verb == "cp" else [])]
+
+    named = _run(tmp_path, *words, "--endpoint-url", versitygw.endpoint_url, **more)
+    without = _run(tmp_path, *words, **more)
+
+    assert named.returncode == 0, named.stderr
+    assert without.returncode != 0
+    assert "AWS, region" in without.stderr, without.stderr
+
+
 def _run(home: Path, *words: str, **more: str) -> subprocess.CompletedProcess[str]:
     """The command with no AWS settings but these: a variable that is set to nothing is one."""
     own = {"PATH": os.environ["PATH"], "HOME": str(home), "SEQFERRY_STATE_DIR": str(home / "state")}

@@ -19,6 +19,10 @@ def main() -> None:
     if at_interrupt is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
 
+    # A variable of the AWS tools that is set to nothing says nothing, to each reader of it.
+    for name in [name for name, value in os.environ.items() if not value and name.startswith("AWS_")]:
+        del os.environ[name]
+
     if sys.getfilesystemencoding() != "utf-8" and sys.executable:
         # Names of files are bytes, and keys are UTF-8, whatever the locale says. Python reads its arguments before
         # anything can be told to it, so it starts anew. (In the locales C and POSIX it takes UTF-8 by itself.) Not all
