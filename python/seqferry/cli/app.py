@@ -263,6 +263,7 @@ def run(arguments: list[str] | None = None) -> int:
     """Run one command; returns its exit code."""
     given = sys.argv[1:] if arguments is None else arguments
     errors.open_closed()
+    errors.outlive_stderr()
     errors.log_lines()
     try:
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import io
 import logging
 import os
 import re
@@ -10,7 +11,7 @@ import sys
 import threading
 import traceback
 from difflib import SequenceMatcher
-from typing import Final
+from typing import Any, Final
 
 from typer.exceptions import TyperException
 
@@ -132,6 +133,32 @@ def open_closed() -> None:
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: PTH123, SIM115 - lives until the process ends
+
+
+class _Lossy(io.FileIO):
+    """Standard error of which messages are lost while its disk is full or its terminal is gone: the work goes on.
+
+    A reader that has gone away ends the command, as it ends others.
+    """
+
+    def write(self, data: Any, /) -> int:
+        try:
+            written = super().write(data)
+        except BrokenPipeError:
+            raise
+        except OSError:
+            written = None
+        # None: it takes nothing at this moment, and nothing waits for it.
+        return memoryview(data).nbytes if written is None else written
+
+
+def outlive_stderr() -> None:
+    """Let the work go on where what is said of it cannot be written."""
+    said = sys.stderr
+    if said is sys.__stderr__ and isinstance(said, io.TextIOWrapper):
+        said.flush()
+        written = io.BufferedWriter(_Lossy(said.fileno(), "w", closefd=False))
+        sys.stderr = io.TextIOWrapper(written, encoding=said.encoding, errors=said.errors, line_buffering=True)
 
 
 def flush() -> None:

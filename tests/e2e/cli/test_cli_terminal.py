@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pty
 import re
@@ -10,6 +11,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 from cli_process import MIB, Cli, Places
@@ -124,6 +126,42 @@ def test_commands_import_only_what_they_need(cli: Cli, arguments: list[str], hea
     )
 
     assert ran.returncode == 0, ran.stderr
+
+
+@pytest.mark.parametrize("stderr", ["full disk", "terminal that is gone", "pipe that takes no more at this moment"])
+def test_the_work_goes_on_where_what_is_said_of_it_cannot_be_written(
+    cli: Cli, filled: tuple[str, str], tmp_path: Path, stderr: str
+) -> None:
+    """As below a log on a full disk, or in a shell that was left with the command in its background."""
+    if stderr == "full disk":
+        said, other = os.open("/dev/full", os.O_WRONLY), None
+    elif stderr == "terminal that is gone":
+        master, said = os.openpty()
+        os.close(master)
+        other = None
+    else:
+        other, said = os.pipe()
+        os.set_blocking(said, False)
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                os.write(said, b"x" * 4096)
+
+    ran = subprocess.run(
+        [cli.command, "cp", filled[0], f"{tmp_path}/in", "--exclude", "odd*"],
+        env={**os.environ, **cli.environment()},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=said,
+        start_new_session=True,
+        timeout=60,
+        check=False,
+    )
+    for one in (said, other):
+        if one is not None:
+            os.close(one)
+
+    assert ran.returncode == 0
+    assert {path.name for path in (tmp_path / "in").iterdir()} == {"one", "two"}
 
 
 @pytest.mark.parametrize("module", ["seqferry.cli.app", "seqferry.memory_limits", "typer", "seqferry.nextflow.shim"])
