@@ -71,7 +71,7 @@ def check_transfer(connection: sa.Connection, row: sa.Row[Any], checked: AuditCo
 
 
 _NO_RECORD: Final = (ValueError, TypeError, ArithmeticError, LookupError, AttributeError)
-"""What reading raises where a value is not of the kind that was written: text for a time, no JSON."""
+"""Errors of reading a value that is not of the kind that was written: text for a time, no JSON."""
 
 
 def _check_events(connection: sa.Connection, of: str, record: _Record, checked: AuditCounts) -> Iterator[Finding]:
