@@ -211,6 +211,23 @@ def test_endpoints_of_the_settings_are_ignored_where_the_settings_say_so(
     assert "AWS, region" in without.stderr, without.stderr
 
 
+@pytest.mark.parametrize("words", ["ls s3://BUCKET/run/", "cp s3://BUCKET/run/ in", "aws s3 cp s3://BUCKET/run/key in"])
+@pytest.mark.parametrize("profile", ["absent", "without"])
+def test_a_profile_of_the_environment_that_gives_no_credentials_is_named(
+    versitygw: S3Server, make_bucket: BucketFactory, tmp_path: Path, words: str, profile: str
+) -> None:
+    bucket = make_bucket(versitygw)
+    (tmp_path / ".aws").mkdir()
+    (tmp_path / ".aws" / "config").write_text("[profile without]\nregion = us-east-1\n[default]\n")
+    more = {"AWS_ENDPOINT_URL": versitygw.endpoint_url, "AWS_REGION": "us-east-1", "AWS_PROFILE": profile}
+
+    ran = _run(tmp_path, *words.replace("BUCKET", bucket).split(), **more)
+
+    assert ran.returncode == 1
+    assert f'profile "{profile}", which AWS_PROFILE names, gives no credentials' in ran.stderr
+    assert "provider was not enabled" not in ran.stderr
+
+
 def _run(home: Path, *words: str, **more: str) -> subprocess.CompletedProcess[str]:
     """The command with no AWS settings but these: a variable that is set to nothing is one."""
     own = {"PATH": os.environ["PATH"], "HOME": str(home), "SEQFERRY_STATE_DIR": str(home / "state")}

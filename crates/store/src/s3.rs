@@ -228,6 +228,14 @@ impl S3Store {
                 let message = format!("profile {profile:?} gives no credentials: {why}");
                 return error.with_message(message);
             }
+            (code::NO_CREDENTIALS, None) => match profile_files::profile_of_environment() {
+                Some(profile) => {
+                    let nowhere = error.message.contains("no credentials found in chain");
+                    let why = if nowhere { "it is not there, or names no keys, role or login" } else { &error.message };
+                    format!("profile {profile:?}, which AWS_PROFILE names, gives no credentials: {why}")
+                }
+                None => return error,
+            },
             (code::CONNECTION_FAILED | code::TIMED_OUT | code::NOT_TRUSTED, _) => {
                 let base = Arc::clone(&self.state.read().unwrap_or_else(PoisonError::into_inner).base);
                 match base.endpoint.as_deref() {

@@ -24,6 +24,12 @@ pub(super) fn profile_files() -> EnvConfigFiles {
     files.build()
 }
 
+/// The profile that the environment names.
+#[expect(clippy::disallowed_methods, reason = "the variables of the AWS SDK are read where it reads its own")]
+pub(super) fn profile_of_environment() -> Option<String> {
+    env::var("AWS_PROFILE").ok().filter(|name| !name.is_empty())
+}
+
 /// Text of a file that begins with a byte order mark; None for all others, which the SDK reads.
 #[expect(clippy::disallowed_methods, reason = "the variables of the AWS SDK are read where it reads its own")]
 fn marked(variable: &str, name: &str) -> Option<String> {
