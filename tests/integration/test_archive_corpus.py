@@ -200,6 +200,9 @@ ZIP: Final = {
     "folders that only their modes show": _zip(makers.zip_of_folders(3, 0o040750 << 16)),
     "folders that only MS-DOS attributes show": _zip(makers.zip_of_folders(0, 0x10)),
     "a folder with contents": _zip(makers.zip_of_folders(3, 0o040750 << 16, contents=b"x"), "AmbiguousKind"),
+    "another name in a local header": _zip(
+        changed(info_zip(), lambda whole: whole.replace(b"run/odd", b"run/ODD", 1)), "DamagedArchive"
+    ),
     "no members": _zip(made(lambda: b"PK\x05\x06" + bytes(18))),
     "cut off": _zip(changed(info_zip(), lambda whole: whole[:-30]), "InvalidArchive"),
 }

@@ -194,7 +194,7 @@ def test_hostile_and_damaged_zips_are_refused(
     put(versitygw, bucket, "names.zip", bytes(other_name))
     code, summary, _ = mover.copy(f"s3://{bucket}/names.zip", f"{tmp_path}/names", verb="unpack")
     assert code == 1
-    assert [failure["error_code"] for failure in summary["failures"]] == ["ForeignIndex"]
+    assert [failure["error_code"] for failure in summary["failures"]] == ["DamagedArchive"]
     assert names(tmp_path / "names") == ["good"]
 
     whole = _zip({"good": b"good" * 1000}, zipfile.ZIP_STORED)

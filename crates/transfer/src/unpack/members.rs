@@ -141,9 +141,15 @@ impl<'a> WantedMember<'a> {
     }
 
     fn foreign(&self) -> StoreError {
-        let mut error = StoreError::new("GetObject", self.bucket, Some(self.key), FOREIGN, None).with_message(
-            "the archive has another member at this place: its index does not belong to it, or it is damaged",
-        );
+        let (code, cause) = if self.place.format.is_zip() {
+            (
+                "DamagedArchive",
+                "the zip is damaged: the member is not as its directory states. Nothing of it is unpacked",
+            )
+        } else {
+            (FOREIGN, "the archive has another member at this place: its index does not belong to it, or it is damaged")
+        };
+        let mut error = StoreError::new("GetObject", self.bucket, Some(self.key), code, None).with_message(cause);
         error.class = ErrorClass::Object;
         error
     }
