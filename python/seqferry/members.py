@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from seqferry import listing, packing, planning
+from seqferry import listing, packing, paths, planning
 from seqferry.engine import Engine, FailedLookup, ObjectInfo, pack_shards
 from seqferry.errors import StorageError
-from seqferry.models import TransferSpec
+from seqferry.models import LocalFolder, TransferSpec
 from seqferry.planning import KeyRules
 
 MOST: Final = 10_000_000
@@ -78,6 +78,29 @@ def shard_ends(spec: TransferSpec, source_keys: Sequence[str], sizes: Sequence[i
         StorageError: they have more bytes than any tar can hold.
     """
     return pack_shards([key.removeprefix(spec.strip) for key in source_keys], list(sizes), spec.options[packing.SPLIT])
+
+
+def refuse_later_shards(engine: Engine, spec: TransferSpec, count: int) -> None:
+    """Refuse to leave a shard of an earlier pack behind the ``count`` shards of this one.
+
+    All shards together would give files that the source no longer has.
+
+    Raises:
+        StorageError: there is one.
+    """
+    if count == 0 or (isinstance(spec.target, LocalFolder) and paths.is_absent(spec.target.path)):
+        return
+    key = packing.shard_key(spec, count)
+    (found,) = engine.head_each(spec.target, [key])
+    # Writing may be allowed where looking is not.
+    if isinstance(found, FailedLookup):
+        return
+    message = (
+        f"{spec.target.at(key)} is there, and this pack ends with {packing.shard_key(spec, count - 1)}: it is of an "
+        "earlier pack, and all shards together would give files that are no longer in the source. Remove it and those "
+        "behind it, or choose another name. Nothing was written."
+    )
+    raise StorageError(message, "object", "LaterShards", "plan", True)
 
 
 def _refusal(code: str, causes: list[str]) -> StorageError:

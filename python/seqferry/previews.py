@@ -145,6 +145,7 @@ def _sharded(engine: Engine, spec: TransferSpec, rules: KeyRules) -> Iterator[Pl
     found.sort(key=lambda one: members.order(one.found.key))
     ends = members.shard_ends(spec, [one.found.key for one in found], [one.found.size for one in found])
     keys = [packing.shard_key(spec, number) for number in range(len(ends))]
+    members.refuse_later_shards(engine, spec, len(keys))
     start = 0
     for key, end, seen in zip(keys, ends, _archives_foreseen(engine, spec, keys), strict=True):
         yield from (_member(spec, one, key, seen) for one in found[start:end])

@@ -171,6 +171,32 @@ def test_shards_hold_all_members_within_their_size(
     assert {row.target_key for row in mover.objects(summary["id"])} == set(names)
 
 
+@pytest.mark.parametrize("place", ["bucket", "folder"])
+def test_shards_of_an_earlier_pack_are_not_left_behind_those_of_a_later_one(
+    s3server: S3Server, bucket: str, mover: Mover, rng: random.Random, tmp_path: Path, place: str
+) -> None:
+    target = f"s3://{bucket}/out" if place == "bucket" else str(tmp_path)
+    fill(s3server, bucket, "run/", {f"{number}.bin": rng.randbytes(700_000) for number in range(3)})
+    arguments = (f"s3://{bucket}/run/", f"{target}/x.tar", "--split", "1MiB")
+    assert mover.copy(*arguments, verb="pack")[0] == 0
+    assert mover.copy(*arguments, "--new", verb="pack")[0] == 0
+    s3server.client().delete_object(Bucket=bucket, Key="run/0.bin")
+    s3server.client().delete_object(Bucket=bucket, Key="run/2.bin")
+
+    code, summary, _ = mover.copy(*arguments, verb="pack")
+    planned = mover.start("pack", *arguments, "--dry-run")
+
+    assert (code, summary["error_code"]) == (1, "LaterShards"), summary
+    assert f"{target}/x-00001.tar is there" in summary["error_message"]
+    assert planned.wait() == 1
+    assert "x-00001.tar is there" in planned.stderr
+    # The first shard is as it was.
+    first = (
+        stored(s3server, bucket, "out/x-00000.tar") if place == "bucket" else (tmp_path / "x-00000.tar").read_bytes()
+    )
+    assert by_python(first).keys() == {"0.bin"}
+
+
 def test_a_cancelled_pack_leaves_no_upload(s3server: S3Server, bucket: str, mover: Mover, rng: random.Random) -> None:
     fill(s3server, bucket, "run/", {"a": rng.randbytes(17 * MIB)})
     running = mover.start("pack", f"s3://{bucket}/run/", f"s3://{bucket}/x.tar", "--detach")

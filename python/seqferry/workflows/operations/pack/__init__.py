@@ -59,7 +59,10 @@ class Pack:
                 (found if why is None else left_out).append(planned)
             yield []
         found.sort(key=lambda one: members.order(one.source_key))
-        yield from _archives(spec, found, left_out)
+        archives = list(_archives(spec, found, left_out))
+        if packing.SPLIT in spec.options:
+            members.refuse_later_shards(runtime.engine, spec, len(archives))
+        yield from archives
 
     def start(self, runtime: Runtime, spec: TransferSpec, work: BatchWork) -> Job:
         items = work.items
