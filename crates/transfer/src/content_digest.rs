@@ -25,7 +25,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::LONGEST_WAIT;
-use crate::verification::SegmentedDigest;
+use crate::verification::{Cut, SegmentedDigest};
 
 /// Bytes of one ranged read: AWS's advice for ranged reads.
 const RANGE: u64 = 8 << 20;
@@ -55,7 +55,7 @@ impl DigestRequest {
         if self.part_sizes.is_empty() {
             return vec![SegmentedDigest::of(self.algorithm, None)];
         }
-        self.part_sizes.iter().map(|size| SegmentedDigest::of(self.algorithm, Some(size.get()))).collect()
+        self.part_sizes.iter().map(|size| SegmentedDigest::of(self.algorithm, Some(Cut::Even(size.get())))).collect()
     }
 }
 

@@ -6,11 +6,14 @@
 //!
 //! 1. the service names an encryption that makes the `ETag` opaque (the caller has asked), or the bucket is a directory
 //!    bucket, whose `ETag`s are random;
-//! 2. the parts have other boundaries than their first one suggests, as the service states the size of each;
+//! 2. the digest was computed over parts as the first one suggests them, and the service states other sizes: then the
+//!    digest over parts of those sizes counts;
 //! 3. a probe shows that the service's `ETag`s are no digests. A probe passes no bytes that could be spoiled: it looks
 //!    for the `ETag` of an empty object, sends an empty part, or has the service copy one byte twice.
 //!
 //! A probe that fails, or finds nothing to look at, leaves the evidence standing.
+
+use std::sync::Arc;
 
 use bytes::Bytes;
 use futures::stream::{self, StreamExt as _};
@@ -27,6 +30,8 @@ const MD5_OF_NOTHING: &str = "d41d8cd98f00b204e9800998ecf8427e";
 const DIRECTORY_BUCKET: &str = "--x-s3";
 /// Parts of one object that are looked up at a time.
 const PARTS_AT_ONCE: usize = 8;
+/// Parts that an object can have.
+const MOST_PARTS: u32 = 10_000;
 /// Empty objects of a listing that a probe looks at.
 const EMPTY_OBJECTS: usize = 3;
 
@@ -54,6 +59,8 @@ pub(crate) struct StatedEtag<'a> {
     pub(crate) size: u64,
     /// Its origin.
     pub(crate) origin: Origin<'a>,
+    /// True when the digest was computed over parts of the sizes that the service states.
+    pub(crate) is_exact: bool,
 }
 
 /// Result of a probe.
@@ -102,6 +109,7 @@ impl StatedEtag<'_> {
             return Ok(true);
         }
         if matches!(self.origin, Origin::Found)
+            && !self.is_exact
             && let Some(parts) = etag_parts(self.etag)
             && !self.has_even_parts(parts, retry_context).await?
         {
@@ -135,15 +143,23 @@ impl StatedEtag<'_> {
         if plan.count() != parts {
             return Ok(false);
         }
-        let mut rest =
-            stream::iter(2..=parts).map(|number| self.part_size(number, retry_context)).buffer_unordered(PARTS_AT_ONCE);
-        while let Some(part) = rest.next().await {
-            let Some((number, size)) = part? else { return Ok(false) };
-            if plan.range(number).is_none_or(|range| range.len() != size) {
-                return Ok(false);
-            }
+        let Some(sizes) = self.part_sizes(retry_context).await? else { return Ok(false) };
+        let is_even = |(number, size)| plan.range(number).is_some_and(|range| range.len() == size);
+        Ok((1..).zip(sizes.iter().copied()).all(is_even))
+    }
+
+    /// Sizes of all parts, as the service states them. None: it states no such sizes.
+    pub(crate) async fn part_sizes(&self, retry_context: &RetryContext) -> Result<Option<Arc<[u64]>>, RequestError> {
+        let Some(parts) = etag_parts(self.etag).filter(|parts| *parts <= MOST_PARTS) else { return Ok(None) };
+        let mut all =
+            stream::iter(1..=parts).map(|number| self.part_size(number, retry_context)).buffered(PARTS_AT_ONCE);
+        let mut sizes = Vec::new();
+        while let Some(part) = all.next().await {
+            let Some((_, size)) = part? else { return Ok(None) };
+            sizes.push(size);
         }
-        Ok(true)
+        let total = sizes.iter().try_fold(0_u64, |total, size| total.checked_add(*size));
+        Ok((total == Some(self.size)).then(|| sizes.into()))
     }
 
     /// Number and size of a part, as the service states it. None: it does not.

@@ -4,14 +4,17 @@
 //! with the same part boundaries; equal plain `ETag`s of copies made at once; equal sizes. No choice here costs another
 //! read of the bytes.
 
-use seqferry_store::checksum::{base64, hex};
+use seqferry_store::checksum::hex;
 use seqferry_store::{
     Checksum, ChecksumAlgorithm, ChecksumKind, DigestAlgorithm, Digester, Encryption, ObjectMeta, WrittenObject,
 };
 
+pub use self::expected::{Cut, ExpectedDigest, SegmentedDigest, assembled, shown};
 use crate::limits::Limits;
 use crate::outcome::VerificationLevel;
 use crate::plan::{PartPlan, PlanError, etag_parts, plan_parts, uniform_part_size};
+
+mod expected;
 
 /// Route of a copy: one request, or parts.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -128,134 +131,6 @@ pub fn choose(
     Ok(Route::Parts(PartsRoute { plan, checksum, whole: None, same_boundaries: false }))
 }
 
-/// The digest that the source states for its bytes, and how to compute it while they are read.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ExpectedDigest {
-    /// Algorithm of the digest.
-    pub algorithm: DigestAlgorithm,
-    /// Length of the segments whose digests are joined, as for multipart `ETag`s and composite checksums. None: one
-    /// digest over all bytes.
-    pub cut: Option<u64>,
-    /// Expected value, as headers have it.
-    pub value: String,
-}
-
-impl ExpectedDigest {
-    /// Returns the strongest digest that the metadata `source` state; `first_part` is the length of its part 1 where
-    /// that is known.
-    pub fn of(source: &ObjectMeta, first_part: Option<u64>, limits: &Limits) -> Option<Self> {
-        let cut = first_part
-            .zip(etag_parts(&source.etag))
-            .and_then(|(first, parts)| uniform_part_size(source.size, parts, first, limits))
-            .filter(|_| source.size > 0);
-        match &source.checksum {
-            Some(Checksum { algorithm, value, kind: ChecksumKind::FullObject }) => {
-                let algorithm = DigestAlgorithm::Checksum(*algorithm);
-                return Some(Self { algorithm, cut: None, value: value.clone() });
-            }
-            Some(Checksum { algorithm, value, kind: ChecksumKind::Composite }) if cut.is_some() => {
-                let algorithm = DigestAlgorithm::Checksum(*algorithm);
-                return Some(Self { algorithm, cut, value: value.clone() });
-            }
-            _ => {}
-        }
-        let digest = !source.opaque_etag && (is_digest(&source.etag) || cut.is_some());
-        digest.then(|| Self { algorithm: DigestAlgorithm::Md5, cut, value: source.etag.clone() })
-    }
-
-    /// Verdict on the computed value.
-    pub fn verdict(&self, computed: &str) -> Verdict {
-        // Some services leave the number of parts out of composite checksums.
-        let base = |value: &str| value.split_once('-').map_or(value, |(base, _)| base).to_owned();
-        let (stated, computed_base) = (base(&self.value), base(computed));
-        let (name, level, is_equal) = match self.algorithm {
-            DigestAlgorithm::Md5 => ("ETag", VerificationLevel::Etag, is_same_digest(&stated, &computed_base)),
-            DigestAlgorithm::Checksum(algorithm) => {
-                (algorithm.name(), VerificationLevel::Checksum, stated == computed_base)
-            }
-        };
-        if is_equal {
-            return Verdict::Proven(level);
-        }
-        let how = format!("the {name} is {}, and the bytes as they were read give {computed}", self.value);
-        // Not every `ETag` that looks like a digest is one, and parts may have other boundaries than the first shows.
-        let may_err = self.algorithm == DigestAlgorithm::Md5 || self.cut.is_some();
-        if may_err { Verdict::Doubtful(how) } else { Verdict::Differs(how) }
-    }
-}
-
-/// Digests of segments, joined as S3 does for multipart `ETag`s and composite checksums.
-pub fn assembled<'a>(algorithm: DigestAlgorithm, digests: impl IntoIterator<Item = &'a [u8]>) -> String {
-    let mut digester = Digester::new(algorithm);
-    let mut count = 0;
-    for digest in digests {
-        digester.update(digest);
-        count += 1;
-    }
-    format!("{}-{count}", shown(algorithm, &digester.finish()))
-}
-
-/// A digest as headers have it: `ETag`s in hexadecimal digits, checksums in Base64.
-pub fn shown(algorithm: DigestAlgorithm, digest: &[u8]) -> String {
-    match algorithm {
-        DigestAlgorithm::Md5 => hex(digest),
-        DigestAlgorithm::Checksum(_) => base64(digest),
-    }
-}
-
-/// Computes an [`ExpectedDigest`] from bytes that come in order.
-#[derive(Debug)]
-pub struct SegmentedDigest {
-    algorithm: DigestAlgorithm,
-    cut: Option<u64>,
-    digester: Digester,
-    /// Bytes of the current segment.
-    seen: u64,
-    ended: Vec<Vec<u8>>,
-}
-
-impl SegmentedDigest {
-    /// Creates a digest to compare with `reference`, before the first byte.
-    pub fn new(reference: &ExpectedDigest) -> Self {
-        Self::of(reference.algorithm, reference.cut)
-    }
-
-    /// Creates a digest over all bytes, or over the digests of segments of `cut` bytes.
-    pub fn of(algorithm: DigestAlgorithm, cut: Option<u64>) -> Self {
-        Self { algorithm, cut, digester: Digester::new(algorithm), seen: 0, ended: Vec::new() }
-    }
-
-    /// Adds the next bytes.
-    pub fn update(&mut self, mut bytes: &[u8]) {
-        let Some(cut) = self.cut else { return self.digester.update(bytes) };
-        while !bytes.is_empty() {
-            if self.seen == cut {
-                self.end();
-            }
-            let room = usize::try_from(cut - self.seen).unwrap_or(usize::MAX);
-            let (here, rest) = bytes.split_at(room.min(bytes.len()));
-            self.digester.update(here);
-            self.seen += here.len() as u64;
-            bytes = rest;
-        }
-    }
-
-    fn end(&mut self) {
-        let ended = std::mem::replace(&mut self.digester, Digester::new(self.algorithm));
-        self.ended.push(ended.finish());
-        self.seen = 0;
-    }
-
-    /// Value of the digest, as headers have it.
-    pub fn finish(mut self) -> String {
-        if self.cut.is_none() {
-            return shown(self.algorithm, &self.digester.finish());
-        }
-        self.end();
-        assembled(self.algorithm, self.ended.iter().map(Vec::as_slice))
-    }
-}
-
 /// Route of an object that is streamed in parts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StreamRoute {
@@ -268,10 +143,10 @@ pub struct StreamRoute {
 impl StreamRoute {
     /// Returns the reference, if its value can be joined from digests of parts in any order.
     pub fn by_parts(&self) -> Option<&ExpectedDigest> {
-        self.reference.as_ref().filter(|reference| match (reference.cut, reference.algorithm) {
-            (Some(cut), _) => cut == self.parts.plan.part_size,
+        self.reference.as_ref().filter(|reference| match (&reference.cut, reference.algorithm) {
+            (Some(Cut::Even(cut)), _) => *cut == self.parts.plan.part_size,
             (None, DigestAlgorithm::Checksum(algorithm)) => algorithm.spans_parts(),
-            (None, DigestAlgorithm::Md5) => false,
+            (Some(Cut::Stated(_)), _) | (None, DigestAlgorithm::Md5) => false,
         })
     }
 
@@ -306,7 +181,10 @@ pub fn choose_stream(
     const MIB: u64 = 1 << 20;
     let boundaries = reference
         .as_ref()
-        .and_then(|reference| Some((reference.cut?, reference.algorithm)))
+        .and_then(|reference| match reference.cut {
+            Some(Cut::Even(cut)) => Some((cut, reference.algorithm)),
+            _ => None,
+        })
         .filter(|(cut, _)| *cut <= limits.stream_boundaries.min(memory / 4) && part_options.part_size.is_none());
     let full = |algorithm| Some((algorithm, ChecksumKind::FullObject));
     let parts = if let Some((part_size, algorithm)) = boundaries {
@@ -321,7 +199,7 @@ pub fn choose_stream(
             .next_multiple_of(MIB)
             .clamp(limits.stream_part, limits.stream_part_grown.max(limits.stream_part));
         let plan = plan_parts(size, Some(part_options.part_size.unwrap_or(grown)), limits)?;
-        let checksum = match reference.as_ref().map(|reference| (reference.algorithm, reference.cut)) {
+        let checksum = match reference.as_ref().map(|reference| (reference.algorithm, &reference.cut)) {
             Some((DigestAlgorithm::Checksum(algorithm), None)) if algorithm.spans_parts() => full(algorithm),
             _ => full(ChecksumAlgorithm::Crc64Nvme),
         };

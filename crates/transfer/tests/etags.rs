@@ -216,3 +216,38 @@ async fn a_member_that_its_etag_contradicts_is_not_packed() {
     assert_mismatch(&outcomes[&1]);
     assert_eq!(fixture.read(TARGET, "run.tar").await, None);
 }
+
+/// Lengths of parts: the first one suggests another number of parts, or the right one of other lengths.
+const UNEVEN: [&[usize]; 4] = [&[60, 50, 10], &[40, 30, 35], &[300, 40, 290, 20], &[30, 60, 60]];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn digests_over_parts_of_uneven_lengths_are_evidence_as_well() {
+    let sha256 = Some((ChecksumAlgorithm::Sha256, ChecksumKind::Composite));
+    for checksum in [None, sha256] {
+        for (to_disk, verify) in RULES.iter().flat_map(|verify| [(false, *verify), (true, *verify)]) {
+            let from = if checksum.is_none() { plain() } else { MemoryStore::new(10) };
+            let services = ServicePair::of(from, if to_disk { plain().as_disk() } else { plain() });
+            let mut items = Vec::new();
+            for (id, lengths) in (1..).zip(UNEVEN) {
+                items.push(of_parts(&services.from, id, checksum, lengths).await);
+            }
+            let policy = Policy { verify, ..streaming() };
+
+            let whole = services.run(policy.clone(), items.clone()).await;
+            for item in &mut items {
+                spoil(&services.from, &item.source_key);
+                item.target_key = format!("again/{}", item.source_key);
+            }
+            let spoiled = services.run(policy, items.clone()).await;
+
+            for item in &items {
+                let (whole, spoiled) = (&whole[&item.id], &spoiled[&item.id]);
+                assert_eq!(whole.state, State::Done, "{verify:?} {whole:?}");
+                assert_ne!(whole.verified, VerificationLevel::Size, "{verify:?} {whole:?}");
+                let failure = spoiled.failure.as_ref().map(|failure| failure.code.as_str());
+                assert_eq!(failure, Some("ContentMismatch"), "{verify:?} {spoiled:?}");
+                assert_eq!(services.to.read(TARGET, &item.target_key).await, None);
+            }
+        }
+    }
+}

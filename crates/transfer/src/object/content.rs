@@ -13,7 +13,7 @@ use seqferry_store::{ErrorClass, ObjectRef, PinnedObject, Range, WrittenObject};
 
 use super::{AttemptError, Journal, Object, TargetAfterWrite};
 use crate::etags::{Origin, StatedEtag, judged};
-use crate::verification::{ExpectedDigest, SegmentedDigest, Verdict};
+use crate::verification::{Cut, ExpectedDigest, SegmentedDigest, Verdict};
 
 /// Bytes of each side that are compared at a time: 8 MiB, AWS's advice for ranged reads.
 const RANGE: u64 = 8 << 20;
@@ -128,7 +128,13 @@ impl<J: Journal> Object<'_, J> {
     async fn stated_digests(&self, written: &WrittenObject) -> Result<Option<SideDigests>, AttemptError> {
         let source = if self.source.capabilities().digests {
             let meta = self.head_source().await?;
-            self.reference(&meta).await?
+            match self.reference(&meta).await? {
+                // The last word on the bytes: no boundary is guessed.
+                Some(guessed) if matches!(guessed.cut, Some(Cut::Even(_))) => {
+                    self.exact_reference(&meta).await?.or(Some(guessed))
+                }
+                found => found,
+            }
         } else {
             None
         };
@@ -156,6 +162,7 @@ impl<J: Journal> Object<'_, J> {
         for (side, digest, stated) in sides {
             let Some((expected, digest)) = digest else { continue };
             let verdict = expected.verdict(&digest.finish());
+            let stated = StatedEtag { is_exact: expected.is_exact(), ..stated };
             if let Verdict::Differs(how) = judged(verdict, &[stated], &self.retry_context).await? {
                 let how = format!("both were read and are equal, but they are not what the {side} states: {how}");
                 return Ok(ContentComparison::Differs(how));

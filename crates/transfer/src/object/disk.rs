@@ -59,16 +59,8 @@ impl<J: Journal> Object<'_, J> {
             )
             .await
         } else {
-            let object = ObjectRef::new(source_bucket, source_key).at_version(self.item.version_id.as_deref());
-            let first_part = self.first_part_of(self.source, object, source).await?;
             let file = PinnedObject::of(target_bucket, target_key, target);
-            self.compare_file(
-                self.target,
-                &file,
-                target.size,
-                ExpectedDigest::of(source, first_part, &self.policy.limits),
-            )
-            .await
+            self.compare_file(self.target, &file, target.size, self.reference(source).await?).await
         }
     }
 

@@ -161,7 +161,7 @@ impl<J: Journal> Object<'_, J> {
         let (bucket, key) = (&self.policy.source_bucket, &self.item.source_key);
         let object = ObjectRef::new(bucket, key).at_version(self.item.version_id.as_deref());
         let (etag, size) = (&self.item.etag, self.item.size);
-        StatedEtag { client: self.source, object, etag, size, origin: Origin::Found }
+        StatedEtag { client: self.source, object, etag, size, origin: Origin::Found, is_exact: false }
     }
 
     /// The target, as evidence of its bytes; with the `ETag` of the source.

@@ -26,7 +26,7 @@ use seqferry_store::{
 use super::disk::time_text;
 use super::md5::MD5;
 use super::{AttemptError, CopyResult, IfExists, Journal, Object, TargetAfterWrite, TargetState};
-use crate::etags::{Origin, judged};
+use crate::etags::{Origin, StatedEtag, judged};
 use crate::outcome::{FailureClass, Method, ObjectFailure, VerificationLevel};
 use crate::plan::etag_parts;
 use crate::verification::{self, ExpectedDigest, SegmentedDigest, Side, Verdict, compare, is_digest, weaker};
@@ -243,7 +243,8 @@ impl<J: Journal> Object<'_, J> {
             None => Verdict::Unknown,
             Some(reference) => {
                 let verdict = reference.verdict(&computed(reference, &piece));
-                judged(verdict, &[self.stated_source()], &self.retry_context).await?
+                let stated = StatedEtag { is_exact: reference.is_exact(), ..self.stated_source() };
+                judged(verdict, &[stated], &self.retry_context).await?
             }
         };
         if let Verdict::Differs(how) = &read {
@@ -363,13 +364,22 @@ impl<J: Journal> Object<'_, J> {
     }
 
     /// Returns the digest that the source states of its bytes. Asks for the length of the first part where the digest
-    /// rests on the boundaries of parts.
+    /// rests on the boundaries of parts, and for those of all parts where the first one suggests no boundaries.
     pub(super) async fn reference(&self, source: &ObjectMeta) -> Result<Option<ExpectedDigest>, AttemptError> {
         if !self.source.capabilities().digests {
             return Ok(None);
         }
         let first_part = self.first_part(source).await?;
-        Ok(ExpectedDigest::of(source, first_part, &self.policy.limits))
+        match ExpectedDigest::of(source, first_part, &self.policy.limits) {
+            None if first_part.is_some() => self.exact_reference(source).await,
+            found => Ok(found),
+        }
+    }
+
+    /// The digest over parts of the lengths that the source states; None where it states none.
+    pub(super) async fn exact_reference(&self, source: &ObjectMeta) -> Result<Option<ExpectedDigest>, AttemptError> {
+        let lengths = self.stated_source().part_sizes(&self.retry_context).await?;
+        Ok(lengths.and_then(|lengths| ExpectedDigest::over(source, lengths)))
     }
 
     /// Prove the target that was just written, or remove it.

@@ -186,7 +186,8 @@ impl PackJob {
         let sent = Side { size: None, etag: ours, opaque_etag: false, checksum: None };
         let object = ObjectRef::new(&self.policy.target_bucket, &self.key);
         let (etag, size) = (&target.etag, target.size);
-        let stated = StatedEtag { client: &self.target, object, etag, size, origin: Origin::Sent };
+        let (client, origin) = (&self.target, Origin::Sent);
+        let stated = StatedEtag { client, object, etag, size, origin, is_exact: false };
         match judged(compare(sent, Side::from(target), true), &[stated], &self.retry_context).await? {
             Verdict::Proven(verified) => Ok(verified),
             // The ETags that the storage states of parts that it copied may be of another kind.

@@ -267,6 +267,7 @@ impl Sender {
             etag: object.if_match.as_deref().unwrap_or_default(),
             size: object.size,
             origin: Origin::Found,
+            is_exact: false,
         };
         let judged = judged(verdict, &[stated], &self.retry_context).await;
         let verified =

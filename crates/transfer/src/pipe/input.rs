@@ -471,7 +471,8 @@ impl Input {
             return Ok(report(size, sum, written, verified));
         };
         let object = ObjectRef::new(&self.target.bucket, &self.target.key);
-        let stated = StatedEtag { client: &self.client, object, etag: &written.etag, size, origin: Origin::Sent };
+        let (client, origin) = (&self.client, Origin::Sent);
+        let stated = StatedEtag { client, object, etag: &written.etag, size, origin, is_exact: false };
         let proof = judged(proof(size, sum.as_ref(), etag.as_deref(), &there), &[stated], &self.retry_context).await?;
         let verified = match proof {
             Verdict::Proven(verified) => verified,

@@ -99,7 +99,13 @@ pub(crate) async fn write_output(
 impl Output {
     async fn whole(&self, sink: &Arc<File>) -> PipeEnd {
         let first_part = self.first_part().await?;
-        let expected = ExpectedDigest::of(&self.meta, first_part, &Limits::default());
+        let expected = match ExpectedDigest::of(&self.meta, first_part, &Limits::default()) {
+            None if first_part.is_some() => {
+                let lengths = self.stated().part_sizes(&self.retry_context).await?;
+                lengths.and_then(|lengths| ExpectedDigest::over(&self.meta, lengths))
+            }
+            found => found,
+        };
         let mut digest = expected.as_ref().map(SegmentedDigest::new);
         let size = self.meta.size;
         if size <= AT_ONCE {
@@ -156,15 +162,20 @@ impl Output {
         computed: Option<String>,
     ) -> Result<VerificationLevel, PipeError> {
         let Some((expected, computed)) = expected.zip(computed) else { return Ok(VerificationLevel::Size) };
-        let object =
-            ObjectRef::new(&self.source.bucket, &self.source.key).at_version(self.source.version_id.as_deref());
-        let (etag, size) = (&self.meta.etag, self.meta.size);
-        let stated = StatedEtag { client: &self.client, object, etag, size, origin: Origin::Found };
+        let stated = StatedEtag { is_exact: expected.is_exact(), ..self.stated() };
         match judged(expected.verdict(&computed), &[stated], &self.retry_context).await? {
             Verdict::Differs(how) => Err(self.mismatch(&how)),
             Verdict::Proven(verified) => Ok(verified),
             Verdict::Doubtful(_) | Verdict::Unknown => Ok(VerificationLevel::Size),
         }
+    }
+
+    /// The object, as evidence of its bytes.
+    fn stated(&self) -> StatedEtag<'_> {
+        let object =
+            ObjectRef::new(&self.source.bucket, &self.source.key).at_version(self.source.version_id.as_deref());
+        let (etag, size) = (&self.meta.etag, self.meta.size);
+        StatedEtag { client: &self.client, object, etag, size, origin: Origin::Found, is_exact: false }
     }
 
     fn mismatch(&self, how: &str) -> PipeError {

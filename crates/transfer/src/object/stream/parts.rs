@@ -18,9 +18,9 @@ use super::super::{AttemptError, CopyResult, Journal, Object};
 use super::order::PartOrder;
 use super::sent::{StreamSettings, StreamedPart, found, whole_etag, whole_sum};
 use super::{StreamResult, verification};
-use crate::etags::{Origin, judged};
+use crate::etags::{Origin, StatedEtag, judged};
 use crate::outcome::{FailureClass, Method, ObjectFailure};
-use crate::verification::{PartsRoute, StreamRoute, Verdict};
+use crate::verification::{ExpectedDigest, PartsRoute, StreamRoute, Verdict};
 
 /// Memory for a part that is written while it is read: bytes that arrive from the service and bytes that go to the
 /// disk.
@@ -64,7 +64,9 @@ impl<J: Journal> Object<'_, J> {
             order.and_then(|order| order.finish())
         };
         // Parts of an earlier run count by the ETags that the target states of them.
-        let stated = [self.stated_source(), self.stated_target(Origin::Sent)];
+        let is_exact = sending.route.reference.as_ref().is_some_and(ExpectedDigest::is_exact);
+        let stated_source = StatedEtag { is_exact, ..self.stated_source() };
+        let stated = [stated_source, self.stated_target(Origin::Sent)];
         let stated = if there > 0 { &stated[..] } else { &stated[..1] };
         let read = judged(self.what_was_read(&sending, &sent, order), stated, &self.retry_context).await?;
         if let Verdict::Differs(how) = &read {
