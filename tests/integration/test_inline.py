@@ -329,7 +329,7 @@ def test_a_cancel_stops_it_and_leaves_no_upload(
         proxy.wait_held(count=1)
 
         own.cancel(transfer_id, actor="bob")
-        status = until_ended(own, transfer_id)
+        status = until_ended(own, transfer_id, deadline=30.0)
 
     assert (status.state, status.totals.cancelled) == ("cancelled", 1)
     assert open_uploads(s3server, buckets[1]) == []

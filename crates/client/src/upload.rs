@@ -10,7 +10,7 @@
 //! | [`sweep`](UploadSession::sweep) | an upload that was created and never recorded is found and aborted |
 //!
 //! Invariants: creates and parts that were sent go on when their caller stops waiting, as they do at the service, so
-//! that an abort waits for them. An upload that holds parts is never swept, since a part proves that it was recorded.
+//! that an abort waits for them: a minute, or a few seconds after a cancel. An upload that holds parts is never swept, since a part proves that it was recorded.
 //!
 //! The size of the object need not be known when an upload begins: [`growing_part_size`] cuts a stream of any length.
 //!
@@ -64,6 +64,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use seqferry_store::{CompleteUpload, CreateUpload, ErrorClass, PartInfo, StoreError, UploadRef, WrittenObject};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::client::RetryingClient;
@@ -136,6 +138,8 @@ pub struct UploadSession {
     /// Create and part requests under way. They continue after their caller was dropped: an upload is removed for good
     /// only by an abort after the last of them.
     under_way: TaskTracker,
+    /// Ends the create and part requests under way.
+    give_up: CancellationToken,
     /// Uploads that were created and are not open here yet, for example because their caller was dropped.
     created: Arc<Mutex<Vec<String>>>,
     /// The last part that was copied got an `ETag` that is a digest of its bytes.
@@ -155,6 +159,7 @@ impl UploadSession {
             open: None,
             gone: None,
             under_way: TaskTracker::new(),
+            give_up: CancellationToken::new(),
             created: Arc::default(),
             plain_etags: AtomicBool::new(false),
         }
@@ -177,6 +182,22 @@ impl UploadSession {
         self.open = None;
     }
 
+    /// Sends a request in a task of its own: it goes on when its caller has gone, until the session gives it up.
+    fn send_on<T: Send + 'static>(
+        &self,
+        operation: &'static str,
+        request: impl Future<Output = Result<T, StoreError>> + Send + 'static,
+    ) -> JoinHandle<Result<T, StoreError>> {
+        let given_up = self.give_up.clone().cancelled_owned();
+        self.under_way.spawn(async move {
+            tokio::select! {
+                biased;
+                ended = request => ended,
+                () = given_up => Err(StoreError::new(operation, "", None, "Cancelled", None)),
+            }
+        })
+    }
+
     /// A request to create this upload, without attributes.
     pub fn request(&self) -> CreateUpload {
         CreateUpload { bucket: self.bucket.clone(), key: self.key.clone(), ..CreateUpload::default() }
@@ -192,7 +213,7 @@ impl UploadSession {
             .client
             .call(RequestSpec::write("CreateMultipartUpload", &self.bucket), &self.retry_context, |store| {
                 let (request, created) = (request.clone(), Arc::clone(&self.created));
-                let sent = self.under_way.spawn(async move {
+                let sent = self.send_on("CreateMultipartUpload", async move {
                     let upload_id = store.create_upload(&request).await?;
                     created.lock().unwrap_or_else(PoisonError::into_inner).push(upload_id.clone());
                     Ok(upload_id)

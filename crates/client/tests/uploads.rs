@@ -370,6 +370,38 @@ async fn an_abort_waits_for_parts_that_were_sent() {
     assert_eq!(fixture.store.count("AbortMultipartUpload"), 2, "once at once, and once after the part");
 }
 
+#[tokio::test(start_paused = true)]
+async fn an_abort_after_a_cancel_does_not_wait_for_a_service_that_does_not_answer() {
+    for operation in ["UploadPart", "CreateMultipartUpload"] {
+        let (fixture, rows, cancel) = (UploadFixture::new(), Rows::default(), CancellationToken::new());
+        let mut session = fixture.session_until(cancel.clone());
+        let request = create(&session);
+        if operation == "UploadPart" {
+            session.begin(&request, &rows).await.unwrap();
+        }
+        let latch = Latch::default();
+        fixture.store.rule(Rule::once(operation, Fault::Hold(latch.clone())));
+        let sent = async {
+            if operation == "UploadPart" {
+                put(&session, 1, b"0123456789").await.map(|_| ())
+            } else {
+                session.begin(&request, &rows).await
+            }
+        };
+        tokio::select! {
+            ended = sent => panic!("{ended:?} while it is held"),
+            () = latch.reached() => {}
+        }
+        let began = tokio::time::Instant::now();
+        cancel.cancel();
+
+        session.abort(true).await;
+
+        assert!(began.elapsed() < Duration::from_secs(5), "{operation}: {:?}", began.elapsed());
+        assert_eq!(fixture.open_uploads().await, 0, "{operation}");
+    }
+}
+
 #[tokio::test]
 async fn a_cancel_leaves_the_upload_to_a_later_session() {
     let (fixture, rows, cancel, latch) =

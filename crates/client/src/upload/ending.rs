@@ -15,6 +15,9 @@ pub const CLOCK_SLACK: f64 = 15.0 * 60.0;
 
 /// Longest wait for parts that were sent, before the last abort.
 const LINGER: Duration = Duration::from_mins(1);
+/// The same after a cancel, which must not wait for a service that does not answer. Most parts end within a second or
+/// two. A part that the service ends later may stay, until a cleanup or the bucket's lifecycle rule removes it.
+const LINGER_CANCELLED: Duration = Duration::from_secs(3);
 /// Most aborts of one upload, which is aborted until the service has forgotten it.
 const ABORTS: usize = 10;
 
@@ -139,7 +142,8 @@ impl UploadSession {
                 self.client.cancel().cancelled().await;
             };
             tokio::select! {
-                _over = tokio::time::timeout(LINGER, self.under_way.wait()) => {}
+                () = self.under_way.wait() => {}
+                () = self.has_lingered() => self.give_up_requests().await,
                 () = stopped => {
                     self.open = recorded;
                     self.under_way.reopen();
@@ -153,6 +157,24 @@ impl UploadSession {
         for upload_id in open {
             self.abort_upload(&client, &upload_id).await;
         }
+    }
+
+    /// Returns when requests under way have been waited for long enough.
+    async fn has_lingered(&self) {
+        let cancelled = async {
+            self.client.cancel().cancelled().await;
+            tokio::time::sleep(LINGER_CANCELLED).await;
+        };
+        tokio::select! {
+            () = tokio::time::sleep(LINGER) => {}
+            () = cancelled => {}
+        }
+    }
+
+    /// Ends the requests under way: their connections are closed.
+    async fn give_up_requests(&mut self) {
+        std::mem::take(&mut self.give_up).cancel();
+        self.under_way.wait().await;
     }
 
     /// Aborts what late parts leave behind after their upload was completed: some services begin a new upload for them.

@@ -73,7 +73,7 @@ impl UploadSession {
             .call(spec, &self.retry_context, |store| {
                 let (bucket, key, upload_id) = (self.bucket.clone(), self.key.clone(), upload_id.clone());
                 let (bytes, digests, memory) = (bytes.clone(), digests.clone(), Arc::clone(memory));
-                let sent = self.under_way.spawn(async move {
+                let sent = self.send_on("UploadPart", async move {
                     let _memory = memory;
                     store.put_part(UploadRef::new(&bucket, &key, &upload_id), number, bytes, &digests).await
                 });
@@ -138,7 +138,7 @@ impl UploadSession {
                 let (source, upload_id) = (source.clone(), upload_id.clone());
                 let (bucket, key) = (self.bucket.clone(), self.key.clone());
                 let (first_etag, connection) = (Arc::clone(&first_etag), self.client.connection().clone());
-                let sent = self.under_way.spawn(async move {
+                let sent = self.send_on("UploadPartCopy", async move {
                     let copied =
                         store.copy_part(&source, range, UploadRef::new(&bucket, &key, &upload_id), number).await?;
                     if first_etag.get_or_init(|| copied.etag.clone()) != &copied.etag {
