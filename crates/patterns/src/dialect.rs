@@ -1,8 +1,8 @@
 //! Regular expressions as Python writes them, put into the syntax of a linear engine.
 //!
-//! Constructs that a linear engine cannot do are refused: references to the match of a group, looking around, groups
-//! that give nothing back. All else means what it means in Python, but that `$` is the end of the name only, not a place before a
-//! line break at the end.
+//! Constructs that a linear engine does not support are refused: back-references, lookaround, atomic groups and possessive
+//! repetitions. Everything else means what it means in Python, except `$`: it matches only at the end of the name, not
+//! before a final line break.
 
 use std::fmt::Write as _;
 

@@ -1,7 +1,7 @@
 //! Rules that rename: each replaces what a regular expression matches in a name.
 //!
-//! The time of one search is linear in the name. A rule for every match searches again behind each, which can make it
-//! quadratic; therefore the time that all rules take is counted, and rules are given up that take far too much.
+//! The time of one search is linear in the name. A rule for every match searches again behind each match, which can take
+//! quadratic time. The time of all rules is therefore measured, and a limit ends rules that take too long.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -55,7 +55,7 @@ pub enum Piece {
 /// Reason why a rule cannot be used, or a name not be renamed.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// The pattern of a rule, by its number, is none, or none that takes linear time.
+    /// The pattern of a rule, by its number, is invalid or does not match in linear time.
     Pattern(usize, Reason),
     /// The replacement of a rule, by its number, names a group; the pattern has fewer, in number as given.
     Group(usize, usize, usize),

@@ -47,7 +47,7 @@ impl Proxies {
         let of_all = either("all_proxy").and_then(|text| address(&text));
         let is_cgi = variable("REQUEST_METHOD").is_some();
         let http = if is_cgi { variable("http_proxy") } else { either("http_proxy") };
-        // An empty variable is that of somebody who wants no proxy for this scheme.
+        // An empty variable disables the proxy for this scheme.
         let chosen = |text: Option<String>| match text {
             Some(text) => address(&text),
             None => of_all.clone(),

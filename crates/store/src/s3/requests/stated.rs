@@ -88,7 +88,7 @@ impl StatedPage<'_> {
     pub(super) fn encoding(&self, stated: Option<&str>) -> Result<()> {
         match stated.filter(|stated| !stated.is_empty() && *stated != "url") {
             Some(other) => {
-                Err(self.contradiction(&format!("its keys have the encoding '{other}', which nobody asked for")))
+                Err(self.contradiction(&format!("its keys have the encoding '{other}', which was not requested")))
             }
             None => Ok(()),
         }
