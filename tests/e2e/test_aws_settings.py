@@ -228,8 +228,42 @@ def test_a_profile_of_the_environment_that_gives_no_credentials_is_named(
     assert "provider was not enabled" not in ran.stderr
 
 
+_NAMES = (
+    *("AWS_REGION", "AWS_DEFAULT_REGION", "AWS_PROFILE", "AWS_SESSION_TOKEN", "AWS_ENDPOINT_URL_S3", "AWS_CA_BUNDLE"),
+    *("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE", "AWS_MAX_ATTEMPTS", "AWS_ROLE_ARN", "AWS_USE_FIPS_ENDPOINT"),
+    *("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_CONTAINER_CREDENTIALS_FULL_URI", "AWS_RETRY_MODE"),
+)
+
+
+@pytest.mark.parametrize("words", [["ls", "SRC"], ["cp", "SRC", "DST"], ["aws", "s3", "ls", "SRC"]], ids="-".join)
+@pytest.mark.parametrize("profile", ["role", "default"])
+def test_a_variable_that_is_set_to_nothing_is_not_set(
+    versitygw: S3Server, make_bucket: BucketFactory, tmp_path: Path, words: list[str], profile: str
+) -> None:
+    bucket, known = make_bucket(versitygw), versitygw.environment()
+    versitygw.client(versitygw.user).put_object(Bucket=bucket, Key="run/key", Body=b"content")
+    places = {"SRC": f"s3://{bucket}/run/", "DST": f"{tmp_path}/in"}
+    (tmp_path / ".aws").mkdir()
+    (tmp_path / ".aws" / "config").write_text(f"""
+[default]
+aws_access_key_id = {known["AWS_ACCESS_KEY_ID"]}
+aws_secret_access_key = {known["AWS_SECRET_ACCESS_KEY"]}
+[profile role]
+role_arn = arn:aws:iam::123456789012:role/reader
+source_profile = default
+""")
+    with _sts(known["AWS_ACCESS_KEY_ID"], known["AWS_SECRET_ACCESS_KEY"]) as (url, regions):
+        more = {**dict.fromkeys(_NAMES, ""), "AWS_ENDPOINT_URL": versitygw.endpoint_url, "AWS_ENDPOINT_URL_STS": url}
+        option = ["--profile", profile] if profile != "default" else []
+
+        ran = _run(tmp_path, *[places.get(word, word) for word in words], *option, **more)
+
+    assert ran.returncode == 0, ran.stderr
+    assert set(regions) == ({"us-east-1"} if option else set())
+
+
 def _run(home: Path, *words: str, **more: str) -> subprocess.CompletedProcess[str]:
-    """The command with no AWS settings but these: a variable that is set to nothing is one."""
+    """The command with no AWS settings but these."""
     own = {"PATH": os.environ["PATH"], "HOME": str(home), "SEQFERRY_STATE_DIR": str(home / "state")}
     own |= {"AWS_MAX_ATTEMPTS": "1", "AWS_EC2_METADATA_DISABLED": "true"}
     return subprocess.run(

@@ -19,23 +19,9 @@ def main() -> None:
     if at_interrupt is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
 
-    # A variable of the AWS tools that is set to nothing says nothing, to each reader of it.
-    for name in [name for name, value in os.environ.items() if not value and name.startswith("AWS_")]:
-        del os.environ[name]
+    from seqferry import environment, memory_limits
 
-    if sys.getfilesystemencoding() != "utf-8" and sys.executable:
-        # Names of files are bytes, and keys are UTF-8, whatever the locale says. Python reads its arguments before
-        # anything can be told to it, so it starts anew. (In the locales C and POSIX it takes UTF-8 by itself.) Not all
-        # encodings give back the bytes that they were given: those of the system count.
-        try:
-            with open("/proc/self/cmdline", "rb") as file:  # noqa: PTH123 - pathlib takes time to import
-                given = file.read().split(b"\0")[1:-1]
-        except OSError:
-            given = [os.fsencode(word) for word in sys.orig_argv[1:]]
-        os.execv(sys.executable, [os.fsencode(sys.executable), b"-X", b"utf8", *given])  # noqa: S606
-
-    from seqferry import memory_limits
-
+    environment.prepare()
     memory_limits.save_addresses()
     if sys.argv[1:2] in (["aws"], ["s5cmd"]):
         # Called once for each file of a task: the framework of the other commands alone takes longer than they may.

@@ -309,8 +309,11 @@ def _tell(spec: MountSpec, *, as_json: bool, until: str) -> None:
 
 def mount_helper() -> NoReturn:
     """The command ``mount.seqferry``, which mount(8) calls for lines of fstab with the type ``seqferry``."""
+    from seqferry import environment
     from seqferry.cli import app, errors
 
+    environment.prepare()
+    text.escape_what_cannot_be_encoded()
     try:
         arguments = mount_words.helper_arguments(sys.argv[1:])
     except SeqferryError as error:

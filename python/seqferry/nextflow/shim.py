@@ -8,6 +8,8 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
+from seqferry import environment
+
 
 def run(tool: str, words: Sequence[str]) -> int:
     """Be ``aws`` or ``s5cmd``; returns the exit code."""
@@ -54,6 +56,7 @@ def run(tool: str, words: Sequence[str]) -> int:
 
 def main(tool: str | None = None, words: Sequence[str] | None = None) -> NoReturn:
     """Run as the tool that this program is called; ends the process."""
+    environment.prepare()
     named = tool or os.path.basename(sys.argv[0])  # noqa: PTH119
     code = run("s5cmd" if named == "s5cmd" else "aws", sys.argv[1:] if words is None else words)
     # Everything is written. Threads of the engine hold nothing that is worth waiting for.

@@ -357,6 +357,23 @@ def test_an_fstab_line_mounts(
     assert "colour=red" in refused.stderr
 
 
+def test_an_fstab_line_means_its_names_in_any_locale(
+    versitygw: S3Server, make_bucket: Callable[..., str], mounter: Mounter, put: ObjectWriter, tmp_path: Path
+) -> None:
+    bucket, name = make_bucket(versitygw), "Größe_日本"
+    put(versitygw, bucket, {f"{name}/file": b"x"})
+    used = mounter(versitygw, f"s3://{bucket}")
+    (directory := tmp_path / name).mkdir()
+    helper = seqferry().with_name("mount.seqferry")
+    # A locale with another encoding, that each machine has: ASCII, without what Python does for it.
+    locale = {"LC_ALL": "POSIX", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    run([helper, f"s3://{bucket}/{name}/", directory, "-o", "ro"], environment={**used.environment, **locale})
+    try:
+        assert (directory / "file").read_bytes() == b"x"
+    finally:
+        run([seqferry(), "umount", directory], environment=used.environment)
+
+
 _AS_NOBODY = """
 set -eu
 [ -z "$DEVICE" ] || mount --bind "$DEVICE" /dev/fuse
