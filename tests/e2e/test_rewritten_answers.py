@@ -100,6 +100,35 @@ def test_writes_answered_without_an_etag_are_found_by_one_look(
     assert s3server.client().get_object(Bucket=bucket, Key="in/file")["Body"].read() == content
 
 
+@pytest.mark.parametrize("is_copy", [False, True])
+def test_a_write_that_no_head_proves_is_made_once_more_at_most(
+    s3server: S3Server,
+    make_bucket: BucketFactory,
+    make_mover: MoverFactory,
+    rng: random.Random,
+    tmp_path: Path,
+    is_copy: bool,
+) -> None:
+    def rewrite(reply: Reply) -> None:
+        if reply.method in {"PUT", "HEAD"} and "/to/file" in reply.target:
+            for name in [name for name in reply.headers if name == "etag" or name.startswith("x-amz-checksum")]:
+                del reply.headers[name]
+            reply.body = b""
+
+    bucket, content = make_bucket(s3server), rng.randbytes(1000)
+    (tmp_path / "file").write_bytes(content)
+    s3server.client().put_object(Bucket=bucket, Key="from/file", Body=content)
+    source = f"s3://{bucket}/from/file" if is_copy else f"{tmp_path}/file"
+    with rewriting(s3server, rewrite) as proxy:
+        mover = make_mover(proxy.server)
+        code, summary, err = mover.copy(source, f"s3://{bucket}/to/file")
+        (one,) = mover.objects(summary["id"])
+
+    assert code == 1, (summary, err)
+    assert "not proven to be there" in (one.error_message or ""), one
+    assert proxy.count("PUT", "/to/file") == 2, proxy.requests
+
+
 def test_objects_that_are_decompressed_on_the_way_arrive_as_they_are_stored(
     s3server: S3Server, make_bucket: BucketFactory, make_mover: MoverFactory, rng: random.Random, tmp_path: Path
 ) -> None:

@@ -18,6 +18,7 @@ mod whole;
 use seqferry_client::reading::{DigestedBytes, PinnedReader, check_pin};
 use seqferry_client::{RequestError, RequestSpec, Sums};
 use seqferry_store::checksum::{base64, hex};
+use seqferry_store::error::classify::code;
 use seqferry_store::{
     Attributes, Checksum, ChecksumAlgorithm, ChecksumKind, DigestAlgorithm, Digests, ErrorClass, MTIME, ObjectMeta,
     PutObject, StoreError, WrittenObject,
@@ -150,6 +151,15 @@ impl<J: Journal> Object<'_, J> {
     /// it.
     async fn written_before(&self, sent: Side<'_>) -> Result<Option<WrittenObject>, AttemptError> {
         let TargetAfterWrite::Found(target) = self.look_back().await? else { return Ok(None) };
+        if target.etag.is_empty() && target.checksum.is_none() && self.target.capabilities().digests {
+            // A further attempt would prove no more.
+            let message = format!(
+                "{} was written, and the answers state neither an ETag nor a checksum: it is not proven to be there. Have the endpoint, or the proxy before it, pass these headers on.",
+                self.target_address()
+            );
+            let class = FailureClass::Store(ErrorClass::Object);
+            return Err(AttemptError::Failed(ObjectFailure::new(class, code::MALFORMED, "PutObject", message)));
+        }
         if !matches!(compare(sent, Side::from(&*target), true), Verdict::Proven(_)) {
             return Ok(None);
         }
