@@ -23,6 +23,10 @@ use crate::session::{MountSession, start};
 /// Threads of the runtime: two serve a saturated link, more cost more CPU per byte.
 const THREADS: usize = 2;
 
+/// Memory from which huge pages are worth it: they save a third of the CPU time of filling it, and cost up to 30 MiB that
+/// hold nothing.
+const HUGE_PAGES_FROM: u64 = 256 << 20;
+
 /// Retry policy of a mount: programs notice an outage of a minute only by the wait. 24 pauses of 5 s on average.
 const RETRIES: RetryPolicy = RetryPolicy {
     attempts: 30,
@@ -80,6 +84,10 @@ impl BucketMount {
     /// # Errors
     /// When the bucket cannot be listed or the folder cannot be mounted; nothing is left mounted then.
     pub fn start(self) -> Result<MountedBucket, MountError> {
+        if self.memory < HUGE_PAGES_FROM {
+            // For the whole process, which does nothing else. Where the kernel has no such switch, it costs memory only.
+            let _ = rustix::thread::disable_transparent_huge_pages(true);
+        }
         let tier = self.cache.as_ref().map(|(path, limits)| open_cache(path, limits)).transpose()?;
         let mut builder = Builder::new_multi_thread();
         builder.enable_all().thread_name("seqferry-mount").worker_threads(THREADS);

@@ -24,14 +24,13 @@ use cursor::{Cursors, Step};
 
 /// Share of the memory that one object may take that is fetched as a whole.
 const WHOLE_SHARE: u64 = 2;
+/// Share of the memory that one window may take.
+const WINDOW_SHARE: u64 = 4;
 /// Blocks of one request for such an object: 8 MiB.
 const WHOLE_RANGE: usize = 64;
 
 /// Objects up to this size are fetched whole with the first read: one request.
 pub const WHOLE_OBJECT: u64 = 1 << 20;
-
-/// Bytes of one request at most; more is fetched in parallel ranges.
-const LONGEST_RANGE: u64 = 8 << 20;
 
 /// Rounds of a read, which starts over when blocks that it counted on have gone. Each time another read went on.
 const ROUNDS: u32 = 1000;
@@ -306,14 +305,14 @@ impl Reader {
             end,
             waits: !self.has_blocks(object, wanted),
             size: object.version.size,
-            most: self.origin.pool.capacity() / 8,
+            most: self.origin.pool.capacity() / WINDOW_SHARE,
         };
         let mut cursors = handle.cursors.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(ahead) = cursors.follow(&read) else { return };
         let unused = ahead.wasted();
         let mut begin = ahead.blocks.start;
         while begin < ahead.blocks.end {
-            let stop = (begin + LONGEST_RANGE / BLOCK_SIZE).min(ahead.blocks.end);
+            let stop = (begin + ahead.range).min(ahead.blocks.end);
             let priority = if begin < wanted.end { Priority::Demand } else { Priority::ReadAhead };
             match self.fetch_ahead(object, begin..stop, priority, &unused) {
                 Ok(guards) => cursors.hold(ahead.cursor, guards),
@@ -446,5 +445,7 @@ fn slices(blocks: Vec<Arc<Block>>, wanted: &Range<u64>, offset: u64, end: u64) -
     Slices(parts.collect())
 }
 
+#[cfg(test)]
+mod pace_tests;
 #[cfg(test)]
 mod tests;

@@ -145,8 +145,8 @@ fn write(cache: &DiskCache, queue: &Receiver<WriterCommand>) {
     }
 }
 
-/// Blocks between which reading counts as one pass: windows of read-ahead arrive out of order.
-const REACH: u64 = (64 << 20) / BLOCK_SIZE;
+/// Blocks between which reading counts as one pass: windows of read-ahead arrive out of order, 96 MiB at the most.
+const REACH: u64 = (128 << 20) / BLOCK_SIZE;
 /// Passes that are followed at once.
 const FOLLOWED: usize = 256;
 
