@@ -48,8 +48,8 @@ SAMPLE_SECONDS: Final = 1.0
 # Asks as the API does: one process, one Service, a call each half second. Prints what it saw, a line for each.
 _PROBE: Final = """
 import json, sys, time
-from seqferry.config import Settings
-from seqferry.service import Service
+from seqferry.settings.config import Settings
+from seqferry.service.service import Service
 service = Service.open(Settings.load())
 ended = None
 while ended is None:

@@ -34,7 +34,7 @@ from seqferry.bench.methods import InstalledMethod, Job, Method, available  # no
 from seqferry.bench.storage import Storage, connect  # noqa: E402
 from seqferry.bench.transfer import ComparisonParameters, MeasuredRun, Outcome, fresh_id, make_plan, run  # noqa: E402
 from seqferry.bench.workload import PieceMaker, Workload  # noqa: E402
-from seqferry.formatting import rate  # noqa: E402
+from seqferry.model.formatting import rate  # noqa: E402
 from support import servers  # noqa: E402
 from support.run import MissingToolError, Run, find_tool  # noqa: E402
 from support.sim import Simulator  # noqa: E402

@@ -30,13 +30,14 @@ import sqlalchemy as sa
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
 
-from seqferry.config import Settings  # noqa: E402
-from seqferry.db import events, objects  # noqa: E402
+from seqferry.db import objects  # noqa: E402
 from seqferry.db.objects import PlannedObject  # noqa: E402
+from seqferry.db.record import events  # noqa: E402
 from seqferry.db.tables import sample, tally, transfer  # noqa: E402
-from seqferry.models import RESULT_COLUMNS  # noqa: E402
-from seqferry.service import Service  # noqa: E402
-from seqferry.spec import build_spec  # noqa: E402
+from seqferry.model.models import RESULT_COLUMNS  # noqa: E402
+from seqferry.service.service import Service  # noqa: E402
+from seqferry.settings.config import Settings  # noqa: E402
+from seqferry.spec.build import build_spec  # noqa: E402
 from support import postgres  # noqa: E402
 from support.run import Run  # noqa: E402
 
@@ -49,8 +50,8 @@ import gc, socket, sys
 gc.set_threshold(50_000, 20, 50)  # this and the freeze as `seqferry serve` does
 from seqferry.api import create_app
 from seqferry.api.connections import server
-from seqferry.config import Settings
-from seqferry.service import Service
+from seqferry.settings.config import Settings
+from seqferry.service.service import Service
 settings = Settings.load()
 with Service.open(settings) as service:
     listener = socket.create_server(("127.0.0.1", int(sys.argv[1])))

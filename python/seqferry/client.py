@@ -19,7 +19,7 @@ from typing import Any, Final, Self
 
 import httpx
 
-from seqferry.models import ENDED_TRANSFER_STATES
+from seqferry.model.models import ENDED_TRANSFER_STATES
 
 Transfer = dict[str, Any]
 

@@ -24,8 +24,8 @@ from boto3.s3.transfer import TransferConfig
 from botocore.exceptions import BotoCoreError, ClientError
 
 from compat.fleet import Endpoint
-from seqferry.config import Settings
-from seqferry.service import Service
+from seqferry.service.service import Service
+from seqferry.settings.config import Settings
 from support.buckets import CONTENT_HEADERS, odd_keys
 from support.processes import RunningProcess, seqferry
 from support.waiting import eventually

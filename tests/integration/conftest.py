@@ -10,9 +10,9 @@ import psycopg
 import pytest
 from control import PLACES, settings_for
 
-from seqferry.config import Settings
-from seqferry.service import Service
-from seqferry.worker import Worker
+from seqferry.service.service import Service
+from seqferry.settings.config import Settings
+from seqferry.workflows.worker import Worker
 from support.postgres import Postgres
 from support.run import Run
 from support.state import prepare

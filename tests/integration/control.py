@@ -12,13 +12,13 @@ from typing import Any, Final
 import pytest
 import sqlalchemy as sa
 
-from seqferry.config import Settings
 from seqferry.db import objects
 from seqferry.db.objects import PlannedObject
 from seqferry.db.tables import batch, object_, tally
-from seqferry.models import RESULT_COLUMNS, Status, TransferSpec
-from seqferry.service import Service
-from seqferry.spec import build_spec
+from seqferry.model.models import RESULT_COLUMNS, Status, TransferSpec
+from seqferry.service.service import Service
+from seqferry.settings.config import Settings
+from seqferry.spec.build import build_spec
 from support.processes import run, seqferry
 from support.servers import S3Server
 from support.waiting import eventually

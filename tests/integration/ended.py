@@ -7,7 +7,7 @@ from typing import Any
 from control import planned, results, spec_number
 
 from seqferry.db import objects, transfers
-from seqferry.service import Service
+from seqferry.service.service import Service
 
 AT = 1_700_000_000.25
 """When objects ended, seconds since the epoch."""

@@ -10,9 +10,9 @@ from typing import Any
 from control import spec_on, until_ended
 from mirror import digests, fill, open_uploads
 
-from seqferry.models import Status, TransferSpec
-from seqferry.service import Service
-from seqferry.worker import Worker
+from seqferry.model.models import Status, TransferSpec
+from seqferry.service.service import Service
+from seqferry.workflows.worker import Worker
 from support.servers import S3Server
 
 

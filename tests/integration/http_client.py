@@ -11,10 +11,10 @@ from typing import Any
 import httpx
 from starlette.types import ASGIApp
 
-from seqferry import tokens
 from seqferry.api import create_app
 from seqferry.api.connections import server
-from seqferry.service import Service
+from seqferry.service.service import Service
+from seqferry.settings import tokens
 from support.waiting import eventually
 
 

@@ -18,14 +18,14 @@ from control import command
 from ended import ended
 from http_client import http_of
 
-from seqferry import anchors, auditing
-from seqferry.anchors import NotWrittenError, StoredAnchors
-from seqferry.auditing import AuditCounts, Finding
 from seqferry.db.tables import anchor, batch, event, object_, seal, tally, transfer
 from seqferry.db.tables import ledger as ledger_table
-from seqferry.service import Service
-from seqferry.worker import Worker
+from seqferry.proof import anchors, auditing
+from seqferry.proof.anchors import NotWrittenError, StoredAnchors
+from seqferry.proof.auditing import AuditCounts, Finding
+from seqferry.service.service import Service
 from seqferry.workflows.anchorer import Anchorer
+from seqferry.workflows.worker import Worker
 from support.proxy import Proxy, access_denied, hold
 from support.servers import S3Server
 from support.waiting import eventually

@@ -35,10 +35,10 @@ from archives.makers import (
 from archives.makers import seven as _7z
 from control import until_ended
 
-from seqferry.config import Settings
-from seqferry.service import Service
-from seqferry.unpacking import build_unpack_spec
-from seqferry.worker import Worker
+from seqferry.planning.unpacking import build_unpack_spec
+from seqferry.service.service import Service
+from seqferry.settings.config import Settings
+from seqferry.workflows.worker import Worker
 
 
 class Case(NamedTuple):

@@ -11,16 +11,17 @@ import pytest
 import sqlalchemy as sa
 from ended import AT, add_ended_batch, begin, ended, finish
 
-from seqferry import auditing
-from seqferry.audit_key import KeyRing
-from seqferry.auditing import AuditCounts, Finding, KnownHead
-from seqferry.config import Settings
-from seqferry.db import events, ledger, receipts, signing, transfers
+from seqferry.db import transfers
 from seqferry.db.database import Database
+from seqferry.db.record import events, ledger, receipts, signing
 from seqferry.db.tables import batch, event, object_, seal, tally, transfer
 from seqferry.db.tables import ledger as ledger_table
-from seqferry.errors import ConfigError, UsageError
-from seqferry.service import Service
+from seqferry.model.errors import ConfigError, UsageError
+from seqferry.proof import auditing
+from seqferry.proof.auditing import AuditCounts, Finding, KnownHead
+from seqferry.service.service import Service
+from seqferry.settings.audit_key import KeyRing
+from seqferry.settings.config import Settings
 
 OF_TRANSFER = (object_, seal, batch, tally, event)
 

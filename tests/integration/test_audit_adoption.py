@@ -10,15 +10,16 @@ import sqlalchemy as sa
 from control import command
 from ended import add_ended_batch, begin, ended, finish
 
-from seqferry import auditing, reporting
-from seqferry.audit_key import KeyRing
-from seqferry.auditing import AuditCounts, Finding
-from seqferry.config import Settings
-from seqferry.db import events, ledger, receipts, schedule_rows, signing
+from seqferry.db import schedule_rows
 from seqferry.db.database import Database
+from seqferry.db.record import events, ledger, receipts, signing
 from seqferry.db.tables import event, object_, seal, transfer
 from seqferry.db.tables import ledger as ledger_table
-from seqferry.service import Service
+from seqferry.proof import auditing, report
+from seqferry.proof.auditing import AuditCounts, Finding
+from seqferry.service.service import Service
+from seqferry.settings.audit_key import KeyRing
+from seqferry.settings.config import Settings
 
 LONG_AGO = 1_500_000_000.0
 
@@ -272,18 +273,18 @@ def test_the_record_of_a_schedule_is_held_to_the_same(service: Service, forger: 
 
 def test_a_report_says_when_its_record_was_changed(service: Service, forger: Database) -> None:
     of = ended(service)
-    whole = json.loads("".join(reporting.stream(service.database, of, "json", service.record_findings(of))))
+    whole = json.loads("".join(report.stream(service.database, of, "json", service.record_findings(of))))
     assert (whole["record"]["intact"], whole["record"]["findings"]) == (True, [])
     assert len(whole["record"]["key_id"]) == 16
     with forger.write() as connection:
         _unsign(connection, of)
 
     findings = service.record_findings(of)
-    report = json.loads("".join(reporting.stream(service.database, of, "json", findings)))
-    page = "".join(reporting.stream(service.database, of, "html", findings))
+    shown = json.loads("".join(report.stream(service.database, of, "json", findings)))
+    page = "".join(report.stream(service.database, of, "html", findings))
 
-    assert (report["record"]["intact"], report["record"]["key_id"]) == (False, None)
-    assert "not_keyed" in {one["kind"] for one in report["record"]["findings"]}
+    assert (shown["record"]["intact"], shown["record"]["key_id"]) == (False, None)
+    assert "not_keyed" in {one["kind"] for one in shown["record"]["findings"]}
     assert "NOT as it was written" in page
 
 
@@ -299,9 +300,9 @@ def test_the_commands_name_what_is_not_signed_and_end_with_3(service: Service, f
     assert audited.returncode == 3
     assert "nothing was changed" not in audited.stderr
     assert {line.partition("\t")[0] for line in audited.stdout.splitlines()} == {"not_keyed", "not_adopted"}
-    report = command(service, "report", young)
-    assert report.returncode == 3
-    assert "The record is not as it was written" in report.stderr
+    shown = command(service, "report", young)
+    assert shown.returncode == 3
+    assert "The record is not as it was written" in shown.stderr
     adopted = command(service, "audit", "adopt")
     assert (adopted.returncode, adopted.stdout.split()[:2]) == (0, ["adopted", old])
     again = command(service, "audit", "verify")

@@ -9,11 +9,12 @@ import pytest
 import sqlalchemy as sa
 from ended import ended
 
-from seqferry import auditing, schedules
-from seqferry.auditing import AuditCounts, Finding
 from seqferry.db.tables import schedule, schedule_event
-from seqferry.service import Service
-from seqferry.spec import build_spec
+from seqferry.proof import auditing
+from seqferry.proof.auditing import AuditCounts, Finding
+from seqferry.service import schedules
+from seqferry.service.service import Service
+from seqferry.spec.build import build_spec
 
 SPEC = build_spec("s3://from/run/", "s3://to/in/", endpoint_url="http://127.0.0.1:9")
 

@@ -9,10 +9,10 @@ import sqlalchemy as sa
 from control import command
 from ended import ended
 
-from seqferry import auditing, reporting
-from seqferry.auditing import AuditCounts, Finding
 from seqferry.db.tables import event
-from seqferry.service import Service
+from seqferry.proof import auditing, report
+from seqferry.proof.auditing import AuditCounts, Finding
+from seqferry.service.service import Service
 
 COLUMNS = (
     *("transfer.created_at", "transfer.ended_at", "transfer.started_at", "event.at", "seal.objects", "batch.objects"),
@@ -41,8 +41,8 @@ def test_data_of_an_event_that_is_no_json_is_a_finding(service: Service, data: s
     assert ("event_changed", "event 1") in {(one.kind, one.row) for one in found}
     assert {one.transfer_id for one in found} == {of}
     assert {one.kind for one in service.record_findings(of)} == {one.kind for one in found}
-    report = "".join(reporting.stream(service.database, of, "json", service.record_findings(of)))
-    assert json.loads(report)["record"]["intact"] is False
+    shown = "".join(report.stream(service.database, of, "json", service.record_findings(of)))
+    assert json.loads(shown)["record"]["intact"] is False
     assert service.events(of)
     assert service.record_findings(other) == []
 

@@ -12,17 +12,18 @@ import sqlalchemy as sa
 from control import until_ended
 from http_client import bearer, http_of
 
-from seqferry import authority, control, schedules, tokens
 from seqferry.db import schedule_rows
 from seqferry.db.tables import schedule, transfer
-from seqferry.errors import PolicyError
-from seqferry.models import TransferSpec
-from seqferry.policy import Policy
-from seqferry.runs import Command, build_run_spec
-from seqferry.service import Service
-from seqferry.spec import build_spec
-from seqferry.worker import Worker
+from seqferry.model.errors import PolicyError
+from seqferry.model.models import TransferSpec
+from seqferry.service import authority, control, schedules
+from seqferry.service.service import Service
+from seqferry.settings import tokens
+from seqferry.settings.policy import Policy
+from seqferry.spec.build import build_spec
+from seqferry.spec.run import Command, build_run_spec
 from seqferry.workflows.ticks import ScheduleReconciler
+from seqferry.workflows.worker import Worker
 from support.servers import S3Server
 
 LAB = "http lab from 10.0.0.1"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from datetime import time
 
-from seqferry.config import Bandwidth, Settings
-from seqferry.service import Service
-from seqferry.worker import Worker
+from seqferry.service.service import Service
+from seqferry.settings.config import Bandwidth, Settings
+from seqferry.workflows.worker import Worker
 from support.waiting import eventually
 
 

@@ -17,9 +17,9 @@ from http_client import http_of
 from mirror import SMALL, digests, fill
 
 from seqferry import Client, ClientError
-from seqferry.config import Settings
-from seqferry.service import Service
-from seqferry.worker import Worker
+from seqferry.service.service import Service
+from seqferry.settings.config import Settings
+from seqferry.workflows.worker import Worker
 from support.servers import S3Server
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "python"

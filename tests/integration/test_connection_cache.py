@@ -14,8 +14,8 @@ _MANY = 400
 
 _SCRIPT = """
 import os, sys
-from seqferry.engine import Engine
-from seqferry.models import S3Location
+from seqferry.engine.engine import Engine
+from seqferry.model.models import S3Location
 
 def resident():
     with open("/proc/self/statm") as file:

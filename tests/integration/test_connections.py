@@ -19,9 +19,9 @@ from starlette.types import Receive, Scope, Send
 
 from seqferry.api import body, connections
 from seqferry.api.tls import Tls
-from seqferry.config import Settings
-from seqferry.errors import ConfigError
-from seqferry.service import Service
+from seqferry.model.errors import ConfigError
+from seqferry.service.service import Service
+from seqferry.settings.config import Settings
 
 CERTIFICATES = Path(__file__).parents[1] / "support" / "tls"
 

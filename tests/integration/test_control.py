@@ -13,14 +13,14 @@ from ferry import Ferry
 from http_client import http_of
 from mirror import MULTIPART, SMALL
 
-from seqferry import control
-from seqferry.config import Settings
-from seqferry.control import Filter
-from seqferry.errors import ConflictError, UsageError
-from seqferry.models import Adjustment
-from seqferry.service import Service
-from seqferry.worker import Worker
+from seqferry.model.errors import ConflictError, UsageError
+from seqferry.model.models import Adjustment
+from seqferry.service import control
+from seqferry.service.control import Filter
+from seqferry.service.service import Service
+from seqferry.settings.config import Settings
 from seqferry.workflows.limits import Limits, limits_of
+from seqferry.workflows.worker import Worker
 from support.proxy import Proxy, access_denied, held
 from support.servers import S3Server
 from support.waiting import eventually

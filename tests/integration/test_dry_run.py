@@ -9,10 +9,10 @@ from dataclasses import replace
 import pytest
 from ferry import Ferry
 
-from seqferry.forecast import Forecast
-from seqferry.removal_rules import RemovalRefusal
-from seqferry.service import Service
-from seqferry.worker import Worker
+from seqferry.planning.removal_rules import RemovalRefusal
+from seqferry.preflight.forecast import Forecast
+from seqferry.service.service import Service
+from seqferry.workflows.worker import Worker
 from support.servers import S3Server
 
 _KEYS = ["run/a", "run/d/b", "run/d/", "run/" + "k" * 200, "run/run/nested", "run/ü %"]

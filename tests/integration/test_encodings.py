@@ -8,8 +8,8 @@ import pytest
 from control import settings_for
 
 from seqferry.cli.app import run
-from seqferry.errors import ConfigError
-from seqferry.service import Service
+from seqferry.model.errors import ConfigError
+from seqferry.service.service import Service
 from support.postgres import Postgres
 
 _KEY = "é→日"

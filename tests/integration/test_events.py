@@ -6,9 +6,9 @@ import pytest
 import sqlalchemy as sa
 from control import ANY_SPEC
 
-from seqferry.db import events
+from seqferry.db.record import events
 from seqferry.db.tables import event
-from seqferry.service import Service
+from seqferry.service.service import Service
 
 
 @pytest.fixture

@@ -16,10 +16,10 @@ from test_streams import NOBODY, Stream
 
 from seqferry.api import create_app
 from seqferry.api.streams import Hub
-from seqferry.db import events
 from seqferry.db.feed import Position
+from seqferry.db.record import events
 from seqferry.db.tables import event
-from seqferry.service import Service
+from seqferry.service.service import Service
 
 PATH = "/api/v1/events"
 

@@ -13,7 +13,7 @@ from ended import AT, add_ended_batch, begin, finish
 from http_client import http_of
 
 from seqferry.db import objects, transfers
-from seqferry.service import Service
+from seqferry.service.service import Service
 
 
 @pytest.fixture

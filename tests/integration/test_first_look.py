@@ -11,13 +11,13 @@ from ferry import Ferry
 from http_client import http_of
 from mirror import open_uploads
 
-from seqferry import batching
 from seqferry.db import transfers
 from seqferry.db.objects import PlannedObject
-from seqferry.models import Event
-from seqferry.service import Service
-from seqferry.worker import Worker
+from seqferry.model.models import Event
+from seqferry.planning import batching
+from seqferry.service.service import Service
 from seqferry.workflows import first_look
+from seqferry.workflows.worker import Worker
 from support.proxy import Proxy, access_denied, held, internal_error
 from support.servers import S3Server
 from support.waiting import eventually

@@ -13,12 +13,12 @@ from control import counters_fit_rows, settings_for, until_ended
 from ferry import Ferry
 from mirror import MULTIPART, SMALL, keys
 
-from seqferry import batching
-from seqferry.config import Settings
-from seqferry.errors import StorageError, UsageError, WorkerBusyError
-from seqferry.models import S3Location, TransferSpec
-from seqferry.service import Service
-from seqferry.worker import Worker
+from seqferry.model.errors import StorageError, UsageError, WorkerBusyError
+from seqferry.model.models import S3Location, TransferSpec
+from seqferry.planning import batching
+from seqferry.service.service import Service
+from seqferry.settings.config import Settings
+from seqferry.workflows.worker import Worker
 from support.proxy import Proxy, access_denied, expired_token, held, hold, internal_error
 from support.servers import S3Server
 from support.waiting import eventually

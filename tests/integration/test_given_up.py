@@ -10,9 +10,9 @@ import sqlalchemy as sa
 from control import spec_on, until_ended
 from mirror import SMALL, digests, fill
 
-from seqferry import names
-from seqferry.service import Service
-from seqferry.worker import Worker
+from seqferry.model import names
+from seqferry.service.service import Service
+from seqferry.workflows.worker import Worker
 from support.servers import S3Server
 from support.waiting import eventually
 

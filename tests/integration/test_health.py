@@ -11,8 +11,8 @@ import pytest
 from http_client import http_of
 
 from seqferry.api import readiness
-from seqferry.config import Settings
-from seqferry.service import Service
+from seqferry.service.service import Service
+from seqferry.settings.config import Settings
 from support.waiting import eventually
 
 ANY_ID = "ffffffff-0000-4000-8000-000000000000"

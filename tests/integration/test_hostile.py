@@ -16,9 +16,9 @@ import httpx
 from http_client import bearer
 from mirror import SMALL, digests, fill
 
-from seqferry import tokens
 from seqferry.api.connections import MAX_CONNECTIONS
-from seqferry.config import Settings
+from seqferry.settings import tokens
+from seqferry.settings.config import Settings
 from support.processes import RunningProcess
 from support.proxy import Proxy, held
 from support.servers import S3Server
@@ -33,7 +33,7 @@ _SERVE = """
 import sys
 from pathlib import Path
 from seqferry.api.server import serve
-from seqferry.config import Settings
+from seqferry.settings.config import Settings
 serve(Settings.load(state_dir=Path(sys.argv[1])), port=0, ready=lambda url: print(f"listening on {url} .", flush=True))
 """
 

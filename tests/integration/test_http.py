@@ -14,10 +14,10 @@ from control import ANY_SPEC, MIB, add_batch, planned, spec_number, until_ended
 from http_client import http_of
 from mirror import SMALL, digests, fill
 
-from seqferry.config import Settings
-from seqferry.errors import ConfigError, SeqferryError, StorageError
-from seqferry.service import Service
-from seqferry.worker import Worker
+from seqferry.model.errors import ConfigError, SeqferryError, StorageError
+from seqferry.service.service import Service
+from seqferry.settings.config import Settings
+from seqferry.workflows.worker import Worker
 from support.servers import S3Server
 
 NOBODY = "ffffffff-0000-4000-8000-000000000000"

@@ -13,9 +13,9 @@ from control import spec_on
 from mirror import fill
 from sqlalchemy import event
 
-from seqferry.config import Settings
-from seqferry.service import Service
-from seqferry.worker import Worker
+from seqferry.service.service import Service
+from seqferry.settings.config import Settings
+from seqferry.workflows.worker import Worker
 from support.servers import S3Server
 from support.waiting import eventually
 

@@ -12,14 +12,15 @@ import sqlalchemy as sa
 from control import counters_fit_rows, spec_on, until_ended
 from mirror import MULTIPART, SMALL, digests, fill, open_uploads
 
-from seqferry import batching, stored_spec
-from seqferry.config import Settings
 from seqferry.db.tables import object_
-from seqferry.models import TransferSpec
-from seqferry.service import Service
-from seqferry.worker import Worker
+from seqferry.model.models import TransferSpec
+from seqferry.planning import batching
+from seqferry.service.service import Service
+from seqferry.settings.config import Settings
+from seqferry.spec import stored
 from seqferry.workflows import batch_steps, inline, transfer_steps
 from seqferry.workflows.runtime import Runtime
+from seqferry.workflows.worker import Worker
 from support.processes import RunningProcess
 from support.proxy import Proxy, held
 from support.servers import S3Server
@@ -31,8 +32,8 @@ _CP = """
 import sys, time
 from pathlib import Path
 from seqferry import stored_spec
-from seqferry.config import Settings
-from seqferry.worker import Worker
+from seqferry.settings.config import Settings
+from seqferry.workflows.worker import Worker
 worker = Worker.start(Settings.load(state_dir=Path(sys.argv[1])), queue=False)
 print(worker.submit(stored_spec.read(sys.argv[2]), actor="ada"), flush=True)
 time.sleep(600)
@@ -106,7 +107,7 @@ def test_a_process_that_is_killed_is_followed_by_one_that_goes_on(
     own: Service, proxy: Proxy, s3server: S3Server, buckets: tuple[str, str], rng: random.Random, queue: bool
 ) -> None:
     fill(s3server, buckets[0], {f"run/{number}": SMALL for number in range(10)} | {"run/big": MULTIPART}, rng)
-    spec = stored_spec.write(_spec(proxy.server, buckets))
+    spec = stored.write(_spec(proxy.server, buckets))
     process = RunningProcess([sys.executable, "-c", _CP, str(own.settings.state_dir), spec])
     with held(proxy, "UploadPartCopy", part=3), process:
         transfer_id = process.wait_for_line("-")
@@ -208,7 +209,7 @@ def test_a_kill_while_the_queue_takes_over_loses_and_repeats_nothing(
     own: Service, proxy: Proxy, s3server: S3Server, buckets: tuple[str, str], rng: random.Random
 ) -> None:
     fill(s3server, buckets[0], {f"run/{number}": SMALL for number in range(7)}, rng)
-    spec = stored_spec.write(_spec(proxy.server, buckets))
+    spec = stored.write(_spec(proxy.server, buckets))
     process = RunningProcess([sys.executable, "-c", _CP_MANY + _CP, str(own.settings.state_dir), spec])
     # Two end without the queue, two are under way without it, and the rest is on it.
     with held(proxy, "CopyObject", after=2), process:

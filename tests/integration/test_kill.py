@@ -13,9 +13,9 @@ import sqlalchemy as sa
 from control import counters_fit_rows, spec_on, until_ended
 from mirror import MULTIPART, SMALL, digests, fill, open_uploads
 
-from seqferry.config import Settings
-from seqferry.models import TransferSpec
-from seqferry.service import Service
+from seqferry.model.models import TransferSpec
+from seqferry.service.service import Service
+from seqferry.settings.config import Settings
 from support.postgres import Postgres
 from support.processes import RunningProcess
 from support.proxy import Proxy, held
@@ -29,8 +29,8 @@ _POSTGRES = pytest.mark.parametrize("settings", ["postgres"], indirect=True)
 _WORKER = """
 import sys
 from pathlib import Path
-from seqferry.config import Settings
-from seqferry.worker import run
+from seqferry.settings.config import Settings
+from seqferry.workflows.worker import run
 import logging; logging.basicConfig(level=logging.INFO)
 run(Settings.load(state_dir=Path(sys.argv[1]), database_url=sys.argv[2] or None))
 """

@@ -17,9 +17,9 @@ import sqlalchemy as sa
 from control import settings_for, spec_on, until_ended
 from mirror import MULTIPART, SMALL, digests, fill, open_uploads
 
-from seqferry.config import Settings
-from seqferry.models import TransferSpec
-from seqferry.service import Service
+from seqferry.model.models import TransferSpec
+from seqferry.service.service import Service
+from seqferry.settings.config import Settings
 from seqferry.workflows.lease import MARGIN_SECONDS
 from seqferry.workflows.liveness import DEAD_AFTER_SECONDS
 from support import postgres as postgres_server
@@ -46,9 +46,9 @@ _WRITES: Final = {
 _WORKER = """
 import sys, logging
 from pathlib import Path
-from seqferry.config import Settings
+from seqferry.settings.config import Settings
 from seqferry.workflows import liveness
-from seqferry.worker import run
+from seqferry.workflows.worker import run
 liveness.DEAD_AFTER_SECONDS = float(sys.argv[3])
 logging.basicConfig(level=logging.INFO)
 run(Settings.load(state_dir=Path(sys.argv[1]), database_url=sys.argv[2], max_requests=int(sys.argv[4])))

@@ -12,13 +12,14 @@ import pytest
 from control import spec_on
 from ferry import Ferry
 
-from seqferry import control, runs
-from seqferry.access import resolved
-from seqferry.config import Settings
-from seqferry.models import TransferSpec
-from seqferry.service import Service
-from seqferry.spec import build_spec
-from seqferry.worker import Worker
+from seqferry.model.models import TransferSpec
+from seqferry.service import control
+from seqferry.service.service import Service
+from seqferry.settings.config import Settings
+from seqferry.spec import run
+from seqferry.spec.build import build_spec
+from seqferry.spec.identity import resolved
+from seqferry.workflows.worker import Worker
 from support.proxy import Proxy, access_denied, slow_down
 from support.servers import S3Server
 
@@ -137,8 +138,8 @@ def test_a_line_of_a_run_that_cannot_be_read_fails_alone_and_is_retried(ferry: F
     def line(key: str) -> TransferSpec:
         return resolved(spec_on(ferry.reached, f"s3://{ferry.source}/run/{key}", f"s3://{ferry.target}/in/{key}"))
 
-    commands = [runs.Command(number, line(key)) for number, key in enumerate(["a", "denied", "absent", "z"], 1)]
-    failed, transfer_id = _carry(ferry, runs.build_run_spec(commands, "list"))
+    commands = [run.Command(number, line(key)) for number, key in enumerate(["a", "denied", "absent", "z"], 1)]
+    failed, transfer_id = _carry(ferry, run.build_run_spec(commands, "list"))
 
     source = f"s3://{ferry.source}/run"
     assert failed == {f"2 {source}/denied": "AccessDenied", f"3 {source}/absent": "NoSuchKey"}

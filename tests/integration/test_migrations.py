@@ -13,14 +13,14 @@ from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 
 import seqferry.db
-from seqferry.config import Settings
 from seqferry.db import object_pages
 from seqferry.db.database import Database
 from seqferry.db.migrate import HEAD, VERSION_TABLE, migrate, upgrade_to
+from seqferry.db.paging import ObjectFilter
 from seqferry.db.tables import complete, object_, tally
-from seqferry.errors import ConfigError
-from seqferry.paging import ObjectFilter
-from seqferry.service import Service
+from seqferry.model.errors import ConfigError
+from seqferry.service.service import Service
+from seqferry.settings.config import Settings
 from support.processes import RunningProcess
 
 
@@ -88,8 +88,8 @@ def test_migrating_again_changes_nothing(empty_settings: Settings) -> None:
 def test_processes_that_open_a_fresh_database_at_once_take_turns(empty_settings: Settings) -> None:
     script = (
         "import sys\n"
-        "from seqferry.config import Settings\n"
-        "from seqferry.service import Service\n"
+        "from seqferry.settings.config import Settings\n"
+        "from seqferry.service.service import Service\n"
         "with Service.open(Settings.load({}, state_dir=sys.argv[1], database_url=sys.argv[2] or None)) as service:\n"
         "    print(len(service.transfers()))\n"
     )

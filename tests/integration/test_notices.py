@@ -23,13 +23,14 @@ from control import spec_number
 from ferry import Ferry
 from standardwebhooks.webhooks import Webhook
 
-from seqferry import auditing, control, notices
-from seqferry.channels import Channel, ChannelError, Notices, parse
-from seqferry.config import Settings
 from seqferry.db.tables import notice
-from seqferry.service import Service
-from seqferry.worker import Worker
+from seqferry.proof import auditing
+from seqferry.service import control, notices
+from seqferry.service.service import Service
+from seqferry.settings.channels import Channel, ChannelError, Notices, parse
+from seqferry.settings.config import Settings
 from seqferry.workflows.notifier import Notifier
+from seqferry.workflows.worker import Worker
 from support.proxy import Proxy, access_denied
 from support.servers import S3Server
 from support.waiting import eventually

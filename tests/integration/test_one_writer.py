@@ -15,10 +15,10 @@ from mirror import MULTIPART, SMALL
 
 from seqferry.db import transfers
 from seqferry.db.tables import transfer
-from seqferry.errors import ConflictError
-from seqferry.service import Service
-from seqferry.spec import build_spec
-from seqferry.worker import Worker
+from seqferry.model.errors import ConflictError
+from seqferry.service.service import Service
+from seqferry.spec.build import build_spec
+from seqferry.workflows.worker import Worker
 from support.proxy import Proxy, held
 from support.servers import S3Server
 from support.sim import Simulator

@@ -12,11 +12,11 @@ import pytest
 from control import ANY_SPEC
 from ferry import Ferry
 
-from seqferry import operations
-from seqferry.errors import UnsupportedError
-from seqferry.service import Service
-from seqferry.worker import Worker
+from seqferry.model.errors import UnsupportedError
+from seqferry.service.service import Service
+from seqferry.spec import operations
 from seqferry.workflows.operations import operation_of
+from seqferry.workflows.worker import Worker
 from support.servers import S3Server
 
 WorkerStarter = Callable[[Service], Worker]

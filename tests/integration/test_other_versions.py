@@ -12,17 +12,17 @@ import pytest
 import sqlalchemy as sa
 from ferry import Ferry
 
-from seqferry import access, stored_spec
 from seqferry.cli.app import run
-from seqferry.config import Settings
 from seqferry.db.database import Database
 from seqferry.db.migrate import HEAD, VERSION_TABLE, migrate, upgrade_to
 from seqferry.db.tables import transfer
-from seqferry.errors import UnsupportedError
-from seqferry.models import LocalFolder, S3Location, TransferSpec
-from seqferry.runs import PARTS, Command, build_run_spec
-from seqferry.service import Service
-from seqferry.worker import Worker
+from seqferry.model.errors import UnsupportedError
+from seqferry.model.models import LocalFolder, S3Location, TransferSpec
+from seqferry.service.service import Service
+from seqferry.settings.config import Settings
+from seqferry.spec import identity, stored
+from seqferry.spec.run import PARTS, Command, build_run_spec
+from seqferry.workflows.worker import Worker
 from support.servers import S3Server
 from support.waiting import eventually
 
@@ -47,7 +47,7 @@ def _first(source: dict[str, Any], target: dict[str, Any], **more: Any) -> str:
 
 def _untagged(spec: TransferSpec) -> str:
     """A spec of S3 places as versions without tags wrote it."""
-    data: dict[str, Any] = json.loads(stored_spec.write(spec))
+    data: dict[str, Any] = json.loads(stored.write(spec))
     places = {side: {**FIRST_PLACE, **data.pop(side)} for side in ("source", "target")}
     for place in places.values():
         del place["type"]
@@ -61,8 +61,8 @@ def test_specs_that_were_stored_get_tags(empty_settings: Settings) -> None:
     s3 = _first({"key": "run/ü%"}, {"bucket": "to", "key": ""}, keys=["a"])
     disk = _first({"bucket": "/data/run", "key": "", "disk": True, "symlinks": "skip"}, {"bucket": "to"}, md5=True)
     newer = '{"version": 9, "operation": "rewind"}'
-    stored = {"s3": s3, "disk": disk, "odd": "{}", "torn": "{", "newer": newer}
-    stored |= {f"many{number:04d}": s3 for number in range(1200)}
+    specs = {"s3": s3, "disk": disk, "odd": "{}", "torn": "{", "newer": newer}
+    specs |= {f"many{number:04d}": s3 for number in range(1200)}
     with database.write() as connection:
         upgrade_to(connection, "0005")
         connection.execute(
@@ -70,7 +70,7 @@ def test_specs_that_were_stored_get_tags(empty_settings: Settings) -> None:
                 "insert into transfer (id, state, spec, created_at, created_by, ended_at) "
                 "values (:id, 'done', :spec, 1, 'ada', 2)"
             ),
-            [{"id": transfer_id, "spec": spec} for transfer_id, spec in stored.items()],
+            [{"id": transfer_id, "spec": spec} for transfer_id, spec in specs.items()],
         )
         connection.execute(
             sa.text(
@@ -89,15 +89,15 @@ def test_specs_that_were_stored_get_tags(empty_settings: Settings) -> None:
     tagged = json.loads(kept["s3"])
     assert (tagged["version"], tagged["operation"], tagged["source"]["type"]) == (2, "transfer", "s3")
     source = S3Location("from", "run/ü%")
-    assert stored_spec.read(kept["s3"]) == TransferSpec(source, S3Location("to"), strip="run/ü%", keys=("a",))
+    assert stored.read(kept["s3"]) == TransferSpec(source, S3Location("to"), strip="run/ü%", keys=("a",))
     assert json.loads(kept["disk"])["source"]["type"] == "folder"
-    assert stored_spec.read(kept["disk"]).source == LocalFolder("/data/run", symlinks="skip")
+    assert stored.read(kept["disk"]).source == LocalFolder("/data/run", symlinks="skip")
     left = {"odd": "{}", "torn": "{", "newer": newer, "begun": s3}
     assert {name: kept[name] for name in left} == left
     assert {kept[name] for name in kept if name.startswith("many")} == {kept["s3"]}
     database.close()
     with Service.open(empty_settings) as service:
-        assert len(service.transfers(10_000)) == len(stored) + 1
+        assert len(service.transfers(10_000)) == len(specs) + 1
 
 
 @pytest.fixture
@@ -121,7 +121,7 @@ def test_a_transfer_of_an_older_version_is_done_and_taken_up_by_its_submission(f
     ferry.fill({"run/a": 10, "run/b": 20})
     service, spec = ferry.service, ferry.spec()
     transfer_id = service.submit(spec, actor="ada")
-    _rewrite(service, transfer_id, _untagged(access.resolved(spec)))
+    _rewrite(service, transfer_id, _untagged(identity.resolved(spec)))
 
     again = service.submission(spec, actor="bob")
     ferry.work()
@@ -148,8 +148,8 @@ def test_what_a_worker_cannot_read_stays_and_says_what_it_needs(
     service = ferry.service
     transfer_id, later, other = (ferry.submit(target=target) for target in ("in/", "in/later/", "else/"))
     with service.database.read() as connection:
-        stored = connection.execute(sa.select(transfer.c.spec).where(transfer.c.id == transfer_id)).scalar_one()
-    _rewrite(service, transfer_id, json.dumps({**json.loads(stored), **changes}))
+        specs = connection.execute(sa.select(transfer.c.spec).where(transfer.c.id == transfer_id)).scalar_one()
+    _rewrite(service, transfer_id, json.dumps({**json.loads(specs), **changes}))
 
     ferry.work()
 
@@ -178,7 +178,7 @@ def test_a_transfer_that_names_its_features_is_left_to_a_worker_that_knows_them(
         needs = json.loads(row.needs or "[]")
         nobody = {"source": "a newer version (operation rewind)", "proof": ""}
         needs.append({"features": ["operation rewind"], "identity": nobody, "ca_bundle": None})
-        lane = access.lane(json.dumps(needs))
+        lane = identity.lane(json.dumps(needs))
         service.queue.move(connection, transfer_id, row.lane, lane)
         spec = json.dumps({**json.loads(row.spec), "operation": "rewind"})
         values = {"spec": spec, "needs": json.dumps(needs), "lane": lane}
@@ -203,8 +203,8 @@ def test_a_run_with_a_part_that_a_worker_does_not_know_is_left_as_it_is(ferry: F
     transfer_id = service.submit(spec, actor="ada")
     parts = [dict(part) for part in spec.options[PARTS]]
     parts[1]["spec"] = json.dumps({**json.loads(parts[1]["spec"]), "operation": "rewind"})
-    newer = replace(access.resolved(spec), options={PARTS: parts})
-    _rewrite(service, transfer_id, stored_spec.write(newer))
+    newer = replace(identity.resolved(spec), options={PARTS: parts})
+    _rewrite(service, transfer_id, stored.write(newer))
 
     ferry.work()
 
@@ -216,8 +216,8 @@ def test_a_run_with_a_part_that_a_worker_does_not_know_is_left_as_it_is(ferry: F
     status = service.status(transfer_id)
     assert (status.state, status.totals.objects) == ("planning", 0)
     # What a newer version submits says so itself, and is left to a worker that knows it.
-    assert access.missing(access.needs(newer)) == "a version of Seqferry that knows the operation rewind"
-    assert access.lane(access.needs(newer)) != access.lane(access.needs(spec))
+    assert identity.missing(identity.needs(newer)) == "a version of Seqferry that knows the operation rewind"
+    assert identity.lane(identity.needs(newer)) != identity.lane(identity.needs(spec))
 
 
 def test_the_status_command_shows_what_a_transfer_needs(
@@ -226,7 +226,7 @@ def test_the_status_command_shows_what_a_transfer_needs(
     with Service.open(sqlite_settings) as service:
         spec = TransferSpec(S3Location("from", "run/"), S3Location("to", "in/"), strip="run/")
         transfer_id = service.submit(spec, actor="ada")
-        _rewrite(service, transfer_id, stored_spec.write(replace(spec, operation="rewind")))
+        _rewrite(service, transfer_id, stored.write(replace(spec, operation="rewind")))
     state = ("--state-dir", str(sqlite_settings.state_dir))
 
     assert run(["status", transfer_id, *state]) == 0

@@ -12,11 +12,11 @@ import pytest
 import sqlalchemy as sa
 from control import ANY_SPEC, add_batch, planned, results
 
-from seqferry import names
 from seqferry.db import objects, transfers, worker_reports
 from seqferry.db.database import Database
 from seqferry.db.objects import BatchRun
-from seqferry.service import Service
+from seqferry.model import names
+from seqferry.service.service import Service
 from support.ownership import OBJECTS, Rules, State, Step, start, steps
 
 pytestmark = [pytest.mark.postgres, pytest.mark.parametrize("settings", ["postgres"], indirect=True)]

@@ -10,9 +10,9 @@ import pytest
 from control import until_ended
 from http_client import http_of
 
-from seqferry.config import Settings
-from seqferry.service import Service
-from seqferry.worker import Worker
+from seqferry.service.service import Service
+from seqferry.settings.config import Settings
+from seqferry.workflows.worker import Worker
 from support.servers import S3Server
 
 

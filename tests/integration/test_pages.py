@@ -11,10 +11,10 @@ import sqlalchemy as sa
 from control import add_batch, planned, results, spec_number
 
 from seqferry.db import object_pages, objects
+from seqferry.db.paging import Cursor, ObjectFilter, Page, TransferFilter, after_prefix
 from seqferry.db.tables import object_, transfer
-from seqferry.paging import Cursor, ObjectFilter, Page, TransferFilter, after_prefix
-from seqferry.service import Service
-from seqferry.spec import build_spec
+from seqferry.service.service import Service
+from seqferry.spec.build import build_spec
 
 
 def _filled(service: Service, rng: random.Random) -> tuple[str, dict[str, str]]:

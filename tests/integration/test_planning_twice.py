@@ -13,13 +13,13 @@ from control import ANY_SPEC, PLACES, add_batch, counters_fit_rows, planned, set
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from seqferry import names
-from seqferry.batching import GIANT, GIANTS
 from seqferry.db import transfers
 from seqferry.db.objects import PlannedObject
 from seqferry.db.queue import Queue
 from seqferry.db.tables import batch, object_
-from seqferry.service import Service
+from seqferry.model import names
+from seqferry.planning.batching import GIANT, GIANTS
+from seqferry.service.service import Service
 from seqferry.workflows.runtime import Runtime
 from seqferry.workflows.transfer_steps import Planner
 

@@ -19,11 +19,11 @@ from starlette.types import Receive, Scope, Send
 
 from seqferry.api import checks
 from seqferry.api.checks import StorageChecks
-from seqferry.config import Settings
-from seqferry.policy import Policy
-from seqferry.service import Service
-from seqferry.spec import build_spec
-from seqferry.worker import Worker
+from seqferry.service.service import Service
+from seqferry.settings.config import Settings
+from seqferry.settings.policy import Policy
+from seqferry.spec.build import build_spec
+from seqferry.workflows.worker import Worker
 from support.sim import Simulator
 from support.waiting import eventually
 

@@ -14,10 +14,10 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics
 from prometheus_client.parser import text_string_to_metric_families as text_format
 
-from seqferry import metrics
-from seqferry.config import Settings
+from seqferry.api import metrics
 from seqferry.db import objects
-from seqferry.service import Service
+from seqferry.service.service import Service
+from seqferry.settings.config import Settings
 from support.processes import RunningProcess
 
 _OPENMETRICS = "application/openmetrics-text; version=1.0.0"
@@ -84,8 +84,8 @@ def test_every_metric_that_is_named_is_scraped_and_no_label_is_a_key(service: Se
 
 
 def test_histograms_of_the_engine_are_whole(service: Service) -> None:
-    from seqferry.errors import StorageError
-    from seqferry.models import S3Location
+    from seqferry.model.errors import StorageError
+    from seqferry.model.models import S3Location
 
     with pytest.raises(StorageError):
         service.engine.check_bucket(S3Location("b", endpoint_url="http://127.0.0.1:9", anonymous=True))

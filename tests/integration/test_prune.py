@@ -10,10 +10,10 @@ import sqlalchemy as sa
 from control import command, spec_number
 from ended import AT, begin, ended
 
-from seqferry import auditing, pruning, reporting
 from seqferry.db.tables import object_, seal, transfer
-from seqferry.errors import ConflictError
-from seqferry.service import Service
+from seqferry.model.errors import ConflictError
+from seqferry.proof import auditing, pruning, report
+from seqferry.service.service import Service
 
 
 def _prune(service: Service, *, before: float = AT + 100, dry_run: bool = False) -> list[str]:
@@ -33,7 +33,7 @@ def _rows(service: Service, transfer_id: str) -> int:
 
 
 def _report(service: Service, transfer_id: str) -> dict[str, Any]:
-    return json.loads("".join(reporting.stream(service.database, transfer_id, "json")))
+    return json.loads("".join(report.stream(service.database, transfer_id, "json")))
 
 
 def _findings(service: Service) -> list[str]:

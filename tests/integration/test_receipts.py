@@ -10,9 +10,10 @@ import sqlalchemy as sa
 from control import ANY_SPEC, add_batch, planned
 from ended import add_ended_batch, begin, ended, finish
 
-from seqferry.db import ledger, objects, receipts, transfers
+from seqferry.db import objects, transfers
+from seqferry.db.record import ledger, receipts
 from seqferry.db.tables import event, object_, seal, transfer
-from seqferry.service import Service
+from seqferry.service.service import Service
 
 
 def _again(service: Service, transfer_id: str) -> str:

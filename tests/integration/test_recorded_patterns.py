@@ -11,10 +11,10 @@ import pytest
 import sqlalchemy as sa
 from ferry import Ferry
 
-from seqferry import stored_spec
 from seqferry.db.tables import transfer
-from seqferry.service import Service
-from seqferry.worker import Worker
+from seqferry.service.service import Service
+from seqferry.spec import stored
+from seqferry.workflows.worker import Worker
 from support.servers import S3Server
 
 HARD = "s/a*a*a*a*a*a*a*a*a*b/x/"
@@ -36,8 +36,8 @@ def _record(service: Service, transfer_id: str, **changes: Any) -> None:
     """Change a submitted spec to one that this version refuses."""
     with service.database.write() as connection:
         [text] = connection.execute(sa.select(transfer.c.spec).where(transfer.c.id == transfer_id)).one()
-        spec = replace(stored_spec.read(text), **changes)
-        connection.execute(transfer.update().where(transfer.c.id == transfer_id).values(spec=stored_spec.write(spec)))
+        spec = replace(stored.read(text), **changes)
+        connection.execute(transfer.update().where(transfer.c.id == transfer_id).values(spec=stored.write(spec)))
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,8 @@ from sqlalchemy.exc import DBAPIError
 
 from seqferry.db import objects
 from seqferry.db.objects import BatchRun
-from seqferry.models import RESULT_COLUMNS
-from seqferry.service import Service
+from seqferry.model.models import RESULT_COLUMNS
+from seqferry.service.service import Service
 from seqferry.workflows.recorder import Recorder
 
 

@@ -14,12 +14,12 @@ from control import counters_fit_rows, until_ended
 from ferry import Ferry
 from mirror import keys
 
-from seqferry.models import OPERATION_MOVE, TransferSpec
-from seqferry.removals import build_remove_spec
-from seqferry.runs import Command, build_run_spec
-from seqferry.service import Service
-from seqferry.spec import build_spec, checked
-from seqferry.worker import Worker
+from seqferry.model.models import OPERATION_MOVE, TransferSpec
+from seqferry.planning.removals import build_remove_spec
+from seqferry.service.service import Service
+from seqferry.spec.build import build_spec, checked
+from seqferry.spec.run import Command, build_run_spec
+from seqferry.workflows.worker import Worker
 from support.proxy import Proxy
 from support.servers import S3Server
 

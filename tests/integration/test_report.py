@@ -15,8 +15,8 @@ from control import command
 from ended import add_ended_batch, begin, ended, finish
 from http_client import http_of
 
-from seqferry import auditing, reporting
-from seqferry.service import Service
+from seqferry.proof import auditing, report
+from seqferry.service.service import Service
 from support.run import ROOT
 
 ODD = ["<script>alert(1)</script>", "new\nline", 'quote", =1+1', "\u202eright to left", "ü"]
@@ -41,8 +41,8 @@ def odd(service: Service) -> str:
     return transfer_id
 
 
-def _report(service: Service, transfer_id: str, form: reporting.Format) -> str:
-    return "".join(reporting.stream(service.database, transfer_id, form))
+def _report(service: Service, transfer_id: str, form: report.Format) -> str:
+    return "".join(report.stream(service.database, transfer_id, form))
 
 
 def _checked(path: Path, *digest: str) -> subprocess.CompletedProcess[str]:
@@ -121,7 +121,7 @@ def test_the_page_is_one_file_that_runs_nothing(service: Service, odd: str) -> N
 
 
 @pytest.mark.parametrize("form", ["json", "csv", "html"])
-def test_an_unfinished_transfer_has_a_report_without_a_digest(service: Service, form: reporting.Format) -> None:
+def test_an_unfinished_transfer_has_a_report_without_a_digest(service: Service, form: report.Format) -> None:
     transfer_id = begin(service)
     add_ended_batch(service, transfer_id, ["a"])
 
@@ -134,7 +134,7 @@ def test_an_unfinished_transfer_has_a_report_without_a_digest(service: Service, 
 def test_a_large_report_comes_in_pieces(service: Service) -> None:
     transfer_id = ended(service, batches=3, each=900)
 
-    pieces = list(reporting.stream(service.database, transfer_id, "csv"))
+    pieces = list(report.stream(service.database, transfer_id, "csv"))
 
     assert len(pieces) > 5
     assert max(map(len, pieces)) < 100_000

@@ -14,11 +14,12 @@ from control import ANY_SPEC, until_ended
 from http_client import http_of
 from mirror import SMALL, digests, fill
 
-from seqferry import job_defaults, write_probe
-from seqferry.config import Settings
-from seqferry.service import Service
-from seqferry.spec import build_mirror_spec
-from seqferry.worker import Worker
+from seqferry.preflight import write_probe
+from seqferry.service.service import Service
+from seqferry.settings.config import Settings
+from seqferry.spec import job_defaults
+from seqferry.spec.build import build_mirror_spec
+from seqferry.workflows.worker import Worker
 from support.proxy import Proxy, access_denied, expired_token, held
 from support.servers import S3Server
 from support.waiting import eventually

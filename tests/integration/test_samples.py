@@ -15,9 +15,9 @@ from http_client import http_of
 from seqferry.db import samples, transfers
 from seqferry.db.samples import EngineCounts, Point
 from seqferry.db.tables import engine_sample, sample
-from seqferry.models import LocalFolder
-from seqferry.service import Service
-from seqferry.worker import engine_counts
+from seqferry.model.models import LocalFolder
+from seqferry.service.service import Service
+from seqferry.workflows.worker import engine_counts
 
 DAY = 86400.0
 

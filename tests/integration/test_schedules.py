@@ -15,18 +15,20 @@ from control import ANY_SPEC, spec_number, until_ended
 from http_client import bearer, http_of
 from mirror import keys
 
-from seqferry import auditing, schedules, tokens
-from seqferry.config import Settings
-from seqferry.cron import parsed
 from seqferry.db import schedule_rows
 from seqferry.db.tables import schedule, schedule_event, schedule_run, transfer
-from seqferry.errors import ConflictError, NotFoundError, UsageError
-from seqferry.models import TransferSpec
-from seqferry.schedules import Run
-from seqferry.service import Service
-from seqferry.spec import build_spec
-from seqferry.worker import Worker
+from seqferry.model.errors import ConflictError, NotFoundError, UsageError
+from seqferry.model.models import TransferSpec
+from seqferry.proof import auditing
+from seqferry.service import schedules
+from seqferry.service.cron import parsed
+from seqferry.service.schedules import Run
+from seqferry.service.service import Service
+from seqferry.settings import tokens
+from seqferry.settings.config import Settings
+from seqferry.spec.build import build_spec
 from seqferry.workflows.ticks import ScheduleReconciler
+from seqferry.workflows.worker import Worker
 from support.processes import RunningProcess
 from support.servers import S3Server
 from support.waiting import eventually
@@ -37,9 +39,9 @@ NIGHTLY = "0 2 * * *"
 _WORKER = """
 import logging, os, sys
 from pathlib import Path
-from seqferry.config import Settings
-from seqferry.service import Service
-from seqferry.worker import run
+from seqferry.settings.config import Settings
+from seqferry.service.service import Service
+from seqferry.workflows.worker import run
 logging.basicConfig(level=logging.INFO)
 when = sys.argv[3]
 submission = Service.submission

@@ -11,8 +11,8 @@ import pytest
 from control import add_batch, planned, spec_number
 from http_client import http_of
 
-from seqferry.config import Settings
-from seqferry.service import Service
+from seqferry.service.service import Service
+from seqferry.settings.config import Settings
 
 _EXAMPLES = os.environ.get("SEQFERRY_TEST_EXAMPLES")
 """Random requests to each route, beside those that walk through all that its description says.

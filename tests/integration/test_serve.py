@@ -19,13 +19,13 @@ from http_client import bearer
 from mirror import SMALL, digests, fill
 from sqlalchemy.exc import OperationalError
 
-from seqferry import tokens
 from seqferry.api.server import check_exposure, serve
-from seqferry.config import Settings
-from seqferry.errors import ConfigError, UsageError, WorkerBusyError
-from seqferry.service import Service
-from seqferry.spec import build_spec
-from seqferry.worker import Worker
+from seqferry.model.errors import ConfigError, UsageError, WorkerBusyError
+from seqferry.service.service import Service
+from seqferry.settings import tokens
+from seqferry.settings.config import Settings
+from seqferry.spec.build import build_spec
+from seqferry.workflows.worker import Worker
 from support.processes import RunningProcess
 from support.servers import S3Server
 from support.waiting import eventually
@@ -35,7 +35,7 @@ import sys
 from pathlib import Path
 from seqferry import tokens
 from seqferry.api.server import serve
-from seqferry.config import Settings
+from seqferry.settings.config import Settings
 settings = Settings.load(state_dir=Path(sys.argv[1]))
 ready = lambda url: print(f"listening on {url} .", flush=True)
 serve(settings, port=0, allow_crash=True, ready=ready, no_token=sys.argv[2:] == ["--no-token"])

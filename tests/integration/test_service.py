@@ -10,16 +10,16 @@ import pytest
 import sqlalchemy as sa
 from control import ANY_SPEC, add_batch, planned, results, spec_number
 
-from seqferry import access
-from seqferry.config import Settings
 from seqferry.db import objects
 from seqferry.db.objects import ObjectOutcome
 from seqferry.db.tables import transfer
-from seqferry.errors import ConflictError, NotFoundError, UsageError
-from seqferry.models import Totals
-from seqferry.service import Service
-from seqferry.spec import build_spec
-from seqferry.worker import Worker
+from seqferry.model.errors import ConflictError, NotFoundError, UsageError
+from seqferry.model.models import Totals
+from seqferry.service.service import Service
+from seqferry.settings.config import Settings
+from seqferry.spec import identity
+from seqferry.spec.build import build_spec
+from seqferry.workflows.worker import Worker
 
 OTHER_SPEC = build_spec("s3://vendor/run/", "s3://ours/other/")
 
@@ -50,7 +50,7 @@ def test_a_submitted_transfer_is_on_record_and_on_the_queue(service: Service) ->
     status = service.status(transfer_id)
     assert (status.state, status.spec, status.created_by, status.planned) == (
         "queued",
-        access.resolved(ANY_SPEC),
+        identity.resolved(ANY_SPEC),
         "ada",
         False,
     )

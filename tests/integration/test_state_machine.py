@@ -26,8 +26,8 @@ from hypothesis.stateful import (
 from seqferry.db import objects, transfers
 from seqferry.db.objects import BatchRun, ObjectOutcome
 from seqferry.db.tables import batch, object_
-from seqferry.models import ENDED_TRANSFER_STATES
-from seqferry.service import Service
+from seqferry.model.models import ENDED_TRANSFER_STATES
+from seqferry.service.service import Service
 
 _ACTS = (
     *("begin_batch", "record", "record", "end_batch") * 3,

@@ -15,8 +15,8 @@ from http_client import http, http_of
 
 from seqferry.api import create_app, guard
 from seqferry.api.streams import Hub
-from seqferry.db import events
-from seqferry.service import Service
+from seqferry.db.record import events
+from seqferry.service.service import Service
 
 NOBODY = "ffffffff-0000-4000-8000-000000000000"
 

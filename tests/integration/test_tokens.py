@@ -15,10 +15,10 @@ import pytest
 from control import ANY_SPEC
 from http_client import bearer, http_of
 
-from seqferry import tokens
-from seqferry.config import Settings
-from seqferry.errors import ConfigError
-from seqferry.service import Service
+from seqferry.model.errors import ConfigError
+from seqferry.service.service import Service
+from seqferry.settings import tokens
+from seqferry.settings.config import Settings
 from support.waiting import eventually
 
 NOBODY = "ffffffff-0000-4000-8000-000000000000"

@@ -11,10 +11,10 @@ from control import until_ended
 from http_client import http_of
 from mirror import keys, open_uploads
 
-from seqferry.config import Settings
-from seqferry.policy import Policy
-from seqferry.service import Service
-from seqferry.worker import Worker
+from seqferry.service.service import Service
+from seqferry.settings.config import Settings
+from seqferry.settings.policy import Policy
+from seqferry.workflows.worker import Worker
 from support.servers import S3Server
 
 

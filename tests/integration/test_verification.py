@@ -14,11 +14,11 @@ from ferry import Ferry
 from http_client import http_of
 from mirror import MULTIPART, SMALL
 
-from seqferry import auditing, pruning, verification
-from seqferry.errors import ConflictError
-from seqferry.service import Service
-from seqferry.unpacking import build_operation_spec
-from seqferry.worker import Worker
+from seqferry.model.errors import ConflictError
+from seqferry.planning.unpacking import build_operation_spec
+from seqferry.proof import auditing, pruning, target
+from seqferry.service.service import Service
+from seqferry.workflows.worker import Worker
 from support.run import Run
 from support.servers import S3Server
 
@@ -36,10 +36,10 @@ def ferry(
 
 def _verified(
     service: Service, transfer_id: str, *, content: bool = False
-) -> tuple[verification.VerificationCounts, dict[str, str]]:
-    looked = verification.VerificationCounts()
+) -> tuple[target.VerificationCounts, dict[str, str]]:
+    looked = target.VerificationCounts()
     status = service.status(transfer_id)
-    found = verification.verify(service.database, service.engine, status, looked, content=content)
+    found = target.verify(service.database, service.engine, status, looked, content=content)
     return looked, {one.key: one.outcome for one in found}
 
 
@@ -137,15 +137,15 @@ def test_a_file_with_a_flipped_byte_is_found_by_content(
     if not service.database.is_sqlite:
         pytest.skip("no local files with PostgreSQL")
     ferry.fill({"run/a": SMALL, "run/b": MULTIPART})
-    target = tmp_path / "out"
-    ran = command(service, "cp", f"s3://{ferry.source}/run/", f"{target}/", "--endpoint-url", s3server.endpoint_url)
+    out = tmp_path / "out"
+    ran = command(service, "cp", f"s3://{ferry.source}/run/", f"{out}/", "--endpoint-url", s3server.endpoint_url)
     assert ran.returncode == 0, ran.stderr
     transfer_id = service.transfers()[0].id
     looked, found = _verified(service, transfer_id, content=True)
     assert (looked.content, found) == (2, {})
 
-    _flip(target / "a", SMALL // 2)
-    _flip(target / "b", MULTIPART // 2)
+    _flip(out / "a", SMALL // 2)
+    _flip(out / "b", MULTIPART // 2)
 
     assert _verified(service, transfer_id)[1] == {}
     assert sorted(_verified(service, transfer_id, content=True)[1].values()) == ["changed", "changed"]
@@ -177,14 +177,14 @@ def test_files_are_looked_at_too(service: Service, ferry: Ferry, s3server: S3Ser
     if not service.database.is_sqlite:
         pytest.skip("no local files with PostgreSQL")
     ferry.fill({"run/a": SMALL, "run/b": SMALL})
-    target = tmp_path / "out"
-    ran = command(service, "cp", f"s3://{ferry.source}/run/", f"{target}/", "--endpoint-url", s3server.endpoint_url)
+    out = tmp_path / "out"
+    ran = command(service, "cp", f"s3://{ferry.source}/run/", f"{out}/", "--endpoint-url", s3server.endpoint_url)
     assert ran.returncode == 0, ran.stderr
     transfer_id = service.transfers()[0].id
 
     assert _verified(service, transfer_id)[1] == {}
-    (target / "a").write_bytes(b"x")
-    (target / "b").unlink()
+    (out / "a").write_bytes(b"x")
+    (out / "b").unlink()
     assert sorted(_verified(service, transfer_id)[1].values()) == ["changed", "missing"]
 
 

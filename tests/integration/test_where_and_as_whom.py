@@ -12,16 +12,15 @@ from typing import Any
 import pytest
 from control import PLACES, add_batch, planned
 
-from seqferry import worker_lock
 from seqferry.cli import follow
-from seqferry.config import Settings
-from seqferry.db import worker_reports
+from seqferry.db import worker_lock, worker_reports
 from seqferry.db.database import Database
 from seqferry.db.tables import transfer, worker_live
 from seqferry.db.worker_reports import Report
-from seqferry.models import TransferSpec
-from seqferry.service import Service
-from seqferry.spec import build_spec
+from seqferry.model.models import TransferSpec
+from seqferry.service.service import Service
+from seqferry.settings.config import Settings
+from seqferry.spec.build import build_spec
 from support.processes import RunningProcess, seqferry
 from support.servers import ADMIN, MOVER, Credentials, S3Server
 from support.waiting import eventually

@@ -10,14 +10,16 @@ from control import spec_number
 from ended import add_ended_batch, begin, finish
 from http_client import http_of
 
-from seqferry import Client, ClientError, auditing, control, notices
-from seqferry.config import Settings
-from seqferry.control import Filter
+from seqferry import Client, ClientError
 from seqferry.db import gauges, transfers
-from seqferry.db.audit import AuditCounts
-from seqferry.models import Status
-from seqferry.paging import TransferFilter
-from seqferry.service import Service
+from seqferry.db.paging import TransferFilter
+from seqferry.db.record.audit import AuditCounts
+from seqferry.model.models import Status
+from seqferry.proof import auditing
+from seqferry.service import control, notices
+from seqferry.service.control import Filter
+from seqferry.service.service import Service
+from seqferry.settings.config import Settings
 
 WITH_FAILURES = "done_with_failures"
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from seqferry import memory_limits
+from seqferry.settings import memory_limits
 from support.waiting import eventually
 
 

@@ -6,7 +6,7 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from seqferry import mounts
+from seqferry.engine import mounts
 from support.processes import RunningProcess, run, seqferry
 from support.servers import S3Server
 from support.sim import Simulator

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
-from seqferry.config import Settings
-from seqferry.models import ObjectRecord, Status
-from seqferry.service import Service
+from seqferry.model.models import ObjectRecord, Status
+from seqferry.service.service import Service
+from seqferry.settings.config import Settings
 from support.processes import RunningProcess, seqferry
 from support.proxy import Proxy
 from support.servers import S3Server

@@ -114,7 +114,8 @@ def _import_all() -> None:
     from seqferry.cli import app
 
     modules = dict.fromkeys(module.partition(":")[0] for module in app.COMMANDS.values())
-    for name in (*modules, "seqferry.service", "seqferry.worker", "seqferry.workflows.inline", "dbos"):
+    more = ("seqferry.service.service", "seqferry.workflows.worker", "seqferry.workflows.inline", "dbos")
+    for name in (*modules, *more):
         import_module(name)
 
 

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from seqferry import access, endpoints, stored_spec
-from seqferry.errors import AccessError, UsageError
-from seqferry.models import S3Location, TransferSpec
-from seqferry.spec import build_spec, checked
+from seqferry.model.errors import AccessError, UsageError
+from seqferry.model.models import S3Location, TransferSpec
+from seqferry.places import endpoints
+from seqferry.spec import identity, stored
+from seqferry.spec.build import build_spec, checked
 
 _CONFIG = """
 [profile lab]
@@ -94,11 +95,11 @@ def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Environment:
 
 
 def _spec(**options: str) -> TransferSpec:
-    return access.resolved(build_spec("s3://from/run/", "s3://to/run/", **options))
+    return identity.resolved(build_spec("s3://from/run/", "s3://to/run/", **options))
 
 
 def _missing(spec: TransferSpec) -> str | None:
-    return access.missing(access.needs(spec))
+    return identity.missing(identity.needs(spec))
 
 
 def test_all_that_decides_where_is_taken_from_profile_and_environment(environment: Environment) -> None:
@@ -116,19 +117,19 @@ def test_all_that_decides_where_is_taken_from_profile_and_environment(environmen
 
 def test_what_is_recorded_stays_though_the_environment_changes(environment: Environment) -> None:
     environment.with_key()
-    spec = stored_spec.read(stored_spec.write(_spec()))
+    spec = stored.read(stored.write(_spec()))
     assert spec.source.endpoint_url is None
 
     environment.with_key(ENDPOINT_URL="https://elsewhere.example", REGION="eu-west-1")
 
-    assert access.resolved(spec) == spec
+    assert identity.resolved(spec) == spec
     assert endpoints.of(spec.source) is None
-    assert access.here(spec.source) == spec.source
+    assert identity.here(spec.source) == spec.source
 
 
 def test_no_secret_is_recorded(environment: Environment) -> None:
     environment.with_key("AKIASECRET", SESSION_TOKEN="hidden-token")
-    text = stored_spec.write(_spec(target_profile="lab"))
+    text = stored.write(_spec(target_profile="lab"))
 
     for secret in ("AKIASECRET", "AKIALAB", "hidden"):
         assert secret not in text
@@ -142,7 +143,7 @@ def test_a_profile_is_used_wherever_it_is_whatever_else_the_worker_is(environmen
     for others in ({}, {"PROFILE": "role"}, {"ACCESS_KEY_ID": "AKIAENV", "SECRET_ACCESS_KEY": "hidden"}):
         environment.be(**others)
         assert _missing(spec) is None
-        assert access.here(spec.source).profile == "lab"
+        assert identity.here(spec.source).profile == "lab"
 
 
 def test_a_key_is_the_same_wherever_it_is_found(environment: Environment) -> None:
@@ -153,7 +154,7 @@ def test_a_key_is_the_same_wherever_it_is_found(environment: Environment) -> Non
     environment.with_key("AKIALAB")
 
     assert _missing(spec) is None
-    assert access.here(spec.source).profile is None
+    assert identity.here(spec.source).profile is None
 
 
 def test_who_is_not_the_same_is_named(environment: Environment) -> None:
@@ -163,7 +164,7 @@ def test_who_is_not_the_same_is_named(environment: Environment) -> None:
     environment.with_key("AKIAOTHER")
     assert "the access key" in (_missing(of_key) or "")
     with pytest.raises(AccessError, match="s3://from/run/ is to be reached with the access key"):
-        access.here(of_key.source)
+        identity.here(of_key.source)
     assert _missing(of_role) is None
 
     environment.config.write_text(_CONFIG.format(ca="").replace("role/reader", "role/admin"))
@@ -219,55 +220,55 @@ def test_a_temporary_key_in_the_environment_is_only_itself_until_it_is_submitted
     second = _spec()
 
     assert "the temporary access key" in (_missing(first) or "")
-    assert access.submission(first) == access.submission(second)
-    assert access.proofs(first) != access.proofs(second)
+    assert identity.submission(first) == identity.submission(second)
+    assert identity.proofs(first) != identity.proofs(second)
     environment.with_key("LABFIRST", SESSION_TOKEN="one")
     of_no_account = _spec()
     environment.with_key("LABSECOND", SESSION_TOKEN="two")
-    assert access.submission(of_no_account) != access.submission(_spec())
+    assert identity.submission(of_no_account) != identity.submission(_spec())
     environment.with_key("AKIAFIRST")
     third = _spec()
     environment.with_key("AKIASECOND")
-    assert len({access.submission(one) for one in (first, third, _spec())}) == 3
+    assert len({identity.submission(one) for one in (first, third, _spec())}) == 3
 
 
 def test_a_profile_of_the_same_name_with_another_key_submits_something_else(environment: Environment) -> None:
     specs_of = {name: _spec(profile=name) for name in ("lab", "role", "rotated")}
-    before = {name: access.submission(spec) for name, spec in specs_of.items()}
+    before = {name: identity.submission(spec) for name, spec in specs_of.items()}
 
     environment.credentials.write_text(_CREDENTIALS.format(key="ASIASECOND").replace("AKIALAB", "AKIAOTHER"))
 
-    after = {name: access.submission(_spec(profile=name)) for name in specs_of}
+    after = {name: identity.submission(_spec(profile=name)) for name in specs_of}
     assert {name for name in specs_of if before[name] != after[name]} == {"lab", "role"}
 
 
 def test_identities_that_differ_have_lanes_that_differ(environment: Environment) -> None:
     found = [_spec(profile=name) for name in ("lab", "role", "other-role", "sso", "rotated")]
-    lanes = {access.lane(access.needs(spec)) for spec in found}
+    lanes = {identity.lane(identity.needs(spec)) for spec in found}
 
     assert len(lanes) == len(found)
     assert None not in lanes
     nobody = build_spec("s3://from/run/", "s3://to/run/")
-    assert access.lane(access.needs(nobody)) is None
+    assert identity.lane(identity.needs(nobody)) is None
 
 
 def test_rows_of_before_leave_all_to_the_worker(environment: Environment) -> None:
     environment.with_key(ENDPOINT_URL="https://env.example")
     places = {"source": {"bucket": "from", "key": "run/"}, "target": {"bucket": "to", "key": "run/"}}
 
-    spec = stored_spec.read(json.dumps({**places, "strip": "run/", "keys": None}))
+    spec = stored.read(json.dumps({**places, "strip": "run/", "keys": None}))
 
     assert spec.source == S3Location("from", "run/")
-    assert access.here(spec.source) == spec.source
+    assert identity.here(spec.source) == spec.source
     assert endpoints.of(spec.source) == "https://env.example"
     assert _missing(spec) is None
 
 
 def test_requests_without_a_signature_are_for_any_worker(environment: Environment) -> None:
-    spec = access.resolved(build_spec("s3://from/run/", "s3://to/run/", no_sign_request=True, profile="lab"))
+    spec = identity.resolved(build_spec("s3://from/run/", "s3://to/run/", no_sign_request=True, profile="lab"))
     public = replace(spec, target=spec.source)
     environment.with_key("AKIAOTHER")
     environment.credentials.unlink()
 
-    assert access.here(public.source).profile is None
+    assert identity.here(public.source).profile is None
     assert _missing(spec) == "profile lab"

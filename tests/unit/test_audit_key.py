@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from seqferry.audit_key import KeyRing, default_path, key_id
-from seqferry.errors import ConfigError
+from seqferry.model.errors import ConfigError
+from seqferry.settings.audit_key import KeyRing, default_path, key_id
 
 
 def test_a_key_is_made_once_for_its_owner_alone(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seqferry.batching import GIANT, GIANTS, SMALL, Batcher, priority
+from seqferry.planning.batching import GIANT, GIANTS, SMALL, Batcher, priority
 
 
 @dataclass(frozen=True)

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from seqferry.errors import UsageError
-from seqferry.models import OPERATION_MOVE, TransferSpec
-from seqferry.removals import build_remove_spec
-from seqferry.runs import Command, Lines, build_run_spec, key_of, parts_of, shown
-from seqferry.spec import build_spec, checked
+from seqferry.model.errors import UsageError
+from seqferry.model.models import OPERATION_MOVE, TransferSpec
+from seqferry.planning.removals import build_remove_spec
+from seqferry.spec.build import build_spec, checked
+from seqferry.spec.run import Command, Lines, build_run_spec, key_of, parts_of, shown
 
 
 def _copy(line: int, source: str, target: str) -> Command:

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from sqlalchemy import event
 
-from seqferry.config import Bandwidth, Settings, default_memory, parse_size
 from seqferry.db.database import Database
-from seqferry.errors import ConfigError, UsageError
+from seqferry.model.errors import ConfigError, UsageError
+from seqferry.settings.config import Bandwidth, Settings, default_memory, parse_size
 
 
 def test_the_state_folder_follows_the_conventions_of_the_system() -> None:

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from seqferry.config import Settings
-from seqferry.errors import UsageError
-from seqferry.policy import Policy
+from seqferry.model.errors import UsageError
+from seqferry.settings.config import Settings
+from seqferry.settings.policy import Policy
 
 
 def _loaded(tmp_path: Path, text: str) -> Settings:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from seqferry.digests import ExpectedDigest, expected
+from seqferry.model.digests import ExpectedDigest, expected
 
 MIB = 1024 * 1024
 MD5 = "0123456789abcdef0123456789abcdef"

@@ -14,7 +14,7 @@ import typer
 from seqferry.cli import display, exits, summary
 from seqferry.cli.app import application
 from seqferry.cli.status import status_facts
-from seqferry.models import ObjectRecord, S3Location, Status, Totals, TransferSpec
+from seqferry.model.models import ObjectRecord, S3Location, Status, Totals, TransferSpec
 
 ROOT = Path(__file__).parents[2]
 CONFIGURATION = (ROOT / "docs/configuration.md").read_text()

@@ -8,13 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from seqferry import audit_key, customer_keys, profiles
-from seqferry.audit_key import KeyRing
 from seqferry.cli import running
-from seqferry.config import Settings
-from seqferry.encoding import decoded
-from seqferry.errors import ConfigError
-from seqferry.key_lists import read
+from seqferry.model.encoding import decoded
+from seqferry.model.errors import ConfigError
+from seqferry.places import customer_keys, profiles
+from seqferry.settings import audit_key
+from seqferry.settings.audit_key import KeyRing
+from seqferry.settings.config import Settings
+from seqferry.spec.key_lists import read
 
 Encode = Callable[[str], bytes]
 

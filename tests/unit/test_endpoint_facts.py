@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from seqferry import endpoint_facts
-from seqferry.capabilities import MEASURED
-from seqferry.endpoint_facts import LIFETIME, MOST_ENDPOINTS, Answer
-from seqferry.models import S3Location, TransferSpec
+from seqferry.doctor import endpoint_facts
+from seqferry.doctor.capabilities import MEASURED
+from seqferry.doctor.endpoint_facts import LIFETIME, MOST_ENDPOINTS, Answer
+from seqferry.model.models import S3Location, TransferSpec
 
 _URL = "http://storage.example:9000"
 _COMPATIBILITY = (Path(__file__).parents[2] / "docs/compatibility.md").read_text()

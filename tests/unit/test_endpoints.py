@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from seqferry import endpoints
-from seqferry.errors import UsageError
-from seqferry.models import S3Location
-from seqferry.spec import build_spec, data_path, why_streamed
+from seqferry.model.errors import UsageError
+from seqferry.model.models import S3Location
+from seqferry.places import endpoints
+from seqferry.spec.build import build_spec, data_path, why_streamed
 
 _CONFIG = """
 [default]

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from seqferry.errors import SeqferryError, StorageError, UsageError
+from seqferry.model.errors import SeqferryError, StorageError, UsageError
 
 
 def _tree(kind: type[SeqferryError]) -> Iterator[type[SeqferryError]]:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from seqferry.selection import Selection, matcher
+from seqferry.spec.selection import Selection, matcher
 
 ROOT = Path(__file__).parents[2]
 KEYS = (

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from seqferry.forecast import Forecast
-from seqferry.models import LocalFolder, PlannedCopy, S3Location, Status, Totals, TransferSpec
+from seqferry.model.models import LocalFolder, PlannedCopy, S3Location, Status, Totals, TransferSpec
+from seqferry.preflight.forecast import Forecast
 
 MIB = 1024 * 1024
 GIB = 1024 * MIB

@@ -14,11 +14,12 @@ from urllib.parse import quote_plus
 
 import pytest
 
-from seqferry import inventory, stored_spec
-from seqferry.errors import PolicyError, StorageError, UsageError
-from seqferry.models import S3Location
-from seqferry.policy import Policy
-from seqferry.spec import build_spec
+from seqferry.model.errors import PolicyError, StorageError, UsageError
+from seqferry.model.models import S3Location
+from seqferry.planning import inventory
+from seqferry.settings.policy import Policy
+from seqferry.spec import stored
+from seqferry.spec.build import build_spec
 from support import inventories
 
 PLACE = S3Location("inv", "daily/src/all/2026-11-23T01-00Z/manifest.json")
@@ -160,7 +161,7 @@ def test_what_is_no_manifest_is_refused_with_words(data: bytes, why: str) -> Non
 def test_an_inventory_is_recorded_with_its_transfer() -> None:
     spec = build_spec("s3://src/run/", "s3://dst/", inventory=PLACE.uri)
 
-    assert stored_spec.read(stored_spec.write(spec)) == spec
+    assert stored.read(stored.write(spec)) == spec
     assert inventory.place_of(spec) == PLACE
 
 

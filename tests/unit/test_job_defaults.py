@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from pydantic import BaseModel
 
-from seqferry import job_defaults
 from seqferry.api.schemas import TransferRequest
-from seqferry.errors import UsageError
-from seqferry.option_fields import option_fields
+from seqferry.model.errors import UsageError
+from seqferry.spec import job_defaults
+from seqferry.spec.option_fields import option_fields
 
 
 def test_values_are_those_that_a_request_has() -> None:

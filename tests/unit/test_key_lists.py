@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from seqferry.errors import UsageError
-from seqferry.key_lists import NamedKey, format_of, read
+from seqferry.model.errors import UsageError
+from seqferry.spec.key_lists import NamedKey, format_of, read
 
 
 def test_lines_are_keys_as_they_are() -> None:

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from seqferry import keyspace
-from seqferry.models import TransferSpec
-from seqferry.spec import build_mirror_spec, build_spec
+from seqferry.model.models import TransferSpec
+from seqferry.spec import keyspace
+from seqferry.spec.build import build_mirror_spec, build_spec
 
 
 def _all(target: str, **options: Any) -> TransferSpec:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from seqferry import logs
+from seqferry.settings import logs
 
 ONE, OTHER = "0b8cf2a1-0000-4000-8000-000000000001", "0b8cf2a1-0000-4000-8000-000000000002"
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from seqferry import memory_limits
-from seqferry.memory_limits import LEAST_BUFFERS, LEAST_REQUESTS, PROCESS, REQUEST, Fit, Room, fit, room
+from seqferry.settings import memory_limits
+from seqferry.settings.memory_limits import LEAST_BUFFERS, LEAST_REQUESTS, PROCESS, REQUEST, Fit, Room, fit, room
 
 MIB = 1 << 20
 GIB = 1 << 30
@@ -155,7 +155,7 @@ def test_files_of_another_form_are_no_limit(machine: Machine, proc: str, text: s
 @pytest.mark.parametrize("limit", ["RLIMIT_AS", "RLIMIT_DATA"])
 def test_ulimit_counts(limit: str) -> None:
     script = (
-        "import json, resource; from seqferry.memory_limits import room\n"
+        "import json, resource; from seqferry.settings.memory_limits import room\n"
         f"resource.setrlimit(resource.{limit}, ({700 * MIB}, {700 * MIB}))\n"
         "print(json.dumps(room()))"
     )

@@ -6,7 +6,7 @@ import hashlib
 
 import pytest
 
-from seqferry.db import merkle
+from seqferry.db.record import merkle
 
 
 def _recursive(leaves: list[bytes]) -> bytes:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from seqferry import metrics
-from seqferry.engine import Engine
+from seqferry.api import metrics
+from seqferry.engine.engine import Engine
 
 PAGE = Path(__file__).parents[2] / "docs" / "metrics.md"
 

@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from seqferry import collisions, source_ranges, stored_spec
-from seqferry.errors import UsageError
-from seqferry.models import KeyRange, LocalFolder, TransferSpec
-from seqferry.naming import target_key
-from seqferry.spec import build_spec
+from seqferry.model.errors import UsageError
+from seqferry.model.models import KeyRange, LocalFolder, TransferSpec
+from seqferry.planning import collisions
+from seqferry.spec import source_ranges, stored
+from seqferry.spec.build import build_spec
+from seqferry.spec.target_keys import target_key
 
 
 def _targets(spec: TransferSpec, *keys: str) -> list[str]:
@@ -27,7 +28,7 @@ def test_a_list_says_where_its_objects_go() -> None:
     spec = build_spec("s3://b/run", "s3://c/in", keys=["a", "d/b"], targets=["", "x/y"])
 
     assert [target_key(spec, f"run/{key}") for key in ("a", "d/b")] == ["in/a", "in/x/y"]
-    assert stored_spec.read(stored_spec.write(spec)) == spec
+    assert stored.read(stored.write(spec)) == spec
 
 
 def test_two_of_a_list_with_one_name_are_refused_and_named() -> None:
@@ -43,7 +44,7 @@ def test_rules_change_names_below_the_source_only() -> None:
     spec = build_spec("s3://b/run/", "s3://c/in/", rename=["s/run/RUN/"])
 
     assert target_key(spec, "run/a/run.txt") == "in/a/RUN.txt"
-    assert stored_spec.read(stored_spec.write(spec)) == spec
+    assert stored.read(stored.write(spec)) == spec
 
 
 @pytest.mark.parametrize(
@@ -69,7 +70,7 @@ def test_each_of_several_sources_goes_where_it_goes_alone() -> None:
 
     assert spec.source.key == ""
     assert _targets(spec, "one/a.bam", "two/x/y", "three/d/e/f.gz") == ["in/a.bam", "in/x/y", "in/e/f.gz"]
-    assert stored_spec.read(stored_spec.write(spec)) == spec
+    assert stored.read(stored.write(spec)) == spec
     assert build_spec(["s3://b/k"], "s3://c/in/") == build_spec("s3://b/k", "s3://c/in/")
 
 

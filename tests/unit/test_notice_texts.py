@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from seqferry import notices
-from seqferry.channels import NoticeKind
-from seqferry.models import S3Location, Status, Totals, TransferSpec, TransferState
+from seqferry.model.models import S3Location, Status, Totals, TransferSpec, TransferState
+from seqferry.service import notices
+from seqferry.settings.channels import NoticeKind
 
 _SPEC = TransferSpec(source=S3Location("vendor", "run42/"), target=S3Location("ours", "run42/"))
 

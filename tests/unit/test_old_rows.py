@@ -9,9 +9,9 @@ from typing import cast
 from seqferry.api.file_status import _piece  # pyright: ignore[reportPrivateUsage]
 from seqferry.api.schemas import ObjectOut, TransferOut
 from seqferry.db.file_rows import BatchState, FileRow
-from seqferry.models import ObjectRecord, Status, Totals
-from seqferry.service import Service
-from seqferry.spec import build_mirror_spec
+from seqferry.model.models import ObjectRecord, Status, Totals
+from seqferry.service.service import Service
+from seqferry.spec.build import build_mirror_spec
 
 
 def _failed(message: str | None) -> ObjectRecord:

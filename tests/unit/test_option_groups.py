@@ -9,14 +9,14 @@ from typing import Annotated, Any, get_type_hints
 
 import pytest
 
-from seqferry import option_groups
 from seqferry.api.fields import body_of
 from seqferry.api.schemas import TransferRequest
-from seqferry.carrying import PropertyOptions
 from seqferry.cli import options
-from seqferry.models import MOST_PRIORITY
-from seqferry.option_fields import Http, Option, OptionField, option_fields
-from seqferry.spec import build_one
+from seqferry.model.models import MOST_PRIORITY
+from seqferry.spec import option_groups
+from seqferry.spec.build import build_one
+from seqferry.spec.option_fields import Http, Option, OptionField, option_fields
+from seqferry.spec.properties import PropertyOptions
 
 GROUPS: list[type[Any]] = [one for one in vars(option_groups).values() if is_dataclass(one) and hasattr(one, "PANEL")]
 FIELDS = {one.name: one for group in GROUPS for one in option_fields(group)}
@@ -45,7 +45,7 @@ def test_each_field_of_http_that_is_an_option_comes_from_a_group() -> None:
 
 def test_each_field_of_a_group_is_an_argument_of_a_spec() -> None:
     parameters = {name: one.default for name, one in inspect.signature(build_one).parameters.items()}
-    del parameters["properties"]
+    del parameters["attributes"]
     properties = set(get_type_hints(PropertyOptions))
     given = {name: one for name, one in FIELDS.items() if name not in OF_THE_PROCESS | OF_THE_DOORS}
 

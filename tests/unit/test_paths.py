@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from seqferry.paths import dress_folder
+from seqferry.places.paths import dress_folder
 
 
 def test_a_folder_gets_its_time_and_no_more_permissions_than_it_has(tmp_path: Path) -> None:

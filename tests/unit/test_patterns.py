@@ -14,12 +14,12 @@ from pathlib import Path
 import pytest
 
 import seqferry
-from seqferry.errors import UsageError
-from seqferry.nearest import most_alike
-from seqferry.patterns import MAX_RULES, Wildcards
-from seqferry.renaming import check, renamed
-from seqferry.selection import Selection, matcher
-from seqferry.selection import check as check_selection
+from seqferry.model.errors import UsageError
+from seqferry.preflight.suggestions import most_alike
+from seqferry.spec.patterns import MAX_RULES, Wildcards
+from seqferry.spec.renaming import check, renamed
+from seqferry.spec.selection import Selection, matcher
+from seqferry.spec.selection import check as check_selection
 
 _SOURCE = Path(seqferry.__file__).parent
 _BANNED = {"fnmatch", "glob", "sre_compile", "sre_parse"}

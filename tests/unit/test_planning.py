@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from seqferry import planning, removal_rules
-from seqferry.models import LocalFolder, S3Location, TransferSpec
+from seqferry.model.models import LocalFolder, S3Location, TransferSpec
+from seqferry.planning import decision, removal_rules
 
 SPEC = TransferSpec(S3Location("from", "run/"), S3Location("to", "in/"), strip="run/")
 PLAIN = "d41d8cd98f00b204e9800998ecf8427e"
@@ -26,7 +26,7 @@ class FoundObject:
 
 
 def test_an_object_goes_below_the_target() -> None:
-    assert planning.decide(SPEC, FoundObject("run/a")) == planning.Decision("copy", "in/a")
+    assert decision.decide(SPEC, FoundObject("run/a")) == decision.Decision("copy", "in/a")
 
 
 @pytest.mark.parametrize(
@@ -44,9 +44,9 @@ def test_an_object_goes_below_the_target() -> None:
     ],
 )
 def test_equal_digests_in_both_listings_are_enough_to_skip(etag: str, there: FoundObject | None, action: str) -> None:
-    decision = planning.decide(SPEC, FoundObject("run/a", etag=etag), there=there)
+    decided = decision.decide(SPEC, FoundObject("run/a", etag=etag), there=there)
 
-    assert (decision.action, decision.verified) == (action, "etag" if action == "skip" else None)
+    assert (decided.action, decided.verified) == (action, "etag" if action == "skip" else None)
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_equal_digests_in_both_listings_are_enough_to_skip(etag: str, there: Fou
     ],
 )
 def test_listings_are_compared_only_where_that_is_what_was_asked_for(spec: TransferSpec, compares: bool) -> None:
-    assert planning.compares_listings(spec) == compares
+    assert decision.compares_listings(spec) == compares
 
 
 @pytest.mark.parametrize(
@@ -82,10 +82,10 @@ def test_listings_are_compared_only_where_that_is_what_was_asked_for(spec: Trans
 def test_what_cannot_go_is_refused_and_what_nobody_meant_is_left_out(
     target: S3Location | LocalFolder, found: FoundObject, action: str, code: str | None
 ) -> None:
-    decision = planning.decide(replace(SPEC, target=target), found, rules=planning.KeyRules("/state"))
+    decided = decision.decide(replace(SPEC, target=target), found, rules=decision.KeyRules("/state"))
 
-    assert (decision.action, decision.code) == (action, code)
-    assert (decision.reason is None) == (code is None)
+    assert (decided.action, decided.code) == (action, code)
+    assert (decided.reason is None) == (code is None)
 
 
 def test_nothing_is_removed_for_a_source_that_is_empty_or_did_not_arrive() -> None:
@@ -104,23 +104,23 @@ def test_nothing_is_removed_for_a_source_that_is_empty_or_did_not_arrive() -> No
 @pytest.mark.parametrize(
     ("key", "rules", "code"),
     [
-        ("run/x/../a", planning.KeyRules(), None),
-        ("run/x/../a", planning.KeyRules(confined=True), "DotSegment"),
-        ("run/x/..a", planning.KeyRules(confined=True), None),
-        ("run/a\0b", planning.KeyRules(), None),
-        ("run/a\0b", planning.KeyRules(nul=False), "NulInKey"),
+        ("run/x/../a", decision.KeyRules(), None),
+        ("run/x/../a", decision.KeyRules(confined=True), "DotSegment"),
+        ("run/x/..a", decision.KeyRules(confined=True), None),
+        ("run/a\0b", decision.KeyRules(), None),
+        ("run/a\0b", decision.KeyRules(nul=False), "NulInKey"),
     ],
 )
 @pytest.mark.parametrize("operation", ["transfer", "move", "history", "pack", "unpack"])
 def test_rules_of_the_process_and_of_its_client_refuse_names(
-    key: str, rules: planning.KeyRules, code: str | None, operation: str
+    key: str, rules: decision.KeyRules, code: str | None, operation: str
 ) -> None:
     spec = replace(SPEC, operation=operation)
 
-    decision = planning.decide_names(spec, key, f"in/{key.removeprefix('run/')}", 3, None, rules)
+    decided = decision.decide_names(spec, key, f"in/{key.removeprefix('run/')}", 3, None, rules)
 
-    assert (decision.action, decision.code) == ("copy" if code is None else "refuse", code)
-    assert "\0" not in (decision.reason or "")
+    assert (decided.action, decided.code) == ("copy" if code is None else "refuse", code)
+    assert "\0" not in (decided.reason or "")
 
 
 def test_only_objects_of_the_target_are_removed() -> None:
@@ -150,7 +150,7 @@ VERSIONS = [(3, PLAIN), (9, f"{PLAIN}-2"), (4, OTHER)]
 def test_versions_that_the_target_has_are_skipped_with_what_that_rests_on(
     there: list[tuple[int, str]], verified: list[str | None]
 ) -> None:
-    decisions = planning.decide_versions(SPEC, "run/a", "in/a", VERSIONS, there)
+    decisions = decision.decide_versions(SPEC, "run/a", "in/a", VERSIONS, there)
 
     assert [one.verified for one in decisions] == verified
     assert [one.action for one in decisions] == ["copy" if one is None else "skip" for one in verified]
@@ -167,7 +167,7 @@ def test_versions_that_the_target_has_are_skipped_with_what_that_rests_on(
     ],
 )
 def test_no_version_is_copied_on_top_of_another_history(there: list[tuple[int, str]]) -> None:
-    decisions = planning.decide_versions(SPEC, "run/a", "in/a", VERSIONS, there)
+    decisions = decision.decide_versions(SPEC, "run/a", "in/a", VERSIONS, there)
 
     assert {(one.action, one.code) for one in decisions} == {("refuse", "OtherHistory")}
     assert len(decisions) == 3
@@ -176,9 +176,9 @@ def test_no_version_is_copied_on_top_of_another_history(there: list[tuple[int, s
 def test_an_object_that_is_equal_under_another_etag_keeps_that_etag_on_record() -> None:
     [one_part] = [f"{hashlib.md5(bytes.fromhex(PLAIN), usedforsecurity=False).hexdigest()}-1"]
 
-    decision = planning.decide(SPEC, FoundObject("run/a"), there=FoundObject("in/a", etag=one_part))
+    decided = decision.decide(SPEC, FoundObject("run/a"), there=FoundObject("in/a", etag=one_part))
 
-    assert (decision.action, decision.verified, decision.target_etag) == ("skip", "etag", one_part)
+    assert (decided.action, decided.verified, decided.target_etag) == ("skip", "etag", one_part)
 
 
 def test_what_could_not_be_looked_at_or_changed_its_name_forbids_a_removal() -> None:

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from seqferry.errors import PolicyError
-from seqferry.policy import Policy, check_addresses
-from seqferry.spec import build_mirror_spec, build_spec
+from seqferry.model.errors import PolicyError
+from seqferry.settings.policy import Policy, check_addresses
+from seqferry.spec.build import build_mirror_spec, build_spec
 
 HERE = "https://s3.example.org"
 

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from seqferry import private, worker_lock
-from seqferry.config import Settings
-from seqferry.errors import ConfigError
-from seqferry.scratch import scratch_folder
+from seqferry.db import worker_lock
+from seqferry.model.errors import ConfigError
+from seqferry.places import private_files
+from seqferry.settings.config import Settings
+from seqferry.settings.scratch import scratch_folder
 
 _PRECIOUS = "not to be changed"
 
@@ -86,7 +87,7 @@ def test_what_is_planted_after_the_check_is_not_opened(
     plant(tmp_path / "file", victim)
 
     with pytest.raises(OSError, match=r"it is a link|No such"):
-        private.opened(tmp_path / "file", flags)
+        private_files.opened(tmp_path / "file", flags)
 
     assert victim.read_text() == _PRECIOUS
     assert not victim.with_name("made").exists()
@@ -105,10 +106,10 @@ def test_a_file_of_another_user_is_no_file_of_ours(tmp_path: Path) -> None:
     file.touch()
     os.chown(folder, 65534, 65534)
 
-    assert not private.is_own_folder(folder)
+    assert not private_files.is_own_folder(folder)
     os.chown(file, 65534, 65534)
     # Root may use it, as in a container with a folder of the host.
-    os.close(private.opened(file, os.O_RDWR))
+    os.close(private_files.opened(file, os.O_RDWR))
 
 
 def test_a_token_that_is_just_made_has_two_names_for_a_moment(tmp_path: Path) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from seqferry.errors import UsageError
-from seqferry.renaming import check, renamed
+from seqferry.model.errors import UsageError
+from seqferry.spec.renaming import check, renamed
 
 
 @pytest.mark.parametrize(

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from seqferry.scratch import scratch_folder
+from seqferry.settings.scratch import scratch_folder
 
 _HOLDER = """
 import sys
 from pathlib import Path
-from seqferry.scratch import scratch_folder
+from seqferry.settings.scratch import scratch_folder
 with scratch_folder(Path(sys.argv[1]), "anchor") as folder:
     print(folder, flush=True)
     sys.stdin.read()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from seqferry.errors import UsageError
-from seqferry.selection import Selection, check, matcher, moment
+from seqferry.model.errors import UsageError
+from seqferry.spec.selection import Selection, check, matcher, moment
 
 KEYS = {
     "a": "a.txt",

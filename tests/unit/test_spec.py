@@ -10,18 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from seqferry import planning, stored_spec
-from seqferry.errors import UsageError
-from seqferry.models import LocalFolder, S3Location
-from seqferry.naming import source_key, target_key
-from seqferry.spec import (
-    build_mirror_spec,
-    build_spec,
-    checked,
-    data_path,
-    parse_uri,
-    why_streamed,
-)
+from seqferry.model.errors import UsageError
+from seqferry.model.models import LocalFolder, S3Location
+from seqferry.planning import decision
+from seqferry.spec import stored
+from seqferry.spec.build import build_mirror_spec, build_spec, checked, data_path, parse_uri, why_streamed
+from seqferry.spec.target_keys import source_key, target_key
 
 
 @pytest.mark.parametrize(
@@ -335,7 +329,7 @@ def test_the_md5_of_what_is_no_file_is_refused(here: Path, target: str) -> None:
 def test_the_md5_of_files_is_part_of_the_spec(here: Path) -> None:
     spec = build_spec("run", "s3://b", md5=True, allow_local=True)
 
-    assert stored_spec.read(stored_spec.write(spec)).md5
+    assert stored.read(stored.write(spec)).md5
 
 
 @pytest.mark.parametrize(
@@ -385,7 +379,7 @@ def test_bytes_pass_through_us_only_where_no_storage_can_copy_them(
 def test_a_key_that_cannot_be_a_file_is_refused_by_itself(here: Path, key: str, size: int, code: str | None) -> None:
     spec = build_spec("s3://b/x/", "new", allow_local=True)
 
-    refused = planning.refusal(spec, key, target_key(spec, key), size)
+    refused = decision.refusal(spec, key, target_key(spec, key), size)
 
     assert (refused and refused[0]) == code
     assert refused is None or f"s3://b/{key}" in refused[1]
@@ -474,7 +468,7 @@ def test_a_list_of_too_many_keys_is_refused_with_the_limit() -> None:
 def test_only_an_empty_marker_of_which_no_name_is_left_is_left_out(
     source: str, target: str, key: str, size: int, left_out: bool
 ) -> None:
-    assert planning.is_left_out(build_spec(source, target), key, size) == left_out
+    assert decision.is_left_out(build_spec(source, target), key, size) == left_out
 
 
 @pytest.mark.parametrize(
@@ -497,7 +491,7 @@ def test_an_object_that_cannot_go_where_it_should_is_refused_by_itself(
 ) -> None:
     spec = build_spec(source, target)
 
-    refused = planning.refusal(spec, key, target_key(spec, key), 1)
+    refused = decision.refusal(spec, key, target_key(spec, key), 1)
 
     assert (refused and refused[0]) == code
     assert refused is None or "Choose a" in refused[1]
@@ -516,7 +510,7 @@ def test_a_spec_comes_back_from_its_text(
         type(spec)(source=spec.source, target=spec.target, strip=spec.strip, keys=spec.keys, part_size=part_size)
     )
 
-    assert stored_spec.read(stored_spec.write(spec)) == spec
+    assert stored.read(stored.write(spec)) == spec
 
 
 @settings(deadline=None)

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from seqferry import access, operations, stored_spec
-from seqferry.errors import UnsupportedError
-from seqferry.models import Access, Identity, KeyRange, LocalFolder, S3Location, TransferSpec
-from seqferry.spec import build_mirror_spec, build_spec
+from seqferry.model.errors import UnsupportedError
+from seqferry.model.models import Access, Identity, KeyRange, LocalFolder, S3Location, TransferSpec
+from seqferry.spec import identity, operations, stored
+from seqferry.spec.build import build_mirror_spec, build_spec
 
 FIRST_PLACE: dict[str, Any] = {
     "access": None, "anonymous": False, "bucket": "from", "disk": False, "empty_directories": False,
@@ -39,9 +39,9 @@ SPEC = build_mirror_spec("from", "run/", ["a", "b"], "to", "in/")
 
 
 def test_a_spec_of_each_version_is_the_same_spec() -> None:
-    assert stored_spec.read(json.dumps(FIRST)) == SPEC
-    assert stored_spec.read(json.dumps(TAGGED)) == SPEC
-    assert json.loads(stored_spec.write(SPEC)) == TAGGED
+    assert stored.read(json.dumps(FIRST)) == SPEC
+    assert stored.read(json.dumps(TAGGED)) == SPEC
+    assert json.loads(stored.write(SPEC)) == TAGGED
 
 
 def test_what_a_version_did_not_have_yet_is_as_it_was_then() -> None:
@@ -50,12 +50,12 @@ def test_what_a_version_did_not_have_yet_is_as_it_was_then() -> None:
         place = {name: value for name, value in spec[side].items() if name in ("bucket", "key", "endpoint_url")}
         spec[side] = place
 
-    assert stored_spec.read(json.dumps({**spec, "keys": ["a", "b"]})) == SPEC
+    assert stored.read(json.dumps({**spec, "keys": ["a", "b"]})) == SPEC
 
 
 def test_a_local_folder_of_the_first_version() -> None:
     disk = {**FIRST_PLACE, "bucket": "/data/run", "key": "", "disk": True, "symlinks": "keep"}
-    spec = stored_spec.read(json.dumps({**FIRST, "source": disk, "strip": "", "keys": None, "md5": True}))
+    spec = stored.read(json.dumps({**FIRST, "source": disk, "strip": "", "keys": None, "md5": True}))
 
     assert spec.source == LocalFolder("/data/run", symlinks="keep")
     assert spec.source.uri == "/data/run/"
@@ -63,8 +63,8 @@ def test_a_local_folder_of_the_first_version() -> None:
 
 
 def test_all_that_a_spec_holds_is_read_again() -> None:
-    identity = Identity("profile", "lab", "role", "proof")
-    place = S3Location("b", "k/", "https://s3.example", "eu-west-1", "lab", access=Access(identity, fips=True))
+    who = Identity("profile", "lab", "role", "proof")
+    place = S3Location("b", "k/", "https://s3.example", "eu-west-1", "lab", access=Access(who, fips=True))
     spec = TransferSpec(
         source=LocalFolder("/data", "sub/ü", "skip", True, True, True),
         target=place,
@@ -80,8 +80,8 @@ def test_all_that_a_spec_holds_is_read_again() -> None:
         options={"level": 3},
     )
 
-    assert stored_spec.read(stored_spec.write(spec)) == spec
-    assert stored_spec.shown(stored_spec.write(spec)) == (spec, None)
+    assert stored.read(stored.write(spec)) == spec
+    assert stored.shown(stored.write(spec)) == (spec, None)
 
 
 def _changed(**changes: Any) -> str:
@@ -118,20 +118,18 @@ UNKNOWN = [
 @pytest.mark.parametrize(("text", "named"), UNKNOWN)
 def test_what_is_not_known_is_refused_with_words_and_shown(text: str, named: str) -> None:
     with pytest.raises(UnsupportedError) as refused:
-        stored_spec.read(text)
+        stored.read(text)
 
     assert named in refused.value.message
     assert "Upgrade Seqferry" in refused.value.message
-    spec, why = stored_spec.shown(text)
+    spec, why = stored.shown(text)
     assert why is not None
     assert why.what == refused.value.what
     assert isinstance(spec.source.uri + spec.target.uri + spec.source.at("x"), str)
 
 
 def test_what_is_known_of_an_unknown_spec_is_shown() -> None:
-    spec, _ = stored_spec.shown(
-        _changed(version=9, encrypt="x", source={"type": "gcs", "key": "run/"}, verify="content")
-    )
+    spec, _ = stored.shown(_changed(version=9, encrypt="x", source={"type": "gcs", "key": "run/"}, verify="content"))
 
     assert spec.source.uri == "(gcs) run/"
     assert spec.target == SPEC.target
@@ -139,7 +137,7 @@ def test_what_is_known_of_an_unknown_spec_is_shown() -> None:
 
 
 def test_an_operation_that_is_not_known_is_refused_with_words() -> None:
-    spec = stored_spec.read(_changed(operation="rewind"))
+    spec = stored.read(_changed(operation="rewind"))
 
     with pytest.raises(UnsupportedError, match="the operation 'rewind'"):
         operations.require(spec)
@@ -147,13 +145,13 @@ def test_an_operation_that_is_not_known_is_refused_with_words() -> None:
 
 def test_a_worker_needs_a_version_that_knows_the_features_of_a_spec(monkeypatch: pytest.MonkeyPatch) -> None:
     spec = replace(SPEC, operation="rewind")
-    needs = access.needs(spec)
+    needs = identity.needs(spec)
 
-    assert access.needs(SPEC) is None
-    assert access.missing(needs) == "a version of Seqferry that knows the operation rewind"
-    assert access.lane(needs) not in (None, access.lane(access.needs(replace(SPEC, operation="unpack"))))
+    assert identity.needs(SPEC) is None
+    assert identity.missing(needs) == "a version of Seqferry that knows the operation rewind"
+    assert identity.lane(needs) not in (None, identity.lane(identity.needs(replace(SPEC, operation="unpack"))))
     monkeypatch.setitem(operations.MODULES, "rewind", "rewind")
-    assert access.missing(needs) is None
+    assert identity.missing(needs) is None
 
 
 @pytest.mark.parametrize(
@@ -181,13 +179,13 @@ def test_a_worker_tells_which_features_it_has(feature: str, known: bool) -> None
 
 
 def test_values_that_came_later_are_features_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stored_spec, "_FIRST_VALUES", {"verify": ("auto",)})
-    monkeypatch.setattr(stored_spec, "_FIRST_FIELDS", stored_spec._FIRST_FIELDS - {"region"})  # pyright: ignore[reportPrivateUsage]
+    monkeypatch.setattr(stored, "_FIRST_VALUES", {"verify": ("auto",)})
+    monkeypatch.setattr(stored, "_FIRST_FIELDS", stored._FIRST_FIELDS - {"region"})  # pyright: ignore[reportPrivateUsage]
     spec = replace(SPEC, verify="content", target=S3Location("to", "in/", region="eu-west-1"))
 
-    assert stored_spec.features(spec) == ["value verify=content", "field region"]
-    assert access.missing(access.needs(spec)) is None
-    assert stored_spec.features(SPEC) == []
+    assert stored.features(spec) == ["value verify=content", "field region"]
+    assert identity.missing(identity.needs(spec)) is None
+    assert stored.features(SPEC) == []
 
 
 @pytest.mark.parametrize("name", sorted(operations.MODULES))
@@ -195,15 +193,15 @@ def test_the_options_of_each_operation_are_known_as_features(name: str) -> None:
     options: frozenset[str] = import_module(operations.MODULES[name]).OPERATION.options
 
     assert operations.lacking(f"option {name}.{option}" for option in sorted(options)) is None
-    assert name in stored_spec._FIRST_OPTIONS  # pyright: ignore[reportPrivateUsage]
+    assert name in stored._FIRST_OPTIONS  # pyright: ignore[reportPrivateUsage]
 
 
 def test_options_that_came_later_are_features_too() -> None:
     spec = replace(SPEC, operation="pack", options={"split": 3, "level": 9})
 
-    assert stored_spec.features(spec) == ["operation pack", "option pack.level"]
-    assert access.missing(access.needs(spec)) == "a version of Seqferry that knows the option pack.level"
-    assert stored_spec.features(replace(spec, options={"split": 3})) == ["operation pack"]
+    assert stored.features(spec) == ["operation pack", "option pack.level"]
+    assert identity.missing(identity.needs(spec)) == "a version of Seqferry that knows the option pack.level"
+    assert stored.features(replace(spec, options={"split": 3})) == ["operation pack"]
 
 
 @pytest.mark.parametrize(
@@ -217,14 +215,14 @@ def test_options_that_came_later_are_features_too() -> None:
 def test_fields_of_nested_records_that_came_later_are_features_too(
     monkeypatch: pytest.MonkeyPatch, field: str, feature: str
 ) -> None:
-    identity = Identity("profile", "lab", "role", "proof")
-    source = S3Location("from", "run/", access=Access(identity, fips=True))
+    who = Identity("profile", "lab", "role", "proof")
+    source = S3Location("from", "run/", access=Access(who, fips=True))
     spec = replace(SPEC, source=source, keys=None, ranges=(KeyRange("run/a", into="x"),))
-    before = stored_spec.features(spec)
-    monkeypatch.setattr(stored_spec, "_FIRST_FIELDS", stored_spec._FIRST_FIELDS - {field})  # pyright: ignore[reportPrivateUsage]
+    before = stored.features(spec)
+    monkeypatch.setattr(stored, "_FIRST_FIELDS", stored._FIRST_FIELDS - {field})  # pyright: ignore[reportPrivateUsage]
 
     assert before == ["field ranges"]
-    assert set(stored_spec.features(spec)) == {"field ranges", feature}
+    assert set(stored.features(spec)) == {"field ranges", feature}
     assert operations.lacking([feature]) is None
 
 
@@ -249,30 +247,30 @@ def test_a_worker_tells_which_options_and_nested_fields_it_has(feature: str, kno
 
 def test_a_run_needs_what_its_parts_need() -> None:
     parts = [
-        {"spec": stored_spec.write(SPEC), "lines": [1]},
+        {"spec": stored.write(SPEC), "lines": [1]},
         {"spec": _changed(operation="rewind"), "lines": [2]},
         {"spec": _changed(encrypt="age"), "lines": [3]},
     ]
     run = replace(SPEC, keys=None, operation="run", options={"parts": parts[:1]})
     newer = replace(run, options={"parts": parts})
 
-    assert stored_spec.features(run) == ["operation run"]
-    assert stored_spec.features(newer) == [
+    assert stored.features(run) == ["operation run"]
+    assert stored.features(newer) == [
         "operation run",
         "operation rewind",
         "part with the field 'encrypt' in its spec",
     ]
-    assert access.missing(access.needs(run)) is None
-    assert access.missing(access.needs(newer)) == "a version of Seqferry that knows the operation rewind"
-    assert access.lane(access.needs(run)) != access.lane(access.needs(newer))
+    assert identity.missing(identity.needs(run)) is None
+    assert identity.missing(identity.needs(newer)) == "a version of Seqferry that knows the operation rewind"
+    assert identity.lane(identity.needs(run)) != identity.lane(identity.needs(newer))
 
 
 def test_features_of_a_later_version_are_not_known_here() -> None:
     needs = json.dumps([{"features": ["field encrypt"], "identity": {"source": "x", "proof": ""}, "ca_bundle": None}])
 
-    assert access.missing(needs) == "a version of Seqferry that knows the field encrypt"
+    assert identity.missing(needs) == "a version of Seqferry that knows the field encrypt"
     other = json.dumps([{"features": ["storage vault"], "identity": {"source": "x", "proof": ""}, "ca_bundle": None}])
-    assert access.missing(other) == "a version of Seqferry that knows the storage vault"
+    assert identity.missing(other) == "a version of Seqferry that knows the storage vault"
 
 
 def test_the_same_submission_has_the_same_digest_in_all_versions() -> None:
@@ -289,7 +287,7 @@ def test_the_same_submission_has_the_same_digest_in_all_versions() -> None:
     )
 
     # As the versions without tags have recorded them.
-    assert access.submission(spec) == "e58be3a7c2709767fce8ea4bfee9dd43963cdf69c6f2ef75dbe259fdefbc14d4"
-    assert access.submission(disk) == "b814cb7a1cef49728d5fa63d0d08d7826d6fc5f0013a80cc469f45ec9d816f4a"
-    assert access.submission(replace(spec, operation="rewind")) != access.submission(spec)
-    assert access.submission(replace(spec, options={"a": 1})) != access.submission(spec)
+    assert identity.submission(spec) == "e58be3a7c2709767fce8ea4bfee9dd43963cdf69c6f2ef75dbe259fdefbc14d4"
+    assert identity.submission(disk) == "b814cb7a1cef49728d5fa63d0d08d7826d6fc5f0013a80cc469f45ec9d816f4a"
+    assert identity.submission(replace(spec, operation="rewind")) != identity.submission(spec)
+    assert identity.submission(replace(spec, options={"a": 1})) != identity.submission(spec)

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from seqferry import stored_spec
-from seqferry.errors import UsageError
-from seqferry.models import LocalFolder, S3Location
-from seqferry.packing import build_pack_spec
-from seqferry.unpacking import MemberSelection, build_operation_spec, build_unpack_spec
+from seqferry.model.errors import UsageError
+from seqferry.model.models import LocalFolder, S3Location
+from seqferry.planning.unpacking import MemberSelection, build_operation_spec, build_unpack_spec
+from seqferry.spec import stored
+from seqferry.spec.pack import build_pack_spec
 
 
 def test_a_target_in_s3_is_a_prefix() -> None:
@@ -30,8 +30,8 @@ def test_a_local_target_is_a_folder_that_keeps_links(tmp_path: Path) -> None:
 def test_defaults_are_not_stored() -> None:
     spec = build_unpack_spec("s3://b/x.tar", "s3://b/out/", index="auto", links="inside")
     assert dict(spec.options) == {}
-    assert stored_spec.features(spec) == ["operation unpack"]
-    assert stored_spec.read(stored_spec.write(spec)) == spec
+    assert stored.features(spec) == ["operation unpack"]
+    assert stored.read(stored.write(spec)) == spec
 
 
 @pytest.mark.parametrize(

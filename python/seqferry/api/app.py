@@ -7,8 +7,7 @@ from typing import Any, Final
 
 from fastapi import Depends, FastAPI
 
-from seqferry import metrics
-from seqferry.api import documented, problems
+from seqferry.api import documented, metrics, problems
 from seqferry.api.body import BodyLimit
 from seqferry.api.checks import StorageChecks
 from seqferry.api.deps import DOCUMENTED, Context, require_admin
@@ -17,10 +16,10 @@ from seqferry.api.guard import Guard
 from seqferry.api.readiness import Readiness
 from seqferry.api.routes import control, health, mirror, previews, proof, schedules, transfers, verbs
 from seqferry.api.streams import Hub
-from seqferry.config import Settings
-from seqferry.engine import version
-from seqferry.service import Service
-from seqferry.tokens import TokenStore
+from seqferry.engine.engine import version
+from seqferry.service.service import Service
+from seqferry.settings.config import Settings
+from seqferry.settings.tokens import TokenStore
 
 PLANNING_SECONDS: Final = 600.0
 """Seconds that the S3Mirror routes wait for the listing: a million objects take about a minute."""

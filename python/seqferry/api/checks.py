@@ -7,10 +7,11 @@ import threading
 from collections.abc import Callable
 from typing import Final, TypeVar
 
-from seqferry import endpoints, policy
-from seqferry.errors import OverloadError, StorageTimeoutError
-from seqferry.models import LocalFolder, Location, TransferSpec
-from seqferry.service import Service
+from seqferry.model.errors import OverloadError, StorageTimeoutError
+from seqferry.model.models import LocalFolder, Location, TransferSpec
+from seqferry.places import endpoints
+from seqferry.service.service import Service
+from seqferry.settings import policy
 
 Found = TypeVar("Found")
 

@@ -17,18 +17,18 @@ from prometheus_client import CollectorRegistry
 from pydantic import BaseModel
 from starlette.concurrency import run_in_threadpool
 
-from seqferry import preflight
 from seqferry.api.checks import StorageChecks
 from seqferry.api.file_status import FileStatus
 from seqferry.api.guard import role_needed
 from seqferry.api.readiness import Readiness
 from seqferry.api.schemas import SourcesBody
 from seqferry.api.streams import Hub
-from seqferry.config import Settings
-from seqferry.errors import NotFoundError, PolicyError
-from seqferry.models import TransferSpec
-from seqferry.service import Service
-from seqferry.tokens import Identity
+from seqferry.model.errors import NotFoundError, PolicyError
+from seqferry.model.models import TransferSpec
+from seqferry.preflight import start
+from seqferry.service.service import Service
+from seqferry.settings.config import Settings
+from seqferry.settings.tokens import Identity
 
 Body = TypeVar("Body", bound=BaseModel)
 Sources = TypeVar("Sources", bound=SourcesBody)
@@ -79,9 +79,9 @@ class Context:
         if key:
             earlier = await run_in_threadpool(self.service.submitted_spec, key, actor=actor)
         if earlier is not None:
-            found = preflight.with_prefixes_of(earlier, given)
+            found = start.with_prefixes_of(earlier, given)
         else:
-            look = partial(preflight.with_prefixes, self.service.engine, given)
+            look = partial(start.with_prefixes, self.service.engine, given)
             found = await self.checks.look(spec, look, operation="HeadObject")
         return self.spec_of(body.model_copy(update={"source": found}), build)
 

@@ -20,8 +20,8 @@ from typing import Any, Final
 
 from seqferry.db import changes
 from seqferry.db.feed import MOST_DATA, FeedEvent, Position
-from seqferry.models import Event
-from seqferry.service import Service
+from seqferry.model.models import Event
+from seqferry.service.service import Service
 
 log: Final = logging.getLogger("seqferry.api")
 

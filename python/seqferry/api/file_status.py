@@ -17,8 +17,8 @@ from typing import Any, Final, NamedTuple
 
 from seqferry.api.problems import shortened
 from seqferry.db.file_rows import BatchState
-from seqferry.models import Status
-from seqferry.service import Service
+from seqferry.model.models import Status
+from seqferry.service.service import Service
 
 _MOST_BYTES: Final = 64 * 1024 * 1024
 """Bytes of texts that are kept, for all transfers together: those of some 450,000 files."""

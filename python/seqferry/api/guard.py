@@ -7,7 +7,7 @@ from typing import Final
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from seqferry.api.problems import problem
-from seqferry.tokens import Identity, Role, TokenStore
+from seqferry.settings.tokens import Identity, Role, TokenStore
 
 OPEN: Final = frozenset({"/healthz", "/readyz"})
 """Paths that need no token, for requests without a body. Without one their answers hold no data of a user."""

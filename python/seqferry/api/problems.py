@@ -15,7 +15,7 @@ from fastapi.responses import JSONResponse
 from fastapi.routing import iter_route_contexts
 from starlette.exceptions import HTTPException
 
-from seqferry.errors import (
+from seqferry.model.errors import (
     ConfigError,
     ConflictError,
     NotFoundError,

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from seqferry.errors import SeqferryError
+from seqferry.model.errors import SeqferryError
 
 _KEPT_SECONDS: Final = 1.0
 _WAIT_SECONDS: Final = 3.0

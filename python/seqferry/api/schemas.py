@@ -8,12 +8,12 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from seqferry import carrying
 from seqferry.api.fields import DOCUMENTED, WHOLE, body_of
 from seqferry.api.problems import shortened
+from seqferry.db.paging import Cursor
 from seqferry.db.samples import Counts, EngineCounts, Point
-from seqferry.errors import UsageError
-from seqferry.models import (
+from seqferry.model.errors import UsageError
+from seqferry.model.models import (
     MOST_PRIORITY,
     DataPath,
     FailureGroup,
@@ -24,7 +24,10 @@ from seqferry.models import (
     TransferSpec,
     TransferState,
 )
-from seqferry.option_groups import (
+from seqferry.planning.unpacking import build_operation_spec
+from seqferry.spec import properties
+from seqferry.spec.build import data_path
+from seqferry.spec.option_groups import (
     Attributes,
     Endpoints,
     Filters,
@@ -36,9 +39,6 @@ from seqferry.option_groups import (
     Storage,
     Versions,
 )
-from seqferry.paging import Cursor
-from seqferry.spec import data_path
-from seqferry.unpacking import build_operation_spec
 
 Priority = Annotated[int, Field(ge=-MOST_PRIORITY, le=MOST_PRIORITY), WHOLE]
 
@@ -392,7 +392,7 @@ def _options(spec: TransferSpec) -> dict[str, Any]:
         "copy_threshold": spec.copy_threshold,
         "storage_class": spec.storage_class,
     }
-    for name in carrying.OF_TARGETS:
+    for name in properties.OF_TARGETS:
         if (value := getattr(spec, name)) not in (None, (), False):
             options[name] = value
     for side, place in (("source", spec.source), ("target", spec.target)):

@@ -17,7 +17,6 @@ from typing import Any, Final
 from pydantic import ValidationError
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from seqferry import job_defaults, tokens
 from seqferry.api import connections
 from seqferry.api.app import create_app
 from seqferry.api.checks import StorageChecks
@@ -25,11 +24,13 @@ from seqferry.api.problems import problem
 from seqferry.api.schemas import TransferRequest
 from seqferry.api.streams import Hub
 from seqferry.api.tls import Tls
-from seqferry.config import Settings
 from seqferry.db import outage
-from seqferry.errors import ConfigError, UsageError
-from seqferry.service import Service
-from seqferry.worker import Worker
+from seqferry.model.errors import ConfigError, UsageError
+from seqferry.service.service import Service
+from seqferry.settings import tokens
+from seqferry.settings.config import Settings
+from seqferry.spec import job_defaults
+from seqferry.workflows.worker import Worker
 
 log: Final = logging.getLogger("seqferry.serve")
 

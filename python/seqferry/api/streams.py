@@ -21,8 +21,8 @@ from starlette.types import Receive, Scope, Send
 from seqferry.api.feed import PING_SECONDS, RETRY_MS, Feed, frame
 from seqferry.api.schemas import TransferOut
 from seqferry.db import changes
-from seqferry.models import Event
-from seqferry.service import Service
+from seqferry.model.models import Event
+from seqferry.service.service import Service
 
 log: Final = logging.getLogger("seqferry.api")
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from seqferry.errors import ConfigError
+from seqferry.model.errors import ConfigError
 
 log: Final = logging.getLogger("seqferry.serve")
 

@@ -14,11 +14,11 @@ from seqferry.bench.page import page
 from seqferry.bench.report import document
 from seqferry.bench.storage import Acceleration, Storage, connect
 from seqferry.bench.transfer import ComparisonParameters, Outcome, Plan, ProgressListener
-from seqferry.config import parse_size
-from seqferry.errors import ConfigError, UsageError
-from seqferry.formatting import count, size
-from seqferry.prices import GB
-from seqferry.spec import parse_uri
+from seqferry.model.errors import ConfigError, UsageError
+from seqferry.model.formatting import count, size
+from seqferry.model.prices import GB
+from seqferry.settings.config import parse_size
+from seqferry.spec.build import parse_uri
 
 DEFAULT_WORKLOADS: Final = ("1x128MiB", "100x64KiB")
 """A big file and many small ones, of a size that takes minutes on a usual line."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from seqferry.bench.workload import Workload
-from seqferry.prices import GB
+from seqferry.model.prices import GB
 
 LABEL: Final = "modelled, not measured"
 

@@ -7,7 +7,7 @@ import platform
 from pathlib import Path
 from typing import Any
 
-from seqferry.config import cores
+from seqferry.settings.config import cores
 
 
 def machine() -> dict[str, Any]:

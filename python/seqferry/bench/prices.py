@@ -1,4 +1,4 @@
-"""The price of a bench on AWS, by the list prices of ``seqferry.prices``: a rough figure before the start."""
+"""The price of a bench on AWS, by the list prices of ``seqferry.model.prices``: a rough figure before the start."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from seqferry.bench.workload import Workload
-from seqferry.prices import GB, PER_GB_OUT, PER_READ, PER_WRITE
+from seqferry.model.prices import GB, PER_GB_OUT, PER_READ, PER_WRITE
 
 PER_GB_ACCELERATED: Final = 0.04
 """Surcharge through edges in the US, Europe and Japan; 0.08 elsewhere. Not confirmed against a price list."""

@@ -13,7 +13,7 @@ from typing import Final
 from seqferry.bench.methods import Direction
 from seqferry.bench.spread import Spread
 from seqferry.bench.workload import Workload
-from seqferry.formatting import rate
+from seqferry.model.formatting import rate
 
 FEWEST: Final = 2
 """Runs without which there is no spread."""

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from seqferry.errors import ConfigError, SeqferryError, StorageError, UsageError
+from seqferry.model.errors import ConfigError, SeqferryError, StorageError, UsageError
 
 CONNECTIONS: Final = 16
 _DELETED_AT_ONCE: Final = 1000

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from seqferry.formatting import size
+from seqferry.model.formatting import size
 
 _MIB: Final = 2**20
 _HEAD: Final = ("method", "MiB/s", "time s", "on disk s", "CPU s", "CPU s/GiB", "peak MiB", "runs")

@@ -24,8 +24,8 @@ from seqferry.bench.machine import load
 from seqferry.bench.methods import MIB, NAMES, Direction, InstalledMethod, Job, Variant, environment
 from seqferry.bench.storage import Storage
 from seqferry.bench.workload import Digests, PieceMaker, Workload, write
-from seqferry.errors import ConfigError, SeqferryError, StorageError, UsageError
-from seqferry.formatting import size
+from seqferry.model.errors import ConfigError, SeqferryError, StorageError, UsageError
+from seqferry.model.formatting import size
 
 DIRECTIONS: Final[tuple[Direction, ...]] = ("upload", "download")
 MOST_REPETITIONS: Final = 100

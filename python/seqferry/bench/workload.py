@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from seqferry.config import parse_size
-from seqferry.errors import UsageError
-from seqferry.formatting import count, size
+from seqferry.model.errors import UsageError
+from seqferry.model.formatting import count, size
+from seqferry.settings.config import parse_size
 
 PIECE: Final = 8 * 1024 * 1024
 MOST_FILES: Final = 1_000_000

@@ -19,7 +19,7 @@ def main() -> None:
     if at_interrupt is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
 
-    from seqferry import environment, memory_limits
+    from seqferry.settings import environment, memory_limits
 
     environment.prepare()
     memory_limits.save_addresses()

@@ -9,9 +9,9 @@ from typing import Annotated, Final, cast
 
 import typer
 
-from seqferry import tokens
 from seqferry.cli import display, exits, options
-from seqferry.config import Settings
+from seqferry.settings import tokens
+from seqferry.settings.config import Settings
 
 token = typer.Typer(help="Make, list and remove tokens of HTTP clients.", rich_markup_mode=None)
 

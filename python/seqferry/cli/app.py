@@ -16,7 +16,7 @@ import typer
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
 from seqferry.cli import errors, examples, exits, fingers, groups, selecting
-from seqferry.errors import ConfigError
+from seqferry.model.errors import ConfigError
 
 if TYPE_CHECKING:
     from typer._click import HelpFormatter

@@ -10,11 +10,11 @@ import typer
 
 from seqferry.cli import display, exits, options, text
 from seqferry.cli.session import actor, open_session
-from seqferry.errors import ConfigError, UsageError
+from seqferry.model.errors import ConfigError, UsageError
 
 if TYPE_CHECKING:
-    from seqferry.anchors import StoredAnchors
-    from seqferry.auditing import AuditCounts
+    from seqferry.proof.anchors import StoredAnchors
+    from seqferry.proof.auditing import AuditCounts
 
 audit = typer.Typer(
     help="Check the record of transfers against its hashes, and keep heads of it elsewhere (docs/audit.md).",
@@ -40,7 +40,7 @@ def verify(
 
     Example: seqferry audit verify --head 14-9f3c...
     """
-    from seqferry import anchors, auditing
+    from seqferry.proof import anchors, auditing
 
     with open_session(as_json=as_json, state_dir=state_dir) as session:
         service = session.service
@@ -86,7 +86,7 @@ def adopt(
 
     Each is named. Exit code 3 when one cannot be adopted, since it was changed or has not ended.
     """
-    from seqferry import auditing
+    from seqferry.proof import auditing
 
     with open_session(as_json=as_json, state_dir=state_dir) as session:
         service = session.service
@@ -114,7 +114,7 @@ def adopt(
 @audit.command("anchor")
 def anchor(as_json: options.Json = False, state_dir: options.StateDir = None) -> int:
     """Write the head of the ledger as an anchor now, where [audit] anchor says. Workers do so by themselves."""
-    from seqferry import anchors
+    from seqferry.proof import anchors
 
     with open_session(as_json=as_json, state_dir=state_dir) as session:
         service = session.service
@@ -139,7 +139,7 @@ def anchor(as_json: options.Json = False, state_dir: options.StateDir = None) ->
 @audit.command("head")
 def head(as_json: options.Json = False, state_dir: options.StateDir = None) -> int:
     """Print the head of the ledger. Keep it where whoever may write to the database may not."""
-    from seqferry import auditing
+    from seqferry.proof import auditing
 
     with open_session(as_json=as_json, state_dir=state_dir) as session:
         found = auditing.head(session.service.database)

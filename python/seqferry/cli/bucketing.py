@@ -12,15 +12,15 @@ import typer
 
 from seqferry.cli import display, exits, text
 from seqferry.cli.groups import bucket_of
-from seqferry.config import Settings
-from seqferry.errors import UsageError
-from seqferry.models import S3Location
-from seqferry.option_groups import OneEndpoint
-from seqferry.spec import check_place, parse_uri
+from seqferry.model.errors import UsageError
+from seqferry.model.models import S3Location
+from seqferry.settings.config import Settings
+from seqferry.spec.build import check_place, parse_uri
+from seqferry.spec.option_groups import OneEndpoint
 
 if TYPE_CHECKING:
-    from seqferry.buckets import ObjectFacts
-    from seqferry.engine import Engine
+    from seqferry.engine.buckets import ObjectFacts
+    from seqferry.engine.engine import Engine
 
 _LONGEST: Final = 7 * 86_400
 """Seconds that a signature of S3 lasts at most."""
@@ -103,7 +103,7 @@ class AnswerFormat:
 def mb(bucket: Bucket, endpoint: OneEndpoint, printed: AnswerFormat) -> int:
     """Make a bucket, in the region of --region or of the AWS settings."""
     place = bucket_of(bucket.bucket, endpoint)
-    from seqferry import buckets
+    from seqferry.engine import buckets
 
     buckets.create(_engine(), place)
     if printed.as_json:
@@ -122,7 +122,7 @@ def presign(
     """
     place = _object(object_, endpoint)
     seconds = _seconds(signature.expires_in)
-    from seqferry import buckets
+    from seqferry.engine import buckets
 
     url = buckets.presigned(_engine(), place, seconds=seconds, put=signature.put, version_id=version.version_id)
     if printed.as_json:
@@ -151,7 +151,7 @@ def head(objects: Objects, version: Version, endpoint: OneEndpoint, printed: Ans
 
 
 def _print_facts(engine: Engine, place: S3Location, version_id: str | None, *, as_json: bool) -> None:
-    from seqferry import reading
+    from seqferry.preflight import reading
 
     found = reading.facts(engine, place, version_id)
     facts = _facts(found)
@@ -215,7 +215,7 @@ def _seconds(written: str) -> int:
 
 def _engine() -> Engine:
     settings = Settings.load()
-    from seqferry.engine import Engine, trace
+    from seqferry.engine.engine import Engine, trace
 
     trace(settings.trace)
     return Engine(max_requests=settings.max_requests, memory=settings.memory, tpslimit=settings.tpslimit)

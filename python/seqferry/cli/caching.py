@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from seqferry.cli import display, exits, options, text
-from seqferry.errors import UsageError
-from seqferry.models import S3Location
-from seqferry.spec import check_place, parse_uri
+from seqferry.model.errors import UsageError
+from seqferry.model.models import S3Location
+from seqferry.spec.build import check_place, parse_uri
 
 if TYPE_CHECKING:
-    from seqferry.engine import DiskCache
+    from seqferry.engine.engine import DiskCache
 
 cache = typer.Typer(help="Look at the disk cache of mounts, check it, empty it and fill it.", rich_markup_mode=None)
 
@@ -40,7 +40,7 @@ def _group() -> None:
 
 def _open(folder: Path, max_size: int | None = None) -> DiskCache:
     # Imported here: `seqferry --help` need not wait for the engine.
-    from seqferry.engine import disk_cache
+    from seqferry.engine.engine import disk_cache
 
     return disk_cache(os.path.abspath(folder), max_size=max_size)  # noqa: PTH100 - made when it is opened
 
@@ -75,7 +75,7 @@ def _location(
 
 
 def _prefix(place: str | None, endpoint_url: str | None, profile: str | None) -> tuple[str, str, str] | None:
-    from seqferry.engine import cached_place
+    from seqferry.engine.engine import cached_place
 
     return None if place is None else cached_place(_location(place, endpoint_url, profile))
 
@@ -96,7 +96,7 @@ def warm(
     as_json: options.Json = False,
 ) -> int:
     """Read everything below a prefix into the cache. What is there already is not fetched again."""
-    from seqferry import engine
+    from seqferry.engine import engine
 
     location = _location(place, endpoint_url, profile, region, anonymous=no_sign_request)
     opened = _open(folder, max_cache_size)

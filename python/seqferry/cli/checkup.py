@@ -7,15 +7,15 @@ from typing import Annotated, ClassVar, Final
 
 import typer
 
-from seqferry import access
 from seqferry.cli import display, exits, options, selecting, text
 from seqferry.cli.groups import Output, Places
 from seqferry.cli.session import session_of
-from seqferry.config import Settings
-from seqferry.errors import UsageError
-from seqferry.models import LocalFolder, Location, S3Location
-from seqferry.option_groups import Endpoints, Names, Selection
-from seqferry.spec import build_spec, parse_uri
+from seqferry.model.errors import UsageError
+from seqferry.model.models import LocalFolder, Location, S3Location
+from seqferry.settings.config import Settings
+from seqferry.spec import identity
+from seqferry.spec.build import build_spec, parse_uri
+from seqferry.spec.option_groups import Endpoints, Names, Selection
 
 _MARKS: Final = {"ok": "ok", "warning": "look", "problem": "BAD"}
 
@@ -52,7 +52,7 @@ class RefreshOption:
 
 def doctor(looked: InspectedPlaces, again: RefreshOption, endpoints: Endpoints, output: Output) -> int:
     """Look at this machine, the database and the places, and say what to do about each trouble. Writes no object."""
-    from seqferry.doctor import examine
+    from seqferry.doctor.doctor import examine
 
     settings = Settings.load(state_dir=output.state_dir)
     worst = "ok"
@@ -81,7 +81,7 @@ def _places(looked: InspectedPlaces, endpoints: Endpoints) -> list[tuple[str, Lo
             for each in ("endpoint_url", "profile", "region")
         }
         anonymous = endpoints.no_sign_request and name == "source"
-        found.append((name, access.resolved_place(S3Location(bucket, key, anonymous=anonymous, **own))))
+        found.append((name, identity.resolved_place(S3Location(bucket, key, anonymous=anonymous, **own))))
     return found
 
 
@@ -109,20 +109,20 @@ def preflight(
     looked: InspectedPlaces, every: InspectionScope, recursion: Recursion, endpoints: Endpoints, output: Output
 ) -> int:
     """Look at each object before a byte moves: permission, archives, names. One report by cause, for who owns them."""
-    from seqferry import inspection
+    from seqferry.preflight import report
 
     if looked.source is None or looked.target is None:
         raise UsageError("Give SRC and DST, as for cp. See `seqferry preflight --help`.")
     places = Places(sources=[looked.source], target=looked.target)
     given = selecting.spec_arguments(places, recursion, endpoints, Names())
-    spec = access.resolved(build_spec(**given, allow_local=True))
+    spec = identity.resolved(build_spec(**given, allow_local=True))
     with session_of(output, records=False) as session:
         session.service.check(spec)
-        report = session.service.inspect(spec, at_most=None if every.everything else inspection.LOOKED_AT)
-    facts = inspection.facts(report)
+        findings = session.service.inspect(spec, at_most=None if every.everything else report.LOOKED_AT)
+    facts = report.facts(findings)
     if output.as_json:
         display.emit("preflight", **facts)
-    elif report.troubled or not output.quiet:
-        for line in inspection.lines(facts, spec.source.uri):
+    elif findings.troubled or not output.quiet:
+        for line in report.lines(facts, spec.source.uri):
             print(text.printable(line))
-    return exits.FAILED if report.troubled else exits.OK if report.objects else exits.NOTHING
+    return exits.FAILED if findings.troubled else exits.OK if findings.objects else exits.NOTHING

@@ -7,14 +7,14 @@ from typing import Annotated, ClassVar, Final
 
 import typer
 
-from seqferry import access
 from seqferry.cli import display, exits, text
 from seqferry.cli.copying import detached
 from seqferry.cli.groups import Output, Start, merged
 from seqferry.cli.removing import Consent
 from seqferry.cli.session import Session, actor, session_of
-from seqferry.models import TransferSpec
-from seqferry.option_groups import OneEndpoint
+from seqferry.model.models import TransferSpec
+from seqferry.spec import identity
+from seqferry.spec.option_groups import OneEndpoint
 
 _USD_PER_GIB_MONTH: Final = 0.023
 """S3 Standard in us-east-1, the first 50 TB of a month: parts of open uploads are billed as objects are."""
@@ -54,10 +54,10 @@ def cleanup(place: Place, age: Age, consent: Consent, endpoint: OneEndpoint, sta
     Uploads of unfinished transfers in the records of this state folder are left alone. Uploads of other programs look
     like any other: choose an age that none of them takes.
     """
-    from seqferry.cleanup import build_cleanup_spec  # it brings the engine, which --help need not wait for
+    from seqferry.planning.cleanup import build_cleanup_spec  # it brings the engine, which --help need not wait for
 
     most = None if consent.yes else _ASKED_FROM
-    spec = access.resolved(build_cleanup_spec(place.place, older_than=age.older_than, most=most, **merged(endpoint)))
+    spec = identity.resolved(build_cleanup_spec(place.place, older_than=age.older_than, most=most, **merged(endpoint)))
     with session_of(output, check=spec, records=not start.dry_run) as session:
         if start.dry_run:
             return _preview(session, spec)

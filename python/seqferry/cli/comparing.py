@@ -7,13 +7,13 @@ from typing import Annotated, ClassVar
 
 import typer
 
-from seqferry import access
 from seqferry.cli import pipes, selecting, text
 from seqferry.cli.copying import detached
 from seqferry.cli.groups import Output, Places, merged
 from seqferry.cli.session import Session, actor, session_of
-from seqferry.models import Verify
-from seqferry.option_groups import Endpoints, Names, Selection, Speed
+from seqferry.model.models import Verify
+from seqferry.spec import identity
+from seqferry.spec.option_groups import Endpoints, Names, Selection, Speed
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,13 +66,13 @@ def check(
 
     Marks: * differs, + only in SRC, - only in DST, ! could not be compared, = identical (with --combined).
     """
-    from seqferry import checking
+    from seqferry.spec import check as check_spec
 
     pipes.refuse(places, "check")
     given = selecting.spec_arguments(places, selection, names, endpoints) | merged(comparison)
     given["attempts"] = speed.attempts
     combined = given.pop("combined")
-    spec = access.resolved(checking.build_check_spec(**given, allow_local=True))
+    spec = identity.resolved(check_spec.build_check_spec(**given, allow_local=True))
     with session_of(output, speed, check=spec) as session:
         if detach.detach:
             return detached(session, session.service.submission(spec, actor=actor()))
@@ -83,7 +83,7 @@ def check(
 
 
 def _report(session: Session, transfer_id: str, *, combined: bool) -> None:
-    from seqferry.checking import mark
+    from seqferry.spec.check import mark
 
     strip = session.service.status(transfer_id).spec.strip
     for record in session.objects(transfer_id):

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, get_args, get_
 import typer
 
 from seqferry.cli import commands, exits, fingers
-from seqferry.errors import SeqferryError, UsageError
+from seqferry.model.errors import SeqferryError, UsageError
 
 if TYPE_CHECKING:
-    from seqferry.models import S3Location
+    from seqferry.model.models import S3Location
 
 Shell = Literal["bash", "zsh", "fish"]
 
@@ -189,8 +189,8 @@ def _value(rest: list[str], *names: str) -> str | None:
 
 
 def _statuses(rest: list[str]) -> Iterable[Any]:
-    from seqferry.config import Settings
-    from seqferry.service import Service
+    from seqferry.service.service import Service
+    from seqferry.settings.config import Settings
 
     settings = Settings.load(state_dir=_value(rest, "--state-dir"))
     if settings.uses_sqlite and not settings.sqlite_path.exists():
@@ -213,7 +213,7 @@ def _places(rest: list[str], last: str) -> Iterator[str]:
     if not slash:
         yield from _buckets(rest, bucket)
         return
-    from seqferry.engine import Engine
+    from seqferry.engine.engine import Engine
 
     objects, prefixes = next(Engine(max_requests=8).level(_place_named(rest, bucket, key)), ([], []))  # type: ignore[arg-type]
     found = sorted({*prefixes, *(info.key for info in objects if info.refusal is None)})
@@ -222,22 +222,22 @@ def _places(rest: list[str], last: str) -> Iterator[str]:
 
 def _place_named(rest: list[str], bucket: str, key: str = "") -> S3Location:
     """A place at the endpoint and with the credentials that the line names, of either side."""
-    from seqferry import access
-    from seqferry.models import S3Location
+    from seqferry.model.models import S3Location
+    from seqferry.spec import identity
 
     sides = ("", "source-", "target-")
     given: dict[str, Any] = {
         name: _value(rest, *(f"--{side}{name.replace('_', '-')}" for side in sides)) for name in _OF_PLACE
     }
-    place = access.resolved_place(S3Location(bucket, key, anonymous="--no-sign-request" in rest, **given))
+    place = identity.resolved_place(S3Location(bucket, key, anonymous="--no-sign-request" in rest, **given))
     assert isinstance(place, S3Location)
     return place
 
 
 def _buckets(rest: list[str], start: str) -> Iterator[str]:
     """Buckets that the credentials may list; without that right, those of earlier transfers."""
-    from seqferry import buckets
-    from seqferry.engine import Engine
+    from seqferry.engine import buckets
+    from seqferry.engine.engine import Engine
 
     try:
         found = {name for name, _ in buckets.names(Engine(max_requests=8), _place_named(rest, ""))}

@@ -9,8 +9,8 @@ from typing import Any, Final
 import typer
 
 from seqferry.cli import display, exits, options, text
-from seqferry.config import Settings
-from seqferry.errors import SeqferryError
+from seqferry.model.errors import SeqferryError
+from seqferry.settings.config import Settings
 
 config = typer.Typer(help="Show and check the configuration.", rich_markup_mode=None)
 
@@ -74,8 +74,8 @@ def _rows(settings: Settings) -> Iterator[tuple[str, Any, str]]:
 
 
 def _problems(settings: Settings) -> Iterator[str]:
-    from seqferry import tokens
-    from seqferry.service import Service
+    from seqferry.service.service import Service
+    from seqferry.settings import tokens
 
     path = settings.config_file
     from_file = path is not None and settings.origins["database_url"].startswith(str(path))
@@ -95,7 +95,7 @@ def _problems(settings: Settings) -> Iterator[str]:
 
 
 def _notice_problems(settings: Settings) -> Iterator[str]:
-    from seqferry import notices
+    from seqferry.service import notices
 
     path, channels = settings.config_file, settings.notices.channels
     if path is not None and channels and os.stat(path).st_mode & 0o077:  # noqa: PTH116

@@ -8,12 +8,12 @@ from seqferry.cli import display, exits, text
 from seqferry.cli.groups import Background, Change, End, Output, TransferSelection
 from seqferry.cli.session import Session, actor, session_of
 from seqferry.cli.status import status_facts
-from seqferry.errors import UsageError
-from seqferry.models import DONE_STATES
-from seqferry.option_groups import Speed
+from seqferry.model.errors import UsageError
+from seqferry.model.models import DONE_STATES
+from seqferry.spec.option_groups import Speed
 
 if TYPE_CHECKING:
-    from seqferry.control import Result, Verb
+    from seqferry.service.control import Result, Verb
 
 
 def pause(which: TransferSelection, output: Output) -> int:
@@ -27,7 +27,7 @@ def pause(which: TransferSelection, output: Output) -> int:
 
 def resume(which: TransferSelection, background: Background, speed: Speed, output: Output) -> int:
     """Go on with a transfer and show it until it ends. Finished objects and parts are not copied again."""
-    from seqferry import control
+    from seqferry.service import control
 
     with session_of(output, speed) as session:
         if (wanted := _one(which)) is not None:
@@ -43,7 +43,7 @@ def resume(which: TransferSelection, background: Background, speed: Speed, outpu
 
 
 def _resume_one(session: Session, wanted: str, speed: Speed, *, detach: bool) -> int:
-    from seqferry import control
+    from seqferry.service import control
 
     found = session.service.status(wanted)
     session.service.check_folders(found)
@@ -131,7 +131,7 @@ def _each(session: Session, verb: Verb, which: TransferSelection, **change: Any)
     Raises:
         UsageError: neither says which, or both do.
     """
-    from seqferry import control
+    from seqferry.service import control
 
     by_filter = which.everything or which.state or which.prefix or which.created_by
     if bool(which.transfers) == bool(by_filter):

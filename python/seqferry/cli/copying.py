@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from seqferry import access
 from seqferry.cli import display, exits, pipes, preview, selecting, text
 from seqferry.cli.groups import Output, PipeOptions, Places, Start
 from seqferry.cli.session import Session, actor, session_of
-from seqferry.errors import UsageError
-from seqferry.models import Submission, TransferSpec
-from seqferry.option_groups import (
+from seqferry.model.errors import UsageError
+from seqferry.model.models import Submission, TransferSpec
+from seqferry.spec import identity
+from seqferry.spec.build import build_spec, with_attempts
+from seqferry.spec.option_groups import (
     Attributes,
     Endpoints,
     Filters,
@@ -24,7 +25,6 @@ from seqferry.option_groups import (
     Storage,
     Versions,
 )
-from seqferry.spec import build_spec, with_attempts
 
 _KEYS_PER_CAUSE: Final = 20
 
@@ -91,7 +91,7 @@ def sync(
 
 def run(spec: TransferSpec, speed: Speed, start: Start, output: Output) -> int:
     """Preview, record or do the transfer; returns the exit code."""
-    spec = access.resolved(with_attempts(spec, speed.attempts))
+    spec = identity.resolved(with_attempts(spec, speed.attempts))
     if start.preflight is False:
         spec = replace(spec, preflight=False)
     with session_of(output, speed, check=spec, records=not start.dry_run) as session:
@@ -107,19 +107,19 @@ def run(spec: TransferSpec, speed: Speed, start: Start, output: Output) -> int:
 
 def passes(session: Session, spec: TransferSpec) -> bool:
     """Look at all objects first; False, with the report, when some would fail."""
-    from seqferry import inspection  # it brings the engine, which --help need not wait for
+    from seqferry.preflight import report  # it brings the engine, which --help need not wait for
 
-    report = session.service.inspect(spec, at_most=None)
-    facts = inspection.facts(report)
+    findings = session.service.inspect(spec, at_most=None)
+    facts = report.facts(findings)
     if session.as_json:
         display.emit("preflight", **facts)
-    if report.troubled:
-        for line in inspection.lines(facts, spec.source.uri, keys=_KEYS_PER_CAUSE):
+    if findings.troubled:
+        for line in report.lines(facts, spec.source.uri, keys=_KEYS_PER_CAUSE):
             display.say(text.printable(line))
         display.say("Nothing was started. Without --preflight the other objects are copied.")
     elif not session.quiet:
-        display.say(f"Preflight: {text.count(report.objects, 'object')} looked at, none would fail.")
-    return not report.troubled
+        display.say(f"Preflight: {text.count(findings.objects, 'object')} looked at, none would fail.")
+    return not findings.troubled
 
 
 def detached(session: Session, submission: Submission) -> int:

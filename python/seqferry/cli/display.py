@@ -13,8 +13,8 @@ from dataclasses import asdict
 from typing import Any, Final, Protocol
 
 from seqferry.cli import text
-from seqferry.errors import ConfigError
-from seqferry.models import Status, Totals
+from seqferry.model.errors import ConfigError
+from seqferry.model.models import Status, Totals
 
 _PLAIN_INTERVAL: Final = 10.0
 """Seconds between plain lines: rare enough for a log file, often enough to see that it lives (taste)."""

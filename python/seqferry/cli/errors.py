@@ -16,8 +16,8 @@ from typing import Any, Final
 from typer.exceptions import TyperException
 
 from seqferry.cli import display, exits, text
-from seqferry.errors import SeqferryError
-from seqferry.shortages import shortage
+from seqferry.model.errors import SeqferryError
+from seqferry.model.shortages import shortage
 
 _DEBUG: Final = "SEQFERRY_DEBUG"
 _DOUBLED: Final = re.compile(r"([?!)'\"\w])([.?!])\.(?=\s|$)")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from seqferry import models
-from seqferry.models import FailureGroup, Status, TransferSpec
+from seqferry.model import models
+from seqferry.model.models import FailureGroup, Status, TransferSpec
 
 OK: Final = 0
 """Everything asked for was done; all objects are verified."""
@@ -39,6 +39,6 @@ def of_transfer(status: Status, failures: Iterable[FailureGroup]) -> int:
 
 def of_count(spec: TransferSpec, objects: int) -> int:
     """The exit code for so many objects, where none failed: an archive without members is unpacked like any other."""
-    from seqferry.spec import is_empty_archive  # --help need not wait for it
+    from seqferry.spec.build import is_empty_archive  # --help need not wait for it
 
     return OK if objects or is_empty_archive(spec, objects) else NOTHING

@@ -11,7 +11,7 @@ from typing import Final
 
 from seqferry.cli import words
 from seqferry.cli.words import ANSWERS, OPTIONS, VERB_ANSWERS, VERBS, Meaning
-from seqferry.errors import UsageError
+from seqferry.model.errors import UsageError
 from seqferry.nextflow.arguments import completed
 
 __all__ = ["ANSWERS", "OPTIONS", "VERBS", "aliases", "translated"]

@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING, Final, Self
 
 from seqferry.cli import exits, text
 from seqferry.cli.display import Display
-from seqferry.config import Settings
-from seqferry.errors import WorkerBusyError
-from seqferry.models import Status, Submission, TransferSpec
+from seqferry.model.errors import WorkerBusyError
+from seqferry.model.models import Status, Submission, TransferSpec
+from seqferry.settings.config import Settings
 
 if TYPE_CHECKING:
-    from seqferry.listing import KnownObjects
-    from seqferry.service import Service
-    from seqferry.worker import Worker
+    from seqferry.planning.listing import KnownObjects
+    from seqferry.service.service import Service
+    from seqferry.workflows.worker import Worker
 
 _POLL: Final = (0.05, 0.5)
 """Seconds between looks at the database, growing with the time that was waited: a short transfer ends soon, and of a
@@ -155,7 +155,7 @@ class WorkerSupervisor:
         self._next_renewal = time.monotonic() + _TAKE_OVER
 
     def _become(self, *, queue: bool) -> None:
-        from seqferry.worker import Worker  # a mere look at the status must not pay for it
+        from seqferry.workflows.worker import Worker  # a mere look at the status must not pay for it
 
         try:
             self._worker = Worker.start(
@@ -235,9 +235,9 @@ def follow(
 def _tell_of_preflight(service: Service, status: Status, show: Display) -> None:
     found = service.preflight(status.id)
     if found is not None and found["causes"]:
-        from seqferry import inspection  # it brings the engine, which --help need not wait for
+        from seqferry.preflight import report  # it brings the engine, which --help need not wait for
 
-        shown = [text.printable(line) for line in inspection.lines(found, status.spec.source.uri)]
+        shown = [text.printable(line) for line in report.lines(found, status.spec.source.uri)]
         show.preflight({"id": status.id, **found}, shown)
 
 

@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, get_type_hints
 import typer
 
 from seqferry.cli import options
-from seqferry.config import MOST_REQUESTS
-from seqferry.errors import UsageError
-from seqferry.models import MOST_PRIORITY, MOST_STARTS, S3Location
-from seqferry.option_fields import OptionField, option_fields
-from seqferry.option_groups import OneEndpoint
-from seqferry.spec import check_place, parse_uri
+from seqferry.model.errors import UsageError
+from seqferry.model.models import MOST_PRIORITY, MOST_STARTS, S3Location
+from seqferry.settings.config import MOST_REQUESTS
+from seqferry.spec.build import check_place, parse_uri
+from seqferry.spec.option_fields import OptionField, option_fields
+from seqferry.spec.option_groups import OneEndpoint
 
 if TYPE_CHECKING:
     from typer._click.core import Parameter

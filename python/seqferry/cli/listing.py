@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from seqferry.cli import display, exits, options, text
-from seqferry.config import Settings
-from seqferry.models import S3Location
-from seqferry.patterns import Wildcards
-from seqferry.selection import Selection, has_wildcard, literal_start, matcher
-from seqferry.spec import check_place, parse_uri
+from seqferry.model.models import S3Location
+from seqferry.settings.config import Settings
+from seqferry.spec.build import check_place, parse_uri
+from seqferry.spec.patterns import Wildcards
+from seqferry.spec.selection import Selection, has_wildcard, literal_start, matcher
 
 if TYPE_CHECKING:
-    from seqferry.engine import Engine, ObjectInfo
+    from seqferry.engine.engine import Engine, ObjectInfo
 
 _SORTED_AT_MOST: Final = 100_000
 """Entries held to print them in order. Beyond, they are printed as they come, so that memory stays flat."""
@@ -96,7 +96,7 @@ def ls(
 
 
 def _buckets(account: S3Location, *, as_json: bool, name: str | None) -> int:
-    from seqferry import buckets
+    from seqferry.engine import buckets
 
     shown = 0
     wanted = None if name is None else Wildcards([(True, name)], "rule", "--name")
@@ -179,7 +179,7 @@ def _engine(location: S3Location) -> Engine:
     settings = Settings.load()
     # Imported here: `seqferry --help` need not wait for the engine. There is no service in it: a listing needs neither
     # the state folder nor the database.
-    from seqferry.engine import Engine, trace
+    from seqferry.engine.engine import Engine, trace
 
     trace(settings.trace)
     return Engine(max_requests=settings.max_requests, memory=settings.memory, tpslimit=settings.tpslimit)

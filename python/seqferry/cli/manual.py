@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from seqferry.cli import commands, display, examples, exits
-from seqferry.errors import ConfigError, UsageError
+from seqferry.model.errors import ConfigError, UsageError
 
 _EXIT_STATUS = (
     ("0", "All objects are verified."),

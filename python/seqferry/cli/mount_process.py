@@ -17,11 +17,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn, Protocol
 
-from seqferry import private
 from seqferry.cli import exits
-from seqferry.config import Settings
-from seqferry.errors import ConfigError, SeqferryError
-from seqferry.mounts import MountSpec
+from seqferry.engine.mounts import MountSpec
+from seqferry.model.errors import ConfigError, SeqferryError
+from seqferry.places import private_files
+from seqferry.settings.config import Settings
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -71,8 +71,8 @@ def serve(spec: MountSpec, ready: Callable[[], None]) -> int:
         ready: called when the folder can be used.
     """
     # Imported here: the engine's threads must be made in the process that serves.
-    from seqferry.engine import mount as start
-    from seqferry.engine import trace
+    from seqferry.engine.engine import mount as start
+    from seqferry.engine.engine import trace
 
     asked: list[int] = []
 
@@ -181,7 +181,7 @@ def _detached(spec: MountSpec, writing: int, log: Path | None) -> NoReturn:
 def _opened(log: Path | None) -> int:
     if log is None:
         return os.open(os.devnull, os.O_WRONLY)
-    return private.opened(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    return private_files.opened(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
 
 
 def _log(spec: MountSpec, message: str) -> None:

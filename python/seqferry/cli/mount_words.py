@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from seqferry.cli.words import Meaning
-from seqferry.errors import UsageError
+from seqferry.model.errors import UsageError
 
 _NO_EFFECT: Final = Meaning()
 _VALUE_WITHOUT_EFFECT: Final = Meaning(values=1)

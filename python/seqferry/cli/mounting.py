@@ -10,9 +10,7 @@ from typing import Annotated, Any, Final, NoReturn, cast
 import typer
 
 from seqferry.cli import display, exits, mount_process, mount_words, options, text
-from seqferry.errors import SeqferryError, UsageError
-from seqferry.models import S3Location
-from seqferry.mounts import (
+from seqferry.engine.mounts import (
     FRESHNESS,
     Freshness,
     MountEntry,
@@ -25,7 +23,9 @@ from seqferry.mounts import (
     unmount,
     uri_of,
 )
-from seqferry.spec import check_place, parse_uri
+from seqferry.model.errors import SeqferryError, UsageError
+from seqferry.model.models import S3Location
+from seqferry.spec.build import check_place, parse_uri
 
 _NO_LIMIT: Final = 2**64 - 1
 """Limit that the engine reports for a cache without one."""
@@ -235,7 +235,7 @@ def mount(
 
 
 def _check(spec: MountSpec, *, as_json: bool) -> int:
-    from seqferry.engine import audit_names
+    from seqferry.engine.engine import audit_names
 
     found = audit_names(spec.place, spec.prefix, most=_NAMED)
     if as_json:
@@ -309,8 +309,8 @@ def _tell(spec: MountSpec, *, as_json: bool, until: str) -> None:
 
 def mount_helper() -> NoReturn:
     """The command ``mount.seqferry``, which mount(8) calls for lines of fstab with the type ``seqferry``."""
-    from seqferry import environment
     from seqferry.cli import app, errors
+    from seqferry.settings import environment
 
     environment.prepare()
     text.escape_what_cannot_be_encoded()

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 from seqferry.cli import copying, pipes, selecting
 from seqferry.cli.groups import Output, Places, Start
-from seqferry.errors import UsageError
-from seqferry.models import OPERATION_MOVE, LocalFolder, S3Location, TransferSpec
-from seqferry.option_groups import Endpoints, Names, Parts, Selection, Speed, Storage
-from seqferry.spec import build_spec, checked
+from seqferry.model.errors import UsageError
+from seqferry.model.models import OPERATION_MOVE, LocalFolder, S3Location, TransferSpec
+from seqferry.spec.build import build_spec, checked
+from seqferry.spec.option_groups import Endpoints, Names, Parts, Selection, Speed, Storage
 
 
 def mv(

@@ -22,8 +22,8 @@ def install_cli(
     prefix: Annotated[Path, typer.Argument(metavar="PREFIX", help="A folder of its own, made if it is not there.")],
 ) -> int:
     """Make PREFIX/bin/aws (and s5cmd), self-contained: mounted into task containers, it needs only /bin/sh there."""
-    from seqferry.engine import version
-    from seqferry.formatting import size
+    from seqferry.engine.engine import version
+    from seqferry.model.formatting import size
     from seqferry.nextflow import bundle
 
     made = bundle.install(prefix, version())

@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 from seqferry.cli import display, exits, options, text
-from seqferry.config import Settings
-from seqferry.errors import UsageError
+from seqferry.model.errors import UsageError
+from seqferry.settings.config import Settings
 
 notify = typer.Typer(help="Show and test the channels of notices.", rich_markup_mode=None)
 
@@ -25,7 +25,7 @@ def check(
     as_json: options.Json = False,
 ) -> int:
     """Send a test to each channel of the configuration file, and show what became of it."""
-    from seqferry import notices
+    from seqferry.service import notices
 
     found = Settings.load().notices.channels
     wanted = [one for one in found if channel in (None, one.name)]
@@ -48,7 +48,7 @@ def check(
 def list_(as_json: options.Json = False, state_dir: options.StateDir = None) -> int:
     """Show the channels, and notices that were not delivered yet. URLs are never shown: they hold secrets."""
     from seqferry.db import notice_rows
-    from seqferry.service import Service
+    from seqferry.service.service import Service
 
     settings = Settings.load(state_dir=state_dir)
     for one in settings.notices.channels:

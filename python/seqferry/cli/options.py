@@ -13,9 +13,9 @@ from typing import Annotated, Any, Final, Literal
 
 import typer
 
-from seqferry.config import Bandwidth, parse_size
-from seqferry.option_fields import Notation, OptionField, option_fields
-from seqferry.option_groups import Endpoints, Filters, Protection, Speed
+from seqferry.settings.config import Bandwidth, parse_size
+from seqferry.spec.option_fields import Notation, OptionField, option_fields
+from seqferry.spec.option_groups import Endpoints, Filters, Protection, Speed
 
 
 def size(written: str) -> int:
@@ -41,7 +41,7 @@ def written_bandwidth(written: str) -> str:
 
 
 _PARSERS: Final[dict[Notation, Callable[[str], Any]]] = {"size": size, "bandwidth": bandwidth}
-"""Parsers of notations for a single text; pairs are parsed by ``carrying``, beside each other."""
+"""Parsers of notations for a single text; pairs are parsed by ``spec.properties``, beside each other."""
 
 
 def typer_option(field: OptionField) -> Any:

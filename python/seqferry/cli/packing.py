@@ -7,15 +7,15 @@ from typing import Annotated, ClassVar
 
 import typer
 
-from seqferry import access
 from seqferry.cli import display, exits, options, selecting, text
 from seqferry.cli.copying import detached
 from seqferry.cli.groups import Output, Places, Start
 from seqferry.cli.session import Session, actor, session_of
-from seqferry.models import PlannedCopy, TransferSpec
-from seqferry.option_groups import Endpoints, Filters, Names, Selection, Speed
-from seqferry.packing import build_pack_spec
-from seqferry.spec import why_streamed
+from seqferry.model.models import PlannedCopy, TransferSpec
+from seqferry.spec import identity
+from seqferry.spec.build import why_streamed
+from seqferry.spec.option_groups import Endpoints, Filters, Names, Selection, Speed
+from seqferry.spec.pack import build_pack_spec
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ def pack(
     places = Places(sources=[packed.source], target=packed.target)
     given = selecting.spec_arguments(places, selection, filters, names, archive, endpoints, together=True)
     spec = build_pack_spec(**given, allow_local=True)
-    spec = access.resolved(spec)
+    spec = identity.resolved(spec)
     with session_of(output, speed, check=spec, records=not start.dry_run) as session:
         if start.dry_run:
             return _preview(session, spec)
@@ -108,7 +108,7 @@ def pack(
 
 def _preview(session: Session, spec: TransferSpec) -> int:
     """Shows the members, what is at the target already, and what the archive saves: one object instead of many."""
-    from seqferry.forecast import Forecast  # it brings the engine, which --help need not wait for
+    from seqferry.preflight.forecast import Forecast  # it brings the engine, which --help need not wait for
 
     forecast, said = Forecast(spec), ""
     for planned in session.service.preview(spec):

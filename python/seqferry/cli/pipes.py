@@ -24,19 +24,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from seqferry import access, paths, private, stored_spec
 from seqferry.cli import display, exits, follow, text
 from seqferry.cli.groups import Output, PipeOptions, Places, Start, merged
 from seqferry.cli.session import Session, session_of
-from seqferry.config import Settings
-from seqferry.errors import ConfigError, SeqferryError, StorageError, UsageError
-from seqferry.models import AT_REST, S3Location, TransferSpec
-from seqferry.option_groups import Speed, Storage
-from seqferry.selection import has_wildcard
-from seqferry.spec import build_spec, parse_uri
+from seqferry.model.errors import ConfigError, SeqferryError, StorageError, UsageError
+from seqferry.model.models import AT_REST, S3Location, TransferSpec
+from seqferry.places import paths, private_files
+from seqferry.settings.config import Settings
+from seqferry.spec import identity, stored
+from seqferry.spec.build import build_spec, parse_uri
+from seqferry.spec.option_groups import Speed, Storage
+from seqferry.spec.selection import has_wildcard
 
 if TYPE_CHECKING:
-    from seqferry.engine import Engine, Pipe
+    from seqferry.engine.engine import Engine, Pipe
 
 log: Final = logging.getLogger("seqferry.pipes")
 
@@ -107,7 +108,7 @@ def _check_open(places: Places) -> None:
 
 def copy(output: Output, speed: Speed, given: dict[str, Any], pipe: PipeOptions) -> int:
     """Carry a checked transfer from standard input, or to standard output; returns the exit code."""
-    from seqferry.engine import Engine  # --help need not wait for it
+    from seqferry.engine.engine import Engine  # --help need not wait for it
 
     settings = Settings.load(state_dir=output.state_dir, **merged(speed))
     return _copy(_Work(settings, Engine.of(settings), output, speed), given, pipe)
@@ -129,7 +130,7 @@ def _expanded(work: _Work, given: dict[str, Any]) -> dict[str, Any]:
     written: list[str] = [given["source"]] if isinstance(given["source"], str) else given["source"]
     if given["raw"] or not any(map(has_wildcard, written)):
         return given
-    from seqferry import reading  # it brings the engine
+    from seqferry.preflight import reading  # it brings the engine
 
     found: list[str] = []
     for source in written:
@@ -143,7 +144,7 @@ def _expanded(work: _Work, given: dict[str, Any]) -> dict[str, Any]:
 
 def _readable(given: dict[str, Any]) -> TransferSpec:
     # The target is only for the checks: nothing is written there.
-    return access.resolved(build_spec(**{**given, "target": os.sep}, allow_local=True))
+    return identity.resolved(build_spec(**{**given, "target": os.sep}, allow_local=True))
 
 
 def _concatenate(work: _Work, given: dict[str, Any], pipe: PipeOptions) -> int:
@@ -167,7 +168,7 @@ def _write_output(work: _Work, given: dict[str, Any]) -> int:
     try:
         return _through(work, pipe, spec.source.uri)
     except StorageError as why:
-        from seqferry import reading
+        from seqferry.preflight import reading
 
         if pipe.bytes or not reading.is_missing(why):
             raise
@@ -177,10 +178,10 @@ def _write_output(work: _Work, given: dict[str, Any]) -> int:
 def _store_input(work: _Work, given: dict[str, Any]) -> int:
     """Standard input to the object, in parts as they come."""
     # The source stands for any one file: its name is nowhere used, since the target is a whole key.
-    spec = access.resolved(build_spec(**{**given, "source": sys.executable}, allow_local=True))
+    spec = identity.resolved(build_spec(**{**given, "source": sys.executable}, allow_local=True))
     assert isinstance(spec.target, S3Location)
     with _folder(work.settings, work.engine) as folder:
-        _keep(folder / _SPEC, stored_spec.write(spec))
+        _keep(folder / _SPEC, stored.write(spec))
         pipe = work.engine.store_input(spec, str(folder / _UPLOAD))
         code = _through(work, pipe, spec.target.uri)
         (folder / _UPLOAD).unlink(missing_ok=True)
@@ -309,11 +310,11 @@ def _sweep(place: Path) -> None:
 def _abort_left(engine: Engine, place: Path) -> None:
     """Abort uploads of streams whose commands were killed. What cannot be aborted now is left for later."""
     # What another user has put there would have uploads aborted with our credentials.
-    mine = (folder for folder in place.iterdir() if private.is_own_folder(folder))
+    mine = (folder for folder in place.iterdir() if private_files.is_own_folder(folder))
     left = [folder for folder in mine if (folder / _UPLOAD).exists() and not paths.is_held(folder)]
     for folder in left[:_ABORTED_AT_ONCE]:
         try:
-            spec = stored_spec.read((folder / _SPEC).read_text(encoding="utf-8"))
+            spec = stored.read((folder / _SPEC).read_text(encoding="utf-8"))
             upload_id = (folder / _UPLOAD).read_text(encoding="utf-8")
             if upload_id and isinstance(spec.target, S3Location):
                 engine.abort_upload(spec.target, upload_id)

@@ -6,17 +6,17 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from seqferry.cli import display, exits, text
-from seqferry.models import OPERATION_HISTORY, OPERATION_TRANSFER, PlannedCopy, TransferSpec
-from seqferry.spec import data_path, is_empty_archive, why_streamed
+from seqferry.model.models import OPERATION_HISTORY, OPERATION_TRANSFER, PlannedCopy, TransferSpec
+from seqferry.spec.build import data_path, is_empty_archive, why_streamed
 
 if TYPE_CHECKING:
     from seqferry.cli.session import Session
-    from seqferry.forecast import Estimate, Forecast
+    from seqferry.preflight.forecast import Estimate, Forecast
 
 
 def show(session: Session, spec: TransferSpec) -> int:
     """Shows what would happen to each object, and why. Objects of equal size are compared by the transfer itself."""
-    from seqferry.forecast import Forecast  # it brings the engine, which --help need not wait for
+    from seqferry.preflight.forecast import Forecast  # it brings the engine, which --help need not wait for
 
     forecast = Forecast(spec)
     for planned in session.service.preview(spec):
@@ -69,7 +69,7 @@ def _show_object(session: Session, spec: TransferSpec, planned: PlannedCopy) -> 
 
 def _removal(session: Session, spec: TransferSpec, forecast: Forecast) -> str | None:
     """Shows what would be removed, and counts it; returns why nothing would be, if so."""
-    from seqferry.removal_rules import RemovalRefusal  # it brings the engine, which --help need not wait for
+    from seqferry.planning.removal_rules import RemovalRefusal  # it brings the engine, which --help need not wait for
 
     for key in session.service.preview_removal(spec, forecast):
         if isinstance(key, RemovalRefusal):

@@ -33,7 +33,7 @@ def prune(
 
     Example: seqferry prune --older-than 90d
     """
-    from seqferry import pruning
+    from seqferry.proof import pruning
 
     count = objects = 0
     with open_session(as_json=as_json, state_dir=state_dir) as session:

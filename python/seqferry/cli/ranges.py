@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Final
 import typer
 
 from seqferry.cli import display, exits
-from seqferry.config import Settings
-from seqferry.errors import UsageError
-from seqferry.models import S3Location
-from seqferry.option_groups import OneEndpoint
-from seqferry.selection import has_wildcard
-from seqferry.spec import build_spec, check_place, parse_uri
+from seqferry.model.errors import UsageError
+from seqferry.model.models import S3Location
+from seqferry.settings.config import Settings
+from seqferry.spec.build import build_spec, check_place, parse_uri
+from seqferry.spec.option_groups import OneEndpoint
+from seqferry.spec.selection import has_wildcard
 
 if TYPE_CHECKING:
-    from seqferry.buckets import ObjectFacts
-    from seqferry.engine import Engine
+    from seqferry.engine.buckets import ObjectFacts
+    from seqferry.engine.engine import Engine
 
 _CHUNK: Final = 8 * 1024 * 1024
 """Bytes of one request: the advice of AWS for ranged reads."""
@@ -72,8 +72,9 @@ def cat(part: Part, endpoint: OneEndpoint) -> int:
         raise UsageError("--version-id is that of one object; name one.")
     places = [_place(uri, endpoint) for uri in part.places]
     wanted = _parsed(part.bytes)
-    from seqferry import buckets, reading
-    from seqferry.engine import Engine, trace
+    from seqferry.engine import buckets
+    from seqferry.engine.engine import Engine, trace
+    from seqferry.preflight import reading
 
     settings = Settings.load()
     trace(settings.trace)
@@ -109,7 +110,7 @@ def _selected(engine: Engine, place: S3Location) -> list[S3Location]:
     """The object itself, or those that the wildcard selects."""
     if not has_wildcard(place.key):
         return [place]
-    from seqferry import reading
+    from seqferry.preflight import reading
 
     # Another target stands in, in a bucket whose name no bucket has.
     spec = build_spec(place.uri, "s3://-/", endpoint_url=place.endpoint_url, region=place.region, profile=place.profile)

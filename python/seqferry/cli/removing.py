@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 
 import typer
 
-from seqferry import access
 from seqferry.cli import display, exits, groups, options, selecting, text
 from seqferry.cli.copying import detached
 from seqferry.cli.groups import Output, Start, merged
 from seqferry.cli.session import Session, actor, session_of
-from seqferry.errors import UsageError
-from seqferry.models import TransferSpec
-from seqferry.option_groups import Names, OneEndpoint
+from seqferry.model.errors import UsageError
+from seqferry.model.models import TransferSpec
+from seqferry.spec import identity
+from seqferry.spec.option_groups import Names, OneEndpoint
 
 if TYPE_CHECKING:
-    from seqferry.removals import RemovalCandidate
+    from seqferry.planning.removals import RemovalCandidate
 
 _COUNTED_AT_MOST: Final = 100_000
 """Objects that are counted for a question; of more it says so."""
@@ -106,10 +106,10 @@ def rm(
 
     Nothing below a prefix is removed without --recursive, and no more than 1,000 objects without a yes.
     """
-    from seqferry import removals  # it brings the engine, which --help need not wait for
+    from seqferry.planning import removals  # it brings the engine, which --help need not wait for
 
     given = spec_arguments(doomed.sources or [], which, names) | merged(endpoint)
-    spec = access.resolved(removals.build_remove_spec(**given))
+    spec = identity.resolved(removals.build_remove_spec(**given))
     with session_of(output, check=spec, records=not start.dry_run) as session:
         if start.dry_run:
             return preview(session, spec)
@@ -162,7 +162,7 @@ def _confirmed(session: Session, spec: TransferSpec) -> bool:
     Raises:
         UsageError: no user can be asked: there is no terminal, or --json is given.
     """
-    from seqferry.removals import UNASKED
+    from seqferry.planning.removals import UNASKED
 
     found = sum(1 for _ in itertools.islice(_each(session, spec), _COUNTED_AT_MOST + 1))
     if found <= UNASKED:
@@ -203,12 +203,12 @@ class Force:
 
 def rb(bucket: Bucket, force: Force, consent: Consent, endpoint: OneEndpoint, output: Output) -> int:
     """Remove a bucket that is empty; with --force remove all that is in it first, on record as rm does."""
-    from seqferry import removals
+    from seqferry.planning import removals
 
     place = groups.bucket_of(bucket.bucket, endpoint)
     if force.force:
         given: dict[str, Any] = {**merged(endpoint), "recursive": True, "versions": True}
-        spec = access.resolved(removals.build_remove_spec([bucket.bucket], **given))
+        spec = identity.resolved(removals.build_remove_spec([bucket.bucket], **given))
         with session_of(output, check=spec) as session:
             if not consent.yes and not _confirmed(session, spec):
                 return exits.FAILED

@@ -14,7 +14,7 @@ import typer
 
 from seqferry.cli import display, exits, options, text
 from seqferry.cli.session import open_session
-from seqferry.errors import ConfigError
+from seqferry.model.errors import ConfigError
 
 _NAMED_AT_MOST: Final = 20
 
@@ -37,7 +37,7 @@ def report(
 
     Example: seqferry report 3f2a --format html -o receipt.html
     """
-    from seqferry import reporting
+    from seqferry.proof import report as proof_report
 
     with open_session(state_dir=state_dir) as session:
         found = session.service.status(transfer)
@@ -46,7 +46,7 @@ def report(
             display.say(f"record  {text.printable(one.message)}")
         if findings:
             display.say(f"The record is not as it was written: {text.count(len(findings), 'finding')} (audit verify).")
-        pieces = reporting.stream(session.service.database, found.id, form, findings)
+        pieces = proof_report.stream(session.service.database, found.id, form, findings)
         if output is None:
             _print(pieces)
         else:

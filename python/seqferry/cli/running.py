@@ -10,15 +10,15 @@ from typing import Annotated, Any, ClassVar, Final, cast
 import typer
 from typer.exceptions import TyperException
 
-from seqferry import encoding
 from seqferry.cli import copying, fingers, moving, pipes, preview, removing, selecting
 from seqferry.cli.groups import Output, Places, Start
 from seqferry.cli.removing import Consent, RemovalSelection, Sources
 from seqferry.cli.session import session_of
-from seqferry.errors import UsageError
-from seqferry.models import TransferSpec
-from seqferry.option_groups import Endpoints, Names, Parts, Selection, Speed, Storage
-from seqferry.spec import build_spec
+from seqferry.model import encoding
+from seqferry.model.errors import UsageError
+from seqferry.model.models import TransferSpec
+from seqferry.spec.build import build_spec
+from seqferry.spec.option_groups import Endpoints, Names, Parts, Selection, Speed, Storage
 
 _MAX_BYTES: Final = 64 * 1024 * 1024
 _PROGRAMS: Final = (["aws", "s3"], ["s3"], ["s5cmd"], ["seqferry"])
@@ -57,17 +57,17 @@ def run(
     A line that reads or removes what another line writes is refused, unless the lines are done --in-order.
     Empty lines and those that begin with # are passed over. Storage, speed and output are given here, not on the lines.
     """
-    from seqferry import runs
+    from seqferry.spec import run as run_spec
 
     name = "standard input" if commands.file == "-" else commands.file
     found = [
-        runs.Command(number, spec)
+        run_spec.Command(number, spec)
         for number, spec in _specs(_read(commands.file, name), name, endpoints, yes=consent.yes)
     ]
-    spec = runs.build_run_spec(found, name, in_order=commands.in_order)
+    spec = run_spec.build_run_spec(found, name, in_order=commands.in_order)
     with session_of(output, speed, records=not start.dry_run) as session:
         if start.dry_run:
-            codes = [_preview(session, part) for part in runs.parts_of(spec)]
+            codes = [_preview(session, part) for part in run_spec.parts_of(spec)]
             return max(codes)
         if start.detach:
             from seqferry.cli.session import actor
@@ -152,7 +152,7 @@ class _Parser:
         return moving.of(self.cp(places, selection, names, parts, storage))
 
     def rm(self, doomed: Sources, which: RemovalSelection, names: Names) -> TransferSpec:
-        from seqferry import removals
+        from seqferry.planning import removals
 
         endpoint = self._endpoints
         given = removing.spec_arguments(doomed.sources or [], which, names)

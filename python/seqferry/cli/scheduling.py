@@ -12,13 +12,23 @@ import typer
 from seqferry.cli import display, exits, fingers, options, pipes, selecting, text
 from seqferry.cli.groups import Places
 from seqferry.cli.session import Session, actor, open_session
-from seqferry.errors import UsageError
-from seqferry.models import MOST_PRIORITY, TransferSpec
-from seqferry.option_groups import Attributes, Endpoints, Filters, Names, Parts, Protection, Removal, Selection, Storage
-from seqferry.spec import build_spec
+from seqferry.model.errors import UsageError
+from seqferry.model.models import MOST_PRIORITY, TransferSpec
+from seqferry.spec.build import build_spec
+from seqferry.spec.option_groups import (
+    Attributes,
+    Endpoints,
+    Filters,
+    Names,
+    Parts,
+    Protection,
+    Removal,
+    Selection,
+    Storage,
+)
 
 if TYPE_CHECKING:
-    from seqferry.schedules import Run, Schedule
+    from seqferry.service.schedules import Run, Schedule
 
 schedule = typer.Typer(
     help="Start transfers by themselves at the times of a cron expression (docs/schedules.md).", no_args_is_help=True
@@ -78,12 +88,13 @@ def add(
     """
     import time
 
-    from seqferry import access, schedules
-    from seqferry.cron import UTC_ZONE, parsed
+    from seqferry.service import schedules
+    from seqferry.service.cron import UTC_ZONE, parsed
+    from seqferry.spec import identity
 
     timezone = timezone or UTC_ZONE
     parsed(cron, timezone, time.time())  # before the storage is asked
-    spec = access.resolved(_spec(command))
+    spec = identity.resolved(_spec(command))
     with open_session(as_json=as_json, state_dir=state_dir, check=spec) as session:
         made = schedules.add(
             session.service, cron, spec, actor=actor(), name=name, timezone=timezone, priority=priority
@@ -102,7 +113,7 @@ def add(
 @schedule.command("list")
 def list_(as_json: options.Json = False, state_dir: options.StateDir = None) -> int:
     """List all schedules: what they do, when they fire next, and what became of the last run."""
-    from seqferry import schedules
+    from seqferry.service import schedules
 
     with open_session(as_json=as_json, state_dir=state_dir) as session:
         found = schedules.listed(session.service)
@@ -119,8 +130,8 @@ def list_(as_json: options.Json = False, state_dir: options.StateDir = None) -> 
 @schedule.command()
 def show(name: Name, as_json: options.Json = False, state_dir: options.StateDir = None) -> int:
     """Show a schedule with its latest runs, and what was done to it by whom. A removed one: only the latter."""
-    from seqferry import schedules
-    from seqferry.errors import NotFoundError
+    from seqferry.model.errors import NotFoundError
+    from seqferry.service import schedules
 
     with open_session(as_json=as_json, state_dir=state_dir) as session:
         history = schedules.history(session.service, name)
@@ -159,7 +170,7 @@ def edit(
     state_dir: options.StateDir = None,
 ) -> int:
     """Change when a schedule fires. What it does stays: for that, remove it and add another."""
-    from seqferry import schedules
+    from seqferry.service import schedules
 
     if cron is None and timezone is None:
         raise UsageError("Nothing is to be changed: give --cron or --timezone.")
@@ -172,7 +183,7 @@ def edit(
 @schedule.command()
 def pause(name: Name, as_json: options.Json = False, state_dir: options.StateDir = None) -> int:
     """Have a schedule not fire until it is resumed. Transfers under way go on."""
-    from seqferry import schedules
+    from seqferry.service import schedules
 
     with open_session(as_json=as_json, state_dir=state_dir) as session:
         _show_state(session, schedules.pause(session.service, name, actor=actor()))
@@ -182,7 +193,7 @@ def pause(name: Name, as_json: options.Json = False, state_dir: options.StateDir
 @schedule.command()
 def resume(name: Name, as_json: options.Json = False, state_dir: options.StateDir = None) -> int:
     """Have a paused schedule fire again. What it missed meanwhile is not caught up."""
-    from seqferry import schedules
+    from seqferry.service import schedules
 
     with open_session(as_json=as_json, state_dir=state_dir) as session:
         _show_state(session, schedules.resume(session.service, name, actor=actor()))
@@ -192,7 +203,7 @@ def resume(name: Name, as_json: options.Json = False, state_dir: options.StateDi
 @schedule.command("run")
 def run_(name: Name, as_json: options.Json = False, state_dir: options.StateDir = None) -> int:
     """Submit the transfer of a schedule now, and print its id. A worker does it."""
-    from seqferry import schedules
+    from seqferry.service import schedules
 
     with open_session(as_json=as_json, state_dir=state_dir) as session:
         run = schedules.run_now(session.service, name, actor=actor())
@@ -213,7 +224,7 @@ def run_(name: Name, as_json: options.Json = False, state_dir: options.StateDir 
 @schedule.command("rm")
 def rm(name: Name, as_json: options.Json = False, state_dir: options.StateDir = None) -> int:
     """Remove a schedule. Its transfers, and the record of what was done to it, stay."""
-    from seqferry import schedules
+    from seqferry.service import schedules
 
     with open_session(as_json=as_json, state_dir=state_dir) as session:
         schedules.remove(session.service, name, actor=actor())

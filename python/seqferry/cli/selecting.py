@@ -10,15 +10,15 @@ import sys
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
-from seqferry import key_lists
 from seqferry.cli import display
 from seqferry.cli.groups import Places, merged
-from seqferry.errors import UsageError
-from seqferry.selection import has_wildcard, only_includes
-from seqferry.spec import is_s3_uri
+from seqferry.model.errors import UsageError
+from seqferry.spec import key_lists
+from seqferry.spec.build import is_s3_uri
+from seqferry.spec.selection import has_wildcard, only_includes
 
 if TYPE_CHECKING:
-    from seqferry.engine import Engine
+    from seqferry.engine.engine import Engine
 
 RULES: Final = {"--include": "+", "--exclude": "-"}
 """Options whose order counts. They become values of ``--rule``; excludes of the environment go first."""
@@ -76,15 +76,15 @@ def _with_prefixes(given: dict[str, Any]) -> str | list[str]:
     sources = [given["source"]] if isinstance(given["source"], str) else given["source"]
     if not any(is_s3_uri(source) and not source.endswith("/") for source in sources):
         return given["source"]
-    from seqferry import preflight  # it brings the engine, which --help need not wait for
+    from seqferry.preflight import start  # it brings the engine, which --help need not wait for
 
-    return preflight.with_prefixes(_engine(), given)
+    return start.with_prefixes(_engine(), given)
 
 
 @cache
 def _engine() -> Engine:
-    from seqferry.config import Settings
-    from seqferry.engine import Engine
+    from seqferry.engine.engine import Engine
+    from seqferry.settings.config import Settings
 
     return Engine.of(Settings.load())
 

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from seqferry import logs
 from seqferry.cli import exits, options
-from seqferry.config import Settings
-from seqferry.errors import ConfigError, UsageError
+from seqferry.model.errors import ConfigError, UsageError
+from seqferry.settings import logs
+from seqferry.settings.config import Settings
 
 if TYPE_CHECKING:
-    from seqferry.service import Service
+    from seqferry.service.service import Service
 
 log: Final = logging.getLogger("seqferry.worker")
 
@@ -133,7 +133,7 @@ def worker(
         max_cache_size=max_cache_size,
         log_format=log_format,
     )
-    from seqferry.worker import run
+    from seqferry.workflows.worker import run
 
     place = None if metrics_listen is None else _place(metrics_listen)
     logs.to_stderr(settings.log_format)
@@ -151,7 +151,7 @@ def _place(written: str) -> tuple[str, int]:
 def _offer_metrics(place: tuple[str, int], service: Service) -> None:
     from prometheus_client import start_http_server
 
-    from seqferry import metrics
+    from seqferry.api import metrics
 
     host, port = place
     try:

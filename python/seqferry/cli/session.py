@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any
 from seqferry.cli import display, exits, follow, summary
 from seqferry.cli.display import Display
 from seqferry.cli.groups import Output, merged
-from seqferry.config import Settings
-from seqferry.models import (
+from seqferry.model.models import (
     OPERATION_CLEANUP,
     OPERATION_MOVE,
     OPERATION_RUN,
@@ -25,11 +24,12 @@ from seqferry.models import (
     Submission,
     TransferSpec,
 )
-from seqferry.option_groups import Speed
+from seqferry.settings.config import Settings
+from seqferry.spec.option_groups import Speed
 
 if TYPE_CHECKING:
-    from seqferry.listing import KnownObjects
-    from seqferry.service import Service
+    from seqferry.planning.listing import KnownObjects
+    from seqferry.service.service import Service
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,14 +209,14 @@ def open_session(
         engine, checked = None, None
         if check is not None:
             # Imported here, as below: `seqferry --help` need not wait for the engine and SQLAlchemy.
-            from seqferry import preflight
-            from seqferry.engine import Engine
+            from seqferry.engine.engine import Engine
+            from seqferry.preflight import start
 
             engine = Engine.of(loaded)
             engine.open_cache()
             # The storage answers while the rest is imported, which takes as long as some answers from far away.
-            checked = beside.submit(preflight.check, engine, check)
-        from seqferry.service import Service
+            checked = beside.submit(start.check, engine, check)
+        from seqferry.service.service import Service
 
         opened = Service.open(loaded, engine)
     with opened as service:

@@ -8,9 +8,9 @@ import typer
 
 from seqferry.cli import display, exits, options, summary, text
 from seqferry.cli.session import Session, open_session
-from seqferry.errors import UsageError
-from seqferry.models import Adjustment, Status
-from seqferry.spec import data_path, why_streamed
+from seqferry.model.errors import UsageError
+from seqferry.model.models import Adjustment, Status
+from seqferry.spec.build import data_path, why_streamed
 
 _LOOKED_AT: Final = 1000
 _NAMED_AT_MOST: Final = 5
@@ -115,7 +115,7 @@ def _say_unanchored(session: Session) -> None:
     """One line when the place of anchors has lacked something for long."""
     if session.service.settings.audit_anchor is None:
         return
-    from seqferry import anchors
+    from seqferry.proof import anchors
 
     left = anchors.overdue(session.service.database, session.service.settings)
     if left is not None:
@@ -144,9 +144,9 @@ def _show(session: Session, found: Status) -> None:
     print(f"created   {text.timestamp(found.created_at)} by {text.printable(found.created_by)}")
     looked_at = session.service.preflight(found.id)
     if looked_at is not None and looked_at["causes"]:
-        from seqferry import inspection
+        from seqferry.preflight import report
 
-        print("\n".join(text.printable(line) for line in inspection.lines(looked_at, spec.source.uri)), end="\n\n")
+        print("\n".join(text.printable(line) for line in report.lines(looked_at, spec.source.uri)), end="\n\n")
     if found.ended:
         print("\n".join(session.summary_lines(session.result(found))))
         if found.next_step is not None:

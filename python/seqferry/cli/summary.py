@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from seqferry.cli import display, text
-from seqferry.models import (
+from seqferry.model.models import (
     OPERATION_CHECK,
     OPERATION_CLEANUP,
     OPERATION_MOVE,
@@ -23,11 +23,11 @@ from seqferry.models import (
     Status,
     Verification,
 )
-from seqferry.selection import selects
-from seqferry.spec import is_empty_archive, selection_of, why_streamed
+from seqferry.spec.build import is_empty_archive, selection_of, why_streamed
+from seqferry.spec.selection import selects
 
 if TYPE_CHECKING:
-    from seqferry.db.ledger import Head
+    from seqferry.db.record.ledger import Head
 
 KEYS_PER_GROUP: Final = 20
 """Failed keys that are named per cause; ``status --failed`` names them all."""

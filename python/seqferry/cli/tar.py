@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from seqferry.cli import display, exits, options, text
-from seqferry.config import Settings
+from seqferry.settings.config import Settings
 
 if TYPE_CHECKING:
-    from seqferry.engine import FoundMember
-    from seqferry.models import TransferSpec
+    from seqferry.engine.engine import FoundMember
+    from seqferry.model.models import TransferSpec
 
 tar = typer.Typer(help="Look at tar archives in S3 or on this machine.", rich_markup_mode=None)
 
@@ -43,8 +43,8 @@ def ls(
 
     A member that unpack refuses is named with the reason, and the exit code is then 1.
     """
-    from seqferry import unpacking
-    from seqferry.engine import Engine
+    from seqferry.engine.engine import Engine
+    from seqferry.planning import unpacking
 
     spec = _spec(
         archive,
@@ -78,7 +78,7 @@ def verify(
     as_json: options.Json = False,
 ) -> int:
     """Read a whole tar and compare it with its index: headers, places and, where the index states them, checksums."""
-    from seqferry.engine import Engine
+    from seqferry.engine.engine import Engine
 
     spec = _spec(archive, endpoint_url=endpoint_url, profile=profile, region=region, no_sign_request=no_sign_request)
     members = compared = size = problems = 0
@@ -113,7 +113,7 @@ def index(
 
     Only headers are read where members are large. An archive that is damaged or cut off gets no index.
     """
-    from seqferry.engine import Engine
+    from seqferry.engine.engine import Engine
 
     spec = _spec(archive, endpoint_url=endpoint_url, profile=profile, region=region)
     members = Engine.of(Settings.load()).index_archive(spec.source)
@@ -127,7 +127,7 @@ def index(
 
 def _spec(archive: str, **given: Any) -> TransferSpec:
     """A spec that unpacks the archive to nowhere: it names the source and how to read it."""
-    from seqferry import unpacking
+    from seqferry.planning import unpacking
 
     return unpacking.build_unpack_spec(archive, "s3://nowhere/", allow_local=True, **given)
 

@@ -17,7 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from seqferry.cli import display, text
-from seqferry.models import ActiveObject, Status
+from seqferry.model.models import ActiveObject, Status
 
 _REFRESHES_PER_SECOND: Final = 8
 _IDLE: Final = 5.0

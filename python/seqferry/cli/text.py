@@ -10,7 +10,7 @@ import io
 import sys
 from datetime import UTC, datetime
 
-from seqferry.formatting import count, duration, printable, rate, size
+from seqferry.model.formatting import count, duration, printable, rate, size
 
 __all__ = [
     "count",

@@ -9,8 +9,8 @@ import typer
 
 from seqferry.cli import copying, selecting
 from seqferry.cli.groups import Output, Start, merged
-from seqferry.models import IfExists
-from seqferry.option_groups import Endpoints, Filters, Names, Parts, Speed, Storage
+from seqferry.model.models import IfExists
+from seqferry.spec.option_groups import Endpoints, Filters, Names, Parts, Speed, Storage
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +126,7 @@ def unpack(
     Only what is wanted is read. Within one S3 endpoint the storage itself copies big members out of the archive.
     Nothing is ever written outside of DST.
     """
-    from seqferry import unpacking  # it brings the engine, which --help need not wait for
+    from seqferry.planning import unpacking  # it brings the engine, which --help need not wait for
 
     given = merged(places, members, filters, names, safety, scratch, parts, storage, endpoints)
     selecting.name_keys(given)

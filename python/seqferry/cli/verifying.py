@@ -31,7 +31,7 @@ def verify(
 
     Examples: seqferry verify 3f2a; seqferry verify 3f2a --content
     """
-    from seqferry import verification
+    from seqferry.proof import target
 
     with open_session(as_json=as_json, state_dir=state_dir) as session:
         service = session.service
@@ -42,13 +42,13 @@ def verify(
                 display.emit("finding", **asdict(one))
             else:
                 print(f"record\t{text.printable(one.message)}")
-        looked = verification.VerificationCounts()
-        for one in verification.verify(service.database, service.engine, status, looked, content=content):
+        looked = target.VerificationCounts()
+        for one in target.verify(service.database, service.engine, status, looked, content=content):
             if as_json:
                 display.emit("difference", id=status.id, **asdict(one))
             else:
                 print(f"{one.outcome}\t{text.printable(one.key)}\twas {one.recorded}\tis {one.found}")
-        verification.record(service.database, status, looked, at=time.time(), actor=actor(), content=content)
+        target.record(service.database, status, looked, at=time.time(), actor=actor(), content=content)
         code = exits.MISMATCH if looked.differ or findings else exits.OK if looked.objects else exits.NOTHING
         if as_json:
             display.emit("verified", id=status.id, record_findings=len(findings), **asdict(looked), exit_code=code)

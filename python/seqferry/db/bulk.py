@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError
 
 from seqferry.db.tables import object_
-from seqferry.models import OPEN_OBJECT_STATES, RESULT_COLUMNS
+from seqferry.model.models import OPEN_OBJECT_STATES, RESULT_COLUMNS
 
 if TYPE_CHECKING:
     import psycopg

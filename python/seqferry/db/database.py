@@ -15,10 +15,10 @@ from sqlalchemy import event
 from sqlalchemy.exc import DatabaseError, InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
-from seqferry.audit_key import KeyRing
-from seqferry.config import Settings
-from seqferry.db import signing
-from seqferry.errors import ConfigError, UsageError
+from seqferry.db.record import signing
+from seqferry.model.errors import ConfigError, UsageError
+from seqferry.settings.audit_key import KeyRing
+from seqferry.settings.config import Settings
 
 if TYPE_CHECKING:
     import psycopg

@@ -18,7 +18,7 @@ from typing import Any, Final
 import sqlalchemy as sa
 
 from seqferry.db.tables import event, ledger, transfer
-from seqferry.models import Event
+from seqferry.model.models import Event
 
 POSITION: Final = r"^[0-9]{1,15}(~[A-Za-z0-9_-]{22}\.[0-9]{1,9}){0,150}$"
 """The form of a position as text."""

@@ -16,13 +16,13 @@ from typing import Final
 
 import sqlalchemy as sa
 
-from seqferry import private
-from seqferry.config import Settings
 from seqferry.db.advisory import AdvisoryLock
 from seqferry.db.database import Database
 from seqferry.db.dbos_logging import quieten_dbos
-from seqferry.errors import ConfigError
-from seqferry.shortages import shortage
+from seqferry.model.errors import ConfigError
+from seqferry.model.shortages import shortage
+from seqferry.places import private_files
+from seqferry.settings.config import Settings
 
 HEAD: Final = "0014"
 """The newest migration, written down so that a database that is up to date costs one query and no import of alembic."""
@@ -114,7 +114,7 @@ def _migrate_dbos(database: Database) -> None:
 def _lock(settings: Settings, database: Database) -> Generator[None]:
     if database.is_sqlite:
         lock = settings.state_dir / "migrate.lock"
-        with os.fdopen(private.opened(lock, os.O_RDWR | os.O_CREAT), "r+") as file:
+        with os.fdopen(private_files.opened(lock, os.O_RDWR | os.O_CREAT), "r+") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             yield
     else:

@@ -13,9 +13,9 @@ from typing import Any, Final, NamedTuple
 import sqlalchemy as sa
 
 from seqferry.db.objects import HAS_ERROR, record_of
+from seqferry.db.paging import Cursor, ObjectFilter, Page, after_prefix, cut
 from seqferry.db.tables import batch, object_
-from seqferry.models import OPEN_OBJECT_STATES, ObjectRecord
-from seqferry.paging import Cursor, ObjectFilter, Page, after_prefix, cut
+from seqferry.model.models import OPEN_OBJECT_STATES, ObjectRecord
 
 SCANNED: Final = 20_000
 """Objects that one page looks at, at most, rounded up to whole batches: some 20 ms on both databases."""

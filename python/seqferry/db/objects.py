@@ -18,11 +18,12 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 import sqlalchemy as sa
 
-from seqferry.db import bulk, receipts
+from seqferry.db import bulk
+from seqferry.db.record import receipts
 from seqferry.db.tables import batch, object_, tally, transfer
-from seqferry.errors import TRANSIENT_CLASSES
-from seqferry.models import OPEN_OBJECT_STATES, FailureGroup, ObjectRecord
-from seqferry.naming import nul_refusal, without_nul
+from seqferry.model.errors import TRANSIENT_CLASSES
+from seqferry.model.models import OPEN_OBJECT_STATES, FailureGroup, ObjectRecord
+from seqferry.spec.target_keys import nul_refusal, without_nul
 
 _Statement = TypeVar("_Statement", sa.Update, sa.Select[Any])
 

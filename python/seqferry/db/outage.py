@@ -8,9 +8,9 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from seqferry.config import Settings
 from seqferry.db.database import Database
-from seqferry.errors import ConfigError
+from seqferry.model.errors import ConfigError
+from seqferry.settings.config import Settings
 
 _AWAY: Final = re.compile(
     # No answer, as the driver says it.

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import sqlalchemy as sa
 
-from seqferry import names
 from seqferry.db import changes
 from seqferry.db.database import Database
 from seqferry.db.dbos_logging import quieten_dbos
-from seqferry.models import MOST_PRIORITY
+from seqferry.model import names
+from seqferry.model.models import MOST_PRIORITY
 
 if TYPE_CHECKING:
     from datetime import datetime

@@ -7,11 +7,12 @@ from typing import Any, Final, Literal, NamedTuple
 
 import sqlalchemy as sa
 
-from seqferry import stored_spec
-from seqferry.db import changes, events, signing
-from seqferry.db.adoption import ADOPTED
+from seqferry.db import changes
+from seqferry.db.record import events, signing
+from seqferry.db.record.adoption import ADOPTED
 from seqferry.db.tables import schedule, schedule_event, schedule_run
-from seqferry.models import Event
+from seqferry.model.models import Event
+from seqferry.spec import stored
 
 ACTIVE: Final = "active"
 PAUSED: Final = "paused"
@@ -207,4 +208,4 @@ def _unlike_their_records(connection: sa.Connection, chains: dict[str, _Chain]) 
 
 
 def _is_as_told(name: str, value: Any, told: Any) -> bool:
-    return value == told or (name == "spec" and stored_spec.is_same(value, told))
+    return value == told or (name == "spec" and stored.is_same(value, told))

@@ -45,7 +45,7 @@ transfer: Final = sa.Table(
     sa.Column("target_absent", sa.Boolean),
     # Worker session (one start of a worker) that has the transfer, or had it last. A later one resumes the transfer.
     sa.Column("attended_by", sa.Text),
-    # What a worker must have for it (``access.needs``), and the queues that only such workers take from.
+    # What a worker must have for it (``spec.identity.needs``), and the queues that only such workers take from.
     sa.Column("needs", sa.Text),
     sa.Column("lane", sa.Text),
     # Why the workers that are there leave it alone, in words; outdated while one is at it.
@@ -54,7 +54,7 @@ transfer: Final = sa.Table(
     sa.Column("turn", sa.BigInteger),
     # An earlier unfinished transfer that writes to the same keys.
     sa.Column("blocked_by", KEY),
-    # Equal for equal submissions (``access.submission``).
+    # Equal for equal submissions (``spec.identity.submission``).
     sa.Column("submission", sa.Text),
     # Where it writes to (``keyspace``).
     sa.Column("target_place", sa.Text),

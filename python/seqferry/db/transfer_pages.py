@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any, Final
 import sqlalchemy as sa
 
 from seqferry.db import transfers
+from seqferry.db.paging import Cursor, Page, TransferFilter, after_prefix, cut
 from seqferry.db.tables import transfer
-from seqferry.paging import Cursor, Page, TransferFilter, after_prefix, cut
 
 if TYPE_CHECKING:
     from seqferry.db.database import Database
-    from seqferry.models import Status
+    from seqferry.model.models import Status
 
 _ORDER: Final = (transfer.c.created_at.desc(), transfer.c.id)
 

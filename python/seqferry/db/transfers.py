@@ -28,13 +28,12 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
-from seqferry import access, keyspace, operations, stored_spec
-from seqferry.db import events, receipts
 from seqferry.db.advisory import AdvisoryLock, take
 from seqferry.db.database import Database, clock
+from seqferry.db.record import events, receipts
 from seqferry.db.tables import batch, event, submission_key, tally, transfer, worker_live
-from seqferry.errors import UnsupportedError
-from seqferry.models import (
+from seqferry.model.errors import UnsupportedError
+from seqferry.model.models import (
     ENDED_TRANSFER_STATES,
     WITH_FAILURES,
     ActiveObject,
@@ -45,6 +44,7 @@ from seqferry.models import (
     TransferSpec,
     TransferState,
 )
+from seqferry.spec import identity, keyspace, operations, stored
 
 LIVE_SECONDS: Final = 5.0
 """Reports of workers are written each second; one that is older than this comes from a worker that is gone."""
@@ -97,7 +97,7 @@ def insert(
     Returns:
         The unfinished transfer that it waits for, since both write to the same keys.
     """
-    text, needs = stored_spec.write(spec), access.needs(spec)
+    text, needs = stored.write(spec), identity.needs(spec)
     turn = (connection.execute(sa.select(sa.func.max(transfer.c.turn)).where(_UNFINISHED)).scalar() or 0) + 1
     blocked_by = _blocker(connection, spec, turn)
     connection.execute(
@@ -109,10 +109,10 @@ def insert(
             created_by=actor,
             idempotency_key=None if idempotency_key is None else _key_of(actor, idempotency_key),
             needs=needs,
-            lane=access.lane(needs),
+            lane=identity.lane(needs),
             turn=turn,
             blocked_by=blocked_by,
-            submission=access.submission(spec),
+            submission=identity.submission(spec),
             target_place=keyspace.place(spec),
             target_prefix=keyspace.prefix(spec),
             source_uri=spec.source.uri,
@@ -140,7 +140,7 @@ def same(connection: sa.Connection, spec: TransferSpec, actor: str) -> sa.Row[An
     """
     rows = connection.execute(
         sa.select(transfer)
-        .where(transfer.c.submission == access.submission(spec), _UNFINISHED)
+        .where(transfer.c.submission == identity.submission(spec), _UNFINISHED)
         .order_by(transfer.c.turn.desc())
     )
     return next((row for row in rows if not is_stopping(row) and _goes_on(row, spec, actor)), None)
@@ -149,8 +149,8 @@ def same(connection: sa.Connection, spec: TransferSpec, actor: str) -> sa.Row[An
 def _goes_on(row: sa.Row[Any], spec: TransferSpec, actor: str) -> bool:
     if _client(row.created_by) == _client(actor):
         return True
-    stored, unsupported = stored_spec.shown(row.spec)
-    return not is_http(actor) and unsupported is None and access.proofs(stored) == access.proofs(spec)
+    written, unsupported = stored.shown(row.spec)
+    return not is_http(actor) and unsupported is None and identity.proofs(written) == identity.proofs(spec)
 
 
 def _client(actor: str) -> str:
@@ -192,8 +192,8 @@ def join(connection: sa.Connection, row: sa.Row[Any], at: float, actor: str, ide
 
 def renew(connection: sa.Connection, transfer_id: str, spec: TransferSpec, at: float, actor: str) -> None:
     """Go on with a newer key of the same name."""
-    needs = access.needs(spec)
-    values = {"spec": stored_spec.write(spec), "needs": needs, "lane": access.lane(needs), "waits_for": None}
+    needs = identity.needs(spec)
+    values = {"spec": stored.write(spec), "needs": needs, "lane": identity.lane(needs), "waits_for": None}
     connection.execute(transfer.update().where(transfer.c.id == transfer_id).values(values))
     data = {"needs": json.loads(needs or "[]"), "spec": json.loads(values["spec"] or "null")}
     events.append(connection, transfer_id, at, "key_renewed", actor, data)
@@ -219,8 +219,8 @@ def _blocker(connection: sa.Connection, spec: TransferSpec, turn: int) -> str | 
     return next((row.id for row in rows if _overlaps(spec, row.spec)), None)
 
 
-def _overlaps(spec: TransferSpec, stored: str) -> bool:
-    other, unsupported = stored_spec.shown(stored)
+def _overlaps(spec: TransferSpec, written: str) -> bool:
+    other, unsupported = stored.shown(written)
     # Where one writes to is not known if all of it is not.
     return unsupported is not None or keyspace.overlap(spec, other)
 
@@ -248,7 +248,7 @@ def unblock(connection: sa.Connection, transfer_id: str) -> sa.Row[Any] | None:
     row = row_of(connection, transfer_id, lock=True)
     if row is None or row.blocked_by is None or row.ended_at is not None:
         return None
-    blocked_by = _blocker(connection, stored_spec.read(row.spec), row.turn)
+    blocked_by = _blocker(connection, stored.read(row.spec), row.turn)
     connection.execute(transfer.update().where(transfer.c.id == transfer_id).values(blocked_by=blocked_by))
     return row if blocked_by is None else None
 
@@ -447,11 +447,11 @@ STATE: Final = sa.case(
 
 def has_state(states: Collection[str]) -> sa.ColumnElement[bool]:
     """True of transfers whose state, as it is shown, is one of these."""
-    stored = transfer.c.state.in_(states)
+    written = transfer.c.state.in_(states)
     if (WITH_FAILURES in states) == ("done" in states):
-        return stored
+        return written
     ended_so = sa.and_(transfer.c.state == "done", _HAS_FAILURES.exists())
-    return sa.or_(stored, ended_so) if WITH_FAILURES in states else sa.and_(stored, sa.not_(ended_so))
+    return sa.or_(written, ended_so) if WITH_FAILURES in states else sa.and_(written, sa.not_(ended_so))
 
 
 def in_states(connection: sa.Connection, states: Sequence[str], *, with_failures: bool) -> Sequence[Any]:
@@ -487,9 +487,9 @@ def begin_plan(
     row = row_of(connection, transfer_id, lock=True)
     if row is None or row.state in ENDED_TRANSFER_STATES or is_stopping(row) or row.planned_at is not None:
         return None
-    spec = stored_spec.read(row.spec)
+    spec = stored.read(row.spec)
     operations.require(spec)
-    access.require(spec)
+    identity.require(spec)
     connection.execute(
         transfer.update()
         .where(transfer.c.id == transfer_id)
@@ -668,8 +668,8 @@ def _status(row: sa.Row[Any], totals: Totals, live: LiveActivity, bytes_in_progr
     )
 
 
-def _shown(stored: str) -> tuple[TransferSpec, UnsupportedError | None]:
-    spec, unsupported = stored_spec.shown(stored)
+def _shown(written: str) -> tuple[TransferSpec, UnsupportedError | None]:
+    spec, unsupported = stored.shown(written)
     try:
         operations.require(spec)
     except UnsupportedError as why:

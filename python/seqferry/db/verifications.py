@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 
 from seqferry.db.tables import object_
-from seqferry.models import Verification
+from seqferry.model.models import Verification
 
 # Planning says why, in the place of an error.
 _LEFT_OUT = sa.and_(object_.c.state == "skipped", object_.c.error_code.is_not(None))

@@ -9,10 +9,10 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
-from seqferry import names
 from seqferry.db.advisory import AdvisoryLock, take, try_take
 from seqferry.db.database import Database
 from seqferry.db.tables import executor_beat, worker_live
+from seqferry.model import names
 
 Sign = tuple[int, Any]
 """Sign of a worker's last beat: a counter, and the time by the database's clock (of old versions only that)."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from seqferry.demo.delivery import MIB, SUMS_NAME, DeliveryFile, DeliveryReader, parse_sums, sums_text
-from seqferry.errors import ConfigError
+from seqferry.model.errors import ConfigError
 
 _WRITABLE_DEADLINE: Final = 30.0
 _READERS: Final = 4

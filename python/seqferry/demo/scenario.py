@@ -19,15 +19,15 @@ from pathlib import Path
 from types import FrameType
 from typing import Final, Protocol
 
-from seqferry.config import Settings
 from seqferry.demo.buckets import Buckets, OpenUpload, SeenObject
 from seqferry.demo.delivery import MIB, SUMS_NAME, make_delivery
 from seqferry.demo.guard import Guard
 from seqferry.demo.server import SeaweedFS
-from seqferry.errors import SeqferryError
-from seqferry.models import ObjectRecord, Status
-from seqferry.service import Service
-from seqferry.spec import MIN_PART_SIZE, build_spec
+from seqferry.model.errors import SeqferryError
+from seqferry.model.models import ObjectRecord, Status
+from seqferry.service.service import Service
+from seqferry.settings.config import Settings
+from seqferry.spec.build import MIN_PART_SIZE, build_spec
 
 SOURCE_BUCKET: Final = "vendor-delivery"
 TARGET_BUCKET: Final = "our-archive"

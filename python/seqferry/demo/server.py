@@ -23,7 +23,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from seqferry.demo.guard import Guard
-from seqferry.errors import ConfigError
+from seqferry.model.errors import ConfigError
 
 _GRPC_OFFSET: Final = 10_000
 """SeaweedFS listens for gRPC at each HTTP port plus this."""

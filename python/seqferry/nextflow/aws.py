@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any, Final
 
-from seqferry.models import LocalFolder
+from seqferry.model.models import LocalFolder
 from seqferry.nextflow import level, session
 from seqferry.nextflow.arguments import (
     FLAG,
@@ -89,10 +89,10 @@ _RETRY_MODES: Final = ("legacy", "standard", "adaptive")
 
 def run(words: Sequence[str]) -> int:
     """Carry out ``aws WORDS``; returns its exit code."""
-    from seqferry.errors import SeqferryError, StorageError, UsageError
+    from seqferry.model.errors import SeqferryError, StorageError, UsageError
 
     if list(words) == ["--version"]:
-        from seqferry.engine import version
+        from seqferry.engine.engine import version
 
         print(f"seqferry-aws/{version()} (aws s3 cp and aws s3 ls by Seqferry)")
         return 0
@@ -165,8 +165,8 @@ def _where(parsed: ParsedArguments) -> dict[str, Any]:
 
 
 def _copy(parsed: ParsedArguments) -> int:
-    from seqferry import paths
-    from seqferry.errors import UsageError
+    from seqferry.model.errors import UsageError
+    from seqferry.places import paths
 
     if len(parsed.operands) != 2:
         raise RefusedError("aws s3 cp takes a source and a target.")
@@ -220,7 +220,7 @@ def _copy(parsed: ParsedArguments) -> int:
 
 
 def _direction(source: str, target: str) -> str:
-    from seqferry import paths
+    from seqferry.places import paths
 
     if paths.is_local(source):
         return "upload"
@@ -233,7 +233,7 @@ def _is_prefix(address: str) -> bool:
 
 
 def _is_address(parsed: ParsedArguments) -> bool:
-    from seqferry import paths
+    from seqferry.places import paths
 
     return all(not paths.is_local(word) for word in parsed.operands)
 
@@ -242,8 +242,8 @@ def _is_address(parsed: ParsedArguments) -> bool:
 
 
 def _list(parsed: ParsedArguments) -> int:
-    from seqferry.models import S3Location
-    from seqferry.spec import check_place, parse_uri
+    from seqferry.model.models import S3Location
+    from seqferry.spec.build import check_place, parse_uri
 
     if len(parsed.operands) != 1:
         raise RefusedError("aws s3 ls takes one address here: s3://bucket/prefix.")

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from seqferry.errors import ConfigError
+from seqferry.model.errors import ConfigError
 
 TOOLS: Final = ("aws", "s5cmd")
 
@@ -37,7 +37,7 @@ _IMPORTED: Final = (
     "seqferry.nextflow.shim",
     "seqferry.nextflow.aws",
     "seqferry.nextflow.s5cmd",
-    "seqferry.config_file",
+    "seqferry.settings.config_file",
     # What is imported late: for profiles, failures, pipes, and names of hosts and keys.
     *("configparser", "traceback", "tempfile", "tomllib", "urllib.parse", "zlib"),
     *("encodings.utf_8", "encodings.ascii", "encodings.latin_1", "encodings.idna", "encodings.aliases"),

@@ -19,14 +19,14 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import IO, Any, Final
 
-from seqferry import preflight
-from seqferry.config import Settings
-from seqferry.engine import Engine, ObjectInfo, version
-from seqferry.errors import SeqferryError, StorageError, UsageError
-from seqferry.models import LocalFolder, S3Location, TransferSpec
+from seqferry.engine.engine import Engine, ObjectInfo, version
+from seqferry.model.errors import SeqferryError, StorageError, UsageError
+from seqferry.model.models import LocalFolder, S3Location, TransferSpec
 from seqferry.nextflow import level
 from seqferry.nextflow.unrecorded import FailedObject, ListingEntry, Result, Transfer
-from seqferry.spec import build_spec, parse_uri
+from seqferry.preflight import start
+from seqferry.settings.config import Settings
+from seqferry.spec.build import build_spec, parse_uri
 
 log: Final = logging.getLogger("seqferry.nextflow")
 
@@ -163,7 +163,7 @@ class Helper:
         if self._stopping:
             return _error("stopped", "", f"The copy of {spec.source.uri} was given up, since the helper was to stop.")
         if result.missing:
-            return _error("missing", "NoSuchKey", str(preflight.missing_error(self._engine, spec)))
+            return _error("missing", "NoSuchKey", str(start.missing_error(self._engine, spec)))
         if below and not result.found and not isinstance(spec.source, LocalFolder):
             return _error("missing", "NoSuchKey", f"There is no object below {spec.source.uri}.")
         if result.failed:

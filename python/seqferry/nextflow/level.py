@@ -8,8 +8,8 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 
-from seqferry.engine import Engine, ObjectInfo
-from seqferry.models import S3Location
+from seqferry.engine.engine import Engine, ObjectInfo
+from seqferry.model.models import S3Location
 
 
 def entries(engine: Engine, place: S3Location, *, recursive: bool) -> Iterator[ObjectInfo | str]:

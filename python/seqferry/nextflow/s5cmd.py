@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from seqferry.models import LocalFolder
+from seqferry.model.models import LocalFolder
 from seqferry.nextflow import level, session
 from seqferry.nextflow.arguments import (
     FLAG,
@@ -60,10 +60,10 @@ _LOG_LEVELS: Final = ("trace", "debug", "info", "error")
 
 def run(words: Sequence[str]) -> int:
     """Carry out ``s5cmd WORDS``; returns its exit code: 0 done, 1 anything else, 128 and more by a signal."""
-    from seqferry.errors import SeqferryError
+    from seqferry.model.errors import SeqferryError
 
     if list(words) in (["version"], ["--version"]):
-        from seqferry.engine import version
+        from seqferry.engine.engine import version
 
         print(f"seqferry-s5cmd {version()} (s5cmd cp and ls by Seqferry)")
         return 0
@@ -140,8 +140,8 @@ def _sources(source: str, target: str, *, raw: bool) -> dict[str, Any]:
     Raises:
         RefusedError: s5cmd refuses them as well, or they name too many files.
     """
-    from seqferry import paths
-    from seqferry.selection import has_wildcard
+    from seqferry.places import paths
+    from seqferry.spec.selection import has_wildcard
 
     is_prefix = target.endswith("/") or "/" not in target.removeprefix("s3://")
     selects = has_wildcard(source) and not raw
@@ -166,8 +166,8 @@ def _sources(source: str, target: str, *, raw: bool) -> dict[str, Any]:
 
 def _matching_files(pattern: str) -> tuple[str, list[str]]:
     """The folder above the first wildcard of a path, and the files below it that match or lie in folders that do."""
-    from seqferry.selection import literal_start
-    from seqferry.spec import MAX_KEYS
+    from seqferry.spec.build import MAX_KEYS
+    from seqferry.spec.selection import literal_start
 
     above = literal_start(pattern)
     folder = above[: above.rfind("/") + 1]
@@ -199,9 +199,9 @@ def _as_python_writes(found: re.Match[str]) -> str:
 
 
 def _list(parsed: ParsedArguments, words: Sequence[str]) -> int:
-    from seqferry.models import S3Location
-    from seqferry.selection import Selection, has_wildcard, literal_start, matcher
-    from seqferry.spec import check_place, parse_uri
+    from seqferry.model.models import S3Location
+    from seqferry.spec.build import check_place, parse_uri
+    from seqferry.spec.selection import Selection, has_wildcard, literal_start, matcher
 
     if len(parsed.operands) != 1:
         raise RefusedError("ls takes one address here: s3://bucket/prefix.")

@@ -13,12 +13,12 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, Final
 
-from seqferry.config import Settings
-from seqferry.engine import Engine
-from seqferry.errors import ConfigError
-from seqferry.models import TransferSpec
+from seqferry.engine.engine import Engine
+from seqferry.model.errors import ConfigError
+from seqferry.model.models import TransferSpec
 from seqferry.nextflow.unrecorded import Result, Transfer
-from seqferry.spec import build_spec
+from seqferry.settings.config import Settings
+from seqferry.spec.build import build_spec
 
 _CHUNK: Final = 1024 * 1024
 _STOPPING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)

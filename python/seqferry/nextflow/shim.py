@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
-from seqferry import environment
+from seqferry.settings import environment
 
 
 def run(tool: str, words: Sequence[str]) -> int:
@@ -41,7 +41,7 @@ def run(tool: str, words: Sequence[str]) -> int:
     except Exception as why:
         if os.environ.get("SEQFERRY_DEBUG", "") not in {"", "0"}:
             raise
-        from seqferry.shortages import shortage
+        from seqferry.model.shortages import shortage
 
         if (short := shortage(why)) is not None:
             print(f"{tool}: {short.message}", file=sys.stderr)

@@ -14,12 +14,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
-from seqferry import listing, paths
-from seqferry.batching import Batcher
-from seqferry.engine import CopyItem, Engine, Events, FailedLookup, Job, Listed
-from seqferry.errors import StorageError
-from seqferry.models import AT_REST, RESULT_COLUMNS, LocalFolder, TransferSpec
-from seqferry.planning import Decision, decide
+from seqferry.engine.engine import CopyItem, Engine, Events, FailedLookup, Job, Listed
+from seqferry.model.errors import StorageError
+from seqferry.model.models import AT_REST, RESULT_COLUMNS, LocalFolder, TransferSpec
+from seqferry.places import paths
+from seqferry.planning import listing
+from seqferry.planning.batching import Batcher
+from seqferry.planning.decision import Decision, decide
 
 log: Final = logging.getLogger("seqferry.nextflow")
 

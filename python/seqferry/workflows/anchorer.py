@@ -7,9 +7,9 @@ import threading
 import time
 from typing import Final
 
-from seqferry import anchors
-from seqferry.anchors import NotWrittenError
-from seqferry.service import Service
+from seqferry.proof import anchors
+from seqferry.proof.anchors import NotWrittenError
+from seqferry.service.service import Service
 
 log: Final = logging.getLogger("seqferry.audit")
 

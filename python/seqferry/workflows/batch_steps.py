@@ -12,11 +12,12 @@ import logging
 import time
 from typing import Final
 
-from seqferry import access, names, stored_spec
 from seqferry.db import objects, transfers
 from seqferry.db.objects import BatchRun, ObjectOutcome, OpenObject
-from seqferry.errors import SeqferryError, StorageError
-from seqferry.models import RESULT_COLUMNS, TransferSpec
+from seqferry.model import names
+from seqferry.model.errors import SeqferryError, StorageError
+from seqferry.model.models import RESULT_COLUMNS, TransferSpec
+from seqferry.spec import identity, stored
 from seqferry.workflows import notes
 from seqferry.workflows.jobs import Events
 from seqferry.workflows.operations import BatchWork, operation_of
@@ -78,9 +79,9 @@ def _readable(run: BatchRun) -> TransferSpec:
     Raises:
         AccessError, UnsupportedError: it cannot.
     """
-    spec = stored_spec.read(run.spec)
+    spec = stored.read(run.spec)
     operation_of(spec)
-    access.require(spec)
+    identity.require(spec)
     return spec
 
 
@@ -280,7 +281,7 @@ def abort_cut_off(runtime: Runtime, transfer_id: str, *, claimed: bool = True) -
         return
     deadline = time.monotonic() + _CUT_OFF_SECONDS
     try:
-        spec = stored_spec.read(row.spec)
+        spec = stored.read(row.spec)
         job = operation_of(spec).start(runtime, spec, _cleaning(transfer_id, left, row.created_at, epoch))
         while not job.finished() and time.monotonic() < deadline:
             runtime.check()

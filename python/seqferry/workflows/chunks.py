@@ -12,9 +12,9 @@ from dataclasses import dataclass, fields
 from typing import Any, Final
 
 from seqferry.db.objects import OpenObject
-from seqferry.engine import LEASE_LAPSED
-from seqferry.errors import SeqferryError, StorageError
-from seqferry.models import RESULT_COLUMNS, ObjectState
+from seqferry.engine.engine import LEASE_LAPSED
+from seqferry.model.errors import SeqferryError, StorageError
+from seqferry.model.models import RESULT_COLUMNS, ObjectState
 from seqferry.workflows.jobs import CreatedUpload, ObjectProgress
 
 _LAPSED: Final = "The lease of this worker has lapsed; the batch is run again."

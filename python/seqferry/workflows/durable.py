@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from dbos import DBOS
 
-from seqferry import names
+from seqferry.model import names
 from seqferry.workflows import batch_steps, ticks, transfer_steps
 from seqferry.workflows.runtime import current
 

@@ -18,13 +18,14 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
-from seqferry import inspection, write_probe
-from seqferry.db import events, objects
+from seqferry.db import objects
 from seqferry.db.objects import PlannedObject
-from seqferry.engine import CopyItem
-from seqferry.errors import StorageError
-from seqferry.inspection import LOOKED_AT, PREFLIGHT, PredictedFailure, Report
-from seqferry.models import OPERATION_MOVE, OPERATION_TRANSFER, S3Location, TransferSpec
+from seqferry.db.record import events
+from seqferry.engine.engine import CopyItem
+from seqferry.model.errors import StorageError
+from seqferry.model.models import OPERATION_MOVE, OPERATION_TRANSFER, S3Location, TransferSpec
+from seqferry.preflight import report, write_probe
+from seqferry.preflight.report import LOOKED_AT, PREFLIGHT, PredictedFailure, Report
 from seqferry.workflows import notes
 from seqferry.workflows.runtime import Runtime
 
@@ -112,36 +113,36 @@ class _FirstLook:
         Raises:
             StorageError: no object could arrive.
         """
-        report = Report(objects=len(found), bytes=sum(one.size for one in found), whole=whole, looked_up=0)
+        findings = Report(objects=len(found), bytes=sum(one.size for one in found), whole=whole, looked_up=0)
         if self.spec.keys is not None:  # each was looked up as it was planned
-            report.looked_up = report.objects
+            findings.looked_up = findings.objects
         for one in found:
             if one.refusal is not None and not one.left_out:
-                report.add(PredictedFailure(one.refusal[0], one.operation, one.refusal[1]), one.source_key, one.size)
+                findings.add(PredictedFailure(one.refusal[0], one.operation, one.refusal[1]), one.source_key, one.size)
         wanted = [one for one in found if one.refusal is None and one.verified is None]
         for one in wanted:
             if one.size > _LARGEST and isinstance(self.spec.target, S3Location):
                 message = f"{self.spec.source.at(one.source_key)} has more bytes than S3 takes in one object."
-                report.add(PredictedFailure("EntityTooLarge", "plan", message), one.source_key, one.size)
-        archived = [] if self.spec.restore else [one for one in wanted if one.storage_class in inspection.ARCHIVES]
-        why = self._ask(report, wanted, archived) if len(wanted) > SAMPLED else None
+                findings.add(PredictedFailure("EntityTooLarge", "plan", message), one.source_key, one.size)
+        archived = [] if self.spec.restore else [one for one in wanted if one.storage_class in report.ARCHIVES]
+        why = self._ask(findings, wanted, archived) if len(wanted) > SAMPLED else None
         if len(wanted) <= SAMPLED:
-            self._add_archived(report, archived)
-        report.causes.sort(key=lambda cause: -cause.count)
-        report.stopped = why is not None
-        if report.causes:
-            self._record(report)
+            self._add_archived(findings, archived)
+        findings.causes.sort(key=lambda cause: -cause.count)
+        findings.stopped = why is not None
+        if findings.causes:
+            self._record(findings)
         if why is not None:
             message = f"Preflight: {why.message} Nothing was moved; --no-preflight tries nevertheless."
             raise StorageError(message, "person", why.code, why.operation, True)
 
-    def _record(self, report: Report) -> None:
-        data = inspection.facts(report, keys=_KEYS)
+    def _record(self, findings: Report) -> None:
+        data = report.facts(findings, keys=_KEYS)
         with self.runtime.database.write(durable=False) as connection:
             events.append(connection, self.transfer_id, time.time(), PREFLIGHT, self.runtime.actor, data)
 
     def _ask(
-        self, report: Report, wanted: list[PlannedObject], archived: list[PlannedObject]
+        self, findings: Report, wanted: list[PlannedObject], archived: list[PlannedObject]
     ) -> PredictedFailure | None:
         """Look up a sample, and probe the target. Why nothing could arrive, if so."""
         of_archive = {id(one) for one in archived}
@@ -151,7 +152,7 @@ class _FirstLook:
         cold = sampled(archived, _ARCHIVED_SAMPLED)
         looked = self._look_up([*asked, *cold])
         if not known:
-            report.looked_up = len(looked)
+            findings.looked_up = len(looked)
         readable: list[PlannedObject] = list(known)
         troubles: list[PredictedFailure] = []
         still: list[PredictedFailure] = []
@@ -160,20 +161,20 @@ class _FirstLook:
                 readable.append(one)
                 continue
             troubles.append(trouble)
-            if trouble.code == inspection.ARCHIVED and id(one) in of_archive:
+            if trouble.code == report.ARCHIVED and id(one) in of_archive:
                 still.append(trouble)
             else:
-                report.add(trouble, one.source_key, one.size)
+                findings.add(trouble, one.source_key, one.size)
         if still:
-            self._add_archived(report, archived)
+            self._add_archived(findings, archived)
         # What is at the target already may be passed over without a look at its source.
         passes_over = self.spec.if_exists in ("skip", "fail") and not self.target_absent
         all_looked = len(looked) == len(asked) + len(cold)
         if looked and not readable and all_looked and not passes_over and not _is_named(self.spec):
             first = troubles[0]
-            count = f"none of the {len(looked)} objects that were looked up can be read, of {report.objects:,} found."
+            count = f"none of the {len(looked)} objects that were looked up can be read, of {findings.objects:,} found."
             return PredictedFailure(first.code, first.operation, f"{count} The first: {first.message}")
-        return self._probe(report, readable, len(wanted))
+        return self._probe(findings, readable, len(wanted))
 
     def _look_up(self, sample: list[PlannedObject]) -> list[tuple[PlannedObject, PredictedFailure | None]]:
         """Objects that could be looked up in time, each with its predicted failure or None."""
@@ -182,7 +183,7 @@ class _FirstLook:
         engine, spec = self.runtime.engine, self.spec
         pool = ThreadPoolExecutor(len(sample), "seqferry-preflight")
         asked: dict[Future[PredictedFailure | None], PlannedObject] = {
-            pool.submit(inspection.look_up, engine, spec, one.source_key, one.version_id): one for one in sample
+            pool.submit(report.look_up, engine, spec, one.source_key, one.version_id): one for one in sample
         }
         wait(asked, timeout=_LOOK_SECONDS)
         pool.shutdown(wait=False, cancel_futures=True)
@@ -190,7 +191,7 @@ class _FirstLook:
         ended = [(one, future) for future, one in asked.items() if future.done() and not future.cancelled()]
         return [(one, future.result()) for one, future in ended if future.exception() is None]
 
-    def _probe(self, report: Report, readable: list[PlannedObject], wanted: int) -> PredictedFailure | None:
+    def _probe(self, findings: Report, readable: list[PlannedObject], wanted: int) -> PredictedFailure | None:
         """Trouble with which the target refuses writing; None when it does not, or nothing certain is known."""
         filled = sampled([one for one in readable if one.size], write_probe.PROBED)
         found = write_probe.refusal(
@@ -207,13 +208,13 @@ class _FirstLook:
         if found is None:
             return None
         trouble = PredictedFailure(found.code, found.operation, found.message)
-        report.add_all(trouble, list(found.keys), wanted, report.bytes)
+        findings.add_all(trouble, list(found.keys), wanted, findings.bytes)
         return PredictedFailure(found.code, found.operation, f"the target refuses writing: {found.message}")
 
-    def _add_archived(self, report: Report, archived: list[PlannedObject]) -> None:
+    def _add_archived(self, findings: Report, archived: list[PlannedObject]) -> None:
         for one in archived:
             what = f"{self.spec.source.at(one.source_key)} is in the storage class {one.storage_class}."
-            report.add(PredictedFailure(inspection.ARCHIVED, "GetObject", what), one.source_key, one.size)
+            findings.add(PredictedFailure(report.ARCHIVED, "GetObject", what), one.source_key, one.size)
 
 
 def _is_named(spec: TransferSpec) -> bool:

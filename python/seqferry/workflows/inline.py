@@ -14,8 +14,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from queue import PriorityQueue
 from typing import Final
 
-from seqferry import batching
 from seqferry.db import objects
+from seqferry.planning import batching
 from seqferry.workflows import batch_steps, transfer_steps
 from seqferry.workflows.runtime import Runtime
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from seqferry.models import RESULT_COLUMNS
+from seqferry.model.models import RESULT_COLUMNS
 from seqferry.workflows.jobs import CreatedUpload, Events, Failure, Job, ObjectProgress
 
 _LOOK_SECONDS: Final = 0.05

@@ -10,10 +10,10 @@ import logging
 import threading
 from typing import Final
 
-from seqferry import access
 from seqferry.db import transfers
 from seqferry.db.transfers import Lane
-from seqferry.service import Service
+from seqferry.service.service import Service
+from seqferry.spec import identity
 
 log: Final = logging.getLogger("seqferry.worker")
 
@@ -24,7 +24,7 @@ class Lanes:
     def __init__(self, service: Service) -> None:
         self._service: Final = service
         self._lock = threading.Lock()
-        self._open: set[str | None] = {access.lane(access.own_needs())}
+        self._open: set[str | None] = {identity.lane(identity.own_needs())}
         self._left: set[Lane] = set()
 
     @property
@@ -48,7 +48,7 @@ class Lanes:
             self._add(None)
         for lane in found - {None}:
             assert lane is not None
-            missing = access.missing(lane.needs)
+            missing = identity.missing(lane.needs)
             if missing is None:
                 self._add(lane.name)
             else:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import threading
 from typing import Final
 
-from seqferry.engine import Engine
+from seqferry.engine.engine import Engine
 
 MARGIN_SECONDS: Final = 2.0
 """Time between the end of a lease and the first moment at which others may take the work: clocks run unevenly."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from seqferry.config import Bandwidth, Settings
-from seqferry.models import Adjustment
+from seqferry.model.models import Adjustment
+from seqferry.settings.config import Bandwidth, Settings
 
 
 class Limits(NamedTuple):

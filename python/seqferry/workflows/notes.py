@@ -6,8 +6,8 @@ import logging
 from collections.abc import Iterable
 from typing import Final
 
-from seqferry import endpoint_facts
-from seqferry.models import TransferSpec
+from seqferry.doctor import endpoint_facts
+from seqferry.model.models import TransferSpec
 from seqferry.workflows.runtime import Runtime
 
 log: Final = logging.getLogger("seqferry.notes")

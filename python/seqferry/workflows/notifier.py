@@ -8,12 +8,12 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
-from seqferry.channels import Channel, NoticeKind, Notices
 from seqferry.db import notice_rows, transfers
-from seqferry.errors import NotFoundError
-from seqferry.models import Status
-from seqferry.notices import Delivery, notice_of, send
-from seqferry.service import Service
+from seqferry.model.errors import NotFoundError
+from seqferry.model.models import Status
+from seqferry.service.notices import Delivery, notice_of, send
+from seqferry.service.service import Service
+from seqferry.settings.channels import Channel, NoticeKind, Notices
 
 log: Final = logging.getLogger("seqferry.notices")
 

@@ -12,9 +12,10 @@ import time
 from collections.abc import Iterator
 from typing import Final
 
-from seqferry import listing, planning
-from seqferry.db import events, transfers
-from seqferry.models import ENDED_TRANSFER_STATES, S3Location, TransferSpec
+from seqferry.db import transfers
+from seqferry.db.record import events
+from seqferry.model.models import ENDED_TRANSFER_STATES, S3Location, TransferSpec
+from seqferry.planning import decision, listing
 from seqferry.workflows.runtime import Runtime
 
 log: Final = logging.getLogger("seqferry.restore")
@@ -82,7 +83,7 @@ def _archived(runtime: Runtime, spec: TransferSpec) -> Iterator[list[str]]:
     kept: list[str] = []
     for page in listing.objects(runtime.engine, spec):
         runtime.check()
-        kept += [found.key for found in page if found.storage_class in _ARCHIVES and planning.is_selected(spec, found)]
+        kept += [found.key for found in page if found.storage_class in _ARCHIVES and decision.is_selected(spec, found)]
         if len(kept) >= _ASKED_AT_ONCE:
             yield kept
             kept = []

@@ -11,12 +11,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final, cast
 
-from seqferry import buckets, planning, runs
 from seqferry.db import objects, transfers
 from seqferry.db.objects import PlannedObject
-from seqferry.engine import Listed
-from seqferry.errors import StorageError
-from seqferry.models import (
+from seqferry.engine import buckets
+from seqferry.engine.engine import Listed
+from seqferry.model.errors import StorageError
+from seqferry.model.models import (
     COPIES,
     DONE_STATES,
     OPERATION_MOVE,
@@ -25,7 +25,9 @@ from seqferry.models import (
     OPERATION_UNPACK,
     TransferSpec,
 )
-from seqferry.planning import KeyRules
+from seqferry.planning import decision
+from seqferry.planning.decision import KeyRules
+from seqferry.spec import run
 from seqferry.workflows.operations import operation_of, transfer
 from seqferry.workflows.runtime import Runtime
 
@@ -78,9 +80,9 @@ def _looked_at_again(
             log.warning("%s: what was refused is not looked at again: %s", part.source.uri, why)
             continue
         for (_, one), info in zip(ones, found, strict=True):
-            decision = planning.decide(part, info, rules)
-            planned = replace(transfer.planned(info, decision), source_key=one.source_key, target_key=one.target_key)
-            again[id(one)] = None if decision.action == "ignore" else planned
+            choice = decision.decide(part, info, rules)
+            planned = replace(transfer.planned(info, choice), source_key=one.source_key, target_key=one.target_key)
+            again[id(one)] = None if choice.action == "ignore" else planned
     decided = [again.get(id(one), one) for one in page]
     return [one for one in decided if one is not None]
 
@@ -91,11 +93,11 @@ def _by_part(
     """Objects with their keys, by the spec that they belong to: a run has one for each of its parts."""
     if spec.operation != OPERATION_RUN:
         return [(spec, [(one.source_key, one) for one in refused])]
-    lines = runs.Lines(spec)
+    lines = run.Lines(spec)
     found: dict[int, list[tuple[str, PlannedObject]]] = {}
     for one in refused:
         number = lines.number_of(one.source_key)
-        key = runs.key_of(one.source_key, lines.parts[number].spec.source)
+        key = run.key_of(one.source_key, lines.parts[number].spec.source)
         found.setdefault(number, []).append((key, one))
     return [(lines.parts[number].spec, ones) for number, ones in found.items()]
 
@@ -111,6 +113,6 @@ def _allowed(spec: TransferSpec, page: list[PlannedObject], rules: KeyRules) -> 
     if spec.operation in COPIES or spec.operation == OPERATION_UNPACK:
         for one in page:
             if one.refusal is None:
-                decision = planning.decide_names(spec, one.source_key, one.target_key, one.size, None, rules)
-                one.refusal, one.left_out = decision.refusal, decision.is_left_out
+                choice = decision.decide_names(spec, one.source_key, one.target_key, one.size, None, rules)
+                one.refusal, one.left_out = choice.refusal, choice.is_left_out
     return page

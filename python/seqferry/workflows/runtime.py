@@ -17,19 +17,21 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
-from seqferry import authority, names, stored_spec
-from seqferry.channels import Notices
 from seqferry.db import notice_rows, objects, transfers, worker_reports
 from seqferry.db.database import Database
 from seqferry.db.objects import BatchRun
 from seqferry.db.queue import Queue
 from seqferry.db.worker_reports import Report
-from seqferry.engine import Engine
-from seqferry.errors import AccessError, ConfigError, PolicyError, UnsupportedError
-from seqferry.listing import KnownObjects
-from seqferry.models import ActiveObject
-from seqferry.planning import KeyRules
-from seqferry.service import Service
+from seqferry.engine.engine import Engine
+from seqferry.model import names
+from seqferry.model.errors import AccessError, ConfigError, PolicyError, UnsupportedError
+from seqferry.model.models import ActiveObject
+from seqferry.planning.decision import KeyRules
+from seqferry.planning.listing import KnownObjects
+from seqferry.service import authority
+from seqferry.service.service import Service
+from seqferry.settings.channels import Notices
+from seqferry.spec import stored
 from seqferry.workflows.jobs import Job
 from seqferry.workflows.lease import Lease
 from seqferry.workflows.recorder import Recorder
@@ -216,7 +218,7 @@ class Runtime:
         if row is not None and transfers.is_http(row.created_by):
             try:
                 is_whole = self.service.serves and transfers.is_http(creator)
-                authority.check(self.service.settings, stored_spec.read(row.spec), places_only=not is_whole)
+                authority.check(self.service.settings, stored.read(row.spec), places_only=not is_whole)
             except PolicyError as why:
                 with self.database.write() as connection:
                     transfers.request_stop(connection, transfer_id, time.time(), self.actor, why.code, why.message)

@@ -12,11 +12,11 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from seqferry import schedules
-from seqferry.cron import Cron
 from seqferry.db import schedule_rows
-from seqferry.errors import ConfigError
-from seqferry.service import Service
+from seqferry.model.errors import ConfigError
+from seqferry.service import schedules
+from seqferry.service.cron import Cron
+from seqferry.service.service import Service
 
 if TYPE_CHECKING:
     import sqlalchemy as sa

@@ -13,13 +13,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from seqferry import batching, names, stored_spec
-from seqferry.db import objects, receipts, transfers
+from seqferry.db import objects, transfers
 from seqferry.db.objects import PlannedObject
 from seqferry.db.queue import place_of
-from seqferry.engine import traced_as
-from seqferry.errors import StorageError, UsageError
-from seqferry.models import ENDED_TRANSFER_STATES, TransferSpec
+from seqferry.db.record import receipts
+from seqferry.engine.engine import traced_as
+from seqferry.model import names
+from seqferry.model.errors import StorageError, UsageError
+from seqferry.model.models import ENDED_TRANSFER_STATES, TransferSpec
+from seqferry.planning import batching
+from seqferry.spec import stored
 from seqferry.workflows import first_look, restoring, retries
 from seqferry.workflows.batch_steps import abort_cut_off, end_failed
 from seqferry.workflows.operations import Barrier, batch_limit, operation_of
@@ -115,7 +118,7 @@ def close(runtime: Runtime, transfer_id: str, *, claimed: bool = True) -> None:
     if row is None:
         return
     leave_if_paused(row)
-    spec = stored_spec.read(row.spec)
+    spec = stored.read(row.spec)
     operation = operation_of(spec)
     with traced_as(transfer_id):
         try:
@@ -152,7 +155,7 @@ def plan_once(runtime: Runtime, transfer_id: str, inline: InlineBatches | None =
 
 
 def _plan(runtime: Runtime, transfer_id: str, row: sa.Row[Any], inline: InlineBatches | None) -> None:
-    spec = stored_spec.read(row.spec)
+    spec = stored.read(row.spec)
     operation = operation_of(spec)
     known = runtime.take_preflight(transfer_id)
     operation.prepare(runtime, spec, known)

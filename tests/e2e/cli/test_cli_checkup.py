@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from cli_process import Cli, Places
 
-from seqferry.doctor import file_system
+from seqferry.doctor.doctor import file_system
 from support.proxy import Proxy, access_denied, error
 from support.servers import S3Server
 

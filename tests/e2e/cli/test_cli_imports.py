@@ -36,14 +36,14 @@ def _modules(words: list[str], server: S3Server, state: Path) -> set[str]:
 @pytest.mark.parametrize(
     ("line", "most", "ours", "absent"),
     [
-        ("cp s3://BUCKET/a TARGET", 472, 122, {*_HEAVY, "seqferry.auditing", "seqferry.db.audit"}),
+        ("cp s3://BUCKET/a TARGET", 472, 122, {*_HEAVY, "seqferry.proof.auditing", "seqferry.db.record.audit"}),
         ("status", 424, 76, {*_HEAVY, "seqferry._native"}),
         ("ls s3://BUCKET/", 228, 53, {"sqlalchemy", "pydantic", "rich"}),
         ("cat --range 0-3 s3://BUCKET/a", 242, 61, {"sqlalchemy", "pydantic", "rich"}),
         ("aws s3 ls s3://BUCKET/", 190, 48, {"sqlalchemy", "typer", "pydantic"}),
         ("aws s3 cp s3://BUCKET/a TARGET", 190, 48, {"sqlalchemy", "typer", "pydantic"}),
         ("s5cmd cp s3://BUCKET/a TARGET", 190, 48, {"sqlalchemy", "typer", "pydantic"}),
-        ("--version", 150, 6, {"sqlalchemy", "typer", "seqferry.config"}),
+        ("--version", 150, 6, {"sqlalchemy", "typer", "seqferry.settings.config"}),
     ],
 )
 def test_a_command_imports_what_its_verb_needs(

@@ -103,7 +103,7 @@ def test_no_progress_shows_only_the_end(cli: Cli, filled: tuple[str, str]) -> No
     [
         (["--help"], {"sqlalchemy", "dbos", "fastapi", "rich", "seqferry.service", "seqferry.engine"}),
         (["cp", "--help"], {"sqlalchemy", "dbos", "fastapi", "rich", "seqferry.service", "seqferry.engine"}),
-        (["status"], {"dbos", "fastapi", "seqferry.worker"}),
+        (["status"], {"dbos", "fastapi", "seqferry.workflows.worker"}),
     ],
 )
 def test_commands_import_only_what_they_need(cli: Cli, arguments: list[str], heavy: set[str]) -> None:
@@ -164,7 +164,9 @@ def test_the_work_goes_on_where_what_is_said_of_it_cannot_be_written(
     assert {path.name for path in (tmp_path / "in").iterdir()} == {"one", "two"}
 
 
-@pytest.mark.parametrize("module", ["seqferry.cli.app", "seqferry.memory_limits", "typer", "seqferry.nextflow.shim"])
+@pytest.mark.parametrize(
+    "module", ["seqferry.cli.app", "seqferry.settings.memory_limits", "typer", "seqferry.nextflow.shim"]
+)
 def test_an_interrupt_while_modules_are_imported_shows_no_traceback(cli: Cli, module: str) -> None:
     code = f"""
 import os, signal, sys

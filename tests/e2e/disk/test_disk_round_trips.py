@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from seqferry.models import ObjectRecord
+from seqferry.model.models import ObjectRecord
 from support.buckets import MIB, keys, open_uploads
 from support.mover import SMALL_PARTS, Mover
 from support.servers import S3Server

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from seqferry.service import Service
+from seqferry.service.service import Service
 from support.mover import SMALL_PARTS, Mover
 from support.sim import Simulator
 from support.syscalls import Syscalls, assert_file_synced, assert_synced_before, first

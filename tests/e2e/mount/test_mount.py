@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from seqferry import mounts
+from seqferry.engine import mounts
 from support import proxy as faults
 from support.mounts import Mounter, gone
 from support.processes import RunningProcess, run, seqferry

@@ -9,7 +9,7 @@ from typing import Any
 
 import httpx
 
-from seqferry import tokens
+from seqferry.settings import tokens
 from support.mover import Mover
 from support.waiting import eventually
 

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from compat.fleet import Endpoint
-from seqferry.service import Service
+from seqferry.service.service import Service
 from support.mover import Mover
 
 EndpointBucketFactory = Callable[[Endpoint], str]

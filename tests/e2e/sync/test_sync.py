@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from seqferry.config import Settings
-from seqferry.service import Service
+from seqferry.service.service import Service
+from seqferry.settings.config import Settings
 from support.buckets import keys
 from support.mover import Mover
 from support.proxy import Proxy, access_denied, hold

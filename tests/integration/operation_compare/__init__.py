@@ -9,11 +9,11 @@ import json
 import time
 from collections.abc import Iterator, Sequence
 
-from seqferry import preflight
 from seqferry.db.objects import OpenObject, PlannedObject
-from seqferry.engine import Engine
-from seqferry.listing import KnownObjects
-from seqferry.models import RESULT_COLUMNS, TransferSpec
+from seqferry.engine.engine import Engine
+from seqferry.model.models import RESULT_COLUMNS, TransferSpec
+from seqferry.planning.listing import KnownObjects
+from seqferry.preflight import start
 from seqferry.workflows.jobs import CreatedUpload, Failure, Job, ObjectProgress
 from seqferry.workflows.operations import BatchWork
 from seqferry.workflows.runtime import Runtime
@@ -99,7 +99,7 @@ class CompareOperation:
         self.finished: list[str] = []
 
     def prepare(self, runtime: Runtime, spec: TransferSpec, known: KnownObjects | None) -> None:
-        preflight.check_buckets(runtime.engine, spec)
+        start.check_buckets(runtime.engine, spec)
 
     def target_is_empty(self, runtime: Runtime, spec: TransferSpec, known: KnownObjects | None) -> bool:
         return False

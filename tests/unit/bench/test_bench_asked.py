@@ -13,7 +13,7 @@ from seqferry.bench.storage import Acceleration, Place, Storage
 from seqferry.bench.transfer import make_plan
 from seqferry.bench.workload import Workload, parse
 from seqferry.cli.app import run
-from seqferry.errors import UsageError
+from seqferry.model.errors import UsageError
 
 KIB, MIB, GIB = 2**10, 2**20, 2**30
 NOTHING: dict[str, Any] = {

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from seqferry.cli.app import run
-from seqferry.config import Settings
-from seqferry.errors import UsageError
+from seqferry.model.errors import UsageError
+from seqferry.settings.config import Settings
 
 FILE = """
 database_url = "postgresql://ferry:hunter2@127.0.0.1:9/x"

@@ -12,7 +12,7 @@ from statuses import status
 
 from seqferry.cli import display
 from seqferry.cli.terminal import LiveDisplay, picture
-from seqferry.models import ActiveObject, LiveActivity
+from seqferry.model.models import ActiveObject, LiveActivity
 
 MIB = 1024**2
 

@@ -8,7 +8,7 @@ import pytest
 from statuses import status
 
 from seqferry.cli import exits
-from seqferry.models import FailureGroup
+from seqferry.model.models import FailureGroup
 
 DENIED = FailureGroup("person", "AccessDenied", "CopyObject", "no", 1, ("a",))
 MISMATCH = FailureGroup("mismatch", "BadDigest", "CompleteMultipartUpload", "differs", 1, ("b",))

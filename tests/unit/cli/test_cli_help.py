@@ -12,7 +12,7 @@ import pytest
 
 from seqferry.cli import commands, completion, errors, examples, manual
 from seqferry.cli.app import run
-from seqferry.errors import UsageError
+from seqferry.model.errors import UsageError
 
 TREE = commands.tree()
 COMMANDS = dict(commands.walk(TREE))

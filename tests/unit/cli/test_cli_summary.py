@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 from statuses import status
 
-from seqferry.auditing import Head
 from seqferry.cli import summary
-from seqferry.models import ERROR_CLASSES, FailureGroup, Totals, Verification
+from seqferry.model.models import ERROR_CLASSES, FailureGroup, Totals, Verification
+from seqferry.proof.auditing import Head
 
 MIB = 1024**2
 

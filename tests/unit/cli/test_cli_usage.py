@@ -11,7 +11,7 @@ import pytest
 
 from seqferry.cli import errors
 from seqferry.cli.app import run
-from seqferry.errors import SeqferryError, StorageError
+from seqferry.model.errors import SeqferryError, StorageError
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 
 from seqferry.cli.app import run
 from seqferry.cli.fingers import ANSWERS, OPTIONS, VERBS, translated
-from seqferry.errors import UsageError
+from seqferry.model.errors import UsageError
 
 PAGE = (Path(__file__).parents[3] / "docs/coming-from.md").read_text()
 

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from seqferry import mounts
 from seqferry.cli.fingers import translated
 from seqferry.cli.mount_words import ANSWERS, MEANINGS, helper_arguments
-from seqferry.errors import UsageError
-from seqferry.models import S3Location
-from seqferry.mounts import MountEntry, MountSpec
+from seqferry.engine import mounts
+from seqferry.engine.mounts import MountEntry, MountSpec
+from seqferry.model.errors import UsageError
+from seqferry.model.models import S3Location
 
 
 @pytest.mark.parametrize(

@@ -7,18 +7,18 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, status
 from pydantic import BaseModel, ConfigDict, Field
 
-from seqferry import control
 from seqferry.api.deps import ActorDep, ChangeableIdDep, IdentityDep, ServiceDep, is_own
 from seqferry.api.documented import answers
 from seqferry.api.fields import WHOLE
 from seqferry.api.problems import shortened
 from seqferry.api.schemas import Priority, Submitted, TransferOut
-from seqferry.config import MOST_REQUESTS
-from seqferry.control import Filter, Result, Verb
-from seqferry.errors import NotFoundError, UsageError
-from seqferry.models import MOST_STARTS, TransferState
-from seqferry.service import Service
-from seqferry.tokens import Identity
+from seqferry.model.errors import NotFoundError, UsageError
+from seqferry.model.models import MOST_STARTS, TransferState
+from seqferry.service import control
+from seqferry.service.control import Filter, Result, Verb
+from seqferry.service.service import Service
+from seqferry.settings.config import MOST_REQUESTS
+from seqferry.settings.tokens import Identity
 
 router = APIRouter(prefix="/api/v1/transfers", tags=["transfers"])
 actions = APIRouter(prefix="/api/v1", tags=["transfers"])

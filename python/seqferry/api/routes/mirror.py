@@ -23,9 +23,9 @@ from starlette.concurrency import run_in_threadpool
 from seqferry.api.deps import ActorDep, ChangeableIdDep, Context, ContextDep, ServiceDep
 from seqferry.api.documented import answers
 from seqferry.api.file_status import compressed
-from seqferry.errors import ConfigError, ConflictError
-from seqferry.models import Status
-from seqferry.spec import build_mirror_spec
+from seqferry.model.errors import ConfigError, ConflictError
+from seqferry.model.models import Status
+from seqferry.spec.build import build_mirror_spec
 
 log: Final = logging.getLogger("seqferry.api")
 

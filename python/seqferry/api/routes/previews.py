@@ -10,14 +10,14 @@ from fastapi import APIRouter, Query
 from pydantic import BaseModel
 from starlette.concurrency import run_in_threadpool
 
-from seqferry import access
 from seqferry.api.deps import ContextDep
 from seqferry.api.documented import answers
 from seqferry.api.schemas import TransferRequest, spec_of_request
-from seqferry.forecast import Forecast
-from seqferry.models import PlannedCopy, TransferSpec
-from seqferry.removal_rules import RemovalRefusal
-from seqferry.service import Service
+from seqferry.model.models import PlannedCopy, TransferSpec
+from seqferry.planning.removal_rules import RemovalRefusal
+from seqferry.preflight.forecast import Forecast
+from seqferry.service.service import Service
+from seqferry.spec import identity
 
 router = APIRouter(prefix="/api/v1/previews", tags=["transfers"])
 
@@ -68,7 +68,7 @@ async def preview(
     """Compares both places as the transfer would. Nothing is copied or recorded."""
     spec = await context.spec_of_sources(body, spec_of_request)
     await context.checks.check(spec)
-    return await run_in_threadpool(_preview, context.service, access.resolved(spec), limit)
+    return await run_in_threadpool(_preview, context.service, identity.resolved(spec), limit)
 
 
 def _preview(service: Service, spec: TransferSpec, limit: int) -> Preview:

@@ -11,9 +11,10 @@ from fastapi import APIRouter, Depends, Query
 from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, Field
 
-from seqferry import anchors, auditing, reporting, verification
 from seqferry.api.deps import ActorDep, ChangeableIdDep, ServiceDep, require_admin
 from seqferry.api.documented import answers
+from seqferry.proof import anchors, auditing, target
+from seqferry.proof import report as proof_report
 
 router = APIRouter(prefix="/api/v1", tags=["proof"])
 
@@ -60,9 +61,9 @@ class HeadOut(BaseModel):
     "/transfers/{transfer_id}/report",
     summary="Everything on record of a transfer",
     response_class=StreamingResponse,
-    responses={200: {"content": {kind.partition(";")[0]: {} for kind in reporting.MEDIA_TYPES.values()}}},
+    responses={200: {"content": {kind.partition(";")[0]: {} for kind in proof_report.MEDIA_TYPES.values()}}},
 )
-def report(transfer_id: str, service: ServiceDep, format: reporting.Format = "json") -> StreamingResponse:  # noqa: A002
+def report(transfer_id: str, service: ServiceDep, format: proof_report.Format = "json") -> StreamingResponse:  # noqa: A002
     """Streams: JSON that can be checked by itself, CSV, or one page of HTML.
 
     The record is looked at first; the header `Seqferry-Record` says `intact`, or `changed` where it is not as it was
@@ -70,13 +71,13 @@ def report(transfer_id: str, service: ServiceDep, format: reporting.Format = "js
     """
     full_id = service.status(transfer_id).id
     findings = service.record_findings(full_id)
-    report = reporting.stream(service.database, full_id, format, findings)
+    report = proof_report.stream(service.database, full_id, format, findings)
     pieces = (piece.encode("utf-8", "backslashreplace") for piece in report)
     name = f'attachment; filename="seqferry-{full_id}.{format}"'
     headers = {"Seqferry-Record": "changed" if findings else "intact"}
     if format != "html":
         headers["Content-Disposition"] = name
-    return StreamingResponse(pieces, media_type=reporting.MEDIA_TYPES[format], headers=headers)
+    return StreamingResponse(pieces, media_type=proof_report.MEDIA_TYPES[format], headers=headers)
 
 
 class DifferenceOut(BaseModel):
@@ -118,11 +119,11 @@ def verify(
     """
     status = service.status(transfer_id)
     findings = service.record_findings(status.id)
-    looked, named = verification.VerificationCounts(), list[DifferenceOut]()
-    for one in verification.verify(service.database, service.engine, status, looked, content=content):
+    looked, named = target.VerificationCounts(), list[DifferenceOut]()
+    for one in target.verify(service.database, service.engine, status, looked, content=content):
         if len(named) < MOST_FINDINGS:
             named.append(DifferenceOut(**asdict(one)))
-    verification.record(service.database, status, looked, at=time.time(), actor=actor, content=content)
+    target.record(service.database, status, looked, at=time.time(), actor=actor, content=content)
     record = [FindingOut(**asdict(one)) for one in findings[:MOST_FINDINGS]]
     intact = not looked.differ and not findings
     return VerificationOut(intact=intact, differences=named, record=record, **asdict(looked))

@@ -9,17 +9,17 @@ from fastapi import APIRouter, Depends, Path, status
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.concurrency import run_in_threadpool
 
-from seqferry import schedules
 from seqferry.api.deps import ActorDep, ContextDep, IdentityDep, ServiceDep, is_client
 from seqferry.api.documented import answers
 from seqferry.api.problems import shortened
 from seqferry.api.schemas import TransferRequest, spec_of_request
-from seqferry.cron import MAX_TEXT, UTC_ZONE
-from seqferry.errors import PolicyError
-from seqferry.models import Event
-from seqferry.schedules import Outcome, Run, Schedule, State
-from seqferry.service import Service
-from seqferry.tokens import Identity
+from seqferry.model.errors import PolicyError
+from seqferry.model.models import Event
+from seqferry.service import schedules
+from seqferry.service.cron import MAX_TEXT, UTC_ZONE
+from seqferry.service.schedules import Outcome, Run, Schedule, State
+from seqferry.service.service import Service
+from seqferry.settings.tokens import Identity
 
 router = APIRouter(prefix="/api/v1/schedules", tags=["schedules"])
 

@@ -32,8 +32,8 @@ from seqferry.api.schemas import (
 )
 from seqferry.api.streams import EventStream
 from seqferry.db.feed import POSITION, Position
-from seqferry.models import ObjectState, TransferState
-from seqferry.paging import OBJECT_CURSOR, TRANSFER_CURSOR, Cursor, ObjectFilter, TransferFilter
+from seqferry.db.paging import OBJECT_CURSOR, TRANSFER_CURSOR, Cursor, ObjectFilter, TransferFilter
+from seqferry.model.models import ObjectState, TransferState
 
 router = APIRouter(prefix="/api/v1/transfers", tags=["transfers"])
 feed = APIRouter(prefix="/api/v1", tags=["transfers"])

@@ -13,15 +13,16 @@ from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
 from starlette.concurrency import run_in_threadpool
 
-from seqferry import checking, cleanup, removals
 from seqferry.api.deps import ActorDep, Context, ContextDep
 from seqferry.api.documented import answers
 from seqferry.api.fields import DOCUMENTED, body_of
 from seqferry.api.schemas import SourcesBody, Submitted, TransferRequest
-from seqferry.errors import UsageError
-from seqferry.models import OPERATION_MOVE, S3Location, TransferSpec, Verify
-from seqferry.option_groups import Endpoints, Filters, OneEndpoint
-from seqferry.spec import build_spec, checked
+from seqferry.model.errors import UsageError
+from seqferry.model.models import OPERATION_MOVE, S3Location, TransferSpec, Verify
+from seqferry.planning import cleanup, removals
+from seqferry.spec import check as check_spec
+from seqferry.spec.build import build_spec, checked
+from seqferry.spec.option_groups import Endpoints, Filters, OneEndpoint
 
 router = APIRouter(prefix="/api/v1", tags=["verbs"])
 
@@ -127,7 +128,7 @@ def _move_spec(body: MoveRequest) -> TransferSpec:
 
 
 def _check_spec(body: CheckRequest) -> TransferSpec:
-    return checking.build_check_spec(**body.model_dump(exclude={"recursive"}))
+    return check_spec.build_check_spec(**body.model_dump(exclude={"recursive"}))
 
 
 async def _start(

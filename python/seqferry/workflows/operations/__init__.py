@@ -1,7 +1,7 @@
 """The interface of an operation: it finds the objects, does the work on a batch of them, and ends a transfer.
 
 The workflows around it are the same for all: batches, recording, retries, cancelling, resuming after a kill. To add an
-operation: a package here with an ``OPERATION``, and a line in ``seqferry.operations``.
+operation: a package here with an ``OPERATION``, and a line in ``seqferry.spec.operations``.
 
 What must stay true: each method can be called again after a kill, and adds nothing to what it did before.
 """
@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Protocol
 
-from seqferry import operations
-from seqferry.batching import Limit
 from seqferry.db.objects import OpenObject, PlannedObject
-from seqferry.errors import UnsupportedError
-from seqferry.listing import KnownObjects
-from seqferry.models import TransferSpec
+from seqferry.model.errors import UnsupportedError
+from seqferry.model.models import TransferSpec
+from seqferry.planning.batching import Limit
+from seqferry.planning.listing import KnownObjects
+from seqferry.spec import operations
 from seqferry.workflows.jobs import Job
 from seqferry.workflows.runtime import Runtime
 

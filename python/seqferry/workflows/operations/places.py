@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from seqferry import listing, paths, preflight
 from seqferry.db.objects import OpenObject
-from seqferry.engine import CopyItem
-from seqferry.listing import KnownObjects
-from seqferry.models import LocalFolder, TransferSpec
+from seqferry.engine.engine import CopyItem
+from seqferry.model.models import LocalFolder, TransferSpec
+from seqferry.places import paths
+from seqferry.planning import listing
+from seqferry.planning.listing import KnownObjects
+from seqferry.preflight import start
 from seqferry.workflows.runtime import Runtime
 
 
@@ -17,7 +19,7 @@ def prepare(runtime: Runtime, spec: TransferSpec, known: KnownObjects | None) ->
         StorageError: a place cannot be used.
     """
     if known is None:
-        preflight.check_buckets(runtime.engine, spec)
+        start.check_buckets(runtime.engine, spec)
     if isinstance(spec.target, LocalFolder):
         paths.make(spec.target.path)
 

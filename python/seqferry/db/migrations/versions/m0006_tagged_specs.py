@@ -1,6 +1,6 @@
 """Specs get a version, an operation and tagged places.
 
-What was recorded before stays readable (``stored_spec``), so a spec that is not of the known form is left as it is.
+What was recorded before stays readable (``spec.stored``), so a spec that is not of the known form is left as it is.
 Events keep their copy of the spec: it is part of their hashes.
 """
 

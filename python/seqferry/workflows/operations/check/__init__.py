@@ -9,14 +9,17 @@ from __future__ import annotations
 import time
 from typing import Final
 
-from seqferry import checking, listing, names, planning, preflight, stored_spec
-from seqferry.checking import ONE_WAY
 from seqferry.db import objects, transfers
 from seqferry.db.objects import PlannedObject
-from seqferry.errors import StorageError
-from seqferry.listing import KnownObjects
-from seqferry.models import ENDED_TRANSFER_STATES, TransferSpec
-from seqferry.naming import source_key
+from seqferry.model import names
+from seqferry.model.errors import StorageError
+from seqferry.model.models import ENDED_TRANSFER_STATES, TransferSpec
+from seqferry.planning import decision, listing
+from seqferry.planning.listing import KnownObjects
+from seqferry.preflight import start
+from seqferry.spec import check, stored
+from seqferry.spec.check import ONE_WAY
+from seqferry.spec.target_keys import source_key
 from seqferry.workflows.operations import Operation
 from seqferry.workflows.operations.transfer import Transfer
 from seqferry.workflows.runtime import Runtime, leave_if_paused
@@ -27,11 +30,11 @@ class Check(Transfer):
 
     @property
     def options(self) -> frozenset[str]:
-        return checking.OPTIONS
+        return check.OPTIONS
 
     def prepare(self, runtime: Runtime, spec: TransferSpec, known: KnownObjects | None) -> None:
         if known is None:
-            preflight.check_buckets(runtime.engine, spec)
+            start.check_buckets(runtime.engine, spec)
 
     def target_is_empty(self, runtime: Runtime, spec: TransferSpec, known: KnownObjects | None) -> bool:
         del runtime, spec, known
@@ -43,7 +46,7 @@ class Check(Transfer):
             row = transfers.row_of(connection, transfer_id)
         if row is None or row.state in ENDED_TRANSFER_STATES or transfers.is_stopping(row) or row.planned_at is None:
             return
-        spec = stored_spec.read(row.spec)
+        spec = stored.read(row.spec)
         if ONE_WAY in spec.options or spec.single or spec.keys is not None or spec.pattern is not None:
             return
         try:
@@ -87,5 +90,5 @@ def _extra(spec: TransferSpec, key: str, etag: str) -> PlannedObject:
         last_modified=0.0,
         version_id=None,
         storage_class=None,
-        refusal=planning.missing_at_source(spec, wanted, key).refusal,
+        refusal=decision.missing_at_source(spec, wanted, key).refusal,
     )

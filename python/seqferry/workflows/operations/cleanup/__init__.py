@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from seqferry import buckets, cleanup, planning, preflight
-from seqferry.cleanup import StaleUpload
 from seqferry.db import objects
 from seqferry.db.objects import OpenObject, PlannedObject
-from seqferry.listing import KnownObjects
-from seqferry.models import TransferSpec
+from seqferry.engine import buckets
+from seqferry.model.models import TransferSpec
+from seqferry.planning import cleanup, decision
+from seqferry.planning.cleanup import StaleUpload
+from seqferry.planning.listing import KnownObjects
+from seqferry.preflight import start
 from seqferry.workflows.chunks import ChunkJob, End
 from seqferry.workflows.jobs import Job
 from seqferry.workflows.operations import BatchWork, Operation
@@ -32,7 +34,7 @@ class Cleanup:
 
     def prepare(self, runtime: Runtime, spec: TransferSpec, known: KnownObjects | None) -> None:
         if known is None:
-            preflight.check_buckets(runtime.engine, spec)
+            start.check_buckets(runtime.engine, spec)
 
     def target_is_empty(self, runtime: Runtime, spec: TransferSpec, known: KnownObjects | None) -> bool:
         del runtime, spec, known
@@ -82,6 +84,6 @@ def _planned(one: StaleUpload) -> PlannedObject:
         last_modified=one.initiated,
         version_id=one.upload_id,
         storage_class=None,
-        refusal=None if one.kept is None else planning.upload_in_use(one.key).refusal,
+        refusal=None if one.kept is None else decision.upload_in_use(one.key).refusal,
         left_out=one.kept is not None,
     )

@@ -11,13 +11,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
-from seqferry import histories, planning
 from seqferry.db import objects
 from seqferry.db.objects import OpenObject, PlannedObject
-from seqferry.engine import Job
-from seqferry.histories import Fate
-from seqferry.listing import KnownObjects
-from seqferry.models import TransferSpec
+from seqferry.engine.engine import Job
+from seqferry.model.models import TransferSpec
+from seqferry.planning import decision, versions
+from seqferry.planning.listing import KnownObjects
+from seqferry.planning.versions import Fate
 from seqferry.workflows import jobs
 from seqferry.workflows.chunks import End
 from seqferry.workflows.operations import BatchWork, Operation, places
@@ -49,12 +49,12 @@ class History:
     ) -> Iterator[list[PlannedObject]]:
         del known, target_absent
         batch: list[PlannedObject] = []
-        for page in histories.fates(runtime.engine, spec, runtime.key_rules(transfer_id)):
-            for versions in page:
-                if batch and len(batch) + len(versions) > _BATCH:
+        for page in versions.fates(runtime.engine, spec, runtime.key_rules(transfer_id)):
+            for group in page:
+                if batch and len(batch) + len(group) > _BATCH:
                     yield batch
                     batch = []
-                batch += [_planned(one) for one in versions]
+                batch += [_planned(one) for one in group]
             yield []
         if batch:
             yield batch
@@ -88,19 +88,19 @@ OPERATION: Final[Operation] = History()
 
 
 def _planned(fate: Fate) -> PlannedObject:
-    version, decision = fate.version, fate.decision
+    version, decided = fate.version, fate.decision
     return PlannedObject(
         source_key=version.key,
-        target_key=decision.target_key,
+        target_key=decided.target_key,
         size=version.size,
         etag=version.etag,
         last_modified=version.last_modified,
         version_id=version.version_id,
         storage_class=version.storage_class,
-        refusal=decision.refusal,
-        left_out=decision.is_left_out,
-        verified=decision.verified,
-        target_etag=decision.target_etag,
+        refusal=decided.refusal,
+        left_out=decided.is_left_out,
+        verified=decided.verified,
+        target_etag=decided.target_etag,
     )
 
 
@@ -119,11 +119,11 @@ def _written(runtime: Runtime, spec: TransferSpec, work: BatchWork) -> list[End]
         if item.target_key in begun:
             continue
         begun.add(item.target_key)
-        there = histories.at_target(runtime.engine, spec, item.target_key)
+        there = versions.at_target(runtime.engine, spec, item.target_key)
         position = [one.id for one in of_key[item.target_key]].index(item.id)
         if len(there) != position + 1:
             continue
-        verified = planning.verification_of_version((item.size, item.etag), (there[-1].size, there[-1].etag))
+        verified = decision.verification_of_version((item.size, item.etag), (there[-1].size, there[-1].etag))
         if verified is None:
             continue
         found.append(

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from seqferry.db.objects import OpenObject
-from seqferry.errors import StorageError
+from seqferry.model.errors import StorageError
 from seqferry.workflows import jobs
 from seqferry.workflows.chunks import End, Ends
 from seqferry.workflows.jobs import Events, ObjectProgress

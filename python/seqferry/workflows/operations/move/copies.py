@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from seqferry import buckets, digests, removal_rules
 from seqferry.db.objects import ArrivedObject
-from seqferry.digests import ExpectedDigest
-from seqferry.engine import ObjectInfo
-from seqferry.errors import StorageError
-from seqferry.models import LocalFolder, TransferSpec
+from seqferry.engine import buckets
+from seqferry.engine.engine import ObjectInfo
+from seqferry.model import digests
+from seqferry.model.digests import ExpectedDigest
+from seqferry.model.errors import StorageError
+from seqferry.model.models import LocalFolder, TransferSpec
+from seqferry.planning import removal_rules
 from seqferry.workflows.runtime import Runtime
 
 

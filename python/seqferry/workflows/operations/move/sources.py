@@ -12,13 +12,16 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
-from seqferry import buckets, names, stored_spec
-from seqferry.buckets import AT_ONCE, Removal
-from seqferry.db import events, objects, transfers
+from seqferry.db import objects, transfers
 from seqferry.db.objects import ArrivedObject
-from seqferry.engine import LEASE_LAPSED
-from seqferry.errors import ConfigError
-from seqferry.models import ENDED_TRANSFER_STATES, TransferSpec
+from seqferry.db.record import events
+from seqferry.engine import buckets
+from seqferry.engine.buckets import AT_ONCE, Removal
+from seqferry.engine.engine import LEASE_LAPSED
+from seqferry.model import names
+from seqferry.model.errors import ConfigError
+from seqferry.model.models import ENDED_TRANSFER_STATES, TransferSpec
+from seqferry.spec import stored
 from seqferry.workflows.operations.move import copies
 from seqferry.workflows.runtime import Runtime, leave_if_paused
 
@@ -64,7 +67,7 @@ def remove(
         begun = events.last(connection, transfer_id, REMOVING)
     if row is None or not _goes_on(row) or (is_planned and row.planned_at is None):
         return
-    spec = stored_spec.read(row.spec)
+    spec = stored.read(row.spec)
     after = since if begun is None else max(since, int(begun["after"]))
     left: list[str] = []
     while True:

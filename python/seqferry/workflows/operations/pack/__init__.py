@@ -11,13 +11,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from seqferry import members, packing
 from seqferry.db import objects
 from seqferry.db.objects import PlannedObject
-from seqferry.engine import Job
-from seqferry.errors import StorageError
-from seqferry.listing import KnownObjects
-from seqferry.models import TransferSpec
+from seqferry.engine.engine import Job
+from seqferry.model.errors import StorageError
+from seqferry.model.models import TransferSpec
+from seqferry.planning import members
+from seqferry.planning.listing import KnownObjects
+from seqferry.spec import pack
 from seqferry.workflows.operations import BatchWork, Operation, places
 from seqferry.workflows.operations.places import copy_item
 from seqferry.workflows.runtime import Runtime
@@ -26,7 +27,7 @@ from seqferry.workflows.runtime import Runtime
 class Pack:
     """See ``seqferry.workflows.operations.Operation``."""
 
-    options = packing.OPTIONS
+    options = pack.OPTIONS
     pages_are_batches = True
 
     def prepare(self, runtime: Runtime, spec: TransferSpec, known: KnownObjects | None) -> None:
@@ -34,7 +35,7 @@ class Pack:
 
     def target_is_empty(self, runtime: Runtime, spec: TransferSpec, known: KnownObjects | None) -> bool:
         del known
-        found = runtime.engine.head(spec.target, [packing.shard_key(spec, 0)])
+        found = runtime.engine.head(spec.target, [pack.shard_key(spec, 0)])
         return found == [None]
 
     def find(
@@ -60,7 +61,7 @@ class Pack:
             yield []
         found.sort(key=lambda one: members.order(one.source_key))
         archives = list(_archives(spec, found, left_out))
-        if packing.SPLIT in spec.options:
+        if pack.SPLIT in spec.options:
             members.refuse_later_shards(runtime.engine, spec, len(archives))
         yield from archives
 
@@ -75,7 +76,7 @@ class Pack:
         return runtime.engine.pack(
             spec,
             [copy_item(one) for one in items],
-            index=packing.NO_INDEX not in spec.options,
+            index=pack.NO_INDEX not in spec.options,
             transfer=work.transfer_id,
             resumed=work.resumed,
             since=work.since,
@@ -95,7 +96,7 @@ def _archives(
     spec: TransferSpec, found: list[PlannedObject], left_out: list[PlannedObject]
 ) -> Iterator[list[PlannedObject]]:
     """The members of each archive."""
-    if packing.SPLIT not in spec.options:
+    if pack.SPLIT not in spec.options:
         if found or left_out:
             yield found + left_out
         return
@@ -103,7 +104,7 @@ def _archives(
     start = 0
     for number, end in enumerate(ends):
         for member in found[start:end]:
-            member.target_key = packing.shard_key(spec, number)
+            member.target_key = pack.shard_key(spec, number)
         # What is left out belongs to no shard; the first one tells of it.
         yield found[start:end] + (left_out if number == 0 else [])
         start = end

@@ -9,14 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from seqferry import buckets, preflight, removals
-from seqferry.buckets import AT_ONCE, Removal
 from seqferry.db.objects import OpenObject, PlannedObject
-from seqferry.engine import FailedLookup
-from seqferry.errors import StorageError
-from seqferry.listing import KnownObjects
-from seqferry.models import TransferSpec
-from seqferry.removals import RemovalCandidate
+from seqferry.engine import buckets
+from seqferry.engine.buckets import AT_ONCE, Removal
+from seqferry.engine.engine import FailedLookup
+from seqferry.model.errors import StorageError
+from seqferry.model.models import TransferSpec
+from seqferry.planning import removals
+from seqferry.planning.listing import KnownObjects
+from seqferry.planning.removals import RemovalCandidate
+from seqferry.preflight import start
 from seqferry.workflows.chunks import ChunkJob, End
 from seqferry.workflows.jobs import Job
 from seqferry.workflows.operations import BatchWork, Operation
@@ -33,7 +35,7 @@ class Remove:
 
     def prepare(self, runtime: Runtime, spec: TransferSpec, known: KnownObjects | None) -> None:
         if known is None:
-            preflight.check_buckets(runtime.engine, spec)
+            start.check_buckets(runtime.engine, spec)
 
     def target_is_empty(self, runtime: Runtime, spec: TransferSpec, known: KnownObjects | None) -> bool:
         del runtime, spec, known

@@ -10,12 +10,14 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
-from seqferry import paths, planning, runs
 from seqferry.db.objects import OpenObject, PlannedObject
-from seqferry.errors import SeqferryError, StorageError, UnsupportedError
-from seqferry.listing import KnownObjects
-from seqferry.models import LocalFolder, TransferSpec
-from seqferry.runs import Lines, Part
+from seqferry.model.errors import SeqferryError, StorageError, UnsupportedError
+from seqferry.model.models import LocalFolder, TransferSpec
+from seqferry.places import paths
+from seqferry.planning import decision
+from seqferry.planning.listing import KnownObjects
+from seqferry.spec import run
+from seqferry.spec.run import Lines, Part
 from seqferry.workflows import operations
 from seqferry.workflows.jobs import Job
 from seqferry.workflows.joined import JoinedJob
@@ -28,7 +30,7 @@ from seqferry.workflows.runtime import Runtime
 class Run:
     """See ``workflows.operations.Operation``."""
 
-    options = runs.OPTIONS
+    options = run.OPTIONS
     pages_are_batches = False
 
     def prepare(self, runtime: Runtime, spec: TransferSpec, known: KnownObjects | None) -> None:
@@ -43,8 +45,8 @@ class Run:
     ) -> Iterator[list[PlannedObject]]:
         del known, target_absent
         # Before the first object is planned: a run with a part that this version does not know is not begun.
-        parts = [(part, operations.operation_of(part.spec)) for part in runs.parts_of(spec)]
-        if spec.options.get(runs.IN_ORDER):
+        parts = [(part, operations.operation_of(part.spec)) for part in run.parts_of(spec)]
+        if spec.options.get(run.IN_ORDER):
             yield from in_order.find(runtime, spec, transfer_id, parts, _found)
             return
         for part, operation in parts:
@@ -69,7 +71,7 @@ class Run:
         sources.remove(runtime, transfer_id, claimed=claimed, resolve=lines.moved)
 
     def tidy(self, runtime: Runtime, spec: TransferSpec) -> None:
-        for part in runs.parts_of(spec):
+        for part in run.parts_of(spec):
             if isinstance(part.spec.source, LocalFolder):
                 paths.remove_spooled(runtime.state_dir, part.spec.source.path)
 
@@ -95,15 +97,15 @@ def _of_line(part: Part, planned: PlannedObject) -> PlannedObject:
     line = part.line_of(planned.source_key)
     return replace(
         planned,
-        source_key=runs.shown(line, part.spec.source, planned.source_key),
-        target_key=runs.shown(line, part.spec.target, planned.target_key),
+        source_key=run.shown(line, part.spec.source, planned.source_key),
+        target_key=run.shown(line, part.spec.target, planned.target_key),
     )
 
 
 def _of_part(part: Part, one: OpenObject) -> OpenObject:
     return one._replace(
-        source_key=runs.key_of(one.source_key, part.spec.source),
-        target_key=runs.key_of(one.target_key, part.spec.target),
+        source_key=run.key_of(one.source_key, part.spec.source),
+        target_key=run.key_of(one.target_key, part.spec.target),
     )
 
 
@@ -112,15 +114,15 @@ def _failed(part: Part, line: int, why: SeqferryError) -> PlannedObject:
     keys = part.spec.keys or ()
     number = part.lines.index(line)
     key = keys[number] if len(keys) == len(part.lines) else part.spec.source.key
-    shown = runs.shown(line, part.spec.source, key)
-    decision = planning.refuse(shown, code, why.message)
+    shown = run.shown(line, part.spec.source, key)
+    decided = decision.refuse(shown, code, why.message)
     return PlannedObject(
         source_key=shown,
-        target_key=decision.target_key,
+        target_key=decided.target_key,
         size=0,
         etag="",
         last_modified=0.0,
         version_id=None,
         storage_class=None,
-        refusal=decision.refusal,
+        refusal=decided.refusal,
     )

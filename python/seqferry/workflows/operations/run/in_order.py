@@ -10,18 +10,20 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
-from seqferry import names, runs, stored_spec
-from seqferry.db import events, objects, receipts, transfers
+from seqferry.db import objects, transfers
 from seqferry.db.objects import ArrivedObject, PlannedObject
-from seqferry.models import ENDED_TRANSFER_STATES, OPERATION_MOVE, TransferSpec
-from seqferry.runs import Part
+from seqferry.db.record import events, receipts
+from seqferry.model import names
+from seqferry.model.models import ENDED_TRANSFER_STATES, OPERATION_MOVE, TransferSpec
+from seqferry.spec import run, stored
+from seqferry.spec.run import Part
 from seqferry.workflows.operations import Barrier, Operation
 from seqferry.workflows.operations.move import sources
 from seqferry.workflows.operations.run import lines
 from seqferry.workflows.runtime import Runtime, leave_if_paused
 
-ARRIVED: Final = runs.LINE_ARRIVED
-ENDED: Final = runs.LINE_ENDED
+ARRIVED: Final = run.LINE_ARRIVED
+ENDED: Final = run.LINE_ENDED
 
 LineFinder = Callable[[Runtime, str, Part, Operation], Iterator[list[PlannedObject]]]
 
@@ -29,7 +31,7 @@ LineFinder = Callable[[Runtime, str, Part, Operation], Iterator[list[PlannedObje
 def is_wanted(runtime: Runtime, transfer_id: str) -> bool:
     with runtime.database.read() as connection:
         row = transfers.row_of(connection, transfer_id)
-    return row is not None and bool(stored_spec.read(row.spec).options.get(runs.IN_ORDER))
+    return row is not None and bool(stored.read(row.spec).options.get(run.IN_ORDER))
 
 
 def find(
@@ -38,7 +40,7 @@ def find(
     """The pages of each line, and a barrier after it."""
     with runtime.database.read() as connection:
         arrived, ended = (events.last(connection, transfer_id, kind) for kind in (ARRIVED, ENDED))
-    done = int(spec.options.get(runs.AFTER, 0)) if ended is None else int(ended["line"])
+    done = int(spec.options.get(run.AFTER, 0)) if ended is None else int(ended["line"])
     copied = 0 if arrived is None else int(arrived["line"])
     for part, operation in parts:
         [line] = part.lines
@@ -75,7 +77,7 @@ def _stopped_by_failures(runtime: Runtime, transfer_id: str, line: int) -> bool:
 
 def _remove_sources(runtime: Runtime, transfer_id: str, line: int) -> None:
     def of_line(spec: TransferSpec, one: ArrivedObject) -> tuple[TransferSpec, ArrivedObject] | None:
-        return lines.moved(spec, one) if runs.line_of(one.source_key) == line else None
+        return lines.moved(spec, one) if run.line_of(one.source_key) == line else None
 
     with runtime.database.read() as connection:
         first = objects.first_row(connection, transfer_id, f"{line} ")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from seqferry import runs
 from seqferry.db.objects import ArrivedObject
-from seqferry.models import OPERATION_MOVE, TransferSpec
-from seqferry.runs import Lines
+from seqferry.model.models import OPERATION_MOVE, TransferSpec
+from seqferry.spec import run
+from seqferry.spec.run import Lines
 
 
 def moved(spec: TransferSpec, one: ArrivedObject) -> tuple[TransferSpec, ArrivedObject] | None:
@@ -16,7 +16,7 @@ def moved(spec: TransferSpec, one: ArrivedObject) -> tuple[TransferSpec, Arrived
     part = lines.parts[lines.number_of(one.source_key)].spec
     if part.operation != OPERATION_MOVE:
         return None
-    source, target = runs.key_of(one.source_key, part.source), runs.key_of(one.target_key, part.target)
+    source, target = run.key_of(one.source_key, part.source), run.key_of(one.target_key, part.target)
     return part, one._replace(source_key=source, target_key=target)
 
 

@@ -10,13 +10,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import astuple
 from typing import Any, Final
 
-from seqferry import collisions, listing, paths
 from seqferry.db.objects import PlannedObject
-from seqferry.engine import Job, Listed
-from seqferry.errors import StorageError, UsageError
-from seqferry.listing import KnownObjects
-from seqferry.models import LocalFolder, TransferSpec
-from seqferry.planning import Decision, KeyRules
+from seqferry.engine.engine import Job, Listed
+from seqferry.model.errors import StorageError, UsageError
+from seqferry.model.models import LocalFolder, TransferSpec
+from seqferry.places import paths
+from seqferry.planning import collisions, listing
+from seqferry.planning.decision import Decision, KeyRules
+from seqferry.planning.listing import KnownObjects
 from seqferry.workflows.operations import BatchWork, Operation, places
 from seqferry.workflows.operations.places import copy_item
 from seqferry.workflows.operations.transfer import removal

@@ -12,12 +12,15 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
-from seqferry import listing, names, removal_rules, stored_spec
-from seqferry.db import events, objects, transfers
-from seqferry.engine import LEASE_LAPSED
-from seqferry.errors import ConfigError, StorageError
-from seqferry.models import ENDED_TRANSFER_STATES, LocalFolder, TransferSpec
-from seqferry.naming import source_key
+from seqferry.db import objects, transfers
+from seqferry.db.record import events
+from seqferry.engine.engine import LEASE_LAPSED
+from seqferry.model import names
+from seqferry.model.errors import ConfigError, StorageError
+from seqferry.model.models import ENDED_TRANSFER_STATES, LocalFolder, TransferSpec
+from seqferry.planning import listing, removal_rules
+from seqferry.spec import stored
+from seqferry.spec.target_keys import source_key
 from seqferry.workflows.runtime import Runtime, leave_if_paused
 
 _ATTEMPTS: Final = 4
@@ -53,7 +56,7 @@ def _wanted(runtime: Runtime, transfer_id: str) -> TransferSpec | None:
         row = transfers.row_of(connection, transfer_id)
         if row is None or not _goes_on(row) or row.planned_at is None:
             return None
-        spec = stored_spec.read(row.spec)
+        spec = stored.read(row.spec)
         totals = transfers.statuses(connection, runtime.database, ids=[transfer_id], limit=1)[0].totals
     if not spec.delete:
         return None

@@ -13,14 +13,17 @@ import time
 from collections.abc import Iterator
 from typing import Final
 
-from seqferry import paths, stored_spec, unpacking
-from seqferry.batching import Limit
-from seqferry.db import events, transfers
+from seqferry.db import transfers
 from seqferry.db.objects import PlannedObject
-from seqferry.engine import FoundMember, Job
-from seqferry.listing import KnownObjects
-from seqferry.models import LocalFolder, TransferSpec
-from seqferry.unpacking import FolderMember, MemberDecision
+from seqferry.db.record import events
+from seqferry.engine.engine import FoundMember, Job
+from seqferry.model.models import LocalFolder, TransferSpec
+from seqferry.places import paths
+from seqferry.planning import unpacking
+from seqferry.planning.batching import Limit
+from seqferry.planning.listing import KnownObjects
+from seqferry.planning.unpacking import FolderMember, MemberDecision
+from seqferry.spec import stored
 from seqferry.workflows.operations import BatchWork, Operation, places
 from seqferry.workflows.operations.places import copy_item
 from seqferry.workflows.runtime import Runtime
@@ -83,7 +86,7 @@ class Unpack:
             found = [] if row is None else events.read(connection, transfer_id, 0, kind=_FOLDERS)
         if row is None or not found:
             return
-        target = stored_spec.read(row.spec).target
+        target = stored.read(row.spec).target
         assert isinstance(target, LocalFolder)
         for event in found:
             runtime.check()

@@ -1,0 +1,114 @@
+"""Pages of lists: cursors, and what a list may be filtered by."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, Generic, TypeVar
+
+from seqferry.model.errors import UsageError
+
+T = TypeVar("T")
+
+_UUID: Final = "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
+OBJECT_CURSOR: Final = "^[ab][0-9]{1,18}$"
+TRANSFER_CURSOR: Final = f"^[ab]{_UUID}$"
+_COMPILED: Final = {OBJECT_CURSOR: re.compile(OBJECT_CURSOR), TRANSFER_CURSOR: re.compile(TRANSFER_CURSOR)}
+
+
+@dataclass(frozen=True, slots=True)
+class Cursor:
+    """A place in a list: after the entry ``at``, or before it, where the page ends that lies before."""
+
+    at: str
+    backwards: bool = False
+
+    def __str__(self) -> str:
+        return f"{'b' if self.backwards else 'a'}{self.at}"
+
+    @classmethod
+    def parse(cls, text: str | None, pattern: str) -> Cursor | None:
+        """Parses the text of a cursor by the pattern of its list; None for the start of the list.
+
+        Raises:
+            UsageError: the text is no cursor of this list.
+        """
+        if text is None:
+            return None
+        if not _COMPILED[pattern].fullmatch(text):
+            raise UsageError("The cursor is not one of this list; leave it out to begin at the start.")
+        return cls(text[1:], text[0] == "b")
+
+
+@dataclass(frozen=True, slots=True)
+class Page(Generic[T]):
+    """Some entries of a list, in its order.
+
+    A page may hold fewer entries than asked for, or none, and still have a next one: a search looks at a bounded number
+    of rows at a time. None stands for the end of the list.
+    """
+
+    entries: Sequence[T]
+    next: Cursor | None
+    previous: Cursor | None
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectFilter:
+    """A filter of the objects of a transfer. All conditions that are given have to hold.
+
+    Attributes:
+        state: of the object.
+        text: part of the key at the source or at the target; upper and lower case are the same (of ASCII).
+        prefix: start of the key at the source. The list is in the order of these keys then, else in that of planning.
+    """
+
+    state: str | None = None
+    text: str | None = None
+    prefix: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TransferFilter:
+    """A filter of transfers. All conditions that are given have to hold.
+
+    Attributes:
+        states: any of these.
+        text: part of the id, the source or the target; upper and lower case are the same (of ASCII).
+        prefix: start of the source or of the target, as ``s3://bucket/run42/``.
+        person: part of the name of the person who started it; upper and lower case are the same (of ASCII).
+        since, until: when it was created, in seconds since the epoch; ``until`` itself is left out.
+    """
+
+    states: tuple[str, ...] = ()
+    text: str | None = None
+    prefix: str | None = None
+    person: str | None = None
+    since: float | None = None
+    until: float | None = None
+
+
+def cut(found: Sequence[T], cursor: Cursor | None, limit: int) -> tuple[list[T], bool, bool]:
+    """A page of what a query found that asked for one entry more, in its own direction.
+
+    Returns:
+        The entries in the order of the list, and whether there are more after and before them.
+    """
+    more = len(found) > limit
+    entries = list(found[:limit])
+    if cursor is None:
+        return entries, more, False
+    if cursor.backwards:
+        return entries[::-1], True, more
+    return entries, more, True
+
+
+def after_prefix(prefix: str) -> str | None:
+    """The first text, by code points, after all that begin with ``prefix``; None when there is none."""
+    kept = prefix.rstrip("\U0010ffff")
+    if not kept:
+        return None
+    following = ord(kept[-1]) + 1
+    # Halves of characters are no text.
+    return kept[:-1] + chr(0xE000 if 0xD800 <= following < 0xE000 else following)

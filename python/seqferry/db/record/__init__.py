@@ -1,0 +1,1 @@
+"""The tamper-evident record: events, receipts, seals, the ledger and its anchors."""

@@ -1,0 +1,185 @@
+"""The record of acts. Per transfer, each event holds the hash of the one before.
+
+The hashes are made with the audit key (``audit_key``) where there is one, so that a writer of the database without
+the key cannot forge them; without a key they detect accidental edits only. Submission, end, and later events go into
+the ledger over all transfers as well.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, NamedTuple, cast
+
+import sqlalchemy as sa
+
+from seqferry.db import changes
+from seqferry.db.record import ledger, signing
+from seqferry.db.tables import event, transfer
+from seqferry.model.models import Event
+from seqferry.settings.audit_key import AuditKey
+
+FIRST: Final = "0" * 64
+"""Value that the first event of a transfer holds in place of a hash before it."""
+
+SUBMITTED: Final = "submitted"
+
+
+def append(
+    connection: sa.Connection, transfer_id: str, at: float, kind: str, actor: str, data: dict[str, Any] | None = None
+) -> None:
+    """Add an event, in the caller's transaction. Takes the lock of the transfer's row, so that numbers do not clash.
+
+    Raises:
+        ConfigError: the record in this database is kept with an audit key that this process has not.
+    """
+    of = connection.execute(
+        sa.select(transfer.c.ended_at).where(transfer.c.id == transfer_id).with_for_update()
+    ).one_or_none()
+    added = append_to_chain(connection, event, event.c.transfer_id, transfer_id, at, kind, actor, data or {})
+    if kind == SUBMITTED or (of is not None and of.ended_at is not None):
+        ledger.append(connection, added.key, transfer_id, added.number, kind, added.hash, at)
+    changes.notify(connection)
+
+
+class AppendedEvent(NamedTuple):
+    """An event that was added to a chain, and the key that it was signed with."""
+
+    number: int
+    hash: str
+    key: AuditKey | None
+
+
+def append_to_chain(
+    connection: sa.Connection,
+    table: sa.Table,
+    owner: sa.Column[str],
+    owner_id: str,
+    at: float,
+    kind: str,
+    actor: str,
+    data: Mapping[str, Any],
+    **columns: Any,
+) -> AppendedEvent:
+    """Add an event to the chain of its owner. The caller keeps others from adding to it meanwhile.
+
+    Args:
+        owner: the column of the table that names the owner.
+        columns: values of further columns, which the hash does not cover.
+
+    Raises:
+        ConfigError: the record in this database is kept with an audit key that this process has not.
+    """
+    last = connection.execute(
+        sa.select(table.c.number, table.c.hash).where(owner == owner_id).order_by(table.c.number.desc()).limit(1)
+    ).one_or_none()
+    number, previous = (last.number + 1, last.hash) if last is not None else (1, FIRST)
+    text = json.dumps(data, ensure_ascii=False, sort_keys=True)
+    key = signing.current(connection)
+    found = event_hash(owner_id, number, at, kind, actor, text, previous, key)
+    connection.execute(
+        table.insert(),
+        {
+            owner.name: owner_id,
+            "number": number,
+            "at": at,
+            "kind": kind,
+            "actor": actor,
+            "data": text,
+            "previous": previous,
+            "hash": found,
+            "key_id": None if key is None else key.id,
+            **columns,
+        },
+    )
+    return AppendedEvent(number, found, key)
+
+
+def event_hash(
+    transfer_id: str,
+    number: int,
+    at: float,
+    kind: str,
+    actor: str,
+    data: str,
+    previous: str,
+    key: AuditKey | None = None,
+) -> str:
+    """HMAC with the key, or plain SHA-256, over a form of the event that both databases give back unchanged."""
+    values = [transfer_id, number, at, kind, actor, data, previous]
+    if key is not None:
+        return signing.signed(key, "event", *values)
+    form = json.dumps(values, ensure_ascii=False)
+    return hashlib.sha256(form.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def told(text: str) -> dict[str, Any]:
+    """Data of an event; what is none, since it was changed in the database, under the name ``unreadable``."""
+    try:
+        found: Any = json.loads(text)
+    except (ValueError, TypeError):
+        found = None
+    return cast("dict[str, Any]", found) if isinstance(found, dict) else {"unreadable": str(text)[:_SHOWN]}
+
+
+_SHOWN: Final = 200
+"""Characters of data that cannot be read."""
+
+
+def read(connection: sa.Connection, transfer_id: str, after: int, *, kind: str | None = None) -> list[Event]:
+    """The events of a transfer behind a number, in their order; with ``kind`` only those."""
+    wanted = sa.select(event).where(event.c.transfer_id == transfer_id, event.c.number > after)
+    if kind is not None:
+        wanted = wanted.where(event.c.kind == kind)
+    rows = connection.execute(wanted.order_by(event.c.number))
+    return [
+        Event(number=row.number, at=row.at, kind=row.kind, actor=row.actor, data=told(row.data), hash=row.hash)
+        for row in rows
+    ]
+
+
+def last(connection: sa.Connection, transfer_id: str, kind: str) -> dict[str, Any] | None:
+    """Data of the last event of a kind; None when there is none."""
+    data = connection.execute(
+        sa.select(event.c.data)
+        .where(event.c.transfer_id == transfer_id, event.c.kind == kind)
+        .order_by(event.c.number.desc())
+        .limit(1)
+    ).scalar()
+    return None if data is None else json.loads(data)
+
+
+def counted_keys(connection: sa.Connection, transfer_id: str, kind: str) -> int:
+    """Number of keys that the events of a kind name together; events are read one at a time."""
+    rows = connection.execute(
+        sa.select(event.c.data)
+        .where(event.c.transfer_id == transfer_id, event.c.kind == kind)
+        .execution_options(yield_per=1)
+    )
+    return sum(len(json.loads(data)["keys"]) for data in rows.scalars())
+
+
+def first_broken(connection: sa.Connection, transfer_id: str) -> int | None:
+    """The number of the first event that does not fit the one before it or its own hash; None when the chain holds.
+
+    Raises:
+        ConfigError: an event was written with an audit key that this process has not.
+    """
+    ring = signing.ring(connection)
+    expected, previous, keyed = 1, FIRST, False
+    rows = connection.execute(sa.select(event).where(event.c.transfer_id == transfer_id).order_by(event.c.number))
+    for row in rows:
+        key = signing.key_of(ring, row)
+        own = event_hash(transfer_id, row.number, row.at, row.kind, row.actor, row.data, row.previous, key)
+        if row.number != expected or row.previous != previous or row.hash != own or (keyed and key is None):
+            return expected
+        expected, previous, keyed = expected + 1, row.hash, keyed or key is not None
+    return None
+
+
+def newest(connection: sa.Connection, transfer_ids: Iterable[str]) -> dict[str, int]:
+    """The number of the newest event of each of the transfers."""
+    query = sa.select(event.c.transfer_id, sa.func.max(event.c.number).label("newest"))
+    rows = connection.execute(query.where(event.c.transfer_id.in_(list(transfer_ids))).group_by(event.c.transfer_id))
+    return {row.transfer_id: row.newest for row in rows}

@@ -1,0 +1,339 @@
+"""Receipts: one digest of everything that is on record of a transfer.
+
+Each batch that ends gets the root of a Merkle tree over its objects (a *seal*). When the transfer ends, the root over
+its seals and the facts of the transfer give the digest of the receipt. ``docs/audit.md`` describes all forms so that
+others can compute them; ``examples/verify_receipt.py`` does.
+
+What must stay true: rows of a batch that has ended do not change. Pruning moves them into the seal as they were.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
+from itertools import islice
+from typing import Any, Final
+
+import sqlalchemy as sa
+
+from seqferry.db.database import Database
+from seqferry.db.record import events, merkle, signing
+from seqferry.db.tables import batch, event, object_, seal, tally, transfer
+
+FORMAT: Final = 1
+
+COLUMNS: Final = (
+    "source_key",
+    "version_id",
+    "target_key",
+    "size",
+    "etag",
+    "last_modified",
+    "storage_class",
+    "state",
+    "attempts",
+    "retries",
+    "method",
+    "started_at",
+    "ended_at",
+    "part_size",
+    "target_etag",
+    "target_version_id",
+    "checksum_algorithm",
+    "checksum",
+    "verified",
+    "not_carried",
+    "error_class",
+    "error_code",
+    "error_operation",
+    "error_message",
+)
+"""Columns of an object, in the order in which they are hashed. Times are whole microseconds since the epoch."""
+
+TIMES: Final = ("last_modified", "started_at", "ended_at")
+TOTALS: Final = ("objects", "bytes", "done", "skipped", "failed", "cancelled", "bytes_done")
+
+
+class ArchiveError(Exception):
+    """An archive that cannot be read."""
+
+
+Row = Sequence[Any]
+"""The values of ``COLUMNS``."""
+
+LEAF_BYTES: Final = 8
+"""Bytes of each leaf that a seal keeps."""
+
+SEALED_WITH_BATCH: Final = 10_000
+"""Objects of a batch that are sealed in the transaction that ends it: 0.1 s on SQLite, where all others wait."""
+
+_SEALED_AT_ONCE: Final = 20
+_PAGE: Final = 2000
+_FACTS_PREFIX: Final = b"\x02"
+_COLUMNS: Final = tuple(object_.c[name] for name in COLUMNS)
+_TIME_AT: Final = tuple(COLUMNS.index(name) for name in TIMES)
+_encode: Final[Callable[[Any], str]] = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+
+
+def microseconds(seconds: float | None) -> int | None:
+    """A time as it is hashed: the texts of floats differ between languages."""
+    return None if seconds is None else round(seconds * 1_000_000)
+
+
+def leaf(row: Row) -> bytes:
+    """The leaf of an object."""
+    return merkle.leaf(_encode(row).encode("utf-8", "surrogatepass"))
+
+
+# --- sealing ----------------------------------------------------------------------------------------------------------
+
+
+def seal_batch(connection: sa.Connection, transfer_id: str, number: int) -> None:
+    """Record the root of a batch whose objects have all ended; a second call does nothing."""
+    tree, leaves = merkle.Tree(), bytearray()
+    for row in stored_rows(connection, transfer_id, number):
+        hashed = leaf(row)
+        tree.add(hashed)
+        leaves += hashed[:LEAF_BYTES]
+    key, root = signing.current(connection), tree.root().hex()
+    values = {
+        "transfer_id": transfer_id,
+        "number": number,
+        "objects": tree.size,
+        "root": root,
+        "key_id": None if key is None else key.id,
+        "mac": signing.signed(key, "seal", transfer_id, number, tree.size, root),
+        "leaves": bytes(leaves),
+    }
+    if connection.dialect.name == "sqlite":
+        from sqlalchemy.dialects.sqlite import insert
+    else:
+        from sqlalchemy.dialects.postgresql import insert
+    connection.execute(insert(seal).values(values).on_conflict_do_nothing())
+
+
+def seal_missing(database: Database, transfer_id: str) -> None:
+    """Seal batches that ended without: those that were cancelled before they began, and large ones."""
+    while True:
+        with database.write(durable=False) as connection:
+            if not _seal_some(connection, transfer_id, _SEALED_AT_ONCE):
+                return
+
+
+def _seal_some(connection: sa.Connection, transfer_id: str, limit: int) -> bool:
+    numbers = connection.execute(
+        sa.select(batch.c.number)
+        .outerjoin(seal, sa.and_(seal.c.transfer_id == batch.c.transfer_id, seal.c.number == batch.c.number))
+        .where(batch.c.transfer_id == transfer_id, batch.c.state == "ended", seal.c.number.is_(None))
+        .order_by(batch.c.number)
+        .limit(limit)
+    ).scalars()
+    found = list(numbers)
+    for number in found:
+        seal_batch(connection, transfer_id, number)
+    return bool(found)
+
+
+def settle(
+    connection: sa.Connection, transfer_id: str, *, state: str, totals: dict[str, int], ended_at: float
+) -> dict[str, Any]:
+    """Give a transfer that ends its digest; returns what the event of its end holds of it."""
+    while _seal_some(connection, transfer_id, _SEALED_AT_ONCE):
+        pass
+    row = connection.execute(sa.select(transfer).where(transfer.c.id == transfer_id)).one()
+    about = software()
+    known = facts(connection, row, state=state, totals=totals, ended_at=ended_at, software=about)
+    found = digest(known)
+    connection.execute(transfer.update().where(transfer.c.id == transfer_id).values(receipt_digest=found))
+    return {"software": about, "receipt_digest": found}
+
+
+def facts(
+    connection: sa.Connection,
+    row: sa.Row[Any],
+    *,
+    state: str,
+    totals: dict[str, int],
+    ended_at: float | None,
+    software: dict[str, str],
+) -> dict[str, Any]:
+    """All that the digest covers: the objects by their root. ``row`` is that of the transfer."""
+    count, root = batches_root(connection, row.id)
+    return {
+        "format": FORMAT,
+        "id": row.id,
+        "state": state,
+        "spec": submitted_spec(connection, row.id),
+        "created_at": microseconds(row.created_at),
+        "created_by": row.created_by,
+        "started_at": microseconds(row.started_at),
+        "ended_at": microseconds(ended_at),
+        "error_code": row.error_code,
+        "error_message": row.error_message,
+        "totals": totals,
+        "columns": list(COLUMNS),
+        "batches": count,
+        "root": root,
+        "software": software,
+    }
+
+
+def digest(facts: dict[str, Any]) -> str:
+    """SHA-256 of a receipt, in hexadecimal."""
+    return signing.digest(_FACTS_PREFIX, facts)
+
+
+def read_digest(connection: sa.Connection, transfer_id: str) -> str | None:
+    """Digest of the receipt of a transfer; None while it has not ended, or when it ended before there were receipts."""
+    return connection.execute(sa.select(transfer.c.receipt_digest).where(transfer.c.id == transfer_id)).scalar()
+
+
+def batches_root(connection: sa.Connection, transfer_id: str) -> tuple[int, str]:
+    """Number of seals of a transfer, and the root over them."""
+    tree = merkle.Tree()
+    for each in seals(connection, transfer_id):
+        tree.add(merkle.leaf(signing.encoded([each.number, each.objects, each.root])))
+    return tree.size, tree.root().hex()
+
+
+def submitted_spec(connection: sa.Connection, transfer_id: str) -> Any:
+    """Spec of a transfer as the record of events has it: a later migration may store it in another form."""
+    rows = connection.execute(
+        sa.select(event.c.data)
+        .where(event.c.transfer_id == transfer_id, event.c.kind.in_(("submitted", "key_renewed")))
+        .order_by(event.c.number.desc())
+    ).scalars()
+    return next((data["spec"] for data in map(events.told, rows) if "spec" in data), None)
+
+
+def read_totals(connection: sa.Connection, transfer_id: str) -> dict[str, int]:
+    """Totals of a transfer from the table ``tally``; zeros where it has no row."""
+    row = connection.execute(sa.select(tally).where(tally.c.transfer_id == transfer_id)).one_or_none()
+    return {name: 0 if row is None else int(getattr(row, name)) for name in TOTALS}
+
+
+@cache
+def software() -> dict[str, str]:
+    """Version and build of this installation. The build is the digest of the wheel's list of files and their hashes."""
+    import hashlib
+    from importlib.metadata import PackageNotFoundError, distribution
+
+    try:
+        found = distribution("seqferry")
+    except PackageNotFoundError:
+        return {"version": "unknown", "build": "unknown"}
+    record = found.read_text("RECORD") or ""
+    is_wheel = "seqferry/__init__.py,sha256=" in record
+    return {
+        "version": found.version,
+        "build": hashlib.sha256(record.encode()).hexdigest()[:16] if is_wheel else "editable",
+    }
+
+
+# --- reading ----------------------------------------------------------------------------------------------------------
+
+
+def seals(connection: sa.Connection, transfer_id: str) -> Iterator[Any]:
+    """Seals of a transfer in the order of their batches, without leaves and archives."""
+    query = (
+        sa.select(seal.c.number, seal.c.objects, seal.c.root, seal.c.key_id, seal.c.mac)
+        .where(seal.c.transfer_id == transfer_id)
+        .order_by(seal.c.number)
+    )
+    yield from connection.execute(query, execution_options={"yield_per": 1000})
+
+
+def rows_of(connection: sa.Connection, transfer_id: str, number: int) -> Iterator[Row]:
+    """The objects of a batch in their order, also when the transfer is pruned. Bounded memory."""
+    archived = _archive(connection, transfer_id, number)
+    return stored_rows(connection, transfer_id, number) if archived is None else unpacked(archived)
+
+
+def _archive(connection: sa.Connection, transfer_id: str, number: int) -> bytes | None:
+    return connection.execute(
+        sa.select(seal.c.archive).where(seal.c.transfer_id == transfer_id, seal.c.number == number)
+    ).scalar()
+
+
+def pages(database: Database, transfer_id: str, number: int) -> Iterator[list[Row]]:
+    """Rows of a batch as ``rows_of`` gives them, in pages; no transaction is open while the caller is at a page."""
+    after = 0
+    while True:
+        with database.read() as connection:
+            archived = _archive(connection, transfer_id, number) if after == 0 else None
+            found = [] if archived is not None else _page(connection, transfer_id, number, after)
+        if archived is not None:
+            rows = unpacked(archived)
+            while page := list(islice(rows, _PAGE)):
+                yield page
+            return
+        if not found:
+            return
+        yield [row for _, row in found]
+        after = found[-1][0]
+
+
+def _page(connection: sa.Connection, transfer_id: str, number: int, after: int) -> list[tuple[int, Row]]:
+    query = (
+        sa.select(object_.c.id, *_COLUMNS)
+        .where(object_.c.transfer_id == transfer_id, object_.c.batch_number == number, object_.c.id > after)
+        .order_by(object_.c.id)
+        .limit(_PAGE)
+    )
+    return [(found[0], _canonical(found[1:])) for found in connection.execute(query)]
+
+
+def _canonical(found: Sequence[Any]) -> Row:
+    row = list(found)
+    for at in _TIME_AT:
+        if row[at] is not None:
+            row[at] = round(row[at] * 1_000_000)
+    return row
+
+
+def stored_rows(connection: sa.Connection, transfer_id: str, number: int) -> Iterator[Row]:
+    """The objects of a batch that are rows, in their order."""
+    query = (
+        sa.select(*_COLUMNS)
+        .where(object_.c.transfer_id == transfer_id, object_.c.batch_number == number)
+        .order_by(object_.c.id)
+    )
+    for found in connection.execute(query, execution_options={"yield_per": 2000}):
+        yield _canonical(found)
+
+
+def batch_numbers(connection: sa.Connection, transfer_id: str) -> list[int]:
+    return list(
+        connection.execute(
+            sa.select(batch.c.number).where(batch.c.transfer_id == transfer_id).order_by(batch.c.number)
+        ).scalars()
+    )
+
+
+def packed(rows: Iterator[Row]) -> bytes:
+    """Rows as an archive holds them: lines of JSON, deflated."""
+    deflate = zlib.compressobj(9)
+    parts = [deflate.compress(_encode(row).encode("utf-8", "surrogatepass") + b"\n") for row in rows]
+    return b"".join([*parts, deflate.flush()])
+
+
+def unpacked(archived: bytes) -> Iterator[Row]:
+    """The rows of an archive.
+
+    Raises:
+        ArchiveError: the archive is damaged.
+    """
+    inflate, rest, given = zlib.decompressobj(), b"", bytes(archived)
+    while not inflate.eof:
+        try:
+            piece = inflate.decompress(given, 1 << 20)
+            given = inflate.unconsumed_tail
+            *lines, rest = (rest + piece).split(b"\n")
+            rows = [json.loads(line.decode("utf-8", "surrogatepass")) for line in lines]
+        except (zlib.error, ValueError) as why:
+            raise ArchiveError(str(why)) from why
+        if not piece and not inflate.eof:
+            raise ArchiveError("it was cut off")
+        yield from rows

@@ -1,0 +1,1 @@
+"""The Rust engine as Python sees it: jobs, listings and single requests."""

@@ -1,0 +1,283 @@
+"""The engine's calls about buckets as a whole, single objects and their digests, removals and open uploads."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Final, Literal, NamedTuple, cast
+
+from seqferry import _native
+from seqferry._native import DigestRequest, ObjectFacts, ObjectVersion
+from seqferry.engine.engine import Engine, FailedLookup, native, native_endpoint, translated
+from seqferry.model.errors import StorageError
+from seqferry.model.models import Location
+
+__all__ = ["DigestRequest", "ObjectFacts", "ObjectVersion"]
+
+AT_ONCE: Final = 1000
+"""Objects that are removed by one call: as many as S3 takes in one request."""
+
+
+_OTHER_NAME: Final = "choose another name: this one may belong to another account"
+_ADVICE: Final = {
+    ("CreateBucket", "AccessDenied"): f"Give these credentials s3:CreateBucket, or {_OTHER_NAME}.",
+    ("CreateBucket", "BucketAlreadyExists"): "The name is taken, perhaps by another account: choose another name.",
+    ("CreateBucket", "BucketAlreadyOwnedByYou"): "The bucket is there and yours: use it, or choose another name.",
+    ("CreateBucket", "InvalidBucketName"): (
+        "A name has 3 to 63 lower-case letters, digits, dots and hyphens, a letter or a digit first and last."
+    ),
+    ("DeleteBucket", "AccessDenied"): "Give these credentials s3:DeleteBucket on the bucket.",
+    ("DeleteBucket", "NoSuchBucket"): "Check the bucket's name and the endpoint.",
+    ("DeleteBucket", "BucketNotEmpty"): (
+        "It holds objects, earlier versions or open uploads. To remove it with all of them: seqferry rb --force {uri}"
+    ),
+    ("ListBuckets", "AccessDenied"): (
+        "Give these credentials s3:ListAllMyBuckets, or name a bucket: seqferry ls s3://bucket"
+    ),
+}
+"""Next steps after refusals of requests about a whole bucket, by operation and code."""
+
+_LOOKED_AT_ONCE: Final = 32
+_MARKER_CODES: Final = ("MethodNotAllowed", "405")
+_MARKER: Final = ("DeleteMarker", "this version is a delete marker, which holds no bytes")
+
+
+class Removal(NamedTuple):
+    """An object to be removed: with ``version_id`` that version for good, with ``etag`` only while it has it."""
+
+    key: str
+    version_id: str | None = None
+    etag: str | None = None
+
+
+class RemovalOutcome(NamedTuple):
+    """Outcome of the removal of one object.
+
+    Attributes:
+        state: ``left``: it holds something else by now.
+        marker: version of the delete marker that hides it now.
+        failure: why it could not be removed.
+    """
+
+    state: Literal["removed", "left", "failed"]
+    marker: str | None = None
+    failure: StorageError | None = None
+
+
+class OpenUpload(NamedTuple):
+    """A multipart upload that was not completed. ``initiated`` is seconds since the epoch."""
+
+    key: str
+    upload_id: str
+    initiated: float
+
+
+def names(engine: Engine, place: Location) -> list[tuple[str, float]]:
+    """The buckets of the account with the times of their making, seconds since the epoch.
+
+    Raises:
+        StorageError: the buckets cannot be listed.
+    """
+    with _advised(place):
+        return _native.list_buckets(native(engine), native_endpoint(place))
+
+
+def create(engine: Engine, place: Location) -> None:
+    """Make the bucket of this place; raises StorageError when it cannot be."""
+    with _advised(place):
+        _native.create_bucket(native(engine), native_endpoint(place), place.container)
+
+
+def delete(engine: Engine, place: Location) -> None:
+    """Remove the bucket of this place, which must be empty; raises StorageError when it cannot be."""
+    with _advised(place):
+        _native.delete_bucket(native(engine), native_endpoint(place), place.container)
+
+
+def versions(engine: Engine, place: Location) -> Iterator[list[ObjectVersion]]:
+    """Pages of all versions and delete markers whose key starts with ``place.key``, in the service's order."""
+    after: tuple[str, str | None] | None = None
+    while True:
+        with translated():
+            page, after = _native.list_versions(
+                native(engine), native_endpoint(place), place.container, place.key, after
+            )
+        yield page
+        if after is None:
+            return
+
+
+def presigned(
+    engine: Engine, place: Location, *, seconds: int, put: bool = False, version_id: str | None = None
+) -> str:
+    """An address that lets its bearer read, or with ``put`` write, this object for so long. No request is made."""
+    with translated():
+        return _native.presign(
+            native(engine),
+            native_endpoint(place),
+            place.container,
+            place.key,
+            version_id=version_id,
+            put=put,
+            seconds=seconds,
+        )
+
+
+def facts(engine: Engine, place: Location, version_id: str | None = None) -> ObjectFacts:
+    """Facts about an object from a HEAD request; raises StorageError where there is none."""
+    with translated():
+        return _native.object_facts(native(engine), native_endpoint(place), place.container, place.key, version_id)
+
+
+@dataclass(frozen=True, slots=True)
+class FoundVersion:
+    """A version of an object; the fields are those of ``ObjectInfo``."""
+
+    key: str
+    size: int
+    etag: str
+    last_modified: float
+    version_id: str | None
+    storage_class: str | None = None
+    refusal: tuple[str, str] | None = None
+
+
+def look_up_versions(
+    engine: Engine, place: Location, wanted: Sequence[tuple[str, str]]
+) -> list[FoundVersion | FailedLookup]:
+    """Versions of objects (key, version id) in the bucket of ``place``, in their order, each with its own outcome.
+
+    Raises:
+        StorageError: no other version can fare better.
+    """
+
+    def look(one: tuple[str, str]) -> FoundVersion | FailedLookup:
+        key, version_id = one
+        try:
+            found = facts(engine, replace(place, key=key), version_id)
+        except StorageError as why:
+            if why.job_wide:
+                raise
+            if why.error_class == "not_found":
+                return FailedLookup.absent(place, key, version_id)
+            if why.error_code in _MARKER_CODES:
+                return FoundVersion(key, 0, "", 0.0, version_id, refusal=_MARKER)
+            return FailedLookup.of(key, why, version_id)
+        return FoundVersion(key, found.size, found.etag, found.last_modified, version_id, found.storage_class)
+
+    with ThreadPoolExecutor(_LOOKED_AT_ONCE, "seqferry-versions") as pool:
+        return list(pool.map(look, wanted))
+
+
+def read_range(
+    engine: Engine, place: Location, found: ObjectFacts, first: int, last: int, version_id: str | None = None
+) -> bytes:
+    """Bytes ``first`` to ``last`` of an object, or of a version, while it is what ``found`` tells.
+
+    Raises:
+        StorageError: the bytes cannot be read, or the object has changed.
+    """
+    with translated():
+        return _native.read_range(
+            native(engine),
+            native_endpoint(place),
+            place.container,
+            place.key,
+            etag=found.etag,
+            version_id=version_id,
+            first=first,
+            last=last,
+        )
+
+
+def digests(
+    engine: Engine, place: Location, requests: Sequence[DigestRequest]
+) -> Generator[list[list[str] | StorageError]]:
+    """Pages of the digests of objects of a bucket, or files of a folder, in the order of the requests.
+
+    Of each object its values, one for each part size that was asked for, or why it cannot be read. Yields an empty page
+    now and then while waiting, so that the caller can look around. The engine reads many at a time; to close the
+    iterator stops it.
+    """
+    with translated():
+        run = _native.digest_objects(native(engine), native_endpoint(place), place.container, list(requests))
+        try:
+            while (page := run.next(0.5)) is not None:
+                yield [values if told is None else _failure(told) for values, told in page]
+        finally:
+            run.close()
+
+
+def remove(
+    engine: Engine, place: Location, objects: Sequence[Removal], *, careful: bool = False, epoch: int | None = None
+) -> list[RemovalOutcome]:
+    """Remove up to ``AT_ONCE`` objects; what became of each, in their order. One that is not there counts as removed.
+
+    ``careful`` looks at each first: some services pass over ETags. With an ``epoch`` only within the lease.
+    """
+    with translated():
+        ended = _native.remove_each(
+            native(engine),
+            native_endpoint(place),
+            place.container,
+            [(one.key, one.version_id, one.etag) for one in objects],
+            careful=careful,
+            epoch=epoch,
+        )
+    return [
+        RemovalOutcome(
+            cast("Literal['removed', 'left', 'failed']", state), marker, None if told is None else _failure(told)
+        )
+        for state, marker, told in ended
+    ]
+
+
+def uploads(engine: Engine, place: Location) -> list[OpenUpload]:
+    """Uploads that are open and whose key starts with ``place.key``.
+
+    Raises:
+        StorageError: the uploads cannot be listed.
+    """
+    with translated():
+        found = _native.list_uploads(native(engine), native_endpoint(place), place.container, place.key)
+    return [OpenUpload(*one) for one in found]
+
+
+def upload_sizes(engine: Engine, place: Location, found: Sequence[OpenUpload]) -> list[tuple[int, int] | None]:
+    """Bytes and number of the parts of each upload, in their order; None for one that is gone."""
+    with translated():
+        return _native.upload_sizes(
+            native(engine), native_endpoint(place), place.container, [(one.key, one.upload_id) for one in found]
+        )
+
+
+def abort(
+    engine: Engine, place: Location, found: Sequence[tuple[str, str]], *, epoch: int | None = None
+) -> list[StorageError | None]:
+    """Drop uploads (key, id) with their parts; why one could not be, in their order."""
+    with translated():
+        ended = _native.abort_uploads(native(engine), native_endpoint(place), place.container, list(found), epoch=epoch)
+    return [None if told is None else _failure(told) for told in ended]
+
+
+@contextmanager
+def _advised(place: Location) -> Generator[None]:
+    """Errors of requests about a whole bucket, with the next step that fits them."""
+    try:
+        with translated():
+            yield
+    except StorageError as why:
+        code = "AccessDenied" if why.error_code == "Forbidden" else why.error_code
+        advice = _ADVICE.get((why.operation, code))
+        if advice is None:
+            raise
+        uri = f"s3://{place.container}"
+        message = f"{why.operation} {uri}: {code}. {advice.format(uri=uri)}"
+        raise StorageError(message, why.error_class, why.error_code, why.operation, why.job_wide) from None
+
+
+def _failure(told: tuple[str, str, str, str, bool]) -> StorageError:
+    error_class, code, operation, message, job_wide = told
+    return StorageError(message, error_class, code, operation, job_wide)

@@ -1,0 +1,1 @@
+"""Vocabulary of all packages: transfers as values, errors, names that are stored, and how values are written."""

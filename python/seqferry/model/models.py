@@ -1,0 +1,511 @@
+"""Values that cross layers. Frozen; no behaviour beyond what follows from their own fields."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
+
+IfExists = Literal["same", "size", "skip", "overwrite", "fail"]
+Verify = Literal["auto", "checksum", "content"]
+Symlinks = Literal["follow", "skip", "keep"]
+
+DataPath = Literal["copy", "stream"]
+"""``copy``: the storage copies the bytes itself. ``stream``: they pass through the process that does the work."""
+
+TransferState = Literal[
+    "queued", "planning", "running", "paused", "cancelling", "cancelled", "done", "done_with_failures", "failed"
+]
+"""``done``: all objects have ended, and none has failed. ``done_with_failures``: all have ended, and some have failed.
+``failed``: a job-wide error stopped it."""
+
+WITH_FAILURES: Final = "done_with_failures"
+DONE_STATES: Final[frozenset[str]] = frozenset({"done", WITH_FAILURES})
+"""States of transfers whose objects have all ended."""
+
+ENDED_TRANSFER_STATES: Final[frozenset[str]] = DONE_STATES | {"cancelled", "failed"}
+
+ObjectState = Literal["pending", "active", "done", "skipped", "failed", "cancelled"]
+OPEN_OBJECT_STATES: Final[tuple[str, ...]] = ("pending", "active")
+
+ERROR_CLASSES: Final[tuple[str, ...]] = (
+    "retry",  # would have passed on another try, and did not within the retries
+    "throttle",  # the service asked for less, for too long
+    "credentials",  # expired, and could not be refreshed
+    "redirect",  # wrong region, and the right one could not be learned
+    "source_changed",  # overwritten or deleted while it was copied
+    "object",  # this object cannot be copied as asked
+    "person",  # needs a person: permissions, archived objects, missing buckets
+    "capability",  # the service lacks what was asked for
+    "mismatch",  # what arrived is not what was sent
+    "exists",  # the target exists, and --if-exists fail was given
+)
+
+AT_REST: Final = "0s"
+"""Value of ``settle`` for files that do not change any more, and are not looked at again."""
+
+RESULT_COLUMNS: Final = (
+    "id",
+    "state",
+    # Of the source as it was copied, which may be another than was listed.
+    "size",
+    "etag",
+    "method",
+    "started_at",
+    "ended_at",
+    # Added to what is known already.
+    "attempts",
+    "retries",
+    "target_etag",
+    "target_version_id",
+    "checksum_algorithm",
+    "checksum",
+    "verified",
+    "not_carried",
+    "error_class",
+    "error_code",
+    "error_operation",
+    "error_message",
+    # Whether the id of the upload is kept.
+    "keeps_upload",
+)
+"""Columns of the result of an object, in the order in which they go from a job into the database."""
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Identity that requests are made with, without a secret.
+
+    Attributes:
+        source: where the credentials come from; ``session`` is a temporary key in the environment.
+        role: for a person: the role, or the account of a temporary key.
+        proof: equal for equal identities; empty when a profile gives no credentials. See ``spec.identity``.
+    """
+
+    source: Literal["anonymous", "environment", "session", "profile", "web_identity", "container", "instance"]
+    profile: str | None = None
+    role: str | None = None
+    proof: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """Access to a place, as it was resolved at the submission. Holds no secret.
+
+    Attributes:
+        ca_bundle: path of certificates to trust besides those of the system.
+        fips, dual_stack, accelerate: variants of AWS endpoints.
+        path_style: names of buckets stand in the path, or else in the host; None: wherever the endpoint takes them.
+        sign_bodies: signatures cover bodies too.
+    """
+
+    identity: Identity
+    ca_bundle: str | None = None
+    fips: bool = False
+    dual_stack: bool = False
+    accelerate: bool = False
+    path_style: bool | None = None
+    sign_bodies: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class S3Location:
+    """A place in object storage: ``s3://bucket/key`` as seen through an endpoint. Holds no secret.
+
+    Without ``access``, the environment of the process that does the work decides what the other fields leave open.
+    With it, they leave nothing open: no endpoint is AWS itself.
+
+    Attributes:
+        request_payer: ``requester``: the caller pays for requests to the bucket.
+        attempts: attempts of each request, the first included; None: as the process that does the work is set.
+        sse_c: where the key of SSE-C is that objects here have (``customer_keys``); ``sse_c_proof`` is a digest of it.
+    """
+
+    bucket: str
+    key: str = ""
+    endpoint_url: str | None = None
+    region: str | None = None
+    profile: str | None = None
+    anonymous: bool = False
+    access: Access | None = None
+    request_payer: str | None = None
+    attempts: int | None = None
+    sse_c: str | None = None
+    sse_c_proof: str | None = None
+
+    @property
+    def container(self) -> str:
+        """The bucket, which holds the keys."""
+        return self.bucket
+
+    @property
+    def uri(self) -> str:
+        return self.at(self.key)
+
+    def at(self, key: str) -> str:
+        """The address of another key in the same bucket."""
+        return f"s3://{self.bucket}/{key}"
+
+
+@dataclass(frozen=True, slots=True)
+class LocalFolder:
+    """A place on a disk of this machine: the absolute ``path`` of a folder, and ``key``, a path below it.
+
+    Attributes:
+        symlinks: links below the folder are followed, skipped, or kept as what they are.
+        empty_directories: empty folders are keys with a last slash, or not seen.
+        page_cache: written files stay in the system's page cache; otherwise large files pass it.
+        preserve_permissions: permissions that are kept with an object are set as they are; otherwise they only narrow
+            those of a new file.
+    """
+
+    path: str
+    key: str = ""
+    symlinks: Symlinks = "follow"
+    empty_directories: bool = False
+    page_cache: bool = False
+    preserve_permissions: bool = False
+
+    @property
+    def container(self) -> str:
+        """The folder, which holds the keys."""
+        return self.path
+
+    @property
+    def uri(self) -> str:
+        return self.at(self.key)
+
+    def at(self, key: str) -> str:
+        """The path of another key below the same folder."""
+        return f"{self.path.rstrip('/')}/{key}"
+
+
+Location = S3Location | LocalFolder
+"""A place that objects are read from or written to."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeyRange:
+    """One of several sources of a transfer: an object, all below a prefix, or what a wildcard selects.
+
+    The fields mean what they mean in ``TransferSpec``; ``key`` is that of the source. The target key is the target,
+    ``into``, and what follows ``strip``; with ``single``, the target and ``into``.
+    """
+
+    key: str
+    strip: str = ""
+    single: bool = False
+    pattern: str | None = None
+    into: str = ""
+
+
+OPERATION_TRANSFER: Final = "transfer"
+OPERATION_PACK: Final = "pack"
+OPERATION_UNPACK: Final = "unpack"
+OPERATION_MOVE: Final = "move"
+OPERATION_REMOVE: Final = "remove"
+OPERATION_CHECK: Final = "check"
+OPERATION_CLEANUP: Final = "cleanup"
+OPERATION_RUN: Final = "run"
+OPERATION_HISTORY: Final = "history"
+
+COPIES: Final = frozenset({OPERATION_TRANSFER, OPERATION_MOVE, OPERATION_HISTORY})
+"""Operations that write each object of the source below the target."""
+
+AT_ONE_PLACE: Final = frozenset({OPERATION_REMOVE, OPERATION_CLEANUP, OPERATION_RUN})
+"""Operations of which source and target are one place; of a run, one that stands for all."""
+
+
+@dataclass(frozen=True, slots=True)
+class TransferSpec:
+    """The request of a transfer. Stored in the ``transfer`` row (``spec.stored``) and never changed.
+
+    Which objects: with ``keys`` those (each is ``source.key + one of keys``); else with ``single`` the one object
+    ``source.key``; else all whose key starts with ``source.key``. Where to: the target key is ``target.key`` followed
+    by what follows ``strip`` at the start of the source key (``strip`` is always a prefix of it); with ``single``,
+    ``target.key`` itself. With ``delete``, what is below ``target.key`` and has no object in the source is removed once
+    all has arrived, unless that would be more than ``max_delete`` objects.
+
+    A new field has a default that means what specs without it have meant: only other values are stored, so that older
+    workers do what they can do.
+    """
+
+    source: Location
+    target: Location
+    strip: str = ""
+    single: bool = False
+    keys: tuple[str, ...] | None = None
+    if_exists: IfExists = "same"
+    verify: Verify = "auto"
+    part_size: int | None = None
+    copy_threshold: int | None = None
+    storage_class: str | None = None
+    md5: bool = False
+    """Keep the MD5 of each local file with its object."""
+    delete: bool = False
+    max_delete: int | None = None
+    pattern: str | None = None
+    """A wildcard that a source key has to match as a whole: see ``selection``, as for the next six."""
+    rules: tuple[str, ...] = ()
+    min_size: int | None = None
+    max_size: int | None = None
+    newer_than: str | None = None
+    older_than: str | None = None
+    as_of: float | None = None
+    """The time that ages count from, in seconds since the epoch."""
+    versions: tuple[str, ...] = ()
+    """Version ids of ``keys``, in their order, or with ``single`` that of the object; empty texts for current ones."""
+    targets: tuple[str, ...] = ()
+    """Names of ``keys`` below the target, in their order; empty texts for those that keep their name."""
+    ranges: tuple[KeyRange, ...] = ()
+    """Several sources, all in the container of ``source``, whose key is what their keys begin with."""
+    rename: tuple[str, ...] = ()
+    """Rules for the names below the target: see ``renaming``."""
+    inventory: str | None = None
+    """The manifest of an S3 Inventory that lists the source: see ``inventory``."""
+    restore: bool = False
+    """Archived objects are restored first."""
+    restore_days: int | None = None
+    restore_tier: Literal["Standard", "Bulk", "Expedited"] | None = None
+    settle: str | None = None
+    """An age: what was changed since is left alone, as it may still grow. ``AT_REST``: files do not change."""
+    content_type: str | None = None
+    """An attribute of targets, as the next five, over the source's own."""
+    content_encoding: str | None = None
+    content_language: str | None = None
+    content_disposition: str | None = None
+    cache_control: str | None = None
+    expires: str | None = None
+    metadata: tuple[str, ...] = ()
+    """User metadata of targets, each ``name=value``."""
+    metadata_directive: Literal["COPY", "REPLACE"] | None = None
+    tags: tuple[str, ...] | None = None
+    """Tags of targets instead of the source's, each ``name=value``."""
+    copy_props: Literal["none", "metadata-directive", "default"] | None = None
+    checksum_algorithm: Literal["CRC64NVME", "CRC32", "CRC32C", "SHA1", "SHA256"] | None = None
+    sse: Literal["AES256", "aws:kms", "aws:kms:dsse", "none"] | None = None
+    """Encryption of targets; None: what is encrypted stays so; ``none``: as the bucket does by default."""
+    sse_kms_key_id: str | None = None
+    acl: str | None = None
+    grants: tuple[str, ...] = ()
+    object_lock: Literal["copy"] | None = None
+    object_lock_mode: Literal["GOVERNANCE", "COMPLIANCE"] | None = None
+    object_lock_until: str | None = None
+    """RFC 3339."""
+    object_lock_legal_hold: bool = False
+    tpslimit: int | None = None
+    """Requests started per second by each process that works at it, as submitted; see ``Adjustment`` for now."""
+    preflight: bool = True
+    """The first objects are looked at before one is moved."""
+    operation: str = OPERATION_TRANSFER
+    """Name of the operation that is done with the objects, as in ``operations``."""
+    options: Mapping[str, Any] = field(default_factory=dict[str, Any], hash=False)
+    """Options of the operation that are its own: values that JSON can hold."""
+    retry_of: str | None = None
+    """The transfer whose unfinished objects are copied, and no others. The fields above are those of that transfer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    objects: int = 0
+    bytes: int = 0
+    done: int = 0
+    skipped: int = 0
+    failed: int = 0
+    cancelled: int = 0
+    bytes_done: int = 0
+    """Bytes of done and skipped objects, plus parts of unfinished ones while a worker is at it."""
+
+    @property
+    def ended(self) -> int:
+        return self.done + self.skipped + self.failed + self.cancelled
+
+
+@dataclass(frozen=True, slots=True)
+class ActiveObject:
+    key: str
+    size: int
+    bytes_done: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class LiveActivity:
+    """Sum of the last seconds' reports of the workers on the transfer; all zero when no worker is at it."""
+
+    workers: int = 0
+    bytes_per_second: float = 0.0
+    in_flight: int = 0
+    requests: int = 0
+    retries: int = 0
+    throttled: int = 0
+    slowest: tuple[ActiveObject, ...] = ()
+
+
+MOST_PRIORITY: Final = 10
+MOST_ATTEMPTS: Final = 100
+"""Tries of a request: with the pauses between them, more take hours."""
+MOST_STARTS: Final = 100_000
+"""Requests started per second, as a limit: more than one process makes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Adjustment:
+    """Settings of a transfer that may be changed while it is under way.
+
+    Attributes:
+        priority: transfers of a higher one are served first, from -10 to 10.
+        max_requests: requests in flight in each process that works at it; None: as the process was started.
+        max_bandwidth: bytes per second through each such process, as ``config.Bandwidth`` is written; None: as above.
+        tpslimit: requests started per second by each such process; None: as above.
+    """
+
+    priority: int = 0
+    max_requests: int | None = None
+    max_bandwidth: str | None = None
+    tpslimit: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """One transfer, now. Times are seconds since the epoch."""
+
+    id: str
+    state: TransferState
+    spec: TransferSpec
+    totals: Totals
+    planned: bool
+    """False while the source is still being listed, so that the totals still grow."""
+    created_at: float
+    created_by: str
+    started_at: float | None = None
+    ended_at: float | None = None
+    error_code: str | None = None
+    error_message: str | None = None
+    live: LiveActivity = field(default_factory=LiveActivity)
+    waits_for: str | None = None
+    """Worker that the transfer lacks, in words, when no live worker may take it: ``a worker with profile lab``."""
+    unsupported: str | None = None
+    """Part of the spec that this version does not know, in words; ``spec`` then holds the rest that can be shown."""
+    blocked_by: str | None = None
+    """The unfinished transfer that it waits for, since both write to the same keys."""
+    receipt_digest: str | None = None
+    """SHA-256 of the receipt, in hexadecimal, once the transfer has ended (``db.receipts``)."""
+    pruned_at: float | None = None
+    """Since then its objects are in the receipt only."""
+    adjustment: Adjustment = field(default_factory=lambda: Adjustment())
+    retried_by: str | None = None
+    """The latest transfer that copies what has failed of this one."""
+
+    @property
+    def ended(self) -> bool:
+        return self.state in ENDED_TRANSFER_STATES
+
+    @property
+    def next_step(self) -> Literal["retry"] | None:
+        """The verb that brings over what is left of an ended transfer; None when nothing is, or it was done."""
+        left = self.totals.failed or self.state in ("failed", "cancelled")
+        return "retry" if self.ended and left and self.retried_by is None else None
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """The answer to a submission. ``goes_on``: it is an unfinished transfer that was submitted before."""
+
+    id: str
+    goes_on: bool = False
+    blocked: bool = False
+    """True when the transfer waits for another one that writes to the same keys."""
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectRecord:
+    """The fate of one object. ``row`` orders objects within a transfer and serves as the paging cursor."""
+
+    row: int
+    source_key: str
+    target_key: str
+    size: int
+    etag: str
+    version_id: str | None
+    state: ObjectState
+    attempts: int
+    retries: int
+    method: str | None
+    started_at: float | None
+    ended_at: float | None
+    target_etag: str | None
+    target_version_id: str | None
+    checksum_algorithm: str | None
+    checksum: str | None
+    verified: str | None
+    not_carried: tuple[str, ...]
+    error_class: str | None
+    error_code: str | None
+    error_operation: str | None
+    error_message: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class FailureGroup:
+    """Failed objects with the same cause."""
+
+    error_class: str
+    error_code: str
+    operation: str
+    message: str
+    """Message of the first of these failures."""
+    count: int
+    keys: tuple[str, ...]
+    """Keys in their order, at most as many as were asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    number: int
+    at: float
+    kind: str
+    actor: str
+    data: dict[str, Any]
+    hash: str
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedCopy:
+    """Decision of a dry run on one object: the copy that the transfer would make, or the reason why it would not."""
+
+    source_key: str
+    target_key: str
+    size: int
+    refusal: str | None = None
+    left_out: bool = False
+    """True when the object would be left out for the reason in ``refusal``, which is no failure."""
+    action: Literal["copy", "skip", "compare"] = "copy"
+    """Unless refused. ``compare``: the listings do not tell; the transfer looks at both objects and may skip it."""
+    because: str = "absent"
+    """Reason for the action, in words that many objects share."""
+    detail: str = ""
+    """Words that end ``because`` for this object alone."""
+
+    @property
+    def reason(self) -> str:
+        """Reason for the action or the refusal, in words."""
+        return self.refusal or f"{self.because} {self.detail}".rstrip()
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """Objects of a transfer that ended in the same state by the same verification (``ObjectRecord.verified``)."""
+
+    state: ObjectState
+    verified: str
+    objects: int
+    bytes: int
+    retries: int
+    """Requests sent again for them."""
+    not_carried: int
+    """Number of them that lack something of their source, as tags that may not be read."""
+    streamed: int = 0
+    """Number of them that passed through a process of ours."""
+    left_out: int = 0
+    """Number of them that were not wanted or cannot be copied: special files, links that are to be skipped."""

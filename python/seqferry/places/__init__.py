@@ -1,0 +1,1 @@
+"""Places of objects: addresses, endpoints, profiles, keys of customers, and private files."""

@@ -1,0 +1,1 @@
+"""The fate of each object: copied, skipped, refused or removed, and why."""

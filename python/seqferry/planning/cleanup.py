@@ -1,0 +1,102 @@
+"""The spec of ``cleanup``, and the selection of the unfinished multipart uploads to abort.
+
+What must stay true: an upload of a transfer that is unfinished in our records is never aborted, however old it is.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any, Final, NamedTuple
+
+from seqferry.engine import buckets
+from seqferry.engine.engine import Engine
+from seqferry.model.errors import StorageError, UsageError
+from seqferry.model.models import OPERATION_CLEANUP, S3Location, TransferSpec
+from seqferry.places import paths
+from seqferry.planning import decision
+from seqferry.spec.build import build_spec, checked
+from seqferry.spec.selection import moment
+
+OLDER_THAN: Final = "7d"
+"""An upload that is younger may still be under way, on another machine."""
+
+MOST: Final = "most"
+"""Option: nothing is aborted where there are more uploads."""
+
+OPTIONS: Final = frozenset({MOST})
+
+_SIZED_AT_ONCE: Final = 200
+
+UploadsInUse = Callable[[Sequence[str]], set[str]]
+"""Returns the upload ids, among the given ones, that belong to unfinished transfers."""
+
+
+class StaleUpload(NamedTuple):
+    """An upload that is to be aborted, or why it is not. ``bytes`` are those of its parts."""
+
+    key: str
+    upload_id: str
+    initiated: float
+    bytes: int
+    kept: str | None = None
+
+
+def build_cleanup_spec(
+    place: str, *, older_than: str = OLDER_THAN, most: int | None = None, **given: Any
+) -> TransferSpec:
+    """The spec of ``cleanup PLACE``; ``given`` is for ``build_spec``.
+
+    Raises:
+        UsageError: the address or an option does not fit the command.
+    """
+    if paths.is_local(place):
+        raise UsageError(f"'{place}' is a local path, and open uploads are in buckets; write s3://bucket/prefix/.")
+    # A placeholder for the target: no bucket can have the name "-".
+    spec = build_spec(place, "s3://-/", older_than=older_than, raw=True, **given)
+    assert isinstance(spec.source, S3Location)
+    found = replace(spec.source, anonymous=False)
+    options = {} if most is None else {MOST: most}
+    return checked(
+        replace(
+            spec,
+            source=found,
+            target=found,
+            single=False,
+            strip="",
+            as_of=spec.as_of or time.time(),
+            operation=OPERATION_CLEANUP,
+            options=options,
+        )
+    )
+
+
+def stale(engine: Engine, spec: TransferSpec, in_use: UploadsInUse) -> Iterator[list[StaleUpload]]:
+    """Pages of the uploads that are old enough, with what they hold.
+
+    Raises:
+        StorageError: the uploads cannot be listed, or are more than may be aborted.
+    """
+    until = moment(spec.older_than or OLDER_THAN, spec.as_of or 0.0)
+    found = [one for one in buckets.uploads(engine, spec.source) if 0 < one.initiated < until]
+    most: int | None = spec.options.get(MOST)
+    if most is not None and len(found) > most:
+        why = f"{len(found):,} uploads are open at {spec.source.uri}, and that many are only aborted when told so."
+        advice = "Nothing was aborted; look at them with --dry-run, then add --yes."
+        raise StorageError(f"{why} {advice}", "person", "TooManyToAbort", "plan", True)
+    for start in range(0, len(found), _SIZED_AT_ONCE):
+        chunk = found[start : start + _SIZED_AT_ONCE]
+        used = in_use([one.upload_id for one in chunk])
+        sizes = buckets.upload_sizes(engine, spec.source, chunk)
+        yield [
+            StaleUpload(
+                one.key,
+                one.upload_id,
+                one.initiated,
+                size[0],
+                decision.upload_in_use(one.key).reason if one.upload_id in used else None,
+            )
+            for one, size in zip(chunk, sizes, strict=True)
+            if size is not None
+        ]

@@ -1,0 +1,299 @@
+"""S3 Inventory as the list of a source: the manifest, and the rows of its CSV or Parquet files, in bounded memory.
+
+A file is fetched to the disk, compared with the MD5 of the manifest, and read row by row; then it is removed.
+
+What must stay true: no row is passed over but those of other prefixes, older versions and delete markers; a file that
+is not what the manifest says is never read.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import hashlib
+import json
+import re
+import tempfile
+import time
+import zlib
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Final, Literal, cast
+from urllib.parse import unquote_plus
+
+from seqferry.engine.engine import CopyItem, Engine, Listed, ObjectInfo, inventory_rows
+from seqferry.model.errors import StorageError, UsageError
+from seqferry.model.models import LocalFolder, S3Location, TransferSpec
+from seqferry.settings.scratch import scratch_folder
+from seqferry.spec.build import parse_uri
+
+_PAGE: Final = 1000
+_MOST_MANIFEST: Final = 64 * 1024 * 1024
+"""Bytes of a manifest: some 100 for each of its files, which hold millions of objects."""
+_CHUNK: Final = 1024 * 1024
+_WAIT_SECONDS: Final = 0.5
+_ARN: Final = "arn:aws:s3:::"
+_LONGEST_FIELD: Final = 64 * 1024
+_PARQUET_COLUMN: Final = re.compile(r"(?:required|optional)\s+\w+\s+(\w+)")
+"""Column in the schema of a manifest: ``optional binary e_tag (UTF8);``."""
+_PARQUET_COLUMNS: Final = (
+    "key",
+    "size",
+    "e_tag",
+    "last_modified_date",
+    "storage_class",
+    "is_latest",
+    "is_delete_marker",
+)
+"""Columns that are read, by their names in the files."""
+
+
+@dataclass(frozen=True, slots=True)
+class DataFile:
+    key: str
+    md5: str
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """Manifest of an inventory.
+
+    Attributes:
+        place: the bucket of the inventory, reached as the source is.
+        columns: of the files, in lower case and without underscores.
+    """
+
+    place: S3Location
+    columns: tuple[str, ...]
+    files: tuple[DataFile, ...]
+    form: Literal["CSV", "Parquet"] = "CSV"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """An object as an inventory shows it; the fields are those of ``ObjectInfo``."""
+
+    key: str
+    size: int
+    etag: str
+    last_modified: float
+    version_id: str | None = None
+    storage_class: str | None = None
+    refusal: tuple[str, str] | None = None
+
+
+def place_of(spec: TransferSpec) -> S3Location:
+    """The place of the manifest: reached as the source is."""
+    assert spec.inventory is not None
+    assert isinstance(spec.source, S3Location)
+    bucket, key = parse_uri(spec.inventory)
+    return replace(spec.source, bucket=bucket, key=key)
+
+
+def folder_of(key: str) -> str:
+    """The prefix of an inventory, which holds its manifests and its data, by the key of a manifest."""
+    return "".join(f"{part}/" for part in key.split("/")[:-2])
+
+
+def manifest(engine: Engine, spec: TransferSpec, own: str | None = None) -> Manifest:
+    """Read and check the manifest. ``own`` is the state folder, through which it is fetched.
+
+    Raises:
+        UsageError: no manifest is there, or it is of another bucket, or of a format that is not read.
+        StorageError: the manifest cannot be read.
+    """
+    place = place_of(spec)
+    with _folder(own) as folder:
+        data = _fetched(engine, place, place.key, folder, most=_MOST_MANIFEST).read_bytes()
+    return parsed(data, place, spec.source.container)
+
+
+@contextmanager
+def _folder(own: str | None) -> Generator[Path]:
+    if own is not None:
+        with scratch_folder(Path(own), "inventory") as folder:
+            yield folder
+        return
+    with tempfile.TemporaryDirectory(prefix="seqferry-inventory-") as folder:
+        yield Path(folder)
+
+
+def parsed(data: bytes, place: S3Location, source_bucket: str) -> Manifest:
+    """A manifest of an inventory of ``source_bucket``; see ``manifest``."""
+
+    def fault(why: str) -> UsageError:
+        return UsageError(f"{place.uri} is not a manifest that can be used: {why}.")
+
+    try:
+        found: Any = json.loads(data)
+        form, bucket = str(found["fileFormat"]), str(found["sourceBucket"])
+        schema, files = str(found["fileSchema"]), list(found["files"])
+        destination = str(found["destinationBucket"]).removeprefix(_ARN)
+        named = [DataFile(str(one["key"]), str(one["MD5checksum"]).lower()) for one in files]
+    except ValueError as why:
+        raise fault(f"no JSON ({why})") from None
+    except (KeyError, TypeError) as why:
+        raise fault(f"it lacks {why}") from None
+    if form not in ("CSV", "Parquet"):
+        other = "make an inventory in CSV or Parquet, or write its keys into a list (--files-from)"
+        raise fault(f"its files are {form}, which is not read; {other}")
+    if bucket != source_bucket:
+        raise fault(f"it is of the bucket {bucket}, and the source is in {source_bucket}")
+    if destination != place.bucket:
+        raise fault(f"its files are in the bucket {destination}; give the manifest that lies there")
+    outside = next((one.key for one in named if not one.key.startswith(folder_of(place.key))), None)
+    if outside is not None:
+        raise fault(f"its file {outside} does not lie below {place.at(folder_of(place.key))}")
+    named_columns = schema.split(",") if form == "CSV" else _PARQUET_COLUMN.findall(schema)
+    columns = tuple(str(column).strip().lower().replace("_", "") for column in named_columns)
+    if "key" not in columns:
+        raise fault("it has no column Key")
+    return Manifest(place, columns, tuple(named), form)
+
+
+def objects(engine: Engine, spec: TransferSpec, own: str | None = None) -> Iterator[Sequence[Listed]]:
+    """Pages of the objects of the inventory below the source, empty ones while a file is fetched.
+
+    What an inventory without sizes or ETags names is looked up; what cannot be is a ``FailedLookup`` of its page.
+
+    Raises:
+        StorageError: a file cannot be read, or is not what the manifest says.
+        UsageError: as ``manifest``.
+    """
+    found = manifest(engine, spec, own)
+    known = {"size", "etag"} <= {*found.columns}
+    for one in found.files:
+        with _folder(own) as folder:
+            path = _fetched(engine, found.place, one.key, folder)
+            yield []
+            _check(path, one, found.place)
+            for page in _pages(rows(path, found, found.place.at(one.key)), spec.source.key):
+                if known:
+                    yield [cast("ObjectInfo", row) for row in page]
+                    continue
+                yield engine.head_each(spec.source, [row.key for row in page])
+
+
+def _pages(found: Iterator[Row], prefix: str) -> Iterator[list[Row]]:
+    page: list[Row] = []
+    for row in found:
+        if row.key.startswith(prefix):
+            page.append(row)
+            if len(page) == _PAGE:
+                yield page
+                page = []
+    if page:
+        yield page
+
+
+def rows(path: Path, of: Manifest, name: str) -> Iterator[Row]:
+    """The current objects of a file.
+
+    Raises:
+        StorageError: a row is malformed; it is named by file, line (or row) and column.
+    """
+    if of.form == "Parquet":
+        yield from _rows_of_parquet(path, of, name)
+        return
+    place = {column: at for at, column in enumerate(of.columns)}
+    csv.field_size_limit(_LONGEST_FIELD)
+    line = 0
+    try:
+        with gzip.open(path, "rt", encoding="utf-8-sig", newline="") as text:
+            reader = csv.reader(text, strict=True)
+            for values in reader:
+                line = reader.line_num
+                if len(values) != len(of.columns):
+                    raise _malformed(
+                        name, line, f"it has {len(values)} columns, and the manifest names {len(of.columns)}"
+                    )
+                row = {column: values[at] for column, at in place.items()}
+                if row.get("islatest", "true") == "false" or row.get("isdeletemarker", "false") == "true":
+                    continue
+                yield _row(row, name, line)
+    except csv.Error as why:
+        raise _malformed(name, line + 1, f"{why}") from None
+    except (EOFError, OSError, zlib.error, UnicodeDecodeError) as why:
+        raise _malformed(name, line + 1, f"it cannot be unpacked ({why})") from None
+
+
+def _row(row: dict[str, str], name: str, line: int) -> Row:
+    column = "size"
+    try:
+        size = int(row.get("size") or 0)
+        column = "lastmodifieddate"
+        modified = row.get("lastmodifieddate")
+        time_ = 0.0 if not modified else datetime.fromisoformat(modified).timestamp()
+    except ValueError:
+        raise _malformed(name, line, f"column {column}: '{row[column]}'") from None
+    # A version id here would pin the copy to it, which takes a permission of its own; the ETag does as well.
+    return Row(
+        key=unquote_plus(row["key"], errors="surrogateescape"),
+        size=size,
+        etag=(row.get("etag") or "").strip('"'),
+        last_modified=time_,
+        storage_class=row.get("storageclass") or None,
+    )
+
+
+def _rows_of_parquet(path: Path, of: Manifest, name: str) -> Iterator[Row]:
+    needed = {column for column in _PARQUET_COLUMNS if column.replace("_", "") in of.columns}
+    try:
+        for key, size, etag, modified, storage_class, is_latest, is_delete_marker in inventory_rows(
+            path, _PAGE, needed
+        ):
+            if is_latest is False or is_delete_marker:
+                continue
+            yield Row(
+                key=key,
+                size=size or 0,
+                etag=etag or "",
+                last_modified=0.0 if modified is None else modified / 1000,
+                storage_class=storage_class or None,
+            )
+    except ValueError as why:
+        text = f"{name}: {why}. Make the inventory anew."
+        raise StorageError(text, "person", "MalformedInventory", "read inventory", True) from None
+
+
+def _malformed(name: str, line: int, why: str) -> StorageError:
+    return StorageError(f"{name}, line {line}: {why}.", "person", "MalformedInventory", "read inventory", True)
+
+
+def _check(path: Path, one: DataFile, place: S3Location) -> None:
+    digest = hashlib.md5(usedforsecurity=False)
+    with path.open("rb") as file:
+        while chunk := file.read(_CHUNK):
+            digest.update(chunk)
+    if digest.hexdigest() != one.md5:
+        why = f"its MD5 is {digest.hexdigest()}, and the manifest says {one.md5}"
+        text = f"{place.at(one.key)} is not the file of this inventory: {why}. Make the inventory anew."
+        raise StorageError(text, "person", "MalformedInventory", "read inventory", True)
+
+
+def _fetched(engine: Engine, place: S3Location, key: str, folder: Path, most: int | None = None) -> Path:
+    """A file of the inventory on the disk, verified on the way."""
+    info = engine.head(place, [key])[0]
+    if info is None:
+        raise UsageError(f"There is no object {place.at(key)}, and the inventory needs it.")
+    if most is not None and info.size > most:
+        raise UsageError(f"{place.at(key)} has {info.size} bytes, which is too much for a manifest.")
+    spec = TransferSpec(
+        replace(place, key=key),
+        LocalFolder(str(folder.resolve()), "data"),
+        strip=key,
+        single=True,
+        if_exists="overwrite",
+    )
+    item = CopyItem(id=1, source_key=key, target_key="data", size=info.size, etag=info.etag, target_absent=True)
+    job = engine.start(spec, [item], transfer="", resumed=False, since=time.time())
+    while not job.finished():
+        events = job.wait(_WAIT_SECONDS)
+        if events.ended and (failed := json.loads(f"[{events.results()['error_message']}]", strict=False)[0]):
+            raise StorageError(f"{failed}", "person", "InventoryUnreadable", "read inventory", True)
+    if (failure := job.failure()) is not None:
+        raise StorageError(failure.message, failure.error_class, failure.error_code, failure.operation, True)
+    return folder / "data"

@@ -1,0 +1,300 @@
+"""The objects of a transfer, listed or looked up in the storage as a stream of pages in bounded memory.
+
+What happens to each is decided by ``planning.decision``.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from seqferry.engine import buckets
+from seqferry.engine.engine import Engine, FailedLookup, Listed, ObjectInfo
+from seqferry.model.errors import StorageError
+from seqferry.model.models import LocalFolder, TransferSpec
+from seqferry.places import paths
+from seqferry.planning import decision, removal_rules
+from seqferry.planning.decision import NO_RULES, Decision, KeyRules, PredictedAction
+from seqferry.spec import source_ranges
+from seqferry.spec.target_keys import target_key
+
+log: Final = logging.getLogger("seqferry.listing")
+
+LOOKED_UP_AT_ONCE: Final = 1000
+_NAMED_AT_MOST: Final = 20
+_TARGET_PAGES: Final = 4
+"""Requests for what is at the target of one page. Where more lies in between, looking each object up is no dearer."""
+
+
+@dataclass(frozen=True, slots=True)
+class KnownObjects:
+    """Findings of a look before the start, so that a transfer which begins at once repeats no request.
+
+    Attributes:
+        found: the one object of a source; None where it is not one, or was not looked up.
+        target_absent: True when nothing is at the target; None when that was not looked up.
+        at_target: the object at the target of a single object.
+    """
+
+    found: tuple[ObjectInfo, ...] | None = None
+    target_absent: bool | None = None
+    at_target: ObjectInfo | None = None
+
+
+def decided(
+    engine: Engine,
+    spec: TransferSpec,
+    rules: KeyRules = NO_RULES,
+    *,
+    compare: bool = False,
+    known: KnownObjects | None = None,
+) -> Iterator[list[tuple[Listed, Decision]]]:
+    """Pages of the objects that the spec asks for, each with what happens to it; as ``objects``.
+
+    With ``compare`` the target is listed beside, where equal ETags in both listings are enough to skip an object.
+    """
+    for part, pages in _sources(engine, spec, rules, known):
+        yield from _decided(engine, part, pages, rules, compare=compare, known=known)
+
+
+def _decided(
+    engine: Engine,
+    spec: TransferSpec,
+    pages: Iterator[Sequence[Listed]],
+    rules: KeyRules,
+    *,
+    compare: bool,
+    known: KnownObjects | None,
+) -> Iterator[list[tuple[Listed, Decision]]]:
+    """``decided`` for one source."""
+    compare = compare and decision.compares_listings(spec)
+    looked = spec.single and known is not None and known.target_absent is not None
+    for page in pages:
+        there: dict[str, ObjectInfo] = {}
+        if looked and known is not None and known.at_target is not None:
+            there = {known.at_target.key: known.at_target} if compare else {}
+        elif compare and page and not looked:
+            there = _at_target(engine, spec, page)
+        found = [
+            (info, decision.decide(spec, info, rules, there.get(_target(spec, info)) if there else None))
+            for info in page
+        ]
+        for info, decided in found:
+            if decided.action == "ignore":
+                log.debug("left out %s: it is not selected, or no name is left for it", spec.source.at(info.key))
+        yield [one for one in found if one[1].action != "ignore"]
+
+
+def _sources(
+    engine: Engine, spec: TransferSpec, rules: KeyRules, known: KnownObjects | None = None
+) -> Iterator[tuple[TransferSpec, Iterator[Sequence[Listed]]]]:
+    """Each source of a transfer with its objects. Single objects among several sources are looked up together."""
+    if known is not None and known.found is not None:
+        yield spec, iter([[*known.found]])
+        return
+    singles: list[TransferSpec] = []
+    for part in source_ranges.parts(spec):
+        if not (spec.ranges and part.single):
+            yield part, objects(engine, part, rules.state_dir)
+            continue
+        singles.append(part)
+        if len(singles) == LOOKED_UP_AT_ONCE:
+            yield from _looked_up(engine, singles)
+            singles = []
+    yield from _looked_up(engine, singles)
+
+
+def _looked_up(
+    engine: Engine, singles: Sequence[TransferSpec]
+) -> Iterator[tuple[TransferSpec, Iterator[Sequence[Listed]]]]:
+    """Each of these single objects, which are in one bucket or folder."""
+    if not singles:
+        return
+    found = engine.head_each(singles[0].source, [one.source.key for one in singles])
+    for part, info in zip(singles, found, strict=True):
+        yield part, iter([[info]])
+
+
+def foreseen(
+    engine: Engine, spec: TransferSpec, rules: KeyRules
+) -> Iterator[list[tuple[Listed, Decision, PredictedAction | None]]]:
+    """Pages of the objects as ``decided``, each with what the transfer would do; None where it is not copied at all."""
+    for part, pages in _sources(engine, spec, rules):
+        yield from _foreseen(engine, part, pages, rules)
+
+
+def _foreseen(
+    engine: Engine, spec: TransferSpec, pages: Iterator[Sequence[Listed]], rules: KeyRules
+) -> Iterator[list[tuple[Listed, Decision, PredictedAction | None]]]:
+    """``foreseen`` for one source."""
+    compares = decision.compares_listings(spec)
+    for page in pages:
+        failed = [info for info in page if isinstance(info, FailedLookup)]
+        selected = [info for info in page if not isinstance(info, FailedLookup) and decision.is_selected(spec, info)]
+        there = at_keys(engine, spec, [_target(spec, info) for info in selected])
+        found: list[tuple[Listed, Decision, PredictedAction | None]] = []
+        for info in [*selected, *failed]:
+            at = there.get(_target(spec, info))
+            decided = decision.decide(spec, info, rules, at if compares else None)
+            if decided.action in ("copy", "skip"):
+                found.append((info, decided, decision.foreseen(spec, info.size, decided, at)))
+            elif decided.action != "ignore":
+                found.append((info, decided, None))
+        yield found
+
+
+def at_keys(engine: Engine, spec: TransferSpec, keys: Sequence[str]) -> dict[str, ObjectInfo]:
+    """Objects under these keys of the target, by key: listed where few requests suffice, and else looked up."""
+    if not keys:
+        return {}
+    found: dict[str, ObjectInfo] = {}
+    ended = False
+    if isinstance(spec.target, LocalFolder):
+        ended = paths.is_absent(spec.target.path)
+    else:
+        found, ended = _listed_at_target(engine, spec, keys)
+    if ended:
+        return found
+    for chunk in _chunks(list(dict.fromkeys(key for key in keys if key and key not in found))):
+        found |= {info.key: info for info in engine.head(spec.target, chunk) if info is not None}
+    return found
+
+
+def _at_target(engine: Engine, spec: TransferSpec, page: Sequence[Listed]) -> dict[str, ObjectInfo]:
+    """Objects that listings show at the targets of a page, by key, in a few requests.
+
+    An object that they do not show, whatever the order or the refusal of the service, is looked up when it is copied.
+    """
+    return _listed_at_target(engine, spec, [_target(spec, info) for info in page])[0]
+
+
+def _listed_at_target(engine: Engine, spec: TransferSpec, at: Sequence[str]) -> tuple[dict[str, ObjectInfo], bool]:
+    """Objects that listings show under these keys of the target; True when no other ones of them are there."""
+    keys = sorted(at, key=_in_bytes)
+    wanted, last, after = set(keys), _in_bytes(keys[-1]), _before(keys[0], spec.target.key)
+    found: dict[str, ObjectInfo] = {}
+    for _ in range(_TARGET_PAGES):
+        try:
+            listed, ended = engine.list_after(spec.target, after)
+        except StorageError as why:
+            log.info("objects at %s are looked up one by one: %s", spec.target.uri, why)
+            break
+        found |= {info.key: info for info in listed if info.key in wanted}
+        if ended or (listed and _in_bytes(listed[-1].key) >= last):
+            return found, True
+        if not listed or listed[-1].key == after:
+            break
+        after = listed[-1].key
+    return found, False
+
+
+def _before(key: str, prefix: str) -> str:
+    """A text shortly before ``key`` in the order of keys, and not before all with the prefix; empty for the first."""
+    if len(key) <= len(prefix):
+        return ""
+    head, end = key[:-1], ord(key[-1])
+    # Printable ASCII, so that it is valid wherever keys are.
+    return f"{head}{chr(end - 1)}~" if 0x21 <= end <= 0x7E else head
+
+
+def _target(spec: TransferSpec, info: Listed) -> str:
+    return target_key(spec, info.key, info.version_id)
+
+
+def _in_bytes(key: str) -> bytes:
+    return key.encode("utf-8", "surrogateescape")
+
+
+def objects(engine: Engine, spec: TransferSpec, own: str | None = None) -> Iterator[Sequence[Listed]]:
+    """Pages of the objects that the spec asks for, in no order, in bounded memory; empty pages while waiting.
+
+    A named object that is absent or cannot be looked up is a ``FailedLookup`` of its page.
+
+    Raises:
+        StorageError: the listing failed, or no named object can be looked up.
+    """
+    if spec.inventory is not None:
+        from seqferry.planning import inventory
+
+        yield from inventory.objects(engine, spec, own)
+        return
+    if spec.keys is None and not spec.single:
+        yield from engine.list(spec.source)
+        return
+    if spec.versions:
+        yield from _versions(engine, spec)
+        return
+    for keys in _chunks(_named(spec)):
+        yield engine.head_each(spec.source, keys)
+
+
+def target_is_empty(engine: Engine, spec: TransferSpec) -> bool:
+    """True when nothing is under the target prefix, so that no object needs to be looked for there.
+
+    False as well where the credentials may not list the target.
+    """
+    pages = engine.list(spec.target, limit=1)
+    try:
+        return not any(pages)
+    except StorageError as why:
+        if not why.is_denied:
+            raise
+        return False
+    finally:
+        # A generator that is not read to its end is closed, which closes the listing.
+        close = getattr(pages, "close", None)
+        if close is not None:
+            close()
+
+
+def extras(
+    engine: Engine,
+    spec: TransferSpec,
+    own: str,
+    unknown: Callable[[list[str]], list[str]] = lambda keys: keys,
+    refused: list[str] | None = None,
+) -> Iterator[dict[str, str]]:
+    """Pages of the keys below the target prefix that the source has not, each looked up there, with their ETags.
+
+    On a disk those of files (and links, where links are kept), none that a link leads to, and nothing in ``own``, the
+    folder of our records. ``unknown`` tells which keys of the source are to be looked up: not what was copied just now.
+    ``refused`` gets some of the names that could not be looked at.
+    """
+    target = spec.target
+    if isinstance(target, LocalFolder) and target.symlinks == "follow":
+        target = replace(target, symlinks="skip")
+    for page in engine.list(target):
+        there = {
+            key: (info.key, info.etag) for info in page if (key := removal_rules.removable(spec, info, own)) is not None
+        }
+        if refused is not None and len(refused) < _NAMED_AT_MOST:
+            refused += [spec.target.at(info.key) for info in page if removal_rules.hides_objects(info)]
+        # What has come to the source since it was listed is not gone from it.
+        for keys in _chunks(unknown(list(there))):
+            found = engine.head(spec.source, keys)
+            yield dict(there[key] for key, info in zip(keys, found, strict=True) if info is None)
+
+
+def _versions(engine: Engine, spec: TransferSpec) -> Iterator[Sequence[Listed]]:
+    named = list(zip(_named(spec), spec.versions, strict=True))
+    for start in range(0, len(named), LOOKED_UP_AT_ONCE):
+        page = named[start : start + LOOKED_UP_AT_ONCE]
+        current = [key for key, version in page if not version]
+        found: dict[tuple[str, str], Any] = {}
+        found |= {(key, ""): info for key, info in zip(current, engine.head_each(spec.source, current), strict=True)}
+        earlier = [one for one in page if one[1]]
+        found |= dict(zip(earlier, buckets.look_up_versions(engine, spec.source, earlier), strict=True))
+        yield [found[one] for one in page]
+
+
+def _named(spec: TransferSpec) -> list[str]:
+    if spec.keys is None:
+        return [spec.source.key]
+    return [spec.source.key + key for key in spec.keys]
+
+
+def _chunks(keys: list[str]) -> Iterator[list[str]]:
+    for start in range(0, len(keys), LOOKED_UP_AT_ONCE):
+        yield keys[start : start + LOOKED_UP_AT_ONCE]

@@ -1,0 +1,202 @@
+"""Rules of removal: what a sync, a move and ``rm`` remove, and the reasons to remove less or nothing.
+
+What must stay true: no request, no clock and no disk, as in ``planning.decision``; no removal is decided elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple, Protocol
+
+from seqferry.model.formatting import count
+from seqferry.model.models import LocalFolder, TransferSpec
+from seqferry.places import paths
+from seqferry.planning.decision import ListedObject, SelectableObject, is_own, is_selected
+from seqferry.spec.build import selection_of
+from seqferry.spec.selection import matcher
+from seqferry.spec.target_keys import source_key
+
+_NAMED_AT_MOST: Final = 3
+
+
+# --- sync -------------------------------------------------------------------------------------------------------------
+
+
+class RemovalRefusal(NamedTuple):
+    """Reason why nothing, or not all, is removed.
+
+    Attributes:
+        is_failure: the transfer ends as failed for it.
+        cause: the reason in short, for the record of a transfer that does not fail.
+    """
+
+    code: str
+    reason: str
+    is_failure: bool
+    cause: str = ""
+
+
+def why_kept(spec: TransferSpec, objects: int, failed: int) -> RemovalRefusal | None:
+    """Reason to remove nothing, from the numbers of source objects and of failures; None when there is none.
+
+    A source that could not be read, or is empty, is no reason to remove anything.
+    """
+    if failed:
+        cause = f"{count(failed, 'object')} failed"
+        return RemovalRefusal(
+            "NotAllArrived", f"Nothing is removed when not all can arrive. {cause}.", is_failure=False, cause=cause
+        )
+    if objects == 0:
+        why = f"Nothing is at {spec.source.uri}, and --delete would remove all of {spec.target.uri}: that is refused."
+        return RemovalRefusal("EmptySource", f"{why} Check the source; to empty a target, remove it yourself.", True)
+    return None
+
+
+def too_many(spec: TransferSpec, found: int) -> RemovalRefusal | None:
+    """Reason to remove nothing when ``found`` objects would be; None when they are within ``max_delete``."""
+    if spec.max_delete is None or found <= spec.max_delete:
+        return None
+    why = f"More than {spec.max_delete} objects at {spec.target.uri} are not in the source."
+    advice = "Nothing was removed; look at them with --dry-run, then allow more with --max-delete."
+    return RemovalRefusal("TooManyToDelete", f"{why} {advice}", True)
+
+
+def names_changed(spec: TransferSpec, unseen: int) -> RemovalRefusal | None:
+    """Reason to remove nothing when ``unseen`` arrived objects are not listed at the target; None when all are.
+
+    Some storages change names: what was just copied would pass for what the source has not.
+    """
+    if unseen <= 0:
+        return None
+    why = f"{unseen} of the objects that have arrived are not listed at {spec.target.uri} under their names"
+    advice = "The storage may have changed their names, or somebody has removed them. Nothing was removed."
+    return RemovalRefusal("NamesChanged", f"{why}. {advice}", is_failure=True)
+
+
+def not_looked_at(refused: Sequence[str]) -> RemovalRefusal | None:
+    """Reason why nothing is removed in the folders ``refused`` of the target; None when there are none."""
+    if not refused:
+        return None
+    places = ", ".join(refused[:_NAMED_AT_MOST]) + (" and more" if len(refused) > _NAMED_AT_MOST else "")
+    why = f"What is in {places} could not be looked at, so that nothing was removed there."
+    return RemovalRefusal("NotLookedAt", f"{why} Allow it, then run the same command again.", is_failure=True)
+
+
+def hides_objects(there: ListedObject) -> bool:
+    """True for a name at the target that could not be looked at, so that objects may lie below it."""
+    return there.refusal is not None and there.refusal[0] not in paths.LEFT_OUT
+
+
+def removable(spec: TransferSpec, there: ListedObject, own: str) -> str | None:
+    """The key of the source that an object at the target comes from: it is removed when nothing is there any more.
+
+    None for what is never removed: what is no object, what the spec does not select, and records of ours.
+    """
+    if there.refusal is not None or is_own(spec.target, there.key, own):
+        return None
+    key = source_key(spec, there.key)
+    test = matcher(selection_of(spec))
+    return key if test is None or test(key, there.size, there.last_modified) else None
+
+
+# --- move -------------------------------------------------------------------------------------------------------------
+
+
+class RecordedCopy(Protocol):
+    """The copy of an object as it is on record."""
+
+    @property
+    def size(self) -> int: ...
+    @property
+    def target_etag(self) -> str | None: ...
+    @property
+    def target_version_id(self) -> str | None: ...
+    @property
+    def ended_at(self) -> float | None: ...
+
+
+class PresentCopy(ListedObject, Protocol):
+    """An object of the target as it is now. ``changed``: last change of a file or its name; 0 for others."""
+
+    @property
+    def changed(self) -> float: ...
+
+
+def source_kept(
+    spec: TransferSpec, copy: RecordedCopy, there: PresentCopy | None, source: ListedObject | None
+) -> str | None:
+    """Reason why a move leaves the source of an arrived object, in words; None when none is known so far.
+
+    Args:
+        there: the copy as it is now.
+        source: the source as it is now, where it and the target could be one object under two addresses.
+    """
+    if there is None:
+        return "its copy is not there any more"
+    if there.refusal is not None:
+        return f"its copy cannot be read: {there.refusal[1].rstrip('.')}"
+    if there.size != copy.size:
+        return f"its copy has {there.size:,} bytes by now, and {copy.size:,} were recorded"
+    if not isinstance(spec.target, LocalFolder) and copy.target_etag and there.etag != copy.target_etag:
+        return "its copy was overwritten"
+    if source is not None and source.last_modified == there.last_modified:
+        return "source and target seem to be one object under two addresses"
+    return None
+
+
+def is_in_doubt(spec: TransferSpec, copy: RecordedCopy, there: PresentCopy) -> bool:
+    """True when only the bytes of a copy of the right size show whether it is the recorded one.
+
+    A file is the recorded one while its size, time and inode are (its ETag), and it has not been changed after it was
+    recorded: a program that writes to it can set its time back. An object is the recorded one by its ETag, and by
+    its version where both are known.
+    """
+    if copy.size == 0:
+        return False
+    if not copy.target_etag or there.etag != copy.target_etag:
+        return True
+    if isinstance(spec.target, LocalFolder):
+        return copy.ended_at is None or there.changed > copy.ended_at
+    versions = (copy.target_version_id, there.version_id)
+    return None not in versions and versions[0] != versions[1]
+
+
+def could_be_one(spec: TransferSpec, source_key: str, target_key: str) -> bool:
+    """True when source and target could be one object, reached by two addresses of the same storage."""
+    return spec.source.container == spec.target.container and source_key == target_key
+
+
+# --- rm ---------------------------------------------------------------------------------------------------------------
+
+
+def is_doomed(spec: TransferSpec, found: ListedObject) -> bool:
+    """True for an object that ``rm`` removes."""
+    return found.refusal is None and is_selected(spec, found)
+
+
+class RemovableVersion(SelectableObject, Protocol):
+    """A version of an object, or a delete marker."""
+
+    @property
+    def version_id(self) -> str | None: ...
+
+
+def is_doomed_version(spec: TransferSpec, found: RemovableVersion, *, exact: bool, version_id: str | None) -> bool:
+    """True for a version that ``rm`` removes for good.
+
+    Args:
+        exact: the key of the source alone is meant, not what begins with it.
+        version_id: the one version that is meant, if so; nothing else selects it.
+    """
+    if exact and found.key != spec.source.key:
+        return False
+    return is_selected(spec, found) if version_id is None else found.version_id == version_id
+
+
+def too_many_doomed(spec: TransferSpec, most: int | None, found: int) -> RemovalRefusal | None:
+    """Reason for ``rm`` to remove nothing when ``found`` objects would be; None when they are within ``most``."""
+    if most is None or spec.single or found <= most:
+        return None
+    why = f"More than {most:,} objects are at {spec.source.uri}, and that many are only removed when told so."
+    advice = "Nothing was removed; look at them with --dry-run, then add --yes."
+    return RemovalRefusal("TooManyToDelete", f"{why} {advice}", is_failure=True)

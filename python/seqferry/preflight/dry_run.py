@@ -1,0 +1,195 @@
+"""Dry runs: the action for each object of a transfer, and the keys that it would remove; nothing is written.
+
+The command line and the HTTP API ask here, through the service. ``decision`` and ``removal_rules`` decide.
+
+What must stay true: memory is bounded by a page, but for shards of an archive, which hold what their planning holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import astuple, replace
+from typing import Final
+
+from seqferry.engine.engine import Engine, FailedLookup, Listed, ObjectInfo
+from seqferry.model.errors import StorageError
+from seqferry.model.models import (
+    OPERATION_HISTORY,
+    OPERATION_PACK,
+    OPERATION_UNPACK,
+    LocalFolder,
+    PlannedCopy,
+    TransferSpec,
+)
+from seqferry.places import paths
+from seqferry.planning import collisions, decision, listing, members, removal_rules, unpacking, versions
+from seqferry.planning.decision import Decision, KeyRules, PredictedAction
+from seqferry.planning.members import Member
+from seqferry.planning.removal_rules import RemovalRefusal
+from seqferry.planning.versions import Fate
+from seqferry.preflight import start
+from seqferry.spec import pack
+from seqferry.spec.build import checked
+
+_ABSENT: Final = PredictedAction("copy", "absent")
+
+
+def copies(engine: Engine, spec: TransferSpec, rules: KeyRules) -> Iterator[PlannedCopy]:
+    """Planned copies of a transfer, object by object, in no order.
+
+    Raises:
+        UsageError, StorageError: the spec makes no sense, a named object is not there, or a place cannot be used.
+    """
+    checked(spec)
+    start.check_buckets(engine, spec)
+    if spec.operation == OPERATION_UNPACK:
+        yield from _unpacked(engine, spec, rules)
+    elif spec.operation == OPERATION_PACK:
+        yield from _packed(engine, spec, rules)
+    elif spec.operation == OPERATION_HISTORY:
+        for page in versions.fates(engine, spec, rules):
+            yield from (_version(fate) for group in page for fate in group)
+    else:
+        yield from _copied(engine, spec, rules)
+
+
+def removals(
+    engine: Engine, spec: TransferSpec, own: str, *, objects: int, failed: int
+) -> Iterator[str | RemovalRefusal]:
+    """Keys that a transfer of so many objects would remove at the target after all has arrived, or why it would not.
+
+    As the transfer does, one with ``max_delete`` looks twice: keys that are too many are counted and not held.
+
+    Args:
+        own: the folder of our records.
+        failed: objects that are refused.
+    """
+    if not spec.delete:
+        return
+    if (kept := removal_rules.why_kept(spec, objects, failed)) is not None:
+        yield kept
+        return
+    if spec.max_delete is not None:
+        found = 0
+        for keys in listing.extras(engine, spec, own):
+            found += len(keys)
+            if (kept := removal_rules.too_many(spec, found)) is not None:
+                yield kept
+                return
+    refused: list[str] = []
+    for keys in listing.extras(engine, spec, own, refused=refused):
+        yield from sorted(keys)
+    if (kept := removal_rules.not_looked_at(refused)) is not None:
+        yield kept
+
+
+def _copied(engine: Engine, spec: TransferSpec, rules: KeyRules) -> Iterator[PlannedCopy]:
+    found = (
+        [_shown(engine, spec, info, decided, seen) for info, decided, seen in page]
+        for page in listing.foreseen(engine, spec, rules)
+    )
+    if collisions.are_possible(spec):
+        found = collisions.Spool(spec, _names, astuple, lambda values: PlannedCopy(*values)).unique(found)
+    for page in found:
+        yield from page
+
+
+def _shown(
+    engine: Engine, spec: TransferSpec, info: Listed, decided: Decision, seen: PredictedAction | None
+) -> PlannedCopy:
+    if spec.single and isinstance(info, FailedLookup):
+        raise start.missing_error(engine, spec) if info.is_absent else info.failure
+    return _planned(info.key, info.size, decided, seen)
+
+
+def _names(planned: PlannedCopy) -> tuple[str, str, str | None]:
+    return planned.source_key, "", None if planned.refusal else planned.target_key
+
+
+def _unpacked(engine: Engine, spec: TransferSpec, rules: KeyRules) -> Iterator[PlannedCopy]:
+    """The members of an archive, each with what is at its target."""
+    for page in unpacking.decided(engine, spec, rules):
+        copied = [one.decision.target_key for _, one in page if one.decision.action == "copy"]
+        there = listing.at_keys(engine, spec, copied)
+        for member, (source_key, decided) in page:
+            size = 0 if member is None else member.size
+            seen = None
+            if decided.action == "copy":
+                seen = decision.foreseen(spec, size, decided, there.get(decided.target_key))
+            yield _planned(source_key, size, decided, seen)
+
+
+def _packed(engine: Engine, spec: TransferSpec, rules: KeyRules) -> Iterator[PlannedCopy]:
+    """The members of archives that are made, each with what is at the key of its archive."""
+    if pack.SPLIT in spec.options:
+        yield from _sharded(engine, spec, rules)
+        return
+    [seen] = _archives_foreseen(engine, spec, [spec.target.key])
+    for page in members.members(engine, spec, rules):
+        yield from (_member(spec, one, spec.target.key, seen) for one in page)
+
+
+def _sharded(engine: Engine, spec: TransferSpec, rules: KeyRules) -> Iterator[PlannedCopy]:
+    found: list[Member] = []
+    for page in members.members(engine, spec, rules):
+        found += [one for one in page if one.left_out is None]
+        yield from (_member(spec, one, spec.target.key, _ABSENT) for one in page if one.left_out is not None)
+    found.sort(key=lambda one: members.order(one.found.key))
+    ends = members.shard_ends(spec, [one.found.key for one in found], [one.found.size for one in found])
+    keys = [pack.shard_key(spec, number) for number in range(len(ends))]
+    members.refuse_later_shards(engine, spec, len(keys))
+    first = 0
+    for key, end, seen in zip(keys, ends, _archives_foreseen(engine, spec, keys), strict=True):
+        yield from (_member(spec, one, key, seen) for one in found[first:end])
+        first = end
+
+
+def _archives_foreseen(engine: Engine, spec: TransferSpec, keys: Sequence[str]) -> Iterator[PredictedAction]:
+    """The predicted action for the archive at each key. Its size and its digest are known when it is made."""
+    for first in range(0, len(keys), listing.LOOKED_UP_AT_ONCE):
+        page = list(keys[first : first + listing.LOOKED_UP_AT_ONCE])
+        for key, there in zip(page, _archives_there(engine, spec, page), strict=True):
+            yield decision.foreseen(spec, None, Decision("copy", key), there)
+
+
+def _archives_there(engine: Engine, spec: TransferSpec, keys: list[str]) -> list[ObjectInfo | None]:
+    if isinstance(spec.target, LocalFolder) and paths.is_absent(spec.target.path):
+        return [None] * len(keys)
+    try:
+        return engine.head(spec.target, keys)
+    except StorageError as why:
+        # Write-only access: the archive is written without a look then.
+        if not (why.is_denied and spec.if_exists == "overwrite"):
+            raise
+        return [None] * len(keys)
+
+
+def _planned(source_key: str, size: int, decided: Decision, seen: PredictedAction | None) -> PlannedCopy:
+    if seen is None or seen.action == "refuse":
+        reason = decided.reason if seen is None else seen.because
+        return PlannedCopy(source_key, decided.target_key, size, reason, decided.is_left_out)
+    return PlannedCopy(source_key, decided.target_key, size, action=seen.action, because=seen.because)
+
+
+def _member(spec: TransferSpec, member: Member, target_key: str, seen: PredictedAction) -> PlannedCopy:
+    found = member.found
+    if member.left_out is not None:
+        return PlannedCopy(found.key, target_key, found.size, member.left_out[1], left_out=True)
+    planned = _planned(found.key, found.size, Decision("copy", target_key), seen)
+    if seen == _ABSENT:
+        planned = replace(planned, because="packed", detail=f"as {found.key.removeprefix(spec.strip)}")
+    return planned
+
+
+def _version(fate: Fate) -> PlannedCopy:
+    found, decided = fate.version, fate.decision
+    return PlannedCopy(
+        found.key,
+        decided.target_key,
+        found.size,
+        decided.reason,
+        decided.is_left_out,
+        action="skip" if decided.action == "skip" else "copy",
+        because="version",
+        detail=found.version_id or "null",
+    )

@@ -1,0 +1,225 @@
+"""The checks before a transfer starts: both buckets can be used, and the one object of a source is there.
+
+They change nothing. Their findings are kept, so that a transfer which begins at once repeats no request. The objects of
+a list are looked up when the transfer is planned: one that cannot be read is a failed object, and the others arrive.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Container, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from seqferry.engine.engine import Engine, FailedLookup, ObjectInfo
+from seqferry.model.errors import StorageError, UsageError
+from seqferry.model.models import (
+    OPERATION_HISTORY,
+    OPERATION_UNPACK,
+    LocalFolder,
+    Location,
+    S3Location,
+    TransferSpec,
+)
+from seqferry.places import paths
+from seqferry.planning.listing import LOOKED_UP_AT_ONCE, KnownObjects, objects
+from seqferry.spec import identity, source_ranges
+from seqferry.spec.build import build_one, checked
+
+log: Final = logging.getLogger("seqferry.preflight")
+
+
+def check(engine: Engine, spec: TransferSpec) -> KnownObjects:
+    """See that both buckets can be used and that a source of one object is there.
+
+    Raises:
+        UsageError: the spec is not valid, or the object is not there.
+        StorageError: a bucket cannot be used, or the storage not be reached.
+    """
+    checked(spec)
+    if spec.operation == OPERATION_HISTORY:  # an object may be below a delete marker
+        check_buckets(engine, spec)
+        return KnownObjects()
+    if _is_of_one(spec):
+        return _check_single(engine, spec)
+    check_buckets(engine, spec)
+    if spec.inventory is not None:
+        from seqferry.planning import inventory
+
+        inventory.manifest(engine, spec)
+    return KnownObjects()
+
+
+def _is_of_one(spec: TransferSpec) -> bool:
+    """True when the source is one object."""
+    return spec.single or spec.operation == OPERATION_UNPACK
+
+
+def _check_single(engine: Engine, spec: TransferSpec) -> KnownObjects:
+    """The object itself shows whether its bucket can be used, and a look at the target whether that one can.
+
+    The buckets are asked for only when something is wrong, to say what.
+    """
+    try:
+        found = _looked_up(engine, spec)
+    except StorageError:
+        check_buckets(engine, spec)
+        raise
+    if found is None:
+        check_buckets(engine, spec)
+        raise missing_error(engine, spec)
+    if isinstance(spec.target, LocalFolder):
+        paths.check_target(spec.target.path)
+        return KnownObjects(found=(found,))
+    try:
+        listed, _ = engine.list_after(spec.target, "", at_most=1)
+    except StorageError:
+        check_buckets(engine, spec)
+        return KnownObjects(found=(found,))
+    there = next((info for info in listed if info.key == spec.target.key), None)
+    return KnownObjects((found,), not listed, there)
+
+
+def _looked_up(engine: Engine, spec: TransferSpec) -> ObjectInfo | None:
+    if not spec.versions:
+        return engine.head(spec.source, [spec.source.key])[0]
+    found = next((info for page in objects(engine, spec) for info in page), None)
+    if isinstance(found, FailedLookup):
+        if found.is_absent:
+            return None
+        raise found.failure
+    return found
+
+
+def check_buckets(engine: Engine, spec: TransferSpec) -> None:
+    """Raise StorageError when one of the two buckets, or folders, cannot be used. A target folder may be missing.
+
+    Permission to list a bucket (s3:ListBucket) is needed only where the bucket is listed: a source of named objects and
+    a target from which nothing is removed do without.
+    """
+    if isinstance(spec.source, LocalFolder):
+        paths.check_source(spec.source.path)
+    else:
+        _check_bucket(engine, spec.source, is_listed=_lists_source(spec))
+    if isinstance(spec.target, LocalFolder):
+        paths.check_target(spec.target.path)
+    elif spec.target != spec.source:
+        _check_bucket(engine, spec.target, is_listed=spec.delete)
+
+
+def _lists_source(spec: TransferSpec) -> bool:
+    if spec.ranges:
+        return any(not one.single for one in spec.ranges)
+    return spec.keys is None and spec.inventory is None and not _is_of_one(spec)
+
+
+def _check_bucket(engine: Engine, place: Location, *, is_listed: bool) -> None:
+    try:
+        engine.check_bucket(place)
+    except StorageError as why:
+        if is_listed or not why.is_denied:
+            raise
+        log.info("%s may not be listed by these credentials; going on without", place.uri)
+
+
+def with_prefixes(engine: Engine, given: Mapping[str, Any]) -> str | list[str]:
+    """The source (or sources) of a request with ``--recursive``: what no object is named after gets its last slash.
+
+    An object counts before a prefix of the same name. A name that is neither stays, for the error about it.
+
+    Args: ``given`` is what ``build_spec`` takes.
+
+    Raises:
+        UsageError: the request is not valid.
+        StorageError: the storage cannot be asked.
+    """
+    named: dict[Location, list[tuple[int, str]]] = {}
+    for at, place in _single(given):
+        bucket = identity.resolved_place(replace(place, key=""))
+        named.setdefault(bucket, []).append((at, place.key))
+    prefixes: set[int] = set()
+    for bucket, keys in named.items():
+        for start in range(0, len(keys), LOOKED_UP_AT_ONCE):
+            prefixes |= _prefixes(engine, bucket, keys[start : start + LOOKED_UP_AT_ONCE])
+    return _with_slashes(given, prefixes)
+
+
+def with_prefixes_of(earlier: TransferSpec, given: Mapping[str, Any]) -> str | list[str]:
+    """``with_prefixes`` of a request that is made once more, as an earlier one has found them."""
+    found = {one.source.key for one in source_ranges.parts(earlier) if not one.single}
+    return _with_slashes(given, {at for at, place in _single(given) if f"{place.key}/" in found})
+
+
+def _single(given: Mapping[str, Any]) -> Iterator[tuple[int, S3Location]]:
+    """Numbers and places of the sources that name one object of S3."""
+    for at, source in enumerate(_sources(given)):
+        one: dict[str, Any] = {**given, "source": source, "allow_local": True}
+        spec = build_one(**one)
+        if spec.single and not spec.versions and isinstance(spec.source, S3Location):
+            yield at, spec.source
+
+
+def _sources(given: Mapping[str, Any]) -> list[str]:
+    written: str | list[str] = given["source"]
+    return [written] if isinstance(written, str) else written
+
+
+def _with_slashes(given: Mapping[str, Any], prefixes: Container[int]) -> str | list[str]:
+    found = [f"{source}/" if at in prefixes else source for at, source in enumerate(_sources(given))]
+    return found[0] if isinstance(given["source"], str) else found
+
+
+def _prefixes(engine: Engine, bucket: Location, keys: Sequence[tuple[int, str]]) -> set[int]:
+    """Numbers of the keys that no object has and below which there are some."""
+    try:
+        found = engine.head(bucket, [key for _, key in keys])
+        absent = [one for one, info in zip(keys, found, strict=True) if info is None]
+        return {at for at, key in absent if any(engine.list(replace(bucket, key=f"{key}/"), limit=1))}
+    except StorageError as why:
+        _check_bucket(engine, bucket, is_listed=False)
+        if not why.is_denied:
+            raise
+        # What may not be looked up is an object, as without --recursive: the check of it says what is refused.
+        return set()
+
+
+def missing_error(engine: Engine, spec: TransferSpec) -> UsageError:
+    """The error for the one object of a spec that is not there."""
+    if spec.versions and spec.single:
+        return UsageError(missing_version(spec.source, spec.versions[0]))
+    return UsageError(missing_object(engine, spec.source))
+
+
+def missing_version(source: Location, version_id: str) -> str:
+    """The text for a version of an object that is not there."""
+    return (
+        f"There is no version {version_id} of {source.uri}. See its versions with: "
+        f"seqferry rm --all-versions --dry-run {source.uri}"
+    )
+
+
+def missing_object(engine: Engine, source: Location) -> str:
+    """The text for an object that is not there, with what may be meant."""
+    import difflib
+
+    if isinstance(source, LocalFolder):
+        return f"There is no file {source.uri} any more."
+    below = replace(source, key=source.key + "/")
+    try:
+        is_prefix = any(engine.list(below, limit=1))
+    except StorageError as why:
+        if not why.is_denied:
+            raise
+        return f"There is no object {source.uri}."
+    if is_prefix:
+        return f"There is no object {source.uri}; did you mean {below.uri} (everything below it)?"
+    alike = difflib.get_close_matches(source.key, _beside(engine, source), n=3, cutoff=0.7)
+    if alike:
+        return f"There is no object {source.uri}; nearest: {', '.join(map(source.at, alike))}."
+    return f"There is no object {source.uri}. See what there is with: seqferry ls s3://{source.bucket}/"
+
+
+def _beside(engine: Engine, place: Location) -> list[str]:
+    """Keys in the folder of a key, as one page shows them."""
+    folder = replace(place, key=place.key[: place.key.rfind("/") + 1])
+    return [info.key for info in engine.list_after(folder, "", at_most=LOOKED_UP_AT_ONCE)[0]]

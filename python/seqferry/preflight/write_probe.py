@@ -1,0 +1,117 @@
+"""A probe of the permission to write at the target of a transfer: an upload is created there and aborted.
+
+It is created by the engine as for the transfer itself (encryption, storage class, tags, grants), for a key that the
+transfer writes. No part is sent, so that nothing is at the target afterwards. A process that is killed between the two
+requests leaves an open upload without parts: the next probe of the transfer aborts it, or else ``seqferry cleanup``.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from seqferry.engine.engine import CopyItem, Engine, Events
+from seqferry.model.errors import StorageError
+from seqferry.model.models import LocalFolder, TransferSpec
+
+PROBED: Final = 3
+"""Keys that are probed one after another before a target counts as refusing: a policy may be about one folder."""
+
+_CREATE: Final = "CreateMultipartUpload"
+_SECONDS: Final = 10.0
+"""A storage that takes longer says nothing here; the transfer has more patience."""
+_WAIT: Final = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Refusal of a write, as the storage states it."""
+
+    code: str
+    operation: str
+    message: str
+    keys: tuple[str, ...]
+    """Source keys whose targets were probed."""
+
+
+def refusal(
+    engine: Engine,
+    spec: TransferSpec,
+    items: Sequence[CopyItem],
+    keys: Sequence[str],
+    *,
+    transfer: str = "",
+    since: float | None = None,
+    epoch: int | None = None,
+    check: Callable[[], None] = lambda: None,
+    tell: Callable[[Sequence[str]], None],
+) -> Refusal | None:
+    """Refusal of all of up to ``PROBED`` items; None as soon as one can be written, or when nothing certain is known.
+
+    Args:
+        items: objects that can be read and are not empty, and their ``keys``.
+        since: when the transfer was submitted, if an earlier probe of it may have been cut off: the uploads to the key
+            that were opened since then are aborted first, as when an object is taken up again.
+        check: raises when this process is to stop.
+        tell: takes notes of the engine, which makes each only once.
+    """
+    if isinstance(spec.target, LocalFolder):  # ``paths.check_target`` has looked at it
+        return None
+    # Any object goes in parts then, and files are not read for their MD5.
+    spec = replace(spec, copy_threshold=0, md5=False)
+    found: Refusal | None = None
+    for item, key in zip(items[:PROBED], keys, strict=False):
+        why = _try(engine, spec, item, transfer, since, epoch, check, tell)
+        if why is None:
+            return None
+        found = Refusal(*why, keys=(*(found.keys if found is not None else ()), key))
+    return found
+
+
+def _try(
+    engine: Engine,
+    spec: TransferSpec,
+    item: CopyItem,
+    transfer: str,
+    since: float | None,
+    epoch: int | None,
+    check: Callable[[], None],
+    tell: Callable[[Sequence[str]], None],
+) -> tuple[str, str, str] | None:
+    """Code, operation and message of a refusal; None when the upload was created, or something else came first."""
+    try:
+        at = time.time() if since is None else since
+        job = engine.start(spec, [item], transfer=transfer, resumed=since is not None, since=at, epoch=epoch)
+    except StorageError:
+        return None
+    if epoch is not None:
+        job.admit(epoch)
+    why: tuple[str, str, str] | None = None
+    until = time.monotonic() + _SECONDS
+    try:
+        while not job.finished() and time.monotonic() < until:
+            check()
+            events = job.wait(_WAIT)
+            if events.begun:
+                break
+            why = _refused(events) or why
+        failure = job.failure()
+        if why is None and failure is not None and (failure.error_class, failure.operation) == ("person", _CREATE):
+            why = failure.error_code, failure.operation, failure.message
+    finally:
+        job.cancel(True)
+        until = time.monotonic() + _SECONDS
+        while not job.finished() and time.monotonic() < until:
+            job.wait(_WAIT)
+        tell(job.notes())
+    return why
+
+
+def _refused(events: Events) -> tuple[str, str, str] | None:
+    columns = {name: json.loads(f"[{text}]", strict=False) for name, text in events.results().items()}
+    if not columns or columns["error_class"] != ["person"] or columns["error_operation"] != [_CREATE]:
+        return None
+    return columns["error_code"][0], _CREATE, columns["error_message"][0]

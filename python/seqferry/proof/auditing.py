@@ -1,0 +1,197 @@
+"""The audit of a database: everything on record against its hashes, and heads that were kept elsewhere."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import sqlalchemy as sa
+
+from seqferry.db import schedule_rows
+from seqferry.db.database import Database
+from seqferry.db.record import adoption, anchor_rows, audit, audit_ledger, ledger, receipts, signing
+from seqferry.db.record.findings import AuditCounts, Finding, KnownHead
+from seqferry.db.record.ledger import Head
+from seqferry.db.schedule_rows import ScheduleFault
+from seqferry.db.tables import transfer
+from seqferry.model.errors import ConfigError, UsageError
+
+__all__ = [
+    "Adoption",
+    "AuditCounts",
+    "Finding",
+    "Head",
+    "KnownHead",
+    "adopt",
+    "head",
+    "known_heads",
+    "of_transfer",
+    "verify",
+]
+
+_AT_ONCE: Final = 100
+
+
+def head(database: Database) -> Head:
+    """The head of the ledger now. Kept elsewhere, it shows later that nothing before it was changed."""
+    with database.read() as connection:
+        return ledger.head(connection)
+
+
+def known_heads(texts: Sequence[str]) -> list[KnownHead]:
+    """Heads as a person has kept them.
+
+    Raises:
+        UsageError: a text is no head of a ledger.
+    """
+    try:
+        return [KnownHead(Head.parse(text), f"the head {text.strip()[:24]}... that was given") for text in texts]
+    except ValueError as why:
+        raise UsageError(f"{why}. `seqferry audit head` prints one.") from None
+
+
+def verify(
+    database: Database, checked: AuditCounts, *, transfer_id: str | None = None, known: Sequence[KnownHead] = ()
+) -> Iterator[Finding]:
+    """All that is not as it was written; ``checked`` counts what was looked at.
+
+    Args:
+        transfer_id: only this transfer; the ledger is looked at as a whole.
+        known: heads of the ledger that were kept outside of the database.
+    """
+    with database.read() as connection:
+        noted = [KnownHead(one, f"the note of the anchor at {place}") for place, one in anchor_rows.heads(connection)]
+        yield from audit_ledger.check_ledger(connection, [*known, *noted], checked)
+    if transfer_id is None:
+        yield from _of_schedules(database)
+    for row in _transfers(database, transfer_id):
+        yield from _found(database, row.id, checked)
+
+
+def of_transfer(database: Database, transfer_id: str) -> list[Finding]:
+    """All that is not as it was written of one transfer; the ledger as far as it names the transfer."""
+    return _found(database, transfer_id, AuditCounts())
+
+
+def _found(database: Database, transfer_id: str, checked: AuditCounts) -> list[Finding]:
+    with database.read() as connection:
+        # A transfer that runs may be further by now than when the page was read.
+        now = connection.execute(sa.select(transfer).where(transfer.c.id == transfer_id)).one_or_none()
+        return [] if now is None else list(audit.check_transfer(connection, now, checked))
+
+
+def _transfers(database: Database, transfer_id: str | None = None) -> Iterator[sa.Row[Any]]:
+    after = ""
+    while True:
+        with database.read() as connection:
+            query = sa.select(transfer).where(transfer.c.id > after).order_by(transfer.c.id).limit(_AT_ONCE)
+            if transfer_id is not None:
+                query = query.where(transfer.c.id == transfer_id)
+            rows = connection.execute(query).all()
+        if not rows:
+            return
+        yield from rows
+        after = rows[-1].id
+
+
+_SCHEDULE_FAULTS: Final = {
+    "schedule_changed": "does not fit its hash, or the event before it.",
+    "schedule_added": "is in no event: it was added.",
+    "schedule_removed": "was removed, and no event tells of it.",
+    "not_keyed": "was written without the key.",
+    "not_adopted": "was written without a key, before there was one. Look at it, then seal it: seqferry audit adopt",
+}
+
+
+def _of_schedules(database: Database) -> Iterator[Finding]:
+    try:
+        with database.read() as connection:
+            found = schedule_rows.faults(connection)
+    except ConfigError as why:
+        yield Finding("key_unknown", f"The record of schedules cannot be checked: {why.message}")
+        return
+    for one in found:
+        about = f"schedule {one.name} ({one.schedule_id})"
+        if one.column:
+            text = f"The {about}: {one.column} is not what its events tell."
+        elif one.number:
+            text = f"Event {one.number} of the {about} {_SCHEDULE_FAULTS[one.kind]}"
+        else:
+            text = f"The {about} {_SCHEDULE_FAULTS[one.kind]}"
+        yield Finding(one.kind, text, row=f"event {one.number}" if one.number else one.column)
+
+
+# --- what is older than the key ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Adoption:
+    """A record without a key.
+
+    Attributes:
+        number: of the transfer, or the name of the schedule.
+        at: time of its first event, seconds since the epoch; None for a schedule.
+        refusal: why it was not adopted, in words.
+    """
+
+    number: str
+    at: float | None
+    refusal: str | None = None
+
+
+def adopt(
+    database: Database, *, actor: str, transfer_id: str | None = None, dry_run: bool = False
+) -> Iterator[Adoption]:
+    """Seal records that are older than the key, as they are now; a second call finds nothing to do.
+
+    Args:
+        transfer_id: only this transfer.
+
+    Raises:
+        ConfigError: there is no key.
+    """
+    with database.write() as connection:
+        if signing.current(connection) is None:
+            raise ConfigError(
+                "No audit key is there to seal older records with. Name a file for it with [audit] key (docs/audit.md)."
+            )
+    for row in _transfers(database, transfer_id):
+        kinds = {one.kind: one.message for one in of_transfer(database, row.id)}
+        if "not_adopted" not in kinds:
+            continue
+        others = [message for kind, message in kinds.items() if kind != "not_adopted"]
+        if row.ended_at is None:
+            others = ["It has not ended."]
+        if not others and not dry_run:
+            _adopt(database, row.id, actor)
+        yield Adoption(row.id, row.created_at, others[0] if others else None)
+    if transfer_id is None:
+        yield from _adopt_schedules(database, actor, dry_run=dry_run)
+
+
+def _adopt(database: Database, transfer_id: str, actor: str) -> None:
+    receipts.seal_missing(database, transfer_id)  # of versions that had no seals
+    with database.write() as connection:
+        row = connection.execute(sa.select(transfer).where(transfer.c.id == transfer_id).with_for_update()).one()
+        # Of two adoptions at a time the second finds that the first has been made.
+        if {one.kind for one in audit.check_transfer(connection, row, AuditCounts())} == {"not_adopted"}:
+            adoption.adopt(connection, row, time.time(), actor)
+
+
+def _adopt_schedules(database: Database, actor: str, *, dry_run: bool) -> Iterator[Adoption]:
+    with database.read() as connection:
+        found = [one for one in schedule_rows.faults(connection) if one.kind == "not_adopted"]
+    for one in found:
+        if not dry_run:
+            _adopt_schedule(database, one, actor)
+        yield Adoption(one.name, None)
+
+
+def _adopt_schedule(database: Database, one: ScheduleFault, actor: str) -> None:
+    with database.write() as connection:
+        schedule_rows.by_id(connection, one.schedule_id, lock=True)
+        if one in schedule_rows.faults(connection):
+            data: dict[str, Any] = {}
+            schedule_rows.record(connection, one.schedule_id, one.name, time.time(), adoption.ADOPTED, actor, data)

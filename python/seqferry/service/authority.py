@@ -1,0 +1,107 @@
+"""Authority of clients over HTTP for work that begins later: a retry, a paused transfer, a run of a schedule, a queue.
+
+What a client was allowed at its submission may not be allowed any more. So each start of work on behalf of a token is
+held against the policy and the tokens of today.
+
+What must stay true: what a command of this machine's user has begun and has go on is not bound by it.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Final
+
+from seqferry.db import transfers
+from seqferry.model.errors import PolicyError
+from seqferry.model.models import OPERATION_RUN, S3Location, TransferSpec
+from seqferry.places import endpoints
+from seqferry.settings import policy, tokens
+from seqferry.settings.config import Settings
+from seqferry.spec import identity, run
+
+_STARTING: Final = ("submit", "admin")
+"""Roles that may start transfers."""
+
+_WITHOUT: Final = "from"
+"""Word that follows ``http`` in the actor of a server without tokens."""
+
+
+def check(settings: Settings, spec: TransferSpec, *, addresses: bool = False, places_only: bool = False) -> None:
+    """See that a client may have a transfer begin now. Each line of a list is looked at.
+
+    Args:
+        addresses: also see that no endpoint leads to an address that is never contacted; asks the resolver.
+        places_only: only where it reads and writes: what this process calls its own endpoint may not be the server's.
+
+    Raises:
+        PolicyError: today's policy does not allow it.
+    """
+    resolved = set[str | None]()
+    for one in run.line_specs(spec) if spec.operation == OPERATION_RUN else (spec,):
+        asked = identity.as_asked(one)
+        if places_only:
+            settings.policy.check_places(asked)
+        else:
+            settings.policy.check(asked)
+        endpoint = {endpoints.of(place) for place in (one.source, one.target) if isinstance(place, S3Location)}
+        if addresses and not endpoint <= resolved:
+            policy.check_addresses(one)
+            resolved |= endpoint
+
+
+def check_start(settings: Settings, spec: TransferSpec, *, created_by: str, actor: str) -> None:
+    """See that recorded work may begin or go on now.
+
+    What a client over HTTP has asked for is held against all of the policy, whoever has it go on. What a command of
+    this machine has asked for, and a client has go on, is held against where clients may read and write: the endpoint
+    and the profile were named by this machine's user.
+
+    Args:
+        created_by: the actor that has asked for it.
+        actor: the one that has it begin or go on.
+
+    Raises:
+        PolicyError: today's policy does not allow it.
+    """
+    if transfers.is_http(created_by):
+        check(settings, spec, addresses=True)
+    elif transfers.is_http(actor):
+        check(settings, spec, places_only=True)
+
+
+def token_of(actor: str) -> str | None:
+    """Name of the token of an actor on record; None for a command, or a client of a server without tokens."""
+    words = actor.split(" ")
+    if words[0] != "http" or len(words) < 2 or (words[1] == _WITHOUT and words[2:3] != [_WITHOUT]):
+        return None
+    return words[1]
+
+
+def token_fault(settings: Settings, actor: str) -> str | None:
+    """Reason why nothing begins any more on behalf of an actor, in words; None when something may.
+
+    Only the state folder of its server knows a token. With PostgreSQL there may be several servers, each with tokens of
+    its own: there a name that this folder has never had is another server's.
+    """
+    name = token_of(actor)
+    if name is None or name in (tokens.OWNER, tokens.ENVIRONMENT):
+        return None  # of the server's owner, who may replace it at any time
+    found = tokens.standing(settings.state_dir, name)
+    if isinstance(found, tokens.NamedToken):
+        if found.expired(time.time()):
+            return f"the token '{name}' has expired"
+        if found.role not in _STARTING:
+            return f"the token '{name}' has the role '{found.role}' by now, which starts nothing"
+        return None
+    is_elsewhere = found == "unknown" and settings.database_url is not None
+    return None if is_elsewhere else f"the token '{name}' was removed"
+
+
+def check_token(settings: Settings, actor: str, what: str) -> None:
+    """Refuse to begin what an actor has asked for whose token is gone.
+
+    Raises:
+        PolicyError: the token was removed, has expired, or may only read.
+    """
+    if (fault := token_fault(settings, actor)) is not None:
+        raise PolicyError(f"{what} does not begin: {fault}. Add it anew with a token of today, or as a command.")

@@ -1,0 +1,295 @@
+"""Control of transfers that are on record: pause, resume, retry, adjust, cancel; one of them, or many at once.
+
+Each act is one transaction, which changes the row, records the event and moves the work in the queue. Workers see it
+within a second. So a process that is killed has either done all of it or nothing.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Final, Literal, get_args
+
+import sqlalchemy as sa
+
+from seqferry.db import transfers
+from seqferry.model.errors import ConflictError, SeqferryError, UnsupportedError, UsageError
+from seqferry.model.models import (
+    DONE_STATES,
+    ENDED_TRANSFER_STATES,
+    MOST_PRIORITY,
+    MOST_STARTS,
+    OPERATION_RUN,
+    Adjustment,
+    Status,
+    Submission,
+    TransferSpec,
+    TransferState,
+)
+from seqferry.service import authority
+from seqferry.service.service import Service
+from seqferry.settings.config import MOST_REQUESTS, Bandwidth
+from seqferry.spec import identity, run, stored
+
+Verb = Literal["pause", "resume", "retry", "cancel", "set"]
+
+KEEP: Final = "keep"
+"""A limit stays as it is."""
+
+_GOING_ON: Final = ("queued", "planning", "running")
+_CANDIDATES: Final[dict[Verb, tuple[str, ...]]] = {
+    "pause": _GOING_ON,
+    "resume": ("paused",),
+    "cancel": (*_GOING_ON, "paused"),
+    "set": (*_GOING_ON, "paused"),
+    "retry": (*sorted(DONE_STATES), "failed", "cancelled"),
+}
+"""States of the transfers that a verb is for, when it is asked for many at once."""
+
+
+# --- one transfer -----------------------------------------------------------------------------------------------------
+
+
+def pause(service: Service, transfer_id: str, *, actor: str) -> Status:
+    """Have workers leave the transfer within a second. Open uploads stay, so that no part is copied twice.
+
+    Pausing one that is paused changes nothing.
+
+    Raises:
+        NotFoundError: no transfer has this id.
+        ConflictError: the transfer has ended, or is being given up.
+    """
+    with service.database.write() as connection:
+        row = service.locked(connection, transfer_id)
+        if row.state in ENDED_TRANSFER_STATES:
+            raise ConflictError(f"Transfer {row.id} cannot be paused: it has already ended ({row.state}).")
+        if transfers.is_stopping(row):
+            raise ConflictError(f"Transfer {row.id} cannot be paused: it is being given up.")
+        if not transfers.is_paused(row):
+            transfers.pause(connection, row, time.time(), actor)
+            service.park(connection, row)
+    return service.status(row.id)
+
+
+def resume(service: Service, transfer_id: str, *, actor: str) -> Status:
+    """Let a paused transfer go on. One that is unfinished and not paused goes on by itself: nothing changes.
+
+    Raises:
+        NotFoundError: no transfer has this id.
+        ConflictError: the transfer has ended.
+        PolicyError: a client over HTTP asks or has asked for it, and today's policy does not allow it.
+    """
+    known = service.status(transfer_id)
+    if known.state == "paused":
+        authority.check_start(service.settings, known.spec, created_by=known.created_by, actor=actor)
+    with service.database.write() as connection:
+        row = service.locked(connection, transfer_id)
+        if row.state in ENDED_TRANSFER_STATES:
+            raise ConflictError(
+                f"Transfer {row.id} cannot be resumed: it has ended ({row.state}). To copy what has failed of it: "
+                f"seqferry retry {row.id}"
+            )
+        if transfers.is_paused(row):
+            transfers.unpause(connection, row, time.time(), actor)
+            service.requeue(connection, row)
+    return service.status(row.id)
+
+
+def retry(service: Service, transfer_id: str, *, actor: str) -> Submission:
+    """Start a transfer of the objects that have failed of an ended one, or were given up with it.
+
+    Of a transfer that was retried before, its latest retry counts: what has failed of that is retried, or goes on.
+
+    Raises:
+        NotFoundError: no transfer has this id.
+        ConflictError: the transfer has not ended, or no object of it has failed.
+        PolicyError: a client over HTTP asks, and today's policy does not allow what the transfer does.
+        UnsupportedError: this version does not know what it asks for.
+    """
+    asked = service.status(transfer_id)
+    latest = asked
+    while latest.retried_by is not None:
+        latest = service.status(latest.retried_by)
+    if latest.unsupported is not None:
+        raise UnsupportedError.of(latest.unsupported)
+    if transfers.is_http(actor):
+        creator = service.first_asked_by(latest.id)
+        authority.check_start(service.settings, latest.spec, created_by=creator, actor=actor)
+    if not latest.ended:
+        if latest is asked:
+            raise ConflictError(
+                f"Transfer {asked.id} cannot be retried: it has not ended ({asked.state}). Go on with it: "
+                f"seqferry resume {asked.id}"
+            )
+        return Submission(latest.id, goes_on=True)
+    return service.submission(_spec_of_retry(service, asked, latest), actor=actor)
+
+
+def _spec_of_retry(service: Service, asked: Status, latest: Status) -> TransferSpec:
+    if latest.spec.operation == OPERATION_RUN and latest.spec.options.get(run.IN_ORDER):
+        return _rest_of_run(service, asked, latest)
+    if latest.pruned_at is not None:
+        raise ConflictError(
+            f"Transfer {latest.id} cannot be retried: its objects were pruned and are in its receipt only. "
+            "Run its cp or sync again."
+        )
+    totals = latest.totals
+    left = totals.failed + (0 if latest.state in DONE_STATES else totals.cancelled)
+    spec = identity.renewed(latest.spec)
+    if latest.state not in DONE_STATES and (not latest.planned or left == 0):
+        return spec  # not all of its objects are on record, or what has failed is no object
+    if left == 0:
+        also = "" if latest is asked else f" All of it has arrived with transfer {latest.id}."
+        raise ConflictError(f"Nothing is left of transfer {asked.id} to retry: no object has failed.{also}")
+    # To remove what the source has not, all of the source has to be known: that is for the whole transfer.
+    return replace(spec, retry_of=latest.id, delete=False, max_delete=None)
+
+
+def _rest_of_run(service: Service, asked: Status, latest: Status) -> TransferSpec:
+    """The spec of a run in order, from the first line that has not ended well."""
+    if latest.state == "done":
+        raise ConflictError(f"Nothing is left of transfer {asked.id} to retry: each of its lines has ended well.")
+    ended = [one.data["line"] for one in service.events(latest.id) if one.kind == run.LINE_ENDED]
+    spec = identity.renewed(latest.spec)
+    return replace(spec, options={**spec.options, run.AFTER: max(ended)}) if ended else spec
+
+
+def adjust(
+    service: Service,
+    transfer_id: str,
+    *,
+    actor: str,
+    priority: int | None = None,
+    max_requests: int | str | None = KEEP,
+    max_bandwidth: str | None = KEEP,
+    tpslimit: int | str | None = KEEP,
+) -> Status:
+    """Change the priority or the limits of a transfer that has not ended. See ``models.Adjustment``.
+
+    Args:
+        priority: None keeps it.
+        max_requests, max_bandwidth, tpslimit: None gives the limit up, so that those of the workers hold.
+
+    Raises:
+        NotFoundError: no transfer has this id.
+        ConflictError: the transfer has ended.
+        UsageError: a value is out of its range or has the wrong form.
+    """
+    with service.database.write() as connection:
+        row = service.locked(connection, transfer_id)
+        if row.state in ENDED_TRANSFER_STATES:
+            raise ConflictError(f"Transfer {row.id} cannot be changed: it has already ended ({row.state}).")
+        before = transfers.adjustment_of(row)
+        after = Adjustment(
+            priority=before.priority if priority is None else priority,
+            max_requests=before.max_requests if isinstance(max_requests, str) else max_requests,
+            max_bandwidth=before.max_bandwidth if max_bandwidth == KEEP else max_bandwidth,
+            tpslimit=before.tpslimit if isinstance(tpslimit, str) else tpslimit,
+        )
+        check(after)
+        if after != before:
+            transfers.adjust(connection, row, after, time.time(), actor)
+            service.queue.prioritize(connection, row.id, before.priority, after.priority)
+    return service.status(row.id)
+
+
+def check(adjustment: Adjustment) -> None:
+    """Raise UsageError when an adjustment makes no sense."""
+    if not -MOST_PRIORITY <= adjustment.priority <= MOST_PRIORITY:
+        raise UsageError(f"--priority {adjustment.priority}: a priority is from -{MOST_PRIORITY} to {MOST_PRIORITY}.")
+    most = adjustment.max_requests
+    if most is not None and not 1 <= most <= MOST_REQUESTS:
+        raise UsageError(f"--max-requests {most}: from 1 to {MOST_REQUESTS} requests can be in flight.")
+    starts = adjustment.tpslimit
+    if starts is not None and not 1 <= starts <= MOST_STARTS:
+        raise UsageError(f"--tpslimit {starts}: from 1 to {MOST_STARTS} requests can start per second.")
+    if adjustment.max_bandwidth is not None:
+        try:
+            Bandwidth.parse(adjustment.max_bandwidth)
+        except ValueError as why:
+            raise UsageError(f"--max-bandwidth: {why}.") from None
+
+
+# --- many -------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """A filter of transfers. A field that is not given selects all.
+
+    Attributes:
+        states: of ``models.TransferState``.
+        prefix: the start of the source or of the target, as ``s3://bucket/run42/``.
+        created_by: the start of the actor that submitted it, as ``ada`` of ``ada@host``.
+    """
+
+    states: tuple[str, ...] = ()
+    prefix: str | None = None
+    created_by: str | None = None
+
+    def check(self) -> None:
+        """Raise UsageError for a state that there is not."""
+        for state in self.states:
+            if state not in get_args(TransferState):
+                known = ", ".join(get_args(TransferState))
+                raise UsageError(f"'{state}' is not a state of transfers; choose one of {known}.")
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """Outcome of an act on one transfer: its status after the act, or the error that prevented it.
+
+    Attributes:
+        started: of a retry, the transfer that retries it.
+    """
+
+    id: str
+    status: Status | None = None
+    error: SeqferryError | None = None
+    started: str | None = None
+
+
+def selected(service: Service, verb: Verb, which: Filter) -> list[str]:
+    """Ids of the transfers that the filter selects and the verb is for, the oldest first."""
+    which.check()
+    states = tuple(state for state in _CANDIDATES[verb] if not which.states or state in which.states)
+    with service.database.read() as connection:
+        found = transfers.in_states(connection, states, with_failures=verb == "retry")
+        return [row.id for row in found if _fits(row, which)]
+
+
+def _fits(row: sa.Row[Any], which: Filter) -> bool:
+    if which.created_by is not None and not row.created_by.startswith(which.created_by):
+        return False
+    if which.prefix is None:
+        return True
+    spec, _ = stored.shown(row.spec)
+    return any(place.uri.startswith(which.prefix) for place in (spec.source, spec.target))
+
+
+def each(service: Service, verb: Verb, ids: list[str], *, actor: str, **change: Any) -> list[Result]:
+    """Do the same to each of the transfers; what cannot be done to one does not keep it from the others."""
+    acts: dict[Verb, Callable[[str], Result]] = {
+        "pause": lambda one: _done(pause(service, one, actor=actor)),
+        "resume": lambda one: _done(resume(service, one, actor=actor)),
+        "cancel": lambda one: _done(service.cancel(one, actor=actor, **change)),
+        "set": lambda one: _done(adjust(service, one, actor=actor, **change)),
+        "retry": lambda one: _retried(service, one, actor),
+    }
+    results: list[Result] = []
+    for one in ids:
+        try:
+            results.append(acts[verb](one))
+        except SeqferryError as why:
+            results.append(Result(one, error=why))
+    return results
+
+
+def _done(status: Status) -> Result:
+    return Result(status.id, status)
+
+
+def _retried(service: Service, transfer_id: str, actor: str) -> Result:
+    submission = retry(service, transfer_id, actor=actor)
+    return Result(service.status(transfer_id).id, service.status(submission.id), started=submission.id)

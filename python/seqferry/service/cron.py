@@ -1,0 +1,104 @@
+"""Cron expressions and time zones: validation, and the times at which they fire.
+
+DBOS computes its ticks with the same library, so that both name the same times.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+from zoneinfo import ZoneInfo
+
+from seqferry.model.errors import UsageError
+
+if TYPE_CHECKING:
+    from datetime import tzinfo
+
+UTC_ZONE: Final = "UTC"
+MAX_TEXT: Final = 100
+"""Characters of an expression or a time zone: real ones have a third of it."""
+
+_ALIASES: Final = frozenset({"@hourly", "@daily", "@midnight", "@weekly", "@monthly", "@yearly", "@annually"})
+_FIELDS: Final = (5, 6)
+_RANDOM: Final = re.compile(r"(?i)(?<![a-z])[hr](?![a-z])")
+"""Fields that the library fills in by chance: each worker would fire at another time."""
+
+_ZONE: Final = re.compile(r"[A-Za-z0-9_+-]+(/[A-Za-z0-9_+-]+){0,2}")
+
+
+@dataclass(frozen=True, slots=True)
+class Cron:
+    """An expression in its time zone. Made by ``parsed``."""
+
+    expression: str
+    timezone: str
+
+    def after(self, at: float) -> float:
+        """The first time after this one at which it fires; seconds since the epoch."""
+        return float(self._from(at).get_next(datetime).timestamp())
+
+    def last(self, at: float) -> float:
+        """The last time at which it fired until then, that time included."""
+        # A tick at this very time counts, and the library looks strictly before.
+        return float(self._from(at + 1e-3).get_prev(datetime).timestamp())
+
+    def fires_at(self, at: float) -> bool:
+        return self.after(at - 1.0) == at
+
+    @property
+    def zone(self) -> tzinfo:
+        return ZoneInfo(self.timezone)
+
+    def _from(self, at: float) -> Any:
+        from croniter import croniter
+
+        return croniter(
+            self.expression, datetime.fromtimestamp(at, UTC).astimezone(self.zone), second_at_beginning=True
+        )
+
+
+def parsed(expression: str, timezone: str, now: float) -> Cron:
+    """The expression, once it is known to fire.
+
+    Raises:
+        UsageError: the text is no cron expression or never fires, or the time zone is unknown.
+    """
+    words = expression.split()
+    found = Cron(" ".join(words), _checked_zone(timezone))
+    is_cron = found.expression.lower() in _ALIASES or (len(words) in _FIELDS and not _RANDOM.search(expression))
+    if not is_cron or len(expression) > MAX_TEXT:
+        raise _no_cron(expression)
+    from croniter import CroniterBadDateError
+
+    try:
+        found.after(now)
+        found.last(now)
+    except CroniterBadDateError:
+        raise UsageError(
+            f"'{expression}' never fires: no date is like that. Check its day of the month and its month."
+        ) from None
+    except (ValueError, TypeError, KeyError, ArithmeticError):
+        raise _no_cron(expression) from None
+    return found
+
+
+def _no_cron(expression: str) -> UsageError:
+    return UsageError(
+        f"'{expression[:MAX_TEXT]}' is no cron expression. Write minute, hour, day of the month, month and day of the "
+        "week, as '0 2 * * *' for 02:00 each day; a field of seconds may come first."
+    )
+
+
+def _checked_zone(timezone: str) -> str:
+    error = UsageError(
+        f"There is no time zone '{timezone[:MAX_TEXT]}'. Give a name of the IANA list, as Europe/Berlin or UTC."
+    )
+    if len(timezone) > MAX_TEXT or not _ZONE.fullmatch(timezone):
+        raise error
+    try:
+        ZoneInfo(timezone)
+    except (ValueError, OSError, KeyError):
+        raise error from None
+    return timezone

@@ -1,0 +1,270 @@
+"""Notices: what they say, and one try to send one. A try never raises, and never shows a secret.
+
+Webhooks are signed as Standard Webhooks has it: the receiver checks ``webhook-signature``, the HMAC of id, time and
+body, and takes an id that it knows for the same notice.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import http.client
+import json
+import logging
+import re
+import ssl
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final
+from urllib.parse import unquote, urlsplit
+
+from seqferry.model.formatting import count, size
+from seqferry.model.models import WITH_FAILURES, FailureGroup, Status
+from seqferry.proof import auditing
+from seqferry.service.service import Service
+from seqferry.settings.channels import Channel, NoticeKind
+
+TIMEOUT_SECONDS: Final = 15.0
+_CAUSES: Final = 10
+_KEYS: Final = 5
+_SHORTEST_SECRET: Final = 4
+_GONE: Final = 410
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """A notice as it is sent. ``id`` is the same in each try."""
+
+    id: str
+    kind: str
+    title: str
+    body: str
+    payload: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """Outcome of one try to send a notice. ``final``: another try is of no use."""
+
+    error: str | None = None
+    final: bool = False
+
+
+def notice_of(service: Service, transfer_id: str, kind: NoticeKind, notice_id: str) -> Notice:
+    """The notice about the state of a transfer now.
+
+    Raises:
+        NotFoundError: the transfer is not on record any more.
+    """
+    status = service.status(transfer_id)
+    causes = service.failures(transfer_id, keys=_KEYS)[:_CAUSES] if status.totals.failed else []
+    title, command, head = _title(status, kind), _command(status, kind), auditing.head(service.database)
+    body, payload = _body(status, causes, command, head), _payload(status, kind, title, causes, command)
+    payload["data"] |= {"ledger_head": str(head), "ledger_count": head.count}
+    return Notice(notice_id, kind, title, body, payload)
+
+
+def test_notice(notice_id: str) -> Notice:
+    """A notice that only shows that the channel works."""
+    title = "Seqferry: a test of this channel"
+    payload = {"type": "test", "timestamp": _time(time.time()), "data": {"title": title}}
+    return Notice(notice_id, "test", title, "Notices of transfers will arrive here.", payload)
+
+
+def _title(status: Status, kind: NoticeKind) -> str:
+    totals, what = status.totals, f"{status.spec.source.uri} to {status.spec.target.uri}"
+    if kind == "stalled":
+        return f"Seqferry: stalled at {totals.ended:,} of {totals.objects:,} objects: {what}"
+    if kind == "person":
+        need = "needs" if totals.failed == 1 else "need"
+        return f"Seqferry: {count(totals.failed, 'object')} {need} a person: {what}"
+    if status.state == WITH_FAILURES:
+        return f"Seqferry: {totals.failed:,} of {totals.objects:,} objects failed: {what}"
+    words = {"done": "done", "failed": "stopped by an error", "cancelled": "cancelled"}
+    return f"Seqferry: {words.get(status.state, status.state)}, {count(totals.objects, 'object')}: {what}"
+
+
+def _command(status: Status, kind: NoticeKind) -> str | None:
+    if kind == "stalled":
+        return f"seqferry status {status.id}"
+    if status.totals.failed or status.state in ("failed", "cancelled"):
+        return f"seqferry retry {status.id}" if status.ended else f"seqferry status {status.id} --failed"
+    return None
+
+
+def _body(status: Status, causes: list[FailureGroup], command: str | None, head: auditing.Head) -> str:
+    totals = status.totals
+    counts = (
+        f"{totals.done:,} copied, {totals.skipped:,} already there, {totals.failed:,} failed, "
+        f"{totals.cancelled:,} cancelled, of {totals.objects:,}; {size(totals.bytes_done)} of {size(totals.bytes)}"
+    )
+    lines = [
+        f"transfer  {status.id} ({status.state}), started by {status.created_by}",
+        f"from      {status.spec.source.uri}",
+        f"to        {status.spec.target.uri}",
+        f"objects   {counts}",
+    ]
+    if status.error_message:
+        lines.append(f"why       {status.error_message}")
+    if status.waits_for is not None:
+        lines.append(f"It waits for {status.waits_for}.")
+    if status.receipt_digest is not None:
+        lines.append(f"receipt   {status.receipt_digest}")
+    lines.append(f"ledger    {head}")
+    for cause in causes:
+        lines += ["", f"{count(cause.count, 'object')}: {cause.error_code or cause.error_class} ({cause.operation})"]
+        lines += [f"  {cause.message}", *(f"  {key}" for key in cause.keys)]
+    if command is not None:
+        lines += ["", f"Next: {command}"]
+    # Keys are data: no control character of theirs forges a line.
+    return "\n".join("".join(one if one.isprintable() else f"\\x{ord(one):02x}" for one in line) for line in lines)
+
+
+def _payload(
+    status: Status, kind: NoticeKind, title: str, causes: list[FailureGroup], command: str | None
+) -> dict[str, Any]:
+    totals = status.totals
+    return {
+        "type": f"transfer.{kind}",
+        "timestamp": _time(time.time()),
+        "data": {
+            "id": status.id,
+            "state": status.state,
+            "title": title,
+            "source": status.spec.source.uri,
+            "target": status.spec.target.uri,
+            "created_by": status.created_by,
+            "created_at": _time(status.created_at),
+            "started_at": _time(status.started_at),
+            "ended_at": _time(status.ended_at),
+            "objects": totals.objects,
+            "objects_done": totals.done,
+            "objects_skipped": totals.skipped,
+            "objects_failed": totals.failed,
+            "objects_cancelled": totals.cancelled,
+            "bytes": totals.bytes,
+            "bytes_done": totals.bytes_done,
+            "error_code": status.error_code,
+            "error_message": status.error_message,
+            "waits_for": status.waits_for,
+            "receipt_digest": status.receipt_digest,
+            "causes": [
+                {
+                    "count": one.count,
+                    "error_class": one.error_class,
+                    "error_code": one.error_code,
+                    "operation": one.operation,
+                    "message": one.message,
+                    "keys": list(one.keys),
+                }
+                for one in causes
+            ],
+            "next": command,
+        },
+    }
+
+
+def _time(seconds: float | None) -> str | None:
+    return None if seconds is None else datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")
+
+
+# --- sending ----------------------------------------------------------------------------------------------------------
+
+
+def send(channel: Channel, notice: Notice) -> Delivery:
+    """One try."""
+    try:
+        return _post(channel, notice) if channel.secret is not None else _notify(channel, notice)
+    except Exception as why:  # noqa: BLE001 - whatever it is, the notice is tried again
+        return Delivery(f"{type(why).__name__}: {scrubbed(channel, str(why))}")
+
+
+def _post(channel: Channel, notice: Notice) -> Delivery:
+    assert channel.secret is not None
+    body = json.dumps(notice.payload, ensure_ascii=True, separators=(",", ":")).encode()
+    parts = urlsplit(channel.url)
+    at = str(int(time.time()))
+    headers = {
+        "content-type": "application/json",
+        "user-agent": "seqferry",
+        "webhook-id": notice.id,
+        "webhook-timestamp": at,
+        "webhook-signature": signature(channel.secret, notice.id, at, body),
+    }
+    assert parts.hostname is not None
+    # Redirects are not followed: the signed body goes where the operator has said, and nowhere else.
+    connection: http.client.HTTPConnection
+    if parts.scheme == "https":
+        context = ssl.create_default_context()
+        connection = http.client.HTTPSConnection(parts.hostname, parts.port, timeout=TIMEOUT_SECONDS, context=context)
+    else:
+        connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=TIMEOUT_SECONDS)
+    try:
+        path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+        connection.request("POST", path, body, headers)
+        answer = connection.getresponse()
+        answer.read(1024)
+    finally:
+        connection.close()
+    if 200 <= answer.status < 300:
+        return Delivery()
+    return Delivery(f"the receiver answered {answer.status}", final=answer.status == _GONE)
+
+
+def signature(key: bytes, notice_id: str, at: str, body: bytes) -> str:
+    """``v1,`` and the HMAC of a webhook, as Standard Webhooks has it."""
+    digest = hmac.new(key, f"{notice_id}.{at}.".encode() + body, hashlib.sha256).digest()
+    return f"v1,{base64.b64encode(digest).decode()}"
+
+
+def unreadable(channel: Channel) -> str | None:
+    """Fault in the URL of this channel, so that no notice can be sent there; None when it has none. Sends nothing."""
+    return None if channel.is_webhook or _sender(channel) is not None else _not_read(channel)
+
+
+def _not_read(channel: Channel) -> str:
+    return f"Apprise cannot read the URL of the channel {channel.name} ({channel.shown})"
+
+
+def _sender(channel: Channel) -> Any:
+    """An Apprise for this channel; None when it cannot read the URL."""
+    # Imported here: it takes half a second. Its debug log shows URLs.
+    logging.getLogger("apprise").setLevel(logging.CRITICAL)
+    import apprise
+
+    # A new one each time: an instance that has sent mail waits for seconds before the next.
+    sender: Any = apprise.Apprise()
+    return sender if sender.add(channel.url) else None
+
+
+def _notify(channel: Channel, notice: Notice) -> Delivery:
+    sender = _sender(channel)
+    if sender is None:
+        return Delivery(_not_read(channel), final=True)
+    result: Any = sender.notify(title=notice.title, body=notice.body, body_format="text", timeout=TIMEOUT_SECONDS)
+    if result:
+        return Delivery()
+    reasons = [scrubbed(channel, str(getattr(one, "message", one))) for one in _reasons(result)]
+    return Delivery("; ".join(reasons[-2:]) or "the service has refused it")
+
+
+def _reasons(result: Any) -> list[Any]:
+    logs: Any = getattr(result, "logs", None)
+    found: Any = logs() if callable(logs) else logs
+    return list(found) if found else []
+
+
+def scrubbed(channel: Channel, text: str) -> str:
+    """A text without any part of the channel's URL that may be a secret."""
+    parts = urlsplit(channel.url)
+    found = {parts.username or "", parts.password or "", *parts.path.split("/"), parts.netloc.rpartition("@")[0]}
+    found |= {value for pair in parts.query.split("&") for value in (pair.partition("=")[2],)}
+    if channel.shown.endswith("..."):
+        found.add(parts.hostname or "")
+    text = text.replace(channel.url, channel.shown)
+    for secret in sorted({*found, *map(unquote, found)}, key=len, reverse=True):
+        if len(secret) >= _SHORTEST_SECRET:
+            text = re.sub(re.escape(secret), "***", text, flags=re.IGNORECASE)
+    return " ".join(text.split())[:500]

@@ -1,0 +1,444 @@
+"""Schedules: transfers that are submitted again and again, at the times of a cron expression.
+
+The table ``schedule`` says what there is. Workers make DBOS follow it (``workflows.ticks``); a tick is a workflow of a
+queue of its own, which calls ``run_due``. The id of a tick is the idempotency key of its transfer, and the run is
+written with the transfer: so a process that is killed anywhere leaves one transfer for each tick.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+import uuid
+from dataclasses import dataclass, replace
+from typing import Any, Final, Literal, cast
+
+import sqlalchemy as sa
+
+from seqferry.db import schedule_rows
+from seqferry.db.advisory import AdvisoryLock, take
+from seqferry.model.errors import (
+    ConflictError,
+    NotFoundError,
+    PolicyError,
+    SeqferryError,
+    UnsupportedError,
+    UsageError,
+)
+from seqferry.model.models import Event, S3Location, Submission, TransferSpec
+from seqferry.service import authority, cron
+from seqferry.service.cron import UTC_ZONE, Cron
+from seqferry.service.service import Service
+from seqferry.spec import identity, stored
+
+State = Literal["active", "paused"]
+Outcome = Literal["submitted", "waiting", "joined", "superseded", "skipped", "failed"]
+
+NAME: Final = "[A-Za-z0-9][A-Za-z0-9._-]{0,62}"
+"""Pattern of the names of schedules: fit for a path of the API, and without a space for the record of actors."""
+
+MOST_SCHEDULES: Final = 1000
+"""Each is a thread in each worker."""
+
+LATE_SECONDS: Final = 30.0
+"""A run that is less late runs though the next is due, so that a busy worker does not pass over all of a tight one."""
+
+SHOWN_RUNS: Final = 20
+
+_SERVER: Final = "server"
+"""Actor of what is done to a schedule since its token is gone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One tick of a schedule, and its outcome.
+
+    Attributes:
+        due_at: when it was to begin.
+        at: when it did.
+        outcome: ``submitted`` a transfer; one that is ``waiting`` for another that writes to the same keys; ``joined``
+            the unfinished one of an earlier run; ``superseded`` by a later run; ``skipped`` since the schedule was
+            paused or edited; ``failed`` to submit.
+        message: why, in words.
+    """
+
+    id: str
+    due_at: float
+    at: float
+    outcome: Outcome
+    transfer_id: str | None
+    message: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """A schedule as it is now.
+
+    Attributes:
+        next_at: when it fires next; None while it is paused.
+        runs: the latest, newest first.
+    """
+
+    id: str
+    name: str
+    cron: Cron
+    spec: TransferSpec
+    priority: int
+    state: State
+    created_at: float
+    created_by: str
+    next_at: float | None
+    runs: tuple[Run, ...]
+
+
+# --- what people do ---------------------------------------------------------------------------------------------------
+
+
+def add(
+    service: Service,
+    expression: str,
+    spec: TransferSpec,
+    *,
+    actor: str,
+    name: str | None = None,
+    timezone: str = UTC_ZONE,
+    priority: int = 0,
+) -> Schedule:
+    """Add a schedule. Where and as whom its transfers run is resolved now, by the environment of this process.
+
+    Raises:
+        UsageError: the expression, the zone, the name or the spec is not valid.
+        ConflictError: the name is taken, or there are as many schedules as can be.
+    """
+    now = time.time()
+    fires = cron.parsed(expression, timezone, now)
+    spec = service.submittable(spec, priority=priority)
+    schedule_id = str(uuid.uuid4())
+    name = f"{spec.operation}-{schedule_id[:8]}" if name is None else name
+    if not re.fullmatch(NAME, name):
+        raise UsageError(
+            f"'{name[:100]}' cannot be the name of a schedule. Use up to 63 letters, digits, dots, hyphens and "
+            "underscores, and begin with a letter or a digit."
+        )
+    with service.database.write() as connection:
+        take(connection, AdvisoryLock.SCHEDULES)
+        names = [row.name for row in schedule_rows.rows(connection)]
+        if name in names:
+            raise ConflictError(
+                f"There is a schedule '{name}' already. Give another --name, or remove that one: "
+                f"seqferry schedule rm {name}"
+            )
+        if len(names) >= MOST_SCHEDULES:
+            raise ConflictError(f"There are {MOST_SCHEDULES} schedules, and no more can be. Remove one first.")
+        text = stored.write(spec)
+        schedule_rows.insert(
+            connection,
+            id=schedule_id,
+            name=name,
+            cron=fires.expression,
+            timezone=fires.timezone,
+            spec=text,
+            priority=priority,
+            state=schedule_rows.ACTIVE,
+            active_since=now,
+            revision=1,
+            created_at=now,
+            created_by=actor,
+        )
+        data = {"cron": fires.expression, "timezone": fires.timezone, "spec": text, "priority": priority}
+        schedule_rows.record(connection, schedule_id, name, now, "added", actor, data)
+    return found(service, name)
+
+
+def edit(
+    service: Service, name: str, *, actor: str, expression: str | None = None, timezone: str | None = None
+) -> Schedule:
+    """Change when a schedule fires. Times before the change are not caught up.
+
+    Raises:
+        NotFoundError: no schedule has this name.
+        UsageError: the expression or the zone is not valid.
+    """
+    now = time.time()
+    with service.database.write() as connection:
+        row = _row(connection, name, lock=True)
+        fires = cron.parsed(
+            row.cron if expression is None else expression, row.timezone if timezone is None else timezone, now
+        )
+        if (fires.expression, fires.timezone) != (row.cron, row.timezone):
+            changed = {"cron": fires.expression, "timezone": fires.timezone}
+            schedule_rows.update(connection, row.id, **changed, active_since=now, revision=row.revision + 1)
+            data = {**changed, "before": {"cron": row.cron, "timezone": row.timezone}}
+            schedule_rows.record(connection, row.id, name, now, "edited", actor, data)
+    return found(service, name)
+
+
+def pause(service: Service, name: str, *, actor: str) -> Schedule:
+    """Have a schedule not fire until it is resumed. Its transfers go on.
+
+    Raises:
+        NotFoundError: no schedule has this name.
+    """
+    return _set_state(service, name, schedule_rows.PAUSED, "paused", actor)
+
+
+def resume(service: Service, name: str, *, actor: str) -> Schedule:
+    """Have a paused schedule fire again. Times at which it was paused are not caught up.
+
+    Raises:
+        NotFoundError: no schedule has this name.
+        PolicyError: its token is gone, or today's policy does not allow its transfer.
+    """
+    with service.database.read() as connection:
+        row = _row(connection, name)
+    _check_authority(service, row, actor)
+    return _set_state(service, name, schedule_rows.ACTIVE, "resumed", actor)
+
+
+def _check_authority(service: Service, row: sa.Row[Any], actor: str) -> None:
+    """See that a schedule may begin work on behalf of those who have added it, and who ask now.
+
+    Raises:
+        PolicyError: its token is gone, or today's policy does not allow its transfer.
+    """
+    authority.check_token(service.settings, row.created_by, f"The schedule '{row.name}'")
+    spec = stored.read(row.spec)
+    authority.check_start(service.settings, spec, created_by=row.created_by, actor=actor)
+
+
+def _set_state(service: Service, name: str, state: str, kind: str, actor: str) -> Schedule:
+    now = time.time()
+    with service.database.write() as connection:
+        row = _row(connection, name, lock=True)
+        if row.state != state:
+            schedule_rows.update(connection, row.id, state=state, active_since=now, revision=row.revision + 1)
+            schedule_rows.record(connection, row.id, name, now, kind, actor, {})
+    return found(service, name)
+
+
+def remove(service: Service, name: str, *, actor: str) -> None:
+    """Remove a schedule. Its transfers, and the record of what was done to it, stay.
+
+    Raises:
+        NotFoundError: no schedule has this name.
+    """
+    with service.database.write() as connection:
+        row = _row(connection, name, lock=True)
+        schedule_rows.record(connection, row.id, name, time.time(), "removed", actor, {})
+        schedule_rows.delete(connection, row.id)
+
+
+def run_now(service: Service, name: str, *, actor: str) -> Run:
+    """Submit the transfer of a schedule at once, paused or not.
+
+    Raises:
+        NotFoundError: no schedule has this name.
+        UnsupportedError: this version does not know what it asks for.
+        PolicyError: its token is gone, or today's policy does not allow its transfer.
+    """
+    now = time.time()
+    with service.database.read() as connection:
+        row = _row(connection, name)
+    _check_authority(service, row, actor)
+    run_id = f"sched-{row.id}-now-{uuid.uuid4()}"
+    run = Run(run_id, now, now, "submitted", None, f"asked for by {actor}")
+    done = _submit(service, row, run)
+    with service.database.write() as connection:
+        if (still := schedule_rows.by_id(connection, row.id, lock=True)) is not None:
+            data = {"transfer": done.transfer_id, "outcome": done.outcome}
+            schedule_rows.record(connection, still.id, name, now, "run", actor, data)
+    return done
+
+
+# --- what there is ----------------------------------------------------------------------------------------------------
+
+
+def listed(service: Service) -> list[Schedule]:
+    """All schedules by name, each with its last run."""
+    with service.database.read() as connection:
+        return [_schedule(row, schedule_rows.runs(connection, row.id, 1)) for row in schedule_rows.rows(connection)]
+
+
+def found(service: Service, name: str) -> Schedule:
+    """One schedule with its latest runs.
+
+    Raises:
+        NotFoundError: no schedule has this name.
+    """
+    with service.database.read() as connection:
+        row = _row(connection, name)
+        return _schedule(row, schedule_rows.runs(connection, row.id, SHOWN_RUNS))
+
+
+def history(service: Service, name: str) -> list[Event]:
+    """Events of all schedules of this name, each with its actor; removed schedules are included.
+
+    Raises:
+        NotFoundError: no schedule ever had this name.
+    """
+    with service.database.read() as connection:
+        recorded = schedule_rows.recorded(connection, name)
+    if not recorded:
+        raise _unknown(name)
+    return recorded
+
+
+def _schedule(row: sa.Row[Any], runs: list[sa.Row[Any]]) -> Schedule:
+    fires = Cron(row.cron, row.timezone)
+    return Schedule(
+        id=row.id,
+        name=row.name,
+        cron=fires,
+        spec=stored.shown(row.spec)[0],
+        priority=row.priority,
+        state=cast("State", row.state),
+        created_at=row.created_at,
+        created_by=row.created_by,
+        next_at=fires.after(time.time()) if row.state == schedule_rows.ACTIVE else None,
+        runs=tuple(
+            Run(one.id, one.due_at, one.at, cast("Outcome", one.outcome), one.transfer_id, one.message) for one in runs
+        ),
+    )
+
+
+# --- what workers do --------------------------------------------------------------------------------------------------
+
+
+def run_due(service: Service, schedule_id: str, run_id: str, due_at: float, revision: int) -> Run | None:
+    """Do what a tick asks for, once: submit, or leave a word why not. None: there is no such schedule any more.
+
+    Repeating it after a kill at any point adds nothing.
+    """
+    now = time.time()
+    pause_without_token(service, schedule_id)
+    with service.database.write() as connection:
+        row = schedule_rows.by_id(connection, schedule_id, lock=True)
+        if row is None or schedule_rows.has_run(connection, run_id):
+            return None
+        reason = _reason_to_leave(row, due_at, now, revision)
+        if reason is not None:
+            outcome, message = reason
+            run = Run(run_id, due_at, now, outcome, None, message)
+            _add_run(connection, row, run)
+            return run
+    return _submit(service, row, Run(run_id, due_at, now, "submitted", None, None))
+
+
+def pause_without_token(service: Service, schedule_id: str | None = None) -> list[str]:
+    """Pause active schedules whose token was removed, has expired, or may only read by now; returns their names.
+
+    With ``schedule_id`` only that one is looked at.
+
+    The record of the schedule and its runs say why. Repeating it adds nothing.
+    """
+    with service.database.read() as connection:
+        rows = [
+            row
+            for row in schedule_rows.rows(connection)
+            if row.state == schedule_rows.ACTIVE and schedule_id in (None, row.id)
+        ]
+    actors = {authority.token_of(row.created_by): row.created_by for row in rows}
+    faults = {name: authority.token_fault(service.settings, actor) for name, actor in actors.items()}
+    paused: list[str] = []
+    for row in rows:
+        fault = faults[authority.token_of(row.created_by)]
+        if fault is not None and _pause_for(service, row.id, fault):
+            paused.append(row.name)
+    return paused
+
+
+def _pause_for(service: Service, schedule_id: str, fault: str) -> bool:
+    now = time.time()
+    message = f"The schedule was paused: {fault}. Add it anew with a token of today, or as a command."
+    with service.database.write() as connection:
+        row = schedule_rows.by_id(connection, schedule_id, lock=True)
+        if row is None or row.state != schedule_rows.ACTIVE:
+            return False
+        changed = {"state": schedule_rows.PAUSED, "active_since": now, "revision": row.revision + 1}
+        schedule_rows.update(connection, row.id, **changed)
+        schedule_rows.record(connection, row.id, row.name, now, "paused", _SERVER, {"why": fault})
+        _add_run(connection, row, Run(f"sched-{row.id}-paused-{uuid.uuid4()}", now, now, "skipped", None, message))
+    return True
+
+
+def _reason_to_leave(row: sa.Row[Any], due_at: float, now: float, revision: int) -> tuple[Outcome, str] | None:
+    fires = Cron(row.cron, row.timezone)
+    if row.state != schedule_rows.ACTIVE:
+        return "skipped", "The schedule is paused."
+    if revision != row.revision and (due_at < row.active_since or not fires.fires_at(due_at)):
+        return "skipped", "The schedule was changed meanwhile."
+    if now - due_at > LATE_SECONDS and fires.after(due_at) <= now:
+        return "superseded", "A later run was due already when this one could begin."
+    return None
+
+
+def _submit(service: Service, row: sa.Row[Any], run: Run) -> Run:
+    done = run
+
+    def also(connection: sa.Connection, submission: Submission) -> None:
+        nonlocal done
+        if submission.goes_on:
+            why = f"Transfer {submission.id} is unfinished; it goes on instead of another one."
+            done = replace(run, outcome="joined", transfer_id=submission.id, message=why)
+        elif submission.blocked:
+            why = "An unfinished transfer writes to the same keys; this one waits for its end."
+            done = replace(run, outcome="waiting", transfer_id=submission.id, message=why)
+        else:
+            done = replace(run, transfer_id=submission.id)
+        _add_run(connection, row, done)
+
+    actor = f"{row.created_by} by schedule {row.name}"
+    try:
+        _check_authority(service, row, row.created_by)
+        service.submission(_spec_now(row.spec), actor=actor, idempotency_key=run.id, priority=row.priority, also=also)
+    except (UsageError, ConflictError, UnsupportedError, PolicyError) as why:
+        return _failed(service, row, run, why)
+    return done
+
+
+def _failed(service: Service, row: sa.Row[Any], run: Run, why: SeqferryError) -> Run:
+    failed = replace(run, outcome="failed", message=why.message)
+    with service.database.write() as connection:
+        if not schedule_rows.has_run(connection, run.id):
+            _add_run(connection, row, failed)
+    return failed
+
+
+def _spec_now(text: str) -> TransferSpec:
+    """The spec of a run that begins now: ages count from now, and temporary keys are those of today.
+
+    Raises:
+        UnsupportedError: this version does not know what it asks for.
+    """
+    spec = identity.renewed(stored.read(text))
+    return replace(spec, as_of=None if spec.as_of is None else time.time())
+
+
+def temporary_keys(spec: TransferSpec) -> bool:
+    """True when the schedule rests on credentials that end."""
+    places = (place.access for place in (spec.source, spec.target) if isinstance(place, S3Location))
+    return any(place is not None and place.identity.source == "session" for place in places)
+
+
+def _add_run(connection: sa.Connection, row: sa.Row[Any], run: Run) -> None:
+    schedule_rows.add_run(
+        connection,
+        id=run.id,
+        schedule_id=row.id,
+        due_at=run.due_at,
+        at=run.at,
+        outcome=run.outcome,
+        transfer_id=run.transfer_id,
+        message=run.message,
+    )
+
+
+def _row(connection: sa.Connection, name: str, *, lock: bool = False) -> sa.Row[Any]:
+    row = schedule_rows.by_name(connection, name, lock=lock)
+    if row is None:
+        raise _unknown(name)
+    return row
+
+
+def _unknown(name: str) -> NotFoundError:
+    return NotFoundError(f"There is no schedule '{name[:100]}'. See all with: seqferry schedule list")

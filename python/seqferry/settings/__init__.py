@@ -1,0 +1,1 @@
+"""Settings of this installation: configuration, policy, tokens, channels of notices, keys and limits."""

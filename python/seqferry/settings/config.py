@@ -1,0 +1,501 @@
+"""Settings: read once at the entry point, then passed down. The only reader of the environment and of the file.
+
+Every field has an environment twin ``SEQFERRY_<FIELD>``. ``AWS_*`` variables are not ours: the engine honours them.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime, time
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal, Self
+
+from seqferry.model.errors import ConfigError, UsageError
+from seqferry.model.models import MOST_ATTEMPTS, MOST_STARTS
+from seqferry.places import home, paths, private_files
+from seqferry.settings import audit_key
+from seqferry.settings.channels import Notices
+from seqferry.settings.logs import LogFormat, parse_format
+from seqferry.settings.policy import Policy
+
+if TYPE_CHECKING:
+    from sqlalchemy import URL
+
+log: Final = logging.getLogger("seqferry.config")
+
+MAX_REQUESTS: Final = 10_000
+"""Requests in flight at most. S3 takes 3,500 writes per second and prefix, and a part copy of 128 MiB takes 2.4 s:
+8,500 in flight, and some room. How many are of use below that is found while working (docs/governor.md)."""
+
+MOST_REQUESTS: Final = 65_535
+"""Each request in flight holds a connection, and a machine has no more ports than this."""
+
+LockMode = Literal["COMPLIANCE", "GOVERNANCE"]
+
+_MIB: Final = 1024 * 1024
+
+_UNITS: Final = {"": 1, "b": 1}
+_UNITS.update({f"{letter}{suffix}": 1000**power for power, letter in enumerate("kmgt", 1) for suffix in ("b",)})
+_UNITS.update({f"{letter}{suffix}": 1024**power for power, letter in enumerate("kmgt", 1) for suffix in ("", "ib")})
+_SIZE: Final = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-zA-Z]*)\s*")
+_CLOCK: Final = re.compile(r"([01]?[0-9]|2[0-3]):([0-5][0-9])")
+
+_MOST_BYTES: Final = 2**60
+"""1 EiB: more than any machine has, and well within what the engine counts with."""
+
+_NO_STATE_DIR: Final = Path("/nonexistent/.local/state/seqferry")
+"""Stands for the state folder of a user without a home; Debian gives such users this home."""
+
+_POSTGRES_SCHEMES: Final = ("postgres", "postgresql", "postgresql+psycopg")
+_NO_ADDRESS: Final = "not a PostgreSQL address; write postgresql://user@host:5432/database, or unset it for SQLite"
+
+
+def cores() -> int:
+    """Processor cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def default_memory(count: int | None = None) -> int:
+    """Bytes of buffers: 48 MiB for each core, at least 96 and at most 256 MiB.
+
+    Six parts of 8 MiB keep a core busy; more than that makes the process larger and no faster (docs/performance.md).
+    """
+    return min(max(48 * (count or cores()), 96), 256) * _MIB
+
+
+def parse_size(text: str) -> int:
+    """Bytes of ``8388608``, ``8M``, ``8MiB`` (powers of 1024) or ``8MB`` (powers of 1000).
+
+    Raises:
+        ValueError: the text has another form, or means more than 1 EiB.
+    """
+    match = _SIZE.fullmatch(text)
+    unit = _UNITS.get(match[2].lower()) if match else None
+    if match is None or unit is None:
+        raise ValueError(f"'{text}' is not a size; write for example 8388608, 8MiB or 8MB")
+    size = float(match[1]) * unit
+    if size > _MOST_BYTES:
+        raise ValueError(f"'{text}' is too large a size; the most is 1048576TiB")
+    return round(size)
+
+
+@dataclass(frozen=True, slots=True)
+class Bandwidth:
+    """A limit that may depend on the time of day, by this machine's clock.
+
+    Attributes:
+        changes: the minute of the day from which a limit holds, and the limit in bytes per second (None: none), in
+            their order, one at least. The last one of a day holds on until the first one of the next.
+    """
+
+    changes: tuple[tuple[int, int | None], ...] = ((0, None),)
+
+    def at(self, moment: time) -> int | None:
+        """The limit at that time of day."""
+        minute = 60 * moment.hour + moment.minute
+        in_force = self.changes[-1][1]
+        for begins, limit in self.changes:
+            if begins <= minute:
+                in_force = limit
+        return in_force
+
+    def __str__(self) -> str:
+        """Text that ``parse`` takes."""
+        if len(self.changes) == 1:
+            return _rate(self.changes[0][1])
+        return " ".join(f"{minute // 60:02}:{minute % 60:02},{_rate(limit)}" for minute, limit in self.changes)
+
+    def now(self) -> int | None:
+        return self.at(datetime.now().time())  # noqa: DTZ005 - a timetable is kept by the clock on the wall
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Parses ``50MB``, ``50MB/s``, ``off``, or a timetable: ``08:00,50MB/s 18:00,off``.
+
+        Raises:
+            ValueError: the text is neither a limit nor a timetable.
+        """
+        words = text.split()
+        if words and "," not in text:
+            return cls(((0, _limit(text.strip())),))
+        changes: dict[int, int | None] = {}
+        for word in words:
+            clock, comma, limit = word.partition(",")
+            minute = _minute(clock)
+            if not comma or minute is None:
+                raise ValueError(f"'{word}' is no time with its limit; write for example 08:00,50MB/s 18:00,off")
+            if minute in changes:
+                raise ValueError(f"{clock} is there twice")
+            changes[minute] = _limit(limit)
+        if not changes:
+            raise ValueError("it is empty; write for example 50MB/s, or 08:00,50MB/s 18:00,off")
+        return cls(tuple(sorted(changes.items())))
+
+
+def _rate(limit: int | None) -> str:
+    return "off" if limit is None else f"{limit}B/s"
+
+
+def _limit(text: str) -> int | None:
+    if text.lower() == "off":
+        return None
+    limit = parse_size(re.sub(r"/s$", "", text, flags=re.IGNORECASE))
+    if limit < 1:
+        raise ValueError("a limit is at least 1 byte per second; write off for none")
+    return limit
+
+
+def _minute(clock: str) -> int | None:
+    match = _CLOCK.fullmatch(clock)
+    return None if match is None else 60 * int(match[1]) + int(match[2])
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Settings of a process.
+
+    Attributes:
+        state_dir: where SQLite, locks and logs live; absolute.
+        database_url: SQLAlchemy URL of a Postgres (psycopg driver), None for SQLite in ``state_dir``. May hold a
+            password, so it is never printed: use ``database_label``.
+        max_requests: S3 requests in flight.
+        memory: bytes of buffers.
+        attempts: attempts of each request, the first included; None: as the AWS settings say.
+        max_bandwidth: bytes per second that pass through this process.
+        tpslimit: requests started per second; None: no limit. Recorded with the transfers that are submitted here.
+        cache: a folder that keeps blocks of what was downloaded, up to ``max_cache_size`` bytes; absolute.
+        trace: ``stderr`` or the file that spans of the engine are written to, None for neither.
+        token: one that HTTP clients may present besides those of the state folder.
+        policy: what clients of a server may ask it for. From the configuration file only, as the next.
+        audit_key: the file of keys of the audit record; None: the record is kept without a key.
+        audit_anchor: where heads of the ledger are written, ``s3://bucket/prefix``; None: nowhere.
+        audit_endpoint_url: of that place, with ``audit_region`` and ``audit_profile``; None: as for transfers.
+        audit_retention: how long anchors are locked, as ``10y``; None: as the bucket locks by default.
+        audit_lock_mode: how.
+        log_format: of the log of processes that stay.
+        trusted_proxies: addresses and networks of proxies that are believed about the address of a client.
+        config_file: the configuration file that was read, None if there is none.
+        notices: channels of notices, from the configuration file only. Their URLs hold secrets.
+        origins: where each value comes from that the environment may give: ``option``, the name of its variable, the
+            file and the line, or ``default``.
+    """
+
+    state_dir: Path
+    database_url: str | None = field(default=None, repr=False)
+    max_requests: int = MAX_REQUESTS
+    memory: int = field(default_factory=default_memory)
+    attempts: int | None = None
+    max_bandwidth: Bandwidth = Bandwidth()
+    tpslimit: int | None = None
+    cache: Path | None = None
+    max_cache_size: int | None = None
+    trace: str | None = None
+    log_format: LogFormat = "text"
+    token: str | None = field(default=None, repr=False)
+    audit_key: Path | None = None
+    audit_anchor: str | None = None
+    audit_endpoint_url: str | None = None
+    audit_region: str | None = None
+    audit_profile: str | None = None
+    audit_retention: str | None = None
+    audit_lock_mode: LockMode = "COMPLIANCE"
+    policy: Policy = field(default_factory=Policy)
+    trusted_proxies: tuple[str, ...] = ()
+    config_file: Path | None = None
+    notices: Notices = field(default_factory=Notices, repr=False)
+    origins: Mapping[str, str] = field(default_factory=dict[str, str], repr=False, compare=False)
+
+    @property
+    def uses_sqlite(self) -> bool:
+        return self.database_url is None
+
+    @property
+    def sqlite_path(self) -> Path:
+        return self.state_dir / "seqferry.sqlite"
+
+    @property
+    def database_label(self) -> str:
+        """The database for messages: host, port and name, never a user name, a password or an option."""
+        if self.database_url is None:
+            return str(self.sqlite_path)
+        try:
+            url = self.postgres_url()
+        except UsageError:
+            return "PostgreSQL"
+        host = f"[{url.host}]" if url.host and ":" in url.host else url.host or ""
+        port = "" if url.port is None else f":{url.port}"
+        return f"postgresql://{host}{port}/{url.database or ''}"
+
+    def postgres_url(self) -> URL:
+        """``database_url`` in its parts.
+
+        Raises:
+            UsageError: the URL cannot be parsed. The error shows no part of it, since any may be of the password.
+        """
+        # Imported here: `seqferry --help` need not wait for SQLAlchemy.
+        from sqlalchemy import make_url
+        from sqlalchemy.exc import ArgumentError
+
+        assert self.database_url is not None
+        try:
+            url = make_url(self.database_url)
+        except (ArgumentError, ValueError):
+            raise UsageError(f"SEQFERRY_DATABASE_URL: {_NO_ADDRESS}.") from None
+        if "@" in (url.host or ""):
+            raise UsageError("SEQFERRY_DATABASE_URL: it holds two @; write one in a user name or password as %40.")
+        return url
+
+    @classmethod
+    def load(cls, environ: Mapping[str, str] | None = None, **overrides: Any) -> Settings:
+        """Read environment and configuration file; ``overrides`` (by field name, None and "" mean not given) win.
+
+        Raises:
+            UsageError: a value is not valid.
+        """
+        env = os.environ if environ is None else environ
+        path, written, tables = _from_file(env)
+        origins: dict[str, str] = {}
+        folder = partial(home.expanded, env=env)
+
+        def value(name: str, parse: Callable[[str], Any], default: Any) -> Any:
+            variable = f"SEQFERRY_{name.upper()}"
+            given = overrides.pop(name, None)
+            if given is not None and given != "":
+                # Options take their variables by themselves.
+                origins[name] = variable if str(given) == env.get(variable) else "option"
+                where = variable
+            elif (given := env.get(variable, "")) != "":
+                where = origins[name] = variable
+            elif name in written:
+                line, given = written[name]
+                where = origins[name] = f"{path}, line {line}"
+            else:
+                origins[name] = "default"
+                return default
+            if not isinstance(given, str):
+                return given
+            try:
+                return parse(given)
+            except ValueError as why:
+                raise UsageError(f"{where}: {why}.") from None
+
+        settings = cls(
+            state_dir=value("state_dir", folder, None) or _default_state_dir(env),
+            database_url=value("database_url", _postgres_url, None),
+            max_requests=value("max_requests", _count, MAX_REQUESTS),
+            memory=value("memory", parse_size, default_memory()),
+            attempts=value("attempts", _count, None),
+            max_bandwidth=value("max_bandwidth", Bandwidth.parse, Bandwidth()),
+            tpslimit=value("tpslimit", _count, None),
+            cache=value("cache", folder, None),
+            max_cache_size=value("max_cache_size", parse_size, None),
+            trace=value("trace", lambda text: text if text == "stderr" else str(folder(text)), None),
+            log_format=value("log_format", parse_format, "text"),
+            token=value("token", str, None),
+            audit_key=value("audit_key", folder, audit_key.default_path(env)),
+            audit_anchor=value("audit_anchor", _anchor, None),
+            audit_endpoint_url=value("audit_endpoint_url", _endpoint_url, None),
+            audit_region=value("audit_region", str, None),
+            audit_profile=value("audit_profile", str, None),
+            audit_retention=value("audit_retention", _retention, None),
+            audit_lock_mode=value("audit_lock_mode", _lock_mode, "COMPLIANCE"),
+            config_file=path,
+            origins=origins,
+            **tables,
+        )
+        if overrides:
+            raise TypeError(f"unknown settings: {', '.join(sorted(overrides))}")
+        _check(settings)
+        return settings
+
+    def working_dir(self) -> Path | None:
+        """Folder for what a command keeps no longer than it runs, and for its log: the state folder where it can be.
+
+        A command that records nothing does without a state folder where the usual one cannot be written, as with a
+        home that is read-only: its folder is then a private one among temporary files. None where there is none.
+
+        Raises:
+            ConfigError: a state folder was named, and it cannot be written.
+        """
+        try:
+            self.prepare_state_dir(database=False)
+        except ConfigError:
+            if self.origins.get("state_dir", "default") != "default":
+                raise
+            return private_files.temporary_folder()
+        return self.state_dir
+
+    def without_records(self) -> Settings:
+        """Settings of a command that puts nothing on record in the state folder: with ``working_dir`` in its place.
+
+        Raises:
+            ConfigError: no folder can be written.
+        """
+        folder = self.working_dir()
+        if folder is None:
+            self.prepare_state_dir()  # its error says why
+        return self if folder in (None, self.state_dir) else replace(self, state_dir=folder)
+
+    def prepare_state_dir(self, *, database: bool = True) -> None:
+        """Create the state folder and its database file, for their owner only, and see that it can be written.
+
+        Files of ours that others may read are narrowed, with one line in the log. A folder that was there is left as
+        it is.
+
+        Raises:
+            ConfigError: the folder cannot be created or written, or holds files of another user.
+        """
+        if self.state_dir == _NO_STATE_DIR:
+            raise ConfigError(
+                f"There is no state folder: user {os.getuid()} has no home folder here, and HOME is not set. Name a "
+                "folder that you may write to with --state-dir or SEQFERRY_STATE_DIR."
+            )
+        try:
+            if self.uses_sqlite and not self.sqlite_path.exists():
+                paths.make_folders(str(self.state_dir), mode=0o700)
+            else:
+                self.state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if (foreign := private_files.foreign(self.state_dir)) is not None:
+                path, owner = foreign
+                raise ConfigError(
+                    f"Cannot use the state folder {self.state_dir}: {path} belongs to the user {owner}, who could have "
+                    "transfers done with your credentials. Give a folder of your own with --state-dir or "
+                    "SEQFERRY_STATE_DIR."
+                )
+            if (planted := private_files.planted(self.state_dir)) is not None:
+                raise ConfigError(
+                    f"Cannot use the state folder {self.state_dir}: {planted} is a link, or no plain file with one "
+                    "name, and what is written to it would go elsewhere. Remove it, or give another folder with "
+                    "--state-dir or SEQFERRY_STATE_DIR."
+                )
+            narrowed = private_files.narrow(self.state_dir)
+            if self.uses_sqlite and database:
+                private_files.create(self.sqlite_path)
+            with tempfile.TemporaryFile(dir=self.state_dir):
+                pass
+        except OSError as why:
+            raise ConfigError(
+                f"Cannot write to the state folder {self.state_dir}: {why.strerror or why}. "
+                "Give a folder that you may write to with --state-dir or SEQFERRY_STATE_DIR."
+            ) from None
+        if narrowed:
+            log.warning(
+                "Other users could open %s in the state folder %s; now only its owner can. The folder itself is left "
+                "as it is (mode %03o).",
+                " and ".join(narrowed),
+                self.state_dir,
+                self.state_dir.stat().st_mode & 0o777,
+            )
+
+
+def _default_state_dir(env: Mapping[str, str]) -> Path:
+    base = env.get("XDG_STATE_HOME", "")
+    # The XDG rules say that a relative path there is to be ignored.
+    if base.startswith("/"):
+        return Path(base) / "seqferry"
+    found = home.folder(env)
+    return _NO_STATE_DIR if found is None else Path(found) / ".local" / "state" / "seqferry"
+
+
+def _from_file(env: Mapping[str, str]) -> tuple[Path | None, Mapping[str, tuple[int, str]], dict[str, Any]]:
+    """The file, what it says of settings (each with its line), and the fields that its tables make."""
+    named = env.get("SEQFERRY_CONFIG", "")
+    base = env.get("XDG_CONFIG_HOME", "")
+    own = home.folder(env)
+    if named:
+        try:
+            path = home.expanded(named, env)
+        except ValueError as why:
+            raise UsageError(f"SEQFERRY_CONFIG: {why}.") from None
+    elif base.startswith("/"):
+        path = Path(base) / "seqferry" / "config.toml"
+    elif own is None:
+        return None, {}, {}
+    else:
+        path = Path(own) / ".config" / "seqferry" / "config.toml"
+    if not named and _is_absent(path, of_home=not base.startswith("/")):
+        return None, {}, {}
+    # Imported late: few users have a configuration file.
+    from seqferry.settings import config_file
+
+    return path, *config_file.read(path, named=bool(named))
+
+
+def _is_absent(path: Path, *, of_home: bool) -> bool:
+    """True when nothing has this name. A file that is there and cannot be read is not absent: it may hold a policy.
+
+    Args: ``of_home``: it is below HOME, which may be another user's, as in a container. This user then has no file.
+    """
+    try:
+        path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    except PermissionError:
+        return of_home and home.is_shut_by_another(path.parent)
+    except OSError:
+        return False  # reading it fails alike, and says why
+    return False
+
+
+def _anchor(text: str) -> str:
+    match = re.fullmatch(r"s3://([a-z0-9][a-z0-9._-]{1,62})(/[^*?]*)?", text)
+    if match is None:
+        raise ValueError(f"'{text}' is no place for anchors; write s3://bucket/prefix")
+    return text.rstrip("/")
+
+
+def _endpoint_url(text: str) -> str:
+    if "@" in text or not re.match(r"https?://[^/]", text):
+        raise ValueError("that is no endpoint URL; write for example https://s3.example.org, without credentials")
+    return text
+
+
+def _retention(text: str) -> str:
+    if not re.fullmatch(r"[1-9][0-9]{0,4}[hdwy]", text):
+        raise ValueError(f"'{text}' is no time to keep anchors locked; write for example 90d or 10y")
+    return text
+
+
+def _lock_mode(text: str) -> LockMode:
+    if (mode := text.upper()) not in ("COMPLIANCE", "GOVERNANCE"):
+        raise ValueError(f"'{text}' is no mode of Object Lock; write COMPLIANCE or GOVERNANCE")
+    return mode
+
+
+def _count(text: str) -> int:
+    if not text.strip().isdecimal():
+        raise ValueError(f"'{text}' is not a whole number")
+    if len(text) > 18:
+        raise ValueError("that many digits make no sense")
+    return int(text)
+
+
+def _postgres_url(text: str) -> str:
+    scheme, separator, rest = text.strip().partition("://")
+    # The text itself may hold a password, so it is not shown.
+    if not separator or scheme not in _POSTGRES_SCHEMES or not rest:
+        raise ValueError(_NO_ADDRESS)
+    return f"postgresql+psycopg://{rest}"
+
+
+def _check(settings: Settings) -> None:
+    if settings.max_requests < 1:
+        raise UsageError("--max-requests, or SEQFERRY_MAX_REQUESTS: at least 1 request must be allowed in flight.")
+    if settings.max_requests > MOST_REQUESTS:
+        raise UsageError(
+            f"--max-requests, or SEQFERRY_MAX_REQUESTS: at most {MOST_REQUESTS} requests can be in flight."
+        )
+    if settings.tpslimit is not None and not 1 <= settings.tpslimit <= MOST_STARTS:
+        raise UsageError(f"--tpslimit, or SEQFERRY_TPSLIMIT: from 1 to {MOST_STARTS} requests can start per second.")
+    if settings.attempts is not None and not 1 <= settings.attempts <= MOST_ATTEMPTS:
+        raise UsageError(f"--attempts, or SEQFERRY_ATTEMPTS: from 1 to {MOST_ATTEMPTS} tries of a request make sense.")
+    if settings.memory < 16 * _MIB:
+        raise UsageError(
+            f"--memory, or SEQFERRY_MEMORY: {settings.memory} bytes are too few for buffers, 16MiB the least."
+        )

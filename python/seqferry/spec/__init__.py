@@ -1,0 +1,1 @@
+"""Requests of transfers: their options, checked, resolved, stored and compared."""

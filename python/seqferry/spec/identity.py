@@ -1,0 +1,407 @@
+"""Endpoint and identity of a transfer: resolved at submission, recorded without a secret, resolved again by the worker.
+
+The settings that decide where (endpoint, region, certificates, variants of AWS endpoints) are taken as they were. The
+identity is compared: ``Identity.proof`` is computed alike by the process that submits and by the one that works, from
+the environment and the files of the AWS tools, without a request. docs/adr/20261123-where-and-as-whom.md has the rules.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, fields, replace
+from pathlib import Path
+from typing import Any, Final
+
+from seqferry.model.errors import AccessError
+from seqferry.model.formatting import printable
+from seqferry.model.models import (
+    OPERATION_TRANSFER,
+    Access,
+    Identity,
+    LocalFolder,
+    Location,
+    S3Location,
+    TransferSpec,
+)
+from seqferry.places import customer_keys, endpoints, profiles
+from seqferry.spec import operations, properties, stored
+
+_PROOF_DIGITS: Final = 12
+"""Hexadecimal digits of a SHA-256 that are kept: too few to find a key, enough to tell a site's identities apart."""
+
+_OF_IDENTITY: Final = (
+    "role_arn",
+    "external_id",
+    "credential_source",
+    "web_identity_token_file",
+    "sso_start_url",
+    "sso_account_id",
+    "sso_role_name",
+    "credential_process",
+    "login_session",
+)
+"""Settings of a profile that say whose credentials it gives."""
+
+_AWS: Final = "https://s3.amazonaws.com"
+"""AWS itself, where it is not the endpoint of this process."""
+
+_PATH_STYLES: Final = {"path": True, "virtual": False}
+
+_RENEWED: Final = "session"
+"""The source of which the key may be replaced by a newer one of its account.
+
+Proofs of profiles whose keys rotate do not change.
+"""
+
+
+def resolved(spec: TransferSpec) -> TransferSpec:
+    """The spec with what the environment and the files of this process say of both places."""
+    return replace(spec, source=resolved_place(spec.source), target=resolved_place(spec.target))
+
+
+def resolved_place(place: Location) -> Location:
+    """The place with its endpoint, its region, and the identity of this process there."""
+    if isinstance(place, LocalFolder) or place.access is not None:
+        return place
+    place = customer_keys.resolved_s3(place)
+    profile = place.profile or _default_profile()
+    settings = profiles.settings(profile)
+    identity = _anonymous() if place.anonymous else _identity(place.profile)
+
+    def setting(variable: str, name: str) -> str | None:
+        return os.environ.get(variable) or settings.get(name)
+
+    of_s3 = profiles.nested(setting("AWS_S3", "s3") or "")
+    of_environment = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
+    region = place.region or of_environment or profiles.region(profile)
+    return replace(
+        place,
+        endpoint_url=endpoints.url(place) or None,
+        region=region.strip() if region else None,
+        profile=identity.profile,
+        access=Access(
+            identity,
+            ca_bundle=setting("AWS_CA_BUNDLE", "ca_bundle"),
+            fips=_is_true(setting("AWS_USE_FIPS_ENDPOINT", "use_fips_endpoint")),
+            dual_stack=_is_true(
+                of_s3.get("use_dualstack_endpoint") or setting("AWS_USE_DUALSTACK_ENDPOINT", "use_dualstack_endpoint")
+            ),
+            accelerate=_is_true(of_s3.get("use_accelerate_endpoint")),
+            path_style=_PATH_STYLES.get(of_s3.get("addressing_style", "").lower()),
+            sign_bodies=_is_true(of_s3.get("payload_signing_enabled")),
+        ),
+    )
+
+
+def here(place: S3Location) -> S3Location:
+    """The place as this process reaches it: with the profile of its own that is the recorded identity.
+
+    Raises:
+        AccessError: this process cannot be that identity.
+    """
+    if place.access is None:
+        return place
+    identity = place.access.identity
+    if identity.source == "anonymous" or _identity(None).proof == identity.proof:
+        return replace(place, profile=None)
+    if identity.profile is not None and _of_profile(identity.profile).proof == identity.proof:
+        return place
+    raise AccessError(
+        f"{place.uri} is to be reached with {described(identity)}, and this process has other credentials."
+    )
+
+
+def as_asked(spec: TransferSpec) -> TransferSpec:
+    """The spec without what this process itself would fill in: ``resolved`` the other way round.
+
+    So a recorded spec can be held against the policy as a request can: what is left names another endpoint or profile
+    than those of this process.
+    """
+    return replace(spec, source=_asked_place(spec.source), target=_asked_place(spec.target))
+
+
+def _asked_place(place: Location) -> Location:
+    if isinstance(place, LocalFolder) or place.access is None:
+        return place
+    try:
+        profile = here(place).profile
+    except AccessError:
+        profile = place.profile
+    url = endpoints.url(S3Location("", profile=profile)) or None
+    named = place.endpoint_url or _AWS
+    return replace(place, access=None, profile=profile, endpoint_url=None if named == (url or _AWS) else named)
+
+
+def require(spec: TransferSpec) -> None:
+    """Raise AccessError when this process cannot reach both places of a transfer as recorded."""
+    for access in _of(spec):
+        if (missing := _missing(access)) is not None:
+            raise AccessError(f"The transfer waits for a worker with {missing}.")
+    for name, proof in customer_keys.needs(spec):
+        if (missing := customer_keys.lacking(name, proof)) is not None:
+            raise AccessError(f"The transfer waits for a worker with {missing}.")
+
+
+def needs(spec: TransferSpec) -> str | None:
+    """All that a worker must have for this transfer, as JSON; None when any worker will do.
+
+    Each entry is a recorded access, or names features of the spec.
+    """
+    found = [asdict(access) for access in _of(spec) if access.identity.source != "anonymous" or access.ca_bundle]
+    if features := stored.features(spec):
+        # Also as an identity that no worker has: versions that do not know features then leave the transfer alone.
+        unmatched = {"source": f"a newer version ({features[0]})", "proof": ""}
+        found.append({"features": features, "identity": unmatched, "ca_bundle": None})
+    for key in customer_keys.needs(spec):
+        unmatched = {"source": "an SSE-C key", "proof": ""}
+        found.append({"sse_c": list(key), "identity": unmatched, "ca_bundle": None})
+    return json.dumps(found, sort_keys=True) if found else None
+
+
+def lane(needs: str | None) -> str | None:
+    """The name of the queues that only workers take from that have what is needed; None for those of all workers."""
+    if needs is None:
+        return None
+    found = {
+        json.dumps(one.get("features") or one.get("sse_c") or [one["identity"]["proof"], one["ca_bundle"]])
+        for one in json.loads(needs)
+    }
+    return _digest(sorted(found))
+
+
+def own_needs() -> str | None:
+    """Needs of transfers that are submitted in this process, when no option says otherwise."""
+    place = resolved_place(S3Location(""))
+    return needs(TransferSpec(source=place, target=place))
+
+
+def missing(needs: str | None) -> str | None:
+    """The first of the needs that this process has not, in words; None when it has all."""
+    for one in json.loads(needs) if needs is not None else ():
+        if "features" in one:
+            found = operations.lacking(one["features"])
+        elif "sse_c" in one:
+            found = customer_keys.lacking(*one["sse_c"])
+        else:
+            found = _missing(access_of(one))
+        if found is not None:
+            return found
+    return None
+
+
+def access_of(data: Mapping[str, Any]) -> Access:
+    """Returns the access that a JSON form describes. Fields of a later version are left out."""
+
+    def known(found: Mapping[str, Any], of: type[Access | Identity]) -> dict[str, Any]:
+        return {field.name: found[field.name] for field in fields(of) if field.name in found}
+
+    found = known(data, Access)
+    found["identity"] = Identity(**known(data["identity"], Identity))
+    return Access(**found)
+
+
+def described(identity: Identity) -> str:
+    """An identity for a person: ``profile lab``."""
+    if identity.source == "profile":
+        return f"profile {identity.profile}"
+    return {
+        "anonymous": "no credentials",
+        "environment": f"the access key {identity.proof} of the environment",
+        "session": f"the temporary access key {identity.proof} of the environment",
+        "web_identity": f"the web identity role {identity.role}",
+        "container": "the credentials of its container",
+        "instance": "the credentials of its machine",
+    }.get(identity.source, f"credentials of the kind {identity.source}")
+
+
+def described_here(identity: Identity) -> str:
+    """An identity for the user whose environment this is: with the name of the access key, which is no secret."""
+    key = os.environ.get("AWS_ACCESS_KEY_ID", "")
+    known = identity.source in ("environment", "session") and identity.proof == _digest(["key", key])
+    return described(replace(identity, proof=printable(key)) if known else identity)
+
+
+def renewed(spec: TransferSpec) -> TransferSpec:
+    """The spec with the temporary keys that this process has now, where those of its account were recorded."""
+    return replace(spec, source=_renewed_place(spec.source), target=_renewed_place(spec.target))
+
+
+def _renewed_place(place: Location) -> Location:
+    if isinstance(place, LocalFolder) or place.access is None or place.access.identity.source != _RENEWED:
+        return place
+    now = _identity(None)
+    same = now.source == _RENEWED and now.role is not None and now.role == place.access.identity.role
+    return replace(place, access=replace(place.access, identity=now)) if same else place
+
+
+def submission(spec: TransferSpec) -> str:
+    """Equal for two specs that ask for the same, as the same.
+
+    Temporary keys of one account count as the same, since one may be the newer key of the other: ``proofs`` tells them
+    apart. Of a key whose account is not known, only the key itself is the same.
+    """
+    form = _form(spec)
+    for side in ("source", "target"):
+        found = form[side]["access"]
+        if found is not None and found["identity"]["source"] == _RENEWED and found["identity"]["role"]:
+            found["identity"]["proof"] = ""
+    return hashlib.sha256(json.dumps(form, sort_keys=True).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _form(spec: TransferSpec) -> dict[str, Any]:
+    """The spec with the fields that all versions have recorded, and others where they hold something.
+
+    So what asks for the same has the same form in all versions.
+    """
+    form = asdict(spec)
+    if form["operation"] == OPERATION_TRANSFER:
+        del form["operation"]
+    if not form["options"]:
+        del form["options"]
+    # Ages mean the same when the command is given again; a limit of speed, and a look at what is copied, change nothing
+    # of what is asked.
+    del form["as_of"], form["tpslimit"], form["preflight"]
+    for name in _LATER_FIELDS:
+        if form[name] is False or (not form[name] and form[name] != 0):
+            del form[name]
+    for side in ("source", "target"):
+        place = form[side]
+        # Of no meaning for what is copied: the same command with another number goes on as well.
+        place.pop("attempts", None)
+        for name in _LATER_FIELDS_OF_PLACES:
+            if not place.get(name):
+                place.pop(name, None)
+        disk = "path" in place
+        if disk:
+            place["bucket"] = place.pop("path")
+        form[side] = _OF_PLACE | {"disk": disk} | place
+    return form
+
+
+_LATER_FIELDS: Final = (
+    "settle", "restore", "restore_days", "restore_tier",
+    "pattern", "rules", "min_size", "max_size", "newer_than", "older_than",
+    "versions", "targets", "ranges", "rename", "inventory", "retry_of",
+    *properties.OF_TARGETS,
+)  # fmt: skip
+_LATER_FIELDS_OF_PLACES: Final = ("request_payer", "sse_c", "sse_c_proof")
+
+_OF_PLACE: Final = {
+    "endpoint_url": None,
+    "region": None,
+    "profile": None,
+    "anonymous": False,
+    "symlinks": "follow",
+    "empty_directories": False,
+    "page_cache": False,
+    "preserve_permissions": False,
+    "access": None,
+}
+
+
+def proofs(spec: TransferSpec) -> list[str]:
+    """Proofs of the identities at both places: equal for equal ones."""
+    return [access.identity.proof for access in _of(spec)]
+
+
+def _of(spec: TransferSpec) -> Iterable[Access]:
+    places = (place for place in (spec.source, spec.target) if isinstance(place, S3Location))
+    return (place.access for place in places if place.access is not None)
+
+
+def _missing(access: Access) -> str | None:
+    if access.ca_bundle is not None and not Path(access.ca_bundle).exists():
+        return f"the certificates {access.ca_bundle}"
+    if not access.identity.proof:
+        # Not known to be what this process has.
+        return described(access.identity)
+    try:
+        here(S3Location("", profile=access.identity.profile, access=access))
+    except AccessError:
+        return described(access.identity)
+    return None
+
+
+def _default_profile() -> str:
+    return os.environ.get("AWS_PROFILE") or "default"
+
+
+def _identity(profile: str | None) -> Identity:
+    """Identity of this process, with or without ``--profile``, found in the order in which the engine looks."""
+    if profile is not None:
+        return _of_profile(profile)
+    key, secret = os.environ.get("AWS_ACCESS_KEY_ID"), os.environ.get("AWS_SECRET_ACCESS_KEY")
+    if key and secret:
+        if os.environ.get("AWS_SESSION_TOKEN"):
+            return Identity("session", role=_account(key), proof=_digest(["key", key]))
+        return Identity("environment", proof=_digest(["key", key]))
+    of_profile = _of_profile(_default_profile())
+    if of_profile.proof:
+        return of_profile
+    role = os.environ.get("AWS_ROLE_ARN")
+    if role and os.environ.get("AWS_WEB_IDENTITY_TOKEN_FILE"):
+        return Identity("web_identity", role=role, proof=_digest(["web_identity", role]))
+    if os.environ.get("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI") or os.environ.get("AWS_CONTAINER_CREDENTIALS_FULL_URI"):
+        return Identity("container", proof="container")
+    return Identity("instance", proof="instance")
+
+
+def _anonymous() -> Identity:
+    return Identity("anonymous", proof="anonymous")
+
+
+def _of_profile(profile: str) -> Identity:
+    """The proof is empty when the profile gives no credentials."""
+    settings = profiles.settings(profile)
+    facts = _facts(profile, settings, frozenset())
+    role = settings.get("role_arn") or settings.get("sso_role_name")
+    return Identity("profile", profile=profile, role=role, proof=_proof(facts))
+
+
+def _proof(facts: list[Any]) -> str:
+    if not facts:
+        return ""
+    # A long-lived key is the same identity wherever it is found.
+    return _digest(facts[0] if len(facts) == 1 and facts[0][0] == "key" else facts)
+
+
+def _facts(profile: str, settings: Mapping[str, str], seen: frozenset[str]) -> list[Any]:
+    facts: list[Any] = [[name, settings[name]] for name in _OF_IDENTITY if name in settings]
+    if "sso_session" in settings:
+        session = profiles.shared("sso-session", settings["sso_session"])
+        facts.append(["sso_session", session.get("sso_start_url", settings["sso_session"])])
+    source = settings.get("source_profile")
+    if source is not None and source not in seen and source != profile:
+        facts.append(["source", _facts(source, profiles.settings(source), seen | {profile})])
+    if (key := settings.get("aws_access_key_id")) is not None:
+        if "aws_session_token" in settings:
+            # Rotated by the tool that writes them: the name of the profile and the account stay.
+            facts.append(["session", profile, _account(key)])
+        else:
+            facts.append(["key", key])
+    return facts
+
+
+def _account(key: str) -> str | None:
+    """The account that an access key of AWS belongs to, which is part of the key; None for keys of other services."""
+    try:
+        found = base64.b32decode(key[4:])[:6]
+    except (binascii.Error, ValueError):
+        return None
+    if len(key) != 20 or len(found) < 6:
+        return None
+    return f"{(int.from_bytes(found, 'big') & 0x7FFFFFFFFF80) >> 7:012d}"
+
+
+def _is_true(text: str | None) -> bool:
+    return text is not None and text.strip().lower() == "true"
+
+
+def _digest(facts: Any) -> str:
+    text = "seqferry identity 1\n" + json.dumps(facts)
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:_PROOF_DIGITS]

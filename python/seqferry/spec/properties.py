@@ -1,0 +1,284 @@
+"""Properties of objects besides their bytes: attributes, tags, encryption, access, retention, as options ask for them.
+
+What must stay true: keys of SSE-C are nowhere in a spec (``customer_keys``); what cannot be put into a header is
+refused before anything starts.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final, Literal, TypedDict, cast
+
+from seqferry.model.errors import UsageError
+from seqferry.model.models import LocalFolder, S3Location, TransferSpec
+
+Sse = Literal["AES256", "aws:kms", "aws:kms:dsse", "none"]
+MetadataDirective = Literal["COPY", "REPLACE"]
+CopyProps = Literal["none", "metadata-directive", "default"]
+ChecksumAlgorithm = Literal["CRC64NVME", "CRC32", "CRC32C", "SHA1", "SHA256"]
+LockMode = Literal["GOVERNANCE", "COMPLIANCE"]
+
+_CANNED_ACLS: Final = (
+    "private",
+    "public-read",
+    "public-read-write",
+    "authenticated-read",
+    "aws-exec-read",
+    "bucket-owner-read",
+    "bucket-owner-full-control",
+    "log-delivery-write",
+)
+_PERMISSIONS: Final = {"read": "read", "readacl": "read-acp", "writeacl": "write-acp", "full": "full-control"}
+_GRANTEES: Final = {"id": "id", "uri": "uri", "emailaddress": "emailAddress"}
+
+_METADATA_BYTES: Final = 2048
+_TAGS: Final = 10
+_TAG_KEY: Final = 128
+_TAG_VALUE: Final = 256
+_TOKEN: Final = re.compile(r"[!#$%&'*+.^_`|~0-9a-z-]+")
+_AGE: Final = re.compile(r"([0-9]+)([hdwy])")
+_HOURS: Final = {"h": 1, "d": 24, "w": 24 * 7, "y": 24 * 365}
+ATTRIBUTES: Final = (
+    "content_type",
+    "content_encoding",
+    "content_language",
+    "content_disposition",
+    "cache_control",
+    "expires",
+)
+"""Fields of the spec that are attributes of the target."""
+
+OF_TARGETS: Final = (
+    *ATTRIBUTES,
+    "sse",
+    "sse_kms_key_id",
+    "acl",
+    "grants",
+    "metadata",
+    "metadata_directive",
+    "tags",
+    "copy_props",
+    "checksum_algorithm",
+    "object_lock",
+    "object_lock_mode",
+    "object_lock_until",
+    "object_lock_legal_hold",
+)
+"""Fields of the spec that only objects at a target in S3 can have."""
+
+
+class PropertyOptions(TypedDict, total=False):
+    """Properties as options and clients write them."""
+
+    sse: str | None
+    sse_kms_key_id: str | None
+    acl: str | None
+    grants: Sequence[str] | None
+    content_type: str | None
+    content_encoding: str | None
+    content_language: str | None
+    content_disposition: str | None
+    cache_control: str | None
+    expires: str | None
+    metadata: Mapping[str, str] | Sequence[str] | None
+    metadata_directive: str | None
+    tags: Mapping[str, str] | Sequence[str] | None
+    copy_props: str | None
+    checksum_algorithm: str | None
+    object_lock: str | None
+    object_lock_mode: str | None
+    object_lock_until: str | None
+    object_lock_legal_hold: bool
+
+
+def fields(given: PropertyOptions) -> dict[str, Any]:
+    """The fields of a spec.
+
+    Raises:
+        UsageError: a value cannot be read.
+    """
+    found: dict[str, Any] = dict(given)
+    found["grants"] = tuple(given.get("grants") or ())
+    found["metadata"] = _pairs("--metadata", given.get("metadata"))
+    tags = given.get("tags")
+    found["tags"] = None if tags is None else _pairs("--tags", tags)
+    locked_until = given.get("object_lock_until")
+    found["object_lock_until"] = None if locked_until is None else _until(locked_until)
+    return found
+
+
+def check(spec: TransferSpec) -> None:
+    """Raise UsageError when what is asked for cannot be carried."""
+    if isinstance(spec.target, LocalFolder):
+        for name in OF_TARGETS:
+            if getattr(spec, name) not in (None, (), False):
+                option = "--" + name.replace("_", "-")
+                raise UsageError(f"{option} is for objects in S3, and the target is a local path; leave it out.")
+    _check_encryption(spec)
+    _check_access(spec)
+    for name in ATTRIBUTES:
+        _check_value("--" + name.replace("_", "-"), getattr(spec, name))
+    _check_metadata(spec)
+    _check_tags(spec)
+    _check_lock(spec)
+
+
+def _check_encryption(spec: TransferSpec) -> None:
+    if spec.sse_kms_key_id is not None and (spec.sse is None or not spec.sse.startswith("aws:kms")):
+        raise UsageError("--sse-kms-key-id names a key of KMS: give --sse aws:kms or --sse aws:kms:dsse with it.")
+    _check_value("--sse-kms-key-id", spec.sse_kms_key_id)
+    has_key = isinstance(spec.target, S3Location) and spec.target.sse_c is not None
+    if has_key and spec.sse not in (None, "none"):
+        raise UsageError("--sse and a customer's key (--sse-c-key) cannot be had together; choose one.")
+
+
+def _check_access(spec: TransferSpec) -> None:
+    if spec.acl is not None and spec.acl not in _CANNED_ACLS:
+        raise UsageError(f"--acl '{spec.acl}' is not known; choose one of {', '.join(_CANNED_ACLS)}.")
+    if spec.acl is not None and spec.grants:
+        raise UsageError("--acl and --grants cannot be had together; choose one.")
+    grants(spec)
+
+
+def _check_metadata(spec: TransferSpec) -> None:
+    size = 0
+    for name, value in _split(spec.metadata):
+        if not _TOKEN.fullmatch(name):
+            raise UsageError(f"--metadata '{name}' cannot be a name: use lower-case letters, digits and - or _.")
+        _check_value(f"--metadata {name}", value)
+        size += len(name) + len(value.encode())
+    if size > _METADATA_BYTES:
+        raise UsageError(f"--metadata has {size} bytes, and S3 allows {_METADATA_BYTES}.")
+
+
+def _check_tags(spec: TransferSpec) -> None:
+    if spec.tags is not None and len(spec.tags) > _TAGS:
+        raise UsageError(f"--tags: {len(spec.tags)} tags, and S3 allows {_TAGS}.")
+    for name, value in _split(spec.tags or ()):
+        if not name or len(name) > _TAG_KEY or len(value) > _TAG_VALUE:
+            raise UsageError(f"--tags '{name[:40]}': a tag has 1 to {_TAG_KEY} characters, its value {_TAG_VALUE}.")
+
+
+def _check_lock(spec: TransferSpec) -> None:
+    if (spec.object_lock_mode is None) != (spec.object_lock_until is None):
+        raise UsageError("--object-lock-mode and --object-lock-until belong together: give both.")
+    if spec.object_lock == "copy" and (spec.object_lock_mode is not None or spec.object_lock_legal_hold):
+        raise UsageError("--object-lock copy carries the source's lock; leave the other options of Object Lock out.")
+    if spec.object_lock_until is not None and datetime.fromisoformat(spec.object_lock_until) <= datetime.now(UTC):
+        raise UsageError(f"--object-lock-until {spec.object_lock_until} has passed; choose a later time.")
+
+
+def _check_value(option: str, value: str | None) -> None:
+    if value is None:
+        return
+    if not value or any(ord(one) < 0x20 or ord(one) > 0x7E for one in value):
+        raise UsageError(f"{option}: the value must be printable ASCII, as headers are, and not empty.")
+
+
+def grants(spec: TransferSpec) -> list[tuple[str, str]]:
+    """The grants by what the headers call them: ``read`` and its grantees.
+
+    Raises:
+        UsageError: a grant does not have the form PERMISSION=KIND=GRANTEE.
+    """
+    found: dict[str, list[str]] = {}
+    for grant in spec.grants:
+        permission, _, grantee = grant.partition("=")
+        kind, _, name = grantee.partition("=")
+        if permission not in _PERMISSIONS or kind.lower() not in _GRANTEES or not name:
+            raise UsageError(
+                f"--grants '{grant}' is none; write PERMISSION=KIND=GRANTEE, as read=id=79a5... or "
+                "full=emailaddress=lab@example.org (permissions: read, readacl, writeacl, full; kinds: id, uri, "
+                "emailaddress)."
+            )
+        _check_value("--grants", name)
+        found.setdefault(_PERMISSIONS[permission], []).append(f'{_GRANTEES[kind.lower()]}="{name}"')
+    return [(permission, ", ".join(all_of_it)) for permission, all_of_it in found.items()]
+
+
+def for_engine(spec: TransferSpec) -> dict[str, Any]:
+    """Arguments of the engine's ``Properties`` for a spec."""
+    carries_metadata = spec.metadata_directive != "REPLACE" and spec.copy_props != "none"
+    if spec.metadata and spec.metadata_directive is None and isinstance(spec.source, S3Location):
+        # As aws s3 does.
+        carries_metadata = False
+    return {
+        "carry_attributes": carries_metadata,
+        "attributes": {name: getattr(spec, name) for name in ATTRIBUTES if getattr(spec, name) is not None},
+        "metadata": dict(_split(spec.metadata)),
+        "carry_tags": spec.copy_props in (None, "default"),
+        "tags": None if spec.tags is None else list(_split(spec.tags)),
+        "sse": spec.sse,
+        "sse_kms_key_id": spec.sse_kms_key_id,
+        "sse_c": isinstance(spec.target, S3Location) and spec.target.sse_c is not None,
+        "acl": spec.acl,
+        "grants": grants(spec),
+        "copy_lock": spec.object_lock == "copy",
+        "lock_mode": spec.object_lock_mode,
+        "lock_until": spec.object_lock_until,
+        "legal_hold": spec.object_lock_legal_hold,
+        "checksum": spec.checksum_algorithm,
+    }
+
+
+def _pairs(option: str, given: Mapping[str, str] | Sequence[str] | None) -> tuple[str, ...]:
+    """Names and values as ``name=value``; what was written as ``a=1,b=2`` or as JSON is taken apart."""
+    if given is None:
+        return ()
+    if isinstance(given, Mapping):
+        return tuple(f"{name}={value}" for name, value in given.items())
+    found: list[str] = []
+    for text in given:
+        if text.startswith("{"):
+            found += _pairs(option, _json(option, text))
+            continue
+        # A comma begins another pair where a name and = follow it; else it belongs to the value.
+        for part in re.split(r",(?=[^,=]+=)", text):
+            if "=" not in part:
+                raise UsageError(f"{option} '{part}' has no value; write NAME=VALUE.")
+            found.append(part)
+    names = [pair.partition("=")[0] for pair in found]
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise UsageError(f"{option} names '{twice}' twice; give one value.")
+    return tuple(found)
+
+
+def _json(option: str, text: str) -> Mapping[str, str]:
+    try:
+        data: Any = json.loads(text)
+    except ValueError as why:
+        raise UsageError(f"{option}: the JSON cannot be read ({why}).") from None
+    values = cast("dict[str, Any]", data) if isinstance(data, dict) else {}
+    if not values or not all(isinstance(value, str) for value in values.values()):
+        raise UsageError(f'{option}: write an object of texts, as {{"name": "value"}}.')
+    return values
+
+
+def _split(pairs: Sequence[str]) -> list[tuple[str, str]]:
+    return [(name, value) for name, _, value in (pair.partition("=") for pair in pairs)]
+
+
+def until(text: str) -> datetime:
+    """A time as ``--object-lock-until`` takes it; of an age the time from now.
+
+    Raises:
+        UsageError: the text is neither an age nor a time.
+    """
+    if age := _AGE.fullmatch(text):
+        at = datetime.now(UTC) + timedelta(hours=int(age[1]) * _HOURS[age[2]])
+    else:
+        try:
+            at = datetime.fromisoformat(text)
+        except ValueError:
+            raise UsageError(
+                f"--object-lock-until '{text}' is no time; write for example 30d, 5y or 2031-01-01T00:00:00Z."
+            ) from None
+    return at if at.tzinfo is not None else at.replace(tzinfo=UTC)
+
+
+def _until(text: str) -> str:
+    """The time in RFC 3339."""
+    return until(text).astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,234 @@
+"""Lists of commands as one transfer: the specs of their lines, and which line an object belongs to.
+
+Lines that name single objects and ask for the same otherwise become one part, with a list of keys. The rows of the
+transfer name whole addresses after the number of their line: ``12 s3://bucket/key``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from seqferry.model.errors import UsageError
+from seqferry.model.models import (
+    OPERATION_MOVE,
+    OPERATION_REMOVE,
+    OPERATION_RUN,
+    OPERATION_TRANSFER,
+    LocalFolder,
+    Location,
+    S3Location,
+    TransferSpec,
+)
+from seqferry.spec import identity, overlaps, stored
+from seqferry.spec.build import checked
+
+PARTS: Final = stored.PARTS
+"""Option: the parts, each with its ``spec`` and the numbers of its ``lines``: one, or one for each key."""
+
+IN_ORDER: Final = "in_order"
+"""Option: each line begins when the one before it has ended well. Each part is then one line, in the order of lines."""
+
+AFTER: Final = "after"
+"""Option, of a retry of a run in order: the number of the last line that has ended well before."""
+
+OPTIONS: Final = frozenset({PARTS, IN_ORDER, AFTER})
+
+LINE_ARRIVED: Final = "line_arrived"
+"""Event of a run in order: all objects of this ``line``, a move, have arrived, and its sources are removed next."""
+
+LINE_ENDED: Final = "line_ended"
+"""Event of a run in order: this ``line`` has ended well."""
+
+OPERATIONS: Final = frozenset({OPERATION_TRANSFER, OPERATION_MOVE, OPERATION_REMOVE})
+"""Operations that the lines of a list may ask for."""
+
+MAX_LINES: Final = 20_000
+"""The spec is read as a whole for each batch."""
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A line of a list, and what it asks for."""
+
+    line: int
+    spec: TransferSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Lines that are done together.
+
+    Attributes:
+        lines: the number of the line, or one for each key of ``spec``.
+    """
+
+    spec: TransferSpec
+    lines: tuple[int, ...]
+
+    def line_of(self, key: str) -> int:
+        """The line that names an object of the source."""
+        if len(self.lines) == 1 or self.spec.keys is None:
+            return self.lines[0]
+        return _lines_by_key(self)[key]
+
+
+_by_key: Final[dict[int, tuple[Part, dict[str, int]]]] = {}
+
+
+def _lines_by_key(part: Part) -> dict[str, int]:
+    known = _by_key.get(id(part))
+    if known is None or known[0] is not part:
+        _by_key.clear()
+        known = part, dict(zip(part.spec.keys or (), part.lines, strict=True))
+        _by_key[id(part)] = known
+    return known[1]
+
+
+@dataclass(slots=True)
+class _Group:
+    """Lines of single objects that ask for the same otherwise."""
+
+    spec: TransferSpec
+    lines: dict[str, int] = field(default_factory=dict[str, int])
+    targets: list[str] = field(default_factory=list[str])
+
+
+def build_run_spec(commands: Sequence[Command], name: str, *, in_order: bool = False) -> TransferSpec:
+    """The spec of ``run``. ``name`` is that of the list, for messages.
+
+    Args:
+        in_order: each line begins when the one before it has ended well; else lines are done side by side.
+
+    Raises:
+        UsageError: the list is empty or too long, or a line without an order reads, writes or removes what another
+            writes, or removes what another reads.
+    """
+    if not commands:
+        raise UsageError(f"{name} holds no command; write one on each line, as cp s3://bucket/key s3://other/")
+    if len(commands) > MAX_LINES:
+        raise UsageError(f"{name} holds {len(commands):,} commands; split it into lists of {MAX_LINES:,}.")
+    resolved = [replace(command, spec=identity.resolved(command.spec)) for command in commands]
+    if in_order:
+        parts = [Part(command.spec, (command.line,)) for command in resolved]
+    else:
+        _check_overlaps(resolved, name)
+        parts = list(_parts(resolved))
+    options: dict[str, Any] = {PARTS: [{"spec": stored.write(part.spec), "lines": list(part.lines)} for part in parts]}
+    if in_order:
+        options[IN_ORDER] = True
+    place = _place(parts)
+    return checked(TransferSpec(source=place, target=place, operation=OPERATION_RUN, options=options))
+
+
+def _check_overlaps(commands: Sequence[Command], name: str) -> None:
+    found = overlaps.first((command.line, command.spec) for command in commands)
+    if found is None:
+        return
+    if found.first_act == found.second_act:
+        text = f"lines {found.first} and {found.second} both change {found.uri}; leave one of them out"
+    else:
+        text = (
+            f"line {found.first} {found.first_act} {found.uri}, which line {found.second} {found.second_act}: lines "
+            "are done side by side, and content could be lost. Write two lists"
+        )
+    raise UsageError(f"{name}: {text}, or have the lines done one after the other with --in-order.")
+
+
+def _parts(commands: Iterable[Command]) -> Iterable[Part]:
+    groups: dict[TransferSpec, list[_Group]] = {}
+    whole: list[Part] = []
+    for command in commands:
+        spec = command.spec
+        if not spec.single or spec.options:
+            whole.append(Part(spec, (command.line,)))
+            continue
+        _add(groups.setdefault(_alike(spec), []), spec, command.line)
+    for alike in groups.values():
+        for group in alike:
+            yield Part(_of_group(group), tuple(group.lines.values()))
+    yield from whole
+
+
+def _alike(spec: TransferSpec) -> TransferSpec:
+    """The part of a spec that all lines of a group have in common."""
+    return replace(
+        spec, source=replace(spec.source, key=""), target=replace(spec.target, key=""), strip="", single=False
+    )
+
+
+def _add(groups: list[_Group], spec: TransferSpec, line: int) -> None:
+    group = next((one for one in groups if spec.source.key not in one.lines), None)
+    if group is None:
+        group = _Group(_alike(spec))
+        groups.append(group)
+    group.lines[spec.source.key] = line
+    group.targets.append(spec.target.key)
+
+
+def _of_group(group: _Group) -> TransferSpec:
+    targets = () if group.spec.operation == OPERATION_REMOVE else tuple(group.targets)
+    return checked(replace(group.spec, keys=tuple(group.lines), targets=targets))
+
+
+def _place(parts: Sequence[Part]) -> Location:
+    """The place that stands for all places of a run: the first one in S3, a target before its source, without a key."""
+    places = [place for part in parts for place in (part.spec.target, part.spec.source)]
+    found = next((place for place in places if isinstance(place, S3Location)), None)
+    assert found is not None, "one side of each command is in S3"
+    return replace(found, key="")
+
+
+def parts_of(spec: TransferSpec) -> list[Part]:
+    """The parts of a run.
+
+    Raises:
+        UnsupportedError: this version does not know one of them.
+    """
+    rows: Sequence[Mapping[str, Any]] = spec.options[PARTS]
+    return [Part(stored.read(one["spec"]), tuple(one["lines"])) for one in rows]
+
+
+def line_specs(spec: TransferSpec) -> Iterator[TransferSpec]:
+    """The specs of the lines of a run, each as it was written."""
+    for part in parts_of(spec):
+        if part.spec.keys is None or len(part.lines) != len(part.spec.keys):
+            yield part.spec
+            continue
+        targets = part.spec.targets or part.spec.keys
+        plain = replace(part.spec, keys=None, targets=(), single=True)
+        for key, target in zip(part.spec.keys, targets, strict=True):
+            yield replace(plain, source=replace(plain.source, key=key), target=replace(plain.target, key=target))
+
+
+def is_local(spec: TransferSpec) -> bool:
+    """True when a line reads or writes a disk of this machine."""
+    places = (place for part in parts_of(spec) for place in (part.spec.source, part.spec.target))
+    return any(isinstance(place, LocalFolder) for place in places)
+
+
+def shown(line: int, place: Location, key: str) -> str:
+    """A key as the rows of a run name it."""
+    return f"{line} {place.at(key)}"
+
+
+def line_of(row_key: str) -> int:
+    return int(row_key.partition(" ")[0])
+
+
+def key_of(row_key: str, place: Location) -> str:
+    """The key that a row names."""
+    return row_key.partition(" ")[2].removeprefix(place.at(""))
+
+
+class Lines:
+    """The parts of a run by the numbers of their lines."""
+
+    def __init__(self, spec: TransferSpec) -> None:
+        self.parts: Final = parts_of(spec)
+        self._by_line = {line: number for number, part in enumerate(self.parts) for line in part.lines}
+
+    def number_of(self, row_key: str) -> int:
+        """The number of the part that a row belongs to."""
+        return self._by_line[line_of(row_key)]

@@ -1,0 +1,146 @@
+"""Selection of a source's objects: a wildcard in its address, ordered include and exclude rules, sizes, ages.
+
+Rules follow the AWS CLI: the last rule that matches decides, and what no rule matches is selected. A pattern is held
+against the key below the source; ``*`` crosses slashes.
+
+What must stay true: no request and no clock; ages count from ``Selection.as_of``, so a transfer that goes on days later
+selects the same objects.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+from seqferry.model.errors import UsageError
+from seqferry.spec.patterns import Wildcards
+
+_WILDCARDS: Final = re.compile(r"[*?]")
+_AGE: Final = re.compile(r"(\d+(?:\.\d+)?)\s*([smhdwy])")
+_SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400, "y": 365 * 86_400}
+_AGE_FORM: Final = "write an age as 90s, 12h, 7d or 2w, or a time as 2026-11-01 or 2026-11-01T08:00:00Z"
+
+
+class Selection(NamedTuple):
+    """Conditions that select the objects of a source.
+
+    Attributes:
+        pattern: wildcard that a whole key has to match; None for every key.
+        rules: ``+ PATTERN`` and ``- PATTERN`` in the order in which they were given.
+        min_size, max_size: in bytes, both inclusive.
+        newer_than, older_than: an age or a time, as a person wrote it.
+        as_of: the time that ages count from, in seconds since the epoch.
+        strip: the start of a key that is not held against ``rules``.
+        is_path: the wildcard is one of a shell: only ``**`` crosses slashes.
+    """
+
+    pattern: str | None = None
+    rules: tuple[str, ...] = ()
+    min_size: int | None = None
+    max_size: int | None = None
+    newer_than: str | None = None
+    older_than: str | None = None
+    as_of: float | None = None
+    strip: str = ""
+    is_path: bool = False
+
+
+def has_wildcard(text: str) -> bool:
+    """True when an address names several objects by ``*`` or ``?``."""
+    return _WILDCARDS.search(text) is not None
+
+
+def literal_start(pattern: str) -> str:
+    """The text before the first wildcard."""
+    return _WILDCARDS.split(pattern, maxsplit=1)[0]
+
+
+def age(written: str) -> float | None:
+    """Seconds of an age (``90s``, ``7d``); None: the text is no age."""
+    found = _AGE.fullmatch(written.strip().lower())
+    return None if found is None else float(found[1]) * _SECONDS[found[2]]
+
+
+def moment(written: str, as_of: float) -> float:
+    """Seconds since the epoch of an age (``7d``) or a time (``2026-11-01``, in UTC where it names no zone).
+
+    Raises:
+        ValueError: the text is neither an age nor a time.
+    """
+    if (seconds := age(written)) is not None:
+        return as_of - seconds
+    try:
+        found = datetime.fromisoformat(written.strip())
+    except ValueError:
+        raise ValueError(f"'{written}' is neither an age nor a time; {_AGE_FORM}") from None
+    return (found if found.tzinfo is not None else found.replace(tzinfo=UTC)).timestamp()
+
+
+def check(selection: Selection) -> None:
+    """Raise UsageError when the selection makes no sense."""
+    for rule in selection.rules:
+        if rule[:2] not in ("+ ", "- ") or len(rule) == 2:
+            raise UsageError(f"'{rule}' is not a rule; write '+ PATTERN' to include or '- PATTERN' to exclude.")
+    _wildcards(selection)
+    low, high = selection.min_size, selection.max_size
+    if low is not None and high is not None and low > high:
+        raise UsageError(f"--min-size {low} is more than --max-size {high}: nothing would be selected.")
+    for option, written in (("--newer-than", selection.newer_than), ("--older-than", selection.older_than)):
+        if written is not None:
+            try:
+                moment(written, selection.as_of or 0.0)
+            except ValueError as why:
+                raise UsageError(f"{option}: {why}.") from None
+
+
+def selects(selection: Selection) -> bool:
+    """True when a condition could leave an object out; compiles nothing, so that it fails for no pattern on record."""
+    return bool(selection._replace(as_of=None, strip="", is_path=False) != Selection())
+
+
+def only_includes(rules: Iterable[str]) -> bool:
+    """True when there are rules and none excludes, so that they leave nothing out."""
+    signs = {rule[:1] for rule in rules}
+    return signs == {"+"}
+
+
+@lru_cache(maxsize=64)
+def matcher(selection: Selection) -> Callable[[str, int, float], bool] | None:
+    """The test of an object by key, size (bytes) and time (seconds since the epoch); None when all are selected."""
+    tests: list[Callable[[str, int, float], bool]] = []
+    whole, rules = _wildcards(selection)
+    if whole is not None:
+        tests.append(lambda key, _size, _time: whole.decide(key) is True)
+    if rules is not None:
+        start = selection.strip
+        tests.append(lambda key, _size, _time: rules.decide(key.removeprefix(start)) is not False)
+    low, high = selection.min_size, selection.max_size
+    if low is not None:
+        tests.append(lambda _key, size, _time: size >= low)
+    if high is not None:
+        tests.append(lambda _key, size, _time: size <= high)
+    as_of = selection.as_of or 0.0
+    if selection.newer_than is not None:
+        since = moment(selection.newer_than, as_of)
+        tests.append(lambda _key, _size, time: time > since)
+    if selection.older_than is not None:
+        until = moment(selection.older_than, as_of)
+        tests.append(lambda _key, _size, time: time < until)
+    if not tests:
+        return None
+    if len(tests) == 1:
+        return tests[0]
+    return lambda key, size, time: all(test(key, size, time) for test in tests)
+
+
+def _wildcards(selection: Selection) -> tuple[Wildcards | None, Wildcards | None]:
+    """The wildcard of the address and the rules, compiled."""
+    whole = rules = None
+    if selection.pattern is not None:
+        whole = Wildcards([(True, selection.pattern)], "path" if selection.is_path else "key", "The wildcard of SRC")
+    if selection.rules:
+        rules = Wildcards([(rule[0] == "+", rule[2:]) for rule in selection.rules], "rule", "--include and --exclude")
+    return whole, rules

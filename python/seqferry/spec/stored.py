@@ -1,0 +1,364 @@
+"""The stored form of a spec: JSON with a version, an operation and tagged places, read by older and newer versions.
+
+What must stay true: a reader refuses with words (``UnsupportedError``) what it does not know (a version, a field, a
+value), and never passes over it. A writer leaves out fields that hold their default, so that older readers refuse only
+what they cannot do. ``VERSION`` is raised when a field changes its meaning or goes; a new field needs no new version.
+
+Version 1 has neither version nor tags: places are told apart by ``disk``. Migration 0006 rewrites it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import MISSING, dataclass, fields
+from functools import cache
+from types import NoneType, UnionType
+from typing import Any, Final, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
+
+from seqferry.model.errors import SeqferryError, UnsupportedError
+from seqferry.model.models import (
+    OPERATION_RUN,
+    Access,
+    Identity,
+    KeyRange,
+    LocalFolder,
+    Location,
+    S3Location,
+    TransferSpec,
+)
+
+VERSION: Final = 2
+
+PARTS: Final = "parts"
+"""Option of a run: its parts, each with its own stored ``spec`` and the numbers of its ``lines``."""
+
+_PLACES: Final[dict[str, type[S3Location | LocalFolder]]] = {"s3": S3Location, "folder": LocalFolder}
+_TAGS: Final = {kind: tag for tag, kind in _PLACES.items()}
+
+_TUPLES: Final = ("keys", "rules", "versions", "targets", "rename", "metadata", "tags", "grants")
+"""Fields that are lists in JSON."""
+
+_FIRST_VERSION: Final = 2
+_FIRST_PLACES: Final = frozenset({"s3", "folder"})
+_FIRST_OPERATIONS: Final = frozenset({"transfer"})
+# fmt: off
+_FIRST_FIELDS: Final = frozenset({
+    "source", "target", "strip", "single", "keys", "if_exists", "verify", "part_size", "copy_threshold",
+    "storage_class", "md5", "delete", "max_delete", "operation", "options",
+    "bucket", "key", "endpoint_url", "region", "profile", "anonymous", "access",
+    "path", "symlinks", "empty_directories", "page_cache", "preserve_permissions",
+    "access.identity", "access.ca_bundle", "access.fips", "access.dual_stack", "access.accelerate",
+    "access.path_style", "access.sign_bodies",
+    "identity.source", "identity.profile", "identity.role", "identity.proof",
+    "ranges.key", "ranges.strip", "ranges.single", "ranges.pattern", "ranges.into",
+})
+# fmt: on
+_FIRST_VALUES: Final[dict[str, tuple[Any, ...]]] = {
+    "if_exists": ("same", "skip", "overwrite", "fail"),
+    "verify": ("auto", "checksum", "content"),
+    "symlinks": ("follow", "skip", "keep"),
+    "identity.source": ("anonymous", "environment", "session", "profile", "web_identity", "container", "instance"),
+}
+"""Values that the first version with tags knows. These lists stay: later additions are features, see ``features``."""
+
+_FIRST_OPTIONS: Final[dict[str, frozenset[str]]] = {
+    "transfer": frozenset(),
+    "pack": frozenset({"split", "no_index"}),
+    "unpack": frozenset({"members", "index", "links", "duplicates", "tolerate", "empty_directories"}),
+    "move": frozenset(),
+    "remove": frozenset({"versions", "version_id", "exact", "most"}),
+    "check": frozenset({"one_way"}),
+    "cleanup": frozenset({"most"}),
+    "history": frozenset(),
+    "run": frozenset({PARTS}),
+}
+"""Options that each version knows which knows their operation. This list stays as well; a later operation is not in it
+and has no features of options."""
+
+_LATER_OPTIONS: Final[dict[str, frozenset[str]]] = {
+    "run": frozenset({"in_order", "after"}),
+    "unpack": frozenset({"no_sync"}),
+}
+"""Options that operations got later: a worker needs a version that knows them."""
+
+_NESTED: Final[dict[str, type[Any]]] = {"access": Access, "identity": Identity, "ranges": KeyRange}
+"""Records within a spec or a place, by the names that features have for them: ``field access.fips``."""
+
+_Record = TypeVar("_Record")
+
+
+def write(spec: TransferSpec) -> str:
+    """The spec as text."""
+    data: dict[str, Any] = {"version": VERSION, "operation": spec.operation}
+    for side, place in (("source", spec.source), ("target", spec.target)):
+        data[side] = {"type": _TAGS[type(place)], **_filled(place)}
+    return json.dumps({**_filled(spec, without=("source", "target")), **data}, ensure_ascii=False, sort_keys=True)
+
+
+def read(text: str) -> TransferSpec:
+    """The spec that was stored, by this version or another.
+
+    Raises:
+        UnsupportedError: the spec holds a field or value that this version does not know.
+    """
+    try:
+        data: Any = json.loads(text)
+    except ValueError:
+        raise UnsupportedError.of("a spec that is no JSON") from None
+    data = _upgraded(_mapping(data, "spec"))
+    if (version := data.pop("version")) != VERSION:
+        raise UnsupportedError.of(f"version {version} of the spec")
+    for side in ("source", "target"):
+        if side in data:
+            data[side] = _place(data[side], side)
+    data |= {name: tuple(data[name]) for name in _TUPLES if isinstance(data.get(name), list)}
+    if isinstance(data.get("ranges"), list):
+        found = (_mapping(one, "source") for one in cast("list[Any]", data["ranges"]))
+        data["ranges"] = tuple(_record(KeyRange, one, "source") for one in found)
+    return _record(TransferSpec, data, "spec")
+
+
+def is_same(stored: str, recorded: str) -> bool:
+    """True when two texts mean the same: one may have been brought to a newer form."""
+    try:
+        return json.loads(stored) == json.loads(recorded) or read(stored) == read(recorded)
+    except (SeqferryError, ValueError, TypeError, KeyError, AttributeError):
+        return False
+
+
+def shown(text: str) -> tuple[TransferSpec, UnsupportedError | None]:
+    """The spec as far as it can be shown to a person, and what this version does not know of it.
+
+    Not for doing the transfer: what is not known is left out.
+    """
+    try:
+        return read(text), None
+    except UnsupportedError as why:
+        return _legible(text), why
+
+
+def features(spec: TransferSpec) -> list[str]:
+    """Features of the spec that workers of the first version of tagged specs do not know: ``operation pack``."""
+    found = [] if spec.operation in _FIRST_OPERATIONS else [f"operation {spec.operation}"]
+    found += [f"version {VERSION}"] if VERSION != _FIRST_VERSION else []
+    tags = (_TAGS[type(place)] for place in (spec.source, spec.target))
+    found += [f"place {tag}" for tag in tags if tag not in _FIRST_PLACES]
+    for where, record in _records(spec):
+        for field, value in _filled(record).items():
+            name = f"{where}{field}"
+            if name not in _FIRST_FIELDS:
+                found.append(f"field {name}")
+            elif value not in _FIRST_VALUES.get(name, (value,)):
+                found.append(f"value {name}={value}")
+    first = _FIRST_OPTIONS.get(spec.operation)
+    if first is not None:
+        found += [f"option {spec.operation}.{name}" for name in sorted(spec.options.keys() - first)]
+    if spec.operation == OPERATION_RUN:
+        found += _features_of_parts(spec.options.get(PARTS))
+    return list(dict.fromkeys(found))
+
+
+def _records(spec: TransferSpec) -> Iterator[tuple[str, TransferSpec | Location | Access | Identity | KeyRange]]:
+    """The records that make up a spec, each with the start of the names that features have for its fields."""
+    yield "", spec
+    for place in (spec.source, spec.target):
+        yield "", place
+        if isinstance(place, S3Location) and place.access is not None:
+            yield "access.", place.access
+            yield "identity.", place.access.identity
+    for one in spec.ranges:
+        yield "ranges.", one
+
+
+def _features_of_parts(parts: Any) -> Iterator[str]:
+    """Features of the specs within a run. One that this version cannot read is a feature as a whole."""
+    stored = cast("Sequence[Any]", parts) if isinstance(parts, (list, tuple)) else ()
+    for part in stored:
+        try:
+            yield from features(read(_mapping(part, "part").get("spec", "")))
+        except UnsupportedError as why:
+            yield f"part with {why.what}"
+
+
+def knows(kind: str, name: str) -> bool:
+    """True when this version knows a feature other than an operation: a version, place, field, option or value."""
+    named, _, value = name.partition("=")
+    where, _, field = named.rpartition(".")
+    nested = (_NESTED[where],) if where in _NESTED else ()
+    records = nested if where else (TransferSpec, S3Location, LocalFolder)
+    match kind:
+        case "version":
+            return name == str(VERSION)
+        case "place":
+            return name in _PLACES
+        case "field":
+            return any(field in _hints(record) for record in records)
+        case "option":
+            return any(field in known.get(where, ()) for known in (_FIRST_OPTIONS, _LATER_OPTIONS))
+        case "value":
+            return any(field in _hints(record) and _fits(value, _hints(record)[field]) for record in records)
+        case _:
+            return False
+
+
+@dataclass(frozen=True, slots=True)
+class UnknownPlace:
+    """A place of a kind that this version does not know: shown, and never read from or written to."""
+
+    kind: str
+    key: str = ""
+    container: str = ""
+
+    @property
+    def uri(self) -> str:
+        return self.at(self.key)
+
+    def at(self, key: str) -> str:
+        return f"({self.kind}) {key}".rstrip()
+
+
+def _legible(text: str) -> TransferSpec:
+    try:
+        data: Any = json.loads(text)
+        data = _upgraded(_mapping(data, "spec"))
+    except (ValueError, UnsupportedError):
+        data = {}
+    known = _known(TransferSpec, data)
+    known |= {side: _legible_place(data.get(side)) for side in ("source", "target")}
+    for name in _TUPLES:
+        if isinstance(data.get(name), list):
+            known |= _known(TransferSpec, {name: tuple(data[name])})
+    return TransferSpec(**known)
+
+
+def _legible_place(data: Any) -> Location:
+    if not isinstance(data, dict):
+        return cast("Location", UnknownPlace("unknown"))
+    found = cast("dict[str, Any]", data)
+    kind = _PLACES.get(str(found.get("type")))
+    if kind is None:
+        key = found.get("key")
+        return cast("Location", UnknownPlace(str(found.get("type"))[:40], key if isinstance(key, str) else ""))
+    known = _known(kind, found)
+    # The identity that may read it is not shown.
+    known.pop("access", None)
+    needed: dict[str, Any] = {name: "" for name, need in _needed(kind).items() if need}
+    return kind(**needed | known)
+
+
+def _known(kind: type[Any], data: Mapping[str, Any]) -> dict[str, Any]:
+    """Fields of ``data`` that this version knows and that hold what it knows."""
+    hints = _hints(kind)
+    return {name: data[name] for name in hints if name in data and _fits(data[name], hints[name])}
+
+
+def _place(data: Any, side: str) -> Location:
+    found = _mapping(data, side)
+    tag = found.pop("type", None)
+    kind = _PLACES.get(tag) if isinstance(tag, str) else None
+    if kind is None:
+        raise UnsupportedError.of(f"a {side} of the type '{tag}'")
+    if found.get("access") is not None:
+        access = _mapping(found["access"], f"access of the {side}")
+        identity = _mapping(access.get("identity"), f"identity at the {side}")
+        access["identity"] = _record(Identity, identity, f"identity at the {side}")
+        found["access"] = _record(Access, access, f"access of the {side}")
+    return _record(kind, found, side)
+
+
+def _record(kind: type[_Record], data: dict[str, Any], where: str) -> _Record:
+    """A value of ``kind`` out of its fields, none of them unknown or of another type."""
+    hints = _hints(kind)
+    for name, value in data.items():
+        if name not in hints:
+            raise UnsupportedError.of(f"the field '{name}' in its {where}")
+        if not _fits(value, hints[name]):
+            raise UnsupportedError.of(f"{_short(value)} as '{name}' of its {where}")
+    for name, needed in _needed(kind).items():
+        if needed and name not in data:
+            raise UnsupportedError.of(f"no '{name}' in its {where}")
+    return kind(**data)
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 40 else f"{text[:40]}..."
+
+
+def _mapping(data: Any, where: str) -> dict[str, Any]:
+    if not isinstance(data, dict):
+        raise UnsupportedError.of(f"{_short(data)} as its {where}")
+    return dict(cast("dict[str, Any]", data))
+
+
+@cache
+def _hints(kind: type[Any]) -> dict[str, Any]:
+    return get_type_hints(kind)
+
+
+@cache
+def _needed(kind: type[Any]) -> dict[str, bool]:
+    """The fields, and whether each has to be there."""
+    return {one.name: one.default is MISSING and one.default_factory is MISSING for one in fields(kind)}
+
+
+def _fits(value: Any, hint: Any) -> bool:
+    """True when a value is one of a field with this annotation. Of containers only those in our records are known."""
+    origin = get_origin(hint)
+    if origin in (Union, UnionType):
+        return any(_fits(value, one) for one in get_args(hint))
+    if origin is Literal:
+        return value in get_args(hint)
+    if origin is tuple:
+        kind = get_args(hint)[0]
+        return isinstance(value, tuple) and all(isinstance(one, kind) for one in cast("tuple[Any, ...]", value))
+    if hint in (int, NoneType):
+        return type(value) is hint
+    return isinstance(value, dict if origin is not None else hint)
+
+
+def _filled(
+    record: TransferSpec | Location | Access | Identity | KeyRange, without: tuple[str, ...] = ()
+) -> dict[str, Any]:
+    """The fields that do not hold their default."""
+    kept: dict[str, Any] = {}
+    for one in fields(record):
+        value = getattr(record, one.name)
+        default = one.default if one.default_factory is MISSING else one.default_factory()
+        if one.name not in without and value != default:
+            kept[one.name] = _plain(value)
+    return kept
+
+
+def _plain(value: Any) -> Any:
+    """A field as JSON can hold it."""
+    if isinstance(value, (Access, Identity)):
+        return _filled(value)
+    if isinstance(value, tuple) and value and isinstance(value[0], KeyRange):
+        return [_filled(cast("KeyRange", one)) for one in cast("tuple[Any, ...]", value)]
+    return cast("Any", value)
+
+
+# --- version 1 --------------------------------------------------------------------------------------------------------
+
+_OF_DISKS: Final = ("symlinks", "empty_directories", "page_cache", "preserve_permissions")
+_OF_S3: Final = ("endpoint_url", "region", "profile", "anonymous", "access")
+
+
+def _upgraded(data: dict[str, Any]) -> dict[str, Any]:
+    """The spec in the form of version 2 or later."""
+    if "version" in data:
+        return data
+    return {"version": 2, **data, **{side: _tagged(data[side]) for side in ("source", "target") if side in data}}
+
+
+def _tagged(data: Any) -> Any:
+    """A place of version 1, which has the fields of both kinds of places."""
+    if not isinstance(data, dict):
+        return data
+    place = cast("dict[str, Any]", data)
+    if place.get("disk"):
+        rest = {name: value for name, value in place.items() if name not in ("disk", "bucket", *_OF_S3)}
+        return {"type": "folder", "path": place.get("bucket"), **rest}
+    return {"type": "s3", **{name: value for name, value in place.items() if name not in ("disk", *_OF_DISKS)}}
