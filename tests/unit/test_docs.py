@@ -13,7 +13,7 @@ import typer
 
 from seqferry.cli import display, exits, summary
 from seqferry.cli.app import application
-from seqferry.cli.status import status_facts
+from seqferry.cli.commands.status import status_facts
 from seqferry.model.models import ObjectRecord, S3Location, Status, Totals, TransferSpec
 
 ROOT = Path(__file__).parents[2]

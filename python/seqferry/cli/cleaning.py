@@ -8,9 +8,9 @@ from typing import Annotated, ClassVar, Final
 import typer
 
 from seqferry.cli import display, exits, text
-from seqferry.cli.copying import detached
+from seqferry.cli.commands.cp import detached
+from seqferry.cli.commands.rm import Consent
 from seqferry.cli.groups import Output, Start, merged
-from seqferry.cli.removing import Consent
 from seqferry.cli.session import Session, actor, session_of
 from seqferry.model.models import TransferSpec
 from seqferry.spec import identity

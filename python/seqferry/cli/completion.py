@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, get_args, get_
 
 import typer
 
-from seqferry.cli import commands, exits, fingers
+from seqferry.cli import exits, fingers, tree
 from seqferry.model.errors import SeqferryError, UsageError
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ def _split(line: str) -> tuple[list[str], str]:
 
 def _command(typed: list[str]) -> tuple[Any, list[str]]:
     """The command that the words lead to, and the words that follow it."""
-    command, rest = commands.tree(), list(typed)
+    command, rest = tree.tree(), list(typed)
     with contextlib.suppress(UsageError):
         rest = fingers.translated(rest) if rest else rest
     while rest and hasattr(command, "commands"):
@@ -146,7 +146,7 @@ def _command(typed: list[str]) -> tuple[Any, list[str]]:
 
 
 def _options(command: Any) -> dict[str, Any]:
-    context = commands.context(command, ())
+    context = tree.context(command, ())
     return {
         name: parameter
         for parameter in command.get_params(context)

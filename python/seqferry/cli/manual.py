@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from seqferry.cli import commands, display, examples, exits
+from seqferry.cli import display, examples, exits, tree
 from seqferry.model.errors import ConfigError, UsageError
 
 _EXIT_STATUS = (
@@ -31,8 +31,8 @@ def man(
     ] = None,
 ) -> int:
     """Print a manual page, or write all of them to a folder."""
-    root = commands.tree()
-    pages = {(): root, **dict(commands.walk(root))}
+    root = tree.tree()
+    pages = {(): root, **dict(tree.walk(root))}
     if directory is None:
         asked = tuple(command or ())
         if asked not in pages:
@@ -55,7 +55,7 @@ def page(command: Any, path: tuple[str, ...]) -> str:
 
 
 def _lines(command: Any, path: tuple[str, ...]) -> Iterator[str]:
-    context = commands.context(command, path)
+    context = tree.context(command, path)
     name = "-".join(("seqferry", *path))
     text = _plain(command.help or "").split("\n\n")
     yield f'.TH {_escaped(name.upper())} 1 "" "Seqferry"'
@@ -70,7 +70,7 @@ def _lines(command: Any, path: tuple[str, ...]) -> Iterator[str]:
         yield f".SH {_escaped(panel.upper())}"
         for words, what in records:
             yield from (".TP", f".B {_escaped(words)}", _escaped(_plain(what)))
-    if subcommands := [(sub, found) for sub, found in commands.walk(command, path) if len(sub) == len(path) + 1]:
+    if subcommands := [(sub, found) for sub, found in tree.walk(command, path) if len(sub) == len(path) + 1]:
         yield ".SH COMMANDS"
         for sub, found in subcommands:
             first = _plain(found.help or "").split("\n\n")[0]

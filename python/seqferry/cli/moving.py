@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from seqferry.cli import copying, pipes, selecting
+from seqferry.cli import pipes, selecting
+from seqferry.cli.commands import cp
 from seqferry.cli.groups import Output, Places, Start
 from seqferry.model.errors import UsageError
 from seqferry.model.models import OPERATION_MOVE, LocalFolder, S3Location, TransferSpec
@@ -30,7 +31,7 @@ def mv(
     """
     pipes.refuse(places, "mv")
     given = selecting.spec_arguments(places, selection, names, parts, storage, endpoints)
-    return copying.run(of(build_spec(**given, allow_local=True)), speed, start, output)
+    return cp.run(of(build_spec(**given, allow_local=True)), speed, start, output)
 
 
 def of(spec: TransferSpec) -> TransferSpec:

@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar
 import typer
 
 from seqferry.cli import display, exits, options, selecting, text
-from seqferry.cli.copying import detached
+from seqferry.cli.commands.cp import detached
 from seqferry.cli.groups import Output, Places, Start
 from seqferry.cli.session import Session, actor, session_of
 from seqferry.model.models import PlannedCopy, TransferSpec

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from seqferry.cli import display, exits, options, text
-from seqferry.cli.access import duration
+from seqferry.cli.commands.token import duration
 from seqferry.cli.session import actor, open_session
 
 

@@ -10,9 +10,10 @@ from typing import Annotated, Any, ClassVar, Final, cast
 import typer
 from typer.exceptions import TyperException
 
-from seqferry.cli import copying, fingers, moving, pipes, preview, removing, selecting
+from seqferry.cli import fingers, moving, pipes, preview, selecting
+from seqferry.cli.commands import cp, rm
+from seqferry.cli.commands.rm import Consent, RemovalSelection, Sources
 from seqferry.cli.groups import Output, Places, Start
-from seqferry.cli.removing import Consent, RemovalSelection, Sources
 from seqferry.cli.session import session_of
 from seqferry.model import encoding
 from seqferry.model.errors import UsageError
@@ -72,7 +73,7 @@ def run(
         if start.detach:
             from seqferry.cli.session import actor
 
-            return copying.detached(
+            return cp.detached(
                 session, session.service.submission(spec, actor=actor(), new=start.new, priority=start.priority)
             )
         return session.copy(spec, new=start.new, priority=start.priority)
@@ -80,7 +81,7 @@ def run(
 
 def _preview(session: Any, part: Any) -> int:
     if part.spec.operation == "remove":
-        return removing.preview(session, part.spec)
+        return rm.preview(session, part.spec)
     return preview.show(session, part.spec)
 
 
@@ -155,6 +156,6 @@ class _Parser:
         from seqferry.planning import removals
 
         endpoint = self._endpoints
-        given = removing.spec_arguments(doomed.sources or [], which, names)
+        given = rm.spec_arguments(doomed.sources or [], which, names)
         given |= {name: getattr(endpoint, name) for name in ("endpoint_url", "profile", "region")}
         return removals.build_remove_spec(**given, most=None if self._yes else removals.UNASKED)

@@ -7,7 +7,8 @@ from typing import Annotated, ClassVar, Literal
 
 import typer
 
-from seqferry.cli import copying, selecting
+from seqferry.cli import selecting
+from seqferry.cli.commands import cp
 from seqferry.cli.groups import Output, Start, merged
 from seqferry.model.models import IfExists
 from seqferry.spec.option_groups import Endpoints, Filters, Names, Parts, Speed, Storage
@@ -132,4 +133,4 @@ def unpack(
     selecting.name_keys(given)
     given["index"] = "never" if given.pop("no_index") else "auto"
     given["tolerate"] = given["tolerate"] or ()
-    return copying.run(unpacking.build_unpack_spec(**given, allow_local=True), speed, start, output)
+    return cp.run(unpacking.build_unpack_spec(**given, allow_local=True), speed, start, output)

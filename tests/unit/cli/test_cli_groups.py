@@ -7,10 +7,11 @@ from dataclasses import fields
 
 import pytest
 
-from seqferry.cli import control, copying, groups, packing
+from seqferry.cli import groups, many, packing
 from seqferry.cli.app import run
+from seqferry.cli.commands import cp
 
-COMMANDS = (copying.cp, copying.sync, packing.pack, control.resume, control.cancel)
+COMMANDS = (cp.cp, cp.sync, packing.pack, many.resume, many.cancel)
 
 
 def _help(command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], columns: int) -> str:

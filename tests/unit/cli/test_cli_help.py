@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from seqferry.cli import commands, completion, errors, examples, manual
+from seqferry.cli import completion, errors, examples, manual, tree
 from seqferry.cli.app import run
 from seqferry.model.errors import UsageError
 
-TREE = commands.tree()
-COMMANDS = dict(commands.walk(TREE))
+TREE = tree.tree()
+COMMANDS = dict(tree.walk(TREE))
 NAMES = sorted(" ".join(path) for path in COMMANDS)
 _LEAVES = [" ".join(path) for path, command in COMMANDS.items() if not hasattr(command, "commands")]
 _WITHOUT = {"aws s3 cp", "aws s3 ls", "s5cmd cp", "s5cmd ls"}

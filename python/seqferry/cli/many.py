@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from seqferry.cli import display, exits, text
+from seqferry.cli.commands.status import status_facts
 from seqferry.cli.groups import Background, Change, End, Output, TransferSelection
 from seqferry.cli.session import Session, actor, session_of
-from seqferry.cli.status import status_facts
 from seqferry.model.errors import UsageError
 from seqferry.model.models import DONE_STATES
 from seqferry.spec.option_groups import Speed

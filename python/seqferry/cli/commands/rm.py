@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 import typer
 
 from seqferry.cli import display, exits, groups, options, selecting, text
-from seqferry.cli.copying import detached
+from seqferry.cli.commands.cp import detached
 from seqferry.cli.groups import Output, Start, merged
 from seqferry.cli.session import Session, actor, session_of
 from seqferry.model.errors import UsageError
