@@ -113,7 +113,7 @@ def _parent() -> socket.socket:
 def _import_all() -> None:
     from seqferry.cli import app
 
-    modules = dict.fromkeys(module.partition(":")[0] for module in app.COMMANDS.values())
+    modules = [f"seqferry.cli.commands.{name}" for name in app.COMMANDS]
     more = ("seqferry.service.service", "seqferry.workflows.worker", "seqferry.workflows.inline", "dbos")
     for name in (*modules, *more):
         import_module(name)

@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 import typer
 
-from seqferry.cli import display, exits, summary
+from seqferry.cli import exits
 from seqferry.cli.app import application
 from seqferry.cli.commands.status import status_facts
+from seqferry.cli.output import display, summary
 from seqferry.model.models import ObjectRecord, S3Location, Status, Totals, TransferSpec
 
 ROOT = Path(__file__).parents[2]

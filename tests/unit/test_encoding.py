@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from seqferry.cli import running
+from seqferry.cli.commands import run as run_command
 from seqferry.model.encoding import decoded
 from seqferry.model.errors import ConfigError
 from seqferry.places import customer_keys, profiles
@@ -53,7 +53,7 @@ def test_lists_of_keys_and_of_commands_are_read(encoded: Encode, tmp_path: Path)
 
     assert [row.key for row in read(encoded("größe\r\nx\r\n"), "list", "lines")] == ["größe", "x"]
     assert [row.key for row in read(encoded("key,version_id\r\na,v\r\n"), "list.csv", "csv")] == ["a"]
-    assert running._read(str(tmp_path / "commands"), "commands") == "cp s3://b/größe s3://c/\n"  # pyright: ignore[reportPrivateUsage]
+    assert run_command._read(str(tmp_path / "commands"), "commands") == "cp s3://b/größe s3://c/\n"  # pyright: ignore[reportPrivateUsage]
 
 
 def test_keys_are_read(encoded: Encode, tmp_path: Path) -> None:

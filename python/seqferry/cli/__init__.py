@@ -41,7 +41,7 @@ def main() -> None:
     gc.set_threshold(50_000, 20, 50)
 
     from seqferry.cli.app import run
-    from seqferry.cli.text import escape_what_cannot_be_encoded
+    from seqferry.cli.output.text import escape_what_cannot_be_encoded
 
     escape_what_cannot_be_encoded()
     signal.signal(signal.SIGINT, at_interrupt)

@@ -32,57 +32,56 @@ _EPILOG = (
     "130 interrupted, resumable. Words of the AWS CLI, s5cmd and rclone are understood: docs/coming-from.md."
 )
 
-COMMANDS: Final = {
-    "cp": "seqferry.cli.commands.cp",
-    "sync": "seqferry.cli.commands.cp",
-    "mv": "seqferry.cli.moving",
-    "rm": "seqferry.cli.commands.rm",
-    "run": "seqferry.cli.running",
-    "check": "seqferry.cli.comparing",
-    "pack": "seqferry.cli.packing",
-    "unpack": "seqferry.cli.unpacking",
-    "tar": "seqferry.cli.tar",
-    "status": "seqferry.cli.commands.status",
-    "doctor": "seqferry.cli.commands.doctor",
-    "preflight": "seqferry.cli.commands.doctor",
-    "watch": "seqferry.cli.commands.status",
-    "pause": "seqferry.cli.many",
-    "resume": "seqferry.cli.many",
-    "retry": "seqferry.cli.many",
-    "cancel": "seqferry.cli.many",
-    "set": "seqferry.cli.many:adjust",
-    "schedule": "seqferry.cli.scheduling",
-    "report": "seqferry.cli.reporting",
-    "verify": "seqferry.cli.verifying",
-    "audit": "seqferry.cli.audit",
-    "prune": "seqferry.cli.pruning",
-    "ls": "seqferry.cli.commands.ls",
-    "du": "seqferry.cli.commands.ls",
-    "cat": "seqferry.cli.ranges",
-    "head": "seqferry.cli.commands.head",
-    "presign": "seqferry.cli.commands.head",
-    "mb": "seqferry.cli.commands.head",
-    "rb": "seqferry.cli.commands.rm",
-    "cleanup": "seqferry.cli.cleaning",
-    "mount": "seqferry.cli.commands.mount",
-    "umount": "seqferry.cli.commands.mount",
-    "mounts": "seqferry.cli.commands.mount",
-    "cache": "seqferry.cli.caching",
-    "serve": "seqferry.cli.commands.serve",
-    "worker": "seqferry.cli.commands.serve",
-    "token": "seqferry.cli.commands.token",
-    "notify": "seqferry.cli.notices",
-    "config": "seqferry.cli.configuring",
-    "aws": "seqferry.cli.commands.nextflow",
-    "s5cmd": "seqferry.cli.commands.nextflow",
-    "nextflow": "seqferry.cli.commands.nextflow",
-    "bench": "seqferry.cli.bench",
-    "demo": "seqferry.cli.demo",
-    "completion": "seqferry.cli.completion",
-    "man": "seqferry.cli.manual",
-}
-"""The commands in the order of ``--help``, each with the module that has a function (or a group) of its name, or of
-the one that follows it."""
+COMMANDS: Final = (
+    "cp",
+    "sync",
+    "mv",
+    "rm",
+    "run",
+    "check",
+    "pack",
+    "unpack",
+    "tar",
+    "status",
+    "doctor",
+    "preflight",
+    "watch",
+    "pause",
+    "resume",
+    "retry",
+    "cancel",
+    "set",
+    "schedule",
+    "report",
+    "verify",
+    "audit",
+    "prune",
+    "ls",
+    "du",
+    "cat",
+    "head",
+    "presign",
+    "mb",
+    "rb",
+    "cleanup",
+    "mount",
+    "umount",
+    "mounts",
+    "cache",
+    "serve",
+    "worker",
+    "token",
+    "notify",
+    "config",
+    "aws",
+    "s5cmd",
+    "nextflow",
+    "bench",
+    "demo",
+    "completion",
+    "man",
+)
+"""The commands in the order of ``--help``. Each is a function, or a group, of its name in the module of its name."""
 
 
 _WIDTH: Final = {"max_content_width": 100}
@@ -248,8 +247,7 @@ def application(arguments: list[str]) -> typer.Typer:
     app.callback(invoke_without_command=True)(_root)
     asked = arguments[0] if arguments else ""
     for name in [asked] if asked in COMMANDS else COMMANDS:
-        module, _, function = COMMANDS[name].partition(":")
-        found = getattr(import_module(module), function or name)
+        found = getattr(import_module(f"seqferry.cli.commands.{name}"), name)
         if isinstance(found, typer.Typer):
             app.add_typer(_with_examples(found), name=name, cls=_Group, context_settings=_WIDTH)
         elif kinds := groups.of_command(found):

@@ -15,7 +15,8 @@ from typing import Any, Final
 
 from typer.exceptions import TyperException
 
-from seqferry.cli import display, exits, text
+from seqferry.cli import exits
+from seqferry.cli.output import display, text
 from seqferry.model.errors import SeqferryError
 from seqferry.model.shortages import shortage
 

@@ -15,8 +15,9 @@ from queue import Empty, SimpleQueue
 from types import FrameType
 from typing import TYPE_CHECKING, Final, Self
 
-from seqferry.cli import exits, text
-from seqferry.cli.display import Display
+from seqferry.cli import exits
+from seqferry.cli.output import text
+from seqferry.cli.output.display import Display
 from seqferry.model.errors import WorkerBusyError
 from seqferry.model.models import Status, Submission, TransferSpec
 from seqferry.settings.config import Settings

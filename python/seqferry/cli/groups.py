@@ -332,3 +332,70 @@ class ExpandedParameters:
             name: build(**{each: given[each] for each in names}) for name, (build, names) in self._builders.items()
         }
         return self._function(**values)
+
+
+@dataclass(frozen=True, slots=True)
+class Bucket:
+    """A bucket."""
+
+    PANEL: ClassVar = "Arguments"
+
+    bucket: Annotated[str, typer.Argument(metavar="BUCKET", help="s3://bucket.")]
+
+
+@dataclass(frozen=True, slots=True)
+class Object:
+    """One object."""
+
+    PANEL: ClassVar = "Arguments"
+
+    place: Annotated[str, typer.Argument(metavar="URI", help="s3://bucket/key.")]
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """Option that selects one version of the object."""
+
+    PANEL: ClassVar = "Selection"
+
+    version_id: Annotated[
+        str | None,
+        typer.Option("--version-id", envvar="SEQFERRY_VERSION_ID", metavar="ID", help="This version of the object."),
+    ] = None
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerFormat:
+    """Option for the format of the answer."""
+
+    PANEL: ClassVar = "Output"
+
+    as_json: Annotated[bool, typer.Option("--json", envvar="SEQFERRY_JSON", help="Print NDJSON events on stdout.")] = (
+        False
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class InspectedPlaces:
+    """Source and target of the inspection."""
+
+    PANEL: ClassVar = "Arguments"
+
+    source: Annotated[
+        str | None, typer.Argument(metavar="[SRC]", help="s3://bucket/prefix/ or a local folder that is read.")
+    ] = None
+    target: Annotated[
+        str | None, typer.Argument(metavar="[DST]", help="s3://bucket/prefix/ or a local folder that is written.")
+    ] = None
+
+
+@dataclass(frozen=True, slots=True)
+class Consent:
+    """Option to remove objects, or abort uploads, in numbers over 1,000 without a question."""
+
+    PANEL: ClassVar = "Selection"
+
+    yes: Annotated[
+        bool,
+        typer.Option("--yes", "-y", envvar="SEQFERRY_YES", help="Remove more than 1,000 objects without a question."),
+    ] = False

@@ -187,3 +187,8 @@ def _opened(log: Path | None) -> int:
 def _log(spec: MountSpec, message: str) -> None:
     with contextlib.suppress(OSError, ValueError):  # the terminal may be gone
         print(f"{time.strftime('%Y-%m-%dT%H:%M:%S')} {spec.directory}: {message}", file=sys.stderr, flush=True)
+
+
+def resolved(path: Path) -> Path:
+    """Path as the system's table of mounts names it. Works where the folder is a mount whose process has died."""
+    return Path(os.path.realpath(path))

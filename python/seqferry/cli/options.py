@@ -8,6 +8,7 @@ show in the process list or the shell history.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Annotated, Any, Final, Literal
 
@@ -123,3 +124,13 @@ LogFormat = Annotated[
         help="Form of the log on stderr: lines for people, or a line of JSON each.",
     ),
 ]
+
+
+_SECONDS: Final = {"m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
+
+
+def duration(written: str) -> float:
+    match = re.fullmatch(r"([1-9][0-9]{0,4})([mhdw])", written)
+    if match is None:
+        raise typer.BadParameter(f"'{written}' is not a duration; write for example 90d, 12h or 30m.")
+    return float(int(match[1]) * _SECONDS[match[2]])

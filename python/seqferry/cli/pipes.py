@@ -24,8 +24,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from seqferry.cli import display, exits, follow, text
+from seqferry.cli import exits, follow
 from seqferry.cli.groups import Output, PipeOptions, Places, Start, merged
+from seqferry.cli.output import display, text
 from seqferry.cli.session import Session, session_of
 from seqferry.model.errors import ConfigError, SeqferryError, StorageError, UsageError
 from seqferry.model.models import AT_REST, S3Location, TransferSpec

@@ -10,8 +10,8 @@ import sys
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
-from seqferry.cli import display
 from seqferry.cli.groups import Places, merged
+from seqferry.cli.output import display
 from seqferry.model.errors import UsageError
 from seqferry.spec import key_lists
 from seqferry.spec.build import is_s3_uri

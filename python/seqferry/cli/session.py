@@ -12,9 +12,10 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from seqferry.cli import display, exits, follow, summary
-from seqferry.cli.display import Display
+from seqferry.cli import exits, follow
 from seqferry.cli.groups import Output, merged
+from seqferry.cli.output import display, summary
+from seqferry.cli.output.display import Display
 from seqferry.model.models import (
     OPERATION_CLEANUP,
     OPERATION_MOVE,

@@ -10,8 +10,8 @@ import pytest
 from rich.console import Console
 from statuses import status
 
-from seqferry.cli import display
-from seqferry.cli.terminal import LiveDisplay, picture
+from seqferry.cli.output import display
+from seqferry.cli.output.terminal import LiveDisplay, picture
 from seqferry.model.models import ActiveObject, LiveActivity
 
 MIB = 1024**2

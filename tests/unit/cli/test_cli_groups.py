@@ -7,11 +7,11 @@ from dataclasses import fields
 
 import pytest
 
-from seqferry.cli import groups, many, packing
+from seqferry.cli import groups
 from seqferry.cli.app import run
-from seqferry.cli.commands import cp
+from seqferry.cli.commands import cancel, cp, pack, resume, sync
 
-COMMANDS = (cp.cp, cp.sync, packing.pack, many.resume, many.cancel)
+COMMANDS = (cp.cp, sync.sync, pack.pack, resume.resume, cancel.cancel)
 
 
 def _help(command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], columns: int) -> str:

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from seqferry.cli import completion, errors, examples, manual, tree
+from seqferry.cli import errors, examples, tree
 from seqferry.cli.app import run
+from seqferry.cli.commands import completion, man
 from seqferry.model.errors import UsageError
 
 TREE = tree.tree()
@@ -75,7 +76,7 @@ def test_a_manual_page_has_what_help_has(name: str) -> None:
     path = tuple(name.split())
     command = COMMANDS[path] if path else TREE
 
-    page = manual.page(command, path)
+    page = man.page(command, path)
 
     plain = page.replace("\\-", "-")
     assert all(f"\n.SH {section}\n" in page for section in ("NAME", "SYNOPSIS", "DESCRIPTION", "EXIT STATUS"))

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from statuses import status
 
-from seqferry.cli import summary
+from seqferry.cli.output import summary
 from seqferry.model.models import ERROR_CLASSES, FailureGroup, Totals, Verification
 from seqferry.proof.auditing import Head
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from seqferry.cli import text
+from seqferry.cli.output import text
 
 
 @pytest.mark.parametrize(

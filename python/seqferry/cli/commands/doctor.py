@@ -1,4 +1,4 @@
-"""``seqferry doctor`` and ``seqferry preflight``: looks at this machine, the storage, and the objects of a transfer."""
+"""``seqferry doctor``: looks at this machine, the database and the storage."""
 
 from __future__ import annotations
 
@@ -7,31 +7,16 @@ from typing import Annotated, ClassVar, Final
 
 import typer
 
-from seqferry.cli import display, exits, options, selecting, text
-from seqferry.cli.groups import Output, Places
-from seqferry.cli.session import session_of
-from seqferry.model.errors import UsageError
+from seqferry.cli import exits
+from seqferry.cli.groups import InspectedPlaces, Output
+from seqferry.cli.output import display, text
 from seqferry.model.models import LocalFolder, Location, S3Location
 from seqferry.settings.config import Settings
 from seqferry.spec import identity
-from seqferry.spec.build import build_spec, parse_uri
-from seqferry.spec.option_groups import Endpoints, Names, Selection
+from seqferry.spec.build import parse_uri
+from seqferry.spec.option_groups import Endpoints
 
 _MARKS: Final = {"ok": "ok", "warning": "look", "problem": "BAD"}
-
-
-@dataclass(frozen=True, slots=True)
-class InspectedPlaces:
-    """Source and target of the inspection."""
-
-    PANEL: ClassVar = "Arguments"
-
-    source: Annotated[
-        str | None, typer.Argument(metavar="[SRC]", help="s3://bucket/prefix/ or a local folder that is read.")
-    ] = None
-    target: Annotated[
-        str | None, typer.Argument(metavar="[DST]", help="s3://bucket/prefix/ or a local folder that is written.")
-    ] = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,46 +68,3 @@ def _places(looked: InspectedPlaces, endpoints: Endpoints) -> list[tuple[str, Lo
         anonymous = endpoints.no_sign_request and name == "source"
         found.append((name, identity.resolved_place(S3Location(bucket, key, anonymous=anonymous, **own))))
     return found
-
-
-@dataclass(frozen=True, slots=True)
-class InspectionScope:
-    """Option to look at all objects instead of the first 10,000."""
-
-    PANEL: ClassVar = "Options"
-
-    everything: Annotated[bool, typer.Option("--all", help="Look at all objects, not only at the first 10,000.")] = (
-        False
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class Recursion:
-    """Option to take a name that no object has for a prefix."""
-
-    PANEL: ClassVar = "Options"
-
-    recursive: Annotated[bool, options.shared(Selection, "recursive")] = False
-
-
-def preflight(
-    looked: InspectedPlaces, every: InspectionScope, recursion: Recursion, endpoints: Endpoints, output: Output
-) -> int:
-    """Look at each object before a byte moves: permission, archives, names. One report by cause, for who owns them."""
-    from seqferry.preflight import report
-
-    if looked.source is None or looked.target is None:
-        raise UsageError("Give SRC and DST, as for cp. See `seqferry preflight --help`.")
-    places = Places(sources=[looked.source], target=looked.target)
-    given = selecting.spec_arguments(places, recursion, endpoints, Names())
-    spec = identity.resolved(build_spec(**given, allow_local=True))
-    with session_of(output, records=False) as session:
-        session.service.check(spec)
-        findings = session.service.inspect(spec, at_most=None if every.everything else report.LOOKED_AT)
-    facts = report.facts(findings)
-    if output.as_json:
-        display.emit("preflight", **facts)
-    elif findings.troubled or not output.quiet:
-        for line in report.lines(facts, spec.source.uri):
-            print(text.printable(line))
-    return exits.FAILED if findings.troubled else exits.OK if findings.objects else exits.NOTHING

@@ -1,4 +1,4 @@
-"""``seqferry ls`` and ``seqferry du``."""
+"""``seqferry ls``."""
 
 from __future__ import annotations
 
@@ -8,24 +8,20 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from seqferry.cli import display, exits, options, text
+from seqferry.cli import exits, options
+from seqferry.cli.output import display, text
 from seqferry.model.models import S3Location
-from seqferry.settings.config import Settings
-from seqferry.spec.build import check_place, parse_uri
+from seqferry.spec.build import parse_uri
 from seqferry.spec.patterns import Wildcards
-from seqferry.spec.selection import Selection, has_wildcard, literal_start, matcher
 
 if TYPE_CHECKING:
     from seqferry.engine.engine import Engine, ObjectInfo
+from seqferry.cli.listings import HumanReadable, engine_for, everything, matching_entries, pattern_of, shown_size
 
 _SORTED_AT_MOST: Final = 100_000
+
+
 """Entries held to print them in order. Beyond, they are printed as they come, so that memory stays flat."""
-
-
-HumanReadable = Annotated[
-    bool,
-    typer.Option("--human-readable", "-H", envvar="SEQFERRY_HUMAN_READABLE", help="Sizes in KiB, MiB, GiB and TiB."),
-]
 
 
 def ls(
@@ -62,7 +58,7 @@ def ls(
         return _buckets(
             S3Location("", endpoint_url=endpoint_url, region=region, profile=profile), as_json=as_json, name=name
         )
-    place, pattern = _pattern(place)
+    place, pattern = pattern_of(place)
     bucket, key = parse_uri(place)
     location = S3Location(
         bucket=bucket,
@@ -73,11 +69,11 @@ def ls(
         anonymous=no_sign_request,
         request_payer=request_payer,
     )
-    engine = _engine(location)
+    engine = engine_for(location)
     recursive = recursive or name is not None or pattern is not None
-    entries: Iterable[ObjectInfo | str] = _all(engine, location) if recursive else _one_level(engine, location)
+    entries: Iterable[ObjectInfo | str] = everything(engine, location) if recursive else _one_level(engine, location)
     if name is not None or pattern is not None:
-        entries = _matching(entries, name, pattern)
+        entries = matching_entries(entries, name, pattern)
     shown = objects = total = 0
     for entry in _in_order(entries):
         shown += 1
@@ -88,7 +84,7 @@ def ls(
     if summarize and as_json:
         display.emit("listing", objects=objects, bytes=total)
     elif summarize:
-        print(f"\nTotal Objects: {objects}\n   Total Size: {_size(total, human=human_readable)}")
+        print(f"\nTotal Objects: {objects}\n   Total Size: {shown_size(total, human=human_readable)}")
     if not shown:
         matching = "" if name is None and pattern is None else f" that matches {name or pattern}"
         display.say(text.printable(f"Nothing{matching} is at {location.uri}."))
@@ -100,7 +96,7 @@ def _buckets(account: S3Location, *, as_json: bool, name: str | None) -> int:
 
     shown = 0
     wanted = None if name is None else Wildcards([(True, name)], "rule", "--name")
-    for bucket, created in buckets.names(_engine(account), account):
+    for bucket, created in buckets.names(engine_for(account), account):
         if wanted is not None and not wanted.decide(bucket):
             continue
         shown += 1
@@ -112,88 +108,6 @@ def _buckets(account: S3Location, *, as_json: bool, name: str | None) -> int:
     if not shown:
         display.say("There is no bucket, or none that these credentials may list.")
     return exits.OK if shown else exits.NOTHING
-
-
-def _pattern(place: str) -> tuple[str, str | None]:
-    """The address up to its first wildcard, and the whole key as a wildcard, if it holds one."""
-    if not has_wildcard(place):
-        return place, None
-    bucket, key = parse_uri(place)
-    return f"s3://{bucket}/{literal_start(key)}", key
-
-
-def _matching(entries: Iterable[ObjectInfo | str], name: str | None, pattern: str | None) -> Iterator[ObjectInfo | str]:
-    whole = matcher(Selection(pattern=pattern))
-    wanted = None if name is None else Wildcards([(True, name)], "rule", "--name")
-    for entry in entries:
-        if isinstance(entry, str):
-            continue
-        fits = wanted is None or wanted.decide(entry.key.rpartition("/")[2]) is True
-        if fits and (whole is None or whole(entry.key, entry.size, entry.last_modified)):
-            yield entry
-
-
-def du(
-    place: Annotated[str, typer.Argument(metavar="URI", help="s3://bucket, s3://bucket/prefix or s3://bucket/*.gz.")],
-    human_readable: HumanReadable = False,
-    endpoint_url: options.EndpointUrl = None,
-    profile: options.Profile = None,
-    region: options.Region = None,
-    no_sign_request: options.NoSignRequest = False,
-    request_payer: options.RequestPayer = None,
-    as_json: options.Json = False,
-) -> int:
-    """Print how many objects are below a prefix, and their size in bytes, by storage class."""
-    written = place
-    place, pattern = _pattern(place)
-    bucket, key = parse_uri(place)
-    location = S3Location(
-        bucket=bucket,
-        key=key,
-        endpoint_url=endpoint_url,
-        region=region,
-        profile=profile,
-        anonymous=no_sign_request,
-        request_payer=request_payer,
-    )
-    uri = location.uri if pattern is None else written
-    classes: dict[str, tuple[int, int]] = {}
-    for entry in _matching(_all(_engine(location), location), None, pattern):
-        if isinstance(entry, str):
-            continue
-        objects, total = classes.get(entry.storage_class or "STANDARD", (0, 0))
-        classes[entry.storage_class or "STANDARD"] = objects + 1, total + entry.size
-    objects, total = (sum(one[at] for one in classes.values()) for at in (0, 1))
-    if as_json:
-        of_classes = {name: {"objects": one[0], "bytes": one[1]} for name, one in sorted(classes.items())}
-        display.emit("usage", uri=uri, objects=objects, bytes=total, storage_classes=of_classes)
-    else:
-        for name, (count, size) in sorted(classes.items()) if len(classes) > 1 else ():
-            print(f"{_size(size, human=human_readable):>12}  {text.count(count, 'object')}  {text.printable(name)}")
-        print(f"{_size(total, human=human_readable):>12}  {text.count(objects, 'object')}  {text.printable(uri)}")
-    return exits.OK if objects else exits.NOTHING
-
-
-def _engine(location: S3Location) -> Engine:
-    check_place(location)
-    settings = Settings.load()
-    # Imported here: `seqferry --help` need not wait for the engine. There is no service in it: a listing needs neither
-    # the state folder nor the database.
-    from seqferry.engine.engine import Engine, trace
-
-    trace(settings.trace)
-    return Engine(max_requests=settings.max_requests, memory=settings.memory, tpslimit=settings.tpslimit)
-
-
-def _size(count: int, *, human: bool) -> str:
-    return text.size(count) if human else str(count)
-
-
-def _all(engine: Engine, location: S3Location) -> Iterator[ObjectInfo]:
-    # Told at once what is wrong, where a listing would try again and again.
-    engine.check_bucket(location)
-    for page in engine.list(location):
-        yield from page
 
 
 def _one_level(engine: Engine, location: S3Location) -> Iterator[ObjectInfo | str]:
@@ -235,4 +149,4 @@ def _show(entry: ObjectInfo | str, prefix: str, *, recursive: bool, as_json: boo
         return
     name = entry.key if recursive else entry.key[prefix.rfind("/") + 1 :]
     moment = datetime.fromtimestamp(entry.last_modified, UTC).strftime("%Y-%m-%d %H:%M:%S")
-    print(f"{moment} {_size(entry.size, human=human):>11} {text.printable(name)}")
+    print(f"{moment} {shown_size(entry.size, human=human):>11} {text.printable(name)}")

@@ -1,38 +1,35 @@
-"""``seqferry mount``, ``umount`` and ``mounts``, and ``mount.seqferry`` for fstab."""
+"""``seqferry mount``, and ``mount.seqferry`` for fstab."""
 
 from __future__ import annotations
 
 import os
 import sys
 from pathlib import Path
-from typing import Annotated, Any, Final, NoReturn, cast
+from typing import Annotated, Final, NoReturn, cast
 
 import typer
 
-from seqferry.cli import display, exits, mount_process, mount_words, options, text
+from seqferry.cli import exits, mount_process, mount_words, options
+from seqferry.cli.mount_process import resolved
+from seqferry.cli.output import display, text
 from seqferry.engine.mounts import (
     FRESHNESS,
     Freshness,
-    MountEntry,
     MountSpec,
     check_platform,
     check_sizes,
-    mounted,
     parse_lifetime,
     parse_mode,
-    unmount,
     uri_of,
 )
 from seqferry.model.errors import SeqferryError, UsageError
 from seqferry.model.models import S3Location
 from seqferry.spec.build import check_place, parse_uri
 
-_NO_LIMIT: Final = 2**64 - 1
-"""Limit that the engine reports for a cache without one."""
 _NAMED: Final = 10_000
-"""Keys that ``--check`` names at most."""
 
-_Directory = Annotated[Path, typer.Argument(metavar="DIR", help="An empty folder.")]
+
+"""Keys that ``--check`` names at most."""
 
 
 def mount(
@@ -210,16 +207,16 @@ def mount(
     freshness = cast("Freshness", consistency)
     spec = MountSpec(
         place=location,
-        directory=_resolved(directory),
+        directory=resolved(directory),
         lifetime=None if freshness == "frozen" else parse_lifetime(metadata_ttl),
         freshness=freshness,
         memory=512 << 20 if memory is None else memory,
         max_requests=max_requests,
         max_bandwidth=max_bandwidth,
-        cache=None if cache is None else _resolved(cache),
+        cache=None if cache is None else resolved(cache),
         max_cache_size=max_cache_size,
         pin=pin,
-        manifest=None if manifest is None else _resolved(manifest),
+        manifest=None if manifest is None else resolved(manifest),
         allow_other=allow_other,
         allow_non_empty=allow_non_empty,
         uid=os.geteuid() if uid is None else uid,
@@ -250,54 +247,6 @@ def _check(spec: MountSpec, *, as_json: bool) -> int:
             f"{shown}. {found.hidden} keys cannot be files." if found.hidden else f"{shown}. Nothing is hidden."
         )
     return exits.FAILED if found.hidden else exits.OK
-
-
-def umount(
-    directory: _Directory,
-    force: Annotated[
-        bool, typer.Option("--force", envvar="SEQFERRY_FORCE", help="Detach a folder that is in use.")
-    ] = False,
-) -> int:
-    """Unmount a folder, also one whose process has died."""
-    unmount(_resolved(directory), force=force)
-    return exits.OK
-
-
-def mounts(as_json: options.Json = False) -> int:
-    """List mounted folders with source, memory, hit rate, requests, and bytes wanted and fetched."""
-    for found in mounted():
-        if as_json:
-            display.emit("mounted", directory=found.directory, source=found.source, **_facts(found))
-            continue
-        print(text.printable(f"{found.directory}  {found.source}"))
-        print(f"  {_line(found)}")
-    return exits.OK
-
-
-def _resolved(path: Path) -> Path:
-    """Path as the system's table of mounts names it. Works where the folder is a mount whose process has died."""
-    return Path(os.path.realpath(path))
-
-
-def _facts(found: MountEntry) -> dict[str, Any]:
-    if found.stats is None:
-        return {"alive": False}
-    # A cache without a limit has the largest number there is, which readers of JSON in other languages cannot hold.
-    limit = found.stats["cache"]
-    return {"alive": True, "hit_rate": found.hit_rate, **found.stats, "cache": None if limit == _NO_LIMIT else limit}
-
-
-def _line(found: MountEntry) -> str:
-    stats = found.stats
-    if stats is None:
-        return f"does not answer: its process has ended, or it is another user's (seqferry umount {found.directory})"
-    rate = "-" if found.hit_rate is None else f"{found.hit_rate:.0%}"
-    return (
-        f"{stats['requests']} requests, {stats['bytes_wanted']} bytes wanted, {stats['bytes_fetched']} fetched, "
-        f"hit rate {rate}, {stats['memory_used'] >> 20} of {stats['memory'] >> 20} MiB of memory, "
-        + (f"{stats['cache_used'] >> 20} MiB of cache, " if stats["cache"] else "")
-        + f"{stats['open_files']} open files, {stats['hidden']} hidden keys"
-    )
 
 
 def _tell(spec: MountSpec, *, as_json: bool, until: str) -> None:

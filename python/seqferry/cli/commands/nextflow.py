@@ -1,4 +1,4 @@
-"""``seqferry nextflow``, and the entries of ``seqferry aws`` and ``seqferry s5cmd`` in ``--help``."""
+"""``seqferry nextflow``."""
 
 from __future__ import annotations
 
@@ -37,17 +37,3 @@ def helper() -> int:
     from seqferry.nextflow.helper import run
 
     return run()
-
-
-def aws(context: typer.Context) -> int:
-    """`aws s3 cp` and `aws s3 ls` as Nextflow's task wrappers call them, through Seqferry's engine."""
-    from seqferry.nextflow import shim
-
-    return shim.run("aws", context.args)
-
-
-def s5cmd(context: typer.Context) -> int:
-    """`s5cmd cp` and `s5cmd ls` as Nextflow's task wrappers call them, through Seqferry's engine."""
-    from seqferry.nextflow import shim
-
-    return shim.run("s5cmd", context.args)

@@ -1,4 +1,4 @@
-"""``seqferry rm`` and ``seqferry rb``."""
+"""``seqferry rm``."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 
 import typer
 
-from seqferry.cli import display, exits, groups, options, selecting, text
-from seqferry.cli.commands.cp import detached
+from seqferry.cli import exits, options, selecting
 from seqferry.cli.groups import Output, Start, merged
+from seqferry.cli.output import display, text
 from seqferry.cli.session import Session, actor, session_of
+from seqferry.cli.start import detached
 from seqferry.model.errors import UsageError
 from seqferry.model.models import TransferSpec
 from seqferry.spec import identity
@@ -21,8 +22,11 @@ from seqferry.spec.option_groups import Names, OneEndpoint
 
 if TYPE_CHECKING:
     from seqferry.planning.removals import RemovalCandidate
+from seqferry.cli.groups import Consent
 
 _COUNTED_AT_MOST: Final = 100_000
+
+
 """Objects that are counted for a question; of more it says so."""
 
 
@@ -81,18 +85,6 @@ class RemovalSelection:
     ] = False
 
 
-@dataclass(frozen=True, slots=True)
-class Consent:
-    """Option to remove objects, or abort uploads, in numbers over 1,000 without a question."""
-
-    PANEL: ClassVar = "Selection"
-
-    yes: Annotated[
-        bool,
-        typer.Option("--yes", "-y", envvar="SEQFERRY_YES", help="Remove more than 1,000 objects without a question."),
-    ] = False
-
-
 def rm(
     doomed: Sources,
     which: RemovalSelection,
@@ -113,7 +105,7 @@ def rm(
     with session_of(output, check=spec, records=not start.dry_run) as session:
         if start.dry_run:
             return preview(session, spec)
-        if not consent.yes and not spec.single and not _confirmed(session, spec):
+        if not consent.yes and not spec.single and not confirmed(session, spec):
             return exits.FAILED
         if start.detach:
             return detached(
@@ -156,7 +148,7 @@ def _each(session: Session, spec: TransferSpec) -> Iterator[RemovalCandidate]:
     return itertools.chain.from_iterable(session.service.preview_remove(spec))
 
 
-def _confirmed(session: Session, spec: TransferSpec) -> bool:
+def confirmed(session: Session, spec: TransferSpec) -> bool:
     """True when the objects may be removed; a user at a terminal is asked if there are more than ``UNASKED``.
 
     Raises:
@@ -176,50 +168,3 @@ def _confirmed(session: Session, spec: TransferSpec) -> bool:
         return True
     display.say("Nothing was removed.")
     return False
-
-
-@dataclass(frozen=True, slots=True)
-class Bucket:
-    """A bucket."""
-
-    PANEL: ClassVar = "Arguments"
-
-    bucket: Annotated[str, typer.Argument(metavar="BUCKET", help="s3://bucket.")]
-
-
-@dataclass(frozen=True, slots=True)
-class Force:
-    """Option to empty the bucket first."""
-
-    PANEL: ClassVar = "Options"
-
-    force: Annotated[
-        bool,
-        typer.Option(
-            "--force", envvar="SEQFERRY_FORCE", help="Remove all objects in it first, with all their versions."
-        ),
-    ] = False
-
-
-def rb(bucket: Bucket, force: Force, consent: Consent, endpoint: OneEndpoint, output: Output) -> int:
-    """Remove a bucket that is empty; with --force remove all that is in it first, on record as rm does."""
-    from seqferry.planning import removals
-
-    place = groups.bucket_of(bucket.bucket, endpoint)
-    if force.force:
-        given: dict[str, Any] = {**merged(endpoint), "recursive": True, "versions": True}
-        spec = identity.resolved(removals.build_remove_spec([bucket.bucket], **given))
-        with session_of(output, check=spec) as session:
-            if not consent.yes and not _confirmed(session, spec):
-                return exits.FAILED
-            code = session.copy(spec)
-            if code not in (exits.OK, exits.NOTHING):
-                return code
-            session.service.abort_uploads(spec.source)
-    with session_of(output, records=False) as session:
-        session.service.remove_bucket(place)
-        if session.as_json:
-            display.emit("bucket_removed", bucket=place.bucket)
-        elif not session.quiet:
-            print(f"removed s3://{text.printable(place.bucket)}")
-    return exits.OK

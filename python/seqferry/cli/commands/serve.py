@@ -1,23 +1,16 @@
-"""``seqferry serve`` and ``seqferry worker``: the processes that stay."""
+"""``seqferry serve``: the HTTP API and a worker."""
 
 from __future__ import annotations
 
-import logging
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import Annotated
 
 import typer
 
 from seqferry.cli import exits, options
-from seqferry.model.errors import ConfigError, UsageError
+from seqferry.model.errors import UsageError
 from seqferry.settings import logs
 from seqferry.settings.config import Settings
-
-if TYPE_CHECKING:
-    from seqferry.service.service import Service
-
-log: Final = logging.getLogger("seqferry.worker")
 
 
 def serve(
@@ -101,66 +94,6 @@ def serve(
         tls=Tls(Path(tls_cert), Path(tls_key)) if tls_cert and tls_key else None,
     )
     return exits.OK
-
-
-def worker(
-    max_requests: options.MaxRequests = None,
-    max_bandwidth: options.MaxBandwidth = None,
-    tpslimit: options.TpsLimit = None,
-    memory: options.Memory = None,
-    cache: options.Cache = None,
-    max_cache_size: options.MaxCacheSize = None,
-    metrics_listen: Annotated[
-        str | None,
-        typer.Option(
-            "--metrics-listen",
-            envvar="SEQFERRY_METRICS_LISTEN",
-            metavar="HOST:PORT",
-            help="Offer GET /metrics for Prometheus here, without a token.",
-        ),
-    ] = None,
-    log_format: options.LogFormat = None,
-    state_dir: options.StateDir = None,
-) -> int:
-    """Do the recorded work until Ctrl-C: the one worker on SQLite, one of many on Postgres."""
-    settings = Settings.load(
-        state_dir=state_dir,
-        max_requests=max_requests,
-        max_bandwidth=max_bandwidth,
-        tpslimit=tpslimit,
-        memory=memory,
-        cache=cache,
-        max_cache_size=max_cache_size,
-        log_format=log_format,
-    )
-    from seqferry.workflows.worker import run
-
-    place = None if metrics_listen is None else _place(metrics_listen)
-    logs.to_stderr(settings.log_format)
-    run(settings, started=None if place is None else partial(_offer_metrics, place))
-    return exits.OK
-
-
-def _place(written: str) -> tuple[str, int]:
-    host, colon, port = written.rpartition(":")
-    if not colon or not host or not port.isdecimal() or len(port) > 5 or not 0 < int(port) < 65536:
-        raise UsageError(f"--metrics-listen: '{written}' is no address; write for example 127.0.0.1:9464.")
-    return host.strip("[]"), int(port)
-
-
-def _offer_metrics(place: tuple[str, int], service: Service) -> None:
-    from prometheus_client import start_http_server
-
-    from seqferry.api import metrics
-
-    host, port = place
-    try:
-        start_http_server(port, host, metrics.registry(service))
-    except OSError as why:
-        raise ConfigError(
-            f"Cannot offer metrics on {host}:{port}: {why.strerror or why}. Choose another --metrics-listen."
-        ) from None
-    log.info("metrics are on http://%s:%d/metrics", host, port)
 
 
 def _print_address(url: str) -> None:

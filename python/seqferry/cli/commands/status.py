@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final
+from typing import Annotated, Any
 
 import typer
 
-from seqferry.cli import display, exits, options, summary, text
+from seqferry.cli import exits, options
+from seqferry.cli.output import display, summary, text
 from seqferry.cli.session import Session, open_session
-from seqferry.model.errors import UsageError
 from seqferry.model.models import Adjustment, Status
 from seqferry.spec.build import data_path, why_streamed
-
-_LOOKED_AT: Final = 1000
-_NAMED_AT_MOST: Final = 5
 
 
 def status(
@@ -49,36 +46,6 @@ def status(
         if failed or objects:
             _list_objects(session, found, failed_only=not objects)
         return exits.OK
-
-
-def watch(
-    transfer: Annotated[
-        str | None,
-        typer.Argument(metavar="[ID]", help="A transfer's id, or the start of it. Without: the unfinished one."),
-    ] = None,
-    as_json: options.Json = False,
-    no_progress: options.NoProgress = False,
-    state_dir: options.StateDir = None,
-) -> int:
-    """Follow a transfer until it ends. Ctrl-C stops watching, never the transfer."""
-    with open_session(as_json=as_json, progress=not no_progress, state_dir=state_dir) as session:
-        found = session.service.status(transfer) if transfer is not None else _unfinished(session)
-        return session.see_through(found.id, work=False)
-
-
-def _unfinished(session: Session) -> Status:
-    """The one unfinished transfer.
-
-    Raises:
-        UsageError: no transfer is unfinished, or more than one is.
-    """
-    found = [one for one in session.service.transfers(_LOOKED_AT) if not one.ended]
-    if len(found) == 1:
-        return found[0]
-    if not found:
-        raise UsageError("No transfer is unfinished. See the recent ones with: seqferry status")
-    ids = ", ".join(one.id for one in found[:_NAMED_AT_MOST])
-    raise UsageError(f"{len(found)} transfers are unfinished; give the id of one: {ids}.")
 
 
 def _recent(session: Session, limit: int) -> None:

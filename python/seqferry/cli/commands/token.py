@@ -2,33 +2,24 @@
 
 from __future__ import annotations
 
-import re
 import time
 from datetime import UTC, datetime
-from typing import Annotated, Final, cast
+from typing import Annotated, cast
 
 import typer
 
-from seqferry.cli import display, exits, options
+from seqferry.cli import exits, options
+from seqferry.cli.options import duration
+from seqferry.cli.output import display
 from seqferry.settings import tokens
 from seqferry.settings.config import Settings
 
 token = typer.Typer(help="Make, list and remove tokens of HTTP clients.", rich_markup_mode=None)
 
 
-_SECONDS: Final = {"m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
-
-
 @token.callback()
 def _group() -> None:
     """Make, list and remove tokens of HTTP clients."""
-
-
-def duration(written: str) -> float:
-    match = re.fullmatch(r"([1-9][0-9]{0,4})([mhdw])", written)
-    if match is None:
-        raise typer.BadParameter(f"'{written}' is not a duration; write for example 90d, 12h or 30m.")
-    return float(int(match[1]) * _SECONDS[match[2]])
 
 
 @token.command()

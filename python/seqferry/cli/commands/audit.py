@@ -1,0 +1,193 @@
+"""``seqferry audit``: the record of all transfers against its hashes."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from itertools import chain
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from seqferry.cli import exits, options
+from seqferry.cli.output import display, text
+from seqferry.cli.session import actor, open_session
+from seqferry.model.errors import ConfigError, UsageError
+
+if TYPE_CHECKING:
+    from seqferry.proof.anchors import StoredAnchors
+    from seqferry.proof.auditing import AuditCounts
+
+audit = typer.Typer(
+    help="Check the record of transfers against its hashes, and keep heads of it elsewhere (docs/audit.md).",
+    no_args_is_help=True,
+)
+
+
+@audit.command("verify")
+def verify(
+    transfer: Annotated[
+        str | None, typer.Argument(metavar="[ID]", help="Only this transfer, and the ledger. Without: all.")
+    ] = None,
+    head: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--head", envvar="SEQFERRY_HEAD", metavar="HEAD", help="A head that you have kept; may be repeated."
+        ),
+    ] = None,
+    as_json: options.Json = False,
+    state_dir: options.StateDir = None,
+) -> int:
+    """Find everything on record that is not as it was written. Exit code 3 when something is found.
+
+    Example: seqferry audit verify --head 14-9f3c...
+    """
+    from seqferry.proof import anchors, auditing
+
+    with open_session(as_json=as_json, state_dir=state_dir) as session:
+        service = session.service
+        known = auditing.known_heads(head or [])
+        outside = None
+        if service.settings.audit_anchor is not None:
+            outside = anchors.read(service.database, service.engine, service.settings)
+        full_id = None if transfer is None else session.service.status(transfer).id
+        checked = auditing.AuditCounts()
+        found = 0
+        of_anchors = [] if outside is None else outside.findings
+        known += [] if outside is None else outside.known
+        of_record = auditing.verify(service.database, checked, transfer_id=full_id, known=known)
+        for finding in chain(of_anchors, of_record):
+            found += 1
+            if as_json:
+                display.emit("finding", **asdict(finding))
+            else:
+                print(f"{finding.kind}\t{text.printable(finding.message)}")
+        code = exits.MISMATCH if found else exits.OK
+        if as_json:
+            facts = asdict(checked) | {"head": str(checked.head)}
+            anchored = None if outside is None else {"place": outside.uri, "anchors": len(outside.known)}
+            display.emit("audit", findings=found, outside_heads=len(known), anchored=anchored, **facts, exit_code=code)
+        else:
+            for line in [*_lines(checked, found, outside=len(known)), *_anchor_lines(checked, outside)]:
+                display.say(line)
+        return code
+
+
+@audit.command("adopt")
+def adopt(
+    transfer: Annotated[
+        str | None, typer.Argument(metavar="[ID]", help="Only this transfer. Without: all that are older.")
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", envvar="SEQFERRY_DRY_RUN", help="Name them, and seal nothing.")
+    ] = False,
+    as_json: options.Json = False,
+    state_dir: options.StateDir = None,
+) -> int:
+    """Seal, as they are now, records from before the audit key. Look at them first: this is your word for them.
+
+    Each is named. Exit code 3 when one cannot be adopted, since it was changed or has not ended.
+    """
+    from seqferry.proof import auditing
+
+    with open_session(as_json=as_json, state_dir=state_dir) as session:
+        service = session.service
+        full_id = None if transfer is None else service.status(transfer).id
+        adopted = refused = 0
+        for one in auditing.adopt(service.database, actor=actor(), transfer_id=full_id, dry_run=dry_run):
+            adopted += one.refusal is None
+            refused += one.refusal is not None
+            if as_json:
+                display.emit("adoption", **asdict(one))
+            else:
+                result = ("would be adopted" if dry_run else "adopted") if one.refusal is None else "left"
+                when = "" if one.at is None else text.timestamp(one.at)
+                print(f"{result}\t{one.number}\t{when}\t{text.printable(one.refusal or '')}".rstrip())
+        code = exits.MISMATCH if refused else exits.OK
+        if as_json:
+            display.emit("adopted", adopted=adopted, left=refused, dry_run=dry_run, exit_code=code)
+        elif not adopted and not refused:
+            display.say("Nothing to do: no record is older than the key, or all are adopted.")
+        else:
+            display.say(f"{'Would adopt' if dry_run else 'Adopted'} {text.count(adopted, 'record')}, left {refused:,}.")
+        return code
+
+
+@audit.command("anchor")
+def anchor(as_json: options.Json = False, state_dir: options.StateDir = None) -> int:
+    """Write the head of the ledger as an anchor now, where [audit] anchor says. Workers do so by themselves."""
+    from seqferry.proof import anchors
+
+    with open_session(as_json=as_json, state_dir=state_dir) as session:
+        service = session.service
+        if service.settings.audit_anchor is None:
+            raise UsageError('Nothing says where anchors go; write anchor = "s3://bucket/prefix" into [audit].')
+        try:
+            written = anchors.write(service.database, service.engine, service.settings)
+        except anchors.NotWrittenError as why:
+            raise ConfigError(f"The ledger could not be anchored: {why}.".replace("..", ".")) from None
+        if as_json:
+            facts = {} if written is None else {"uri": written.uri, "locked_until": written.locked_until}
+            display.emit("anchor", written=written is not None, **facts)
+        elif written is None:
+            display.say("Nothing to do: an anchor covers the ledger as it is.")
+        else:
+            print(written.uri)
+            if written.locked_until is None:
+                display.say("  note      the storage does not lock it: give [audit] retention, and Object Lock")
+        return exits.OK
+
+
+@audit.command("head")
+def head(as_json: options.Json = False, state_dir: options.StateDir = None) -> int:
+    """Print the head of the ledger. Keep it where whoever may write to the database may not."""
+    from seqferry.proof import auditing
+
+    with open_session(as_json=as_json, state_dir=state_dir) as session:
+        found = auditing.head(session.service.database)
+        if as_json:
+            display.emit("head", head=str(found), count=found.count, hash=found.hash)
+        else:
+            print(found)
+        return exits.OK
+
+
+def _anchor_lines(checked: AuditCounts, outside: StoredAnchors | None) -> list[str]:
+    if outside is None:
+        return []
+    lines = [f"  anchors    {text.count(len(outside.known), 'anchor')} at {text.printable(outside.uri)}"]
+    if (uncovered := checked.head.count - outside.last) > 0:
+        lines.append(f"  uncovered  {uncovered:,} of the ledger's entries came after the last anchor")
+    if outside.unlocked:
+        lines.append(f"  unlocked   {text.count(outside.unlocked, 'anchor')} without Object Lock")
+    return lines
+
+
+def _lines(checked: AuditCounts, found: int, *, outside: int) -> list[str]:
+    what = ", ".join(
+        text.count(number, noun)
+        for number, noun in (
+            (checked.transfers, "transfer"),
+            (checked.objects, "object"),
+            (checked.events, "event"),
+        )
+    )
+    result = "nothing was changed" if not found else f"{text.count(found, 'finding')}"
+    lines = [f"Checked {what} and a ledger of {checked.entries:,}: {result}."]
+    notes: dict[str, Any] = {
+        "  no key     the record is kept without a key: only accidental changes show": bool(checked.entries)
+        and not checked.keyed,
+        f"  no key     {text.count(checked.without_key, 'transfer')} were recorded without a key": (
+            checked.keyed and checked.without_key
+        ),
+        f"  adopted    {text.count(checked.adopted, 'transfer')} from before the key, as `audit adopt` found them": (
+            checked.adopted
+        ),
+        f"  older      {text.count(checked.before_ledger, 'transfer')} from before the ledger": checked.before_ledger,
+        f"  open       batches that have not ended, and so are not covered yet: {checked.open_batches:,}": (
+            checked.open_batches
+        ),
+        "  no anchor  no head is kept outside: a cut at the end and an older backup do not show": not outside,
+    }
+    lines += [line for line, holds in notes.items() if holds]
+    lines.append(f"  head       {checked.head}")
+    return lines

@@ -1,0 +1,35 @@
+"""``seqferry cancel``."""
+
+from __future__ import annotations
+
+from seqferry.cli import exits
+from seqferry.cli.groups import Background, End, Output, TransferSelection
+from seqferry.cli.many import code_of, each, only_one, see_all, tell
+from seqferry.cli.output import display
+from seqferry.cli.session import Session, actor, session_of
+
+
+def cancel(which: TransferSelection, end: End, background: Background, output: Output) -> int:
+    """Cancel transfers. Finished objects stay; uploads that are open are aborted."""
+    with session_of(output) as session:
+        if (wanted := only_one(which)) is not None:
+            return _cancel_one(session, wanted, abandon=end.abandon, detach=background.detach)
+        results = each(session, "cancel", which, abandon=end.abandon)
+        if background.detach:
+            tell(session, results)
+            return code_of(results)
+        # The worker aborts open uploads; without one anywhere, this process is it.
+        return see_all(session, results, wanted="cancelled")
+
+
+def _cancel_one(session: Session, wanted: str, *, abandon: bool, detach: bool) -> int:
+    found = session.service.status(wanted)
+    found = session.service.cancel(found.id, actor=actor(), abandon=abandon)
+    missing = session.service.missing(found)
+    if not found.ended and found.live.workers == 0 and missing is not None:
+        display.say(f"The cancel is recorded; a worker with {missing} aborts the open uploads.")
+        display.say(f"  if there will be none: {session.command('cancel', found.id, '--abandon')}")
+        return exits.FAILED
+    if detach:
+        return exits.OK
+    return session.see_through(found.id, wanted="cancelled")

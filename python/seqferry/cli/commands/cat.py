@@ -1,0 +1,160 @@
+"""``seqferry cat --range``: some bytes of objects, one after another, on standard output."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Annotated, ClassVar, Final
+
+import typer
+
+from seqferry.cli import exits
+from seqferry.cli.output import display
+from seqferry.model.errors import UsageError
+from seqferry.model.models import S3Location
+from seqferry.settings.config import Settings
+from seqferry.spec.build import build_spec, check_place, parse_uri
+from seqferry.spec.option_groups import OneEndpoint
+from seqferry.spec.selection import has_wildcard
+
+if TYPE_CHECKING:
+    from seqferry.engine.buckets import ObjectFacts
+    from seqferry.engine.engine import Engine
+
+_CHUNK: Final = 8 * 1024 * 1024
+"""Bytes of one request: the advice of AWS for ranged reads."""
+
+_AHEAD: Final = 8
+"""Requests under way: what is read and not yet printed is held in memory."""
+
+_RANGE: Final = re.compile(r"(?:bytes=)?(\d*)-(\d*)")
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Some bytes of objects."""
+
+    PANEL: ClassVar = "Arguments"
+
+    places: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="URI...", help="s3://bucket/key; several in their order; those that * and ? select, by key."
+        ),
+    ]
+    bytes: Annotated[
+        str,
+        typer.Option(
+            "--range",
+            envvar="SEQFERRY_RANGE",
+            metavar="FIRST-LAST",
+            help="0-99 = the first 100 bytes; 100- = from there on; -100 = the last 100.",
+        ),
+    ] = "0-"
+    version_id: Annotated[
+        str | None,
+        typer.Option("--version-id", envvar="SEQFERRY_VERSION_ID", metavar="ID", help="Of this version of one object."),
+    ] = None
+    raw: Annotated[
+        bool, typer.Option("--raw", envvar="SEQFERRY_RAW", help="Take * and ? in URI as they are, not as wildcards.")
+    ] = False
+
+
+def cat(part: Part, endpoint: OneEndpoint) -> int:
+    """Print bytes of objects on standard output, one after another, each of one version of it.
+
+    Without --range whole objects are printed, as by cp URI... -, which proves each first.
+    """
+    if part.version_id is not None and (len(part.places) > 1 or (has_wildcard(part.places[0]) and not part.raw)):
+        raise UsageError("--version-id is that of one object; name one.")
+    places = [_place(uri, endpoint) for uri in part.places]
+    wanted = _parsed(part.bytes)
+    from seqferry.engine import buckets
+    from seqferry.engine.engine import Engine, trace
+    from seqferry.preflight import reading
+
+    settings = Settings.load()
+    trace(settings.trace)
+    engine = Engine(max_requests=settings.max_requests, memory=settings.memory, tpslimit=settings.tpslimit)
+    # All are looked at before a byte is printed.
+    places = [each for place in places for each in (_selected(engine, place) if not part.raw else [place])]
+    found = [reading.facts(engine, place, part.version_id) for place in places]
+    spans = [_within(wanted, one.size, part.bytes) for one in found]
+    with ThreadPoolExecutor(_AHEAD, "seqferry-cat") as pool:
+        for place, facts, (first, last) in zip(places, found, spans, strict=True):
+
+            def read(start: int, place: S3Location = place, facts: ObjectFacts = facts, last: int = last) -> bytes:
+                end = min(start + _CHUNK - 1, last)
+                return buckets.read_range(engine, place, facts, start, end, part.version_id)
+
+            for piece in _ahead(pool, read, range(first, last + 1, _CHUNK)):
+                _print(piece)
+    return exits.OK
+
+
+def _place(uri: str, endpoint: OneEndpoint) -> S3Location:
+    bucket, key = parse_uri(uri)
+    if key == "" or key.endswith("/"):
+        raise UsageError(f"cat prints objects: name a key, as s3://{bucket}/{key}name.")
+    place = S3Location(
+        bucket, key, endpoint_url=endpoint.endpoint_url, region=endpoint.region, profile=endpoint.profile
+    )
+    check_place(place)
+    return place
+
+
+def _selected(engine: Engine, place: S3Location) -> list[S3Location]:
+    """The object itself, or those that the wildcard selects."""
+    if not has_wildcard(place.key):
+        return [place]
+    from seqferry.preflight import reading
+
+    # Another target stands in, in a bucket whose name no bucket has.
+    spec = build_spec(place.uri, "s3://-/", endpoint_url=place.endpoint_url, region=place.region, profile=place.profile)
+    return [replace(place, key=key) for key in reading.selected(engine, spec)]
+
+
+def _ahead(pool: ThreadPoolExecutor, read: Callable[[int], bytes], starts: range) -> Iterator[bytes]:
+    under_way: deque[Future[bytes]] = deque()
+    try:
+        for start in starts:
+            under_way.append(pool.submit(read, start))
+            if len(under_way) >= _AHEAD:
+                yield under_way.popleft().result()
+        while under_way:
+            yield under_way.popleft().result()
+    finally:
+        for one in under_way:
+            one.cancel()
+
+
+def _print(piece: bytes) -> None:
+    try:
+        sys.stdout.buffer.write(piece)
+        sys.stdout.buffer.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as why:
+        raise display.full_stdout(why) from None
+
+
+def _parsed(written: str) -> tuple[int | None, int | None]:
+    found = _RANGE.fullmatch(written.strip())
+    first, last = (None, None) if found is None else (int(each) if each else None for each in found.groups())
+    if (first is None and last is None) or (first is not None and last is not None and last < first):
+        raise UsageError(f"--range {written} is no range; write 0-99, 100- or -100.")
+    return first, last
+
+
+def _within(wanted: tuple[int | None, int | None], size: int, written: str) -> tuple[int, int]:
+    """First and last byte of an object of this size; the last is before the first where there is none."""
+    first, last = wanted
+    if first is None:
+        return max(size - (last or 0), 0), size - 1
+    if first >= size and (first, size) != (0, 0):
+        raise UsageError(f"--range {written} begins behind the end: the object has {size} bytes.")
+    return first, size - 1 if last is None else min(last, size - 1)

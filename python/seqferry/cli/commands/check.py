@@ -1,0 +1,93 @@
+"""``seqferry check``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
+
+import typer
+
+from seqferry.cli import pipes, selecting
+from seqferry.cli.groups import Output, Places, merged
+from seqferry.cli.output import text
+from seqferry.cli.session import Session, actor, session_of
+from seqferry.cli.start import detached
+from seqferry.model.models import Verify
+from seqferry.spec import identity
+from seqferry.spec.option_groups import Endpoints, Names, Selection, Speed
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Options that set how both sides are compared."""
+
+    PANEL: ClassVar = "Comparison"
+
+    verify: Annotated[
+        Verify,
+        typer.Option(
+            "--verify",
+            envvar="SEQFERRY_VERIFY",
+            help="checksum = a checksum or digest, where there is none both sides are read; auto = equal sizes are "
+            "enough where there is none; content = both sides are always read.",
+        ),
+    ] = "checksum"
+    one_way: Annotated[
+        bool,
+        typer.Option("--one-way", envvar="SEQFERRY_ONE_WAY", help="What only DST has is no difference."),
+    ] = False
+    combined: Annotated[
+        bool,
+        typer.Option("--combined", envvar="SEQFERRY_COMBINED", help="Print identical objects too, marked =."),
+    ] = False
+
+
+@dataclass(frozen=True, slots=True)
+class DetachOption:
+    """Option to leave the check to a worker."""
+
+    PANEL: ClassVar = "Output"
+
+    detach: Annotated[
+        bool, typer.Option("--detach", envvar="SEQFERRY_DETACH", help="Record the check, print its id and return.")
+    ] = False
+
+
+def check(
+    places: Places,
+    comparison: Comparison,
+    selection: Selection,
+    names: Names,
+    speed: Speed,
+    endpoints: Endpoints,
+    detach: DetachOption,
+    output: Output,
+) -> int:
+    """Compare SRC with DST and change nothing: what differs is printed, and the exit code is 3.
+
+    Marks: * differs, + only in SRC, - only in DST, ! could not be compared, = identical (with --combined).
+    """
+    from seqferry.spec import check as check_spec
+
+    pipes.refuse(places, "check")
+    given = selecting.spec_arguments(places, selection, names, endpoints) | merged(comparison)
+    given["attempts"] = speed.attempts
+    combined = given.pop("combined")
+    spec = identity.resolved(check_spec.build_check_spec(**given, allow_local=True))
+    with session_of(output, speed, check=spec) as session:
+        if detach.detach:
+            return detached(session, session.service.submission(spec, actor=actor()))
+        transfer_id, code = session.carry(spec)
+        if not (session.as_json or session.quiet):
+            _report(session, transfer_id, combined=combined)
+        return code
+
+
+def _report(session: Session, transfer_id: str, *, combined: bool) -> None:
+    from seqferry.spec.check import mark
+
+    strip = session.service.status(transfer_id).spec.strip
+    for record in session.objects(transfer_id):
+        found = mark(record.state, record.error_code)
+        if found != "=" or combined:
+            print(f"{found} {text.printable(record.source_key.removeprefix(strip) or record.source_key)}")

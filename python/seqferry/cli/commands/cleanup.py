@@ -1,0 +1,100 @@
+"""``seqferry cleanup``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, ClassVar, Final
+
+import typer
+
+from seqferry.cli import exits
+from seqferry.cli.groups import Consent, Output, Start, merged
+from seqferry.cli.output import display, text
+from seqferry.cli.session import Session, actor, session_of
+from seqferry.cli.start import detached
+from seqferry.model.models import TransferSpec
+from seqferry.spec import identity
+from seqferry.spec.option_groups import OneEndpoint
+
+_USD_PER_GIB_MONTH: Final = 0.023
+"""S3 Standard in us-east-1, the first 50 TB of a month: parts of open uploads are billed as objects are."""
+
+_ASKED_FROM: Final = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Argument that names the bucket or prefix whose open uploads are listed."""
+
+    PANEL: ClassVar = "Arguments"
+
+    place: Annotated[str, typer.Argument(metavar="URI", help="s3://bucket or s3://bucket/prefix/.")]
+
+
+@dataclass(frozen=True, slots=True)
+class Age:
+    """Option that selects open uploads by their age."""
+
+    PANEL: ClassVar = "Selection"
+
+    older_than: Annotated[
+        str,
+        typer.Option(
+            "--older-than",
+            envvar="SEQFERRY_OLDER_THAN",
+            metavar="AGE",
+            help="Uploads that were begun longer ago: an age as 7d or 12h, or a time. Default: 7d.",
+        ),
+    ] = "7d"
+
+
+def cleanup(place: Place, age: Age, consent: Consent, endpoint: OneEndpoint, start: Start, output: Output) -> int:
+    """Abort multipart uploads that nobody has completed, and whose parts are paid for.
+
+    Uploads of unfinished transfers in the records of this state folder are left alone. Uploads of other programs look
+    like any other: choose an age that none of them takes.
+    """
+    from seqferry.planning.cleanup import build_cleanup_spec  # it brings the engine, which --help need not wait for
+
+    most = None if consent.yes else _ASKED_FROM
+    spec = identity.resolved(build_cleanup_spec(place.place, older_than=age.older_than, most=most, **merged(endpoint)))
+    with session_of(output, check=spec, records=not start.dry_run) as session:
+        if start.dry_run:
+            return _preview(session, spec)
+        if start.detach:
+            return detached(
+                session, session.service.submission(spec, actor=actor(), new=start.new, priority=start.priority)
+            )
+        return session.copy(spec, new=start.new, priority=start.priority)
+
+
+def _preview(session: Session, spec: TransferSpec) -> int:
+    uploads = total = 0
+    for page in session.service.preview_cleanup(spec):
+        for one in page:
+            uploads += one.kept is None
+            total += one.bytes if one.kept is None else 0
+            if session.as_json:
+                display.emit(
+                    "planned_abort",
+                    key=one.key,
+                    upload_id=one.upload_id,
+                    initiated=text.timestamp(one.initiated),
+                    bytes=one.bytes,
+                    kept=one.kept,
+                )
+            elif not session.quiet:
+                verb = "abort" if one.kept is None else "keep"
+                why = "" if one.kept is None else f": {one.kept}"
+                begun = text.timestamp(one.initiated)
+                uri = text.printable(spec.source.at(one.key))
+                print(f"(dry run) {verb} the upload of {begun} to {uri}, {text.size(one.bytes)}{why}")
+    monthly = total / 2**30 * _USD_PER_GIB_MONTH
+    if session.as_json:
+        display.emit("dry_run", uploads=uploads, bytes=total, usd_per_month=round(monthly, 4))
+    elif not session.quiet:
+        display.say(
+            f"Dry run: {text.count(uploads, 'upload')} with {text.size(total)}, about ${monthly:,.2f} a month in S3 "
+            "Standard. Nothing was aborted."
+        )
+    return exits.OK

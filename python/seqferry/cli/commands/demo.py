@@ -1,0 +1,55 @@
+"""``seqferry demo``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from seqferry.cli import exits, options
+from seqferry.cli.output import display, text
+
+if TYPE_CHECKING:
+    from seqferry.demo.scenario import Figures
+
+
+def demo(
+    scale: Annotated[
+        float,
+        typer.Option("--scale", envvar="SEQFERRY_SCALE", min=0.05, max=20, help="Size of the delivery; 1 is 1 GB."),
+    ] = 1.0,
+    no_progress: options.NoProgress = False,
+) -> int:
+    """Show it all on an embedded S3 server: mirror a delivery, kill the worker half-way, go on, verify."""
+    from seqferry.demo import scenario
+
+    try:
+        figures = scenario.run(
+            show=lambda: display.choose(as_json=False, quiet=False, progress=not no_progress),
+            say=display.say,
+            scale=scale,
+        )
+    except KeyboardInterrupt:
+        display.say("Demo stopped. Nothing is left running, and its folders are gone.")
+        return exits.INTERRUPTED
+    for line in _summary(figures):
+        print(line)
+    return exits.OK
+
+
+def _summary(figures: Figures) -> list[str]:
+    kill = figures.kill
+    parts = sum(upload.parts for upload in kill.uploads)
+    whole = f"{len(kill.seen)} objects whole, {parts} parts in {text.count(len(kill.uploads), 'open upload')}"
+    copying = kill.seconds + figures.after_restart
+    return [
+        "",
+        "Summary",
+        f"  delivered   {text.count(figures.objects, 'object')}, {text.size(figures.bytes)}",
+        f"  mirrored    in {text.duration(copying)} with the worker's two starts, {text.rate(figures.bytes / copying)}",
+        f"  killed      after {text.duration(kill.seconds)} at {kill.share:.0%} of the bytes: {whole}",
+        f"  resumed     at work again {text.duration(figures.back_after)} after the restart",
+        f"  repeated    0 of {len(kill.seen)} finished objects; 0 uploads left open",
+        f"  verified    all objects read back in {text.duration(figures.verifying)}: as the vendor's md5sum.txt says",
+        f"  took        {text.duration(figures.total)} in all; no process, port or folder is left behind",
+    ]

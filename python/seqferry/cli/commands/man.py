@@ -1,0 +1,106 @@
+"""``seqferry man``: manual pages (roff) made of what ``--help`` shows."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from seqferry.cli import examples, exits, tree
+from seqferry.cli.output import display
+from seqferry.model.errors import ConfigError, UsageError
+
+_EXIT_STATUS = (
+    ("0", "All objects are verified."),
+    ("1", "Some objects failed, or the transfer was stopped."),
+    ("2", "What was asked makes no sense; nothing was started."),
+    ("3", "An object arrived different from its source."),
+    ("4", "No object matched."),
+    ("130", "Interrupted, and can be resumed."),
+)
+
+
+def man(
+    command: Annotated[
+        list[str] | None, typer.Argument(metavar="[COMMAND]", help="As cp, or tar ls. Without: of seqferry itself.")
+    ] = None,
+    directory: Annotated[
+        Path | None, typer.Option("--dir", envvar="SEQFERRY_MAN_DIR", help="Write the pages of all commands here.")
+    ] = None,
+) -> int:
+    """Print a manual page, or write all of them to a folder."""
+    root = tree.tree()
+    pages = {(): root, **dict(tree.walk(root))}
+    if directory is None:
+        asked = tuple(command or ())
+        if asked not in pages:
+            raise UsageError(f"There is no command '{' '.join(asked)}'. See all with: seqferry --help")
+        print(page(pages[asked], asked), end="")
+        return exits.OK
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        for path, found in pages.items():
+            (directory / f"{'-'.join(('seqferry', *path))}.1").write_text(page(found, path))
+    except OSError as why:
+        raise ConfigError(f"Cannot write manual pages to {directory}: {why.strerror or why}.") from None
+    display.say(f"{len(pages)} manual pages are in {directory}.")
+    return exits.OK
+
+
+def page(command: Any, path: tuple[str, ...]) -> str:
+    """The manual page of a command."""
+    return "\n".join(_lines(command, path)) + "\n"
+
+
+def _lines(command: Any, path: tuple[str, ...]) -> Iterator[str]:
+    context = tree.context(command, path)
+    name = "-".join(("seqferry", *path))
+    text = _plain(command.help or "").split("\n\n")
+    yield f'.TH {_escaped(name.upper())} 1 "" "Seqferry"'
+    yield from (".SH NAME", f"{_escaped(name)} \\- {_escaped(text[0].rstrip('.'))}")
+    usage = " ".join(command.collect_usage_pieces(context))
+    yield from (".SH SYNOPSIS", f".B {_escaped(' '.join(('seqferry', *path)))}", _escaped(usage))
+    yield ".SH DESCRIPTION"
+    for paragraph in text:
+        yield from (".PP", _escaped(paragraph))
+    panels = command.panels(context) if hasattr(command, "panels") else _panels(command, context)
+    for panel, records in panels.items():
+        yield f".SH {_escaped(panel.upper())}"
+        for words, what in records:
+            yield from (".TP", f".B {_escaped(words)}", _escaped(_plain(what)))
+    if subcommands := [(sub, found) for sub, found in tree.walk(command, path) if len(sub) == len(path) + 1]:
+        yield ".SH COMMANDS"
+        for sub, found in subcommands:
+            first = _plain(found.help or "").split("\n\n")[0]
+            yield from (".TP", f".BR {'-'.join(('seqferry', *sub))} (1)", _escaped(first))
+    if shown := examples.of(" ".join(path)):
+        yield ".SH EXAMPLES"
+        for line, what in shown:
+            yield from (".PP", _escaped(f"{what[:1].upper()}{what[1:]}:"), ".RS 4", ".nf", _escaped(line), ".fi", ".RE")
+    yield ".SH EXIT STATUS"
+    for code, meaning in _EXIT_STATUS:
+        yield from (".TP", f".B {code}", _escaped(meaning))
+    yield from (".SH SEE ALSO", ".BR seqferry (1)")
+
+
+def _panels(command: Any, context: Any) -> dict[str, list[tuple[str, str]]]:
+    found: dict[str, list[tuple[str, str]]] = {}
+    for parameter in command.get_params(context):
+        if (record := parameter.get_help_record(context)) is not None:
+            kind = "Arguments" if parameter.param_type_name == "argument" else "Options"
+            found.setdefault(kind, []).append(record)
+    return found
+
+
+def _plain(text: str) -> str:
+    """Paragraphs of one line each."""
+    return "\n\n".join(" ".join(paragraph.split()) for paragraph in re.split(r"\n\s*\n", text.strip()))
+
+
+def _escaped(text: str) -> str:
+    """Text that roff prints as it is."""
+    found = text.replace("\\", "\\e").replace("-", "\\-")
+    return f"\\&{found}" if found[:1] in (".", "'") else found

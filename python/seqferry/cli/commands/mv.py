@@ -1,0 +1,48 @@
+"""``seqferry mv``."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from seqferry.cli import pipes, selecting
+from seqferry.cli.groups import Output, Places, Start
+from seqferry.cli.start import start_transfer
+from seqferry.model.errors import UsageError
+from seqferry.model.models import OPERATION_MOVE, LocalFolder, S3Location, TransferSpec
+from seqferry.spec.build import build_spec, checked
+from seqferry.spec.option_groups import Endpoints, Names, Parts, Selection, Speed, Storage
+
+
+def mv(
+    places: Places,
+    selection: Selection,
+    names: Names,
+    speed: Speed,
+    parts: Parts,
+    storage: Storage,
+    endpoints: Endpoints,
+    start: Start,
+    output: Output,
+) -> int:
+    """Move objects between S3 places, or between S3 and local files: copy, verify, then remove at the source.
+
+    An object is removed at the source when its copy is verified and on record, and only while it is what was copied.
+    Folders of a local source stay.
+    """
+    pipes.refuse(places, "mv")
+    given = selecting.spec_arguments(places, selection, names, parts, storage, endpoints)
+    return start_transfer(of(build_spec(**given, allow_local=True)), speed, start, output)
+
+
+def of(spec: TransferSpec) -> TransferSpec:
+    """Spec of a move from the spec of a copy.
+
+    Raises:
+        UsageError: its source cannot be removed.
+    """
+    if isinstance(spec.source, S3Location) and spec.source.anonymous:
+        raise UsageError("mv removes objects at the source, which --no-sign-request does not allow; use cp.")
+    if isinstance(spec.source, LocalFolder) and spec.source.symlinks == "follow":
+        # What a link leads to is not removed for it.
+        spec = replace(spec, source=replace(spec.source, symlinks="skip"))
+    return checked(replace(spec, operation=OPERATION_MOVE))

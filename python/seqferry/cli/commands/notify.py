@@ -1,0 +1,71 @@
+"""``seqferry notify``: lists and tests the channels of notices."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated
+
+import typer
+
+from seqferry.cli import exits, options
+from seqferry.cli.output import display, text
+from seqferry.model.errors import UsageError
+from seqferry.settings.config import Settings
+
+notify = typer.Typer(help="Show and test the channels of notices.", rich_markup_mode=None)
+
+
+@notify.callback()
+def _group() -> None:
+    """Show and test the channels of notices."""
+
+
+@notify.command("test")
+def check(
+    channel: Annotated[str | None, typer.Argument(metavar="[CHANNEL]", help="Only this one.")] = None,
+    as_json: options.Json = False,
+) -> int:
+    """Send a test to each channel of the configuration file, and show what became of it."""
+    from seqferry.service import notices
+
+    found = Settings.load().notices.channels
+    wanted = [one for one in found if channel in (None, one.name)]
+    if not wanted:
+        named = f"the channel '{channel}'" if channel else "a channel"
+        raise UsageError(f"The configuration file does not name {named}; write a table [notices.NAME].")
+    failed = False
+    for one in wanted:
+        delivery = notices.send(one, notices.test_notice(f"test.{one.name}.{int(time.time())}"))
+        failed = failed or delivery.error is not None
+        if as_json:
+            display.emit("notice", channel=one.name, to=one.shown, error_message=delivery.error)
+        else:
+            outcome = "sent" if delivery.error is None else f"failed: {text.printable(delivery.error)}"
+            print(f"{one.name}\t{one.shown}\t{outcome}")
+    return exits.FAILED if failed else exits.OK
+
+
+@notify.command("list")
+def list_(as_json: options.Json = False, state_dir: options.StateDir = None) -> int:
+    """Show the channels, and notices that were not delivered yet. URLs are never shown: they hold secrets."""
+    from seqferry.db import notice_rows
+    from seqferry.service.service import Service
+
+    settings = Settings.load(state_dir=state_dir)
+    for one in settings.notices.channels:
+        if as_json:
+            display.emit("channel", channel=one.name, to=one.shown, events=list(one.events))
+        else:
+            print(f"{one.name}\t{one.shown}\t{', '.join(one.events)}")
+    with Service.open(settings) as service, service.database.read() as connection:
+        left = notice_rows.undelivered(connection, limit=100)
+    for row in left:
+        if as_json:
+            display.emit(
+                "undelivered", id=row.transfer_id, kind=row.kind, channel=row.channel, state=row.state,
+                attempts=row.attempts, error_message=row.error,
+            )  # fmt: skip
+        else:
+            what = f"{row.kind} of {row.transfer_id} to {row.channel}: {row.state} after {row.attempts} tries"
+            display.say(f"{what}: {text.printable(row.error or 'not tried yet')}")
+    return exits.OK

@@ -1,0 +1,168 @@
+"""``seqferry pack``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
+
+import typer
+
+from seqferry.cli import exits, options, selecting
+from seqferry.cli.groups import Output, Places, Start
+from seqferry.cli.output import display, text
+from seqferry.cli.session import Session, actor, session_of
+from seqferry.cli.start import detached
+from seqferry.model.models import PlannedCopy, TransferSpec
+from seqferry.spec import identity
+from seqferry.spec.build import why_streamed
+from seqferry.spec.option_groups import Endpoints, Filters, Names, Selection, Speed
+from seqferry.spec.pack import build_pack_spec
+
+
+@dataclass(frozen=True, slots=True)
+class PackingPlaces:
+    """Source and archive."""
+
+    PANEL: ClassVar = "Arguments"
+
+    source: Annotated[
+        str,
+        typer.Argument(metavar="SRC", help="s3://bucket/prefix/ (all below) or a local folder."),
+    ]
+    target: Annotated[
+        str,
+        typer.Argument(metavar="TAR", help="s3://bucket/name.tar, or a local file."),
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Archive:
+    """Form of the archive."""
+
+    PANEL: ClassVar = "Archive"
+
+    split: Annotated[
+        int | None,
+        typer.Option(
+            "--split",
+            envvar="SEQFERRY_SPLIT",
+            metavar="SIZE",
+            parser=options.size,
+            help="Make several archives of at most this size, as 100GiB: name-00000.tar and so on.",
+        ),
+    ] = None
+    no_index: Annotated[
+        bool,
+        typer.Option(
+            "--no-index",
+            envvar="SEQFERRY_PACK_NO_INDEX",
+            help="Leave out name.tar.sfidx, which says where each member lies, so that one can be read without the "
+            "others.",
+        ),
+    ] = False
+    part_size: Annotated[
+        int | None,
+        typer.Option(
+            "--part-size",
+            envvar="SEQFERRY_PART_SIZE",
+            metavar="SIZE",
+            parser=options.size,
+            help="Part size of the upload, as 64MiB. The bytes of the archive do not depend on it.",
+        ),
+    ] = None
+    storage_class: Annotated[
+        str | None,
+        typer.Option(
+            "--storage-class", envvar="SEQFERRY_STORAGE_CLASS", metavar="NAME", help="Storage class of the archive."
+        ),
+    ] = None
+
+
+def pack(
+    packed: PackingPlaces,
+    selection: Selection,
+    filters: Filters,
+    names: Names,
+    archive: Archive,
+    speed: Speed,
+    endpoints: Endpoints,
+    start: Start,
+    output: Output,
+) -> int:
+    """Pack all that is below a prefix or a folder into one tar, durably and verified.
+
+    Big members are copied inside the storage where it can; the same input always gives the same bytes. A member that
+    changes meanwhile is named, and the archive starts over once.
+    """
+    places = Places(sources=[packed.source], target=packed.target)
+    given = selecting.spec_arguments(places, selection, filters, names, archive, endpoints, together=True)
+    spec = build_pack_spec(**given, allow_local=True)
+    spec = identity.resolved(spec)
+    with session_of(output, speed, check=spec, records=not start.dry_run) as session:
+        if start.dry_run:
+            return _preview(session, spec)
+        if start.detach:
+            submission = session.service.submission(spec, actor=actor(), new=start.new, priority=start.priority)
+            return detached(session, submission)
+        return session.copy(spec, new=start.new, priority=start.priority)
+
+
+def _preview(session: Session, spec: TransferSpec) -> int:
+    """Shows the members, what is at the target already, and what the archive saves: one object instead of many."""
+    from seqferry.preflight.forecast import Forecast  # it brings the engine, which --help need not wait for
+
+    forecast, said = Forecast(spec), ""
+    for planned in session.service.preview(spec):
+        forecast.add(planned)
+        if session.as_json:
+            _emit(spec, planned)
+        elif planned.refusal is not None:
+            if planned.refusal != said:  # once for all members of an archive
+                display.say(text.printable(planned.refusal))
+            said = planned.refusal
+        elif not session.quiet:
+            print(f"(dry run) {_foretold(spec, planned)}")
+    members = forecast.objects + forecast.skipped
+    if session.as_json:
+        told = {name: getattr(forecast, name) for name in ("compared", "skipped", "refused")}
+        display.emit("dry_run", objects=forecast.objects, bytes=forecast.bytes, **told)
+    elif not session.quiet:
+        if (why := why_streamed(spec)) is not None:
+            display.say(f"The bytes would pass through the machine that does the work: {why}.")
+        also = f"; {text.count(forecast.compared, 'member')} of them would be compared first" * bool(forecast.compared)
+        also += f"; {text.count(forecast.skipped, 'member')} would be skipped" * bool(forecast.skipped)
+        display.say(
+            f"Dry run: {text.count(forecast.objects, 'member')}, {text.size(forecast.bytes)}{also}. The archive is one "
+            "object: no lifecycle, version or permission of a single member, and a change of one means to pack again. "
+            "Nothing was written."
+        )
+    if forecast.refused:
+        return exits.FAILED
+    return exits.OK if members else exits.NOTHING
+
+
+def _emit(spec: TransferSpec, planned: PlannedCopy) -> None:
+    if planned.refusal is not None:
+        told = {"source_key": planned.source_key, "error_message": planned.refusal, "left_out": planned.left_out}
+        display.emit("refused", **told)
+        return
+    display.emit(
+        "planned",
+        source_key=planned.source_key,
+        target_key=planned.target_key,
+        name=planned.source_key.removeprefix(spec.strip),
+        size=planned.size,
+        action=planned.action,
+        because=planned.reason,
+    )
+
+
+def _foretold(spec: TransferSpec, planned: PlannedCopy) -> str:
+    """One member of a dry run, in words."""
+    source = text.printable(spec.source.at(planned.source_key))
+    name = text.printable(planned.source_key.removeprefix(spec.strip))
+    if planned.action == "skip":
+        return f"skip {source}: {planned.reason}"
+    verb = "pack" if planned.action == "copy" else planned.action
+    why = "" if planned.because == "packed" else f" ({planned.reason})"
+    return f"{verb} {source} as {name}{why}"

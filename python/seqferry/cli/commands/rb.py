@@ -1,0 +1,54 @@
+"""``seqferry rb``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar
+
+import typer
+
+from seqferry.cli import exits, groups
+from seqferry.cli.commands.rm import confirmed
+from seqferry.cli.groups import Bucket, Consent, Output, merged
+from seqferry.cli.output import display, text
+from seqferry.cli.session import session_of
+from seqferry.spec import identity
+from seqferry.spec.option_groups import OneEndpoint
+
+
+@dataclass(frozen=True, slots=True)
+class Force:
+    """Option to empty the bucket first."""
+
+    PANEL: ClassVar = "Options"
+
+    force: Annotated[
+        bool,
+        typer.Option(
+            "--force", envvar="SEQFERRY_FORCE", help="Remove all objects in it first, with all their versions."
+        ),
+    ] = False
+
+
+def rb(bucket: Bucket, force: Force, consent: Consent, endpoint: OneEndpoint, output: Output) -> int:
+    """Remove a bucket that is empty; with --force remove all that is in it first, on record as rm does."""
+    from seqferry.planning import removals
+
+    place = groups.bucket_of(bucket.bucket, endpoint)
+    if force.force:
+        given: dict[str, Any] = {**merged(endpoint), "recursive": True, "versions": True}
+        spec = identity.resolved(removals.build_remove_spec([bucket.bucket], **given))
+        with session_of(output, check=spec) as session:
+            if not consent.yes and not confirmed(session, spec):
+                return exits.FAILED
+            code = session.copy(spec)
+            if code not in (exits.OK, exits.NOTHING):
+                return code
+            session.service.abort_uploads(spec.source)
+    with session_of(output, records=False) as session:
+        session.service.remove_bucket(place)
+        if session.as_json:
+            display.emit("bucket_removed", bucket=place.bucket)
+        elif not session.quiet:
+            print(f"removed s3://{text.printable(place.bucket)}")
+    return exits.OK

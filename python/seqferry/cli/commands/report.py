@@ -1,0 +1,92 @@
+"""``seqferry report``."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Annotated, Final, Literal
+
+import typer
+
+from seqferry.cli import exits, options
+from seqferry.cli.output import display, text
+from seqferry.cli.session import open_session
+from seqferry.model.errors import ConfigError
+
+_NAMED_AT_MOST: Final = 20
+
+
+def report(
+    transfer: options.TransferId,
+    form: Annotated[
+        Literal["json", "csv", "html"],
+        typer.Option("--format", envvar="SEQFERRY_FORMAT", help="json (checkable), csv, or html to print."),
+    ] = "json",
+    output: Annotated[
+        str | None,
+        typer.Option("--output", "-o", envvar="SEQFERRY_OUTPUT", metavar="FILE", help="Default: standard output."),
+    ] = None,
+    state_dir: options.StateDir = None,
+) -> int:
+    """Write everything on record of a transfer: who asked, each object with its fate and checksums, and the digest.
+
+    The record is looked at first: where it is not as it was written, the report says so, and the exit code is 3.
+
+    Example: seqferry report 3f2a --format html -o receipt.html
+    """
+    from seqferry.proof import report as proof_report
+
+    with open_session(state_dir=state_dir) as session:
+        found = session.service.status(transfer)
+        findings = session.service.record_findings(found.id)
+        for one in findings[:_NAMED_AT_MOST]:
+            display.say(f"record  {text.printable(one.message)}")
+        if findings:
+            display.say(f"The record is not as it was written: {text.count(len(findings), 'finding')} (audit verify).")
+        pieces = proof_report.stream(session.service.database, found.id, form, findings)
+        if output is None:
+            _print(pieces)
+        else:
+            _write(Path(output), pieces)
+            display.say(f"Wrote {output}.")
+        return exits.MISMATCH if findings else exits.OK
+
+
+def _print(pieces: Iterator[str]) -> None:
+    out = sys.stdout.buffer
+    for piece in pieces:
+        out.write(_encoded(piece))
+    out.flush()
+
+
+def _encoded(piece: str) -> bytes:
+    # Halves of characters stand for bytes of file names that are no UTF-8.
+    return piece.encode("utf-8", "backslashreplace")
+
+
+def _write(path: Path, pieces: Iterator[str]) -> None:
+    """Write the file whole or not at all, readable as other new files are."""
+    temporary = None
+    try:
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        temporary = Path(name)
+        with os.fdopen(handle, "wb") as file:
+            for piece in pieces:
+                file.write(_encoded(piece))
+            file.flush()
+            os.fsync(file.fileno())
+        mask = os.umask(0)
+        os.umask(mask)
+        temporary.chmod(0o666 & ~mask)
+        temporary.replace(path)
+        temporary = None
+    except OSError as why:
+        raise ConfigError(f"Cannot write the report {path}: {why.strerror or why}.") from None
+    finally:
+        if temporary is not None:
+            with suppress(OSError):
+                temporary.unlink()

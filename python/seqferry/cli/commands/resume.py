@@ -1,0 +1,49 @@
+"""``seqferry resume``."""
+
+from __future__ import annotations
+
+from seqferry.cli import exits
+from seqferry.cli.groups import Background, Output, TransferSelection
+from seqferry.cli.many import code_of, each, only_one, see_all, tell
+from seqferry.cli.output import display
+from seqferry.cli.session import Session, actor, session_of
+from seqferry.model.models import DONE_STATES
+from seqferry.spec.option_groups import Speed
+
+
+def resume(which: TransferSelection, background: Background, speed: Speed, output: Output) -> int:
+    """Go on with a transfer and show it until it ends. Finished objects and parts are not copied again."""
+    from seqferry.service import control
+
+    with session_of(output, speed) as session:
+        if (wanted := only_one(which)) is not None:
+            return _resume_one(session, wanted, speed, detach=background.detach)
+        results = each(session, "resume", which)
+        if speed.tpslimit is not None:
+            going_on = [result.id for result in results if result.status is not None and not result.status.ended]
+            control.each(session.service, "set", going_on, actor=actor(), tpslimit=speed.tpslimit)
+        if background.detach:
+            tell(session, results)
+            return code_of(results)
+        return see_all(session, results)
+
+
+def _resume_one(session: Session, wanted: str, speed: Speed, *, detach: bool) -> int:
+    from seqferry.service import control
+
+    found = session.service.status(wanted)
+    session.service.check_folders(found)
+    session.service.check_access(found)
+    if not found.ended:
+        control.resume(session.service, found.id, actor=actor())
+        if speed.tpslimit is not None:
+            control.adjust(session.service, found.id, actor=actor(), tpslimit=speed.tpslimit)
+    if detach and not found.ended:
+        return exits.OK
+    code = session.see_through(found.id)
+    if found.ended and found.state not in DONE_STATES:
+        display.say(
+            f"This transfer had ended before ({found.state}), and what has ended is not taken up again. "
+            f"Copy the rest with: {session.command('retry', found.id)}"
+        )
+    return code

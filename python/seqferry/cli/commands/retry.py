@@ -1,0 +1,19 @@
+"""``seqferry retry``."""
+
+from __future__ import annotations
+
+from seqferry.cli.groups import Background, Output, TransferSelection
+from seqferry.cli.many import code_of, each, say, see_all, tell
+from seqferry.cli.session import session_of
+from seqferry.spec.option_groups import Speed
+
+
+def retry(which: TransferSelection, background: Background, speed: Speed, output: Output) -> int:
+    """Copy what has failed of an ended transfer, and nothing else, as a transfer of its own."""
+    with session_of(output, speed) as session:
+        results = each(session, "retry", which)
+        for result in tell(session, results):
+            say(session, f"transfer {result.started} retries {result.id}")
+        if background.detach:
+            return code_of(results)
+        return see_all(session, results)

@@ -1,0 +1,31 @@
+"""``seqferry set``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from seqferry.cli.groups import Change, Output, TransferSelection
+from seqferry.cli.many import code_of, each, say, tell
+from seqferry.cli.session import session_of
+from seqferry.model.errors import UsageError
+
+
+def set(  # noqa: A001 - the name of the command
+    which: TransferSelection, change: Change, output: Output
+) -> int:
+    """Change the priority or the limits of transfers under way, as `seqferry set ID --max-bandwidth 50MB`.
+
+    Limits hold for each process that works at the transfer, and for all that it does meanwhile.
+    """
+    limits = {"max_requests": change.max_requests, "max_bandwidth": change.max_bandwidth, "tpslimit": change.tpslimit}
+    changes: dict[str, Any] = {**dict.fromkeys(limits), "priority": 0} if change.defaults else {}
+    given = {"priority": change.priority, **limits}
+    changes |= {name: value for name, value in given.items() if value is not None}
+    if not changes:
+        options = "--priority, --max-requests, --max-bandwidth, --tpslimit"
+        raise UsageError(f"Nothing is to be changed: give {options} or --defaults.")
+    with session_of(output) as session:
+        results = each(session, "set", which, **changes)
+        for result in tell(session, results):
+            say(session, f"Set. See it with: {session.command('status', result.id)}")
+        return code_of(results)

@@ -1,0 +1,46 @@
+"""``seqferry sync``."""
+
+from __future__ import annotations
+
+from seqferry.cli import pipes, selecting
+from seqferry.cli.groups import Output, Places, Start
+from seqferry.cli.start import start_transfer
+from seqferry.spec.build import build_spec
+from seqferry.spec.option_groups import (
+    Attributes,
+    Endpoints,
+    Filters,
+    Names,
+    Parts,
+    Protection,
+    Removal,
+    Selection,
+    Speed,
+    Storage,
+)
+
+
+def sync(
+    places: Places,
+    selection: Selection,
+    filters: Filters,
+    names: Names,
+    removal: Removal,
+    speed: Speed,
+    parts: Parts,
+    storage: Storage,
+    protection: Protection,
+    attributes: Attributes,
+    endpoints: Endpoints,
+    start: Start,
+    output: Output,
+) -> int:
+    """Make DST hold what is below SRC: cp of a prefix or a folder that can also remove.
+
+    Objects that are there and identical are left alone; nothing is removed without --delete.
+    """
+    pipes.refuse(places, "sync")
+    given = selecting.spec_arguments(
+        places, selection, filters, names, removal, parts, storage, protection, attributes, endpoints, below=True
+    )
+    return start_transfer(build_spec(**given, below=True, allow_local=True), speed, start, output)

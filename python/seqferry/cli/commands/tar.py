@@ -1,0 +1,159 @@
+"""``seqferry tar``: lists, indexes and verifies archives."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from seqferry.cli import exits, options
+from seqferry.cli.output import display, text
+from seqferry.settings.config import Settings
+
+if TYPE_CHECKING:
+    from seqferry.engine.engine import FoundMember
+    from seqferry.model.models import TransferSpec
+
+tar = typer.Typer(help="Look at tar archives in S3 or on this machine.", rich_markup_mode=None)
+
+_LETTERS: Final = {"file": "-", "hard_link": "h", "directory": "d", "symbolic_link": "l"}
+
+_Archive = Annotated[str, typer.Argument(metavar="ARCHIVE", help="s3://bucket/x.tar or a local file.")]
+_NoIndex = Annotated[
+    bool, typer.Option("--no-index", envvar="SEQFERRY_NO_INDEX", help="Read the headers, and not the index beside it.")
+]
+
+
+@tar.callback()
+def _group() -> None:
+    """Look at tar archives in S3 or on this machine."""
+
+
+@tar.command()
+def ls(
+    archive: _Archive,
+    no_index: _NoIndex = False,
+    endpoint_url: options.EndpointUrl = None,
+    profile: options.Profile = None,
+    region: options.Region = None,
+    no_sign_request: options.NoSignRequest = False,
+    as_json: options.Json = False,
+) -> int:
+    """List the members of an archive: permissions, size in bytes, time (UTC) and path.
+
+    A member that unpack refuses is named with the reason, and the exit code is then 1.
+    """
+    from seqferry.engine.engine import Engine
+    from seqferry.planning import unpacking
+
+    spec = _spec(
+        archive,
+        index="never" if no_index else "auto",
+        endpoint_url=endpoint_url,
+        profile=profile,
+        region=region,
+        no_sign_request=no_sign_request,
+    )
+    shown = refused = 0
+    for page in unpacking.scan(Engine.of(Settings.load()), spec):
+        for member in page:
+            shown += 1
+            refused += member.refusal is not None and not member.left_out
+            if as_json:
+                display.emit("member", **_facts(member))
+            else:
+                _show(member)
+    if not shown:
+        display.say(text.printable(f"{spec.source.uri} has no members."))
+    return exits.FAILED if refused else exits.OK
+
+
+@tar.command()
+def verify(
+    archive: _Archive,
+    endpoint_url: options.EndpointUrl = None,
+    profile: options.Profile = None,
+    region: options.Region = None,
+    no_sign_request: options.NoSignRequest = False,
+    as_json: options.Json = False,
+) -> int:
+    """Read a whole tar and compare it with its index: headers, places and, where the index states them, checksums."""
+    from seqferry.engine.engine import Engine
+
+    spec = _spec(archive, endpoint_url=endpoint_url, profile=profile, region=region, no_sign_request=no_sign_request)
+    members = compared = size = problems = 0
+    indexed = False
+    for report in Engine.of(Settings.load()).check_archive(spec.source):
+        members, compared, size = max(members, report.members), max(compared, report.compared), max(size, report.bytes)
+        indexed |= report.indexed
+        for name, what in report.problems:
+            problems += 1
+            if as_json:
+                display.emit("problem", member=name, problem=what)
+            else:
+                print(text.printable(f"{name}: {what}"))
+    if as_json:
+        display.emit("verified", members=members, compared=compared, bytes=size, indexed=indexed, problems=problems)
+    else:
+        index = f"{text.count(compared, 'member')} compared with the index" if indexed else "there is no index"
+        found = "no problems" if not problems else text.count(problems, "problem")
+        display.say(f"{text.count(members, 'member')}, {text.size(size)} read; {index}; {found}.")
+    return exits.MISMATCH if problems else exits.OK
+
+
+@tar.command()
+def index(
+    archive: _Archive,
+    endpoint_url: options.EndpointUrl = None,
+    profile: options.Profile = None,
+    region: options.Region = None,
+    as_json: options.Json = False,
+) -> int:
+    """Write ARCHIVE.sfidx beside an archive: where each member lies, so that one can be read without the others.
+
+    Only headers are read where members are large. An archive that is damaged or cut off gets no index.
+    """
+    from seqferry.engine.engine import Engine
+
+    spec = _spec(archive, endpoint_url=endpoint_url, profile=profile, region=region)
+    members = Engine.of(Settings.load()).index_archive(spec.source)
+    written = spec.source.at(f"{spec.source.key}.sfidx")
+    if as_json:
+        display.emit("indexed", archive=spec.source.uri, index=written, members=members)
+    else:
+        display.say(text.printable(f"Wrote {written}: {text.count(members, 'member')}."))
+    return exits.OK
+
+
+def _spec(archive: str, **given: Any) -> TransferSpec:
+    """A spec that unpacks the archive to nowhere: it names the source and how to read it."""
+    from seqferry.planning import unpacking
+
+    return unpacking.build_unpack_spec(archive, "s3://nowhere/", allow_local=True, **given)
+
+
+def _facts(member: FoundMember) -> dict[str, Any]:
+    code, reason = member.refusal or (None, None)
+    return {
+        "name": member.name,
+        "path": member.path,
+        "kind": member.kind,
+        "size": member.size,
+        "mode": f"{member.mode:04o}",
+        "modified": text.optional_timestamp(member.modified),
+        "link": member.link or None,
+        "crc32c": None if member.crc32c is None else f"{member.crc32c:08x}",
+        "refused": code,
+        "reason": reason,
+    }
+
+
+def _show(member: FoundMember) -> None:
+    bits = "".join(letter if member.mode >> (8 - at) & 1 else "-" for at, letter in enumerate("rwxrwxrwx"))
+    when = datetime.fromtimestamp(max(member.modified, 0), UTC).strftime("%Y-%m-%d %H:%M:%S")
+    link = f" -> {member.link}" if member.link else ""
+    line = f"{_LETTERS.get(member.kind, '?')}{bits} {member.size:>15} {when} {member.path or member.name}{link}"
+    print(text.printable(line))
+    if member.refusal is not None:
+        display.say(text.printable(f"{member.name}: {member.refusal[1]}"))

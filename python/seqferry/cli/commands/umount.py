@@ -1,0 +1,27 @@
+"""``seqferry umount``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from seqferry.cli import exits
+from seqferry.cli.mount_process import resolved
+from seqferry.engine.mounts import (
+    unmount,
+)
+
+_Directory = Annotated[Path, typer.Argument(metavar="DIR", help="An empty folder.")]
+
+
+def umount(
+    directory: _Directory,
+    force: Annotated[
+        bool, typer.Option("--force", envvar="SEQFERRY_FORCE", help="Detach a folder that is in use.")
+    ] = False,
+) -> int:
+    """Unmount a folder, also one whose process has died."""
+    unmount(resolved(directory), force=force)
+    return exits.OK

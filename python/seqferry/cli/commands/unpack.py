@@ -1,0 +1,136 @@
+"""``seqferry unpack``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, ClassVar, Literal
+
+import typer
+
+from seqferry.cli import selecting
+from seqferry.cli.groups import Output, Start, merged
+from seqferry.cli.start import start_transfer
+from seqferry.model.models import IfExists
+from seqferry.spec.option_groups import Endpoints, Filters, Names, Parts, Speed, Storage
+
+
+@dataclass(frozen=True, slots=True)
+class ArchivePlaces:
+    """Archive and target of an unpacking."""
+
+    PANEL: ClassVar = "Arguments"
+
+    source: Annotated[str, typer.Argument(metavar="ARCHIVE", help="s3://bucket/x.tar or a local file.")]
+    target: Annotated[str, typer.Argument(metavar="DST", help="s3://bucket/prefix/ or a local folder.")]
+
+
+@dataclass(frozen=True, slots=True)
+class Members:
+    """Options for members that exist at the target, and for empty folders."""
+
+    PANEL: ClassVar = "Selection"
+
+    if_exists: Annotated[
+        IfExists,
+        typer.Option(
+            "--if-exists",
+            envvar="SEQFERRY_IF_EXISTS",
+            help="What exists at the target: same = skip when identical, else replace; size = skip when of the same "
+            "size, else replace; skip = leave it; overwrite = replace always; fail = report it as failed.",
+        ),
+    ] = "same"
+    empty_directories: Annotated[
+        bool,
+        typer.Option(
+            "--empty-directories",
+            envvar="SEQFERRY_EMPTY_DIRECTORIES",
+            help="Keep empty folders of the archive as empty objects with a last slash. Local folders have them.",
+        ),
+    ] = False
+
+
+@dataclass(frozen=True, slots=True)
+class Scratch:
+    """Option for targets whose files may be lost with the power."""
+
+    PANEL: ClassVar = "Speed"
+
+    no_sync: Annotated[
+        bool,
+        typer.Option(
+            "--no-sync",
+            envvar="SEQFERRY_NO_SYNC",
+            help="For scratch folders: do not wait until small files are on the disk. A power failure may take files "
+            "that count as done.",
+        ),
+    ] = False
+
+
+@dataclass(frozen=True, slots=True)
+class Safety:
+    """Options for the index of an archive, and for links, duplicates and faults in it."""
+
+    PANEL: ClassVar = "Archive"
+
+    no_index: Annotated[
+        bool,
+        typer.Option(
+            "--no-index",
+            envvar="SEQFERRY_NO_INDEX",
+            help="Read the headers of the archive, and not the index beside it (x.tar.sfidx).",
+        ),
+    ] = False
+    links: Annotated[
+        Literal["inside", "skip", "all"],
+        typer.Option(
+            "--links",
+            envvar="SEQFERRY_LINKS",
+            help="Symbolic links: inside = those that stay inside DST; skip = none; all = wherever they lead.",
+        ),
+    ] = "inside"
+    duplicates: Annotated[
+        Literal["refuse", "last"],
+        typer.Option(
+            "--duplicates",
+            envvar="SEQFERRY_DUPLICATES",
+            help="Members with the path of an earlier one: refuse = they fail; last = the last one is unpacked.",
+        ),
+    ] = "refuse"
+    tolerate: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--tolerate",
+            envvar="SEQFERRY_TOLERATE",
+            metavar="FAULT",
+            help="Accept an archive with this fault: missing-end, concatenated, trailing-bytes or "
+            "two-sizes. Can be repeated.",
+        ),
+    ] = None
+
+
+def unpack(
+    places: ArchivePlaces,
+    members: Members,
+    filters: Filters,
+    names: Names,
+    safety: Safety,
+    scratch: Scratch,
+    speed: Speed,
+    parts: Parts,
+    storage: Storage,
+    endpoints: Endpoints,
+    start: Start,
+    output: Output,
+) -> int:
+    """Unpack a tar archive in S3 or on this machine to a prefix or a folder, durably and verified.
+
+    Only what is wanted is read. Within one S3 endpoint the storage itself copies big members out of the archive.
+    Nothing is ever written outside of DST.
+    """
+    from seqferry.planning import unpacking  # it brings the engine, which --help need not wait for
+
+    given = merged(places, members, filters, names, safety, scratch, parts, storage, endpoints)
+    selecting.name_keys(given)
+    given["index"] = "never" if given.pop("no_index") else "auto"
+    given["tolerate"] = given["tolerate"] or ()
+    return start_transfer(unpacking.build_unpack_spec(**given, allow_local=True), speed, start, output)

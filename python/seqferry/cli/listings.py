@@ -1,0 +1,67 @@
+"""Objects as ``ls`` and ``du`` list them: without the service, so that no state folder is needed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from seqferry.cli.output import text
+from seqferry.model.models import S3Location
+from seqferry.settings.config import Settings
+from seqferry.spec.build import check_place, parse_uri
+from seqferry.spec.patterns import Wildcards
+from seqferry.spec.selection import Selection, has_wildcard, literal_start, matcher
+
+if TYPE_CHECKING:
+    from seqferry.engine.engine import Engine, ObjectInfo
+
+
+HumanReadable = Annotated[
+    bool,
+    typer.Option("--human-readable", "-H", envvar="SEQFERRY_HUMAN_READABLE", help="Sizes in KiB, MiB, GiB and TiB."),
+]
+
+
+def pattern_of(place: str) -> tuple[str, str | None]:
+    """The address up to its first wildcard, and the whole key as a wildcard, if it holds one."""
+    if not has_wildcard(place):
+        return place, None
+    bucket, key = parse_uri(place)
+    return f"s3://{bucket}/{literal_start(key)}", key
+
+
+def matching_entries(
+    entries: Iterable[ObjectInfo | str], name: str | None, pattern: str | None
+) -> Iterator[ObjectInfo | str]:
+    whole = matcher(Selection(pattern=pattern))
+    wanted = None if name is None else Wildcards([(True, name)], "rule", "--name")
+    for entry in entries:
+        if isinstance(entry, str):
+            continue
+        fits = wanted is None or wanted.decide(entry.key.rpartition("/")[2]) is True
+        if fits and (whole is None or whole(entry.key, entry.size, entry.last_modified)):
+            yield entry
+
+
+def engine_for(location: S3Location) -> Engine:
+    check_place(location)
+    settings = Settings.load()
+    # Imported here: `seqferry --help` need not wait for the engine. There is no service in it: a listing needs neither
+    # the state folder nor the database.
+    from seqferry.engine.engine import Engine, trace
+
+    trace(settings.trace)
+    return Engine(max_requests=settings.max_requests, memory=settings.memory, tpslimit=settings.tpslimit)
+
+
+def shown_size(count: int, *, human: bool) -> str:
+    return text.size(count) if human else str(count)
+
+
+def everything(engine: Engine, location: S3Location) -> Iterator[ObjectInfo]:
+    # Told at once what is wrong, where a listing would try again and again.
+    engine.check_bucket(location)
+    for page in engine.list(location):
+        yield from page

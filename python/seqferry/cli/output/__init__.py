@@ -1,0 +1,1 @@
+"""Output for people and scripts: progress, summaries, previews and texts."""

@@ -1,0 +1,268 @@
+"""Showing a transfer while it runs: plain lines, NDJSON events, or nothing. ``terminal`` holds the one for terminals.
+
+A display is told the same few things whatever its kind, holds no logic of the transfer and never reads the database.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any, Final, Protocol
+
+from seqferry.cli.output import text
+from seqferry.model.errors import ConfigError
+from seqferry.model.models import Status, Totals
+
+_PLAIN_INTERVAL: Final = 10.0
+"""Seconds between plain lines: rare enough for a log file, often enough to see that it lives (taste)."""
+_JSON_INTERVAL: Final = 1.0
+
+_ETA_AFTER_SECONDS: Final = 10.0
+_ETA_AFTER_SHARE: Final = 0.05
+"""No end is foretold before so much time or so large a share of the bytes: the first seconds say little of the rate."""
+
+
+class Display(Protocol):
+    """Display of one transfer for the user of a command."""
+
+    def submitted(self, transfer_id: str) -> None:
+        """The transfer is recorded: it survives whatever happens to this process."""
+
+    def note(self, message: str) -> None:
+        """Something a person may want to know, in one sentence."""
+
+    def preflight(self, facts: Mapping[str, Any], lines: Sequence[str]) -> None:
+        """Failures that the preflight foresees: ``facts`` as raw values, ``lines`` in words."""
+
+    def waiting(self, facts: Mapping[str, Any], lines: Sequence[str]) -> None:
+        """It waits until somebody acts: ``facts`` as raw values, ``lines`` in words."""
+
+    def update(self, status: Status) -> None:
+        """Called several times a second."""
+
+    def close(self) -> None:
+        """Leave the terminal as it was. May be called twice."""
+
+
+class QuietDisplay:
+    """Errors only, which do not pass through here, and a wait that does not end by itself."""
+
+    def submitted(self, transfer_id: str) -> None:
+        pass
+
+    def note(self, message: str) -> None:
+        pass
+
+    def preflight(self, facts: Mapping[str, Any], lines: Sequence[str]) -> None:
+        pass
+
+    def waiting(self, facts: Mapping[str, Any], lines: Sequence[str]) -> None:
+        del facts
+        for line in lines:
+            say(line)
+
+    def update(self, status: Status) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+class PlainDisplay:
+    """A line on stderr every ten seconds and whenever the state changes."""
+
+    def __init__(self, *, progress: bool = True) -> None:
+        self._progress = progress
+        self._state = ""
+        self._next = 0.0
+
+    def submitted(self, transfer_id: str) -> None:
+        say(f"transfer {transfer_id}")
+
+    def note(self, message: str) -> None:
+        say(message)
+
+    def preflight(self, facts: Mapping[str, Any], lines: Sequence[str]) -> None:
+        del facts
+        for line in lines:
+            say(line)
+
+    def waiting(self, facts: Mapping[str, Any], lines: Sequence[str]) -> None:
+        del facts
+        for line in lines:
+            say(line)
+
+    def update(self, status: Status) -> None:
+        if not self._progress or status.ended:
+            return
+        now = time.monotonic()
+        if status.state == self._state and now < self._next:
+            return
+        self._state = status.state
+        self._next = now + _PLAIN_INTERVAL
+        say(f"{text.timestamp(time.time())} {progress_line(status)}")
+
+    def close(self) -> None:
+        pass
+
+
+class JsonDisplay:
+    """One JSON object per line on stdout (docs/configuration.md describes the events)."""
+
+    def __init__(self, *, progress: bool = True) -> None:
+        self._progress = progress
+        self._next = 0.0
+        self._last: dict[str, Any] | None = None
+
+    def submitted(self, transfer_id: str) -> None:
+        emit("submitted", id=transfer_id)
+
+    def note(self, message: str) -> None:
+        pass
+
+    def preflight(self, facts: Mapping[str, Any], lines: Sequence[str]) -> None:
+        del lines
+        emit("preflight", **facts)
+
+    def waiting(self, facts: Mapping[str, Any], lines: Sequence[str]) -> None:
+        del lines
+        emit("waiting", **facts)
+
+    def update(self, status: Status) -> None:
+        now = time.monotonic()
+        if not self._progress or status.ended or now < self._next:
+            return
+        self._next = now + _JSON_INTERVAL
+        facts = progress_facts(status)
+        if facts != self._last:
+            self._last = facts
+            emit("progress", **facts)
+
+    def close(self) -> None:
+        pass
+
+
+def say(message: str) -> None:
+    """One line for a person on stderr. ``message`` must be printable already."""
+    print(message, file=sys.stderr, flush=True)
+
+
+def emit(event: str, /, **facts: Any) -> None:
+    """One NDJSON event on stdout. All other characters than ASCII are escaped, so a terminal is safe too."""
+    line = json.dumps({"event": event, "at": text.timestamp(time.time(), milliseconds=True), **facts}, allow_nan=False)
+    try:
+        print(line, flush=True)
+    except BrokenPipeError:
+        raise
+    except OSError as why:
+        raise full_stdout(why) from None
+
+
+def full_stdout(why: OSError) -> ConfigError:
+    return ConfigError(f"Standard output took not all that was written to it: {why.strerror or why}. Make room there.")
+
+
+def percent(totals: Totals) -> int | None:
+    """Per cent of the bytes found so far; 100 only when nothing is missing. None when nothing was found yet."""
+    if totals.bytes == 0:
+        return None
+    return min(int(totals.bytes_done * 100 / totals.bytes), 100)
+
+
+def eta(status: Status, now: float | None = None) -> float | None:
+    """Seconds until the end; None while the listing runs, nothing moves, or too little has moved to tell.
+
+    The present rate counts, or the mean since the start where that is higher: a rate falls when the last objects end.
+    """
+    totals, live = status.totals, status.live
+    if not status.planned or live.bytes_per_second <= 0:
+        return None
+    passed = 0.0 if status.started_at is None else max((time.time() if now is None else now) - status.started_at, 0.0)
+    if passed < _ETA_AFTER_SECONDS and totals.bytes_done < _ETA_AFTER_SHARE * totals.bytes:
+        return None
+    mean = totals.bytes_done / passed if passed else 0.0
+    return max(totals.bytes - totals.bytes_done, 0) / max(live.bytes_per_second, mean)
+
+
+def progress_line(status: Status) -> str:
+    """``running: 34 of 60 objects, 521.3 MiB of 1.0 GiB (52 %), 118.0 MiB/s, ETA 4.1 s, 2 failed``."""
+    totals, live = status.totals, status.live
+    more = "" if status.planned else "+"
+    parts = [
+        f"{totals.ended:,} of {totals.objects:,}{more} objects",
+        f"{text.size(totals.bytes_done)} of {text.size(totals.bytes)}{more}",
+    ]
+    share = percent(totals)
+    if share is not None:
+        parts[-1] += f" ({share} %)"
+    if live.bytes_per_second > 0:
+        parts.append(text.rate(live.bytes_per_second))
+    remaining = eta(status)
+    if remaining is not None:
+        parts.append(f"ETA {text.duration(remaining)}")
+    parts += trouble(status)
+    waits = "" if status.waits_for is None else f", waits for {text.printable(status.waits_for)}"
+    return f"{text.words(status.state)}{waits}: " + ", ".join(parts)
+
+
+def trouble(status: Status) -> list[str]:
+    """Counts of failures, throttled requests and retries in words, worst first; empty nearly always."""
+    totals, live = status.totals, status.live
+    parts: list[str] = []
+    if totals.failed:
+        parts.append(f"{totals.failed:,} failed")
+    if live.throttled:
+        parts.append(f"{live.throttled:,} throttled")
+    if live.retries:
+        parts.append("1 retry" if live.retries == 1 else f"{live.retries:,} retries")
+    return parts
+
+
+def progress_facts(status: Status) -> dict[str, Any]:
+    """A status as raw numbers: bytes, bytes per second, seconds."""
+    totals, live = status.totals, status.live
+    return {
+        "id": status.id,
+        "state": status.state,
+        "waits_for": status.waits_for,
+        "planned": status.planned,
+        **totals_facts(totals),
+        "bytes_per_second": round(live.bytes_per_second),
+        "eta_seconds": None if (remaining := eta(status)) is None else round(remaining, 1),
+        "workers": live.workers,
+        "requests_in_flight": live.in_flight,
+        "requests": live.requests,
+        "retries": live.retries,
+        "throttled": live.throttled,
+        "slowest": [asdict(active) for active in live.slowest],
+    }
+
+
+def totals_facts(totals: Totals) -> dict[str, int]:
+    return {
+        "objects": totals.objects,
+        "objects_done": totals.done,
+        "objects_skipped": totals.skipped,
+        "objects_failed": totals.failed,
+        "objects_cancelled": totals.cancelled,
+        "bytes": totals.bytes,
+        "bytes_done": totals.bytes_done,
+    }
+
+
+def choose(*, as_json: bool, quiet: bool, progress: bool) -> Display:
+    """The display for this process's streams: live only on a terminal."""
+    if as_json:
+        return JsonDisplay(progress=progress and not quiet)
+    if quiet:
+        return QuietDisplay()
+    if progress and sys.stderr.isatty():
+        from seqferry.cli.output.terminal import LiveDisplay
+
+        live = LiveDisplay()
+        if live.usable:
+            return live
+    return PlainDisplay(progress=progress)

@@ -1,0 +1,130 @@
+"""Output of ``--dry-run``: the action for each object with its reason, totals, requests, time and cost."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+from seqferry.cli import exits
+from seqferry.cli.output import display, text
+from seqferry.model.models import OPERATION_HISTORY, OPERATION_TRANSFER, PlannedCopy, TransferSpec
+from seqferry.spec.build import data_path, is_empty_archive, why_streamed
+
+if TYPE_CHECKING:
+    from seqferry.cli.session import Session
+    from seqferry.preflight.forecast import Estimate, Forecast
+
+
+def show(session: Session, spec: TransferSpec) -> int:
+    """Shows what would happen to each object, and why. Objects of equal size are compared by the transfer itself."""
+    from seqferry.preflight.forecast import Forecast  # it brings the engine, which --help need not wait for
+
+    forecast = Forecast(spec)
+    for planned in session.service.preview(spec):
+        forecast.add(planned)
+        _show_object(session, spec, planned)
+    kept = _removal(session, spec, forecast)
+    free = session.service.free_space(spec)
+    estimate = session.service.estimate(forecast)
+    if session.as_json:
+        display.emit(
+            "dry_run",
+            **forecast.totals(),
+            way=data_path(spec),
+            free_bytes=free,
+            nearest=None if forecast.met else session.service.nearest(spec),
+            estimate=asdict(estimate) | {"total_requests": estimate.total_requests},
+        )
+    elif not session.quiet:
+        _show_totals(session, spec, forecast, estimate, free)
+    if kept is not None:
+        display.say(text.printable(kept))
+    if forecast.refused or kept is not None:
+        return exits.FAILED
+    return exits.of_count(spec, forecast.objects + forecast.skipped)
+
+
+def _show_object(session: Session, spec: TransferSpec, planned: PlannedCopy) -> None:
+    if planned.refusal is not None:
+        if session.as_json:
+            display.emit(
+                "refused",
+                source_key=planned.source_key,
+                error_message=planned.refusal,
+                left_out=planned.left_out,
+            )
+        else:
+            display.say(text.printable(f"{spec.source.at(planned.source_key)}: {planned.refusal}"))
+    elif session.as_json:
+        display.emit(
+            "planned",
+            source_key=planned.source_key,
+            target_key=planned.target_key,
+            size=planned.size,
+            action=planned.action,
+            because=planned.reason,
+        )
+    elif not session.quiet:
+        print(f"(dry run) {_foretold(spec, planned)}")
+
+
+def _removal(session: Session, spec: TransferSpec, forecast: Forecast) -> str | None:
+    """Shows what would be removed, and counts it; returns why nothing would be, if so."""
+    from seqferry.planning.removal_rules import RemovalRefusal  # it brings the engine, which --help need not wait for
+
+    for key in session.service.preview_removal(spec, forecast):
+        if isinstance(key, RemovalRefusal):
+            return key.reason
+        forecast.removed += 1
+        if session.as_json:
+            display.emit("planned_removal", target_key=key)
+        elif not session.quiet:
+            print(f"(dry run) remove {text.printable(spec.target.at(key))}")
+    return None
+
+
+def _show_totals(
+    session: Session, spec: TransferSpec, forecast: Forecast, estimate: Estimate, free: int | None
+) -> None:
+    if (why := why_streamed(spec)) is not None:
+        display.say(f"The bytes would pass through the machine that does the work: {why}.")
+    if free is not None and free < forecast.bytes:
+        display.say(f"{text.printable(spec.target.container)} has only {text.size(free)} free.")
+    also = f"; {text.count(forecast.compared, 'object')} of them would be compared first" if forecast.compared else ""
+    also += f"; {text.count(forecast.skipped, 'object')} would be skipped" if forecast.skipped else ""
+    also += f", {text.count(forecast.removed, 'object')} to remove" if forecast.removed else ""
+    counted = f"{text.count(forecast.objects, 'object')}, {text.size(forecast.bytes)}"
+    display.say(f"Dry run: {counted}{also}. Nothing was copied or recorded.")
+    if forecast.objects or forecast.removed:
+        display.say(_estimated(estimate))
+    if not forecast.met and is_empty_archive(spec, 0):
+        display.say(text.printable(f"No files are in {spec.source.uri}."))
+    elif not forecast.met:
+        nearest = session.service.nearest(spec)
+        display.say(text.printable(f"Nothing is selected at {spec.source.uri}{nearest_words(spec, nearest)}."))
+
+
+def nearest_words(spec: TransferSpec, nearest: list[str]) -> str:
+    """Clause that ends a sentence with the nearest keys that exist; empty when there are none."""
+    return f"; nearest: {', '.join(map(spec.source.at, nearest))}" if nearest else ""
+
+
+def _estimated(estimate: Estimate) -> str:
+    most = sorted(estimate.requests.items(), key=lambda one: (-one[1], one[0]))
+    requests = ", ".join(f"{count:,} {name}" for name, count in most if count)
+    cost = "" if estimate.request_dollars is None else f"; ${estimate.request_dollars:,.4f} for requests at list prices"
+    if estimate.egress_dollars:
+        cost += f", and up to ${estimate.egress_dollars:,.2f} for traffic if this machine is outside of the region"
+    takes = f"about {text.duration(max(estimate.seconds, 1.0))}, by {estimate.based_on}"
+    return f"Estimate: {estimate.total_requests:,} requests ({requests}); {takes}{cost}."
+
+
+def _foretold(spec: TransferSpec, planned: PlannedCopy) -> str:
+    """One object of a dry run, in words."""
+    source = text.printable(spec.source.at(planned.source_key))
+    target = text.printable(spec.target.at(planned.target_key))
+    if planned.action == "skip":
+        return f"skip {source}: {planned.reason}"
+    verb = "copy" if spec.operation in (OPERATION_TRANSFER, OPERATION_HISTORY) else spec.operation
+    why = "" if planned.because == "absent" else f" ({planned.reason})"
+    return f"{verb if planned.action == 'copy' else planned.action} {source} to {target}{why}"

@@ -1,0 +1,321 @@
+"""The summary at the end of a transfer: figures, verifications, and failures grouped by cause with a next step."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from seqferry.cli.output import display, text
+from seqferry.model.models import (
+    OPERATION_CHECK,
+    OPERATION_CLEANUP,
+    OPERATION_MOVE,
+    OPERATION_PACK,
+    OPERATION_REMOVE,
+    OPERATION_RUN,
+    OPERATION_TRANSFER,
+    OPERATION_UNPACK,
+    WITH_FAILURES,
+    FailureGroup,
+    ObjectRecord,
+    Status,
+    Verification,
+)
+from seqferry.spec.build import is_empty_archive, selection_of, why_streamed
+from seqferry.spec.selection import selects
+
+if TYPE_CHECKING:
+    from seqferry.db.record.ledger import Head
+
+KEYS_PER_GROUP: Final = 20
+"""Failed keys that are named per cause; ``status --failed`` names them all."""
+
+_SKIPPED: Final = ": objects that are already there are skipped"
+_AGAIN: Final = f"run the same cp again{_SKIPPED}"
+
+_NEXT_STEP: Final[dict[str, str]] = {
+    "retry": f"The storage kept failing for longer than the retries last: {_AGAIN}.",
+    "throttle": f"The storage asked for fewer requests for too long: lower --max-requests, and {_AGAIN}.",
+    "credentials": f"Renew the credentials (with SSO: `aws sso login`) and {_AGAIN}.",
+    "redirect": "Give the region of the bucket with --source-region or --target-region and run the same cp again.",
+    "source_changed": f"The source was written to while it was copied: once it is quiet, {_AGAIN}.",
+    "object": f"These objects cannot be copied as asked; change what the message names, and {_AGAIN}.",
+    "person": f"Somebody has to allow or restore these objects (the message says what); after that, {_AGAIN}.",
+    "capability": "The storage cannot do what was asked; the message names the option to leave out.",
+    "mismatch": (
+        "What the message does not say is gone must not be used. Run the same cp again; if it repeats, the storage, or "
+        "something on the way to it, alters data."
+    ),
+    "exists": "The target exists and --if-exists fail was given: use --if-exists same or overwrite to replace it.",
+}
+
+_NEXT_STEP_OF_CODE: Final = {
+    "NoSuchUpload": f"Something removes uploads that are under way, which the message names: stop it, and {_AGAIN}.",
+    "MissingAtTarget": "Copy what is missing: seqferry cp with the same places.",
+    "MissingAtSource": "Only the target has these; look at them before seqferry sync --delete removes them.",
+    "Differs": "One of the two is wrong: find out which, then copy that way with seqferry cp.",
+    "TooManyToDelete": "Look at them with --dry-run, then add --yes.",
+    "RequestTimeTooSkewed": f"Set this machine's clock, and {_AGAIN}.",
+}
+
+_DONE: Final = {"remove": "removed", "cleanup": "aborted", "run": "done"}
+"""Words for finished objects, by operation; "copied" for all others."""
+
+_FINISHED: Final = _DONE | {OPERATION_CHECK: "identical", OPERATION_PACK: "packed"}
+"""Words for finished objects in the title of a summary with failures; "copied" for all others."""
+
+_COMMAND: Final = {
+    OPERATION_PACK: "pack",
+    OPERATION_UNPACK: "unpack",
+    OPERATION_MOVE: "mv",
+    OPERATION_REMOVE: "rm",
+    OPERATION_CLEANUP: "cleanup",
+    OPERATION_RUN: "run",
+    OPERATION_CHECK: "check",
+}
+"""Commands whose failures are not those of ``cp``."""
+
+_NOT_SKIPPING: Final = frozenset({OPERATION_REMOVE, OPERATION_CLEANUP, OPERATION_CHECK, OPERATION_PACK})
+"""Operations that find nothing there already when they are run again."""
+
+_RETRIED: Final = {
+    OPERATION_REMOVE: "Remove",
+    OPERATION_CLEANUP: "Abort",
+    OPERATION_MOVE: "Move",
+    OPERATION_CHECK: "Compare again",
+}
+"""Verbs for a retry, by operation; "Copy" for all others."""
+
+_TITLE: Final = {"done": "Done", "failed": "Stopped", "cancelled": "Cancelled"}
+
+
+def next_step(error_class: str, error_code: str, operation: str = OPERATION_TRANSFER) -> str:
+    """Advice on a failure of this class and code, in the words of the command that has failed."""
+    found = _NEXT_STEP_OF_CODE.get(error_code) or _NEXT_STEP.get(error_class) or f"Look at the message and {_AGAIN}."
+    command = _COMMAND.get(operation)
+    if operation in _NOT_SKIPPING:
+        found = found.replace(_SKIPPED, "").replace("cannot be copied as asked", "were refused")
+    return found.replace("the same cp", f"the same {command}") if command else found
+
+
+def retry_line(operation: str, command: str) -> str:
+    """Advice on failures: the command that repeats the failed objects alone."""
+    return f"{_RETRIED.get(operation, 'Copy')} what has failed, and nothing else: {command}"
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """All there is to tell about a transfer that has ended."""
+
+    status: Status
+    verifications: list[Verification]
+    failures: list[FailureGroup]
+    removed: int = 0
+    nearest: Sequence[str] = ()
+    """Keys that are most like what was asked for, where nothing was selected."""
+    moved: int = 0
+    """Objects that were removed at the source, of a move."""
+    ledger: Head | None = None
+    """Head of the audit ledger after the end; None where no key signs it."""
+
+    @property
+    def seconds(self) -> float:
+        """Seconds from the first act of a worker to the end; waiting for a worker does not count."""
+        if self.status.started_at is None:
+            return 0.0
+        return max((self.status.ended_at or time.time()) - self.status.started_at, 0.0)
+
+    @property
+    def bytes_copied(self) -> int:
+        return sum(each.bytes for each in self.verifications if each.state == "done")
+
+    @property
+    def retries(self) -> int:
+        return sum(each.retries for each in self.verifications)
+
+    @property
+    def not_carried(self) -> int:
+        return sum(each.not_carried for each in self.verifications)
+
+    @property
+    def streamed(self) -> int:
+        return sum(each.streamed for each in self.verifications)
+
+    @property
+    def unverified(self) -> int:
+        """Objects that were copied as the storage gives them: decompressed, so that nothing verifies them."""
+        if self.status.spec.operation not in {OPERATION_TRANSFER, OPERATION_MOVE}:
+            return 0
+        return sum(each.objects for each in self.verifications if (each.state, each.verified) == ("done", "none"))
+
+    @property
+    def left_out(self) -> int:
+        return sum(each.left_out for each in self.verifications)
+
+    def verified(self) -> dict[str, int]:
+        """Objects that are verified (copied ones and those found identical), by kind of verification."""
+        found: dict[str, int] = {}
+        for each in self.verifications:
+            if each.state in {"done", "skipped"} and each.objects > each.left_out:
+                found[each.verified] = found.get(each.verified, 0) + each.objects - each.left_out
+        return found
+
+
+def lines(result: Result, *, status_command: str) -> list[str]:
+    """The summary for a person; every line is printable as it is. ``status_command`` shows this transfer."""
+    status = result.status
+    out = [f"{_title(result)} in {text.duration(result.seconds)}"]
+    if status.error_message:
+        out.append(f"  why       {text.printable(status.error_message)}")
+    if status.totals.objects:
+        out += _figures(result, status_command)
+    elif status.state == "done" and status.spec.operation == OPERATION_CLEANUP:
+        place, age = text.printable(status.spec.source.uri), status.spec.older_than
+        out.append(f"  nothing to abort: no open upload at {place} is older than {age}")
+    elif status.state == "done" and is_empty_archive(status.spec, 0):
+        out.append(f"  no files are in {text.printable(status.spec.source.uri)}")
+    elif status.state == "done":
+        is_selection = selects(selection_of(status.spec))
+        out.append(f"  nothing {'selected ' if is_selection else ''}is at {text.printable(status.spec.source.uri)}")
+        if result.nearest:
+            out.append(f"  nearest   {text.printable(', '.join(map(status.spec.source.at, result.nearest)))}")
+    if status.receipt_digest is not None:
+        out.append(f"  receipt   {status.receipt_digest}")
+    if result.ledger is not None:
+        out.append(f"  ledger    {result.ledger}")
+    for group in result.failures:
+        out += ["", *_group(group, status.spec.operation, status_command)]
+    return out
+
+
+def _title(result: Result) -> str:
+    """The end in numbers: ``Finished with 1 failure (0 of 1 objects copied)``."""
+    status, totals = result.status, result.status.totals
+    if status.state == WITH_FAILURES:
+        operation = status.spec.operation
+        done = totals.skipped - result.left_out if operation == OPERATION_CHECK else totals.done
+        finished = f"{done:,} of {totals.objects:,} objects {_FINISHED.get(operation, 'copied')}"
+        return f"Finished with {text.count(totals.failed, 'failure')} ({finished})"
+    return f"{_TITLE.get(status.state, status.state)}: {text.count(totals.objects, 'object')}"
+
+
+def _figures(result: Result, status_command: str) -> list[str]:
+    totals = result.status.totals
+    out: list[str] = []
+    word = _DONE.get(result.status.spec.operation, "copied")
+    if totals.done:
+        done = f"{text.count(totals.done, 'object')}, {text.size(result.bytes_copied)}"
+        timed = result.seconds > 0 and word == "copied"
+        mean = f", {text.rate(result.bytes_copied / result.seconds)} on average" if timed else ""
+        out.append(f"  {word:<9} {done}{mean}")
+    if result.streamed:
+        through = text.count(result.streamed, "object")
+        packed = result.status.spec.operation == OPERATION_PACK
+        own = "the storage copies only parts of 5 MiB and more" if packed else "the storage could not copy them itself"
+        why = why_streamed(result.status.spec) or own
+        out.append(f"  streamed  {through} through the machine that did the work: {why}")
+    if there := totals.skipped - result.left_out:
+        what = "" if result.status.spec.operation == OPERATION_CHECK else " already there"
+        out.append(f"  {'skipped' if what else 'identical':<9} {text.count(there, 'object')}{what}")
+    if result.left_out:
+        out.append(f"  left out  {text.count(result.left_out, 'object')}, see {status_command} --objects --json")
+    if totals.failed:
+        out.append(f"  failed    {text.count(totals.failed, 'object')}")
+    if totals.cancelled:
+        out.append(f"  cancelled {text.count(totals.cancelled, 'object')}")
+    if result.moved:
+        out.append(f"  removed   {text.count(result.moved, 'object')} from the source after arrival")
+    if result.removed:
+        out.append(f"  removed   {text.count(result.removed, 'object')} that the source does not have")
+    elif result.status.spec.delete and totals.failed:
+        out.append("  removed   nothing, since not all has arrived")
+    verified = ", ".join(f"{number:,} by {kind}" for kind, number in result.verified().items() if kind != "none")
+    if verified:
+        out.append(f"  verified  {verified}")
+    if result.unverified:
+        kept = "; the source keeps what it has" if result.status.spec.operation == OPERATION_MOVE else ""
+        out.append(
+            f"  unverified {text.count(result.unverified, 'object')} that the storage gives decompressed only{kept}"
+        )
+    if result.retries:
+        out.append(f"  retried   {text.count(result.retries, 'request')}")
+    if result.not_carried:
+        lacking = text.count(result.not_carried, "object")
+        out.append(
+            f"  note      {lacking} copied without all of its tags or headers: {status_command} --objects --json"
+        )
+    return out
+
+
+def _group(group: FailureGroup, operation: str, status_command: str) -> list[str]:
+    what = " ".join(part for part in (group.operation, group.error_code or group.error_class) if part)
+    out = [
+        f"{text.count(group.count, 'object')} failed: {text.printable(what)}",
+        f"  {text.printable(group.message)}",
+        f"  Next: {next_step(group.error_class, group.error_code, operation)}",
+    ]
+    out += [f"    {text.printable(key)}" for key in group.keys[:KEYS_PER_GROUP]]
+    rest = group.count - len(group.keys[:KEYS_PER_GROUP])
+    if rest > 0:
+        out.append(f"    … and {rest:,} more: {status_command} --failed")
+    return out
+
+
+def facts(result: Result, exit_code: int) -> dict[str, Any]:
+    """The ``summary`` event: raw bytes, seconds, RFC 3339 times."""
+    status = result.status
+    return {
+        "id": status.id,
+        "state": status.state,
+        "source": status.spec.source.uri,
+        "target": status.spec.target.uri,
+        "streamed": result.streamed,
+        "removed": result.removed + result.moved,
+        **display.totals_facts(status.totals),
+        "bytes_copied": result.bytes_copied,
+        "created_at": text.optional_timestamp(status.created_at),
+        "started_at": text.optional_timestamp(status.started_at),
+        "ended_at": text.optional_timestamp(status.ended_at),
+        "seconds": round(result.seconds, 3),
+        "verified": result.verified(),
+        "retries": result.retries,
+        "not_carried": result.not_carried,
+        "error_code": status.error_code,
+        "error_message": status.error_message,
+        "receipt_digest": status.receipt_digest,
+        "ledger_head": None if result.ledger is None else str(result.ledger),
+        "ledger_count": None if result.ledger is None else result.ledger.count,
+        "nearest": [status.spec.source.at(key) for key in result.nearest],
+        "failures": [
+            {**asdict(group), "next_step": next_step(group.error_class, group.error_code, status.spec.operation)}
+            for group in result.failures
+        ],
+        "exit_code": exit_code,
+    }
+
+
+def object_facts(record: ObjectRecord) -> dict[str, Any]:
+    """One object as an ``object`` event."""
+    return {
+        "source_key": record.source_key,
+        "target_key": record.target_key,
+        "size": record.size,
+        "state": record.state,
+        "attempts": record.attempts,
+        "retries": record.retries,
+        "method": record.method,
+        "started_at": text.optional_timestamp(record.started_at),
+        "ended_at": text.optional_timestamp(record.ended_at),
+        "etag": record.etag,
+        "target_etag": record.target_etag,
+        "checksum_algorithm": record.checksum_algorithm,
+        "checksum": record.checksum,
+        "verified": record.verified,
+        "not_carried": list(record.not_carried),
+        "error_class": record.error_class,
+        "error_code": record.error_code,
+        "error_operation": record.error_operation,
+        "error_message": record.error_message,
+    }

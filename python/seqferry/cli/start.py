@@ -1,0 +1,67 @@
+"""The start of a transfer: looked at first, recorded, or done at once."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from seqferry.cli import exits
+from seqferry.cli.groups import Output, Start
+from seqferry.cli.output import display, preview, text
+from seqferry.cli.session import Session, actor, session_of
+from seqferry.model.models import Submission, TransferSpec
+from seqferry.spec import identity
+from seqferry.spec.build import with_attempts
+from seqferry.spec.option_groups import (
+    Speed,
+)
+
+_KEYS_PER_CAUSE: Final = 20
+
+
+def start_transfer(spec: TransferSpec, speed: Speed, start: Start, output: Output) -> int:
+    """Preview, record or do the transfer; returns the exit code."""
+    spec = identity.resolved(with_attempts(spec, speed.attempts))
+    if start.preflight is False:
+        spec = replace(spec, preflight=False)
+    with session_of(output, speed, check=spec, records=not start.dry_run) as session:
+        if start.dry_run:
+            return preview.show(session, spec)
+        if start.preflight and not passes(session, spec):
+            return exits.FAILED
+        if start.detach:
+            submission = session.service.submission(spec, actor=actor(), new=start.new, priority=start.priority)
+            return detached(session, submission)
+        return session.copy(spec, new=start.new, priority=start.priority)
+
+
+def passes(session: Session, spec: TransferSpec) -> bool:
+    """Look at all objects first; False, with the report, when some would fail."""
+    from seqferry.preflight import report  # it brings the engine, which --help need not wait for
+
+    findings = session.service.inspect(spec, at_most=None)
+    facts = report.facts(findings)
+    if session.as_json:
+        display.emit("preflight", **facts)
+    if findings.troubled:
+        for line in report.lines(facts, spec.source.uri, keys=_KEYS_PER_CAUSE):
+            display.say(text.printable(line))
+        display.say("Nothing was started. Without --preflight the other objects are copied.")
+    elif not session.quiet:
+        display.say(f"Preflight: {text.count(findings.objects, 'object')} looked at, none would fail.")
+    return not findings.troubled
+
+
+def detached(session: Session, submission: Submission) -> int:
+    """Tell of a transfer that is left to a worker; returns the exit code."""
+    transfer_id = submission.id
+    if session.as_json:
+        display.emit("submitted", id=transfer_id)
+    else:
+        print(transfer_id, flush=True)
+    session.tell_of_submission(submission)
+    if not session.quiet and not submission.goes_on:
+        display.say("Recorded. A running `seqferry worker` or `seqferry serve` does it; if none runs, start one.")
+        display.say(f"  watch:  {session.command('status', transfer_id, '--watch')}")
+        display.say(f"  cancel: {session.command('cancel', transfer_id)}")
+    return exits.OK

@@ -1,0 +1,34 @@
+"""The engine and the places of commands that need neither the state folder nor the database."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from seqferry.model.errors import UsageError
+from seqferry.model.models import S3Location
+from seqferry.settings.config import Settings
+from seqferry.spec.build import check_place, parse_uri
+from seqferry.spec.option_groups import OneEndpoint
+
+if TYPE_CHECKING:
+    from seqferry.engine.engine import Engine
+from seqferry.cli.groups import Object
+
+
+def object_at(written: Object, endpoint: OneEndpoint) -> S3Location:
+    bucket, key = parse_uri(written.place)
+    if key == "":
+        raise UsageError(f"'{written.place}' is a bucket; name an object in it: s3://{bucket}/key")
+    place = S3Location(
+        bucket, key, endpoint_url=endpoint.endpoint_url, region=endpoint.region, profile=endpoint.profile
+    )
+    check_place(place)
+    return place
+
+
+def new_engine() -> Engine:
+    settings = Settings.load()
+    from seqferry.engine.engine import Engine, trace
+
+    trace(settings.trace)
+    return Engine(max_requests=settings.max_requests, memory=settings.memory, tpslimit=settings.tpslimit)
