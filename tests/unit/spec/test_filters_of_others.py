@@ -15,7 +15,7 @@ import pytest
 
 from seqferry.spec.selection import Selection, matcher
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 KEYS = (
     "a.txt", "A.TXT", "b.log", "c.bam", ".hid", "sp ace.txt", "x1.txt", "x[1].txt", "a.txt.bak", "d/a.txt", "d/b.log",
     "d/e/a.txt", "d/e/c.bam", "d/tmp/a.txt", "dd/a.txt", "tmp/a.txt",

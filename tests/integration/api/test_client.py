@@ -22,7 +22,7 @@ from seqferry.settings.config import Settings
 from seqferry.workflows.worker import Worker
 from support.servers import S3Server
 
-EXAMPLES = Path(__file__).parents[2] / "examples" / "python"
+EXAMPLES = Path(__file__).parents[3] / "examples" / "python"
 
 
 def test_submit_wait_and_iterate(

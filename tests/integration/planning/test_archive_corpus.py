@@ -356,7 +356,7 @@ def test_archives_of_go_give_the_tree_of_tar(unpack: Callable[[Path, Case], list
     _needs("go")
     source = tmp_path / "made/main.go"
     source.parent.mkdir()
-    shutil.copy(Path(__file__).parent / "archives/go.txt", source)
+    shutil.copy(Path(__file__).parents[1] / "archives/go.txt", source)
     sources.run("go", "run", str(source), str(source.parent), cwd=source.parent)
     _check_all(source.parent, unpack, 5)
 
@@ -367,7 +367,7 @@ def test_archives_of_java_give_the_tree_of_bsdtar(
     _needs("javac")
     folder = tmp_path / "made"
     folder.mkdir()
-    sources.run("java", str(Path(__file__).parent / "archives/Make.java"), str(folder), cwd=folder)
+    sources.run("java", str(Path(__file__).parents[1] / "archives/Make.java"), str(folder), cwd=folder)
     sources.run("jar", "--create", "--file", str(folder / "jar.zip"), "-C", "simple", ".", cwd=material)
     old = folder / "java-cp437.zip"
     # bsdtar gives the bytes of such names as they are.

@@ -23,7 +23,7 @@ from seqferry.model.errors import ConfigError
 from seqferry.service.service import Service
 from seqferry.settings.config import Settings
 
-CERTIFICATES = Path(__file__).parents[1] / "support" / "tls"
+CERTIFICATES = Path(__file__).parents[2] / "support" / "tls"
 
 
 @pytest.fixture
