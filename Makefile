@@ -209,7 +209,7 @@ fuzz: ## feed mutations of recorded answers to the readers of the S3 client, CAS
 	PROPTEST_CASES=$(CASES) $(CARGO) test --release --locked --package seqferry-store --lib --test wire fuzz::
 
 .PHONY: compat
-compat: build $(if $(ENDPOINT),,compat-tools) ## the round trip on every S3 server there is, or ENDPOINT=https://... BUCKET=... (docs/compatibility.md)
+compat: build $(if $(ENDPOINT),,compat-tools) ## the round trip on every S3 server there is, or ENDPOINT=https://... BUCKET=... (docs/guarantees/compatibility.md)
 	PYTHONPATH=tests $(BIN)/python -m compat $(if $(ENDPOINT),--endpoint '$(ENDPOINT)') $(if $(BUCKET),--bucket '$(BUCKET)') $(ARGS)
 
 .PHONY: lint lint-at-first lint-at-last lint-format lint-rust lint-python lint-arrows lint-crates lint-stubs
@@ -330,9 +330,9 @@ bench-requests: $(TOOLS)/s3sim ## CPU and memory of one copy request, layer by l
 	$(TARGET)/release/examples/request_costs $(TOOLS)/s3sim $(ARGS)
 
 .PHONY: governor-plots
-governor-plots: ## draw the plots of docs/governor.md again
+governor-plots: ## draw the plots of docs/develop/governor.md again
 	$(CARGO) build --release --locked $(RUST_PACKAGES) --example governor_plots
-	$(TARGET)/release/examples/governor_plots docs/governor
+	$(TARGET)/release/examples/governor_plots docs/develop/governor
 
 # --- tidying --------------------------------------------------------------------------------------------------------
 

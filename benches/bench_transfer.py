@@ -6,8 +6,8 @@ process of its own. All that arrives is compared byte for byte with what was sen
 
 versitygw moves the bytes on the same cores and to the same disk as the clients, so wall time is mostly its own;
 ``--server versitygw-tls`` is the same behind TLS, as storage outside of a laboratory is. The
-simulator answers as its model of S3 says (``docs/simulator.md``); wall time there shows what a client makes of S3's
-latency, and CPU and memory what that costs. It keeps no random bytes beyond its memory, so what is sent to it is a
+simulator answers as its model of S3 says (``docs/develop/simulator.md``); wall time there shows what a client makes of
+S3's latency, and CPU and memory what that costs. It keeps no random bytes beyond its memory, so what is sent to it is a
 stream of its own making, which it recognises: what comes back is compared byte for byte all the same.
 """
 

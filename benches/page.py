@@ -111,7 +111,8 @@ def _bench(section: Section, *, two: bool) -> str:
     if section.simulated and section.model:
         parts.append(
             '<div class="simulated"><b>Simulated.</b> What S3 does here follows from this model '
-            f'(<code>docs/simulator.md</code>), not from AWS:<div class="model">{_model(section.model)}</div></div>'
+            "(<code>docs/develop/simulator.md</code>), not from AWS:"
+            f'<div class="model">{_model(section.model)}</div></div>'
         )
     if two:
         parts.append(_compared_plot(section))

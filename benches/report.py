@@ -123,7 +123,7 @@ class Report:
         return any(section.errors for section in self.sections)
 
     def write(self, path: Path) -> None:
-        """Writes the report as JSON of the schema ``figures.SCHEMA``: see ``docs/benchmarks.md``."""
+        """Writes the report as JSON of the schema ``figures.SCHEMA``: see ``docs/develop/benchmarks.md``."""
         path.write_text(json.dumps(self.as_json(), indent=1) + "\n")
 
     def as_json(self) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """Check the digest of a receipt without Seqferry: python verify_receipt.py receipt.json [DIGEST]
 
 The receipt is what `seqferry report ID --format json` writes. DIGEST is what you were told of it, for example in a
-notice; without it the one in the file is taken. See docs/audit.md for the forms that are hashed.
+notice; without it the one in the file is taken. See docs/guarantees/audit.md for the forms that are hashed.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@
         transfer = client.wait(transfer_id)
         failed = [one["source_key"] for one in client.objects(transfer_id, state="failed")]
 
-Answers are as in ``docs/http-api.md``: dictionaries of the JSON that the server sends.
+Answers are as in ``docs/use/http-api.md``: dictionaries of the JSON that the server sends.
 """
 
 from __future__ import annotations

@@ -184,6 +184,6 @@ def test_numbers_have_three_digits(value: float, text: str) -> None:
 def test_every_bench_is_in_the_registry() -> None:
     scripts = {path.name for path in (Path(__file__).parents[2] / "benches").glob("bench_*.py")}
 
-    told = "each benches/bench_*.py has an entry in benches/registry.py: see docs/benchmarks.md"
+    told = "each benches/bench_*.py has an entry in benches/registry.py: see docs/develop/benchmarks.md"
     assert scripts == {bench.script for bench in BENCHES}, told
     assert len({bench.name for bench in BENCHES}) == len(BENCHES)

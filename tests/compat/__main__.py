@@ -1,4 +1,4 @@
-"""``make compat``: every check on every server, or on one's own endpoint; writes docs/compatibility.md."""
+"""``make compat``: every check on every server, or on one's own endpoint; writes docs/guarantees/compatibility.md."""
 
 from __future__ import annotations
 

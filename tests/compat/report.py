@@ -12,7 +12,7 @@ from compat.fleet import fleet
 from support.run import ROOT
 
 RESULTS: Final = Path(__file__).with_name("results.json")
-PAGE: Final = ROOT / "docs" / "compatibility.md"
+PAGE: Final = ROOT / "docs" / "guarantees" / "compatibility.md"
 _BEGIN, _END = "<!-- made by make compat -->", "<!-- end of what make compat makes -->"
 _IN_A_ROW: Final = 4
 

@@ -1,4 +1,4 @@
-"""The S3 simulator (``crates/testkit``, binary ``s3sim``) for Python: see ``docs/simulator.md``."""
+"""The S3 simulator (``crates/testkit``, binary ``s3sim``) for Python: see ``docs/develop/simulator.md``."""
 
 from __future__ import annotations
 

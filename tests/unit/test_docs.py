@@ -18,7 +18,7 @@ from seqferry.cli.output import display, summary
 from seqferry.model.models import ObjectRecord, S3Location, Status, Totals, TransferSpec
 
 ROOT = Path(__file__).parents[2]
-CONFIGURATION = (ROOT / "docs/configuration.md").read_text()
+CONFIGURATION = (ROOT / "docs/operate/configuration.md").read_text()
 
 
 def options() -> list[tuple[str, str]]:
@@ -69,7 +69,7 @@ def test_the_fields_of_json_events_are_documented() -> None:
 
 
 def claims() -> list[tuple[str, str]]:
-    text = (ROOT / "docs/semantics.md").read_text()
+    text = (ROOT / "docs/guarantees/semantics.md").read_text()
     return re.findall(r"`((?:tests|crates)/[\w/.]+)::(\w+)`", text)
 
 

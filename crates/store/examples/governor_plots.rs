@@ -1,4 +1,4 @@
-//! Draws the plots of `docs/governor.md`: the real budget against the model of S3, in virtual time.
+//! Draws the plots of `docs/develop/governor.md`: the real budget against the model of S3, in virtual time.
 //!
 //! `make governor-plots`; the argument is the folder for them. The same seed gives the same plots.
 

@@ -16,7 +16,7 @@ const CHUNK: usize = 256 << 10;
 /// Alignment of blocks in memory and on disk, in bytes: a multiple of the block size of every disk.
 pub(crate) const BLOCK: usize = 4096;
 /// Least size in bytes of a whole file that is written past the page cache: smaller files gain nothing
-/// (`docs/performance.md`). Larger bodies are kept in aligned memory for this.
+/// (`docs/develop/performance.md`). Larger bodies are kept in aligned memory for this.
 pub(crate) const WORTH_PASSING: usize = 64 << 10;
 
 /// A source of bytes that are read into a given buffer.

@@ -1,5 +1,5 @@
 //! Tests of the request governor against a model of S3, in virtual time. They include the real budget with its timers
-//! and queues. `docs/governor.md` shows the same runs as plots.
+//! and queues. `docs/develop/governor.md` shows the same runs as plots.
 
 #[path = "governor/service.rs"]
 mod service;

@@ -5,7 +5,7 @@
 //! byte. A service model ([`model`]) says how long requests take and when they are refused; faults ([`faults`]) say
 //! what goes wrong. An operation that is not modelled is answered 501 with its name. Signatures are not verified.
 //!
-//! The page `docs/simulator.md` lists the options with their sources.
+//! The page `docs/develop/simulator.md` lists the options with their sources.
 
 mod admin;
 mod answer;

@@ -1,7 +1,7 @@
 """Metrics for Prometheus: those of this process's engine, and those of the control plane, from the database.
 
 The engine names its own (``crates/client/src/metrics/names.rs``); those of the control plane are named here and nowhere
-else. ``docs/metrics.md`` explains both. Series are per transfer, for those that have not ended; never per key.
+else. ``docs/operate/metrics.md`` explains both. Series are per transfer, for those that have not ended; never per key.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """The whole result as one document of plain values: what the JSON file holds and all other forms are made from.
 
-``docs/bench-transfer.md`` describes its fields. It holds no secret: the endpoint, the bucket and names of methods only.
+``docs/operate/bench-transfer.md`` describes its fields. It holds no secret: the endpoint, the bucket and names of
+methods only.
 """
 
 from __future__ import annotations

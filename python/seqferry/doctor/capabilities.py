@@ -126,7 +126,7 @@ def _of_server(header: str) -> str:
         return f"{header}; as measured, {measured}"
     if name.startswith("amazons3"):
         return f"{header}; conditional writes, tags, checksums and copies in parts are part of it"
-    return f"{header}; `make compat` measures what can only be told by writing (docs/compatibility.md)"
+    return f"{header}; `make compat` measures what can only be told by writing (docs/guarantees/compatibility.md)"
 
 
 def _refused(probed: ProbedBucket, topic: str, why: StorageError) -> Capability:

@@ -155,7 +155,8 @@ def adopt(
     with database.write() as connection:
         if signing.current(connection) is None:
             raise ConfigError(
-                "No audit key is there to seal older records with. Name a file for it with [audit] key (docs/audit.md)."
+                "No audit key is there to seal older records with. Name a file for it with [audit] key "
+                "(docs/guarantees/audit.md)."
             )
     for row in _transfers(database, transfer_id):
         kinds = {one.kind: one.message for one in of_transfer(database, row.id)}

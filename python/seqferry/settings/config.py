@@ -31,7 +31,7 @@ log: Final = logging.getLogger("seqferry.config")
 
 MAX_REQUESTS: Final = 10_000
 """Requests in flight at most. S3 takes 3,500 writes per second and prefix, and a part copy of 128 MiB takes 2.4 s:
-8,500 in flight, and some room. How many are of use below that is found while working (docs/governor.md)."""
+8,500 in flight, and some room. How many are of use below that is found while working (docs/develop/governor.md)."""
 
 MOST_REQUESTS: Final = 65_535
 """Each request in flight holds a connection, and a machine has no more ports than this."""
@@ -64,7 +64,8 @@ def cores() -> int:
 def default_memory(count: int | None = None) -> int:
     """Bytes of buffers: 48 MiB for each core, at least 96 and at most 256 MiB.
 
-    Six parts of 8 MiB keep a core busy; more than that makes the process larger and no faster (docs/performance.md).
+    Six parts of 8 MiB keep a core busy; more than that makes the process larger and no faster
+    (docs/develop/performance.md).
     """
     return min(max(48 * (count or cores()), 96), 256) * _MIB
 

@@ -16,13 +16,13 @@ _MIB: Final = 1 << 20
 
 PROCESS: Final = 128 * _MIB
 """A process without buffers and connections: Python with all its modules, the database, objects in progress
-(docs/performance/memory.md: 81 MiB for 2,000 small copies, and what 1,536 objects in progress take)."""
+(docs/develop/performance/memory.md: 81 MiB for 2,000 small copies, and what 1,536 objects in progress take)."""
 
 ADDRESSES: Final = 256 * _MIB
 """Addresses, which ``ulimit -v`` and ``-d`` count, that are reserved and never used: stacks of threads, arenas."""
 
 REQUEST: Final = 80 << 10
-"""One request in flight: 40 to 50 KiB for its connection (docs/performance/memory.md), and the system's socket."""
+"""One request in flight: 40 to 50 KiB for its connection (docs/develop/performance/memory.md), and a socket."""
 
 LEAST_BUFFERS: Final = 16 * _MIB
 """Two parts of 8 MiB: the least that ``--memory`` takes."""

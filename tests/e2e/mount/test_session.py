@@ -1,4 +1,4 @@
-"""The session of docs/mount.md, run as written."""
+"""The session of docs/use/mount.md, run as written."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from support.mounts import Mounter
 from support.processes import seqferry
 from support.servers import S3Server
 
-PAGE = Path(__file__).parents[3] / "docs" / "mount.md"
+PAGE = Path(__file__).parents[3] / "docs" / "use" / "mount.md"
 MARK = "--- next command ---"
 
 

@@ -1,4 +1,4 @@
-"""Recipes of docs/nextflow.md on real Nextflow, whose pipeline sees plain files that come from a bucket otherwise."""
+"""Recipes of docs/use/nextflow.md on real Nextflow: its pipeline sees plain files that come from a bucket."""
 
 from __future__ import annotations
 

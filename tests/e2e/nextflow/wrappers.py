@@ -2,7 +2,7 @@
 
 ``nxf_parallel``, ``nxf_cp_retry`` and what they call come unmodified from the jar on Maven Central. The two functions
 for S3 belong to nf-amazon, which is on no public registry: here are ours, which make the same calls word for word, as
-the contract in docs/nextflow.md names them.
+the contract in docs/use/nextflow.md names them.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from pathlib import Path
 from seqferry.api import metrics
 from seqferry.engine.engine import Engine
 
-PAGE = Path(__file__).parents[3] / "docs" / "metrics.md"
+PAGE = Path(__file__).parents[3] / "docs" / "operate" / "metrics.md"
 
 
 def test_each_metric_is_on_the_page_with_its_kind_and_labels() -> None:

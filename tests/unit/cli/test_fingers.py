@@ -10,7 +10,7 @@ from seqferry.cli.app import run
 from seqferry.cli.fingers import ANSWERS, OPTIONS, VERBS, translated
 from seqferry.model.errors import UsageError
 
-PAGE = (Path(__file__).parents[3] / "docs/coming-from.md").read_text()
+PAGE = (Path(__file__).parents[3] / "docs/use/coming-from.md").read_text()
 
 
 @pytest.mark.parametrize("word", [*OPTIONS, *ANSWERS, *VERBS])

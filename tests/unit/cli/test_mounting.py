@@ -59,7 +59,7 @@ def test_the_words_of_fstab_become_options() -> None:
             helper_arguments(wrong)
 
 
-PAGE = (Path(__file__).parents[3] / "docs/coming-from.md").read_text()
+PAGE = (Path(__file__).parents[3] / "docs/use/coming-from.md").read_text()
 
 
 @pytest.mark.parametrize("word", [*MEANINGS, *ANSWERS])

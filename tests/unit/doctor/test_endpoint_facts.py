@@ -14,7 +14,7 @@ from seqferry.doctor.endpoint_facts import LIFETIME, MOST_ENDPOINTS, Answer
 from seqferry.model.models import S3Location, TransferSpec
 
 _URL = "http://storage.example:9000"
-_COMPATIBILITY = (Path(__file__).parents[3] / "docs/compatibility.md").read_text()
+_COMPATIBILITY = (Path(__file__).parents[3] / "docs/guarantees/compatibility.md").read_text()
 
 
 def _place(bucket: str, url: str = _URL) -> S3Location:

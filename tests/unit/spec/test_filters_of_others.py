@@ -1,6 +1,7 @@
 """Include and exclude beside the AWS CLI, s5cmd and rclone: each is run on the same files, and must leave out the same.
 
-Where s5cmd and rclone follow other rules, the cases are not theirs; ``docs/coming-from.md`` says which rules hold here.
+Where s5cmd and rclone follow other rules, the cases are not theirs; ``docs/use/coming-from.md`` says which rules hold
+here.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 //!
 //! Names follow Prometheus: a unit as suffix, `_total` for counters. Labels are never keys: `bucket` and `prefix` are
 //! those of a prefix class ([`seqferry_store::budget::stats`]), of which a bounded number exists; both are empty for
-//! all others together. `docs/metrics.md` explains them to people.
+//! all others together. `docs/operate/metrics.md` explains them to people.
 
 /// Type of a metric: it says how the values are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

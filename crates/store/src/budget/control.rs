@@ -1,4 +1,4 @@
-//! Control of one prefix limiter (`docs/governor.md`), as plain arithmetic over the times it is given.
+//! Control of one prefix limiter (`docs/develop/governor.md`), as plain arithmetic over the times it is given.
 
 use std::time::Duration;
 

@@ -7,8 +7,8 @@
 //! long requests take, so the number in flight says little about the rate. The rate grows steadily while requests wait
 //! for it. It is cut to 95 % of what the service accepted, at most once per duration of such an answer: only the first
 //! refusal of a burst counts. Processes that share a limit end up with equal shares, since growth depends on the rate
-//! less than the cuts do (see `docs/governor.md`). After a long time without a refusal the limit has probably moved,
-//! and growth quickens.
+//! less than the cuts do (see `docs/develop/governor.md`). After a long time without a refusal the limit has probably
+//! moved, and growth quickens.
 //!
 //! **Interactive requests** start up to [`BORROWED`] seconds before they are due; bulk requests wait for those seconds.
 

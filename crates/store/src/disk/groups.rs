@@ -2,7 +2,7 @@
 //!
 //! To sync a file, a thread waits for the file system's journal. Each write to the journal wakes all threads that wait
 //! for it. Dozens of threads with one file each spend more time on these wake-ups than on their files
-//! (`docs/performance.md`). So a thread takes all files that wait when it begins, and writes them together
+//! (`docs/develop/performance.md`). So a thread takes all files that wait when it begins, and writes them together
 //! ([`super::write::put_all`]); files that arrive meanwhile form the next group. Another thread begins when more files
 //! wait than a group should have. Where each file takes long, as on a file server, the number of threads follows the
 //! work.

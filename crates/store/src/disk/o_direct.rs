@@ -1,9 +1,9 @@
 //! Writing with `O_DIRECT`, past the page cache.
 //!
 //! A written byte is copied into the page cache, and from there to the disk. For files that come from the network by
-//! the gigabyte this is the most expensive part of the data path (`docs/performance.md`), and it evicts the data of
-//! other programs from the cache. With `O_DIRECT` a disk takes whole blocks straight from memory. Only whole blocks can
-//! be written like this: the ends of a part go through the cache. The two never share a block.
+//! the gigabyte this is the most expensive part of the data path (`docs/develop/performance.md`), and it evicts the
+//! data of other programs from the cache. With `O_DIRECT` a disk takes whole blocks straight from memory. Only whole
+//! blocks can be written like this: the ends of a part go through the cache. The two never share a block.
 
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};

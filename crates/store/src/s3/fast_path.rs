@@ -1,12 +1,12 @@
 //! The fast path: copies, GETs and PUTs built and signed without the SDK, because they are the most frequent requests.
 //!
 //! The SDK assembles each request out of some sixty plug-ins, which costs several times the request itself
-//! (`docs/performance.md`). Here a request is built and signed by hand. It shares with the SDK's requests the
+//! (`docs/develop/performance.md`). Here a request is built and signed by hand. It shares with the SDK's requests the
 //! connections (`super::transport`; GETs and PUTs have their own, `super::http1`), the chain of credentials, the rules
 //! from bucket and region to address, the signing algorithm and the XML reader. Buckets for which those rules give no
 //! ordinary address and signature (ARNs, directory buckets, outposts) go through the SDK: [`FastPath::bucket_endpoint`]
 //! decides. The decisions and their figures are in
-//! `docs/adr/20261121-copies-without-the-sdk.md` and `docs/adr/20261122-downloads.md`.
+//! `docs/develop/adr/20261121-copies-without-the-sdk.md` and `docs/develop/adr/20261122-downloads.md`.
 
 use std::borrow::Cow;
 use std::collections::HashMap;

@@ -1,8 +1,8 @@
 //! Signatures (AWS Signature Version 4) of the requests of [`super::fast_path`].
 //!
 //! The library takes a finished request apart, writes it again and makes the day's key each time: a fifth of the
-//! engine's work for a small object (`docs/performance.md`). Here the signed text is written once, and the key is kept
-//! for the day. The cryptography comes from the library.
+//! engine's work for a small object (`docs/develop/performance.md`). Here the signed text is written once, and the key
+//! is kept for the day. The cryptography comes from the library.
 
 use std::borrow::Cow;
 use std::fmt;

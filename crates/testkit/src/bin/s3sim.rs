@@ -1,4 +1,4 @@
-//! The S3 simulator as a process: see `docs/simulator.md`.
+//! The S3 simulator as a process: see `docs/develop/simulator.md`.
 //!
 //! Prints `{"endpoint_url": "http://127.0.0.1:PORT"}` when it listens, and ends when its standard input does, so that
 //! it cannot outlive the test that started it; with `--stay` it runs until it is ended.

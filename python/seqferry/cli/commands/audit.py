@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from seqferry.proof.auditing import AuditCounts
 
 audit = typer.Typer(
-    help="Check the record of transfers against its hashes, and keep heads of it elsewhere (docs/audit.md).",
+    help="Check the record of transfers against its hashes, and keep heads of it elsewhere (docs/guarantees/audit.md).",
     no_args_is_help=True,
 )
 

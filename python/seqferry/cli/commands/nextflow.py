@@ -9,7 +9,7 @@ import typer
 
 from seqferry.cli import exits
 
-nextflow = typer.Typer(help="Commands for Nextflow pipelines (docs/nextflow.md).", no_args_is_help=True)
+nextflow = typer.Typer(help="Commands for Nextflow pipelines (docs/use/nextflow.md).", no_args_is_help=True)
 
 
 @nextflow.callback()

@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     from seqferry.service.schedules import Run, Schedule
 
 schedule = typer.Typer(
-    help="Start transfers by themselves at the times of a cron expression (docs/schedules.md).", no_args_is_help=True
+    help="Start transfers by themselves at the times of a cron expression (docs/use/schedules.md).",
+    no_args_is_help=True,
 )
 
 _VERBS: Final = ("cp", "sync")

@@ -1,8 +1,8 @@
 """Receipts: one digest of everything that is on record of a transfer.
 
 Each batch that ends gets the root of a Merkle tree over its objects (a *seal*). When the transfer ends, the root over
-its seals and the facts of the transfer give the digest of the receipt. ``docs/audit.md`` describes all forms so that
-others can compute them; ``examples/verify_receipt.py`` does.
+its seals and the facts of the transfer give the digest of the receipt. ``docs/guarantees/audit.md`` describes all forms
+so that others can compute them; ``examples/verify_receipt.py`` does.
 
 What must stay true: rows of a batch that has ended do not change. Pruning moves them into the seal as they were.
 """

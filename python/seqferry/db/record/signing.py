@@ -34,7 +34,7 @@ def current(connection: sa.Connection) -> AuditKey | None:
         where = "with [audit] key" if keys.path is None else f"to {keys.path}, or name it with [audit] key"
         raise ConfigError(
             f"The audit record of this database is kept with the key {used}, which this process has not. Copy the "
-            f"file of that key {where} (docs/audit.md)."
+            f"file of that key {where} (docs/guarantees/audit.md)."
         )
     found = keys.signing() or keys.make()
     # Without a key it is asked again: another process may begin to sign.
@@ -53,7 +53,7 @@ def key_of(ring: KeyRing, row: sa.Row[Any]) -> AuditKey | None:
     if (found := ring.all().get(row.key_id)) is None:
         raise ConfigError(
             f"The audit record holds entries of the key {row.key_id}, which this process has not. Add that key to the "
-            "file of keys (docs/audit.md)."
+            "file of keys (docs/guarantees/audit.md)."
         )
     return found
 
