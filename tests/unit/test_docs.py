@@ -122,11 +122,19 @@ def test_files_that_the_page_of_the_architecture_names_exist() -> None:
 @pytest.mark.parametrize(
     ("question", "file"),
     [
+        ("where is a command", "cli/commands/"),
+        ("where is a transfer looked at before it starts", "preflight/"),
+        ("where are ACL, SSE and tags set", "crates/store/src/properties.rs"),
+        ('where is "did you mean" made', "preflight/suggestions.py"),
+        ("where is an extra object removed", "planning/removal_rules.py"),
+        ("where is an operation added", "workflows/operations"),
+        ("where is an option added", "spec/option_groups.py"),
+        ("where is a store added", "crates/store/src"),
         ("where is a retry decided", "crates/client/src/retry.rs"),
         ("where is a part planned", "crates/transfer/src/plan.rs"),
         ("where is an upload id recorded", "db/objects.py"),
         ("where does a key become a path", "crates/store/src/disk/names.rs"),
-        ("where is a door added", "service.py"),
+        ("where is a door added", "service/service.py"),
     ],
 )
 def test_the_page_of_the_architecture_says_where_to_look(question: str, file: str) -> None:
