@@ -69,7 +69,7 @@ def test_the_fields_of_json_events_are_documented() -> None:
 
 
 def claims() -> list[tuple[str, str]]:
-    text = (ROOT / "docs/guarantees/semantics.md").read_text()
+    text = (ROOT / "docs/guarantees/README.md").read_text()
     return re.findall(r"`((?:tests|crates)/[\w/.]+)::(\w+)`", text)
 
 
