@@ -18,7 +18,9 @@ from seqferry.cli.output import display, summary
 from seqferry.model.models import ObjectRecord, S3Location, Status, Totals, TransferSpec
 
 ROOT = Path(__file__).parents[2]
-CONFIGURATION = (ROOT / "docs/operate/configuration.md").read_text()
+CONFIGURATION = "".join(
+    (ROOT / "docs" / page).read_text() for page in ("use/options.md", "use/output.md", "operate/configuration.md")
+)
 
 
 def options() -> list[tuple[str, str]]:
@@ -69,7 +71,7 @@ def test_the_fields_of_json_events_are_documented() -> None:
 
 
 def claims() -> list[tuple[str, str]]:
-    text = (ROOT / "docs/guarantees/README.md").read_text()
+    text = "".join(page.read_text() for page in sorted(ROOT.glob("docs/guarantees/*.md")))
     return re.findall(r"`((?:tests|crates)/[\w/.]+)::(\w+)`", text)
 
 

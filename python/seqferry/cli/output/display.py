@@ -110,7 +110,7 @@ class PlainDisplay:
 
 
 class JsonDisplay:
-    """One JSON object per line on stdout (docs/operate/configuration.md describes the events)."""
+    """One JSON object per line on stdout (docs/use/output.md describes the events)."""
 
     def __init__(self, *, progress: bool = True) -> None:
         self._progress = progress
