@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from seqferry.model import models
 from seqferry.model.models import FailureGroup, Status, TransferSpec
 
 OK: Final = 0
@@ -33,8 +32,7 @@ def of_transfer(status: Status, failures: Iterable[FailureGroup]) -> int:
     if status.state != "done" or groups or status.totals.failed or status.totals.cancelled:
         return FAILED
     # Where nothing is to be aborted, all is done.
-    is_cleanup = status.spec.operation == models.OPERATION_CLEANUP
-    return OK if is_cleanup else of_count(status.spec, status.totals.objects)
+    return OK if status.spec.kind.aborts else of_count(status.spec, status.totals.objects)
 
 
 def of_count(spec: TransferSpec, objects: int) -> int:

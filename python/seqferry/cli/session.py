@@ -17,9 +17,6 @@ from seqferry.cli.groups import Output, merged
 from seqferry.cli.output import display, summary
 from seqferry.cli.output.display import Display
 from seqferry.model.models import (
-    OPERATION_CLEANUP,
-    OPERATION_MOVE,
-    OPERATION_RUN,
     ObjectRecord,
     Status,
     Submission,
@@ -142,15 +139,15 @@ class Session:
             for line in self.summary_lines(result):
                 display.say(line)
             if status.totals.failed and status.next_step is not None:
-                display.say(summary.retry_line(status.spec.operation, self.command(status.next_step, status.id)))
+                display.say(summary.retry_line(status.spec.kind, self.command(status.next_step, status.id)))
         return code
 
     def result(self, status: Status) -> summary.Result:
+        kind = status.spec.kind
         failures = self.service.failures(status.id, keys=summary.KEYS_PER_GROUP) if status.totals.failed else []
         removed = self.service.removed(status.id) if status.spec.delete else 0
-        moved = self.service.moved(status.id) if status.spec.operation in (OPERATION_MOVE, OPERATION_RUN) else 0
-        is_cleanup = status.spec.operation == OPERATION_CLEANUP
-        found_nothing = status.state == "done" and status.totals.objects == 0 and not is_cleanup
+        moved = self.service.moved(status.id) if kind.removes_sources or kind.of_lines else 0
+        found_nothing = status.state == "done" and status.totals.objects == 0 and not kind.aborts
         nearest = self.service.nearest(status.spec) if found_nothing else ()
         head = self.service.keyed_head()
         return summary.Result(status, self.service.verifications(status.id), failures, removed, nearest, moved, head)

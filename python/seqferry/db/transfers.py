@@ -32,6 +32,7 @@ from seqferry.db.advisory import AdvisoryLock, take
 from seqferry.db.database import Database, clock
 from seqferry.db.record import events, receipts
 from seqferry.db.tables import batch, event, submission_key, tally, transfer, worker_live
+from seqferry.model import operations
 from seqferry.model.errors import UnsupportedError
 from seqferry.model.models import (
     ENDED_TRANSFER_STATES,
@@ -44,7 +45,7 @@ from seqferry.model.models import (
     TransferSpec,
     TransferState,
 )
-from seqferry.spec import identity, keyspace, operations, stored
+from seqferry.spec import identity, keyspace, stored
 
 LIVE_SECONDS: Final = 5.0
 """Reports of workers are written each second; one that is older than this comes from a worker that is gone."""
@@ -488,7 +489,7 @@ def begin_plan(
     if row is None or row.state in ENDED_TRANSFER_STATES or is_stopping(row) or row.planned_at is not None:
         return None
     spec = stored.read(row.spec)
-    operations.require(spec)
+    operations.require(spec.operation)
     identity.require(spec)
     connection.execute(
         transfer.update()
@@ -671,7 +672,7 @@ def _status(row: sa.Row[Any], totals: Totals, live: LiveActivity, bytes_in_progr
 def _shown(written: str) -> tuple[TransferSpec, UnsupportedError | None]:
     spec, unsupported = stored.shown(written)
     try:
-        operations.require(spec)
+        operations.require(spec.operation)
     except UnsupportedError as why:
         unsupported = unsupported or why
     return spec, unsupported

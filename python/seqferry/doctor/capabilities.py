@@ -17,7 +17,7 @@ from seqferry.doctor.endpoint_facts import Answer
 from seqferry.engine import buckets
 from seqferry.engine.engine import Engine, ObjectInfo
 from seqferry.model.errors import StorageError
-from seqferry.model.models import OPERATION_TRANSFER, S3Location, Status
+from seqferry.model.models import S3Location, Status
 from seqferry.service.service import Service
 from seqferry.spec import identity
 
@@ -225,7 +225,7 @@ def _is_within(one: Status, place: S3Location) -> bool:
     return (
         one.ended
         and one.pruned_at is None
-        and one.spec.operation == OPERATION_TRANSFER
+        and one.spec.kind.is_plain
         and isinstance(source, S3Location)
         and isinstance(target, S3Location)
         and place.bucket in (source.bucket, target.bucket)

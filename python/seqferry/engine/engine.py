@@ -34,7 +34,6 @@ from seqferry.engine.mounts import MountSpec
 from seqferry.model.errors import ConfigError, MismatchError, StorageError
 from seqferry.model.models import (
     ERROR_CLASSES,
-    OPERATION_CHECK,
     Access,
     Identity,
     LocalFolder,
@@ -674,7 +673,7 @@ def _policy(spec: TransferSpec, *, transfer: str, resumed: bool, since: float, o
         resumed=resumed,
         since=since,
         only_clean=only_clean,
-        compare_only=spec.operation == OPERATION_CHECK,
+        compare_only=spec.kind.compares,
         no_sync=bool(spec.options.get("no_sync")),
         transfer=transfer,
         settle_seconds=settle_seconds(spec),

@@ -6,6 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
+from seqferry.model import operations
+from seqferry.model.operations import Operation
+
 IfExists = Literal["same", "size", "skip", "overwrite", "fail"]
 Verify = Literal["auto", "checksum", "content"]
 Symlinks = Literal["follow", "skip", "keep"]
@@ -209,12 +212,6 @@ OPERATION_CLEANUP: Final = "cleanup"
 OPERATION_RUN: Final = "run"
 OPERATION_HISTORY: Final = "history"
 
-COPIES: Final = frozenset({OPERATION_TRANSFER, OPERATION_MOVE, OPERATION_HISTORY})
-"""Operations that write each object of the source below the target."""
-
-AT_ONE_PLACE: Final = frozenset({OPERATION_REMOVE, OPERATION_CLEANUP, OPERATION_RUN})
-"""Operations of which source and target are one place; of a run, one that stands for all."""
-
 
 @dataclass(frozen=True, slots=True)
 class TransferSpec:
@@ -303,6 +300,11 @@ class TransferSpec:
     """Options of the operation that are its own: values that JSON can hold."""
     retry_of: str | None = None
     """The transfer whose unfinished objects are copied, and no others. The fields above are those of that transfer."""
+
+    @property
+    def kind(self) -> Operation:
+        """The operation that ``operation`` names."""
+        return operations.of(self.operation)
 
 
 @dataclass(frozen=True, slots=True)

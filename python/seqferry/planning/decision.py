@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Final, Literal, NamedTuple, Protocol
 
 from seqferry.engine.engine import FailedLookup, equal_as_listed, path_refusal
-from seqferry.model.models import COPIES, OPERATION_CHECK, LocalFolder, Location, TransferSpec
+from seqferry.model.models import LocalFolder, Location, TransferSpec
 from seqferry.places import paths
 from seqferry.settings import policy
 from seqferry.spec.build import is_same_store, selection_of
@@ -226,7 +226,7 @@ def is_key_selected(spec: TransferSpec, key: str) -> bool:
 def compares_listings(spec: TransferSpec) -> bool:
     """True when equal ETags, or sizes, in the listings of both sides are enough to skip an object."""
     on_disk = isinstance(spec.source, LocalFolder) or isinstance(spec.target, LocalFolder)
-    enough = spec.verify == "auto" or (spec.verify == "checksum" and spec.operation == OPERATION_CHECK)
+    enough = spec.verify == "auto" or (spec.verify == "checksum" and spec.kind.compares)
     return (spec.if_exists == "size" or (spec.if_exists == "same" and enough)) and not on_disk
 
 
@@ -282,12 +282,12 @@ def refusal(
     if size > _MAX_KEY_BYTES:
         why = f"Its target key would have {size} bytes, and S3 allows {_MAX_KEY_BYTES}."
         return "TargetKeyTooLong", f"{why} Choose a shorter target prefix."
-    lists = spec.operation in COPIES and spec.keys is None and not spec.single
+    lists = spec.kind.copies and spec.keys is None and not spec.single
     if lists and target_key.startswith(spec.source.key) and is_same_store(spec):
         target = spec.target.at(target_key)
         why = f"Its target {target} lies inside the source: copying it could overwrite another object of the source."
         return "TargetInsideSource", f"{why} Choose a target outside of the source."
-    if rules.confined and spec.operation != OPERATION_CHECK and not isinstance(spec.target, LocalFolder):
+    if rules.confined and not spec.kind.compares and not isinstance(spec.target, LocalFolder):
         return policy.confined(spec.target, target_key)
     return None
 

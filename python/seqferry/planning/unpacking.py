@@ -13,9 +13,9 @@ from dataclasses import replace
 from typing import Any, Final, NamedTuple, cast
 
 from seqferry.engine.engine import Engine, FoundMember
+from seqferry.model import operations
 from seqferry.model.errors import UsageError
 from seqferry.model.models import (
-    OPERATION_PACK,
     OPERATION_UNPACK,
     LocalFolder,
     Location,
@@ -133,10 +133,11 @@ def build_operation_spec(operation: str, options: Mapping[str, Any], **given: An
     Raises:
         UsageError: an option is unknown to the operation, or the spec is not valid.
     """
-    if operation == OPERATION_UNPACK:
+    kind = operations.of(operation)
+    if kind.unpacks:
         _check_types(options)
         return build_unpack_spec(**given, **options)
-    if operation == OPERATION_PACK:
+    if kind.packs:
         return pack.build_from_options(options, **given)
     if options:
         raise UsageError(f"The operation '{operation}' has no options of its own; leave 'options' out.")

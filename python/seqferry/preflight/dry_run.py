@@ -14,9 +14,6 @@ from typing import Final
 from seqferry.engine.engine import Engine, FailedLookup, Listed, ObjectInfo
 from seqferry.model.errors import StorageError
 from seqferry.model.models import (
-    OPERATION_HISTORY,
-    OPERATION_PACK,
-    OPERATION_UNPACK,
     LocalFolder,
     PlannedCopy,
     TransferSpec,
@@ -42,11 +39,11 @@ def copies(engine: Engine, spec: TransferSpec, rules: KeyRules) -> Iterator[Plan
     """
     checked(spec)
     start.check_buckets(engine, spec)
-    if spec.operation == OPERATION_UNPACK:
+    if spec.kind.unpacks:
         yield from _unpacked(engine, spec, rules)
-    elif spec.operation == OPERATION_PACK:
+    elif spec.kind.packs:
         yield from _packed(engine, spec, rules)
-    elif spec.operation == OPERATION_HISTORY:
+    elif spec.kind.of_versions:
         for page in versions.fates(engine, spec, rules):
             yield from (_version(fate) for group in page for fate in group)
     else:

@@ -14,8 +14,6 @@ from typing import Any, Final
 from seqferry.engine.engine import Engine, FailedLookup, ObjectInfo
 from seqferry.model.errors import StorageError, UsageError
 from seqferry.model.models import (
-    OPERATION_HISTORY,
-    OPERATION_UNPACK,
     LocalFolder,
     Location,
     S3Location,
@@ -37,7 +35,7 @@ def check(engine: Engine, spec: TransferSpec) -> KnownObjects:
         StorageError: a bucket cannot be used, or the storage not be reached.
     """
     checked(spec)
-    if spec.operation == OPERATION_HISTORY:  # an object may be below a delete marker
+    if spec.kind.of_versions:  # an object may be below a delete marker
         check_buckets(engine, spec)
         return KnownObjects()
     if _is_of_one(spec):
@@ -52,7 +50,7 @@ def check(engine: Engine, spec: TransferSpec) -> KnownObjects:
 
 def _is_of_one(spec: TransferSpec) -> bool:
     """True when the source is one object."""
-    return spec.single or spec.operation == OPERATION_UNPACK
+    return spec.single or spec.kind.unpacks
 
 
 def _check_single(engine: Engine, spec: TransferSpec) -> KnownObjects:

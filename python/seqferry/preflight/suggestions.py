@@ -15,7 +15,7 @@ from typing import Final
 
 from seqferry.engine.engine import Engine
 from seqferry.model.errors import StorageError
-from seqferry.model.models import OPERATION_UNPACK, Location, TransferSpec
+from seqferry.model.models import Location, TransferSpec
 from seqferry.spec.selection import literal_start
 from seqferry.spec.source_ranges import parts
 
@@ -32,7 +32,7 @@ _LETTERS: Final = 100
 
 def nearest(engine: Engine, spec: TransferSpec) -> list[str]:
     """Keys of the source that are most like what the spec selects; none where nothing may be listed."""
-    if spec.operation == OPERATION_UNPACK:
+    if spec.kind.unpacks:
         return []  # the archive is there; names of members are no keys
     part = parts(spec)[0]
     wanted = _wanted(part)

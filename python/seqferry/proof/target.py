@@ -15,12 +15,6 @@ from seqferry.engine.engine import Engine, ObjectInfo
 from seqferry.model import digests
 from seqferry.model.errors import ConflictError, StorageError
 from seqferry.model.models import (
-    OPERATION_CHECK,
-    OPERATION_CLEANUP,
-    OPERATION_HISTORY,
-    OPERATION_PACK,
-    OPERATION_REMOVE,
-    OPERATION_RUN,
     LocalFolder,
     Status,
     TransferSpec,
@@ -29,13 +23,6 @@ from seqferry.spec import identity, run
 
 AT_ONCE: Final = 1000
 """Keys that are looked up, and then read, in one call of the engine, which sends their requests in parallel."""
-
-_NOTHING_ARRIVES: Final = {
-    OPERATION_REMOVE: "removed objects",
-    OPERATION_CLEANUP: "cleaned up unfinished uploads",
-    OPERATION_CHECK: "compared two places and wrote nothing",
-}
-"""Operations after which nothing is at a target, and what they did."""
 
 Outcome = Literal["same", "missing", "changed", "unreadable"]
 
@@ -91,7 +78,7 @@ def verify(
     """
     if not status.ended:
         raise ConflictError(f"Transfer {status.id} has not ended; there is nothing to verify yet.")
-    if did := _NOTHING_ARRIVES.get(status.spec.operation):
+    if did := status.spec.kind.did:
         raise ConflictError(f"Transfer {status.id} {did}; nothing arrives by it, so there is nothing to verify.")
     identity.require(status.spec)
     arrived = _arrived(database, status)
@@ -148,12 +135,12 @@ def _by_spec(found: Sequence[tuple[TransferSpec, _Row]]) -> Iterator[tuple[Trans
 def _arrived(database: Database, status: Status) -> Iterator[tuple[TransferSpec, _Row]]:
     """Rows of the objects that should be at a target, each with the spec that brought it there."""
     rows = _rows(database, status.id)
-    if status.spec.operation == OPERATION_RUN:
+    if status.spec.kind.of_lines:
         yield from _of_lines(status.spec, rows)
         return
-    if status.spec.operation == OPERATION_PACK:
+    if status.spec.kind.packs:
         rows = _once(rows)
-    if status.spec.operation == OPERATION_HISTORY:
+    if status.spec.kind.of_versions:
         rows = _newest(rows)
     for row in rows:
         yield status.spec, row
@@ -193,7 +180,7 @@ def _of_lines(spec: TransferSpec, rows: Iterator[_Row]) -> Iterator[tuple[Transf
         identity.require(part.spec)
     for row in rows:
         part = lines.parts[lines.number_of(row["source_key"])].spec
-        if part.operation not in _NOTHING_ARRIVES:
+        if part.kind.did is None:
             yield part, row | {"target_key": run.key_of(row["target_key"], part.target)}
 
 
@@ -218,7 +205,7 @@ class _ComparedObject:
     def of(cls, spec: TransferSpec, row: _Row, there: ObjectInfo | None) -> _ComparedObject:
         """Compare what a HEAD tells."""
         key = row["target_key"]
-        size = None if spec.operation == OPERATION_PACK else row["size"]
+        size = None if spec.kind.packs else row["size"]
         etag = None if isinstance(spec.target, LocalFolder) else row["target_etag"]
         recorded = _shown(size, etag)
         if there is None:
@@ -281,7 +268,7 @@ def _wanted(spec: TransferSpec, row: _Row, size: int) -> digests.ExpectedDigest 
     """Expected digest of the bytes: of a file, which has no ETag of its own, that of its source."""
     is_file = isinstance(spec.target, LocalFolder)
     recorded = None if is_file else row["target_etag"]
-    same_bytes = spec.operation != OPERATION_PACK
+    same_bytes = not spec.kind.packs
     return digests.expected(
         size,
         checksum_algorithm=row["checksum_algorithm"],

@@ -13,7 +13,7 @@ from typing import Final
 
 from seqferry.db import transfers
 from seqferry.model.errors import PolicyError
-from seqferry.model.models import OPERATION_RUN, S3Location, TransferSpec
+from seqferry.model.models import S3Location, TransferSpec
 from seqferry.places import endpoints
 from seqferry.settings import policy, tokens
 from seqferry.settings.config import Settings
@@ -37,7 +37,7 @@ def check(settings: Settings, spec: TransferSpec, *, addresses: bool = False, pl
         PolicyError: today's policy does not allow it.
     """
     resolved = set[str | None]()
-    for one in run.line_specs(spec) if spec.operation == OPERATION_RUN else (spec,):
+    for one in run.line_specs(spec) if spec.kind.of_lines else (spec,):
         asked = identity.as_asked(one)
         if places_only:
             settings.policy.check_places(asked)

@@ -20,7 +20,6 @@ from seqferry.model.models import (
     ENDED_TRANSFER_STATES,
     MOST_PRIORITY,
     MOST_STARTS,
-    OPERATION_RUN,
     Adjustment,
     Status,
     Submission,
@@ -127,7 +126,7 @@ def retry(service: Service, transfer_id: str, *, actor: str) -> Submission:
 
 
 def _spec_of_retry(service: Service, asked: Status, latest: Status) -> TransferSpec:
-    if latest.spec.operation == OPERATION_RUN and latest.spec.options.get(run.IN_ORDER):
+    if latest.spec.kind.of_lines and latest.spec.options.get(run.IN_ORDER):
         return _rest_of_run(service, asked, latest)
     if latest.pruned_at is not None:
         raise ConflictError(

@@ -20,11 +20,10 @@ from seqferry.db.paging import Cursor, ObjectFilter, Page, TransferFilter
 from seqferry.db.queue import Queue
 from seqferry.db.record import events, ledger, receipts, signing
 from seqferry.db.record.ledger import Head
-from seqferry.model import names
+from seqferry.model import names, operations
 from seqferry.model.errors import AccessError, ConflictError, NotFoundError, UnsupportedError, UsageError
 from seqferry.model.models import (
     MOST_PRIORITY,
-    OPERATION_RUN,
     Adjustment,
     Event,
     FailureGroup,
@@ -43,7 +42,7 @@ from seqferry.model.models import (
 from seqferry.places import paths
 from seqferry.planning import batching
 from seqferry.settings.config import Settings
-from seqferry.spec import identity, operations, stored
+from seqferry.spec import identity, stored
 from seqferry.spec.build import checked, is_local
 
 if TYPE_CHECKING:
@@ -202,7 +201,7 @@ class Service:
             UsageError: the spec is not valid, or needs this machine's disk while any machine may do the work.
             UnsupportedError: there is no such operation.
         """
-        operations.require(spec)
+        operations.require(spec.operation)
         if not -MOST_PRIORITY <= priority <= MOST_PRIORITY:
             raise UsageError(f"--priority {priority}: a priority is from -{MOST_PRIORITY} to {MOST_PRIORITY}.")
         if spec.tpslimit is None:
@@ -779,7 +778,7 @@ def _limit(connection: sa.Connection, transfer_id: str, per_second: int | None, 
 
 
 def _is_local(spec: TransferSpec) -> bool:
-    if spec.operation != OPERATION_RUN:
+    if not spec.kind.of_lines:
         return is_local(spec)
     from seqferry.spec import run
 

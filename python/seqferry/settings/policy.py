@@ -10,7 +10,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from seqferry.model.errors import PolicyError
-from seqferry.model.models import OPERATION_MOVE, LocalFolder, Location, S3Location, TransferSpec
+from seqferry.model.models import LocalFolder, Location, S3Location, TransferSpec
 from seqferry.places import customer_keys, endpoints
 
 _REFUSED: Final = tuple(
@@ -93,7 +93,7 @@ class Policy:
             # Its files lie beside the folder of the manifest.
             above = "".join(f"{part}/" for part in key.split("/")[:-2])
             _check_below("read", self.read, S3Location(bucket, above), [key])
-        if spec.operation == OPERATION_MOVE:
+        if spec.kind.removes_sources:
             # What has arrived is removed there.
             _check_below("write", self.write, spec.source, [spec.source.key, *named])
         # Each goes to the target without the start that is stripped. What is listed there is not known here:

@@ -12,14 +12,9 @@ from typing import Any, Final, Unpack, cast, get_args, get_type_hints
 
 from seqferry.model.errors import UsageError
 from seqferry.model.models import (
-    AT_ONE_PLACE,
-    COPIES,
     MOST_ATTEMPTS,
     MOST_STARTS,
     OPERATION_HISTORY,
-    OPERATION_PACK,
-    OPERATION_TRANSFER,
-    OPERATION_UNPACK,
     DataPath,
     IfExists,
     LocalFolder,
@@ -404,11 +399,11 @@ def checked(spec: TransferSpec) -> TransferSpec:
             checked(part)
         return spec
     _check_attempts(spec)
-    if spec.operation == OPERATION_HISTORY:
+    if spec.kind.of_versions:
         _check_history(spec)
-    if is_same_store(spec) and spec.operation not in AT_ONE_PLACE:
+    if is_same_store(spec) and not spec.kind.at_one_place:
         source, target = spec.source, spec.target
-        if spec.operation == OPERATION_PACK and spec.source.key == "" and not spec.single:
+        if spec.kind.packs and spec.source.key == "" and not spec.single:
             raise UsageError(
                 f"The archive {target.uri} would lie in what is packed, {source.uri}. Choose another bucket for it, or "
                 "pack a prefix beside it."
@@ -420,7 +415,7 @@ def checked(spec: TransferSpec) -> TransferSpec:
                 f"The source {source.uri} lies inside the target {target.uri}, so that --delete would remove it. "
                 "Choose a target beside it."
             )
-        lists = spec.operation in (*COPIES, OPERATION_PACK) and spec.keys is None and not spec.single
+        lists = spec.kind.reads_below and spec.keys is None and not spec.single
         if lists and target.key.startswith(source.key):
             raise UsageError(
                 f"The target {target.uri} lies inside the source {source.uri}, so the copy would list its own output. "
@@ -470,7 +465,7 @@ def _check_inventory(spec: TransferSpec) -> None:
         raise UsageError(f"'{_shown(spec.inventory or '')}' is not a manifest; give s3://bucket/.../manifest.json.")
     if not isinstance(spec.source, S3Location) or spec.single or spec.keys is not None or spec.ranges:
         raise UsageError("An inventory lists a bucket or a prefix in S3; give one of those as SRC, ending in a slash.")
-    if spec.delete or spec.operation != OPERATION_TRANSFER:
+    if spec.delete or not spec.kind.is_plain:
         raise UsageError(
             "An inventory is of yesterday or older: it lists what is copied, not what is removed or packed."
         )
@@ -511,7 +506,7 @@ def takes_all(spec: TransferSpec) -> bool:
 
 def is_empty_archive(spec: TransferSpec, objects: int) -> bool:
     """True when a transfer of so many objects is that of an archive that holds none: it is done, and nothing missed."""
-    return objects == 0 and spec.operation == OPERATION_UNPACK and takes_all(spec)
+    return objects == 0 and spec.kind.unpacks and takes_all(spec)
 
 
 def selection_of(spec: TransferSpec) -> Selection:

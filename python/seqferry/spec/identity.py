@@ -30,7 +30,7 @@ from seqferry.model.models import (
     TransferSpec,
 )
 from seqferry.places import customer_keys, endpoints, profiles
-from seqferry.spec import operations, properties, stored
+from seqferry.spec import properties, stored
 
 _PROOF_DIGITS: Final = 12
 """Hexadecimal digits of a SHA-256 that are kept: too few to find a key, enough to tell a site's identities apart."""
@@ -185,7 +185,7 @@ def missing(needs: str | None) -> str | None:
     """The first of the needs that this process has not, in words; None when it has all."""
     for one in json.loads(needs) if needs is not None else ():
         if "features" in one:
-            found = operations.lacking(one["features"])
+            found = stored.lacking(one["features"])
         elif "sse_c" in one:
             found = customer_keys.lacking(*one["sse_c"])
         else:

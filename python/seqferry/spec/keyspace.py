@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from seqferry.model.errors import UsageError
-from seqferry.model.models import OPERATION_PACK, LocalFolder, TransferSpec
+from seqferry.model.models import LocalFolder, TransferSpec
 from seqferry.places import endpoints
 from seqferry.spec import pack
 from seqferry.spec.target_keys import target_key
@@ -59,7 +59,7 @@ def _named(spec: TransferSpec) -> set[str] | None:
 
 def _start(spec: TransferSpec) -> str:
     """Common prefix of all keys that a transfer of everything below a prefix writes to."""
-    return _whole(spec, pack.key_prefix(spec) if spec.operation == OPERATION_PACK else spec.target.key)
+    return _whole(spec, pack.key_prefix(spec) if spec.kind.packs else spec.target.key)
 
 
 def _common(keys: set[str]) -> str:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
-from seqferry.model.models import OPERATION_REMOVE, LocalFolder, Location, TransferSpec
+from seqferry.model.models import LocalFolder, Location, TransferSpec
 from seqferry.places import endpoints
 from seqferry.spec.selection import Selection, literal_start, matcher
 from seqferry.spec.target_keys import target_key
@@ -115,7 +115,7 @@ def first(commands: Iterable[tuple[int, TransferSpec]]) -> Overlap | None:
 
 
 def _regions(line: int, spec: TransferSpec) -> Iterator[_Region]:
-    if spec.operation == OPERATION_REMOVE:
+    if spec.kind.removes:
         yield from _of_source(line, "removes", spec)
         return
     yield from _of_source(line, "reads", spec)

@@ -12,10 +12,7 @@ from typing import Any, Final
 
 from seqferry.model.errors import UsageError
 from seqferry.model.models import (
-    OPERATION_MOVE,
-    OPERATION_REMOVE,
     OPERATION_RUN,
-    OPERATION_TRANSFER,
     LocalFolder,
     Location,
     S3Location,
@@ -40,9 +37,6 @@ LINE_ARRIVED: Final = "line_arrived"
 
 LINE_ENDED: Final = "line_ended"
 """Event of a run in order: this ``line`` has ended well."""
-
-OPERATIONS: Final = frozenset({OPERATION_TRANSFER, OPERATION_MOVE, OPERATION_REMOVE})
-"""Operations that the lines of a list may ask for."""
 
 MAX_LINES: Final = 20_000
 """The spec is read as a whole for each batch."""
@@ -168,7 +162,7 @@ def _add(groups: list[_Group], spec: TransferSpec, line: int) -> None:
 
 
 def _of_group(group: _Group) -> TransferSpec:
-    targets = () if group.spec.operation == OPERATION_REMOVE else tuple(group.targets)
+    targets = () if group.spec.kind.removes else tuple(group.targets)
     return checked(replace(group.spec, keys=tuple(group.lines), targets=targets))
 
 

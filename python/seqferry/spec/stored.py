@@ -10,7 +10,7 @@ Version 1 has neither version nor tags: places are told apart by ``disk``. Migra
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
 from functools import cache
 from types import NoneType, UnionType
@@ -27,6 +27,7 @@ from seqferry.model.models import (
     S3Location,
     TransferSpec,
 )
+from seqferry.model.operations import OPERATIONS
 
 VERSION: Final = 2
 
@@ -157,6 +158,15 @@ def features(spec: TransferSpec) -> list[str]:
     if spec.operation == OPERATION_RUN:
         found += _features_of_parts(spec.options.get(PARTS))
     return list(dict.fromkeys(found))
+
+
+def lacking(features: Iterable[str]) -> str | None:
+    """The first of the features (see ``features``) that this version has not, in words."""
+    for feature in features:
+        kind, _, name = feature.partition(" ")
+        if not (name in OPERATIONS if kind == "operation" else knows(kind, name)):
+            return f"a version of Seqferry that knows the {feature}"
+    return None
 
 
 def _records(spec: TransferSpec) -> Iterator[tuple[str, TransferSpec | Location | Access | Identity | KeyRange]]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from seqferry.model.errors import UsageError
-from seqferry.model.models import COPIES, OPERATION_MOVE, LocalFolder, TransferSpec
+from seqferry.model.models import LocalFolder, TransferSpec
 from seqferry.spec import renaming
 
 
@@ -62,9 +62,9 @@ def check(spec: TransferSpec) -> None:
         raise UsageError(
             "--delete removes what has no object of its name at SRC, and --rename changes the names; leave out one."
         )
-    if (spec.rename or spec.targets or spec.versions) and spec.operation not in COPIES:
+    if (spec.rename or spec.targets or spec.versions) and not spec.kind.copies:
         raise UsageError(f"New names and versions are for cp and sync; {spec.operation} takes the objects as they are.")
-    if spec.versions and spec.operation == OPERATION_MOVE:
+    if spec.versions and spec.kind.removes_sources:
         raise UsageError("mv removes what it has copied, and an earlier version is not what is there now; use cp.")
     keys = (spec.source.key,) if spec.single else spec.keys or ()
     for what, given in (("versions", spec.versions), ("targets", spec.targets)):

@@ -20,7 +20,7 @@ from seqferry.model.models import RESULT_COLUMNS, TransferSpec
 from seqferry.spec import identity, stored
 from seqferry.workflows import notes
 from seqferry.workflows.jobs import Events
-from seqferry.workflows.operations import BatchWork, operation_of
+from seqferry.workflows.operations import BatchWork, work_of
 from seqferry.workflows.runtime import RunningBatch, Runtime, StepSuspension, TransferPause
 
 log: Final = logging.getLogger("seqferry.batch")
@@ -80,7 +80,7 @@ def _readable(run: BatchRun) -> TransferSpec:
         AccessError, UnsupportedError: it cannot.
     """
     spec = stored.read(run.spec)
-    operation_of(spec)
+    work_of(spec)
     identity.require(spec)
     return spec
 
@@ -134,7 +134,7 @@ def _copy(
             only_clean=False,
             epoch=epoch,
         )
-        job = operation_of(spec).start(runtime, spec, work)
+        job = work_of(spec).start(runtime, spec, work)
     except StorageError as why:
         if why.job_wide:
             return (why.error_code or why.code, why.message), set()
@@ -249,7 +249,7 @@ def _clean(runtime: Runtime, spec: TransferSpec, run: BatchRun, given_up: list[O
     deadline = time.monotonic() + _CLEAN_SECONDS
     try:
         work = _cleaning(run.transfer_id, given_up, run.created_at, epoch)
-        job = operation_of(spec).start(runtime, spec, work)
+        job = work_of(spec).start(runtime, spec, work)
         with runtime.running_batch(run, job, epoch=epoch, cleaning=True) as running:
             while not job.finished():
                 job.wait(_WAIT_SECONDS)
@@ -282,7 +282,7 @@ def abort_cut_off(runtime: Runtime, transfer_id: str, *, claimed: bool = True) -
     deadline = time.monotonic() + _CUT_OFF_SECONDS
     try:
         spec = stored.read(row.spec)
-        job = operation_of(spec).start(runtime, spec, _cleaning(transfer_id, left, row.created_at, epoch))
+        job = work_of(spec).start(runtime, spec, _cleaning(transfer_id, left, row.created_at, epoch))
         while not job.finished() and time.monotonic() < deadline:
             runtime.check()
             job.wait(_WAIT_SECONDS)

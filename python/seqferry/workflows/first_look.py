@@ -23,7 +23,7 @@ from seqferry.db.objects import PlannedObject
 from seqferry.db.record import events
 from seqferry.engine.engine import CopyItem
 from seqferry.model.errors import StorageError
-from seqferry.model.models import OPERATION_MOVE, OPERATION_TRANSFER, S3Location, TransferSpec
+from seqferry.model.models import S3Location, TransferSpec
 from seqferry.preflight import report, write_probe
 from seqferry.preflight.report import LOOKED_AT, PREFLIGHT, PredictedFailure, Report
 from seqferry.workflows import notes
@@ -51,7 +51,7 @@ _KEYS: Final = 5
 def is_wanted(spec: TransferSpec) -> bool:
     """True when a transfer is looked at: it copies or moves several objects, without ``--no-preflight``."""
     several = not spec.single
-    return spec.preflight and several and spec.operation in (OPERATION_TRANSFER, OPERATION_MOVE)
+    return spec.preflight and several and spec.kind.from_listing
 
 
 def looked_at(

@@ -17,18 +17,13 @@ from seqferry.engine import buckets
 from seqferry.engine.engine import Listed
 from seqferry.model.errors import StorageError
 from seqferry.model.models import (
-    COPIES,
     DONE_STATES,
-    OPERATION_MOVE,
-    OPERATION_RUN,
-    OPERATION_TRANSFER,
-    OPERATION_UNPACK,
     TransferSpec,
 )
 from seqferry.planning import decision
 from seqferry.planning.decision import KeyRules
 from seqferry.spec import run
-from seqferry.workflows.operations import operation_of, transfer
+from seqferry.workflows.operations import transfer, work_of
 from seqferry.workflows.runtime import Runtime
 
 log: Final = logging.getLogger("seqferry.transfer")
@@ -38,7 +33,7 @@ _PAGE: Final = 1000
 
 def takes_rows(spec: TransferSpec) -> bool:
     """True when the objects come from the rows of another transfer. An archive that is packed is made as a whole."""
-    return spec.retry_of is not None and not operation_of(spec).pages_are_batches
+    return spec.retry_of is not None and not work_of(spec).pages_are_batches
 
 
 def find(runtime: Runtime, spec: TransferSpec, transfer_id: str) -> Iterator[list[PlannedObject]]:
@@ -72,7 +67,7 @@ def _looked_at_again(
         return page
     again: dict[int, PlannedObject | None] = {}
     for part, ones in _by_part(spec, refused):
-        if part.operation not in (OPERATION_TRANSFER, OPERATION_MOVE):
+        if not part.kind.from_listing:
             continue
         try:
             found = _found(runtime, part, [(key, one.version_id or "") for key, one in ones])
@@ -91,7 +86,7 @@ def _by_part(
     spec: TransferSpec, refused: Sequence[PlannedObject]
 ) -> list[tuple[TransferSpec, list[tuple[str, PlannedObject]]]]:
     """Objects with their keys, by the spec that they belong to: a run has one for each of its parts."""
-    if spec.operation != OPERATION_RUN:
+    if not spec.kind.of_lines:
         return [(spec, [(one.source_key, one) for one in refused])]
     lines = run.Lines(spec)
     found: dict[int, list[tuple[str, PlannedObject]]] = {}
@@ -110,7 +105,7 @@ def _found(runtime: Runtime, spec: TransferSpec, wanted: list[tuple[str, str]]) 
 
 def _allowed(spec: TransferSpec, page: list[PlannedObject], rules: KeyRules) -> list[PlannedObject]:
     """The page, in which names are decided anew: the other transfer may have been that of a client with other rules."""
-    if spec.operation in COPIES or spec.operation == OPERATION_UNPACK:
+    if spec.kind.copies or spec.kind.unpacks:
         for one in page:
             if one.refusal is None:
                 choice = decision.decide_names(spec, one.source_key, one.target_key, one.size, None, rules)

@@ -25,7 +25,7 @@ from seqferry.planning import batching
 from seqferry.spec import stored
 from seqferry.workflows import first_look, restoring, retries
 from seqferry.workflows.batch_steps import abort_cut_off, end_failed
-from seqferry.workflows.operations import Barrier, batch_limit, operation_of
+from seqferry.workflows.operations import Barrier, batch_limit, work_of
 from seqferry.workflows.runtime import Runtime, leave_if_paused
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ def close(runtime: Runtime, transfer_id: str, *, claimed: bool = True) -> None:
         return
     leave_if_paused(row)
     spec = stored.read(row.spec)
-    operation = operation_of(spec)
+    operation = work_of(spec)
     with traced_as(transfer_id):
         try:
             operation.finish(runtime, transfer_id, claimed=claimed)
@@ -156,7 +156,7 @@ def plan_once(runtime: Runtime, transfer_id: str, inline: InlineBatches | None =
 
 def _plan(runtime: Runtime, transfer_id: str, row: sa.Row[Any], inline: InlineBatches | None) -> None:
     spec = stored.read(row.spec)
-    operation = operation_of(spec)
+    operation = work_of(spec)
     known = runtime.take_preflight(transfer_id)
     operation.prepare(runtime, spec, known)
     absent = row.target_absent
@@ -197,7 +197,7 @@ class Planner:
         self._transfer_id = transfer_id
         self._inline = inline
         self._batcher = batching.Batcher[PlannedObject](batch_limit(spec))
-        self._at_once = operation_of(spec).pages_are_batches
+        self._at_once = work_of(spec).pages_are_batches
         self._kept: list[list[PlannedObject]] = []
         self._made = 0
         self._looked_at = time.monotonic()

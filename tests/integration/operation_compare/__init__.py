@@ -90,7 +90,7 @@ class Comparison:
 
 
 class CompareOperation:
-    """See ``seqferry.workflows.operations.Operation``."""
+    """See ``seqferry.workflows.operations.OperationWork``."""
 
     options = frozenset({"lenient"})
     pages_are_batches = False

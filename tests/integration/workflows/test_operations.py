@@ -12,10 +12,11 @@ import pytest
 from control import ANY_SPEC
 from ferry import Ferry
 
+from seqferry.model import operations
 from seqferry.model.errors import UnsupportedError
+from seqferry.model.operations import OPERATIONS, Operation
 from seqferry.service.service import Service
-from seqferry.spec import operations
-from seqferry.workflows.operations import operation_of
+from seqferry.workflows.operations import work_of
 from seqferry.workflows.worker import Worker
 from support.servers import S3Server
 
@@ -31,14 +32,14 @@ def ferry(
     rng: random.Random,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Ferry:
-    monkeypatch.setitem(operations.MODULES, "compare", "operation_compare")
+    monkeypatch.setitem(OPERATIONS, "compare", Operation("compare", "operation_compare"))
     made = (make_bucket(versitygw), make_bucket(versitygw))
     return Ferry(service, versitygw, versitygw, *made, rng, start_worker)
 
 
-@pytest.mark.parametrize("name", sorted(operations.MODULES))
+@pytest.mark.parametrize("name", sorted(OPERATIONS))
 def test_every_operation_of_the_registry_is_there(name: str) -> None:
-    module = import_module(operations.MODULES[name])
+    module = import_module(operations.of(name).module)
 
     assert isinstance(module.OPERATION.options, frozenset)
 
@@ -74,7 +75,7 @@ def test_options_of_its_own_reach_the_operation(ferry: Ferry) -> None:
 
     assert ferry.until_ended(transfer_id).totals.done == 1
     with pytest.raises(UnsupportedError, match="the option 'strict' of the operation 'compare'"):
-        operation_of(replace(spec, options={"strict": True}))
+        work_of(replace(spec, options={"strict": True}))
 
 
 def test_what_is_not_registered_is_not_recorded(service: Service) -> None:

@@ -8,6 +8,7 @@ import pytest
 from statuses import status
 
 from seqferry.cli.output import summary
+from seqferry.model import operations
 from seqferry.model.models import ERROR_CLASSES, FailureGroup, Totals, Verification
 from seqferry.proof.auditing import Head
 
@@ -88,7 +89,7 @@ def test_a_transfer_with_failures_is_summed_up_in_numbers(operation: str, totals
 @pytest.mark.parametrize(("operation", "command"), [("transfer", "cp"), ("pack", "pack"), ("unpack", "unpack")])
 def test_the_next_step_names_the_command_that_has_failed(operation: str, command: str) -> None:
     for error_class in ("retry", "object", "mismatch"):
-        told = summary.next_step(error_class, "", operation)
+        told = summary.next_step(error_class, "", operations.of(operation))
         assert f"un the same {command} again" in told
         assert command == "cp" or " cp " not in told
 

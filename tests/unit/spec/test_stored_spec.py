@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 
+from seqferry.model import operations
 from seqferry.model.errors import UnsupportedError
 from seqferry.model.models import Access, Identity, KeyRange, LocalFolder, S3Location, TransferSpec
-from seqferry.spec import identity, operations, stored
+from seqferry.model.operations import OPERATIONS, Operation
+from seqferry.spec import identity, stored
 from seqferry.spec.build import build_mirror_spec, build_spec
 
 FIRST_PLACE: dict[str, Any] = {
@@ -140,7 +142,7 @@ def test_an_operation_that_is_not_known_is_refused_with_words() -> None:
     spec = stored.read(_changed(operation="rewind"))
 
     with pytest.raises(UnsupportedError, match="the operation 'rewind'"):
-        operations.require(spec)
+        operations.require(spec.operation)
 
 
 def test_a_worker_needs_a_version_that_knows_the_features_of_a_spec(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -150,7 +152,7 @@ def test_a_worker_needs_a_version_that_knows_the_features_of_a_spec(monkeypatch:
     assert identity.needs(SPEC) is None
     assert identity.missing(needs) == "a version of Seqferry that knows the operation rewind"
     assert identity.lane(needs) not in (None, identity.lane(identity.needs(replace(SPEC, operation="unpack"))))
-    monkeypatch.setitem(operations.MODULES, "rewind", "rewind")
+    monkeypatch.setitem(OPERATIONS, "rewind", Operation("rewind", "rewind"))
     assert identity.missing(needs) is None
 
 
@@ -173,7 +175,7 @@ def test_a_worker_needs_a_version_that_knows_the_features_of_a_spec(monkeypatch:
     ],
 )
 def test_a_worker_tells_which_features_it_has(feature: str, known: bool) -> None:
-    lacking = operations.lacking([feature])
+    lacking = stored.lacking([feature])
 
     assert lacking == (None if known else f"a version of Seqferry that knows the {feature}")
 
@@ -188,11 +190,11 @@ def test_values_that_came_later_are_features_too(monkeypatch: pytest.MonkeyPatch
     assert stored.features(SPEC) == []
 
 
-@pytest.mark.parametrize("name", sorted(operations.MODULES))
+@pytest.mark.parametrize("name", sorted(OPERATIONS))
 def test_the_options_of_each_operation_are_known_as_features(name: str) -> None:
-    options: frozenset[str] = import_module(operations.MODULES[name]).OPERATION.options
+    options: frozenset[str] = import_module(operations.of(name).module).OPERATION.options
 
-    assert operations.lacking(f"option {name}.{option}" for option in sorted(options)) is None
+    assert stored.lacking(f"option {name}.{option}" for option in sorted(options)) is None
     assert name in stored._FIRST_OPTIONS  # pyright: ignore[reportPrivateUsage]
 
 
@@ -223,7 +225,7 @@ def test_fields_of_nested_records_that_came_later_are_features_too(
 
     assert before == ["field ranges"]
     assert set(stored.features(spec)) == {"field ranges", feature}
-    assert operations.lacking([feature]) is None
+    assert stored.lacking([feature]) is None
 
 
 @pytest.mark.parametrize(
@@ -242,7 +244,7 @@ def test_fields_of_nested_records_that_came_later_are_features_too(
     ],
 )
 def test_a_worker_tells_which_options_and_nested_fields_it_has(feature: str, known: bool) -> None:
-    assert operations.lacking([feature]) == (None if known else f"a version of Seqferry that knows the {feature}")
+    assert stored.lacking([feature]) == (None if known else f"a version of Seqferry that knows the {feature}")
 
 
 def test_a_run_needs_what_its_parts_need() -> None:

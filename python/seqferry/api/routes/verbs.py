@@ -17,6 +17,7 @@ from seqferry.api.deps import ActorDep, Context, ContextDep
 from seqferry.api.documented import answers
 from seqferry.api.fields import DOCUMENTED, body_of
 from seqferry.api.schemas import SourcesBody, Submitted, TransferRequest
+from seqferry.model import operations
 from seqferry.model.errors import UsageError
 from seqferry.model.models import OPERATION_MOVE, S3Location, TransferSpec, Verify
 from seqferry.planning import cleanup, removals
@@ -86,7 +87,7 @@ async def move(
     body: MoveRequest, context: ContextDep, actor: ActorDep, response: Response, idempotency_key: KeyHeader = None
 ) -> Submitted:
     """Copies, verifies, and then removes at the source what has arrived."""
-    if body.operation != "transfer" or body.options:
+    if not operations.of(body.operation).is_plain or body.options:
         raise UsageError("A move has neither 'operation' nor 'options'; leave them out.")
     spec = await context.spec_of_sources(body, _move_spec, key=idempotency_key, actor=actor)
     if isinstance(spec.source, S3Location) and spec.source.anonymous:

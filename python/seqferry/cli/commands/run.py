@@ -83,7 +83,7 @@ def run(
 
 
 def _preview(session: Any, part: Any) -> int:
-    if part.spec.operation == "remove":
+    if part.spec.kind.removes:
         return rm.preview(session, part.spec)
     return preview.show(session, part.spec)
 

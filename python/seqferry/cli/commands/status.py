@@ -117,7 +117,7 @@ def _show(session: Session, found: Status) -> None:
     if found.ended:
         print("\n".join(session.summary_lines(session.result(found))))
         if found.next_step is not None:
-            print(summary.retry_line(spec.operation, session.command(found.next_step, found.id)))
+            print(summary.retry_line(spec.kind, session.command(found.next_step, found.id)))
         if found.pruned_at is not None:
             when = text.timestamp(found.pruned_at)
             print(f"Pruned {when}; its objects are in its receipt: {session.command('report', found.id)}")

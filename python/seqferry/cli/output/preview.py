@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from seqferry.cli import exits
 from seqferry.cli.output import display, text
-from seqferry.model.models import OPERATION_HISTORY, OPERATION_TRANSFER, PlannedCopy, TransferSpec
+from seqferry.model.models import PlannedCopy, TransferSpec
 from seqferry.spec.build import data_path, is_empty_archive, why_streamed
 
 if TYPE_CHECKING:
@@ -125,6 +125,5 @@ def _foretold(spec: TransferSpec, planned: PlannedCopy) -> str:
     target = text.printable(spec.target.at(planned.target_key))
     if planned.action == "skip":
         return f"skip {source}: {planned.reason}"
-    verb = "copy" if spec.operation in (OPERATION_TRANSFER, OPERATION_HISTORY) else spec.operation
     why = "" if planned.because == "absent" else f" ({planned.reason})"
-    return f"{verb if planned.action == 'copy' else planned.action} {source} to {target}{why}"
+    return f"{spec.kind.verb if planned.action == 'copy' else planned.action} {source} to {target}{why}"

@@ -9,20 +9,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 from seqferry.cli.output import display, text
 from seqferry.model.models import (
-    OPERATION_CHECK,
-    OPERATION_CLEANUP,
     OPERATION_MOVE,
-    OPERATION_PACK,
-    OPERATION_REMOVE,
-    OPERATION_RUN,
     OPERATION_TRANSFER,
-    OPERATION_UNPACK,
     WITH_FAILURES,
     FailureGroup,
     ObjectRecord,
     Status,
     Verification,
 )
+from seqferry.model.operations import OPERATIONS, TRANSFER, Operation
 from seqferry.spec.build import is_empty_archive, selection_of, why_streamed
 from seqferry.spec.selection import selects
 
@@ -60,49 +55,20 @@ _NEXT_STEP_OF_CODE: Final = {
     "RequestTimeTooSkewed": f"Set this machine's clock, and {_AGAIN}.",
 }
 
-_DONE: Final = {"remove": "removed", "cleanup": "aborted", "run": "done"}
-"""Words for finished objects, by operation; "copied" for all others."""
-
-_FINISHED: Final = _DONE | {OPERATION_CHECK: "identical", OPERATION_PACK: "packed"}
-"""Words for finished objects in the title of a summary with failures; "copied" for all others."""
-
-_COMMAND: Final = {
-    OPERATION_PACK: "pack",
-    OPERATION_UNPACK: "unpack",
-    OPERATION_MOVE: "mv",
-    OPERATION_REMOVE: "rm",
-    OPERATION_CLEANUP: "cleanup",
-    OPERATION_RUN: "run",
-    OPERATION_CHECK: "check",
-}
-"""Commands whose failures are not those of ``cp``."""
-
-_NOT_SKIPPING: Final = frozenset({OPERATION_REMOVE, OPERATION_CLEANUP, OPERATION_CHECK, OPERATION_PACK})
-"""Operations that find nothing there already when they are run again."""
-
-_RETRIED: Final = {
-    OPERATION_REMOVE: "Remove",
-    OPERATION_CLEANUP: "Abort",
-    OPERATION_MOVE: "Move",
-    OPERATION_CHECK: "Compare again",
-}
-"""Verbs for a retry, by operation; "Copy" for all others."""
-
 _TITLE: Final = {"done": "Done", "failed": "Stopped", "cancelled": "Cancelled"}
 
 
-def next_step(error_class: str, error_code: str, operation: str = OPERATION_TRANSFER) -> str:
+def next_step(error_class: str, error_code: str, operation: Operation = OPERATIONS[TRANSFER]) -> str:
     """Advice on a failure of this class and code, in the words of the command that has failed."""
     found = _NEXT_STEP_OF_CODE.get(error_code) or _NEXT_STEP.get(error_class) or f"Look at the message and {_AGAIN}."
-    command = _COMMAND.get(operation)
-    if operation in _NOT_SKIPPING:
+    if not operation.finds_done:
         found = found.replace(_SKIPPED, "").replace("cannot be copied as asked", "were refused")
-    return found.replace("the same cp", f"the same {command}") if command else found
+    return found.replace("the same cp", f"the same {operation.command}")
 
 
-def retry_line(operation: str, command: str) -> str:
+def retry_line(operation: Operation, command: str) -> str:
     """Advice on failures: the command that repeats the failed objects alone."""
-    return f"{_RETRIED.get(operation, 'Copy')} what has failed, and nothing else: {command}"
+    return f"{operation.again} what has failed, and nothing else: {command}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +137,7 @@ def lines(result: Result, *, status_command: str) -> list[str]:
         out.append(f"  why       {text.printable(status.error_message)}")
     if status.totals.objects:
         out += _figures(result, status_command)
-    elif status.state == "done" and status.spec.operation == OPERATION_CLEANUP:
+    elif status.state == "done" and status.spec.kind.aborts:
         place, age = text.printable(status.spec.source.uri), status.spec.older_than
         out.append(f"  nothing to abort: no open upload at {place} is older than {age}")
     elif status.state == "done" and is_empty_archive(status.spec, 0):
@@ -186,7 +152,7 @@ def lines(result: Result, *, status_command: str) -> list[str]:
     if result.ledger is not None:
         out.append(f"  ledger    {result.ledger}")
     for group in result.failures:
-        out += ["", *_group(group, status.spec.operation, status_command)]
+        out += ["", *_group(group, status.spec.kind, status_command)]
     return out
 
 
@@ -194,9 +160,9 @@ def _title(result: Result) -> str:
     """The end in numbers: ``Finished with 1 failure (0 of 1 objects copied)``."""
     status, totals = result.status, result.status.totals
     if status.state == WITH_FAILURES:
-        operation = status.spec.operation
-        done = totals.skipped - result.left_out if operation == OPERATION_CHECK else totals.done
-        finished = f"{done:,} of {totals.objects:,} objects {_FINISHED.get(operation, 'copied')}"
+        operation = status.spec.kind
+        done = totals.skipped - result.left_out if operation.compares else totals.done
+        finished = f"{done:,} of {totals.objects:,} objects {operation.finished}"
         return f"Finished with {text.count(totals.failed, 'failure')} ({finished})"
     return f"{_TITLE.get(status.state, status.state)}: {text.count(totals.objects, 'object')}"
 
@@ -204,7 +170,7 @@ def _title(result: Result) -> str:
 def _figures(result: Result, status_command: str) -> list[str]:
     totals = result.status.totals
     out: list[str] = []
-    word = _DONE.get(result.status.spec.operation, "copied")
+    word = result.status.spec.kind.done
     if totals.done:
         done = f"{text.count(totals.done, 'object')}, {text.size(result.bytes_copied)}"
         timed = result.seconds > 0 and word == "copied"
@@ -212,12 +178,12 @@ def _figures(result: Result, status_command: str) -> list[str]:
         out.append(f"  {word:<9} {done}{mean}")
     if result.streamed:
         through = text.count(result.streamed, "object")
-        packed = result.status.spec.operation == OPERATION_PACK
+        packed = result.status.spec.kind.packs
         own = "the storage copies only parts of 5 MiB and more" if packed else "the storage could not copy them itself"
         why = why_streamed(result.status.spec) or own
         out.append(f"  streamed  {through} through the machine that did the work: {why}")
     if there := totals.skipped - result.left_out:
-        what = "" if result.status.spec.operation == OPERATION_CHECK else " already there"
+        what = "" if result.status.spec.kind.compares else " already there"
         out.append(f"  {'skipped' if what else 'identical':<9} {text.count(there, 'object')}{what}")
     if result.left_out:
         out.append(f"  left out  {text.count(result.left_out, 'object')}, see {status_command} --objects --json")
@@ -249,7 +215,7 @@ def _figures(result: Result, status_command: str) -> list[str]:
     return out
 
 
-def _group(group: FailureGroup, operation: str, status_command: str) -> list[str]:
+def _group(group: FailureGroup, operation: Operation, status_command: str) -> list[str]:
     what = " ".join(part for part in (group.operation, group.error_code or group.error_class) if part)
     out = [
         f"{text.count(group.count, 'object')} failed: {text.printable(what)}",
@@ -289,7 +255,7 @@ def facts(result: Result, exit_code: int) -> dict[str, Any]:
         "ledger_count": None if result.ledger is None else result.ledger.count,
         "nearest": [status.spec.source.at(key) for key in result.nearest],
         "failures": [
-            {**asdict(group), "next_step": next_step(group.error_class, group.error_code, status.spec.operation)}
+            {**asdict(group), "next_step": next_step(group.error_class, group.error_code, status.spec.kind)}
             for group in result.failures
         ],
         "exit_code": exit_code,

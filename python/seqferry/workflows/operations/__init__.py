@@ -1,7 +1,7 @@
-"""The interface of an operation: it finds the objects, does the work on a batch of them, and ends a transfer.
+"""The work of an operation: it finds the objects, does the work on a batch of them, and ends a transfer.
 
 The workflows around it are the same for all: batches, recording, retries, cancelling, resuming after a kill. To add an
-operation: a package here with an ``OPERATION``, and a line in ``seqferry.spec.operations``.
+operation: a package here with an ``OPERATION``, and an entry in ``seqferry.model.operations``.
 
 What must stay true: each method can be called again after a kill, and adds nothing to what it did before.
 """
@@ -14,11 +14,11 @@ from importlib import import_module
 from typing import Protocol
 
 from seqferry.db.objects import OpenObject, PlannedObject
+from seqferry.model import operations
 from seqferry.model.errors import UnsupportedError
 from seqferry.model.models import TransferSpec
 from seqferry.planning.batching import Limit
 from seqferry.planning.listing import KnownObjects
-from seqferry.spec import operations
 from seqferry.workflows.jobs import Job
 from seqferry.workflows.runtime import Runtime
 
@@ -48,8 +48,8 @@ class Barrier(list[PlannedObject]):
     """An empty page of ``find``: the next page is asked for when all objects of the pages before have ended."""
 
 
-class Operation(Protocol):
-    """One kind of work."""
+class OperationWork(Protocol):
+    """Work of one operation. Facts of it that other packages need are in ``model.operations``."""
 
     @property
     def options(self) -> frozenset[str]:
@@ -101,21 +101,21 @@ class Operation(Protocol):
         ...
 
 
-def operation_of(spec: TransferSpec) -> Operation:
-    """The operation of a spec.
+def work_of(spec: TransferSpec) -> OperationWork:
+    """The work of the operation of a spec.
 
     Raises:
         UnsupportedError: this version does not know it, or an option of it.
     """
-    operations.require(spec)
-    operation: Operation = import_module(operations.MODULES[spec.operation]).OPERATION
+    operations.require(spec.operation)
+    work: OperationWork = import_module(spec.kind.module).OPERATION
     for name in spec.options:
-        if name not in operation.options:
+        if name not in work.options:
             raise UnsupportedError.of(f"the option '{name}' of the operation '{spec.operation}'")
-    return operation
+    return work
 
 
 def batch_limit(spec: TransferSpec) -> Limit | None:
     """The limit of batches that an operation asks for with a ``batch_limit`` of its own; None: the usual ones."""
-    asked = getattr(operation_of(spec), "batch_limit", None)
+    asked = getattr(work_of(spec), "batch_limit", None)
     return None if asked is None else asked(spec)

@@ -20,13 +20,13 @@ from seqferry.preflight import start
 from seqferry.spec import check, stored
 from seqferry.spec.check import ONE_WAY
 from seqferry.spec.target_keys import source_key
-from seqferry.workflows.operations import Operation
+from seqferry.workflows.operations import OperationWork
 from seqferry.workflows.operations.transfer import Transfer
 from seqferry.workflows.runtime import Runtime, leave_if_paused
 
 
 class Check(Transfer):
-    """See ``workflows.operations.Operation``."""
+    """See ``workflows.operations.OperationWork``."""
 
     @property
     def options(self) -> frozenset[str]:
@@ -77,7 +77,7 @@ class Check(Transfer):
                         objects.close(connection, run, now)
 
 
-OPERATION: Final[Operation] = Check()
+OPERATION: Final[OperationWork] = Check()
 
 
 def _extra(spec: TransferSpec, key: str, etag: str) -> PlannedObject:

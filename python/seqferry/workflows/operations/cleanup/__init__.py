@@ -19,7 +19,7 @@ from seqferry.planning.listing import KnownObjects
 from seqferry.preflight import start
 from seqferry.workflows.chunks import ChunkJob, End
 from seqferry.workflows.jobs import Job
-from seqferry.workflows.operations import BatchWork, Operation
+from seqferry.workflows.operations import BatchWork, OperationWork
 from seqferry.workflows.runtime import Runtime
 
 METHOD: Final = "abort"
@@ -27,7 +27,7 @@ _AT_ONCE: Final = 200
 
 
 class Cleanup:
-    """See ``workflows.operations.Operation``."""
+    """See ``workflows.operations.OperationWork``."""
 
     options = cleanup.OPTIONS
     pages_are_batches = False
@@ -72,7 +72,7 @@ class Cleanup:
         """Does nothing: no file was kept."""
 
 
-OPERATION: Final[Operation] = Cleanup()
+OPERATION: Final[OperationWork] = Cleanup()
 
 
 def _planned(one: StaleUpload) -> PlannedObject:

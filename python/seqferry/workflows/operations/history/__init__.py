@@ -20,7 +20,7 @@ from seqferry.planning.listing import KnownObjects
 from seqferry.planning.versions import Fate
 from seqferry.workflows import jobs
 from seqferry.workflows.chunks import End
-from seqferry.workflows.operations import BatchWork, Operation, places
+from seqferry.workflows.operations import BatchWork, OperationWork, places
 from seqferry.workflows.operations.history.waves import Waves
 from seqferry.workflows.operations.places import copy_item
 from seqferry.workflows.runtime import Runtime
@@ -29,7 +29,7 @@ _BATCH: Final = 1000
 
 
 class History:
-    """See ``workflows.operations.Operation``."""
+    """See ``workflows.operations.OperationWork``."""
 
     pages_are_batches = True
 
@@ -84,7 +84,7 @@ class History:
     def tidy(self, runtime: Runtime, spec: TransferSpec) -> None: ...
 
 
-OPERATION: Final[Operation] = History()
+OPERATION: Final[OperationWork] = History()
 
 
 def _planned(fate: Fate) -> PlannedObject:

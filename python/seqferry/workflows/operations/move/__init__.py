@@ -8,17 +8,17 @@ from __future__ import annotations
 
 from typing import Final
 
-from seqferry.workflows.operations import Operation
+from seqferry.workflows.operations import OperationWork
 from seqferry.workflows.operations.move import sources
 from seqferry.workflows.operations.transfer import Transfer
 from seqferry.workflows.runtime import Runtime
 
 
 class Move(Transfer):
-    """See ``workflows.operations.Operation``."""
+    """See ``workflows.operations.OperationWork``."""
 
     def finish(self, runtime: Runtime, transfer_id: str, *, claimed: bool) -> None:
         sources.remove(runtime, transfer_id, claimed=claimed)
 
 
-OPERATION: Final[Operation] = Move()
+OPERATION: Final[OperationWork] = Move()

@@ -19,13 +19,13 @@ from seqferry.model.models import TransferSpec
 from seqferry.planning import members
 from seqferry.planning.listing import KnownObjects
 from seqferry.spec import pack
-from seqferry.workflows.operations import BatchWork, Operation, places
+from seqferry.workflows.operations import BatchWork, OperationWork, places
 from seqferry.workflows.operations.places import copy_item
 from seqferry.workflows.runtime import Runtime
 
 
 class Pack:
-    """See ``seqferry.workflows.operations.Operation``."""
+    """See ``seqferry.workflows.operations.OperationWork``."""
 
     options = pack.OPTIONS
     pages_are_batches = True
@@ -89,7 +89,7 @@ class Pack:
     def tidy(self, runtime: Runtime, spec: TransferSpec) -> None: ...
 
 
-OPERATION: Final[Operation] = Pack()
+OPERATION: Final[OperationWork] = Pack()
 
 
 def _archives(

@@ -21,14 +21,14 @@ from seqferry.planning.removals import RemovalCandidate
 from seqferry.preflight import start
 from seqferry.workflows.chunks import ChunkJob, End
 from seqferry.workflows.jobs import Job
-from seqferry.workflows.operations import BatchWork, Operation
+from seqferry.workflows.operations import BatchWork, OperationWork
 from seqferry.workflows.runtime import Runtime
 
 METHOD: Final = "remove"
 
 
 class Remove:
-    """See ``workflows.operations.Operation``."""
+    """See ``workflows.operations.OperationWork``."""
 
     options = removals.OPTIONS
     pages_are_batches = False
@@ -67,7 +67,7 @@ class Remove:
         """Does nothing: no file was kept."""
 
 
-OPERATION: Final[Operation] = Remove()
+OPERATION: Final[OperationWork] = Remove()
 
 
 def _planned(one: RemovalCandidate) -> PlannedObject:

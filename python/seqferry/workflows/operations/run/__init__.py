@@ -21,14 +21,14 @@ from seqferry.spec.run import Lines, Part
 from seqferry.workflows import operations
 from seqferry.workflows.jobs import Job
 from seqferry.workflows.joined import JoinedJob
-from seqferry.workflows.operations import BatchWork, Operation
+from seqferry.workflows.operations import BatchWork, OperationWork
 from seqferry.workflows.operations.move import sources
 from seqferry.workflows.operations.run import in_order, lines
 from seqferry.workflows.runtime import Runtime
 
 
 class Run:
-    """See ``workflows.operations.Operation``."""
+    """See ``workflows.operations.OperationWork``."""
 
     options = run.OPTIONS
     pages_are_batches = False
@@ -45,7 +45,7 @@ class Run:
     ) -> Iterator[list[PlannedObject]]:
         del known, target_absent
         # Before the first object is planned: a run with a part that this version does not know is not begun.
-        parts = [(part, operations.operation_of(part.spec)) for part in run.parts_of(spec)]
+        parts = [(part, operations.work_of(part.spec)) for part in run.parts_of(spec)]
         if spec.options.get(run.IN_ORDER):
             yield from in_order.find(runtime, spec, transfer_id, parts, _found)
             return
@@ -61,7 +61,7 @@ class Run:
         jobs: list[tuple[Job, list[int]]] = []
         for number, own in items.items():
             part = known.parts[number].spec
-            job = operations.operation_of(part).start(runtime, part, replace(work, items=own))
+            job = operations.work_of(part).start(runtime, part, replace(work, items=own))
             jobs.append((job, [one.id for one in own]))
         return JoinedJob(jobs)
 
@@ -76,10 +76,10 @@ class Run:
                 paths.remove_spooled(runtime.state_dir, part.spec.source.path)
 
 
-OPERATION: Final[Operation] = Run()
+OPERATION: Final[OperationWork] = Run()
 
 
-def _found(runtime: Runtime, transfer_id: str, part: Part, operation: Operation) -> Iterator[list[PlannedObject]]:
+def _found(runtime: Runtime, transfer_id: str, part: Part, operation: OperationWork) -> Iterator[list[PlannedObject]]:
     try:
         operation.prepare(runtime, part.spec, None)
         for page in operation.find(runtime, part.spec, None, transfer_id=transfer_id, target_absent=False):

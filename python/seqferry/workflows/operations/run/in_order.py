@@ -14,10 +14,10 @@ from seqferry.db import objects, transfers
 from seqferry.db.objects import ArrivedObject, PlannedObject
 from seqferry.db.record import events, receipts
 from seqferry.model import names
-from seqferry.model.models import ENDED_TRANSFER_STATES, OPERATION_MOVE, TransferSpec
+from seqferry.model.models import ENDED_TRANSFER_STATES, TransferSpec
 from seqferry.spec import run, stored
 from seqferry.spec.run import Part
-from seqferry.workflows.operations import Barrier, Operation
+from seqferry.workflows.operations import Barrier, OperationWork
 from seqferry.workflows.operations.move import sources
 from seqferry.workflows.operations.run import lines
 from seqferry.workflows.runtime import Runtime, leave_if_paused
@@ -25,7 +25,7 @@ from seqferry.workflows.runtime import Runtime, leave_if_paused
 ARRIVED: Final = run.LINE_ARRIVED
 ENDED: Final = run.LINE_ENDED
 
-LineFinder = Callable[[Runtime, str, Part, Operation], Iterator[list[PlannedObject]]]
+LineFinder = Callable[[Runtime, str, Part, OperationWork], Iterator[list[PlannedObject]]]
 
 
 def is_wanted(runtime: Runtime, transfer_id: str) -> bool:
@@ -35,7 +35,11 @@ def is_wanted(runtime: Runtime, transfer_id: str) -> bool:
 
 
 def find(
-    runtime: Runtime, spec: TransferSpec, transfer_id: str, parts: Sequence[tuple[Part, Operation]], of_line: LineFinder
+    runtime: Runtime,
+    spec: TransferSpec,
+    transfer_id: str,
+    parts: Sequence[tuple[Part, OperationWork]],
+    of_line: LineFinder,
 ) -> Iterator[list[PlannedObject]]:
     """The pages of each line, and a barrier after it."""
     with runtime.database.read() as connection:
@@ -51,9 +55,9 @@ def find(
             yield Barrier()
             if _stopped_by_failures(runtime, transfer_id, line):
                 return
-            if part.spec.operation == OPERATION_MOVE and not _note(runtime, transfer_id, ARRIVED, line):
+            if part.spec.kind.removes_sources and not _note(runtime, transfer_id, ARRIVED, line):
                 return
-        if part.spec.operation == OPERATION_MOVE:
+        if part.spec.kind.removes_sources:
             _remove_sources(runtime, transfer_id, line)
         if not _note(runtime, transfer_id, ENDED, line):
             return

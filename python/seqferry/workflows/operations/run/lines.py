@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from seqferry.db.objects import ArrivedObject
-from seqferry.model.models import OPERATION_MOVE, TransferSpec
+from seqferry.model.models import TransferSpec
 from seqferry.spec import run
 from seqferry.spec.run import Lines
 
@@ -14,7 +14,7 @@ def moved(spec: TransferSpec, one: ArrivedObject) -> tuple[TransferSpec, Arrived
     """The part and the keys of an object, if its line is a move."""
     lines = _lines(spec)
     part = lines.parts[lines.number_of(one.source_key)].spec
-    if part.operation != OPERATION_MOVE:
+    if not part.kind.removes_sources:
         return None
     source, target = run.key_of(one.source_key, part.source), run.key_of(one.target_key, part.target)
     return part, one._replace(source_key=source, target_key=target)

@@ -18,14 +18,14 @@ from seqferry.places import paths
 from seqferry.planning import collisions, listing
 from seqferry.planning.decision import Decision, KeyRules
 from seqferry.planning.listing import KnownObjects
-from seqferry.workflows.operations import BatchWork, Operation, places
+from seqferry.workflows.operations import BatchWork, OperationWork, places
 from seqferry.workflows.operations.places import copy_item
 from seqferry.workflows.operations.transfer import removal
 from seqferry.workflows.runtime import Runtime
 
 
 class Transfer:
-    """See ``workflows.operations.Operation``."""
+    """See ``workflows.operations.OperationWork``."""
 
     pages_are_batches = False
 
@@ -66,7 +66,7 @@ class Transfer:
             paths.remove_spooled(runtime.state_dir, spec.source.path)
 
 
-OPERATION: Final[Operation] = Transfer()
+OPERATION: Final[OperationWork] = Transfer()
 
 
 def _found(

@@ -24,7 +24,7 @@ from seqferry.planning.batching import Limit
 from seqferry.planning.listing import KnownObjects
 from seqferry.planning.unpacking import FolderMember, MemberDecision
 from seqferry.spec import stored
-from seqferry.workflows.operations import BatchWork, Operation, places
+from seqferry.workflows.operations import BatchWork, OperationWork, places
 from seqferry.workflows.operations.places import copy_item
 from seqferry.workflows.runtime import Runtime
 
@@ -37,7 +37,7 @@ _COMPRESSED_TARS: Final = (".tar.gz", ".tgz", ".taz", ".tar.zst", ".tar.zstd", "
 
 
 class Unpack:
-    """See ``workflows.operations.Operation``."""
+    """See ``workflows.operations.OperationWork``."""
 
     pages_are_batches = False
 
@@ -97,7 +97,7 @@ class Unpack:
         """Does nothing: no file was kept."""
 
 
-OPERATION: Final[Operation] = Unpack()
+OPERATION: Final[OperationWork] = Unpack()
 
 
 def _record_folders(runtime: Runtime, transfer_id: str, folders: list[FolderMember]) -> None:

@@ -1,0 +1,157 @@
+"""The operations: what can be done with the objects of a transfer, and what all packages need to know of each.
+
+To add one: an entry here, and a package in ``workflows/operations`` with its work (see
+``workflows.operations.OperationWork``). The name is stored with each transfer, so it stays.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from seqferry.model.errors import UnsupportedError
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """Facts of one operation.
+
+    Attributes:
+        name: as it is stored.
+        module: holds its work, as ``OPERATION``; imported when the first transfer needs it.
+        command: of the command line; advice on failures names it.
+        verb: in a dry run, for an object with which it will be done.
+        done: word for finished objects.
+        finished: the same in the title of a summary with failures.
+        again: first word of the advice to retry.
+        did: words for what it did, where nothing arrives at a target by it; None: objects arrive.
+        copies: writes each object of the source below the target.
+        from_listing: its objects are those of a listing or of a list of keys, each decided by itself.
+        finds_done: objects may be there already when it is done again.
+        at_one_place: source and target are one place; of a run, one that stands for all.
+        compares: only compares two places, and writes nothing.
+        removes: removes objects at its place.
+        removes_sources: removes at the source what has arrived.
+        aborts: aborts uploads; where none is open, all is done.
+        packs: writes archives, each from several objects.
+        unpacks: its source is an archive, and its objects are the members.
+        of_versions: copies all versions of objects.
+        of_lines: made of the lines of a list, each with a spec of its own.
+    """
+
+    name: str
+    module: str
+    command: str = "cp"
+    verb: str = "copy"
+    done: str = "copied"
+    finished: str = "copied"
+    again: str = "Copy"
+    did: str | None = None
+    copies: bool = False
+    from_listing: bool = False
+    finds_done: bool = True
+    at_one_place: bool = False
+    compares: bool = False
+    removes: bool = False
+    removes_sources: bool = False
+    aborts: bool = False
+    packs: bool = False
+    unpacks: bool = False
+    of_versions: bool = False
+    of_lines: bool = False
+
+    @property
+    def is_plain(self) -> bool:
+        """True for a copy of objects as they are, and nothing else."""
+        return self.name == TRANSFER
+
+    @property
+    def reads_below(self) -> bool:
+        """True when all below the source may be read, so that a target must not lie in it."""
+        return self.copies or self.packs
+
+
+TRANSFER: Final = "transfer"
+
+_WORK: Final = "seqferry.workflows.operations"
+
+OPERATIONS: Final[dict[str, Operation]] = {
+    one.name: one
+    for one in (
+        Operation(TRANSFER, f"{_WORK}.transfer", copies=True, from_listing=True),
+        Operation(
+            "pack", f"{_WORK}.pack", command="pack", verb="pack", finished="packed", finds_done=False, packs=True
+        ),
+        Operation("unpack", f"{_WORK}.unpack", command="unpack", verb="unpack", unpacks=True),
+        Operation(
+            "move",
+            f"{_WORK}.move",
+            command="mv",
+            verb="move",
+            again="Move",
+            copies=True,
+            from_listing=True,
+            removes_sources=True,
+        ),
+        Operation(
+            "remove",
+            f"{_WORK}.remove",
+            command="rm",
+            verb="remove",
+            done="removed",
+            finished="removed",
+            again="Remove",
+            did="removed objects",
+            finds_done=False,
+            at_one_place=True,
+            removes=True,
+        ),
+        Operation(
+            "check",
+            f"{_WORK}.check",
+            command="check",
+            verb="check",
+            finished="identical",
+            again="Compare again",
+            did="compared two places and wrote nothing",
+            finds_done=False,
+            compares=True,
+        ),
+        Operation(
+            "cleanup",
+            f"{_WORK}.cleanup",
+            command="cleanup",
+            verb="cleanup",
+            done="aborted",
+            finished="aborted",
+            again="Abort",
+            did="cleaned up unfinished uploads",
+            finds_done=False,
+            at_one_place=True,
+            aborts=True,
+        ),
+        Operation("history", f"{_WORK}.history", copies=True, of_versions=True),
+        Operation(
+            "run",
+            f"{_WORK}.run",
+            command="run",
+            verb="run",
+            done="done",
+            finished="done",
+            at_one_place=True,
+            of_lines=True,
+        ),
+    )
+}
+"""The operations that this version knows, by name."""
+
+
+def of(name: str) -> Operation:
+    """The operation of this name; one without any property when this version does not know it."""
+    return OPERATIONS.get(name) or Operation(name, "", verb=name)
+
+
+def require(name: str) -> None:
+    """Raise UnsupportedError when this version does not know the operation."""
+    if name not in OPERATIONS:
+        raise UnsupportedError.of(f"the operation '{name}'")
