@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from seqferry.cli.output import text
+from seqferry.cli.storage import new_engine
 from seqferry.model.models import S3Location
-from seqferry.settings.config import Settings
 from seqferry.spec.build import check_place, parse_uri
 from seqferry.spec.patterns import Wildcards
 from seqferry.spec.selection import Selection, has_wildcard, literal_start, matcher
@@ -35,6 +35,7 @@ def pattern_of(place: str) -> tuple[str, str | None]:
 def matching_entries(
     entries: Iterable[ObjectInfo | str], name: str | None, pattern: str | None
 ) -> Iterator[ObjectInfo | str]:
+    """Objects whose last name, or whole key, matches; prefixes are left out."""
     whole = matcher(Selection(pattern=pattern))
     wanted = None if name is None else Wildcards([(True, name)], "rule", "--name")
     for entry in entries:
@@ -46,21 +47,26 @@ def matching_entries(
 
 
 def engine_for(location: S3Location) -> Engine:
-    check_place(location)
-    settings = Settings.load()
-    # Imported here: `seqferry --help` need not wait for the engine. There is no service in it: a listing needs neither
-    # the state folder nor the database.
-    from seqferry.engine.engine import Engine, trace
+    """An engine to list this place.
 
-    trace(settings.trace)
-    return Engine(max_requests=settings.max_requests, memory=settings.memory, tpslimit=settings.tpslimit)
+    Raises:
+        UsageError: the place makes no sense.
+    """
+    check_place(location)
+    return new_engine()
 
 
 def shown_size(count: int, *, human: bool) -> str:
+    """Bytes as a number, or in words for a person."""
     return text.size(count) if human else str(count)
 
 
 def everything(engine: Engine, location: S3Location) -> Iterator[ObjectInfo]:
+    """All objects below a place.
+
+    Raises:
+        StorageError: the place cannot be listed.
+    """
     # Told at once what is wrong, where a listing would try again and again.
     engine.check_bucket(location)
     for page in engine.list(location):

@@ -60,6 +60,7 @@ def tell(session: Session, results: list[Result]) -> list[Result]:
 
 
 def say(session: Session, line: str) -> None:
+    """Say a line to a person, where one reads."""
     if not (session.quiet or session.as_json):
         display.say(line)
 
@@ -76,6 +77,7 @@ def see_all(session: Session, results: list[Result], *, wanted: str = "done") ->
 
 
 def code_of(results: list[Result]) -> int:
+    """The exit code of what was done to each."""
     if not results:
         return exits.NOTHING
     return exits.FAILED if any(result.error is not None for result in results) else exits.OK

@@ -130,6 +130,7 @@ _SECONDS: Final = {"m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
 
 
 def duration(written: str) -> float:
+    """Seconds of a duration such as ``90d``, ``12h`` or ``30m``; a parser for Typer."""
     match = re.fullmatch(r"([1-9][0-9]{0,4})([mhdw])", written)
     if match is None:
         raise typer.BadParameter(f"'{written}' is not a duration; write for example 90d, 12h or 30m.")

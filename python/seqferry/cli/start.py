@@ -12,9 +12,7 @@ from seqferry.cli.session import Session, actor, session_of
 from seqferry.model.models import Submission, TransferSpec
 from seqferry.spec import identity
 from seqferry.spec.build import with_attempts
-from seqferry.spec.option_groups import (
-    Speed,
-)
+from seqferry.spec.option_groups import Speed
 
 _KEYS_PER_CAUSE: Final = 20
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from seqferry.cli.groups import Object
 from seqferry.model.errors import UsageError
 from seqferry.model.models import S3Location
 from seqferry.settings.config import Settings
@@ -12,10 +13,14 @@ from seqferry.spec.option_groups import OneEndpoint
 
 if TYPE_CHECKING:
     from seqferry.engine.engine import Engine
-from seqferry.cli.groups import Object
 
 
 def object_at(written: Object, endpoint: OneEndpoint) -> S3Location:
+    """The place of one object.
+
+    Raises:
+        UsageError: a bucket is named, or the place makes no sense.
+    """
     bucket, key = parse_uri(written.place)
     if key == "":
         raise UsageError(f"'{written.place}' is a bucket; name an object in it: s3://{bucket}/key")
@@ -27,7 +32,9 @@ def object_at(written: Object, endpoint: OneEndpoint) -> S3Location:
 
 
 def new_engine() -> Engine:
+    """An engine by the settings of this process."""
     settings = Settings.load()
+    # Imported here: `seqferry --help` need not wait for the engine.
     from seqferry.engine.engine import Engine, trace
 
     trace(settings.trace)

@@ -14,9 +14,9 @@ import typer
 
 from seqferry.cli import exits
 from seqferry.cli.output import display
+from seqferry.cli.storage import new_engine
 from seqferry.model.errors import UsageError
 from seqferry.model.models import S3Location
-from seqferry.settings.config import Settings
 from seqferry.spec.build import build_spec, check_place, parse_uri
 from seqferry.spec.option_groups import OneEndpoint
 from seqferry.spec.selection import has_wildcard
@@ -74,12 +74,9 @@ def cat(part: Part, endpoint: OneEndpoint) -> int:
     places = [_place(uri, endpoint) for uri in part.places]
     wanted = _parsed(part.bytes)
     from seqferry.engine import buckets
-    from seqferry.engine.engine import Engine, trace
     from seqferry.preflight import reading
 
-    settings = Settings.load()
-    trace(settings.trace)
-    engine = Engine(max_requests=settings.max_requests, memory=settings.memory, tpslimit=settings.tpslimit)
+    engine = new_engine()
     # All are looked at before a byte is printed.
     places = [each for place in places for each in (_selected(engine, place) if not part.raw else [place])]
     found = [reading.facts(engine, place, part.version_id) for place in places]
