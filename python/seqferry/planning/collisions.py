@@ -35,6 +35,7 @@ class Spool(Generic[Item]):
     Args:
         names: source key, version and target key of an item; None for one that is not copied.
         pack, unpack: an item as values of JSON, and back.
+        fault: the error for two source keys that have one target; None: as of objects of one source.
     """
 
     def __init__(
@@ -43,8 +44,9 @@ class Spool(Generic[Item]):
         names: Callable[[Item], tuple[str, str, str | None]],
         pack: Callable[[Item], Sequence[Any]],
         unpack: Callable[[Sequence[Any]], Item],
+        fault: Callable[[str, str, str], UsageError] | None = None,
     ) -> None:
-        self._spec, self._names, self._pack, self._unpack = spec, names, pack, unpack
+        self._spec, self._names, self._pack, self._unpack, self._shared = spec, names, pack, unpack, fault
 
     def unique(self, pages: Iterator[list[Item]]) -> Iterator[list[Item]]:
         """The same objects, each once, after all of them were seen; an empty page for each that was read.
@@ -83,6 +85,8 @@ class Spool(Generic[Item]):
         shown = self._spec.source.at(source)
         for other, taken in known:
             if other != _stored(source):
+                if self._shared is not None:
+                    return self._shared(_read(other), source, target)
                 return target_keys.collision(self._spec, target, self._spec.source.at(_read(other)), shown)
             if taken and taken != _stored(target):
                 places = f"{self._spec.target.at(_read(taken))} and {self._spec.target.at(target)}"

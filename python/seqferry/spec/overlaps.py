@@ -114,6 +114,33 @@ def first(commands: Iterable[tuple[int, TransferSpec]]) -> Overlap | None:
 # --- regions ----------------------------------------------------------------------------------------------------------
 
 
+def may_write_one_key(specs: Iterable[TransferSpec]) -> bool:
+    """True when two commands may write one key: what one writes lies below the prefix or folder of the other."""
+    targets = sorted(
+        (address(region.place, region.start), region.is_exact, number)
+        for number, spec in enumerate(specs)
+        if not spec.kind.removes
+        for region in _of_target(number, spec)
+    )
+    above: list[tuple[str, int]] = []  # wide ones of one command: a second one ends the search
+    for start, is_exact, number in targets:
+        while above and not start.startswith(above[-1][0]):
+            above.pop()
+        if above and above[-1][1] != number:
+            return True
+        if not is_exact:
+            above.append((start, number))
+    return False
+
+
+def address(place: Location, key: str) -> str:
+    """A name that is the same for one key, however its place is spelled."""
+    if isinstance(place, LocalFolder):
+        path = place.at(key)
+        return os.path.realpath(path) + ("/" if path.endswith("/") else "")
+    return f"{endpoints.of(place) or 'aws'} {place.bucket}/{key}"
+
+
 def _regions(line: int, spec: TransferSpec) -> Iterator[_Region]:
     if spec.kind.removes:
         yield from _of_source(line, "removes", spec)

@@ -124,6 +124,55 @@ def test_a_malformed_list_is_refused_by_its_line(
     assert _left(places) == ["a"]
 
 
+@pytest.mark.parametrize("verb", ["cp", "mv"])
+def test_two_lines_that_would_write_one_key_copy_nothing(cli: Cli, places: Places, tmp_path: Path, verb: str) -> None:
+    places.fill(["a/same", "a/one", "b/same", "b/two"])
+
+    ran = cli.run("run", _listed(tmp_path, places, f"{verb} SRCa/ DSTn/", f"{verb} SRCb/ DSTn/"))
+
+    source, _ = places.uris
+    assert ran.code == 1
+    assert f"Line 1 writes {source}a/same and line 2 writes {source}b/same to one place" in ran.err
+    assert "--in-order" in ran.err
+    assert (places.content(), _left(places)) == ({}, ["a/one", "a/same", "b/same", "b/two"])
+
+
+def test_lines_write_below_one_prefix_and_one_folder(cli: Cli, places: Places, tmp_path: Path) -> None:
+    content = places.fill(["a/one", "b/two", "c/three"])
+    (tmp_path / "to").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "to")
+
+    ran = cli.run(
+        "run",
+        _listed(
+            tmp_path,
+            places,
+            "cp SRCa/ DSTn/",
+            "cp SRCb/ DSTn/",
+            "cp SRCc/three DSTn/three",
+            f"cp SRCa/ {tmp_path}/to/",
+            f"cp SRCb/ {tmp_path}/link/",
+        ),
+    )
+
+    assert ran.code == 0, ran.err
+    assert places.content() == {f"n/{name.split('/')[1]}": body for name, body in content.items()}
+    assert sorted(file.name for file in (tmp_path / "to").iterdir()) == ["one", "two"]
+
+
+def test_two_lines_that_would_write_one_file_write_none(cli: Cli, places: Places, tmp_path: Path) -> None:
+    places.fill(["a/same", "b/same"])
+    (tmp_path / "to").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "to")
+
+    lines = [f"cp SRCa/ {tmp_path}/to/", f"cp SRCb/ {tmp_path}/link/"]
+    ran = cli.run("run", _listed(tmp_path, places, *lines))
+
+    assert ran.code == 1
+    assert "to one place" in ran.err
+    assert list((tmp_path / "to").iterdir()) == []
+
+
 def test_a_list_that_was_killed_goes_on(cli: Cli, places: Places, proxy: Proxy, tmp_path: Path) -> None:
     content = places.fill([f"{number:02d}" for number in range(12)])
     commands = _listed(tmp_path, places, *(f"mv SRC{name} DSTin/{name}" for name in content))

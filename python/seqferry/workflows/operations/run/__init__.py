@@ -7,21 +7,21 @@ others go on. In order (``in_order``), a line begins when the one before it has 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import astuple, replace
 from typing import Final
 
 from seqferry.db.objects import OpenObject, PlannedObject
-from seqferry.model.errors import SeqferryError, StorageError, UnsupportedError
+from seqferry.model.errors import SeqferryError, StorageError, UnsupportedError, UsageError
 from seqferry.model.models import LocalFolder, TransferSpec
 from seqferry.places import paths
-from seqferry.planning import decision
+from seqferry.planning import collisions, decision
 from seqferry.planning.listing import KnownObjects
-from seqferry.spec import run
+from seqferry.spec import overlaps, run
 from seqferry.spec.run import Lines, Part
 from seqferry.workflows import operations
 from seqferry.workflows.jobs import Job
 from seqferry.workflows.joined import JoinedJob
-from seqferry.workflows.operations import BatchWork, OperationWork
+from seqferry.workflows.operations import BatchWork, OperationWork, transfer
 from seqferry.workflows.operations.move import sources
 from seqferry.workflows.operations.run import in_order, lines
 from seqferry.workflows.runtime import Runtime
@@ -49,8 +49,8 @@ class Run:
         if spec.options.get(run.IN_ORDER):
             yield from in_order.find(runtime, spec, transfer_id, parts, _found)
             return
-        for part, operation in parts:
-            yield from _found(runtime, transfer_id, part, operation)
+        pages = (page for part, operation in parts for page in _found(runtime, transfer_id, part, operation))
+        yield from _unique(spec, pages) if overlaps.may_write_one_key(part.spec for part, _ in parts) else pages
 
     def start(self, runtime: Runtime, spec: TransferSpec, work: BatchWork) -> Job:
         known = Lines(spec)
@@ -90,6 +90,36 @@ def _found(runtime: Runtime, transfer_id: str, part: Part, operation: OperationW
         if isinstance(why, StorageError) and why.is_transient:
             raise
         yield [_failed(part, line, why) for line in part.lines]
+
+
+def _unique(spec: TransferSpec, pages: Iterator[list[PlannedObject]]) -> Iterator[list[PlannedObject]]:
+    """The same pages, after all were seen: lines are done side by side, and content of one would be lost.
+
+    Raises:
+        StorageError: two lines write one key.
+    """
+    known = Lines(spec)
+
+    def names(one: PlannedObject) -> tuple[str, str, str | None]:
+        part = known.parts[known.number_of(one.source_key)].spec
+        # What is removed, and what fails, is written nowhere.
+        to = (
+            None
+            if part.kind.removes or one.refusal
+            else overlaps.address(part.target, run.key_of(one.target_key, part.target))
+        )
+        return one.source_key, one.version_id or "", to
+
+    def fault(one: str, other: str, address: str) -> UsageError:
+        (first, source), (second, also) = sorted((run.line_of(row), row.partition(" ")[2]) for row in (one, other))
+        _, space, key = address.partition(" ")
+        place = f"s3://{key}" if space and not address.startswith("/") else address
+        return UsageError(
+            f"Line {first} writes {source} and line {second} writes {also} to one place, {place}. Nothing was copied; "
+            "write two lists, or have the lines done one after the other with --in-order."
+        )
+
+    yield from transfer.unique(collisions.Spool(spec, names, astuple, transfer.again, fault), pages)
 
 
 def _of_line(part: Part, planned: PlannedObject) -> PlannedObject:

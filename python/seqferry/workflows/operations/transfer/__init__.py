@@ -45,7 +45,7 @@ class Transfer:
         pages = _found(runtime, spec, known, runtime.key_rules(transfer_id), compare=not target_absent)
         if not collisions.are_possible(spec):
             return pages
-        return _unique(spec, pages)
+        return unique(collisions.Spool(spec, _names, astuple, again), pages)
 
     def start(self, runtime: Runtime, spec: TransferSpec, work: BatchWork) -> Job:
         return runtime.engine.start(
@@ -76,9 +76,16 @@ def _found(
         yield [planned(info, decision) for info, decision in page]
 
 
-def _unique(spec: TransferSpec, pages: Iterator[list[PlannedObject]]) -> Iterator[list[PlannedObject]]:
+def unique(
+    spool: collisions.Spool[PlannedObject], pages: Iterator[list[PlannedObject]]
+) -> Iterator[list[PlannedObject]]:
+    """The same pages, after all of them were seen.
+
+    Raises:
+        StorageError: two objects have one target.
+    """
     try:
-        yield from collisions.Spool(spec, _names, astuple, _again).unique(_refusing(pages))
+        yield from spool.unique(_refusing(pages))
     except UsageError as why:
         raise StorageError(why.message, "person", "TargetCollision", "plan", True) from None
 
@@ -95,7 +102,8 @@ def _names(planned: PlannedObject) -> tuple[str, str, str | None]:
     return planned.source_key, planned.version_id or "", None if planned.refusal else planned.target_key
 
 
-def _again(values: Sequence[Any]) -> PlannedObject:
+def again(values: Sequence[Any]) -> PlannedObject:
+    """A planned object from the values of its fields."""
     found = PlannedObject(*values)
     if found.refusal is not None:
         code, message = found.refusal
