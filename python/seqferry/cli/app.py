@@ -28,8 +28,8 @@ Every transfer is recorded before it starts and can be resumed after anything: C
 """
 
 _EPILOG = (
-    "Exit codes: 0 all objects verified; 1 some failed; 2 usage; 3 verification mismatch; 4 nothing matched; "
-    "130 interrupted, resumable. Words of the AWS CLI, s5cmd and rclone are understood: docs/use/coming-from.md."
+    f"Exit codes: {'; '.join(f'{code} {meaning}' for code, meaning, _ in exits.TABLE)}. "
+    "Words of the AWS CLI, s5cmd and rclone are understood: docs/use/coming-from.md."
 )
 
 COMMANDS: Final = (

@@ -21,6 +21,17 @@ INTERRUPTED: Final = 130
 """Stopped by Ctrl-C; the work can be resumed."""
 
 
+TABLE: Final = (
+    (OK, "all objects verified", "All objects are verified."),
+    (FAILED, "some failed", "Some objects failed, or the transfer was stopped."),
+    (USAGE, "usage", "What was asked makes no sense; nothing was started."),
+    (MISMATCH, "verification mismatch", "An object arrived different from its source."),
+    (NOTHING, "nothing matched", "No object matched."),
+    (INTERRUPTED, "interrupted, resumable", "Interrupted, and can be resumed."),
+)
+"""Each code with its meaning, in short and as a sentence."""
+
+
 def of_transfer(status: Status, failures: Iterable[FailureGroup]) -> int:
     """The exit code for a transfer that has ended. A cancelled or stopped transfer never gives 0.
 

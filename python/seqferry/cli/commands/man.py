@@ -13,15 +13,6 @@ from seqferry.cli import examples, exits, tree
 from seqferry.cli.output import display
 from seqferry.model.errors import ConfigError, UsageError
 
-_EXIT_STATUS = (
-    ("0", "All objects are verified."),
-    ("1", "Some objects failed, or the transfer was stopped."),
-    ("2", "What was asked makes no sense; nothing was started."),
-    ("3", "An object arrived different from its source."),
-    ("4", "No object matched."),
-    ("130", "Interrupted, and can be resumed."),
-)
-
 
 def man(
     command: Annotated[
@@ -81,7 +72,7 @@ def _lines(command: Any, path: tuple[str, ...]) -> Iterator[str]:
         for line, what in shown:
             yield from (".PP", _escaped(f"{what[:1].upper()}{what[1:]}:"), ".RS 4", ".nf", _escaped(line), ".fi", ".RE")
     yield ".SH EXIT STATUS"
-    for code, meaning in _EXIT_STATUS:
+    for code, _, meaning in exits.TABLE:
         yield from (".TP", f".B {code}", _escaped(meaning))
     yield from (".SH SEE ALSO", ".BR seqferry (1)")
 
