@@ -36,13 +36,13 @@ def _modules(words: list[str], server: S3Server, state: Path) -> set[str]:
 @pytest.mark.parametrize(
     ("line", "most", "ours", "absent"),
     [
-        ("cp s3://BUCKET/a TARGET", 472, 122, {*_HEAVY, "seqferry.proof.auditing", "seqferry.db.record.audit"}),
-        ("status", 424, 76, {*_HEAVY, "seqferry._native"}),
-        ("ls s3://BUCKET/", 228, 53, {"sqlalchemy", "pydantic", "rich"}),
-        ("cat --range 0-3 s3://BUCKET/a", 242, 61, {"sqlalchemy", "pydantic", "rich"}),
-        ("aws s3 ls s3://BUCKET/", 190, 48, {"sqlalchemy", "typer", "pydantic"}),
-        ("aws s3 cp s3://BUCKET/a TARGET", 190, 48, {"sqlalchemy", "typer", "pydantic"}),
-        ("s5cmd cp s3://BUCKET/a TARGET", 190, 48, {"sqlalchemy", "typer", "pydantic"}),
+        ("cp s3://BUCKET/a TARGET", 480, 130, {*_HEAVY, "seqferry.proof.auditing", "seqferry.db.record.audit"}),
+        ("status", 428, 80, {*_HEAVY, "seqferry._native"}),
+        ("ls s3://BUCKET/", 232, 57, {"sqlalchemy", "pydantic", "rich"}),
+        ("cat --range 0-3 s3://BUCKET/a", 247, 66, {"sqlalchemy", "pydantic", "rich"}),
+        ("aws s3 ls s3://BUCKET/", 193, 51, {"sqlalchemy", "typer", "pydantic"}),
+        ("aws s3 cp s3://BUCKET/a TARGET", 193, 51, {"sqlalchemy", "typer", "pydantic"}),
+        ("s5cmd cp s3://BUCKET/a TARGET", 193, 51, {"sqlalchemy", "typer", "pydantic"}),
         ("--version", 150, 6, {"sqlalchemy", "typer", "seqferry.settings.config"}),
     ],
 )

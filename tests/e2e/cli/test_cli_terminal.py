@@ -101,7 +101,7 @@ def test_no_progress_shows_only_the_end(cli: Cli, filled: tuple[str, str]) -> No
 @pytest.mark.parametrize(
     ("arguments", "heavy"),
     [
-        (["--help"], {"sqlalchemy", "dbos", "fastapi", "rich", "seqferry.service", "seqferry.engine"}),
+        (["--help"], {"sqlalchemy", "dbos", "fastapi", "rich", "seqferry.service", "seqferry.engine.engine"}),
         (["cp", "--help"], {"sqlalchemy", "dbos", "fastapi", "rich", "seqferry.service", "seqferry.engine"}),
         (["status"], {"dbos", "fastapi", "seqferry.workflows.worker"}),
     ],

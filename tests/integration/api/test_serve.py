@@ -33,7 +33,7 @@ from support.waiting import eventually
 _SERVE = """
 import sys
 from pathlib import Path
-from seqferry import tokens
+from seqferry.settings import tokens
 from seqferry.api.server import serve
 from seqferry.settings.config import Settings
 settings = Settings.load(state_dir=Path(sys.argv[1]))

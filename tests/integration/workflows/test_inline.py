@@ -31,11 +31,11 @@ BucketFactory = Callable[..., str]
 _CP = """
 import sys, time
 from pathlib import Path
-from seqferry import stored_spec
+from seqferry.spec import stored
 from seqferry.settings.config import Settings
 from seqferry.workflows.worker import Worker
 worker = Worker.start(Settings.load(state_dir=Path(sys.argv[1])), queue=False)
-print(worker.submit(stored_spec.read(sys.argv[2]), actor="ada"), flush=True)
+print(worker.submit(stored.read(sys.argv[2]), actor="ada"), flush=True)
 time.sleep(600)
 """
 
@@ -198,7 +198,7 @@ def test_when_there_are_more_the_queue_takes_over_what_is_under_way(
 
 
 _CP_MANY = """
-from seqferry import batching
+from seqferry.planning import batching
 from seqferry.workflows import inline
 batching.SMALL = batching.Limit(objects=1, bytes=batching.SMALL.bytes)
 inline.BATCHES = 4
