@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Annotated, Any, Final, Literal
@@ -64,9 +65,9 @@ class SourcesBody(BaseModel):
 
     model_config = DOCUMENTED
 
+    @abstractmethod
     def recursive_arguments(self) -> dict[str, Any] | None:
         """The arguments of ``build_one`` that sources are looked up with; None when none is to be."""
-        raise NotImplementedError
 
 
 class TransferRequest(
