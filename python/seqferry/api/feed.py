@@ -18,7 +18,6 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from seqferry.db import changes
 from seqferry.db.feed import MOST_DATA, FeedEvent, Position
 from seqferry.model.models import Event
 from seqferry.service.service import Service
@@ -131,7 +130,7 @@ class Feed:
     # --- in the thread that looks ---
 
     def _look(self, loop: asyncio.AbstractEventLoop) -> None:
-        waiting = changes.of(self._service.database)
+        waiting = self._service.changes()
         position: Position | None = None
         try:
             while True:

@@ -20,7 +20,6 @@ from starlette.types import Receive, Scope, Send
 
 from seqferry.api.feed import PING_SECONDS, RETRY_MS, Feed, frame
 from seqferry.api.schemas import TransferOut
-from seqferry.db import changes
 from seqferry.model.models import Event
 from seqferry.service.service import Service
 
@@ -147,7 +146,7 @@ class Hub:
     # --- in the thread that looks ---
 
     def _look(self, loop: asyncio.AbstractEventLoop) -> None:
-        waiting = changes.of(self._service.database)
+        waiting = self._service.changes()
         seen: dict[str, int] = {}
         told: dict[str, bytes] = {}
         next_progress = 0.0

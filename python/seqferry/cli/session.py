@@ -97,7 +97,7 @@ class Session:
 
     def _tell_of_others(self, transfer_id: str) -> None:
         """Tell of unfinished transfers in a local database: this process may have begun to work at them too."""
-        if not self.service.database.is_sqlite:
+        if not self.service.is_local:
             return
         for other, state in self.service.unfinished().items():
             if other != transfer_id:

@@ -36,8 +36,8 @@ def _modules(words: list[str], server: S3Server, state: Path) -> set[str]:
 @pytest.mark.parametrize(
     ("line", "most", "ours", "absent"),
     [
-        ("cp s3://BUCKET/a TARGET", 480, 130, {*_HEAVY, "seqferry.proof.auditing", "seqferry.db.record.audit"}),
-        ("status", 428, 80, {*_HEAVY, "seqferry._native"}),
+        ("cp s3://BUCKET/a TARGET", 485, 135, {*_HEAVY, "seqferry.proof.auditing", "seqferry.db.record.audit"}),
+        ("status", 433, 85, {*_HEAVY, "seqferry._native"}),
         ("ls s3://BUCKET/", 232, 57, {"sqlalchemy", "pydantic", "rich"}),
         ("cat --range 0-3 s3://BUCKET/a", 247, 66, {"sqlalchemy", "pydantic", "rich"}),
         ("aws s3 ls s3://BUCKET/", 193, 51, {"sqlalchemy", "typer", "pydantic"}),

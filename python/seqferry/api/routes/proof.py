@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import asdict
-from itertools import chain
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query
@@ -13,7 +11,6 @@ from pydantic import BaseModel, Field
 
 from seqferry.api.deps import ActorDep, ChangeableIdDep, ServiceDep, require_admin
 from seqferry.api.documented import answers
-from seqferry.proof import anchors, auditing, target
 from seqferry.proof import report as proof_report
 
 router = APIRouter(prefix="/api/v1", tags=["proof"])
@@ -71,7 +68,7 @@ def report(transfer_id: str, service: ServiceDep, format: proof_report.Format = 
     """
     full_id = service.status(transfer_id).id
     findings = service.record_findings(full_id)
-    report = proof_report.stream(service.database, full_id, format, findings)
+    report = service.report(full_id, format, findings)
     pieces = (piece.encode("utf-8", "backslashreplace") for piece in report)
     name = f'attachment; filename="seqferry-{full_id}.{format}"'
     headers = {"Seqferry-Record": "changed" if findings else "intact"}
@@ -118,15 +115,13 @@ def verify(
     With ``content`` all bytes are read and compared with the checksums in the receipt; the answer comes after that.
     """
     status = service.status(transfer_id)
-    findings = service.record_findings(status.id)
-    looked, named = target.VerificationCounts(), list[DifferenceOut]()
-    for one in target.verify(service.database, service.engine, status, looked, content=content):
+    look, named = service.look_at_target(status, actor=actor, content=content), list[DifferenceOut]()
+    for one in look.differences:
         if len(named) < MOST_FINDINGS:
             named.append(DifferenceOut(**asdict(one)))
-    target.record(service.database, status, looked, at=time.time(), actor=actor, content=content)
-    record = [FindingOut(**asdict(one)) for one in findings[:MOST_FINDINGS]]
-    intact = not looked.differ and not findings
-    return VerificationOut(intact=intact, differences=named, record=record, **asdict(looked))
+    record = [FindingOut(**asdict(one)) for one in look.record[:MOST_FINDINGS]]
+    intact = not look.counts.differ and not look.record
+    return VerificationOut(intact=intact, differences=named, record=record, **asdict(look.counts))
 
 
 Heads = Annotated[list[Annotated[str, Field(pattern=r"^[0-9]{1,15}-[0-9a-f]{64}$")]], Query(max_length=100)]
@@ -152,22 +147,16 @@ def audit_transfer(transfer_id: str, service: ServiceDep, head: Heads = []) -> A
 @router.get("/audit/head", summary="The head of the ledger over all transfers")
 def head(service: ServiceDep) -> HeadOut:
     """Kept elsewhere, it shows later that nothing before it was changed or removed."""
-    found = auditing.head(service.database)
+    found = service.ledger_head()
     return HeadOut(head=str(found), count=found.count, hash=found.hash)
 
 
 def _audit(service: ServiceDep, transfer_id: str | None, heads: list[str]) -> AuditOut:
-    checked, count, named = auditing.AuditCounts(), 0, list[FindingOut]()
-    known, of_anchors = auditing.known_heads(heads), list[auditing.Finding]()
-    if service.settings.audit_anchor is not None:
-        outside = anchors.read(service.database, service.engine, service.settings)
-        assert outside is not None
-        of_anchors, known = outside.findings, known + outside.known
-    of_record = auditing.verify(service.database, checked, transfer_id=transfer_id, known=known)
-    for finding in chain(of_anchors, of_record):
+    audited, count, named = service.audit(heads, transfer_id=transfer_id), 0, list[FindingOut]()
+    for finding in audited.findings:
         count += 1
         if count <= MOST_FINDINGS:
             named.append(FindingOut(**asdict(finding)))
-    facts: dict[str, Any] = asdict(checked) | {"head": str(checked.head)}
-    anchored = len(known) - len(heads)
+    facts: dict[str, Any] = asdict(audited.counts) | {"head": str(audited.counts.head)}
+    anchored = audited.heads - len(heads)
     return AuditOut(intact=not count, findings=named, count=count, anchors=anchored, **facts)

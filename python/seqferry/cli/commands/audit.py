@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from itertools import chain
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -11,7 +10,6 @@ import typer
 from seqferry.cli import exits, options
 from seqferry.cli.output import display, text
 from seqferry.cli.session import actor, open_session
-from seqferry.model.errors import ConfigError, UsageError
 
 if TYPE_CHECKING:
     from seqferry.proof.anchors import StoredAnchors
@@ -41,21 +39,11 @@ def verify(
 
     Example: seqferry audit verify --head 14-9f3c...
     """
-    from seqferry.proof import anchors, auditing
-
     with open_session(as_json=as_json, state_dir=state_dir) as session:
-        service = session.service
-        known = auditing.known_heads(head or [])
-        outside = None
-        if service.settings.audit_anchor is not None:
-            outside = anchors.read(service.database, service.engine, service.settings)
         full_id = None if transfer is None else session.service.status(transfer).id
-        checked = auditing.AuditCounts()
-        found = 0
-        of_anchors = [] if outside is None else outside.findings
-        known += [] if outside is None else outside.known
-        of_record = auditing.verify(service.database, checked, transfer_id=full_id, known=known)
-        for finding in chain(of_anchors, of_record):
+        audited = session.service.audit(head or [], transfer_id=full_id)
+        checked, outside, found = audited.counts, audited.anchors, 0
+        for finding in audited.findings:
             found += 1
             if as_json:
                 display.emit("finding", **asdict(finding))
@@ -65,9 +53,11 @@ def verify(
         if as_json:
             facts = asdict(checked) | {"head": str(checked.head)}
             anchored = None if outside is None else {"place": outside.uri, "anchors": len(outside.known)}
-            display.emit("audit", findings=found, outside_heads=len(known), anchored=anchored, **facts, exit_code=code)
+            display.emit(
+                "audit", findings=found, outside_heads=audited.heads, anchored=anchored, **facts, exit_code=code
+            )
         else:
-            for line in [*_lines(checked, found, outside=len(known)), *_anchor_lines(checked, outside)]:
+            for line in [*_lines(checked, found, outside=audited.heads), *_anchor_lines(checked, outside)]:
                 display.say(line)
         return code
 
@@ -87,13 +77,11 @@ def adopt(
 
     Each is named. Exit code 3 when one cannot be adopted, since it was changed or has not ended.
     """
-    from seqferry.proof import auditing
-
     with open_session(as_json=as_json, state_dir=state_dir) as session:
         service = session.service
         full_id = None if transfer is None else service.status(transfer).id
         adopted = refused = 0
-        for one in auditing.adopt(service.database, actor=actor(), transfer_id=full_id, dry_run=dry_run):
+        for one in service.adopt(actor=actor(), transfer_id=full_id, dry_run=dry_run):
             adopted += one.refusal is None
             refused += one.refusal is not None
             if as_json:
@@ -115,16 +103,8 @@ def adopt(
 @audit.command("anchor")
 def anchor(as_json: options.Json = False, state_dir: options.StateDir = None) -> int:
     """Write the head of the ledger as an anchor now, where [audit] anchor says. Workers do so by themselves."""
-    from seqferry.proof import anchors
-
     with open_session(as_json=as_json, state_dir=state_dir) as session:
-        service = session.service
-        if service.settings.audit_anchor is None:
-            raise UsageError('Nothing says where anchors go; write anchor = "s3://bucket/prefix" into [audit].')
-        try:
-            written = anchors.write(service.database, service.engine, service.settings)
-        except anchors.NotWrittenError as why:
-            raise ConfigError(f"The ledger could not be anchored: {why}.".replace("..", ".")) from None
+        written = session.service.anchor()
         if as_json:
             facts = {} if written is None else {"uri": written.uri, "locked_until": written.locked_until}
             display.emit("anchor", written=written is not None, **facts)
@@ -140,10 +120,8 @@ def anchor(as_json: options.Json = False, state_dir: options.StateDir = None) ->
 @audit.command("head")
 def head(as_json: options.Json = False, state_dir: options.StateDir = None) -> int:
     """Print the head of the ledger. Keep it where whoever may write to the database may not."""
-    from seqferry.proof import auditing
-
     with open_session(as_json=as_json, state_dir=state_dir) as session:
-        found = auditing.head(session.service.database)
+        found = session.service.ledger_head()
         if as_json:
             display.emit("head", head=str(found), count=found.count, hash=found.hash)
         else:

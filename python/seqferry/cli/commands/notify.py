@@ -48,7 +48,6 @@ def check(
 @notify.command("list")
 def list_(as_json: options.Json = False, state_dir: options.StateDir = None) -> int:
     """Show the channels, and notices that were not delivered yet. URLs are never shown: they hold secrets."""
-    from seqferry.db import notice_rows
     from seqferry.service.service import Service
 
     settings = Settings.load(state_dir=state_dir)
@@ -57,8 +56,8 @@ def list_(as_json: options.Json = False, state_dir: options.StateDir = None) -> 
             display.emit("channel", channel=one.name, to=one.shown, events=list(one.events))
         else:
             print(f"{one.name}\t{one.shown}\t{', '.join(one.events)}")
-    with Service.open(settings) as service, service.database.read() as connection:
-        left = notice_rows.undelivered(connection, limit=100)
+    with Service.open(settings) as service:
+        left = service.undelivered_notices()
     for row in left:
         if as_json:
             display.emit(

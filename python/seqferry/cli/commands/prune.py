@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Annotated
 
 import typer
@@ -34,20 +33,9 @@ def prune(
 
     Example: seqferry prune --older-than 90d
     """
-    from seqferry.proof import pruning
-
     count = objects = 0
     with open_session(as_json=as_json, state_dir=state_dir) as session:
-        now = time.time()
-        found = pruning.prune(
-            session.service.database,
-            session.service.queue,
-            ended_before=now - older_than,
-            now=now,
-            actor=actor(),
-            dry_run=dry_run,
-        )
-        for one in found:
+        for one in session.service.prune(older_than=older_than, actor=actor(), dry_run=dry_run):
             count, objects = count + 1, objects + one.objects
             ended = text.timestamp(one.ended_at)
             if as_json:

@@ -38,8 +38,6 @@ def report(
 
     Example: seqferry report 3f2a --format html -o receipt.html
     """
-    from seqferry.proof import report as proof_report
-
     with open_session(state_dir=state_dir) as session:
         found = session.service.status(transfer)
         findings = session.service.record_findings(found.id)
@@ -47,7 +45,7 @@ def report(
             display.say(f"record  {text.printable(one.message)}")
         if findings:
             display.say(f"The record is not as it was written: {text.count(len(findings), 'finding')} (audit verify).")
-        pieces = proof_report.stream(session.service.database, found.id, form, findings)
+        pieces = session.service.report(found.id, form, findings)
         if output is None:
             _print(pieces)
         else:

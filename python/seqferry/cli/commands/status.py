@@ -80,11 +80,7 @@ def _recent(session: Session, limit: int) -> None:
 
 def _say_unanchored(session: Session) -> None:
     """One line when the place of anchors has lacked something for long."""
-    if session.service.settings.audit_anchor is None:
-        return
-    from seqferry.proof import anchors
-
-    left = anchors.overdue(session.service.database, session.service.settings)
+    left = session.service.unanchored()
     if left is not None:
         display.say(
             f"  note      {left.entries:,} of the ledger's entries are not anchored, the first since "

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import asdict
 from typing import Annotated
 
@@ -32,24 +31,21 @@ def verify(
 
     Examples: seqferry verify 3f2a; seqferry verify 3f2a --content
     """
-    from seqferry.proof import target
-
     with open_session(as_json=as_json, state_dir=state_dir) as session:
         service = session.service
         status = service.status(transfer)
-        findings = service.record_findings(status.id)
+        look = service.look_at_target(status, actor=actor(), content=content)
+        looked, findings = look.counts, look.record
         for one in findings:
             if as_json:
                 display.emit("finding", **asdict(one))
             else:
                 print(f"record\t{text.printable(one.message)}")
-        looked = target.VerificationCounts()
-        for one in target.verify(service.database, service.engine, status, looked, content=content):
+        for one in look.differences:
             if as_json:
                 display.emit("difference", id=status.id, **asdict(one))
             else:
                 print(f"{one.outcome}\t{text.printable(one.key)}\twas {one.recorded}\tis {one.found}")
-        target.record(service.database, status, looked, at=time.time(), actor=actor(), content=content)
         code = exits.MISMATCH if looked.differ or findings else exits.OK if looked.objects else exits.NOTHING
         if as_json:
             display.emit("verified", id=status.id, record_findings=len(findings), **asdict(looked), exit_code=code)

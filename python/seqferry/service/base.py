@@ -1,0 +1,107 @@
+"""The process of a service: its settings, database, queue and engine."""
+
+from __future__ import annotations
+
+import threading
+from types import TracebackType
+from typing import TYPE_CHECKING, Final, Self
+
+import sqlalchemy as sa
+
+from seqferry.db import transfers
+from seqferry.db.database import Database
+from seqferry.db.migrate import migrate
+from seqferry.db.queue import Queue
+from seqferry.db.record import signing
+from seqferry.model.errors import NotFoundError
+from seqferry.settings.config import Settings
+
+if TYPE_CHECKING:
+    # Imported by the verb that needs them: a command takes longer to import than to do its work.
+    from seqferry.engine.engine import Engine
+
+SHORTEST_ID: Final = 4
+
+
+class Base:
+    """One per process, safe to use from many threads."""
+
+    def __init__(self, settings: Settings, database: Database, engine: Engine | None = None) -> None:
+        self.settings: Final = settings
+        self.database: Final = database
+        self.queue: Final = Queue(database)
+        self._engine = engine
+        self._engine_lock = threading.Lock()
+        self._unreadable = set[str]()
+        self.serves = False
+        """This process is the server: its endpoint and identity are those that the policy calls its own."""
+
+    @classmethod
+    def open(cls, settings: Settings, engine: Engine | None = None) -> Self:
+        """Make the state folder and bring the database up to date; ``engine`` is made on first need when not given.
+
+        Raises:
+            ConfigError: the state folder or the database cannot be used.
+        """
+        settings.prepare_state_dir()
+        database = Database(settings)
+        try:
+            migrate(settings, database)
+        except BaseException:
+            database.close()
+            raise
+        return cls(settings, database, engine)
+
+    def check_audit_key(self) -> None:
+        """See that this process may go on with the audit record of the database.
+
+        Raises:
+            ConfigError: the record is kept with a key that this process lacks, or the file of the key cannot be used.
+        """
+        with self.database.read() as connection:
+            signing.current(connection)
+
+    def close(self) -> None:
+        self.queue.close()
+        self.database.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @property
+    def is_local(self) -> bool:
+        """True when the database is a file of this machine, at which one process works at a time."""
+        return self.database.is_sqlite
+
+    @property
+    def engine(self) -> Engine:
+        from seqferry.engine.engine import Engine
+
+        with self._engine_lock:
+            if self._engine is None:
+                self._engine = Engine.of(self.settings)
+            return self._engine
+
+    def _resolve(self, connection: sa.Connection, text: str) -> str:
+        """The full id that ``text`` is, or is the start of."""
+        wanted = start_of_id(text)
+        found = transfers.ids_starting_with(connection, wanted, limit=2)
+        if not found:
+            raise NotFoundError(f"There is no transfer '{text}'. See all with: seqferry status")
+        if len(found) > 1 and found[0] != wanted:
+            raise NotFoundError(f"Several transfers start with '{text}'; give more of the id.")
+        return found[0]
+
+
+def start_of_id(text: str) -> str:
+    wanted = text.strip().lower()
+    if not wanted or any(character not in "0123456789abcdef-" for character in wanted):
+        raise NotFoundError(f"There is no transfer '{text}'. See all with: seqferry status")
+    if len(wanted) < SHORTEST_ID:
+        raise NotFoundError(f"'{text}' is too short for the id of a transfer: give {SHORTEST_ID} characters.")
+    return wanted

@@ -1,0 +1,284 @@
+"""Queries: what is on record of transfers, objects, events and work."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Final, get_args
+
+import sqlalchemy as sa
+
+from seqferry.db import objects, transfers
+from seqferry.db.paging import Cursor, ObjectFilter, Page, TransferFilter
+from seqferry.db.record import events, ledger, receipts
+from seqferry.db.record.ledger import Head
+from seqferry.model.errors import UsageError
+from seqferry.model.models import (
+    Event,
+    FailureGroup,
+    ObjectRecord,
+    ObjectState,
+    Status,
+    TransferState,
+    Verification,
+)
+from seqferry.spec import identity
+
+if TYPE_CHECKING:
+    # Imported by the verb that needs them: a command takes longer to import than to do its work.
+    from seqferry.db import changes, feed, file_rows, gauges, samples
+    from seqferry.db.record.findings import Finding
+
+from seqferry.service.base import Base, start_of_id
+
+MAX_PAGE: Final = 10_000
+
+
+class Queries(Base):
+    """Reads the record. Changes nothing."""
+
+    def missing(self, status: Status) -> str | None:
+        """Requirement of the transfer that this process does not meet, as ``profile lab``; None when it meets all."""
+        if status.unsupported is not None:
+            return f"a version of Seqferry that knows {status.unsupported}"
+        return identity.missing(identity.needs(status.spec))
+
+    def blocker_out_of_reach(self, status: Status) -> tuple[Status, str] | None:
+        """The transfer that this one waits for, and what this process lacks for it, in words; None: it lacks nothing.
+
+        Only a worker that has it brings the other to its end, unless that is given up.
+        """
+        if status.blocked_by is None:
+            return None
+        other = self.status(status.blocked_by)
+        missing = None if other.ended else self.missing(other)
+        return None if missing is None else (other, missing)
+
+    def status(self, transfer_id: str) -> Status:
+        """One transfer; a unique start of its id of at least 4 characters is enough.
+
+        Raises:
+            NotFoundError: no transfer has this id, or the start is not unique.
+        """
+        with self.database.read() as connection:
+            # Mostly the id is whole: then this is asked often, and need not be looked up first.
+            wanted = start_of_id(transfer_id)
+            found = transfers.statuses(connection, self.database, ids=[wanted], limit=1)
+            if not found:
+                full_id = self._resolve(connection, transfer_id)
+                found = transfers.statuses(connection, self.database, ids=[full_id], limit=1)
+            return found[0]
+
+    def first_asked_by(self, transfer_id: str) -> str:
+        """The actor that has asked for a transfer first: of one that retries another, that of the other."""
+        with self.database.read() as connection:
+            return transfers.first_asked_by(connection, transfer_id)
+
+    def transfers(self, limit: int = 50) -> list[Status]:
+        """The newest transfers, newest first."""
+        with self.database.read() as connection:
+            return transfers.statuses(connection, self.database, ids=None, limit=_page_size(limit))
+
+    def unfinished(self, limit: int = 50) -> dict[str, TransferState]:
+        """States of the newest transfers that have not ended, by id, the newest first."""
+        with self.database.read() as connection:
+            return transfers.unfinished_states(connection, _page_size(limit))
+
+    def transfer_page(
+        self, wanted: TransferFilter | None = None, *, cursor: Cursor | None = None, limit: int = 50
+    ) -> Page[Status]:
+        """A page of transfers, newest first."""
+        from seqferry.db import transfer_pages
+
+        with self.database.read() as connection:
+            wanted = wanted or TransferFilter()
+            return transfer_pages.read(connection, self.database, wanted, cursor, _page_size(limit))
+
+    def object_page(
+        self,
+        transfer_id: str,
+        wanted: ObjectFilter | None = None,
+        *,
+        cursor: Cursor | None = None,
+        limit: int = 1000,
+    ) -> Page[ObjectRecord]:
+        """A page of the objects of a transfer: in the order they were found, with a prefix in that of their keys.
+
+        Raises:
+            NotFoundError: no transfer has this id.
+        """
+        from seqferry.db import object_pages
+
+        wanted = wanted or ObjectFilter()
+        if wanted.state is not None and wanted.state not in get_args(ObjectState):
+            known = ", ".join(get_args(ObjectState))
+            raise UsageError(f"'{wanted.state}' is not a state of objects; choose one of {known}.")
+        with self.database.read() as connection:
+            full_id = self._resolve(connection, transfer_id)
+            return object_pages.read(connection, full_id, wanted, cursor, _page_size(limit))
+
+    def objects(
+        self, transfer_id: str, *, state: str | None = None, after: int = 0, limit: int = 1000
+    ) -> list[ObjectRecord]:
+        """Objects in the order they were found, fewer than ``limit`` at the end only.
+
+        Go on with ``after`` = ``row`` of the last one.
+        """
+        found: list[ObjectRecord] = []
+        cursor: Cursor | None = Cursor(str(after))
+        while cursor is not None and len(found) < limit:
+            page = self.object_page(transfer_id, ObjectFilter(state), cursor=cursor, limit=limit - len(found))
+            found += page.entries
+            cursor = page.next
+        return found
+
+    def batches(self, transfer_id: str) -> list[file_rows.BatchState]:
+        """The batches of a transfer, by its whole id."""
+        from seqferry.db import file_rows
+
+        with self.database.read() as connection:
+            return file_rows.batches(connection, transfer_id)
+
+    def files(self, transfer_id: str, number: int) -> Sequence[sa.Row[Any]]:
+        """The objects of a batch, as ``file_rows.FileRow``."""
+        from seqferry.db import file_rows
+
+        with self.database.read() as connection:
+            return file_rows.files(connection, transfer_id, number)
+
+    def failures(self, transfer_id: str, *, keys: int = 20) -> list[FailureGroup]:
+        """Failed objects grouped by cause, with up to ``keys`` keys for each."""
+        with self.database.read() as connection:
+            return objects.failures(connection, self._resolve(connection, transfer_id), keys)
+
+    def samples(
+        self, transfer_id: str, *, since: float | None = None, until: float | None = None, points: int = 300
+    ) -> list[samples.Point[samples.Counts]]:
+        """The course of a transfer in equal intervals, oldest first (``samples.read``)."""
+        from seqferry.db import samples
+
+        with self.database.read() as connection:
+            full_id = self._resolve(connection, transfer_id)
+            return samples.read(connection, full_id, since=since, until=until, points=points)
+
+    def engine_samples(
+        self,
+        executor_id: str | None = None,
+        *,
+        since: float | None = None,
+        until: float | None = None,
+        points: int = 300,
+    ) -> list[samples.Point[samples.EngineCounts]]:
+        """The course of the requests of one worker, or of all (None), in equal intervals (``samples.read_engine``)."""
+        from seqferry.db import samples
+
+        with self.database.read() as connection:
+            return samples.read_engine(connection, executor_id, since=since, until=until, points=points)
+
+    def verifications(self, transfer_id: str) -> list[Verification]:
+        """Figures of the verification of the objects. The cost grows with the objects: for the end of a transfer."""
+        from seqferry.db import verifications
+
+        with self.database.read() as connection:
+            return verifications.read(connection, self._resolve(connection, transfer_id))
+
+    def receipt_digest(self, transfer_id: str) -> str | None:
+        """SHA-256 of the receipt of a transfer, in hexadecimal; None before its end."""
+        with self.database.read() as connection:
+            return receipts.read_digest(connection, self._resolve(connection, transfer_id))
+
+    def events(self, transfer_id: str, after: int = 0) -> list[Event]:
+        """Events of the transfer, each with its actor, from event number ``after`` + 1 on."""
+        with self.database.read() as connection:
+            return events.read(connection, self._resolve(connection, transfer_id), after)
+
+    def preflight(self, transfer_id: str) -> dict[str, Any] | None:
+        """Findings of the look before its first object (``preflight.report.facts``); None when nothing is on record."""
+        from seqferry.preflight import report
+
+        with self.database.read() as connection:
+            return events.last(connection, self._resolve(connection, transfer_id), report.PREFLIGHT)
+
+    def newest_events(self, transfer_ids: Iterable[str]) -> dict[str, int]:
+        """The number of the newest event of each of these transfers (whole ids)."""
+        with self.database.read() as connection:
+            return events.newest(connection, transfer_ids)
+
+    def feed_position(self) -> feed.Position:
+        """The position behind all events of all transfers, now."""
+        from seqferry.db import feed
+
+        with self.database.read() as connection:
+            return feed.now(connection)
+
+    def feed_events(
+        self, before: feed.Position, until: feed.Position, wanted: Collection[str] | None = None, limit: int = 200
+    ) -> tuple[list[feed.FeedEvent], feed.Position]:
+        """Events of all transfers from one position on, and the position reached: ``until`` when that is all."""
+        from seqferry.db import feed
+
+        with self.database.read() as connection:
+            return feed.between(connection, before, until, wanted, limit)
+
+    def statuses(self, transfer_ids: Sequence[str]) -> list[Status]:
+        """Statuses of the transfers with these whole ids; unknown ids are left out."""
+        with self.database.read() as connection:
+            return transfers.statuses(connection, self.database, ids=transfer_ids, limit=len(transfer_ids))
+
+    def gauges(self) -> gauges.Gauges:
+        """Amounts of work that waits and work that is done, for a monitoring system."""
+        from seqferry.db import gauges
+
+        with self.database.read() as connection:
+            return gauges.read(connection, self.database)
+
+    def changes(self) -> changes.Changes:
+        """A watcher of changes to what is on record."""
+        from seqferry.db import changes
+
+        return changes.of(self.database)
+
+    def undelivered_notices(self, limit: int = 100) -> Sequence[sa.Row[Any]]:
+        """Notices that were not delivered, or not yet, the newest first: rows of the table ``notice``."""
+        from seqferry.db import notice_rows
+
+        with self.database.read() as connection:
+            return notice_rows.undelivered(connection, limit)
+
+    def first_broken_event(self, transfer_id: str) -> int | None:
+        """The number of the first event whose hashes do not fit, by an accidental edit; None when all fit."""
+        with self.database.read() as connection:
+            return events.first_broken(connection, self._resolve(connection, transfer_id))
+
+    def keyed_head(self) -> Head | None:
+        """The head of the ledger now; None while no key signs it, since a head without one proves nothing."""
+        with self.database.read() as connection:
+            return ledger.head(connection) if ledger.is_keyed(connection) else None
+
+    def record_findings(self, transfer_id: str) -> list[Finding]:
+        """All that is not as it was written in the record of a transfer: looked at before its receipt is relied on."""
+        with self.database.read() as connection:
+            full_id = self._resolve(connection, transfer_id)
+        from seqferry.proof import auditing  # few commands need it
+
+        return auditing.of_transfer(self.database, full_id)
+
+    def moved(self, transfer_id: str) -> int:
+        """Number of objects that have arrived and were removed at the source, of a move."""
+        with self.database.read() as connection:
+            full_id = self._resolve(connection, transfer_id)
+            removed = events.counted_keys(connection, full_id, "removing_sources")
+            return removed - events.counted_keys(connection, full_id, "sources_left")
+
+    def removed(self, transfer_id: str) -> int:
+        """Number of objects that were removed at the target because the source has none of their name."""
+        removed = set[str]()
+        for event in self.events(transfer_id):
+            if event.kind == "removing":
+                removed.update(event.data["keys"])
+            elif event.kind == "not_removed":
+                removed.difference_update(event.data["keys"])
+        return len(removed)
+
+
+def _page_size(limit: int) -> int:
+    return max(1, min(limit, MAX_PAGE))

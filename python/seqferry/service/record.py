@@ -1,0 +1,159 @@
+"""The record: reports, audits and anchors of it, the target held against it, and its pruning."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import TYPE_CHECKING
+
+from seqferry.model.errors import ConfigError, UsageError
+from seqferry.model.models import Status
+from seqferry.service.queries import Queries
+
+if TYPE_CHECKING:
+    # Imported by the verb that needs them: few commands do.
+    from seqferry.db.record.anchor_rows import PendingEntries
+    from seqferry.db.record.findings import AuditCounts, Finding
+    from seqferry.db.record.ledger import Head
+    from seqferry.proof.anchors import StoredAnchors, WrittenAnchor
+    from seqferry.proof.auditing import Adoption
+    from seqferry.proof.pruning import PrunedTransfer
+    from seqferry.proof.report import Format
+    from seqferry.proof.target import Difference, VerificationCounts
+
+
+@dataclass(frozen=True, slots=True)
+class Audit:
+    """An audit of the record.
+
+    Attributes:
+        findings: all that is not as it was written. The audit is made as they are read.
+        counts: what was looked at; whole when all findings were read.
+        heads: number of heads of the ledger from elsewhere that it is held against.
+        anchors: those that are stored; None where the configuration names no place for them.
+    """
+
+    findings: Iterator[Finding]
+    counts: AuditCounts
+    heads: int
+    anchors: StoredAnchors | None
+
+
+@dataclass(frozen=True, slots=True)
+class TargetLook:
+    """A look at the target of a transfer.
+
+    Attributes:
+        differences: objects that are not as received. The look is made as they are read, and noted at the end.
+        counts: what was looked at; whole when all differences were read.
+        record: changes to the record itself, which the look relies on.
+    """
+
+    differences: Iterator[Difference]
+    counts: VerificationCounts
+    record: list[Finding] = field(default_factory=list["Finding"])
+
+
+class Record(Queries):
+    """Verbs on the record."""
+
+    def report(self, transfer_id: str, form: Format, findings: Sequence[Finding]) -> Iterator[str]:
+        """Everything on record of a transfer, by its whole id, in pieces; ``findings`` are those of its record."""
+        from seqferry.proof import report
+
+        return report.stream(self.database, transfer_id, form, findings)
+
+    def look_at_target(self, status: Status, *, actor: str, content: bool = False) -> TargetLook:
+        """Compare each object at the target, today, with the receipt; with ``content`` all bytes are read.
+
+        Raises:
+            ConflictError: the transfer has not ended, or it brings nothing to its target.
+            AccessError, StorageError: the target cannot be looked at. All three as the differences are read.
+        """
+        from seqferry.proof import target
+
+        counts = target.VerificationCounts()
+
+        def differences() -> Iterator[Difference]:
+            yield from target.verify(self.database, self.engine, status, counts, content=content)
+            target.record(self.database, status, counts, at=time.time(), actor=actor, content=content)
+
+        return TargetLook(differences(), counts, self.record_findings(status.id))
+
+    def ledger_head(self) -> Head:
+        """The head of the ledger now. Kept elsewhere, it shows later that nothing before it was changed."""
+        from seqferry.proof import auditing
+
+        return auditing.head(self.database)
+
+    def audit(self, heads: Sequence[str] = (), *, transfer_id: str | None = None) -> Audit:
+        """Hold the record against its hashes, against ``heads`` that a person has kept, and against stored anchors.
+
+        Args:
+            transfer_id: of the only transfer to look at; the ledger is looked at as a whole.
+
+        Raises:
+            UsageError: a text is no head of a ledger.
+            StorageError: the anchors cannot be read.
+        """
+        from seqferry.proof import anchors, auditing
+
+        known = auditing.known_heads(heads)
+        outside = None
+        if self.settings.audit_anchor is not None:
+            outside = anchors.read(self.database, self.engine, self.settings)
+        of_anchors = [] if outside is None else outside.findings
+        known += [] if outside is None else outside.known
+        counts = auditing.AuditCounts()
+        of_record = auditing.verify(self.database, counts, transfer_id=transfer_id, known=known)
+        return Audit(chain(of_anchors, of_record), counts, len(known), outside)
+
+    def adopt(self, *, actor: str, transfer_id: str | None = None, dry_run: bool = False) -> Iterator[Adoption]:
+        """Seal records from before the audit key as they are now; each is named.
+
+        Raises:
+            ConfigError: there is no audit key.
+        """
+        from seqferry.proof import auditing
+
+        return auditing.adopt(self.database, actor=actor, transfer_id=transfer_id, dry_run=dry_run)
+
+    def anchor(self) -> WrittenAnchor | None:
+        """Write the head of the ledger where the configuration says; None when an anchor covers it.
+
+        Raises:
+            UsageError: the configuration names no place.
+            ConfigError: the anchor cannot be written.
+        """
+        from seqferry.proof import anchors
+
+        if self.settings.audit_anchor is None:
+            raise UsageError('Nothing says where anchors go; write anchor = "s3://bucket/prefix" into [audit].')
+        try:
+            return anchors.write(self.database, self.engine, self.settings)
+        except anchors.NotWrittenError as why:
+            raise ConfigError(f"The ledger could not be anchored: {why}.".replace("..", ".")) from None
+
+    def unanchored(self) -> PendingEntries | None:
+        """Entries of the ledger that no anchor covers, for longer than a worker takes; None: there are none."""
+        if self.settings.audit_anchor is None:
+            return None
+        from seqferry.proof import anchors
+
+        return anchors.overdue(self.database, self.settings)
+
+    def prune(self, *, older_than: float, actor: str, dry_run: bool = False) -> Iterator[PrunedTransfer]:
+        """Move the objects of transfers that ended more than ``older_than`` seconds ago into their receipts.
+
+        Raises:
+            ConflictError: the rows of a batch are not those of its seal; that transfer stays as it is.
+        """
+        from seqferry.proof import pruning
+
+        now = time.time()
+        ended_before = now - older_than
+        return pruning.prune(
+            self.database, self.queue, ended_before=ended_before, now=now, actor=actor, dry_run=dry_run
+        )

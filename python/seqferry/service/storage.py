@@ -1,0 +1,153 @@
+"""Storage: checks, previews and single requests for a user, without a record."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Final
+
+from seqferry.db import objects
+from seqferry.model.models import (
+    LocalFolder,
+    Location,
+    PlannedCopy,
+    S3Location,
+    TransferSpec,
+)
+from seqferry.places import paths
+from seqferry.spec import identity
+from seqferry.spec.build import checked
+
+if TYPE_CHECKING:
+    # Imported by the verb that needs them: a command takes longer to import than to do its work.
+    from seqferry.engine.engine import ObjectInfo
+    from seqferry.planning import cleanup, listing, removals
+    from seqferry.planning.decision import KeyRules
+    from seqferry.planning.removal_rules import RemovalRefusal
+    from seqferry.preflight import report
+    from seqferry.preflight.forecast import Estimate, Forecast
+
+from seqferry.service.queries import Queries
+
+_EARLIER: Final = 200
+"""Transfers whose rates an estimate looks at."""
+
+
+class Storage(Queries):
+    """Verbs that ask the storage, or change it without a transfer."""
+
+    def remove_bucket(self, place: S3Location) -> None:
+        """Remove an empty bucket.
+
+        Raises:
+            StorageError: the bucket is not empty, or cannot be removed.
+        """
+        from seqferry.engine import buckets
+
+        buckets.delete(self.engine, place)
+
+    def abort_uploads(self, place: Location) -> None:
+        """Abort all open uploads whose key starts with the place's.
+
+        Raises:
+            StorageError: an upload could not be aborted.
+        """
+        from seqferry.engine import buckets
+
+        found = buckets.uploads(self.engine, place)
+        for why in buckets.abort(self.engine, place, [(one.key, one.upload_id) for one in found]):
+            if why is not None:
+                raise why
+
+    def check(self, spec: TransferSpec) -> listing.KnownObjects:
+        """See that both buckets can be used and that a source of one object is there.
+
+        Raises:
+            UsageError: the spec is not valid, or the object is not there.
+            StorageError: a bucket cannot be used, or the storage not be reached.
+        """
+        from seqferry.preflight import start
+
+        return start.check(self.engine, identity.resolved(spec))
+
+    def preview(self, spec: TransferSpec, *, for_client: bool = False) -> Iterator[PlannedCopy]:
+        """Planned copies of a transfer, object by object, in no order and bounded memory; nothing is written.
+
+        ``for_client``: as a transfer that was asked for over HTTP.
+
+        Raises:
+            UsageError, StorageError: as ``check``, when the first object is asked for.
+        """
+        from seqferry.preflight import dry_run
+
+        return dry_run.copies(self.engine, spec, self._key_rules(for_client=for_client))
+
+    def _key_rules(self, *, for_client: bool = False) -> KeyRules:
+        from seqferry.planning.decision import KeyRules
+
+        confined = for_client and self.settings.policy.confines_writes
+        return KeyRules(str(self.settings.state_dir), confined=confined, nul=self.database.is_sqlite)
+
+    def estimate(self, forecast: Forecast) -> Estimate:
+        """Estimate of a transfer's requests, time and cost, with the rates of earlier ones where there are any."""
+        return forecast.estimate(self.transfers(_EARLIER), self.settings.max_bandwidth.now())
+
+    def nearest(self, spec: TransferSpec) -> list[str]:
+        """Keys of the source that are most like those which were asked for and are not there."""
+        from seqferry.preflight import suggestions
+
+        return suggestions.nearest(self.engine, spec)
+
+    def inspect(self, spec: TransferSpec, *, at_most: int | None) -> report.Report:
+        """Inspect objects of a transfer, up to ``at_most``, for what would make them fail; nothing is written.
+
+        Raises:
+            StorageError: the source cannot be listed.
+        """
+        from seqferry.preflight import report
+
+        return report.inspect(self.engine, spec, self._key_rules(), at_most=at_most)
+
+    def preview_removal(self, spec: TransferSpec, forecast: Forecast) -> Iterator[str | RemovalRefusal]:
+        """Keys that a transfer would remove at the target after all has arrived, or the reason why it would not.
+
+        ``forecast`` has all objects of ``preview``. Memory is bounded.
+        """
+        from seqferry.preflight import dry_run
+
+        own = str(self.settings.state_dir)
+        return dry_run.removals(self.engine, spec, own, objects=forecast.met, failed=forecast.refused)
+
+    def preview_cleanup(self, spec: TransferSpec) -> Iterator[list[cleanup.StaleUpload]]:
+        """Pages of the uploads that a cleanup would abort, and those that it would keep; nothing is aborted."""
+        from seqferry.planning import cleanup
+        from seqferry.preflight import start
+
+        checked(spec)
+        start.check_buckets(self.engine, spec)
+
+        def in_use(ids: Sequence[str]) -> set[str]:
+            with self.database.read() as connection:
+                return objects.uploads_in_use(connection, ids)
+
+        return cleanup.stale(self.engine, spec, in_use)
+
+    def preview_remove(self, spec: TransferSpec) -> Iterator[list[removals.RemovalCandidate]]:
+        """Pages of what a removal would remove; nothing is removed or recorded."""
+        from seqferry.planning import removals
+        from seqferry.preflight import start
+
+        checked(spec)
+        start.check_buckets(self.engine, spec)
+        return removals.doomed(self.engine, spec)
+
+    def free_space(self, spec: TransferSpec) -> int | None:
+        """Bytes that may still be written at the target; None where that is unknown, as of S3."""
+        return paths.free_bytes(spec.target.path) if isinstance(spec.target, LocalFolder) else None
+
+    def list(self, location: Location) -> Iterator[list[ObjectInfo]]:
+        """Pages of all objects whose key starts with the location's, in no order; empty pages while waiting.
+
+        Raises:
+            StorageError: the listing failed.
+        """
+        return self.engine.list(location)

@@ -1,0 +1,334 @@
+"""Transfers: submitted, begun when what they wait for has ended, gone on with, and cancelled."""
+
+from __future__ import annotations
+
+import logging
+import time
+import uuid
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, Final
+
+import sqlalchemy as sa
+
+from seqferry.db import objects, transfers
+from seqferry.model import names, operations
+from seqferry.model.errors import AccessError, ConflictError, UnsupportedError, UsageError
+from seqferry.model.models import (
+    MOST_PRIORITY,
+    Adjustment,
+    LocalFolder,
+    S3Location,
+    Status,
+    Submission,
+    TransferSpec,
+)
+from seqferry.places import paths
+from seqferry.planning import batching
+from seqferry.service.queries import Queries
+from seqferry.spec import identity, stored
+from seqferry.spec.build import checked, is_local
+
+log: Final = logging.getLogger("seqferry.service")
+_IDEMPOTENCY_KEY_BYTES: Final = 255
+_ABANDONED_AT_ONCE: Final = 20
+"""Batches per transaction: on SQLite all others wait for the lock meanwhile."""
+
+
+class Transfers(Queries):
+    """Verbs that change transfers."""
+
+    def submit(self, spec: TransferSpec, *, actor: str, idempotency_key: str | None = None, queued: bool = True) -> str:
+        """``submission``, of which only the id is wanted."""
+        return self.submission(spec, actor=actor, idempotency_key=idempotency_key, queued=queued).id
+
+    def submission(
+        self,
+        spec: TransferSpec,
+        *,
+        actor: str,
+        idempotency_key: str | None = None,
+        queued: bool = True,
+        new: bool = False,
+        priority: int = 0,
+        also: Callable[[sa.Connection, Submission], None] | None = None,
+    ) -> Submission:
+        """Record a transfer and put it on the queue, both or none; or go on with an unfinished one that is the same.
+
+        What the spec leaves open is resolved by the environment of this process and recorded (``spec.identity``). With
+        an ``idempotency_key`` that was used before for the same spec, the transfer of then is the answer; each client
+        over HTTP has keys of its own. With ``new``, another
+        transfer is recorded though the same is unfinished; so it is where that was submitted by another client over
+        HTTP. One that writes to the same keys as an unfinished one waits for its end. ``priority`` is that of a
+        new transfer (``Adjustment``). Not ``queued`` is for the worker of a state folder that does it at once; the next
+        worker queues what is left. ``also`` is done in the same transaction, and not where the key was used before.
+
+        Raises:
+            UsageError: the spec is not valid, or needs this machine's disk while any machine may do the work, or the
+                idempotency key is empty or longer than 255 bytes.
+            ConflictError: the key was used for another spec.
+            UnsupportedError: there is no such operation.
+        """
+        spec = self.submittable(spec, priority=priority)
+        if idempotency_key is not None and not 0 < len(idempotency_key.encode()) <= _IDEMPOTENCY_KEY_BYTES:
+            raise UsageError(f"An idempotency key has 1 to {_IDEMPOTENCY_KEY_BYTES} bytes.")
+        with self.database.write() as connection:
+            transfers.lock_submissions(connection)
+            if idempotency_key is not None:
+                earlier = transfers.by_idempotency_key(connection, idempotency_key, actor)
+                if earlier is not None:
+                    return Submission(_same_submission(*earlier, spec))
+            if not new and (unfinished := transfers.same(connection, spec, actor)) is not None:
+                transfers.join(connection, unfinished, time.time(), actor, idempotency_key)
+                self._renew(connection, unfinished, spec, actor)
+                _limit(connection, unfinished.id, spec.tpslimit, actor)
+                joined = Submission(unfinished.id, goes_on=True, blocked=unfinished.blocked_by is not None)
+                if also is not None:
+                    also(connection, joined)
+                return joined
+            transfer_id = str(uuid.uuid4())
+            blocked_by = transfers.insert(
+                connection,
+                spec,
+                transfer_id=transfer_id,
+                at=time.time(),
+                actor=actor,
+                idempotency_key=idempotency_key,
+                adjustment=Adjustment(priority=priority, tpslimit=spec.tpslimit),
+            )
+            if queued and blocked_by is None:
+                lane = identity.lane(identity.needs(spec))
+                self.queue.enqueue_transfer(connection, transfer_id, lane, priority=priority)
+            submission = Submission(transfer_id, blocked=blocked_by is not None)
+            if also is not None:
+                also(connection, submission)
+        return submission
+
+    def submittable(self, spec: TransferSpec, *, priority: int = 0) -> TransferSpec:
+        """The spec as it would be recorded: with what the environment of this process says of both places.
+
+        Raises:
+            UsageError: the spec is not valid, or needs this machine's disk while any machine may do the work.
+            UnsupportedError: there is no such operation.
+        """
+        operations.require(spec.operation)
+        if not -MOST_PRIORITY <= priority <= MOST_PRIORITY:
+            raise UsageError(f"--priority {priority}: a priority is from -{MOST_PRIORITY} to {MOST_PRIORITY}.")
+        if spec.tpslimit is None:
+            spec = replace(spec, tpslimit=self.settings.tpslimit)
+        spec = checked(identity.resolved(spec))
+        local = _is_local(spec)
+        if local and not self.database.is_sqlite:
+            raise UsageError(
+                "Local files cannot be moved with PostgreSQL: any worker may take the work, and each machine has disks "
+                "of its own. Unset SEQFERRY_DATABASE_URL for this command."
+            )
+        return spec
+
+    def renew(self, transfer_id: str, spec: TransferSpec, *, actor: str) -> bool:
+        """Let the unfinished transfer of a submission go on with the key that its submission has now; ``_renew``.
+
+        Returns:
+            False while a worker with another key may still be at it; to be asked again.
+        """
+        spec = self.submittable(spec)
+        with self.database.read() as connection:
+            row = transfers.row_of(connection, transfer_id)
+            if row is None or row.ended_at is not None or identity.needs(spec) == row.needs:
+                return True
+            if self._is_attended(connection, row.id):
+                return False
+        with self.database.write() as connection:
+            transfers.lock_submissions(connection)
+            row = transfers.row_of(connection, transfer_id, lock=True)
+            return row is None or row.ended_at is not None or self._renew(connection, row, spec, actor)
+
+    def _renew(self, connection: sa.Connection, row: sa.Row[Any], spec: TransferSpec, actor: str) -> bool:
+        """Let an unfinished transfer go on with the key that its submission has now, where that is a newer one.
+
+        A worker that is at it goes on with its own key: taken from it, the rest would wait for that worker's end. So
+        does one that was not heard of for less time than its lease. False is returned then.
+        """
+        needs = identity.needs(spec)
+        if needs == row.needs:
+            return True
+        if self._is_attended(connection, row.id):
+            return False
+        transfers.renew(connection, row.id, spec, time.time(), actor)
+        self.queue.move(connection, row.id, row.lane, identity.lane(needs))
+        return True
+
+    def _is_attended(self, connection: sa.Connection, transfer_id: str) -> bool:
+        """True when a worker may still write for the transfer. On SQLite the lock of the state folder knows at once."""
+        if not transfers.supervised(connection, self.database, transfer_id):
+            return False
+        from seqferry.db import worker_lock
+
+        return not self.database.is_sqlite or worker_lock.is_held(self.settings.state_dir)
+
+    def release(self) -> None:
+        """Begin transfers that waited for others which have ended."""
+        with self.database.read() as connection:
+            ready = transfers.blocked(connection)
+        for transfer_id in ready:
+            try:
+                self._release(transfer_id)
+            except UnsupportedError as why:
+                # All others go on.
+                if transfer_id not in self._unreadable:
+                    self._unreadable.add(transfer_id)
+                    log.warning("transfer %s stays where it is: %s", transfer_id, why)
+
+    def _release(self, transfer_id: str) -> None:
+        with self.database.write() as connection:
+            transfers.lock_submissions(connection)
+            row = transfers.unblock(connection, transfer_id)
+            if row is not None:
+                self.queue.enqueue_transfer(connection, transfer_id, row.lane, priority=row.priority)
+
+    def submitted(self, spec: TransferSpec, idempotency_key: str, *, actor: str) -> str | None:
+        """The id of the transfer that this client has submitted with this key, None when there is none.
+
+        Raises:
+            ConflictError: the key was used for another spec.
+        """
+        with self.database.read() as connection:
+            earlier = transfers.by_idempotency_key(connection, idempotency_key, actor)
+        return None if earlier is None else _same_submission(*earlier, identity.resolved(spec))
+
+    def submitted_spec(self, idempotency_key: str, *, actor: str) -> TransferSpec | None:
+        """The spec of the transfer that this client has submitted with this key, None when there is none."""
+        with self.database.read() as connection:
+            earlier = transfers.by_idempotency_key(connection, idempotency_key, actor)
+        return None if earlier is None else stored.read(earlier[1])
+
+    def cancel(self, transfer_id: str, *, actor: str, abandon: bool = False) -> Status:
+        """Ask the transfer to stop; a worker then aborts its open uploads and ends it as ``cancelled``.
+
+        Cancelling one that is cancelled or being cancelled changes nothing. With ``abandon`` it is ended at once, and
+        its open uploads stay: for a transfer with an identity that no worker will have again.
+
+        Raises:
+            NotFoundError: there is none.
+            ConflictError: the transfer has ended in another way, or is to be abandoned while a worker is at it.
+        """
+        with self.database.write() as connection:
+            row = self.locked(connection, transfer_id)
+            full_id = row.id
+            transfers.request_cancel(connection, full_id, time.time(), actor)
+            if transfers.is_paused(row):
+                self.requeue(connection, row)
+            status = transfers.statuses(connection, self.database, ids=[full_id], limit=1)[0]
+            supervised = self._is_attended(connection, full_id)
+        if abandon and not status.ended:
+            if supervised:
+                raise ConflictError(
+                    f"Transfer {full_id} cannot be abandoned: a worker is at it, and ends it. Stop that worker first; "
+                    "after one that was killed on another machine, wait 15 seconds."
+                )
+            self._abandon(status, actor)
+            return self.status(full_id)
+        if status.state not in ("cancelling", "cancelled"):
+            raise ConflictError(f"Transfer {full_id} cannot be cancelled: it has already ended ({status.state}).")
+        return status
+
+    def _abandon(self, status: Status, actor: str) -> None:
+        """End a transfer that is being given up, without a word to the storage."""
+        more = True
+        while more:
+            with self.database.write() as connection:
+                more = objects.abandon(connection, status.id, time.time(), _ABANDONED_AT_ONCE)
+                if not more:
+                    transfers.finish(connection, status.id, time.time(), actor)
+
+    def check_folders(self, status: Status) -> None:
+        """See that the folders of a transfer that has begun are there, before going on ends it for want of them.
+
+        Raises:
+            StorageError: a folder is not there, or cannot be used.
+        """
+        for place, is_target in ((status.spec.source, False), (status.spec.target, True)):
+            if (
+                isinstance(place, LocalFolder)
+                and not status.ended
+                and status.state != "cancelling"
+                and (status.planned or not is_target)
+            ):
+                paths.check_there(place.path, is_target=is_target)
+
+    def check_access(self, status: Status) -> None:
+        """See that this process may go on with a transfer that no worker is at.
+
+        Raises:
+            AccessError: the transfer was submitted with credentials that this process lacks.
+            UnsupportedError: this version does not know what it asks for.
+        """
+        if status.ended:
+            return
+        if status.unsupported is not None:
+            raise UnsupportedError.of(status.unsupported)
+        if status.live.workers:
+            return
+        if (missing := self.missing(status)) is not None:
+            places = " and ".join(
+                dict.fromkeys(
+                    place.endpoint_url or "AWS"
+                    for place in (status.spec.source, status.spec.target)
+                    if isinstance(place, S3Location)
+                )
+            )
+            raise AccessError(
+                f"Transfer {status.id} was submitted with {missing} at {places}, and this process has other "
+                "credentials. Resume it where those are, or run its cp or sync again with them."
+            )
+
+    def locked(self, connection: sa.Connection, transfer_id: str) -> sa.Row[Any]:
+        """The row of a transfer, locked until the transaction ends.
+
+        Raises:
+            NotFoundError: no transfer has this id, or the start of the id is not unique.
+        """
+        row = transfers.row_of(connection, self._resolve(connection, transfer_id), lock=True)
+        assert row is not None
+        return row
+
+    def park(self, connection: sa.Connection, row: sa.Row[Any]) -> None:
+        """Put the work of a transfer where no worker takes it."""
+        self.queue.move(connection, row.id, row.lane, names.PAUSED_LANE)
+
+    def requeue(self, connection: sa.Connection, row: sa.Row[Any]) -> None:
+        """Put the work of a parked transfer back. What was done without the queue, by a process that left it, is added.
+
+        A transfer that waits for another is queued when that has ended.
+        """
+        self.queue.move(connection, row.id, names.PAUSED_LANE, row.lane)
+        if row.blocked_by is None and not self.queue.holds(connection, row.id):
+            sizes = objects.open_batch_sizes(connection, row.id)
+            places = [(number, batching.priority_of(biggest)) for number, biggest in sizes]
+            self.queue.adopt(connection, row.id, row.lane, row.priority, places)
+
+
+def _limit(connection: sa.Connection, transfer_id: str, per_second: int | None, actor: str) -> None:
+    """Let an unfinished transfer go on with the limit that its submission has now, where that has one."""
+    row = transfers.row_of(connection, transfer_id, lock=True)
+    if row is not None and per_second is not None and per_second != row.tpslimit:
+        transfers.adjust(
+            connection, row, replace(transfers.adjustment_of(row), tpslimit=per_second), time.time(), actor
+        )
+
+
+def _is_local(spec: TransferSpec) -> bool:
+    if not spec.kind.of_lines:
+        return is_local(spec)
+    from seqferry.spec import run
+
+    return run.is_local(spec)
+
+
+def _same_submission(transfer_id: str, earlier: str, now: TransferSpec) -> str:
+    # An older version has recorded fewer fields, and resolved nothing.
+    if identity.submission(identity.resolved(stored.read(earlier))) != identity.submission(now):
+        raise ConflictError(
+            f"This idempotency key was used before for another transfer ({transfer_id}). Use a new key for a new one."
+        )
+    return transfer_id
