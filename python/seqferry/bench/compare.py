@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from seqferry.bench import methods, plots, prices, transfer, workload
+from seqferry.bench import methods, plots, transfer, workload
 from seqferry.bench.page import page
 from seqferry.bench.report import document
 from seqferry.bench.storage import Acceleration, Storage, connect
 from seqferry.bench.transfer import ComparisonParameters, Outcome, Plan, ProgressListener
 from seqferry.model.errors import ConfigError, UsageError
 from seqferry.model.formatting import count, size
-from seqferry.model.prices import GB
+from seqferry.model.prices import cost
 from seqferry.settings.config import parse_size
 from seqferry.spec.build import parse_uri
 
@@ -108,7 +108,7 @@ class PreparedComparison:
                 f"on AWS that is about ${traffic.request_dollars:.2f} for requests, and about "
                 f"${traffic.egress_dollars:.2f} for traffic unless this machine is in {place.region}"
                 + (
-                    f"; ${plan.accelerated_bytes / GB * prices.PER_GB_ACCELERATED:.2f} or more for acceleration"
+                    f"; ${cost('acceleration', plan.accelerated_bytes):.2f} or more for acceleration"
                     if plan.accelerated_bytes
                     else ""
                 )

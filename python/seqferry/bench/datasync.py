@@ -1,7 +1,7 @@
 """AWS DataSync, modelled from its documented prices and known rates: it cannot be measured from a user's machine.
 
 It is a service that runs tasks between locations, with an agent beside the user's disk. What is told of it here is
-arithmetic, and labelled so wherever it shows. Prices: list of April 2025, us-east-1. Rates, at best: 10 Gb/s is what
+arithmetic, and labelled so wherever it shows. Rates, at best: 10 Gb/s is what
 one agent is said to reach; 622 MiB/s is what S3Mirror's authors measured from S3 to S3 (11.88 TiB in 5.6 hours).
 Preparing, listing and verifying come on top, and S3's requests are paid apart.
 """
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from seqferry.bench.workload import Workload
-from seqferry.model.prices import GB
+from seqferry.model import prices
 
 LABEL: Final = "modelled, not measured"
 
@@ -20,20 +20,23 @@ LABEL: Final = "modelled, not measured"
 @dataclass(frozen=True, slots=True)
 class Mode:
     name: str
-    per_gb: float
-    """Dollars."""
-    per_task: float
+    price: str
+    """Name of the price of its bytes."""
+    task: str | None
+    """Name of the price of each task, where that is paid."""
     bytes_per_second: float
     """Rate at best."""
     basis: str
 
 
 MODES: Final = (
-    Mode("AWS DataSync, Basic mode", 0.0125, 0.0, 10e9 / 8, "at best what one agent is said to reach, 10 Gb/s"),
+    Mode(
+        "AWS DataSync, Basic mode", "datasync-basic", None, 10e9 / 8, "at best what one agent is said to reach, 10 Gb/s"
+    ),
     Mode(
         "AWS DataSync, Enhanced mode",
-        0.015,
-        0.55,
+        "datasync-enhanced",
+        "datasync-enhanced-task",
         622 * 2**20,
         "at best what was measured from S3 to S3 by S3Mirror's authors",
     ),
@@ -57,7 +60,7 @@ def model(workload: Workload) -> list[DataSyncEstimate]:
         DataSyncEstimate(
             mode=mode.name,
             workload=workload.name,
-            dollars=workload.total / GB * mode.per_gb + mode.per_task,
+            dollars=prices.cost(mode.price, workload.total) + (prices.cost(mode.task, 1) if mode.task else 0.0),
             bytes_per_second_at_best=mode.bytes_per_second,
             basis=mode.basis,
         )

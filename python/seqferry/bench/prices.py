@@ -7,10 +7,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from seqferry.bench.workload import Workload
-from seqferry.model.prices import GB, PER_GB_OUT, PER_READ, PER_WRITE
+from seqferry.model.prices import cost
 
-PER_GB_ACCELERATED: Final = 0.04
-"""Surcharge through edges in the US, Europe and Japan; 0.08 elsewhere. Not confirmed against a price list."""
 _PART: Final = 8 * 1024 * 1024
 """Part size of the estimate: the smallest default of the methods, so that the figure is rather too high."""
 
@@ -34,12 +32,12 @@ class Traffic:
 
     @property
     def request_dollars(self) -> float:
-        return self.writes * PER_WRITE + self.reads * PER_READ
+        return cost("s3-write", self.writes) + cost("s3-read", self.reads)
 
     @property
     def egress_dollars(self) -> float:
         """Price of the bytes that come down, when the machine is not in the bucket's region."""
-        return self.bytes_down / GB * PER_GB_OUT
+        return cost("egress", self.bytes_down)
 
 
 def upload(workload: Workload) -> Traffic:

@@ -123,10 +123,10 @@ class Forecast:
         requests = self._requests + self._around()
         seconds, based_on = self._duration(requests, earlier, max_bandwidth)
         is_aws = all(_is_aws(place) for place in (self.spec.source, self.spec.target))
-        dollars = sum(count * _price(name) for name, count in requests.items())
+        dollars = sum(_price(name, count) for name, count in requests.items())
         source = self.spec.source
         leaves = isinstance(source, S3Location) and _is_aws(source) and data_path(self.spec) == "stream"
-        egress = self.bytes / prices.GB * prices.PER_GB_OUT if leaves else None
+        egress = prices.cost("egress", self.bytes) if leaves else None
         return Estimate(dict(sorted(requests.items())), seconds, based_on, dollars if is_aws else None, egress)
 
     def _around(self) -> Counter[str]:
@@ -192,10 +192,10 @@ class Forecast:
         return max(self.bytes / rate, writes / _WRITES_PER_SECOND), based_on
 
 
-def _price(operation: str) -> float:
+def _price(operation: str, requests: int) -> float:
     if operation == "DeleteObject":
         return 0.0
-    return prices.PER_WRITE if operation in _WRITES else prices.PER_READ
+    return prices.cost("s3-write" if operation in _WRITES else "s3-read", requests)
 
 
 def _is_aws(place: Location) -> bool:

@@ -98,7 +98,7 @@ def test_each_workload_and_direction_is_judged_by_itself() -> None:
 
 
 def test_datasync_is_arithmetic_and_says_so() -> None:
-    basic, enhanced = datasync.model(Workload(10, 10**9))
+    basic, enhanced = datasync.model(Workload(10, 2**30))
 
     assert basic.dollars == pytest.approx(0.125)
     assert enhanced.dollars == pytest.approx(0.15 + 0.55)
@@ -111,5 +111,5 @@ def test_requests_and_traffic_have_their_prices() -> None:
 
     assert (up.writes, up.request_dollars) == (1000, pytest.approx(0.005))
     assert (down.reads, down.bytes_down) == (2, 16 * MIB)
-    assert prices.Traffic(bytes_down=10**9).egress_dollars == pytest.approx(0.09)
+    assert prices.Traffic(bytes_down=2**30).egress_dollars == pytest.approx(0.09)
     assert up.egress_dollars == 0

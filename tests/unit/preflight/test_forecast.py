@@ -83,7 +83,7 @@ def test_other_services_have_no_list_price() -> None:
 
 
 def test_traffic_that_leaves_aws_is_named_at_most() -> None:
-    estimate = _forecast(replace(SPEC, target=LocalFolder("/data")), 10**9).estimate()
+    estimate = _forecast(replace(SPEC, target=LocalFolder("/data")), 2**30).estimate()
 
     assert estimate.egress_dollars == pytest.approx(0.09)
 

@@ -12,12 +12,10 @@ from seqferry.cli.groups import Consent, Output, Start, merged
 from seqferry.cli.output import display, text
 from seqferry.cli.session import Session, actor, session_of
 from seqferry.cli.start import detached
+from seqferry.model import prices
 from seqferry.model.models import TransferSpec
 from seqferry.spec import identity
 from seqferry.spec.option_groups import OneEndpoint
-
-_USD_PER_GIB_MONTH: Final = 0.023
-"""S3 Standard in us-east-1, the first 50 TB of a month: parts of open uploads are billed as objects are."""
 
 _ASKED_FROM: Final = 1000
 
@@ -89,7 +87,8 @@ def _preview(session: Session, spec: TransferSpec) -> int:
                 begun = text.timestamp(one.initiated)
                 uri = text.printable(spec.source.at(one.key))
                 print(f"(dry run) {verb} the upload of {begun} to {uri}, {text.size(one.bytes)}{why}")
-    monthly = total / 2**30 * _USD_PER_GIB_MONTH
+    # Parts of open uploads are billed as objects are.
+    monthly = prices.cost("s3-month", total)
     if session.as_json:
         display.emit("dry_run", uploads=uploads, bytes=total, usd_per_month=round(monthly, 4))
     elif not session.quiet:
