@@ -7,8 +7,8 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use seqferry_client::{Budget, BudgetLimits};
 use seqferry_client::{Endpoint, RequestMetrics, RequestSpec, RetryContext, RetryPolicy, RetryingClient};
-use seqferry_store::{Budget, BudgetLimits};
 use seqferry_store_testing::MemoryStore;
 use tokio_util::sync::CancellationToken;
 

@@ -7,13 +7,14 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use futures::future::{Either, select};
-use seqferry_store::budget::{
+use crate::budget::Budget;
+use crate::budget::{
     FlowId, InteractivePresence, MemoryPermit, PermitRequest, Priority, RequestOutcome, RequestPermit,
 };
+use futures::future::{Either, select};
 use seqferry_store::error::classify::code::LEASE_LAPSED;
 use seqferry_store::prelude::*;
-use seqferry_store::{Budget, Capabilities, ErrorClass, StoreError};
+use seqferry_store::{Capabilities, ErrorClass, StoreError};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::field::Empty;

@@ -16,7 +16,7 @@
 //! | what requests have come to, by prefix class | [`metrics::snapshot`] |
 //! | spans of requests, listings and all above as lines | [`trace::start`] |
 //!
-//! Invariants: every request of a process draws from the one [`Budget`](seqferry_store::Budget); whether a
+//! Invariants: every request of a process draws from the one [`Budget`]; whether a
 //! failed request is sent again is decided in [`retry`] alone, by the class that the store gave the error; a read of a
 //! pinned object returns bytes of that version or an error; nothing here outlives its client.
 //!
@@ -28,7 +28,8 @@
 //!
 //! use seqferry_client::{Endpoint, RequestMetrics, RetryPolicy, RetryingClient};
 //! use seqferry_store::prelude::*;
-//! use seqferry_store::{Attributes, Budget, BudgetLimits, ListRequest, ObjectRef, PinnedObject, Range};
+//! use seqferry_client::{Budget, BudgetLimits};
+//! use seqferry_store::{Attributes, ListRequest, ObjectRef, PinnedObject, Range};
 //! use seqferry_store_testing::{MemoryStore, ObjectWriteExt as _};
 //! use tokio_util::sync::CancellationToken;
 //!
@@ -58,6 +59,7 @@
 //! # }
 //! ```
 
+pub mod budget;
 pub mod client;
 pub mod connections;
 pub mod forward;
@@ -75,6 +77,7 @@ pub mod trace;
 pub mod upload;
 mod writes;
 
+pub use budget::{Budget, BudgetLimits};
 pub use client::RetryingClient;
 pub use connections::ConnectionCache;
 pub use lease::{Lease, LeaseHolder, LeasedStore};

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use seqferry_store::{Budget, DiskOptions, DiskStore, EndpointOptions, ObjectStore, Priority, S3Store};
+use crate::budget::Budget;
+use seqferry_store::{DiskOptions, DiskStore, EndpointOptions, ObjectStore, Priority, S3Store};
 use tokio_util::sync::CancellationToken;
 
 use crate::client::RetryingClient;
@@ -106,7 +107,8 @@ impl ClientPool {
 
 #[cfg(test)]
 mod tests {
-    use seqferry_store::{BudgetLimits, Symlinks};
+    use crate::budget::BudgetLimits;
+    use seqferry_store::Symlinks;
 
     use super::*;
 

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use seqferry_store::budget::Access;
+use crate::budget::Access;
 use seqferry_store::{ErrorClass, StoreError};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::JoinError;

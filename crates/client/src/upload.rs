@@ -19,7 +19,8 @@
 //!
 //! use seqferry_client::upload::{Completion, PartBody, RecordedUpload, UploadJournal, UploadSession};
 //! use seqferry_client::{Endpoint, RequestError, RequestMetrics, RetryPolicy, RetryingClient};
-//! use seqferry_store::{Budget, BudgetLimits, CompleteUpload, CompletedPart, CreateUpload, Digests};
+//! use seqferry_client::{Budget, BudgetLimits};
+//! use seqferry_store::{CompleteUpload, CompletedPart, CreateUpload, Digests};
 //! use seqferry_store_testing::MemoryStore;
 //! use tokio_util::sync::CancellationToken;
 //!
@@ -55,7 +56,7 @@
 //! # }
 //! ```
 
-mod ending;
+mod abort;
 mod parts;
 mod sizes;
 
@@ -72,7 +73,7 @@ use crate::client::RetryingClient;
 use crate::request::{RequestError, RequestSpec, RetryContext, join_request};
 use crate::retry::is_unclear;
 
-pub use ending::{AbortResult, CLOCK_SLACK, abort_once, for_each_page_of_parts};
+pub use abort::{AbortResult, CLOCK_SLACK, abort_once, for_each_page_of_parts};
 pub use parts::{PartBody, PartWriter, ReservedCopy};
 pub use sizes::growing_part_size;
 

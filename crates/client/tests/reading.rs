@@ -4,10 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use seqferry_client::{Budget, BudgetLimits};
 use seqferry_client::{Endpoint, Lookup, RequestError, RequestMetrics, RetryPolicy, RetryingClient};
 use seqferry_store::error::classify::code;
 use seqferry_store::prelude::*;
-use seqferry_store::{Attributes, Budget, BudgetLimits, ErrorClass, ListRequest, ObjectRef, PinnedObject, Range};
+use seqferry_store::{Attributes, ErrorClass, ListRequest, ObjectRef, PinnedObject, Range};
 use seqferry_store_testing::fault::{Fault, FaultStore, Rule};
 use seqferry_store_testing::{MemoryStore, ObjectWriteExt as _};
 use tokio_util::sync::CancellationToken;

@@ -6,12 +6,13 @@ use std::time::Duration;
 use seqferry_client::upload::{
     Completion, PartBody, RecordedUpload, UploadJournal, UploadSession, for_each_page_of_parts, growing_part_size,
 };
+use seqferry_client::{Budget, BudgetLimits};
 use seqferry_client::{Endpoint, RequestError, RequestMetrics, RetryContext, RetryPolicy, RetryingClient};
 use seqferry_store::error::classify::code;
 use seqferry_store::prelude::*;
 use seqferry_store::{
-    Budget, BudgetLimits, CompleteUpload, CompletedPart, CreateUpload, Digests, ErrorClass, ObjectRef, PartInfo,
-    PinnedObject, StoreError, UploadRef,
+    CompleteUpload, CompletedPart, CreateUpload, Digests, ErrorClass, ObjectRef, PartInfo, PinnedObject, StoreError,
+    UploadRef,
 };
 use seqferry_store_testing::MemoryStore;
 use seqferry_store_testing::fault::{Fault, FaultStore, Latch, Rule};

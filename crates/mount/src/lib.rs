@@ -5,7 +5,7 @@
 //! end and unmounts it.
 
 #[cfg(target_os = "linux")]
-mod door;
+mod fuse;
 #[cfg(target_os = "linux")]
 mod interrupt;
 #[cfg(target_os = "linux")]

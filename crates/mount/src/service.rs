@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use seqferry_client::{Budget, BudgetLimits};
 use seqferry_client::{ClientPool, EndpointSpec, RequestError, RetryPolicy};
-use seqferry_store::{Budget, BudgetLimits, ErrorClass, ListRequest, ObjectRef, StoreError};
+use seqferry_store::{ErrorClass, ListRequest, ObjectRef, StoreError};
 use seqferry_vfs::disk_cache::{CacheTier, DiskCache, Limits, Prefix, TierOptions};
 use seqferry_vfs::tar::{TarFolders, TarOptions};
 use seqferry_vfs::{

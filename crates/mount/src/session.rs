@@ -11,7 +11,7 @@ use fuser::{BackgroundSession, Config, MountOption, Session, SessionACL};
 use seqferry_vfs::FileSystem;
 use tokio::runtime::Handle;
 
-use crate::door::Door;
+use crate::fuse::Door;
 use crate::options::{MountError, MountOptions};
 
 /// Threads that take requests from the kernel. Two: one more costs CPU and gains nothing (measured with fio).

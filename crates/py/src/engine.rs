@@ -4,8 +4,9 @@ use std::process;
 
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
+use seqferry_client::BudgetLimits;
 use seqferry_client::list;
-use seqferry_store::{BudgetLimits, ListRequest};
+use seqferry_store::ListRequest;
 use seqferry_transfer::unpack::ArchiveRef;
 use seqferry_vfs::disk_cache::SourceCache;
 

@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 
 use pyo3::prelude::*;
+use seqferry_client::budget::stats::latency_bounds;
 use seqferry_client::metrics::{Family, Value};
 use seqferry_client::trace;
-use seqferry_store::budget::stats::latency_bounds;
 
 #[pyclass(frozen, get_all, module = "seqferry._native")]
 pub struct EngineStats {

@@ -2,30 +2,31 @@
 //!
 //! Layers above this crate use storage through [`ObjectStore`]: small traits by role ([`ObjectRead`], [`ObjectWrite`],
 //! [`MultipartUpload`]) and the [`Capabilities`] of a store. The crate holds two implementations ([`S3Store`] on the
-//! AWS SDK, [`DiskStore`] on file systems), the classification of every error ([`error`]), and the process-wide
-//! [`Budget`] of requests, buffer bytes and bandwidth. `crates/store-testing` holds a store in memory, the suite that
+//! AWS SDK, [`DiskStore`] on file systems), the classification of every error ([`error`]), and the limit of bandwidth
+//! that their bodies keep ([`ByteThrottle`]). `crates/store-testing` holds a store in memory, the suite that
 //! every implementation passes, and a wrapper that injects faults.
 //!
 //! This crate imports no other crate of ours and knows nothing of transfers. It offers single requests, makes each of
 //! them once, and reports the result precisely. The layers above decide about retries.
 
 mod body;
-pub mod budget;
 pub mod checksum;
 mod disk;
 pub mod error;
+pub mod priority;
 mod properties;
 mod s3;
 mod store;
+mod throttle;
 mod types;
 
 pub use body::{Body, ByteStream};
-pub use budget::{Budget, BudgetLimits, ByteThrottle, Priority};
 pub use checksum::{Checksum, ChecksumAlgorithm, ChecksumKind, DigestAlgorithm, Digester};
 pub use disk::{
     DiskOptions, DiskStore, MTIME, PageCache, Permissions, Symlinks, file_error, mtime_text, path_refusal, read_mtime,
 };
 pub use error::{Address, ErrorClass, Scope, StoreError};
+pub use priority::Priority;
 pub use properties::{BucketEncryption, CustomerKey, Encryption, ObjectLock, WriteOptions};
 pub use s3::address;
 pub use s3::{Credentials, EndpointOptions, ResolvedSettings, S3Store};
@@ -33,6 +34,7 @@ pub use store::{
     BucketService, FetchedObject, LateSync, MultipartUpload, ObjectRead, ObjectReadExt, ObjectStore, ObjectWrite,
     Result,
 };
+pub use throttle::ByteThrottle;
 pub use types::{
     Attributes, BucketInfo, Capabilities, CompleteUpload, CompletedPart, CopyTarget, CreateUpload, Digests, ListPage,
     ListRequest, ListedObject, ListedVersion, ObjectMeta, ObjectRef, PartInfo, PartsPage, PinnedObject, PutObject,

@@ -37,10 +37,10 @@ use connect::Base;
 pub use connect::{Credentials, EndpointOptions, ResolvedSettings};
 use fast_path::FastPath;
 
-use crate::budget::ByteThrottle;
 use crate::error::classify::code;
 use crate::error::{ErrorClass, StoreError};
 use crate::store::Result;
+use crate::throttle::ByteThrottle;
 
 /// Store at an endpoint, used with one identity.
 pub struct S3Store {
@@ -293,12 +293,11 @@ fn time_limit(bytes: u64) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::budget::{Budget, BudgetLimits, Priority};
 
     #[tokio::test(start_paused = true)]
     async fn a_request_that_a_limit_of_bandwidth_makes_slow_is_not_given_up() {
-        let budget = Budget::new(BudgetLimits { max_bandwidth: Some(1000), ..BudgetLimits::default() });
-        let store = S3Store::connect_throttled(EndpointOptions::default(), budget.throttle(Priority::Bulk)).await;
+        let throttle = ByteThrottle::new(Some(1000), tokio::time::Instant::now());
+        let store = S3Store::connect_throttled(EndpointOptions::default(), throttle).await;
         let takes = |seconds| tokio::time::sleep(Duration::from_secs(seconds));
 
         // 100 s by itself, and other requests share the limit.
@@ -323,10 +322,10 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_limit_that_comes_meanwhile_is_waited_for() {
-        let budget = Budget::new(BudgetLimits::default());
-        let store = S3Store::connect_throttled(EndpointOptions::default(), budget.throttle(Priority::Bulk)).await;
+        let throttle = ByteThrottle::default();
+        let store = S3Store::connect_throttled(EndpointOptions::default(), throttle.clone()).await;
         let request = async {
-            budget.retune(None, Some(Some(1000)));
+            throttle.limit(Some(1000));
             tokio::time::sleep(Duration::from_mins(5)).await;
         };
 

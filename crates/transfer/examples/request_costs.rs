@@ -21,11 +21,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use aws_sdk_s3::config::{BehaviorVersion, Region, RequestChecksumCalculation, ResponseChecksumValidation};
+use seqferry_client::{Budget, BudgetLimits};
 use seqferry_client::{Endpoint, RequestMetrics, RequestSpec, RetryContext, RetryPolicy, RetryingClient};
 use seqferry_store::prelude::*;
 use seqferry_store::{
-    Budget, BudgetLimits, CopyTarget, CreateUpload, Credentials, EndpointOptions, ListRequest, PinnedObject, Range,
-    S3Store, UploadRef,
+    CopyTarget, CreateUpload, Credentials, EndpointOptions, ListRequest, PinnedObject, Range, S3Store, UploadRef,
 };
 use seqferry_store_testing::connect;
 use seqferry_transfer::{Event, Item, Job, JobSpec, Policy, Scheduler};

@@ -14,9 +14,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures::stream::{self, StreamExt as _};
+use seqferry_client::budget::MemoryPermit;
 use seqferry_client::reading::{PinnedReader, check_pin};
 use seqferry_client::{RequestError, RequestSpec, RetryContext, RetryingClient};
-use seqferry_store::budget::MemoryPermit;
 use seqferry_store::error::classify::code::RANGE_IGNORED;
 use seqferry_store::{DigestAlgorithm, ErrorClass, ObjectRef, PinnedObject, Range, StoreError};
 use tokio::runtime::Handle;

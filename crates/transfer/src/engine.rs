@@ -10,15 +10,16 @@ use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use seqferry_client::budget::BudgetStats;
 use seqferry_client::list::{self, Page};
 use seqferry_client::metrics::{Family, snapshot};
 use seqferry_client::upload::abort_once;
+use seqferry_client::{Budget, BudgetLimits};
 use seqferry_client::{
     ClientPool, Endpoint, EndpointSpec, Lookup, LookupOutcome, RequestError, RetryContext, RetryPolicy, RetryingClient,
 };
-use seqferry_store::budget::BudgetStats;
 use seqferry_store::prelude::*;
-use seqferry_store::{Budget, BudgetLimits, ListPage, ListRequest, ListedObject, UploadRef};
+use seqferry_store::{ListPage, ListRequest, ListedObject, UploadRef};
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::mpsc::Receiver;
 use tokio_util::sync::CancellationToken;

@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use seqferry_client::budget::FlowId;
 use seqferry_client::{Endpoint, LeaseHolder, RequestError, RequestMetrics, RetryContext, RetryPolicy, RetryingClient};
-use seqferry_store::budget::FlowId;
 use seqferry_store::{LateSync, Scope};
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, Semaphore};

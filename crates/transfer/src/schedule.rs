@@ -8,9 +8,9 @@ mod multipart_slots;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use seqferry_client::Budget;
 use seqferry_client::RequestError;
-use seqferry_store::Budget;
-use seqferry_store::budget::FlowId;
+use seqferry_client::budget::FlowId;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 

@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use crate::common::{SOURCE, TransferFixture, bytes, quick};
 use bytes::Bytes;
+use seqferry_client::{Budget, BudgetLimits};
 use seqferry_client::{Endpoint, RequestMetrics, RetryingClient};
 use seqferry_store::checksum::{base64, hex};
 use seqferry_store::prelude::*;
 use seqferry_store::{
-    Attributes, Budget, BudgetLimits, ChecksumAlgorithm, DigestAlgorithm, Digester, DiskOptions, DiskStore, ObjectRef,
-    PinnedObject,
+    Attributes, ChecksumAlgorithm, DigestAlgorithm, Digester, DiskOptions, DiskStore, ObjectRef, PinnedObject,
 };
 use seqferry_store_testing::fault::{Fault, Hook, Latch, Rule};
 use seqferry_store_testing::{MemoryStore, ObjectWriteExt as _};

@@ -6,10 +6,11 @@ use std::time::{Duration, Instant};
 use crate::common::{SOURCE, TARGET, TransferFixture, bytes, drain, policy, small_limits};
 use bytes::Bytes;
 use seqferry_client::RecordedUpload;
+use seqferry_client::{Budget, BudgetLimits};
 use seqferry_store::prelude::*;
 use seqferry_store::{
-    Attributes, Budget, BudgetLimits, ChecksumAlgorithm, ChecksumKind, CompleteUpload, CompletedPart, CreateUpload,
-    Digests, ObjectRef, PinnedObject, Range, UploadRef,
+    Attributes, ChecksumAlgorithm, ChecksumKind, CompleteUpload, CompletedPart, CreateUpload, Digests, ObjectRef,
+    PinnedObject, Range, UploadRef,
 };
 use seqferry_store_testing::fault::{Fault, Hook, Latch, Rule};
 use seqferry_store_testing::{MemoryStore, ObjectWriteExt as _};

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::common::{TransferFixture, bytes, drain, policy};
-use seqferry_store::{Budget, BudgetLimits};
+use seqferry_client::{Budget, BudgetLimits};
 use seqferry_store_testing::fault::{Fault, Rule};
 use seqferry_transfer::{Item, Policy};
 

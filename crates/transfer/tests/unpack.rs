@@ -7,8 +7,9 @@ use std::time::Duration;
 use seqferry_archive::index::{Head, IndexBuilder, IndexMember, TarIdentity, build_from_stream};
 use seqferry_archive::write::{Entry, Layout};
 use seqferry_archive::{MemberKind, ReadOptions, Scanner, Step};
+use seqferry_client::BudgetLimits;
 use seqferry_client::{EndpointSpec, Lookup, RequestError};
-use seqferry_store::{BudgetLimits, DiskOptions};
+use seqferry_store::DiskOptions;
 use seqferry_transfer::unpack::{ArchiveRef, CheckReport, FoundMember, IndexUse, ScanOptions};
 use seqferry_transfer::{Engine, Event, Item, Outcome, Policy, State};
 

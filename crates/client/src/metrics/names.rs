@@ -1,7 +1,7 @@
 //! The names of all metrics of the engine, with their kinds, labels and meaning, for all doors and samplers.
 //!
 //! Names follow Prometheus: a unit as suffix, `_total` for counters. Labels are never keys: `bucket` and `prefix` are
-//! those of a prefix class ([`seqferry_store::budget::stats`]), of which a bounded number exists; both are empty for
+//! those of a prefix class ([`crate::budget::stats`]), of which a bounded number exists; both are empty for
 //! all others together. `docs/operate/metrics.md` explains them to people.
 
 /// Type of a metric: it says how the values are read.
@@ -11,7 +11,7 @@ pub enum MetricKind {
     Counter,
     /// Goes up and down.
     Gauge,
-    /// Counts in buckets of [`latency_bounds`](seqferry_store::budget::stats::latency_bounds) seconds.
+    /// Counts in buckets of [`latency_bounds`](crate::budget::stats::latency_bounds) seconds.
     Histogram,
 }
 

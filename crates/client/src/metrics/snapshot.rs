@@ -1,8 +1,8 @@
 //! A reading of all metrics of a budget.
 
-use seqferry_store::Budget;
-use seqferry_store::budget::stats::{LatencyHistogram, OperationStats, PrefixClassStats};
-use seqferry_store::budget::{Access, Priority};
+use crate::budget::Budget;
+use crate::budget::stats::{LatencyHistogram, OperationStats, PrefixClassStats};
+use crate::budget::{Access, Priority};
 
 use super::names::{self, Metric};
 
@@ -118,7 +118,8 @@ mod tests {
     use std::collections::HashSet;
     use std::sync::Arc;
 
-    use seqferry_store::{Attributes, BudgetLimits, ObjectRef};
+    use crate::budget::BudgetLimits;
+    use seqferry_store::{Attributes, ObjectRef};
     use seqferry_store_testing::{MemoryStore, ObjectWriteExt as _};
     use tokio_util::sync::CancellationToken;
 

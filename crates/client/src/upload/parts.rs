@@ -3,8 +3,8 @@
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 
+use crate::budget::{MemoryPermit, RequestPermit};
 use bytes::Bytes;
-use seqferry_store::budget::{MemoryPermit, RequestPermit};
 use seqferry_store::prelude::*;
 use seqferry_store::{Body, Digests, PartInfo, PinnedObject, Range, StoreError, UploadRef, WrittenPart};
 

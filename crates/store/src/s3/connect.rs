@@ -34,8 +34,8 @@ use super::profile_files::profile_files;
 use super::proxy::credentials_client;
 use super::settings::AwsSettings;
 use super::transport::{CONNECTING, Transport, Trust, transport};
-use crate::budget::ByteThrottle;
 use crate::properties::CustomerKey;
+use crate::throttle::ByteThrottle;
 
 /// Endpoint, identity and keys of the requests to one service.
 #[derive(Clone, Default, PartialEq, Eq, Hash)]

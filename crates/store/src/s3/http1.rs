@@ -31,7 +31,7 @@ use tower_service::Service as _;
 use super::proxy::Proxies;
 use super::sign::host;
 use super::transport::{Dialer, ReadAheadStream, no_connection};
-use crate::budget::ByteThrottle;
+use crate::throttle::ByteThrottle;
 use connection::{Body, HttpConnection};
 use head::Head;
 pub(super) use head::{HEADERS, LONGEST_HEAD, OversizedHead};

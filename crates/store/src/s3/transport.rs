@@ -46,7 +46,7 @@ use super::failures::sources;
 use super::http1::{HEADERS, HttpConnections, LONGEST_HEAD};
 use super::profile_files::without_mark;
 use super::proxy::{Proxies, ProxyConnectors, credentials_client};
-use crate::budget::ByteThrottle;
+use crate::throttle::ByteThrottle;
 
 type BoxError = Box<dyn Error + Send + Sync>;
 

@@ -9,9 +9,7 @@ use aws_sdk_s3::primitives::ByteStream;
 use bytes::Bytes;
 use seqferry_store::error::classify::code;
 use seqferry_store::prelude::*;
-use seqferry_store::{
-    Attributes, Budget, BudgetLimits, ChecksumAlgorithm, Digests, ErrorClass, Priority, PutObject, S3Store, UploadRef,
-};
+use seqferry_store::{Attributes, ByteThrottle, ChecksumAlgorithm, Digests, ErrorClass, PutObject, S3Store, UploadRef};
 use seqferry_store_testing::ObjectWriteExt as _;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
@@ -271,8 +269,8 @@ fn patient(size: usize) -> (String, UnboundedReceiver<()>) {
 async fn a_body_is_sent_at_the_pace_of_the_limit() {
     const SIZE: usize = 400_000;
     let (url, _arrivals) = patient(SIZE);
-    let budget = Budget::new(BudgetLimits { max_bandwidth: Some(1_000_000), ..BudgetLimits::default() });
-    let store = S3Store::connect_throttled(options_for(&url), budget.throttle(Priority::Bulk)).await;
+    let throttle = ByteThrottle::new(Some(1_000_000), tokio::time::Instant::now());
+    let store = S3Store::connect_throttled(options_for(&url), throttle).await;
     let start = Instant::now();
 
     store.put("bucket", "key", Bytes::from(vec![1; SIZE]), &Attributes::default()).await.unwrap();
@@ -287,14 +285,14 @@ async fn a_body_is_sent_at_the_pace_of_the_limit() {
 async fn a_body_on_its_way_goes_at_once_when_the_limit_is_lifted() {
     const SIZE: usize = 400_000;
     let (url, mut arrivals) = patient(SIZE);
-    let budget = Budget::new(BudgetLimits { max_bandwidth: Some(100), ..BudgetLimits::default() });
-    let store = S3Store::connect_throttled(options_for(&url), budget.throttle(Priority::Bulk)).await;
+    let throttle = ByteThrottle::new(Some(100), tokio::time::Instant::now());
+    let store = S3Store::connect_throttled(options_for(&url), throttle.clone()).await;
     let body = Bytes::from(vec![1; SIZE]);
     let sending = tokio::spawn(async move { store.put("bucket", "key", body, &Attributes::default()).await });
 
     arrivals.recv().await.unwrap();
     assert!(!sending.is_finished());
-    budget.retune(None, Some(None));
+    throttle.limit(None);
 
     // The old limit would have taken an hour.
     sending.await.unwrap().unwrap();

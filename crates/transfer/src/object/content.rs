@@ -5,9 +5,9 @@ use std::pin::pin;
 
 use bytes::Bytes;
 use futures::stream::{self, StreamExt as _};
+use seqferry_client::budget::MemoryPermit;
 use seqferry_client::reading::{DigestedBytes, PinnedReader, check_pin};
 use seqferry_client::{RequestError, RequestSpec, RetryingClient};
-use seqferry_store::budget::MemoryPermit;
 use seqferry_store::error::classify::code;
 use seqferry_store::{ErrorClass, ObjectRef, PinnedObject, Range, WrittenObject};
 

@@ -11,10 +11,10 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures::stream::{FuturesUnordered, StreamExt as _};
 use seqferry_archive::write::{PartSource, Piece};
+use seqferry_client::budget::MemoryPermit;
 use seqferry_client::reading::check_pin;
 use seqferry_client::upload::{PartBody, ReservedCopy};
 use seqferry_client::{RequestError, RequestSpec, RetryContext, RetryingClient, UploadSession};
-use seqferry_store::budget::MemoryPermit;
 use seqferry_store::checksum::base64;
 use seqferry_store::error::classify::code;
 use seqferry_store::{

@@ -17,11 +17,11 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures::stream::{FuturesUnordered, StreamExt as _};
 use rustix::fs::OFlags;
+use seqferry_client::budget::MemoryPermit;
 use seqferry_client::upload::{Completion, PartBody, growing_part_size};
 use seqferry_client::{
     RecordedUpload, RequestError, RequestSpec, RetryContext, RetryingClient, Sums, UploadJournal, UploadSession,
 };
-use seqferry_store::budget::MemoryPermit;
 use seqferry_store::checksum::{base64, hex};
 use seqferry_store::{
     Address, Checksum, ChecksumAlgorithm, ChecksumKind, CompleteUpload, CompletedPart, CreateUpload, DigestAlgorithm,

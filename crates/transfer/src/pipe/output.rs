@@ -7,10 +7,10 @@ use std::pin::pin;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use seqferry_client::budget::MemoryPermit;
 use seqferry_client::reading::{PinnedReader, check_pin};
 use seqferry_client::request::join_request;
 use seqferry_client::{RequestError, RequestSpec, RetryContext, RetryingClient};
-use seqferry_store::budget::MemoryPermit;
 use seqferry_store::checksum::base64;
 use seqferry_store::error::classify::code;
 use seqferry_store::{

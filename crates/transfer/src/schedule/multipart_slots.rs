@@ -6,7 +6,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use seqferry_store::budget::{FairQueue, FlowId};
+use seqferry_client::budget::{FairQueue, FlowId};
 use tokio::sync::oneshot;
 
 /// Number of slots. With several, the parts of the next object are sent while the last parts of others are, and while

@@ -9,9 +9,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::{Bytes, BytesMut};
+use seqferry_client::Budget;
 use seqferry_client::Endpoint;
 use seqferry_client::reading::{PinnedReader, check_pin};
-use seqferry_store::{Body, Budget, ObjectRef, ObjectStore, PinnedObject, Range, StoreError};
+use seqferry_store::{Body, ObjectRef, ObjectStore, PinnedObject, Range, StoreError};
 use tokio::sync::{OnceCell, OwnedMutexGuard};
 
 use super::ArchiveRef;

@@ -215,7 +215,7 @@ async fn drop_idle(retained: Weak<RetainedBytes>) {
 
 #[cfg(test)]
 mod tests {
-    use seqferry_store::{Budget, BudgetLimits};
+    use seqferry_client::{Budget, BudgetLimits};
     use seqferry_store_testing::MemoryStore;
 
     use super::*;

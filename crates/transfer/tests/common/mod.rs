@@ -7,9 +7,10 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
+use seqferry_client::{Budget, BudgetLimits};
 use seqferry_client::{Endpoint, RetryPolicy};
 use seqferry_store::prelude::*;
-use seqferry_store::{Attributes, Budget, BudgetLimits, ObjectMeta, ObjectRef, PinnedObject};
+use seqferry_store::{Attributes, ObjectMeta, ObjectRef, PinnedObject};
 use seqferry_store_testing::fault::FaultStore;
 use seqferry_store_testing::{MemoryStore, ObjectWriteExt as _};
 use seqferry_transfer::{DataPath, Event, Item, Job, JobSpec, Limits, Outcome, Policy, Scheduler};

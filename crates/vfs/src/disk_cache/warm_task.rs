@@ -5,8 +5,9 @@ use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use seqferry_client::{Budget, BudgetLimits};
 use seqferry_client::{ClientPool, EndpointSpec, RetryPolicy};
-use seqferry_store::{Budget, BudgetLimits, StoreError};
+use seqferry_store::StoreError;
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::JoinHandle;
 

@@ -13,7 +13,7 @@ use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
 use tokio_util::io::{poll_read_buf, poll_write_buf};
 
 use super::head::{Framing, Head, HeadReader, LONGEST_HEAD, invalid};
-use crate::budget::ByteThrottle;
+use crate::throttle::ByteThrottle;
 
 /// Bytes of one read while the end of a head is searched: more than a head has, and so few that little of a body must
 /// be moved.

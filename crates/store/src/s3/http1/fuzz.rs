@@ -16,8 +16,8 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::connection::{Body, HEAD, HttpConnection};
 use super::head::LONGEST_HEAD;
-use crate::budget::ByteThrottle;
 use crate::s3::fuzz::mutate::{RecordedAnswer, corpus, mutated, mutations};
+use crate::throttle::ByteThrottle;
 
 static CORPUS: LazyLock<Vec<RecordedAnswer>> = LazyLock::new(corpus);
 

@@ -8,12 +8,12 @@ use tokio::time::Instant;
 use super::stored_form::transformed;
 use super::{STALLED, TRICKLE};
 use crate::body::Source;
-use crate::budget::ByteThrottle;
 use crate::error::StoreError;
 use crate::error::classify::code;
 use crate::s3::failures::chain;
 use crate::s3::fast_path::BodyReader;
 use crate::store::Result;
+use crate::throttle::ByteThrottle;
 use crate::types::PinnedObject;
 
 /// A body that is being received and watched.
@@ -78,7 +78,6 @@ mod tests {
     use tokio::io::AsyncWriteExt as _;
 
     use super::*;
-    use crate::budget::{Budget, BudgetLimits, Priority};
 
     /// Reads a body of `size` bytes, of which `at_a_time` arrive each second, with pauses of `pause` seconds between
     /// reads.
@@ -129,10 +128,10 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_body_comes_at_the_pace_of_the_limit_however_slow_that_is() {
-        let budget = Budget::new(BudgetLimits { max_bandwidth: Some(100), ..BudgetLimits::default() });
+        let throttle = ByteThrottle::new(Some(100), tokio::time::Instant::now());
         let start = Instant::now();
 
-        assert_eq!(read(20_000, 1 << 20, 0, budget.throttle(Priority::Bulk)).await.unwrap(), 20_000);
+        assert_eq!(read(20_000, 1 << 20, 0, throttle).await.unwrap(), 20_000);
 
         // The last bytes are counted, and the next ones wait for them.
         let seconds = start.elapsed().as_secs();

@@ -13,9 +13,9 @@
 use std::collections::BTreeMap;
 
 use futures::stream::{FuturesUnordered, StreamExt as _};
+use seqferry_client::budget::MemoryPermit;
 use seqferry_client::reading::{DigestedBytes, PinnedReader, check_pin};
 use seqferry_client::{RequestError, RequestSpec};
-use seqferry_store::budget::MemoryPermit;
 use seqferry_store::{ChecksumKind, DigestAlgorithm, ErrorClass, FetchedObject, ObjectMeta, PinnedObject};
 
 use super::super::md5::MD5;

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use futures::stream::{FuturesUnordered, StreamExt as _};
 use seqferry_client::Sums;
-use seqferry_store::budget::MemoryPermit;
+use seqferry_client::budget::MemoryPermit;
 use seqferry_store::{ChecksumAlgorithm, ChecksumKind, DigestAlgorithm, ErrorClass, ObjectMeta, Range};
 use tracing::{Instrument as _, debug_span};
 

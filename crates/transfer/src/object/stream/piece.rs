@@ -1,10 +1,10 @@
 //! One part: read, sent or written while it is read, and compared with what the target answers.
 
+use seqferry_client::budget::MemoryPermit;
 use seqferry_client::reading::{DigestedBytes, PinnedReader, check_pin, with_digests};
 use seqferry_client::request::join_request;
 use seqferry_client::upload::PartBody;
 use seqferry_client::{RequestError, RequestSpec};
-use seqferry_store::budget::MemoryPermit;
 use seqferry_store::checksum::{base64, hex, unbase64};
 use seqferry_store::error::classify::code;
 use seqferry_store::{ChecksumAlgorithm, CompletedPart, DigestAlgorithm, Digests, Range, StoreError, WrittenPart};

@@ -2,9 +2,9 @@
 
 use std::os::fd::OwnedFd;
 
+use seqferry_client::{Budget, BudgetLimits};
 use seqferry_client::{Endpoint, RequestMetrics, RetryPolicy};
 use seqferry_store::prelude::*;
-use seqferry_store::{Budget, BudgetLimits};
 use seqferry_store_testing::MemoryStore;
 use tokio_util::sync::CancellationToken;
 

@@ -17,7 +17,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use super::priority::{BULK_SHARE, Priority, PriorityMap};
+use crate::priority::{BULK_SHARE, Priority, PriorityMap};
 
 /// Shortest wait in seconds: a shorter one, rounded to the clock's ticks, would never end.
 const INSTANT: f64 = 1e-6;
@@ -175,7 +175,7 @@ impl ByteQueue {
     }
 }
 
-/// The limit of a [`Budget`](super::Budget) on bytes per second, for the requests of one priority. See the module.
+/// A limit on bytes per second, for the requests of one priority. See the module.
 #[derive(Debug, Clone)]
 pub struct ByteThrottle {
     queues: Arc<Queues>,
@@ -204,7 +204,8 @@ impl Default for ByteThrottle {
 }
 
 impl ByteThrottle {
-    pub(super) fn new(per_second: Option<u64>, now: Instant) -> Self {
+    /// A limit of bytes per second; None: none.
+    pub fn new(per_second: Option<u64>, now: Instant) -> Self {
         let queue = || ByteQueue::new(per_second, now);
         let queues = Queues { admission: queue(), sent: queue(), received: queue() };
         Self { queues: Arc::new(queues), priority: Priority::Bulk }
@@ -216,17 +217,18 @@ impl ByteThrottle {
         Self { queues: Arc::clone(&self.queues), priority }
     }
 
-    pub(super) fn limit(&self, per_second: Option<u64>) {
+    /// Change the limit, also for those that wait.
+    pub fn limit(&self, per_second: Option<u64>) {
         self.queues.all().into_iter().for_each(|queue| queue.limit(per_second));
     }
 
     /// Bytes per second; None without a limit.
-    pub(super) fn rate(&self) -> Option<u64> {
+    pub fn rate(&self) -> Option<u64> {
         self.queues.admission.rate()
     }
 
     /// Wait until a request that moves `bytes` may begin.
-    pub(super) async fn admit(&self, bytes: u64) {
+    pub async fn admit(&self, bytes: u64) {
         self.queues.admission.pass(self.priority, bytes).await;
     }
 

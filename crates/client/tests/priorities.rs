@@ -6,7 +6,8 @@ mod service;
 use std::sync::Arc;
 use std::time::Duration;
 
-use seqferry_store::{BudgetLimits, Priority};
+use seqferry_client::BudgetLimits;
+use seqferry_store::Priority;
 use seqferry_testkit::sim::model::{ModelOptions, Timing, Work};
 use service::{MIB, Service, Worker};
 use tokio::time::Instant;

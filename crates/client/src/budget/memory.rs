@@ -7,10 +7,11 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use seqferry_store::priority::{BULK_SHARE, Priority, PriorityMap};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use super::priority::{BULK_SHARE, Priority, PriorityMap, Shares};
+use super::shares::Shares;
 use super::stats::LatencyHistogram;
 
 /// Divisor of the reserve: bulk work leaves 1/4 to interactive work that is present ...

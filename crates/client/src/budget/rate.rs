@@ -12,7 +12,7 @@
 //!
 //! **Interactive requests** start up to [`BORROWED`] seconds before they are due; bulk requests wait for those seconds.
 
-use super::priority::Priority;
+use seqferry_store::priority::Priority;
 
 /// Starts per second for each one that the window makes, while the service has not throttled.
 const SPREAD: f64 = 4.0;

@@ -5,10 +5,12 @@
 
 use std::time::Duration;
 
+use seqferry_store::priority::{Priority, PriorityMap};
+
 use super::control::{Control, StartDecision, reserve};
 use super::fair_queue::FairQueue;
 use super::latency::RequestClass;
-use super::priority::{Priority, PriorityMap, Shares};
+use super::shares::Shares;
 use super::spacing::StartSpacing;
 use super::stats::{PREFIX_CLASSES, PrefixClassStats, RequestCounts};
 use super::{Access, FlowId, PermitRequest, RequestOutcome};

@@ -21,11 +21,10 @@ mod latency;
 mod limiters;
 mod memory;
 mod permit;
-mod priority;
 mod rate;
+mod shares;
 mod spacing;
 pub mod stats;
-mod throttle;
 mod window;
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -40,12 +39,12 @@ use tokio::time::Instant;
 pub use fair_queue::FairQueue;
 pub use memory::MemoryPermit;
 pub use permit::RequestPermit;
-pub use priority::Priority;
-pub use throttle::ByteThrottle;
+pub use seqferry_store::ByteThrottle;
+pub use seqferry_store::Priority;
 
 use limiters::{LimiterStep, PrefixLimiters};
 use memory::MemoryPool;
-use priority::PriorityMap;
+use seqferry_store::priority::PriorityMap;
 use stats::{LatencyHistogram, PrefixClassStats, SharedWaits};
 
 /// The hard limits.

@@ -9,8 +9,8 @@ use std::collections::BinaryHeap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use seqferry_store::budget::{Access, FlowId, PermitRequest, Priority, RequestOutcome};
-use seqferry_store::{Budget, BudgetLimits};
+use seqferry_client::budget::{Access, FlowId, PermitRequest, Priority, RequestOutcome};
+use seqferry_client::{Budget, BudgetLimits};
 use seqferry_testkit::sim::model::{Load, Model, ModelOptions, Verdict, Work};
 use tokio::time::Instant;
 

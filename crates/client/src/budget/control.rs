@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
+use seqferry_store::priority::Priority;
+
 use super::RequestOutcome;
 use super::latency::{Latencies, RequestClass};
-use super::priority::{Priority, Shares};
 use super::rate::RequestRate;
+use super::shares::Shares;
 use super::window::Window;
 
 /// Seconds after a cut of the rate in which no hedged request is sent: the service is overloaded.
