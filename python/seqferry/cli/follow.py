@@ -33,6 +33,10 @@ long one nothing new is there more often, since workers record every half second
 process does itself is told at once."""
 _STOP: Final = 2.0
 """Seconds that a worker may take to stop after Ctrl-C."""
+_LOOK_FOR_ATTENDANTS: Final = 1.0
+"""Seconds from the start for which a command looks for another worker that is at its transfer."""
+_REAPING: Final = 2.0
+"""Seconds in which a worker that was found dead loses its work: a heartbeat, and a look at the key."""
 _TAKE_OVER: Final = 1.0
 """Seconds between attempts to become the worker when another process was it."""
 
@@ -112,6 +116,15 @@ class WorkerSupervisor:
     def goes_on_without(self, status: Status) -> bool:
         """True when another process works at the transfer."""
         return self._busy or status.live.workers > (0 if self._worker is None else 1)
+
+    def is_own(self, executor_id: str) -> bool:
+        """True for the worker that this process is."""
+        return self._worker is not None and self._worker.executor_id == executor_id
+
+    @property
+    def has_other_key(self) -> bool:
+        """True while the transfer that was joined has the key of an earlier submission."""
+        return self._renewal is not None
 
     def can(self, status: Status) -> bool:
         """True when this process has all that it needs to do the transfer as its worker."""
@@ -201,6 +214,7 @@ def follow(
     began = time.monotonic()
     shortest, longest = _POLL
     waits_for = None
+    attendants = _Attendants(service, transfer_id)
     was_paused = was_looked_at = False
     try:
         while True:
@@ -220,6 +234,7 @@ def follow(
                 return status
             if supervisor is not None:
                 supervisor.work()
+                attendants.tell(show, supervisor)
             if not watch.asked_to_stop:
                 watch.wait(min(max((time.monotonic() - began) / 8, shortest), longest))
             if watch.asked_to_stop:
@@ -231,6 +246,35 @@ def follow(
         show.close()
         if supervisor is not None:
             supervisor.leave()
+
+
+class _Attendants:
+    """Other workers at the transfer: each is named once, with the moment at which its lease ends in silence."""
+
+    def __init__(self, service: Service, transfer_id: str) -> None:
+        self._service = service
+        self._transfer_id = transfer_id
+        self._told = set[str]()
+        self._looks_until = time.monotonic() + _LOOK_FOR_ATTENDANTS
+
+    def tell(self, show: Display, supervisor: WorkerSupervisor) -> None:
+        """Name the worker that holds the transfer. At the start only, unless this command waits for its end."""
+        if not supervisor.has_other_key and time.monotonic() > self._looks_until:
+            return
+        found = self._service.attendant(self._transfer_id)
+        if found is None or found.executor_id in self._told or supervisor.is_own(found.executor_id):
+            return
+        self._told.add(found.executor_id)
+        key = ", with another key" if supervisor.has_other_key else ""
+        process = found.process[:1].upper() + found.process[1:]
+        heard = f"{process} is at the transfer{key}, last heard of {max(found.silent, 0):.0f} s ago."
+        if self._service.is_local:
+            show.note(text.printable(f"{heard} This command goes on with the transfer when that process has ended."))
+            return
+        from seqferry.workflows.liveness import DEAD_AFTER_SECONDS
+
+        until = text.timestamp(time.time() + DEAD_AFTER_SECONDS + _REAPING)
+        show.note(text.printable(f"{heard} Unless it is heard of again, its work is taken over by {until}."))
 
 
 def _tell_of_preflight(service: Service, status: Status, show: Display) -> None:

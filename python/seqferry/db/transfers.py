@@ -50,9 +50,6 @@ from seqferry.spec import identity, keyspace, stored
 LIVE_SECONDS: Final = 5.0
 """Reports of workers are written each second; one that is older than this comes from a worker that is gone."""
 
-_SUPERVISED_SECONDS: Final = 15.0
-"""A worker that reported a transfer within this time may still write for it: its lease ends before."""
-
 SLOWEST: Final = 5
 
 _MARKED_AT_ONCE: Final = 500
@@ -269,18 +266,6 @@ def workable(connection: sa.Connection, lanes: Iterable[str], limit: int) -> set
         sa.or_(transfer.c.lane.is_(None), transfer.c.lane.in_(sorted(lanes))),
     )
     return set(connection.execute(query.limit(limit)).scalars())
-
-
-def supervised(connection: sa.Connection, database: Database, transfer_id: str) -> bool:
-    """True when a worker may still write for the transfer.
-
-    A worker that is stopped or cut off may write for longer than ``LiveActivity`` shows it.
-    """
-    query = sa.select(worker_live.c.executor_id).where(
-        worker_live.c.transfer_id == transfer_id,
-        worker_live.c.at > clock(is_sqlite=database.is_sqlite) - _SUPERVISED_SECONDS,
-    )
-    return connection.execute(query.limit(1)).first() is not None
 
 
 def left_alone(connection: sa.Connection, database: Database, lane: Lane, reason: str) -> list[str]:

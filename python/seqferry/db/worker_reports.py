@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
@@ -10,12 +11,18 @@ from typing import Any, Final
 import sqlalchemy as sa
 
 from seqferry.db.advisory import AdvisoryLock, take, try_take
-from seqferry.db.database import Database
+from seqferry.db.database import Database, clock
 from seqferry.db.tables import executor_beat, worker_live
 from seqferry.model import names
 
 Sign = tuple[int, Any]
 """Sign of a worker's last beat: a counter, and the time by the database's clock (of old versions only that)."""
+
+_SUPERVISED_SECONDS: Final = 15.0
+"""A worker that reported a transfer within this time may still write for it: its lease ends before."""
+
+_EXECUTOR: Final = re.compile(r"(.+)-([0-9]+)-[0-9a-f]{8}(?:@|$)")
+"""Host and process in the name of a worker (``workflows.worker``)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +40,20 @@ class Report:
     slowest: list[dict[str, Any]]
 
 
+@dataclass(frozen=True, slots=True)
+class Attendant:
+    """A worker that reported a transfer ``silent`` seconds ago, and may be at it still."""
+
+    executor_id: str
+    silent: float
+
+    @property
+    def process(self) -> str:
+        """The worker in words."""
+        found = _EXECUTOR.match(self.executor_id)
+        return "another process" if found is None else f"process {found[2]} on {found[1]}"
+
+
 def report(connection: sa.Connection, database: Database, executor_id: str, reports: dict[str, Report]) -> None:
     now = database.now(connection)
     for transfer_id, one in sorted(reports.items()):
@@ -42,6 +63,19 @@ def report(connection: sa.Connection, database: Database, executor_id: str, repo
             {"transfer_id": transfer_id, "executor_id": executor_id},
             {"at": now, "data": json.dumps(asdict(one), ensure_ascii=False)},
         )
+
+
+def attendants(connection: sa.Connection, database: Database, transfer_id: str) -> list[Attendant]:
+    """Workers that may still write for the transfer, the one that was heard of last first.
+
+    A worker that is stopped or cut off may write for longer than ``LiveActivity`` shows it.
+    """
+    now = clock(is_sqlite=database.is_sqlite)
+    query = sa.select(worker_live.c.executor_id, (now - worker_live.c.at).label("silent")).where(
+        worker_live.c.transfer_id == transfer_id, worker_live.c.at > now - _SUPERVISED_SECONDS
+    )
+    rows = connection.execute(query.order_by(worker_live.c.at.desc()))
+    return [Attendant(row.executor_id, row.silent) for row in rows]
 
 
 def withdraw(connection: sa.Connection, executor_id: str) -> None:
@@ -90,6 +124,7 @@ def reap(connection: sa.Connection, dead: Mapping[str, Sign | None]) -> list[str
     now = {row.executor_id: (row.counter, row.beat_at) for row in beats}
     silent = [executor_id for executor_id, sign in dead.items() if now.get(executor_id) == sign]
     connection.execute(executor_beat.delete().where(executor_beat.c.executor_id.in_(silent)))
+    connection.execute(worker_live.delete().where(worker_live.c.executor_id.in_(silent)))
     return give_back(connection, silent)
 
 

@@ -11,7 +11,8 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
-from seqferry.db import objects, transfers
+from seqferry.db import objects, transfers, worker_reports
+from seqferry.db.worker_reports import Attendant
 from seqferry.model import names, operations
 from seqferry.model.errors import AccessError, ConflictError, UnsupportedError, UsageError
 from seqferry.model.models import (
@@ -23,7 +24,7 @@ from seqferry.model.models import (
     Submission,
     TransferSpec,
 )
-from seqferry.places import paths
+from seqferry.places import paths, processes
 from seqferry.planning import batching
 from seqferry.service.queries import Queries
 from seqferry.spec import identity, stored
@@ -159,12 +160,26 @@ class Transfers(Queries):
         return True
 
     def _is_attended(self, connection: sa.Connection, transfer_id: str) -> bool:
-        """True when a worker may still write for the transfer. On SQLite the lock of the state folder knows at once."""
-        if not transfers.supervised(connection, self.database, transfer_id):
-            return False
-        from seqferry.db import worker_lock
+        """True when a worker may still write for the transfer."""
+        return self._attendant(connection, transfer_id) is not None
 
-        return not self.database.is_sqlite or worker_lock.is_held(self.settings.state_dir)
+    def _attendant(self, connection: sa.Connection, transfer_id: str) -> Attendant | None:
+        """The worker that may write for the transfer for longest.
+
+        Of one that has ended, the lock of the state folder knows at once on SQLite, and on PostgreSQL the machine that
+        it was on.
+        """
+        found = worker_reports.attendants(connection, self.database, transfer_id)
+        if self.database.is_sqlite:
+            from seqferry.db import worker_lock
+
+            return found[0] if found and worker_lock.is_held(self.settings.state_dir) else None
+        return next((one for one in found if not processes.has_ended(one.executor_id)), None)
+
+    def attendant(self, transfer_id: str) -> Attendant | None:
+        """The worker that may still write for the transfer; None when none may."""
+        with self.database.read() as connection:
+            return self._attendant(connection, transfer_id)
 
     def release(self) -> None:
         """Begin transfers that waited for others which have ended."""

@@ -2,7 +2,8 @@
 
 Threads beside those of DBOS: *control* carries orders (cancel, lost ownership) to running jobs, *reporter* writes what
 ``status`` shows while jobs run, *reviver* takes care of transfers that DBOS has given up, and on Postgres *heart* says
-"alive", which extends the lease to write (``workflows.lease``), and gives the work of dead workers back.
+"alive", which extends the lease to write (``workflows.lease``), and gives the work of dead workers back: at once that
+of processes of this machine that have ended, and that of others when they were silent for as long as a lease.
 
 SQLite: one worker, guarded by a lock on a file that is taken before DBOS starts, because a second launch would take
 over the running work of the first. Postgres: any number, each with an executor id of its own.
@@ -20,7 +21,7 @@ import socket
 import threading
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Final, Self
@@ -33,6 +34,7 @@ from seqferry.model import names
 from seqferry.model.errors import WorkerBusyError
 from seqferry.model.models import Submission, TransferSpec
 from seqferry.model.shortages import shortage
+from seqferry.places import processes
 from seqferry.planning import batching
 from seqferry.planning.listing import KnownObjects
 from seqferry.service.service import Service
@@ -108,7 +110,9 @@ class Worker:
         self._own_work = own_work
         self._database = service.database
         worker_session = f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
-        self.executor_id: Final = SQLITE_EXECUTOR if self._database.is_sqlite else worker_session
+        self.executor_id: Final = (
+            SQLITE_EXECUTOR if self._database.is_sqlite else f"{worker_session}{processes.suffix()}"
+        )
         self._lease = None if self._database.is_sqlite else Lease(service.engine, liveness.DEAD_AFTER_SECONDS)
         self._watcher = liveness.Watcher(liveness.DEAD_AFTER_SECONDS)
         self._runtime = Runtime(
@@ -277,6 +281,7 @@ class Worker:
         if self._lease is not None:
             lease = self._lease
             self._beat(lease)  # before the launch: the first claim must find us alive
+            self._reap({})
             self._thread("heart", _BEAT_SECONDS, lambda: self._beat_and_reap(lease), rests=True)
         self._lanes.look()
         if queue:
@@ -559,8 +564,12 @@ class Worker:
 
     def _beat_and_reap(self, lease: Lease) -> None:
         self._beat(lease)
-        dead = self._watcher.look(self._signs)
-        dead.pop(self.executor_id, None)
+        self._reap(self._watcher.look(self._signs))
+
+    def _reap(self, silent: Mapping[str, worker_reports.Sign | None]) -> None:
+        """Give back the work of workers that are silent for long, and of those of this machine that have ended."""
+        gone = {name: sign for name, sign in self._signs().items() if processes.has_ended(name)}
+        dead = {name: sign for name, sign in {**silent, **gone}.items() if name != self.executor_id}
         if not dead:
             return
         with self._database.write() as connection:

@@ -99,7 +99,7 @@ def test_a_killed_worker_is_followed_by_one_that_goes_on(
 
 
 @_POSTGRES  # several workers need Postgres
-def test_work_of_a_killed_worker_goes_to_another_within_20_seconds(
+def test_work_of_a_killed_worker_goes_to_another_of_this_machine_at_once(
     service: Service, proxy: Proxy, s3server: S3Server, ready: tuple[str, str, TransferSpec]
 ) -> None:
     source, target, spec = ready
@@ -112,7 +112,7 @@ def test_work_of_a_killed_worker_goes_to_another_within_20_seconds(
         with second:
             second.wait_for_output("is ready")
             first.kill()
-            eventually(lambda: _taken_over(service, transfer_id), what="the batch to be taken over", deadline=20)
+            eventually(lambda: _taken_over(service, transfer_id), what="the batch to be taken over", deadline=8)
             proxy.clear_rules()
             status = until_ended(service, transfer_id)
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
+import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
@@ -13,6 +16,7 @@ import pytest
 from control import PLACES, add_batch, planned
 
 from seqferry.cli import follow
+from seqferry.cli.output.display import QuietDisplay
 from seqferry.db import worker_lock, worker_reports
 from seqferry.db.database import Database
 from seqferry.db.tables import transfer, worker_live
@@ -133,6 +137,13 @@ def shells(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Shells]:
 @pytest.fixture
 def sqlite_shells(tmp_path: Path) -> Iterator[Shells]:
     made = Shells(tmp_path / "state", None)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def postgres_shells(tmp_path: Path, migrated_url: str) -> Iterator[Shells]:
+    made = Shells(tmp_path / "state", migrated_url)
     yield made
     made.close()
 
@@ -357,13 +368,13 @@ def test_a_transfer_that_a_worker_is_at_is_not_abandoned(shells: Shells, silent:
         assert "a worker is at it" in shells.run(shell, "cancel", transfer_id, "--abandon", code=1).stderr
 
 
-def _left_by_a_killed_worker(shells: Shells, transfer_id: str) -> None:
+def _left_by_a_killed_worker(shells: Shells, transfer_id: str, executor_id: str = "killed") -> None:
     """As a worker leaves it that was killed just now."""
     with shells.database() as database, database.write() as connection:
         connection.execute(
             transfer.update().where(transfer.c.id == transfer_id).values(state="running", started_at=1.0)
         )
-        worker_reports.report(connection, database, "killed", {transfer_id: Report(0, 0, 0, 0.0, 0, 0, 0, 0, [])})
+        worker_reports.report(connection, database, executor_id, {transfer_id: Report(0, 0, 0, 0.0, 0, 0, 0, 0, [])})
 
 
 def test_a_newer_temporary_key_takes_over_as_soon_as_the_lock_shows_that_the_worker_is_gone(
@@ -384,6 +395,78 @@ def test_a_newer_temporary_key_takes_over_as_soon_as_the_lock_shows_that_the_wor
     assert "key_renewed" in shells.events(transfer_id)
     # It is begun as the newer key, which this service does not know.
     assert "Renew the credentials" in shells.run(new, "resume", transfer_id, code=1).stderr
+
+
+_NAME = "import time; from seqferry.places import processes; print(processes.suffix(), flush=True); time.sleep(60)"
+
+
+@pytest.fixture
+def killed() -> str:
+    """The name of a worker of this machine that was killed."""
+    with RunningProcess([sys.executable, "-c", _NAME]) as worker:
+        worker.wait_for_output("@")
+        name = f"host-{worker.pid}-01234567{worker.stdout.strip()}"
+        worker.kill()
+    return name
+
+
+def test_a_newer_temporary_key_takes_over_at_once_from_a_killed_process_of_this_machine(
+    postgres_shells: Shells, killed: str
+) -> None:
+    old, new = (
+        {"AWS_ACCESS_KEY_ID": key, "AWS_SECRET_ACCESS_KEY": "hidden", "AWS_SESSION_TOKEN": key}
+        for key in (_OLD_KEY, _NEW_KEY)
+    )
+    spec = build_spec("s3://from/run/", "s3://to/run/")
+    transfer_id = postgres_shells.submit(old, spec)
+    _left_by_a_killed_worker(postgres_shells, transfer_id, killed)
+
+    assert postgres_shells.submit(new, spec) == transfer_id
+
+    assert "key_renewed" in postgres_shells.events(transfer_id)
+    postgres_shells.run(new, "cancel", transfer_id, "--abandon")
+
+
+class _Notes(QuietDisplay):
+    """Keeps what a person is told, and leaves after the first note."""
+
+    def __init__(self, watch: follow.Watch) -> None:
+        self.notes: list[str] = []
+        self._watch = watch
+
+    def note(self, message: str) -> None:
+        self.notes.append(message)
+        self._watch.asked_to_stop = True
+
+
+def test_a_wait_for_a_worker_of_another_machine_says_at_once_until_when(
+    postgres_shells: Shells, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = build_spec("s3://from/run/", "s3://to/run/", endpoint_url="http://127.0.0.1:9")
+    keys = [
+        {"AWS_ACCESS_KEY_ID": key, "AWS_SECRET_ACCESS_KEY": "hidden", "AWS_SESSION_TOKEN": key}
+        for key in (_OLD_KEY, _NEW_KEY)
+    ]
+    transfer_id = postgres_shells.submit(keys[0], spec)
+    _left_by_a_killed_worker(postgres_shells, transfer_id, "far-away-77-01234567@0123456789ab.77.1")
+    for name, value in {**_HOME, **keys[1]}.items():
+        monkeypatch.setenv(name, value)
+    watch = follow.Watch()
+    show = _Notes(watch)
+
+    with postgres_shells.service() as service, follow.WorkerSupervisor(service.settings, service, watch) as supervisor:
+        assert supervisor.submit(spec, "ada").id == transfer_id
+        began = time.monotonic()
+        with pytest.raises(follow.Interruption):
+            follow.follow(service, transfer_id, show, watch, supervisor, lambda *words: " ".join(words))
+
+    assert time.monotonic() - began < 5, "the first look must say it"
+    assert re.fullmatch(
+        r"Process 77 on far-away is at the transfer, with another key, last heard of \d+ s ago. Unless it is heard of "
+        r"again, its work is taken over by \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ.",
+        show.notes[0],
+    )
+    assert "key_renewed" not in postgres_shells.events(transfer_id)
 
 
 def test_a_command_that_has_joined_takes_over_when_the_worker_of_the_other_key_ends(
