@@ -24,6 +24,7 @@ from typing import Final, Self
 
 from seqferry.demo.guard import Guard
 from seqferry.model.errors import ConfigError
+from seqferry.places import private_files
 
 _GRPC_OFFSET: Final = 10_000
 """SeaweedFS listens for gRPC at each HTTP port plus this."""
@@ -93,10 +94,9 @@ class SeaweedFS:
         identities = self._folder / "s3.json"
         actions = ["Admin", "Read", "Write", "List", "Tagging"]
         credentials = [{"accessKey": self._access_key, "secretKey": self._secret_key}]
-        identities.write_text(
-            json.dumps({"identities": [{"name": "demo", "credentials": credentials, "actions": actions}]})
+        private_files.write(
+            identities, json.dumps({"identities": [{"name": "demo", "credentials": credentials, "actions": actions}]})
         )
-        identities.chmod(0o600)
         (self._folder / "data").mkdir()
         self._ports = _free_ports(5)
         for sockets in self._sockets():

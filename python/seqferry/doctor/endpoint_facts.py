@@ -133,7 +133,7 @@ def _change(state_dir: Path, place: S3Location, changed: Callable[[Facts], Facts
         others = [one for one in all_facts if (one.endpoint, one.bucket) != key]
         kept = sorted([changed(old), *others], key=Facts.newest, reverse=True)[:MOST_ENDPOINTS]
         text = json.dumps({"format": _FORMAT, "endpoints": [asdict(one) for one in kept]}, indent=1)
-        private_files.write(_file(state_dir), text + "\n", replace=True)
+        private_files.write(_file(state_dir), text + "\n")
 
 
 @contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import logging
 import os
 import pwd
 import stat
@@ -11,7 +12,12 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
+log: Final = logging.getLogger("seqferry.files")
+
 MODE: Final = 0o600
+
+_REFERENCE: Final = getattr(os, "O_PATH", os.O_RDONLY | os.O_NONBLOCK)
+"""Opens a name without its contents (Linux)."""
 
 _NAMES: Final = (
     "seqferry.sqlite",
@@ -51,8 +57,6 @@ def temporary_folder() -> Path | None:
     return None
 
 
-_REPLACED: Final = ("endpoints.json", "token", "tokens.json")
-"""Files that are never changed in place: a second name of them, which one that is just made has, does no harm."""
 _FOLDERS: Final = ("pipes", "scratch")
 """Folders of ours in a state folder."""
 
@@ -88,13 +92,29 @@ def _is_plain(found: os.stat_result) -> bool:
     return stat.S_ISREG(found.st_mode) and found.st_nlink <= 1 and is_own
 
 
+def read(path: Path, most: int) -> str:
+    """The text of a private file of at most so many bytes, of which the permissions of others are taken.
+
+    Raises:
+        OSError: the file cannot be read, is no plain file of this user with one name, or is larger.
+    """
+    with os.fdopen(opened(path, os.O_RDONLY), encoding="utf-8", errors="replace") as file:
+        found = os.fstat(file.fileno())
+        if found.st_size > most:
+            raise OSError(errno.EFBIG, f"it has more than {most} bytes", str(path))
+        if found.st_mode & 0o077:
+            log.warning("%s could be read by other users, and is made private", path)
+            os.fchmod(file.fileno(), MODE)
+        return file.read()
+
+
 def planted(folder: Path) -> Path | None:
     """The file or folder of ours in a state folder that is a link, a pipe or has a second name; None if none is."""
     for name in (*_NAMES, *_FOLDERS):
         with contextlib.suppress(FileNotFoundError):
             found = (folder / name).lstat()
             is_kind = stat.S_ISDIR if name in _FOLDERS else stat.S_ISREG
-            if not is_kind(found.st_mode) or (name not in (*_FOLDERS, *_REPLACED) and found.st_nlink > 1):
+            if not is_kind(found.st_mode) or (name not in _FOLDERS and found.st_nlink > 1):
                 return folder / name
     return None
 
@@ -118,8 +138,8 @@ def create(path: Path) -> None:
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, MODE))
 
 
-def write(path: Path, text: str, *, replace: bool) -> None:
-    """Put a private file there whole and on the disk; with ``replace`` in place of what is there.
+def write(path: Path, text: str) -> None:
+    """Put a private file there whole and on the disk, in place of what is there.
 
     Raises:
         OSError: the file cannot be written.
@@ -130,11 +150,7 @@ def write(path: Path, text: str, *, replace: bool) -> None:
             file.write(text)
             file.flush()
             os.fsync(descriptor)
-        if replace:
-            Path(temporary).replace(path)
-        else:
-            with contextlib.suppress(FileExistsError):  # another process came first, and its file counts
-                path.hardlink_to(temporary)
+        Path(temporary).replace(path)
     finally:
         Path(temporary).unlink(missing_ok=True)
         _sync(path.parent)
@@ -174,14 +190,30 @@ def _name(uid: int) -> str:
 
 
 def narrow(folder: Path) -> list[str]:
-    """Take the permissions of others from our files in a state folder; returns the names of those that had any."""
-    narrowed: list[str] = []
-    for name in _NAMES:
-        path = folder / name
-        # By path, never through an open file: closing one of a database drops the locks that SQLite holds on it.
+    """Take the permissions of others from our files in a state folder; returns the names of those that had any.
+
+    Raises:
+        OSError: a file of ours is a link, or has a second name: the permissions of another file would be changed.
+    """
+    return [name for name in _NAMES if _is_narrowed(folder / name)]
+
+
+def _is_narrowed(path: Path) -> bool:
+    """Take the permissions of others from a file; False where they had none, or the file is none of this user."""
+    try:
+        # No open file: closing one of a database drops the locks that SQLite holds on it.
+        descriptor = os.open(path, _REFERENCE | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        found = os.fstat(descriptor)
+        if not found.st_mode & 0o077 or found.st_uid != os.geteuid():
+            return False
+        if not _is_plain(found):
+            raise _planted(path)
         with contextlib.suppress(OSError):
-            found = os.lstat(path)
-            if stat.S_ISREG(found.st_mode) and found.st_mode & 0o077 and found.st_uid == os.geteuid():
-                path.chmod(stat.S_IMODE(found.st_mode) & 0o700)
-                narrowed.append(name)
-    return narrowed
+            Path(f"/proc/self/fd/{descriptor}").chmod(stat.S_IMODE(found.st_mode) & 0o700)
+            return True
+        return False
+    finally:
+        os.close(descriptor)

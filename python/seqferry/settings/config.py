@@ -5,6 +5,7 @@ Every field has an environment twin ``SEQFERRY_<FIELD>``. ``AWS_*`` variables ar
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import re
@@ -381,8 +382,9 @@ class Settings:
             with tempfile.TemporaryFile(dir=self.state_dir):
                 pass
         except OSError as why:
+            at = f" ({why.filename})" if why.errno == errno.EPERM and why.filename else ""
             raise ConfigError(
-                f"Cannot write to the state folder {self.state_dir}: {why.strerror or why}. "
+                f"Cannot write to the state folder {self.state_dir}{at}: {why.strerror or why}. "
                 "Give a folder that you may write to with --state-dir or SEQFERRY_STATE_DIR."
             ) from None
         if narrowed:

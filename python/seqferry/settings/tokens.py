@@ -14,7 +14,6 @@ import logging
 import os
 import re
 import secrets
-import stat
 import time
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -88,7 +87,9 @@ def owner_token(state_dir: Path) -> str:
     path = owner_file(state_dir)
     try:
         if not path.exists():
-            private_files.write(path, f"{_new()}\n", replace=False)
+            with _locked(state_dir):  # the first of several processes makes it
+                if not path.exists():
+                    private_files.write(path, f"{_new()}\n")
         text = _read(path).strip()
     except OSError as why:
         raise ConfigError(f"Cannot use the token file {path}: {why.strerror or why}.") from None
@@ -273,7 +274,7 @@ def _store(state_dir: Path, tokens: list[NamedToken], removed: list[str]) -> Non
     path = _names_file(state_dir)
     facts = {"tokens": [asdict(one) for one in tokens], "removed": removed[-_REMOVED_KEPT:]}
     try:
-        private_files.write(path, json.dumps(facts, indent=1) + "\n", replace=True)
+        private_files.write(path, json.dumps(facts, indent=1) + "\n")
     except OSError as why:
         raise ConfigError(f"Cannot write the tokens to {path}: {why.strerror or why}.") from None
 
@@ -292,15 +293,7 @@ def _read(path: Path) -> str:
     Raises:
         OSError: the file cannot be read, is no plain file of this user's, or is too large.
     """
-    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
-    with os.fdopen(descriptor, encoding="utf-8", errors="replace") as file:
-        found = os.fstat(descriptor)
-        if not stat.S_ISREG(found.st_mode) or found.st_uid not in (os.geteuid(), 0) or found.st_size > _MAX_FILE:
-            raise PermissionError(1, "it is not a plain file of this user")
-        if found.st_mode & 0o077:
-            log.warning("%s could be read by other users, and is made private", path)
-            os.fchmod(descriptor, 0o600)
-        return file.read()
+    return private_files.read(path, _MAX_FILE)
 
 
 @contextmanager

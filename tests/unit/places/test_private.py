@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import os
+import sqlite3
+import subprocess
+import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -11,6 +16,7 @@ import pytest
 from seqferry.db import worker_lock
 from seqferry.model.errors import ConfigError
 from seqferry.places import private_files
+from seqferry.settings import tokens
 from seqferry.settings.config import Settings
 from seqferry.settings.scratch import scratch_folder
 
@@ -49,7 +55,7 @@ def victim(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("plant", PLANTS)
-@pytest.mark.parametrize("name", [*NAMES, "mount.log"])
+@pytest.mark.parametrize("name", [*NAMES, "mount.log", "endpoints.json", "token", "tokens.json"])
 def test_a_state_folder_with_something_planted_is_refused(
     tmp_path: Path, victim: Path, plant: Callable[[Path, Path], None], name: str
 ) -> None:
@@ -61,7 +67,63 @@ def test_a_state_folder_with_something_planted_is_refused(
         Settings.load(state_dir=str(state)).prepare_state_dir()
 
     assert victim.read_text() == _PRECIOUS
+    assert victim.stat().st_mode & 0o777 == 0o644
     assert not victim.with_name("made").exists()
+
+
+@pytest.mark.parametrize("name", [*NAMES, "mount.log", "endpoints.json", "token", "tokens.json"])
+def test_what_is_planted_after_the_check_keeps_its_permissions(tmp_path: Path, victim: Path, name: str) -> None:
+    (tmp_path / name).hardlink_to(victim)
+
+    with pytest.raises(OSError, match="it is a link") as refused:
+        private_files.narrow(tmp_path)
+
+    assert Path(refused.value.filename) == tmp_path / name
+    assert victim.stat().st_mode & 0o777 == 0o644
+
+
+@pytest.mark.parametrize("plant", [_symlink, _hard_link])
+def test_a_planted_token_is_neither_read_nor_made_private(
+    tmp_path: Path, victim: Path, plant: Callable[[Path, Path], None]
+) -> None:
+    plant(tmp_path / "token", victim)
+    plant(tmp_path / "tokens.json", victim)
+
+    with pytest.raises(ConfigError, match=r"token: it is a link"):
+        tokens.owner_token(tmp_path)
+    with pytest.raises(ConfigError, match=r"tokens.json: it is a link"):
+        tokens.listed(tmp_path)
+
+    assert victim.stat().st_mode & 0o777 == 0o644
+
+
+def test_files_of_ours_are_made_private_and_the_locks_of_a_database_stay(tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    settings = Settings.load(state_dir=str(state))
+    settings.prepare_state_dir()
+    settings.sqlite_path.chmod(0o644)
+    with closing(sqlite3.connect(settings.sqlite_path, isolation_level=None)) as writer:
+        writer.execute("begin immediate")
+
+        assert "seqferry.sqlite" in private_files.narrow(state)
+
+        # Another process finds the lock of this one: a closed descriptor would have dropped it.
+        tried = subprocess.run(
+            [sys.executable, "-c", _WRITE, str(settings.sqlite_path)], capture_output=True, text=True
+        )
+        assert "database is locked" in tried.stderr
+    assert settings.sqlite_path.stat().st_mode & 0o777 == 0o600
+
+
+_WRITE = "import sqlite3, sys; sqlite3.connect(sys.argv[1], timeout=0).execute('begin immediate')"
+
+
+def test_processes_that_start_at_once_make_one_token_with_one_name(tmp_path: Path) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        made = set(pool.map(lambda _: tokens.owner_token(tmp_path), range(32)))
+
+    assert len(made) == 1
+    assert (tmp_path / "token").stat().st_nlink == 1
 
 
 @pytest.mark.parametrize("name", ["pipes", "scratch"])
@@ -110,12 +172,3 @@ def test_a_file_of_another_user_is_no_file_of_ours(tmp_path: Path) -> None:
     os.chown(file, 65534, 65534)
     # Root may use it, as in a container with a folder of the host.
     os.close(private_files.opened(file, os.O_RDWR))
-
-
-def test_a_token_that_is_just_made_has_two_names_for_a_moment(tmp_path: Path) -> None:
-    state = tmp_path / "state"
-    state.mkdir(mode=0o700)
-    (state / "token").write_text("x")
-    (state / ".token-new").hardlink_to(state / "token")
-
-    Settings.load(state_dir=str(state)).prepare_state_dir()
