@@ -199,6 +199,7 @@ check: $(VENV)/.stamp-packages ## the quick loop while working: format, clippy, 
 	$(BIN)/ruff check --quiet
 	$(BIN)/lint-imports
 	$(BIN)/python tools/check_crates.py
+	$(BIN)/python tools/check_rust_modules.py
 	$(BIN)/pyright
 	$(CARGO) test --release --locked --quiet --lib $(RUST_PACKAGES)
 	$(BIN)/python -m pytest -q tests/unit
@@ -237,6 +238,7 @@ lint-python: build
 lint-arrows: build
 	$(BIN)/lint-imports
 	$(BIN)/python tools/check_crates.py
+	$(BIN)/python tools/check_rust_modules.py
 
 # Licences, banned crates and sources of crates. Offline once the crates are there.
 lint-crates: $(VENV)/.stamp-packages

@@ -2,19 +2,12 @@
 
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
-use seqferry_store::{ListedVersion, ObjectMeta, ObjectRef, Range, Removal, StoreError, UploadRef, VersionsRequest};
+use seqferry_store::{ListedVersion, ObjectMeta, ObjectRef, Range, Removal, UploadRef, VersionsRequest};
 use seqferry_transfer::RemovalOutcome;
 
 use crate::engine::Engine;
+use crate::failure_row::{FailureRow, failure_row};
 use crate::values::{PyEndpoint, request_error};
-
-/// Class, code, operation and message of a failure, and whether no other object can fare better.
-pub(crate) type FailureRow = (&'static str, String, &'static str, String, bool);
-
-pub(crate) fn failure_row(error: &StoreError) -> FailureRow {
-    let message = format!("{error}. {}", error.advice());
-    (error.class.word(), error.code.clone(), error.operation, message, error.scope == seqferry_store::Scope::Job)
-}
 
 /// Facts about one object.
 #[pyclass(frozen, get_all, module = "seqferry._native")]

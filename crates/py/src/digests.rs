@@ -6,8 +6,8 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use seqferry_store::{DigestAlgorithm, ObjectRef, PinnedObject};
 
-use crate::buckets::{FailureRow, failure_row};
 use crate::engine::Engine;
+use crate::failure_row::{FailureRow, failure_row};
 use crate::values::{PyEndpoint, seconds};
 
 /// An object, and the digest to compute over it.

@@ -10,8 +10,8 @@ use seqferry_store::ListRequest;
 use seqferry_transfer::unpack::ArchiveRef;
 use seqferry_vfs::disk_cache::SourceCache;
 
-use crate::buckets::{FailureRow, failure_row};
 use crate::cache::DiskCache;
+use crate::failure_row::{FailureRow, failure_row};
 use crate::job::Job;
 use crate::listing::Listing;
 use crate::stats::EngineStats;

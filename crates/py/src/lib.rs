@@ -13,6 +13,7 @@ mod buckets;
 mod cache;
 mod digests;
 mod engine;
+mod failure_row;
 mod inventory;
 mod job;
 mod listing;

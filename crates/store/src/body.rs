@@ -5,7 +5,7 @@ use bytes::{Bytes, BytesMut};
 use futures::StreamExt as _;
 use futures::stream::{self, BoxStream, Fuse};
 
-use crate::store::Result;
+use crate::error::Result;
 
 /// A body in chunks. One that ends early yields an error, never a silent end.
 pub type ByteStream = BoxStream<'static, Result<Bytes>>;

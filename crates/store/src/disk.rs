@@ -31,6 +31,7 @@ mod inline_writes;
 mod late_sync;
 mod names;
 mod o_direct;
+mod positioned;
 mod read;
 mod record;
 mod sparse;
@@ -54,9 +55,10 @@ use write::PutRequest;
 
 use crate::body::Body;
 use crate::checksum::{Checksum, ChecksumAlgorithm, ChecksumKind};
+use crate::error::Result;
 use crate::error::StoreError;
 use crate::error::classify::code;
-use crate::store::{FetchedObject, LateSync, MultipartUpload, ObjectRead, ObjectStore, ObjectWrite, Result};
+use crate::store::{FetchedObject, LateSync, MultipartUpload, ObjectRead, ObjectStore, ObjectWrite};
 use crate::types::{
     Capabilities, CompleteUpload, CopyTarget, CreateUpload, Digests, ListPage, ListRequest, ObjectMeta, ObjectRef,
     PartsPage, PinnedObject, PutObject, Range, UploadInfo, UploadRef, WrittenObject, WrittenPart,

@@ -64,6 +64,9 @@ pub enum Scope {
     Job,
 }
 
+/// Result of every request to a store.
+pub type Result<T> = std::result::Result<T, StoreError>;
+
 /// A failed request.
 #[derive(Debug, Clone)]
 pub struct StoreError {

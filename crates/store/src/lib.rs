@@ -25,14 +25,13 @@ pub use checksum::{Checksum, ChecksumAlgorithm, ChecksumKind, DigestAlgorithm, D
 pub use disk::{
     DiskOptions, DiskStore, MTIME, PageCache, Permissions, Symlinks, file_error, mtime_text, path_refusal, read_mtime,
 };
-pub use error::{Address, ErrorClass, Scope, StoreError};
+pub use error::{Address, ErrorClass, Result, Scope, StoreError};
 pub use priority::Priority;
 pub use properties::{BucketEncryption, CustomerKey, Encryption, ObjectLock, WriteOptions};
 pub use s3::address;
 pub use s3::{Credentials, EndpointOptions, ResolvedSettings, S3Store};
 pub use store::{
     BucketService, FetchedObject, LateSync, MultipartUpload, ObjectRead, ObjectReadExt, ObjectStore, ObjectWrite,
-    Result,
 };
 pub use throttle::ByteThrottle;
 pub use types::{

@@ -7,20 +7,25 @@
 
 pub mod address;
 mod by_sdk;
+mod causes;
+mod clock;
 mod connect;
 mod convert;
 mod credentials;
+mod dial;
 mod document;
 mod failures;
 mod fast_path;
 #[cfg(test)]
 mod fuzz;
+mod headers;
 mod http1;
 mod profile_files;
 mod proxy;
 mod requests;
 mod settings;
 mod sign;
+mod stored_form;
 mod transport;
 
 use std::collections::HashMap;
@@ -34,12 +39,13 @@ use std::time::{Duration, Instant};
 use address::without_userinfo;
 use aws_sdk_s3::Client;
 use connect::Base;
-pub use connect::{Credentials, EndpointOptions, ResolvedSettings};
+pub use connect::{Credentials, EndpointOptions};
 use fast_path::FastPath;
+pub use settings::ResolvedSettings;
 
+use crate::error::Result;
 use crate::error::classify::code;
 use crate::error::{ErrorClass, StoreError};
-use crate::store::Result;
 use crate::throttle::ByteThrottle;
 
 /// Store at an endpoint, used with one identity.
@@ -54,7 +60,7 @@ pub struct S3Store {
     /// Attempts for a request, if the AWS settings name a number.
     max_attempts: Option<u32>,
     /// Form in which objects are requested.
-    form: requests::PreferredForm,
+    form: stored_form::PreferredForm,
     /// True while a warning is due that bodies can be changed in transit unnoticed.
     has_open_bodies: AtomicBool,
 }
@@ -110,7 +116,7 @@ impl S3Store {
             reloaded,
             notes,
             max_attempts,
-            form: requests::PreferredForm::default(),
+            form: stored_form::PreferredForm::default(),
             has_open_bodies,
         }
     }

@@ -6,16 +6,13 @@ use async_trait::async_trait;
 use bytes::Bytes;
 
 use crate::body::Body;
-use crate::error::StoreError;
+use crate::error::{Result, StoreError};
 use crate::properties::BucketEncryption;
 use crate::types::{
     BucketInfo, Capabilities, CompleteUpload, CopyTarget, CreateUpload, Digests, ListPage, ListRequest, ObjectMeta,
     ObjectRef, PartsPage, PinnedObject, PutObject, Range, Removal, RemovedObject, UploadInfo, UploadRef, VersionsPage,
     VersionsRequest, WrittenObject, WrittenPart,
 };
-
-/// Result of every request to a store.
-pub type Result<T> = std::result::Result<T, StoreError>;
 
 /// An answer to GET: facts about the object, and its bytes (or those of the range).
 pub struct FetchedObject {

@@ -12,6 +12,7 @@ mod answer;
 mod bucket;
 mod checksum;
 pub mod content;
+mod context;
 mod counters;
 pub mod crc;
 pub mod faults;
@@ -34,10 +35,10 @@ use std::thread::JoinHandle;
 use serde::Serialize;
 use tokio::sync::oneshot;
 
+use self::context::ServerContext;
 pub use self::counters::{Count, Second, WastedWork};
 use self::faults::Rule;
 use self::scenario::{BucketSpec, Scenario};
-use self::server::ServerContext;
 use self::state::SimState;
 
 /// Counters since the start or the last reset, unless a field says otherwise.

@@ -19,7 +19,8 @@ use tracing::field::Empty;
 use tracing::{Instrument as _, Span, debug_span};
 
 use crate::LONGEST_WAIT;
-use crate::object::{DataPath, Item, Journal, Object, Policy, now};
+use crate::clock::now;
+use crate::object::{DataPath, Item, Journal, Object, Policy};
 use crate::outcome::{Method, ObjectFailure, Outcome, State, VerificationLevel};
 use crate::progress::{Counters, Progress};
 use crate::schedule::{JobSlots, ObjectTurn, Scheduler};

@@ -8,6 +8,7 @@
 
 use std::time::Duration;
 
+mod clock;
 pub mod content_digest;
 pub mod engine;
 mod etags;

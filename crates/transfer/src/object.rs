@@ -27,11 +27,11 @@ mod upload;
 mod verify;
 
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use seqferry_client::{RequestError, RetryContext, RetryingClient, UploadSession};
 use seqferry_store::{ChecksumAlgorithm, ObjectMeta, Scope, WrittenObject};
 
+use crate::clock::now;
 use crate::outcome::{Method, ObjectFailure, Outcome, State, VerificationLevel};
 use crate::progress::ObjectTracker;
 use crate::schedule::{JobSlots, ObjectTurn};
@@ -164,11 +164,6 @@ pub(crate) struct Object<'a, J> {
     /// Bytes of the source as it is stored, where its decompressed body is copied ([`stream`]) and `item.size` is that
     /// of the body.
     pub(crate) stored_size: Option<u64>,
-}
-
-/// Seconds since the epoch, by our clock.
-pub(crate) fn now() -> f64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |d| d.as_secs_f64())
 }
 
 impl<'a, J: Journal> Object<'a, J> {

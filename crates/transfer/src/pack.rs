@@ -17,6 +17,7 @@
 //! - Files that were changed a moment before they were read are looked at again before Complete ([`rest`]).
 
 mod complete;
+mod job;
 mod outcome;
 mod parts;
 mod plan;
@@ -25,6 +26,7 @@ mod run;
 pub(crate) mod sidecar;
 mod split;
 mod trouble;
+mod young;
 
 use std::sync::Arc;
 

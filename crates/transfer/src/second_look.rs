@@ -13,7 +13,7 @@ use seqferry_client::RequestError;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::object::now;
+use crate::clock::now;
 
 /// The moment at which a file was opened, or a moment before that.
 #[derive(Debug, Clone, Copy)]

@@ -26,10 +26,10 @@ mod scan;
 mod target;
 mod zip;
 
-pub use bytes::WindowPool;
 pub use check::{ArchiveCheck, CheckReport};
 pub use members::MemberStore;
 pub use place::{Format, MemberPlace, PlaceKind};
+pub use retained::WindowPool;
 pub use scan::{ArchiveScan, FoundMember, IndexUse, ScanOptions, index_archive};
 pub use target::RangeTarget;
 

@@ -28,6 +28,7 @@ mod object_files;
 mod open_error;
 mod open_files;
 mod pins;
+mod records;
 mod side_file;
 mod store;
 mod tier;
@@ -61,7 +62,6 @@ use ghosts::Ghosts;
 use object_files::Lookup;
 use open_files::OpenFiles;
 use pins::Pins;
-pub(crate) use side_file::crc32c;
 use usage::Usage;
 
 /// Bytes of the file system's own unit, to which every block is rounded up.

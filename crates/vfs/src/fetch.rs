@@ -3,7 +3,7 @@
 //! A block is fetched by at most one fetch at a time. A fetch is cancelled when its last `FetchGuard` is dropped. A
 //! body that breaks is requested again from the first missing block. Bytes of another version are rejected.
 
-use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -12,11 +12,12 @@ use futures::StreamExt as _;
 use seqferry_store::error::classify::code;
 use seqferry_store::{ErrorClass, ObjectMeta, Range, StoreError};
 use tokio::sync::{OnceCell, watch};
-use tokio_util::sync::CancellationToken;
 use tracing::{Instrument as _, debug_span};
 
 use crate::access::AccessProofs;
-use crate::pool::{Block, BlockKey, Pool, Reservation, Slot, share};
+use crate::block::{Block, BlockKey, Reservation, share};
+use crate::in_flight::{Fetch, FetchError, Interest};
+use crate::pool::{Pool, Slot};
 use crate::source::{BlockTier, Priority, Source};
 use crate::version::{BLOCK_SIZE, ObjectVersion, VersionDigest, VersionPin, block_length};
 
@@ -129,91 +130,6 @@ pub(crate) struct FetchCounters {
     pub(crate) requests: AtomicU64,
     pub(crate) bytes: AtomicU64,
     pub(crate) tier_blocks: AtomicU64,
-}
-
-/// Reason why a fetch has ended without all its blocks.
-#[derive(Debug, Clone)]
-pub(crate) enum FetchError {
-    /// No read needs it any longer.
-    Cancelled,
-    Failed(StoreError),
-}
-
-/// Blocks of one object on their way: those from `first` on, without gaps.
-#[derive(Debug)]
-pub(crate) struct Fetch {
-    first: u64,
-    blocks: Vec<OnceLock<Arc<Block>>>,
-    /// Changes with each block; holds the error of a fetch that ended before its last block.
-    progress: watch::Sender<Option<FetchError>>,
-    control: Arc<Control>,
-}
-
-#[derive(Debug, Default)]
-struct Control {
-    interested: AtomicUsize,
-    cancel: CancellationToken,
-}
-
-/// Keeps a fetch going; the fetch is cancelled when its last guard is dropped. It holds no blocks.
-#[derive(Debug)]
-pub(crate) struct FetchGuard(Arc<Control>);
-
-impl FetchGuard {
-    fn new(control: &Arc<Control>) -> Self {
-        control.interested.fetch_add(1, Ordering::AcqRel);
-        Self(Arc::clone(control))
-    }
-}
-
-impl Drop for FetchGuard {
-    fn drop(&mut self) {
-        if self.0.interested.fetch_sub(1, Ordering::AcqRel) == 1 {
-            self.0.cancel.cancel();
-        }
-    }
-}
-
-/// Interest of a read in the blocks of a fetch, which it keeps going.
-#[derive(Debug)]
-pub(crate) struct Interest(Arc<Fetch>, FetchGuard);
-
-impl Interest {
-    pub(crate) fn new(fetch: &Arc<Fetch>) -> Self {
-        Self(Arc::clone(fetch), FetchGuard::new(&fetch.control))
-    }
-
-    /// The guard of the fetch, without its blocks.
-    pub(crate) fn into_guard(self) -> FetchGuard {
-        self.1
-    }
-
-    /// Wait for a block.
-    pub(crate) async fn block(&self, block: u64) -> Result<Arc<Block>, FetchError> {
-        let index = usize::try_from(block - self.0.first).unwrap_or(usize::MAX);
-        let Some(place) = self.0.blocks.get(index) else { return Err(FetchError::Cancelled) };
-        let mut progress = self.0.progress.subscribe();
-        loop {
-            if let Some(block) = place.get() {
-                return Ok(Arc::clone(block));
-            }
-            if let Some(broken) = progress.borrow_and_update().clone() {
-                return Err(broken);
-            }
-            // The fetch holds the sender as long as this interest holds the fetch.
-            let _changed = progress.changed().await;
-        }
-    }
-}
-
-impl Fetch {
-    fn is_complete(&self) -> bool {
-        self.blocks.iter().all(|block| block.get().is_some())
-    }
-
-    fn number(&self, index: usize) -> u64 {
-        self.first + index as u64
-    }
 }
 
 /// Plan of one fetch: adjacent blocks of an object, within the memory that was reserved for them.

@@ -5,11 +5,14 @@
 //! in blocks of [`BLOCK_SIZE`]. A second tier of blocks below the memory is a [`BlockTier`]; [`disk_cache`] is one.
 
 mod access;
+mod block;
 mod client_source;
+mod crc;
 pub mod disk_cache;
 mod error;
 mod fetch;
 pub mod filesystem;
+mod in_flight;
 mod manifest;
 mod own_file;
 pub mod pool;

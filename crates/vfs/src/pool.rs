@@ -5,76 +5,16 @@
 //! blocks that were read ahead and not used yet. No reader waits for memory while holding some, so reads always go on.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use bytes::Bytes;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::Semaphore;
 
-use crate::fetch::Fetch;
-use crate::version::VersionDigest;
-
-/// Bytes that one permit stands for.
-const GRAIN: u64 = 4096;
+use crate::block::{Block, BlockKey, GRAIN, Reservation, grains};
+use crate::in_flight::Fetch;
 
 /// The least that a pool can have: some reads of 1 MiB at a time.
 pub const SMALLEST_POOL: u64 = 16 << 20;
-
-/// Key of a block: the version and the number of the block.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) struct BlockKey {
-    pub(crate) version: VersionDigest,
-    pub(crate) block: u64,
-}
-
-/// The bytes of a block, with their share of the pool.
-#[derive(Debug)]
-pub struct Block {
-    bytes: Bytes,
-    /// The block was read since eviction last looked at it.
-    touched: AtomicBool,
-    /// The block was read, or is not from read-ahead.
-    used: AtomicBool,
-    /// Counter of blocks that are evicted unused. None: the block is not from read-ahead.
-    wasted: Option<Arc<AtomicU32>>,
-    _memory: Option<Reservation>,
-}
-
-impl Block {
-    pub(crate) fn new(bytes: Bytes, memory: Option<Reservation>, wasted: Option<Arc<AtomicU32>>) -> Arc<Self> {
-        let used = AtomicBool::new(wasted.is_none());
-        Arc::new(Self { bytes, touched: AtomicBool::new(true), used, wasted, _memory: memory })
-    }
-
-    /// The bytes.
-    pub fn bytes(&self) -> &Bytes {
-        &self.bytes
-    }
-
-    pub(crate) fn touch(&self) {
-        self.touched.store(true, Ordering::Relaxed);
-        self.used.store(true, Ordering::Relaxed);
-    }
-
-    fn is_unused(&self) -> bool {
-        !self.used.load(Ordering::Relaxed)
-    }
-}
-
-/// A share of the pool. It goes back when this is dropped.
-#[derive(Debug)]
-pub(crate) struct Reservation(OwnedSemaphorePermit);
-
-impl Reservation {
-    /// Part of this share; None where it has less.
-    pub(crate) fn split(&mut self, bytes: u64) -> Option<Self> {
-        self.0.split(usize::try_from(grains(bytes)).ok()?).map(Self)
-    }
-}
-
-fn grains(bytes: u64) -> u64 {
-    bytes.div_ceil(GRAIN)
-}
 
 /// State of a block: in memory or on its way.
 #[derive(Debug, Clone)]
@@ -151,7 +91,7 @@ impl Pool {
         self.blocks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Memory for a read that a program waits for. Waits its turn. Every block takes whole grains: ask for [`share`]s.
+    /// Memory for a read that a program waits for. Waits its turn. Every block takes whole grains: ask for [`share`](crate::block::share)s.
     pub(crate) async fn reserve(&self, bytes: u64) -> Reservation {
         let wanted = grains(bytes.min(self.capacity));
         self.waiting.fetch_add(wanted * GRAIN, Ordering::Relaxed);
@@ -197,7 +137,7 @@ impl Pool {
                     blocks.queue.push_back(key);
                     continue;
                 }
-                freed += grains(block.bytes.len() as u64) * GRAIN;
+                freed += grains(block.bytes().len() as u64) * GRAIN;
                 if let (true, Some(wasted)) = (block.is_unused(), &block.wasted) {
                     wasted.fetch_add(1, Ordering::Relaxed);
                 }
@@ -224,9 +164,4 @@ impl Blocks {
             self.queue.push_back(key);
         }
     }
-}
-
-/// Bytes that a block of this length takes from the pool.
-pub(crate) fn share(length: usize) -> u64 {
-    grains(length as u64) * GRAIN
 }

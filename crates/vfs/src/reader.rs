@@ -14,9 +14,11 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use crate::access::AccessProofs;
+use crate::block::{Block, Reservation};
 use crate::error::{Result, VfsError};
-use crate::fetch::{self, FetchCounters, FetchError, FetchGuard, FetchPlan, GAP, Interest, OpenObject, Origin};
-use crate::pool::{Block, Blocks, Pool, PoolUse, Slot};
+use crate::fetch::{self, FetchCounters, FetchPlan, GAP, OpenObject, Origin};
+use crate::in_flight::{FetchError, FetchGuard, Interest};
+use crate::pool::{Blocks, Pool, PoolUse, Slot};
 use crate::source::{BlockTier, Priority, Source, TierUse};
 use crate::version::{BLOCK_SIZE, ObjectVersion};
 pub(crate) use cursor::Pattern;
@@ -264,7 +266,7 @@ impl Reader {
                     for run in runs {
                         let Some(memory) = memory
                             .as_mut()
-                            .and_then(|memory: &mut crate::pool::Reservation| memory.split(object.shares(run.clone())))
+                            .and_then(|memory: &mut Reservation| memory.split(object.shares(run.clone())))
                         else {
                             continue;
                         };

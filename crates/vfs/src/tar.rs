@@ -31,6 +31,7 @@ use crate::error::{Result, VfsError};
 use crate::fetch::OpenObject;
 use crate::reader::{Prefetch, Reader};
 use crate::source::Source;
+use crate::tree::MEMBER_BIT;
 use crate::version::ObjectVersion;
 
 /// Suffix that makes the name of an archive the name of its folder.
@@ -38,9 +39,6 @@ pub const FOLDER_SUFFIX: &str = ".d";
 
 /// Ending of archives that have a folder.
 pub const ARCHIVE_SUFFIX: &str = ".tar";
-
-/// Bit that inodes of members have and others do not.
-pub const MEMBER_BIT: u64 = 1 << 63;
 
 /// Archives that are known at a time. The oldest unused are forgotten first; a list of members costs about 100
 /// bytes per member.

@@ -29,6 +29,7 @@ use crate::error::{Result, VfsError};
 use crate::source::Source;
 use crate::version::{ObjectVersion, VersionPin};
 pub use audit::AuditReport;
+pub use inodes::MEMBER_BIT;
 pub use kept::RestoreReport;
 pub(crate) use kept::read_header as read_table_header;
 use listing::Progress;

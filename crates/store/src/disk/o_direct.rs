@@ -11,8 +11,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
+use super::positioned::write_at;
 use super::sparse::{left_out, write_with_holes};
-use super::write::write_at;
 use crate::body::BLOCK;
 
 /// Bytes written past the cache at once: enough for the full speed of a disk.

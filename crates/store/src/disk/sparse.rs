@@ -8,7 +8,7 @@ use std::os::fd::OwnedFd;
 use rustix::fs::{FallocateFlags, SeekFrom, Stat};
 use rustix::io::Errno;
 
-use super::write::write_at;
+use super::positioned::write_at;
 
 /// Length in bytes of the shortest run of zeros that becomes a hole, at a multiple of itself. Shorter holes cost more
 /// in extents than they save in space.

@@ -14,6 +14,7 @@ use super::facts::{FileAttributes, Pin, file_type, timespec};
 use super::fail::{DiskFailure, Result};
 use super::folders::{self, Folders, of_target};
 use super::names::{FilePurpose, fresh_id, place};
+use super::positioned::write_at;
 use super::{DiskOptions, PageCache, Permissions, Symlinks, full, o_direct, sent, sparse};
 use crate::body::WORTH_PASSING;
 use crate::error::classify::code;
@@ -84,22 +85,6 @@ pub(super) fn create<'a>(
         Err(_) => true,
     };
     Ok(is_ours.then_some((temporary, file)))
-}
-
-/// Write all bytes at an offset.
-pub(super) fn write_at(file: &OwnedFd, mut bytes: &[u8], mut offset: u64) -> std::result::Result<(), Errno> {
-    while !bytes.is_empty() {
-        match rustix::io::pwrite(file, bytes, offset) {
-            Ok(0) => return Err(Errno::IO),
-            Ok(n) => {
-                bytes = &bytes[n..];
-                offset += n as u64;
-            }
-            Err(Errno::INTR) => {}
-            Err(errno) => return Err(errno),
-        }
-    }
-    Ok(())
 }
 
 /// Write a new file. A write past the page cache leaves nothing for the sync to write, and needs no page of it.

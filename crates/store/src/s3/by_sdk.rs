@@ -15,9 +15,10 @@ use bytes::Bytes;
 use super::convert::{copy_source, fetched_meta, opaque_etag, quoted, sdk_encryption, strongest, tagging};
 use super::failures::{failure, malformed};
 use super::fast_path::{BodyReader, ErrorContext, WriteAnswer};
-use super::requests::{Form, copy_headers};
+use super::headers::copy_headers;
+use super::stored_form::Form;
 use crate::ChecksumAlgorithm;
-use crate::store::Result;
+use crate::error::Result;
 use crate::types::{Attributes, CopyTarget, Digests, ObjectMeta, PinnedObject, PutObject, Range};
 
 /// Adds an object's properties besides its bytes to the request; `Expires` goes in by [`expires`].

@@ -22,18 +22,17 @@ use aws_sdk_s3::config::{
     Builder, ConfigBag, Intercept, Region, RequestChecksumCalculation, ResponseChecksumValidation, RuntimeComponents,
 };
 use aws_sdk_s3::error::BoxError;
-use aws_smithy_runtime_api::client::interceptors::context::InterceptorContext;
 use aws_smithy_runtime_api::client::orchestrator::Metadata;
-use aws_smithy_runtime_api::client::retries::classifiers::{ClassifyRetry, RetryAction, RetryClassifierPriority};
-use aws_types::service_config::ServiceConfigKey;
 
 use super::address::{is_open_to_others, without_userinfo};
+use super::clock::ClockSkewClassifier;
 use super::credentials::CredentialCache;
+use super::dial::{CONNECTING, Trust};
 use super::fast_path::{ClientContext, FastPath};
 use super::profile_files::profile_files;
 use super::proxy::credentials_client;
-use super::settings::AwsSettings;
-use super::transport::{CONNECTING, Transport, Trust, transport};
+use super::settings::{AwsSettings, ResolvedSettings, configured};
+use super::transport::{Transport, transport};
 use crate::properties::CustomerKey;
 use crate::throttle::ByteThrottle;
 
@@ -137,42 +136,6 @@ impl fmt::Debug for EndpointOptions {
             .field("customer_key", &self.customer_key)
             .field("copy_source_key", &self.copy_source_key)
             .finish()
-    }
-}
-
-/// Settings of addresses, trust and signatures, besides endpoint and region, as resolved by the caller. With them, the
-/// environment and the profile provide only credentials and the number of attempts. No endpoint then means AWS itself,
-/// and no region the region of this machine.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
-#[allow(clippy::struct_excessive_bools)] // one fact each
-pub struct ResolvedSettings {
-    /// Path of a file with certificates to trust besides those of the system.
-    pub ca_bundle: Option<String>,
-    /// True to use the endpoints of AWS that conform to FIPS 140.
-    pub use_fips: bool,
-    /// True to use the endpoints of AWS that also answer on IPv6.
-    pub use_dual_stack: bool,
-    /// True when the bucket's name is in the path of a request, false when it is in the host. None: as the endpoint
-    /// requires.
-    pub path_style: Option<bool>,
-    /// True to use S3 Transfer Acceleration.
-    pub accelerate: bool,
-    /// True when signatures cover bodies too.
-    pub sign_bodies: bool,
-}
-
-impl ResolvedSettings {
-    /// Converts the settings for [`EndpointOptions`]: all of them when the caller has `resolved` them, else None.
-    ///
-    /// # Errors
-    /// A message, when a setting is given although the caller resolved none: the environment and the profile decide
-    /// then.
-    pub fn if_resolved(self, resolved: bool) -> Result<Option<Self>, &'static str> {
-        match resolved {
-            true => Ok(Some(self)),
-            false if self == Self::default() => Ok(None),
-            false => Err("settings of addresses, trust and signatures hold only together: resolve all of them"),
-        }
     }
 }
 
@@ -342,52 +305,10 @@ fn configured_endpoint(sdk: &aws_types::SdkConfig) -> Option<String> {
         .filter(|url| !url.is_empty())
 }
 
-/// Reads a setting of the AWS tools by its names in the environment and in a profile.
-pub(super) fn configured(sdk: &aws_types::SdkConfig, env: &str, profile: &str) -> Option<String> {
-    let key = ServiceConfigKey::builder().service_id("s3").env(env).profile(profile).build().ok()?;
-    sdk.service_config().and_then(|config| config.load_config(key)).filter(|value| !value.is_empty())
-}
-
 /// Adds a final slash: the SDK joins a path in an endpoint and the bucket's name without one.
 fn with_final_slash(endpoint: &str) -> String {
     let has_path = endpoint.split_once("://").is_some_and(|(_, rest)| rest.contains('/'));
     if has_path && !endpoint.ends_with('/') { format!("{endpoint}/") } else { endpoint.to_owned() }
-}
-
-/// Lets the SDK retry only after its clock turned out to be wrong: the second attempt uses the service's clock.
-#[derive(Debug)]
-struct ClockSkewClassifier;
-
-/// Clock skew from which the SDK corrects its clock. S3 refuses signatures that are off by more than 15 minutes.
-pub(super) const SKEW: Duration = Duration::from_mins(4);
-
-impl ClassifyRetry for ClockSkewClassifier {
-    fn classify_retry(&self, ctx: &InterceptorContext) -> RetryAction {
-        let skewed = ctx.response().is_some_and(|response| {
-            response.status().as_u16() == 403
-                && response
-                    .headers()
-                    .get("date")
-                    .and_then(|date| {
-                        aws_smithy_types::DateTime::from_str(date, aws_smithy_types::date_time::Format::HttpDate).ok()
-                    })
-                    .and_then(|date| std::time::SystemTime::try_from(date).ok())
-                    .is_some_and(|theirs| {
-                        let ours = std::time::SystemTime::now();
-                        ours.duration_since(theirs).or_else(|_| theirs.duration_since(ours)).is_ok_and(|off| off > SKEW)
-                    })
-        });
-        if skewed { RetryAction::transient_error() } else { RetryAction::RetryForbidden }
-    }
-
-    fn name(&self) -> &'static str {
-        "only clock skew"
-    }
-
-    fn priority(&self) -> RetryClassifierPriority {
-        // The classifier runs last, so that it overrules the defaults.
-        RetryClassifierPriority::run_after(RetryClassifierPriority::transient_error_classifier())
-    }
 }
 
 #[cfg(test)]

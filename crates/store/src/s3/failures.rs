@@ -11,9 +11,10 @@ use aws_smithy_runtime_api::client::orchestrator::HttpResponse;
 use aws_smithy_runtime_api::client::result::ConnectorError;
 use aws_smithy_runtime_api::http::Headers;
 
+use super::causes::sources;
 use super::convert::other_answer;
+use super::dial::UntrustedServer;
 use super::http1::OversizedHead;
-use super::transport::UntrustedServer;
 use crate::error::classify::code;
 use crate::error::{ErrorClass, StoreError};
 
@@ -167,15 +168,6 @@ pub(super) fn retry_after(headers: &Headers) -> Option<Duration> {
 pub(super) fn without_output(text: &str) -> &str {
     let text = text.split("Stderr:").next().unwrap_or_default();
     text.lines().next().unwrap_or_default().trim_end_matches([' ', '.', ':'])
-}
-
-pub(super) fn sources<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
-    let mut next = Some(error);
-    std::iter::from_fn(move || {
-        let error = next?;
-        next = error.source();
-        Some(error)
-    })
 }
 
 /// Joins the causes of an error that only names its place, outermost first, each once.

@@ -33,7 +33,7 @@ use hyper::Uri;
 use tokio::io::AsyncRead;
 use tokio_util::io::poll_read_buf;
 
-use super::connect::SKEW;
+use super::clock::SKEW;
 use super::convert::{opaque_sse, path, strongest_of_headers, unquoted};
 use super::credentials::CredentialCache;
 use super::document::trimmed;
@@ -41,10 +41,10 @@ use super::failures::{chain, reason, region_hint, retry_after, transport_code, w
 use super::http1::{HttpConnections, PooledBody};
 use super::sign::{Payload, SignatureInput, Signer};
 use crate::checksum::ChecksumAlgorithm;
+use crate::error::Result;
 use crate::error::StoreError;
 use crate::error::classify::code;
 use crate::properties::Encryption;
-use crate::store::Result;
 
 /// Largest accepted reply to a copy. S3 pads replies with white space while it copies; anything longer is rejected.
 const LONGEST_ANSWER: usize = 1 << 20;

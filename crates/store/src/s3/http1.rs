@@ -28,9 +28,9 @@ use hyper_util::rt::TokioIo;
 use tokio::time::Instant;
 use tower_service::Service as _;
 
+use super::dial::{Dialer, ReadAheadStream, no_connection};
 use super::proxy::Proxies;
 use super::sign::host;
-use super::transport::{Dialer, ReadAheadStream, no_connection};
 use crate::throttle::ByteThrottle;
 use connection::{Body, HttpConnection};
 use head::Head;

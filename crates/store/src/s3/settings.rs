@@ -1,9 +1,9 @@
 //! Settings of the AWS tools (environment and `~/.aws/config`) that the SDK leaves to its callers.
 
 use aws_types::SdkConfig;
+use aws_types::service_config::ServiceConfigKey;
 
 use super::address::{is_aws, without_userinfo};
-use super::connect::{ResolvedSettings, configured};
 
 /// Settings of the `s3` section that only the AWS CLI reads, and the equivalent option here.
 const UNHEEDED: [(&str, &str); 5] = [
@@ -13,6 +13,42 @@ const UNHEEDED: [(&str, &str); 5] = [
     ("multipart_threshold", "--copy-threshold"),
     ("multipart_chunksize", "--part-size"),
 ];
+
+/// Settings of addresses, trust and signatures, besides endpoint and region, as resolved by the caller. With them, the
+/// environment and the profile provide only credentials and the number of attempts. No endpoint then means AWS itself,
+/// and no region the region of this machine.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+#[allow(clippy::struct_excessive_bools)] // one fact each
+pub struct ResolvedSettings {
+    /// Path of a file with certificates to trust besides those of the system.
+    pub ca_bundle: Option<String>,
+    /// True to use the endpoints of AWS that conform to FIPS 140.
+    pub use_fips: bool,
+    /// True to use the endpoints of AWS that also answer on IPv6.
+    pub use_dual_stack: bool,
+    /// True when the bucket's name is in the path of a request, false when it is in the host. None: as the endpoint
+    /// requires.
+    pub path_style: Option<bool>,
+    /// True to use S3 Transfer Acceleration.
+    pub accelerate: bool,
+    /// True when signatures cover bodies too.
+    pub sign_bodies: bool,
+}
+
+impl ResolvedSettings {
+    /// Converts the settings for [`EndpointOptions`]: all of them when the caller has `resolved` them, else None.
+    ///
+    /// # Errors
+    /// A message, when a setting is given although the caller resolved none: the environment and the profile decide
+    /// then.
+    pub fn if_resolved(self, resolved: bool) -> Result<Option<Self>, &'static str> {
+        match resolved {
+            true => Ok(Some(self)),
+            false if self == Self::default() => Ok(None),
+            false => Err("settings of addresses, trust and signatures hold only together: resolve all of them"),
+        }
+    }
+}
 
 /// Settings from the environment and the profile, or as resolved by the caller.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -118,6 +154,12 @@ impl AwsSettings {
         self.path_style = Some(self.path_style.unwrap_or(!is_aws(endpoint)));
         self
     }
+}
+
+/// Reads a setting of the AWS tools by its names in the environment and in a profile.
+pub(super) fn configured(sdk: &SdkConfig, env: &str, profile: &str) -> Option<String> {
+    let key = ServiceConfigKey::builder().service_id("s3").env(env).profile(profile).build().ok()?;
+    sdk.service_config().and_then(|config| config.load_config(key)).filter(|value| !value.is_empty())
 }
 
 #[cfg(test)]

@@ -19,9 +19,9 @@ use serde_json::{Value, json};
 
 use super::answer::AnswerBody;
 use super::bucket::Position;
+use super::context::{ServerContext, model_options};
 use super::faults::Rule;
 use super::scenario::BucketSpec;
-use super::server::{ServerContext, model_options};
 use super::state::SimState;
 use super::{Check, Stats};
 use crate::classify::Query;

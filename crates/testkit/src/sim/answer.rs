@@ -11,7 +11,7 @@ use hyper::body::{Body, Frame, SizeHint};
 use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::content::Content;
-use super::server::Ticket;
+use super::context::Ticket;
 
 /// Bytes made at once.
 const PIECE: u64 = 256 * 1024;

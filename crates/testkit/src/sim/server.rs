@@ -5,8 +5,8 @@
 //! Only then, under the lock again, the request takes effect: as with S3, a copy shows up when it is answered. A client
 //! that leaves meanwhile does not stop a request that writes.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -19,49 +19,19 @@ use hyper_util::rt::TokioIo;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::{Instant, sleep_until};
 
+use super::admin;
 use super::answer::{AnswerBody, SimulatedDisconnect, Stream};
-use super::counters::Count;
+use super::context::{End, ServerContext, Ticket};
 use super::faults::Fault;
-use super::intake::{self, ReceivedBody, Terms};
+use super::intake::{self, ReceivedBody};
 use super::model::{Load, Verdict};
 use super::operations::{self, Body};
 use super::reply::{ErrorReply, Outcome, Payload, Reply};
-use super::scenario::Capability;
-use super::state::{SimRequest, SimState, fault, slow_down};
-use super::{admin, model};
+use super::state::{SimRequest, fault, slow_down};
 use crate::classify::classify;
 use crate::connection::ClientStream;
 
-/// State that all connections share.
-pub(super) struct ServerContext {
-    state: Mutex<SimState>,
-    terms: Terms,
-    time_scale: f64,
-}
-
 type Answer = Result<Response<AnswerBody>, SimulatedDisconnect>;
-
-impl ServerContext {
-    pub(super) fn new(state: SimState) -> Self {
-        let options = &state.options;
-        let terms = Terms {
-            kept: Arc::clone(&state.kept),
-            memory: options.memory.0,
-            md5: options.upload_md5,
-            checksums: !state.lacks(Capability::Checksums),
-        };
-        Self { time_scale: options.time_scale, terms, state: Mutex::new(state) }
-    }
-
-    /// No request leaves a half-made change behind, so a panic of one does not spoil the state for the others.
-    pub(super) fn state(&self) -> MutexGuard<'_, SimState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn real(&self, time: Duration) -> Duration {
-        Duration::try_from_secs_f64(time.as_secs_f64() / self.time_scale).unwrap_or(Duration::MAX)
-    }
-}
 
 /// Takes connections until dropped.
 pub(super) async fn accept(listener: TcpListener, shared: Arc<ServerContext>) {
@@ -91,42 +61,6 @@ async fn serve(stream: TcpStream, shared: Arc<ServerContext>) {
     });
     // An error here is a connection that broke, by the client or by a fault; the counters count both.
     let _ = hyper::server::conn::http1::Builder::new().serve_connection(io, service).await;
-}
-
-/// A request that is counted as under way; when dropped, as ended.
-pub(super) struct Ticket {
-    shared: Arc<ServerContext>,
-    operation: &'static str,
-    end: End,
-    complete: bool,
-}
-
-#[derive(Clone, Copy)]
-enum End {
-    Succeeded,
-    Throttled,
-    Failed,
-}
-
-impl Ticket {
-    /// The whole answer was handed over.
-    pub(super) fn complete(&mut self) {
-        self.complete = true;
-    }
-}
-
-impl Drop for Ticket {
-    fn drop(&mut self) {
-        let (end, complete) = (self.end, self.complete);
-        self.shared.state().counters.end(self.operation, |count: &mut Count| {
-            *match end {
-                _ if !complete => &mut count.unanswered,
-                End::Succeeded => &mut count.succeeded,
-                End::Throttled => &mut count.throttled,
-                End::Failed => &mut count.failed,
-            } += 1;
-        });
-    }
 }
 
 /// A request that waits until its time has passed. A write takes effect even if the client leaves and this is dropped.
@@ -187,7 +121,7 @@ async fn answer(shared: Arc<ServerContext>, request: Request<Incoming>, reset: &
     let body_length = length.iter().find_map(|name| request.header(name)?.parse().ok()).unwrap_or(0);
     let decision = decide(&shared, &request, body_length);
     let operation = request.call.operation;
-    let mut ticket = Ticket { shared: Arc::clone(&shared), operation, end: End::Failed, complete: false };
+    let mut ticket = Ticket::new(Arc::clone(&shared), operation);
     let resource = parts.uri.path();
 
     if decision.fault == Some(Fault::Reset) {
@@ -385,9 +319,4 @@ fn wrong_etag(reply: &mut Reply) {
     {
         reply.body = Payload::Text(Bytes::from(turned(text, at + "<ETag>&quot;".len())));
     }
-}
-
-/// Returns the model's options, for the administration.
-pub(super) fn model_options(state: &SimState) -> &model::ModelOptions {
-    state.model.options()
 }

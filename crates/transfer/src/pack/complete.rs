@@ -9,9 +9,9 @@ use seqferry_store::{
     StoreError, WrittenObject,
 };
 
+use super::job::{MADE_OF, PackJob, PackedArchive};
 use super::parts::{Contents, Sender, SentPart};
 use super::plan::Plan;
-use super::run::{MADE_OF, PackJob, PackedArchive};
 use super::trouble::PackError;
 use crate::etags::{Origin, StatedEtag, judged};
 use crate::object::{IfExists, TargetState};

@@ -2,10 +2,11 @@
 
 use seqferry_store::{Checksum, ChecksumAlgorithm, ChecksumKind, ErrorClass};
 
-use super::run::{PackJob, PackedArchive};
+use super::job::{PackJob, PackedArchive};
 use super::trouble::ArchiveFailure;
+use crate::clock::now;
 use crate::job::Event;
-use crate::object::{Item, now};
+use crate::object::Item;
 use crate::outcome::{FailureClass, Method, ObjectFailure, Outcome, State, VerificationLevel};
 
 /// Tells the ends.

@@ -25,14 +25,16 @@ use tokio::sync::{Mutex, RwLock};
 use tokio::task::JoinSet;
 
 use super::plan::{Members, Plan};
-use super::rest::YoungMembers;
-use super::split::OTHER_CRCS;
+use super::young::YoungMembers;
 use crate::etags::{Origin, StatedEtag, judged};
 use crate::limits::Limits;
 use crate::outcome::VerificationLevel;
 use crate::progress::ObjectTracker;
 use crate::schedule::JobSlots;
 use crate::verification::{ExpectedDigest, Verdict, is_digest, shown, unhex};
+
+/// CRCs that can be joined, besides the CRC-32C that every range has.
+const OTHER_CRCS: [ChecksumAlgorithm; 2] = [ChecksumAlgorithm::Crc64Nvme, ChecksumAlgorithm::Crc32];
 
 /// Members of one part that are fetched at a time. How many requests are under way is the budget's to decide.
 const FETCHES: usize = 64;

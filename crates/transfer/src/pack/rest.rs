@@ -2,47 +2,14 @@
 //!
 //! It is made once for all of them, before the archive becomes visible.
 
-use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use seqferry_client::Lookup;
 use seqferry_store::StoreError;
 
+use super::job::PackJob;
 use super::parts::Sender;
-use super::run::PackJob;
 use super::trouble::PackError;
-use crate::second_look::Opening;
-
-/// Members that were changed a moment before they were read, by ordinal, with their last opening.
-#[derive(Debug)]
-pub(super) struct YoungMembers {
-    settle: Duration,
-    openings: Mutex<BTreeMap<usize, Opening>>,
-}
-
-impl YoungMembers {
-    /// No members yet. A settling time of zero: no member is ever young.
-    pub(super) fn new(settle: Duration) -> Self {
-        Self { settle, openings: Mutex::default() }
-    }
-
-    /// An opening at this moment.
-    pub(super) fn opening(&self) -> Opening {
-        Opening::now(self.settle)
-    }
-
-    /// Remembers a member that had this modification time (seconds since the epoch) when it was opened, if it was young.
-    pub(super) fn note(&self, member: usize, modified: f64, opening: Opening) {
-        if opening.is_young(modified) {
-            self.openings.lock().unwrap_or_else(PoisonError::into_inner).insert(member, opening);
-        }
-    }
-
-    fn take(&self) -> BTreeMap<usize, Opening> {
-        std::mem::take(&mut *self.openings.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-}
 
 impl PackJob {
     /// Settling time of the members: objects of a service do not grow.

@@ -13,37 +13,26 @@ use seqferry_client::{
 };
 use seqferry_store::{
     Address, Attributes, ChecksumAlgorithm, ChecksumKind, CompletedPart, CreateUpload, ErrorClass, ObjectMeta,
-    ObjectRef, PartInfo, Scope, StoreError, WrittenObject,
+    ObjectRef, PartInfo, Scope, StoreError,
 };
 use tokio::sync::RwLock;
 
 use super::PackOptions;
 use super::complete::written;
+use super::job::{MADE_OF, PackJob, PackedArchive};
 use super::outcome::Report;
 use super::parts::{Sender, SentPart};
 use super::plan::{Members, PartRules, Plan};
-use super::rest::YoungMembers;
 use super::sidecar;
 use super::trouble::{ArchiveFailure, PackError};
+use super::young::YoungMembers;
+use crate::clock::now;
 use crate::job::JobState;
-use crate::object::{DataPath, IfExists, Item, Journal, Policy, TargetState, now};
+use crate::object::{DataPath, IfExists, Item, Journal, Policy, TargetState};
 use crate::outcome::{FailureClass, Method, ObjectFailure, State, VerificationLevel};
-use crate::progress::ObjectTracker;
 use crate::verification::{is_digest, unhex};
 
-/// Metadata of an archive: a digest of the names, sizes and pins of its members.
-pub(super) const MADE_OF: &str = "seqferry-pack";
 const CONTENT_TYPE: &str = "application/x-tar";
-
-/// Result for an archive that is at the target.
-pub(super) struct PackedArchive {
-    pub(super) state: State,
-    pub(super) method: Method,
-    pub(super) target: WrittenObject,
-    pub(super) verified: VerificationLevel,
-    /// CRC-32C and verification level of each member that was read, by ordinal. Empty when none was.
-    pub(super) contents: Vec<Option<(String, VerificationLevel)>>,
-}
 
 /// Journal of the archive's upload. It records the upload with the first item, and the fingerprint of the plan in place
 /// of a part size.
@@ -57,26 +46,6 @@ impl UploadJournal for PlanJournal<'_> {
     async fn record(&self, upload: &RecordedUpload) -> Result<(), RequestError> {
         self.shared.begun(self.id, &upload.upload_id, self.fingerprint).await
     }
-}
-
-pub(super) struct PackJob {
-    pub(super) shared: Arc<JobState>,
-    pub(super) source: RetryingClient,
-    pub(super) target: RetryingClient,
-    pub(super) policy: Policy,
-    pub(super) options: PackOptions,
-    pub(super) key: String,
-    pub(super) members: Arc<Members>,
-    pub(super) retry_context: Arc<RetryContext>,
-    id: u64,
-    active: Arc<ObjectTracker>,
-    again: bool,
-    /// A third attempt was made.
-    thrice: bool,
-    /// Archives whose parts were all sent, and whose members had to stand a second look.
-    archives: u32,
-    pub(super) there: TargetState,
-    recorded: Option<RecordedUpload>,
 }
 
 /// Make one archive of `items`, and report the end of each.

@@ -12,8 +12,8 @@ use seqferry_store::{
     PutObject, Range,
 };
 
+use super::job::PackJob;
 use super::plan::Plan;
-use super::run::PackJob;
 use super::trouble::PackError;
 use crate::outcome::VerificationLevel;
 

@@ -6,13 +6,10 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use futures::stream::{self, StreamExt as _};
 use seqferry_client::reading::check_pin;
 use seqferry_client::{RequestError, RequestSpec};
-use seqferry_store::{Checksum, ChecksumAlgorithm, ChecksumKind, ErrorClass, ObjectMeta, ObjectRef, StoreError};
+use seqferry_store::{Checksum, ChecksumKind, ErrorClass, ObjectMeta, ObjectRef, StoreError};
 
 use super::parts::{FetchedRange, PartError, Sender, SentPart};
 use crate::outcome::VerificationLevel;
-
-/// CRCs that can be joined, besides the CRC-32C that every range has.
-pub(super) const OTHER_CRCS: [ChecksumAlgorithm; 2] = [ChecksumAlgorithm::Crc64Nvme, ChecksumAlgorithm::Crc32];
 
 /// HEAD requests that wait at a time. How many are under way is the budget's to decide.
 const HEADS: usize = 64;

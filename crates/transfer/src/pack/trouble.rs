@@ -3,9 +3,9 @@
 use seqferry_client::RequestError;
 use seqferry_store::{Address, ChecksumAlgorithm, ErrorClass, ObjectRef, StoreError};
 
+use super::job::PackJob;
 use super::parts::{PartError, is_change};
 use super::plan::PlanRefusal;
-use super::run::PackJob;
 use crate::object::SETTLE;
 use crate::outcome::{FailureClass, ObjectFailure};
 

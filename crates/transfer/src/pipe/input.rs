@@ -30,8 +30,9 @@ use seqferry_store::{
 };
 
 use super::{ByteCounter, PipeEnd, PipeError, PipeReport};
+use crate::clock::now;
 use crate::etags::{Origin, StatedEtag, judged};
-use crate::object::{EncryptionRule, IfExists, Properties, now};
+use crate::object::{EncryptionRule, IfExists, Properties};
 use crate::outcome::{FailureClass, ObjectFailure, VerificationLevel};
 use crate::verification::{Side, Verdict, assembled, compare, is_digest};
 

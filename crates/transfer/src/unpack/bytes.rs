@@ -5,11 +5,9 @@
 //! the members that want a read makes it, under its own request permit.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::{Bytes, BytesMut};
-use seqferry_client::Budget;
 use seqferry_client::Endpoint;
 use seqferry_client::reading::{PinnedReader, check_pin};
 use seqferry_store::{Body, ObjectRef, ObjectStore, PinnedObject, Range, StoreError};
@@ -18,10 +16,8 @@ use tokio::sync::{OnceCell, OwnedMutexGuard};
 use super::ArchiveRef;
 use super::place::Format;
 use super::plain::PlainStream;
-use super::retained::RetainedBytes;
+use super::retained::{RetainedBytes, WindowPool};
 
-/// Longest window: long enough that the latency of a request does not count, short enough that many are read at a time.
-const WINDOW: u64 = 8 << 20;
 /// Longest gap between two members of a window. Its bytes are read in vain; another request costs about as much.
 const GAP: u64 = 1 << 20;
 /// Members up to this size share windows.
@@ -30,70 +26,6 @@ const SHARED: u64 = 4 << 20;
 /// Plain bytes of a compressed tar that are kept behind the decoder, in blocks.
 const BLOCK: u64 = 1 << 20;
 const BLOCKS: usize = 16;
-
-/// Pool of the windows that the jobs of a process share.
-#[derive(Debug)]
-pub struct WindowPool {
-    free: AtomicUsize,
-    capacity: usize,
-    window: u64,
-    retained: Mutex<Option<Arc<RetainedBytes>>>,
-}
-
-impl WindowPool {
-    /// A pool of a quarter of the memory for buffers, in windows of at most 8 MiB.
-    pub fn new(budget: &Budget) -> Arc<Self> {
-        let room = budget.memory_limit() / 4;
-        let window = (room / 8).clamp(1 << 20, WINDOW);
-        let capacity = usize::try_from(room / window).unwrap_or(usize::MAX).max(2);
-        Arc::new(Self { free: AtomicUsize::new(capacity), capacity, window, retained: Mutex::default() })
-    }
-
-    /// Windows of the pool.
-    pub(super) fn capacity(&self) -> usize {
-        self.capacity
-    }
-
-    /// Bytes of a window at most.
-    pub(super) fn window(&self) -> u64 {
-        self.window
-    }
-
-    /// Keep what a scan reads, in place of what another one has read.
-    pub(super) fn retain(&self, retained: Option<Arc<RetainedBytes>>) {
-        // The old one gives its windows back when it is dropped, after the lock.
-        let _old = std::mem::replace(&mut *self.retained.lock().unwrap_or_else(PoisonError::into_inner), retained);
-    }
-
-    /// Drop what a scan has kept.
-    pub fn forget(&self) {
-        self.retain(None);
-    }
-
-    /// Returns the bytes that the last scan has kept, if it was of this archive in this format.
-    pub(super) fn retained(
-        &self,
-        source: &Endpoint,
-        archive: &ArchiveRef,
-        format: Format,
-    ) -> Option<Arc<RetainedBytes>> {
-        let retained = self.retained.lock().unwrap_or_else(PoisonError::into_inner);
-        retained.clone().filter(|retained| retained.is_of(source, archive, format))
-    }
-
-    #[cfg(test)]
-    pub(super) fn free(&self) -> usize {
-        self.free.load(Ordering::Relaxed)
-    }
-
-    pub(super) fn take(&self) -> bool {
-        self.free.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |free| free.checked_sub(1)).is_ok()
-    }
-
-    pub(super) fn put_back(&self, windows: usize) {
-        self.free.fetch_add(windows, Ordering::Relaxed);
-    }
-}
 
 /// Range `start..end` of an archive: a member, or a window that neighbouring members share.
 #[derive(Debug, Clone, Copy)]
@@ -199,7 +131,7 @@ impl ArchiveBytes {
     ) -> Self {
         let retained = pool.retained(&source, &archive, format);
         let store = source.store;
-        let windows = if format.is_stream() { Vec::new() } else { windows(wanted, pool.window) };
+        let windows = if format.is_stream() { Vec::new() } else { windows(wanted, pool.window()) };
         Self { store, archive, format, decoding: Arc::default(), windows, pool, retained, slots: Mutex::default() }
     }
 
@@ -381,6 +313,9 @@ fn windows(wanted: impl IntoIterator<Item = Span>, longest: u64) -> Vec<Span> {
 mod tests {
     use super::*;
 
+    /// Longest window of these tests.
+    const LONGEST: u64 = 8 << 20;
+
     #[test]
     fn neighbours_are_joined_up_to_the_longest_window() {
         let span = |start, end| Span { start, end };
@@ -393,13 +328,13 @@ mod tests {
                 span(9 * GAP, 9 * GAP + 10),
                 span(9 * GAP, 9 * GAP + 10),
             ],
-            WINDOW,
+            LONGEST,
         );
         let found: Vec<_> = found.iter().map(|window| (window.start, window.end)).collect();
         assert_eq!(found, [(0, 3000 + GAP), (9 * GAP, 9 * GAP + 10)]);
 
-        let many = windows((0..1000).map(|at| span(at << 20, (at + 1) << 20)), WINDOW);
-        assert!(many.iter().all(|window| window.end - window.start <= WINDOW));
+        let many = windows((0..1000).map(|at| span(at << 20, (at + 1) << 20)), LONGEST);
+        assert!(many.iter().all(|window| window.end - window.start <= LONGEST));
         assert_eq!(many.len(), 125);
     }
 }

@@ -22,8 +22,9 @@ use seqferry_store::{
     WrittenObject, WrittenPart, mtime_text,
 };
 
-use super::bytes::{ArchiveBytes, Span, WindowPool};
+use super::bytes::{ArchiveBytes, Span};
 use super::place::{Dress, Format, MemberPlace, PlaceKind, archive_etag, member_etag};
+use super::retained::WindowPool;
 use super::{ArchiveRef, place_of, zip};
 use crate::object::Item;
 

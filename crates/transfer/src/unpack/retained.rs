@@ -6,20 +6,86 @@
 //! after a minute.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use seqferry_client::Endpoint;
+use seqferry_client::{Budget, Endpoint};
 use seqferry_store::PinnedObject;
 use tokio::time::Instant;
 
 use super::ArchiveRef;
-use super::bytes::WindowPool;
 use super::place::Format;
 
+/// Longest window: long enough that the latency of a request does not count, short enough that many are read at a time.
+const WINDOW: u64 = 8 << 20;
 /// Time after which bytes that no member needs are dropped: a transfer begins within seconds of its scan.
 const IDLE: Duration = Duration::from_mins(1);
+
+/// Pool of the windows that the jobs of a process share.
+#[derive(Debug)]
+pub struct WindowPool {
+    free: AtomicUsize,
+    capacity: usize,
+    window: u64,
+    retained: Mutex<Option<Arc<RetainedBytes>>>,
+}
+
+impl WindowPool {
+    /// A pool of a quarter of the memory for buffers, in windows of at most 8 MiB.
+    pub fn new(budget: &Budget) -> Arc<Self> {
+        let room = budget.memory_limit() / 4;
+        let window = (room / 8).clamp(1 << 20, WINDOW);
+        let capacity = usize::try_from(room / window).unwrap_or(usize::MAX).max(2);
+        Arc::new(Self { free: AtomicUsize::new(capacity), capacity, window, retained: Mutex::default() })
+    }
+
+    /// Windows of the pool.
+    pub(super) fn capacity(&self) -> usize {
+        self.capacity
+    }
+
+    /// Bytes of a window at most.
+    pub(super) fn window(&self) -> u64 {
+        self.window
+    }
+
+    /// Keep what a scan reads, in place of what another one has read.
+    pub(super) fn retain(&self, retained: Option<Arc<RetainedBytes>>) {
+        // The old one gives its windows back when it is dropped, after the lock.
+        let _old = std::mem::replace(&mut *self.retained.lock().unwrap_or_else(PoisonError::into_inner), retained);
+    }
+
+    /// Drop what a scan has kept.
+    pub fn forget(&self) {
+        self.retain(None);
+    }
+
+    /// Returns the bytes that the last scan has kept, if it was of this archive in this format.
+    pub(super) fn retained(
+        &self,
+        source: &Endpoint,
+        archive: &ArchiveRef,
+        format: Format,
+    ) -> Option<Arc<RetainedBytes>> {
+        let retained = self.retained.lock().unwrap_or_else(PoisonError::into_inner);
+        retained.clone().filter(|retained| retained.is_of(source, archive, format))
+    }
+
+    #[cfg(test)]
+    pub(super) fn free(&self) -> usize {
+        self.free.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn take(&self) -> bool {
+        self.free.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |free| free.checked_sub(1)).is_ok()
+    }
+
+    pub(super) fn put_back(&self, windows: usize) {
+        self.free.fetch_add(windows, Ordering::Relaxed);
+    }
+}
 
 #[derive(Debug)]
 struct Block {
@@ -215,7 +281,7 @@ async fn drop_idle(retained: Weak<RetainedBytes>) {
 
 #[cfg(test)]
 mod tests {
-    use seqferry_client::{Budget, BudgetLimits};
+    use seqferry_client::BudgetLimits;
     use seqferry_store_testing::MemoryStore;
 
     use super::*;

@@ -25,9 +25,8 @@ use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 
 use super::ArchiveRef;
-use super::bytes::WindowPool;
 use super::place::Format;
-use super::retained::RetainedBytes;
+use super::retained::{RetainedBytes, WindowPool};
 use super::zip::{self, ZipError};
 use crate::LONGEST_WAIT;
 use crate::pack::sidecar;

@@ -17,9 +17,8 @@ use rustix::fs::FallocateFlags;
 
 use super::folder::{DATA, ExclusiveLock, FileName, NEW, SHARDS, SIDE, shared_file};
 use super::object_files::{entry_place, now, open_writable, read_start, remove_damaged};
-use super::side_file::{
-    ENTRY_LEN, HEADER_LIMIT, Header, Layout, Queue, RECORD_LEN, SEGMENT_BLOCKS, STATE_LEN, SegmentState,
-};
+use super::records::for_each_record;
+use super::side_file::{ENTRY_LEN, HEADER_LIMIT, Header, Layout, Queue, RECORD_LEN, SEGMENT_BLOCKS, SegmentState};
 use super::{ALLOCATION, CacheState, Limits, Prefix, add};
 use crate::own_file;
 use crate::version::BLOCK_SIZE;
@@ -350,38 +349,4 @@ pub(super) fn record_bytes(layout: Layout, segment: u64, record: &[u8]) -> u32 {
         .filter(|block| record[entry_place(*block)..][..ENTRY_LEN].iter().any(|byte| *byte != 0));
     let bytes: u64 = blocks.map(|block| (layout.block_len(block) as u64).next_multiple_of(ALLOCATION)).sum();
     u32::try_from(bytes).unwrap_or(u32::MAX)
-}
-
-/// Call `each` with every record that is not a hole.
-pub(super) fn for_each_record(side: &File, layout: Layout, mut each: impl FnMut(u64, &[u8])) -> io::Result<()> {
-    let end = side.metadata()?.len();
-    let mut segment = 0;
-    while segment < layout.segments() && layout.record(segment) < end {
-        let offset = layout.record(segment);
-        match rustix::fs::seek(side, rustix::fs::SeekFrom::Data(offset)) {
-            Ok(data) => segment = segment.max(layout.segment_at(data)),
-            // No data behind this offset.
-            Err(rustix::io::Errno::NXIO) => break,
-            // A file system that cannot tell: look at every record.
-            Err(_) => {}
-        }
-        if segment >= layout.segments() {
-            break;
-        }
-        let mut record = [0; RECORD_LEN];
-        let mut len = 0;
-        while len < RECORD_LEN {
-            match side.read_at(&mut record[len..], layout.record(segment) + len as u64) {
-                Ok(0) => break,
-                Ok(read) => len += read,
-                Err(cause) if cause.kind() == io::ErrorKind::Interrupted => {}
-                Err(cause) => return Err(cause),
-            }
-        }
-        if record[STATE_LEN..].iter().any(|byte| *byte != 0) {
-            each(segment, &record);
-        }
-        segment += 1;
-    }
-    Ok(())
 }

@@ -1,9 +1,10 @@
 //! Admission of blocks to the cache: the decision to keep a block, the reservation of space, and the result.
 
 use super::folder::FileName;
-use super::side_file::{Queue, crc32c};
+use super::side_file::Queue;
 use super::usage::Room;
 use super::{ALLOCATION, CacheState, SEGMENT_OVERHEAD, is_full};
+use crate::crc::crc32c;
 use crate::version::{ObjectVersion, VersionPin};
 
 /// Access pattern by which a block was read, for the decision to keep it.

@@ -4,9 +4,10 @@ use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::time::SystemTime;
 
-use super::evict::{for_each_record, record_bytes, remove_object};
+use super::evict::{record_bytes, remove_object};
 use super::folder::{FileName, SHARDS, SIDE};
 use super::object_files::Lookup;
+use super::records::for_each_record;
 use super::side_file::{ENTRY_LEN, SEGMENT_BLOCKS, STATE_LEN};
 use super::{DiskCache, NAMES, Prefix, add};
 use crate::tree::read_table_header;

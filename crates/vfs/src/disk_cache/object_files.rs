@@ -14,12 +14,12 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use bytes::Bytes;
 use rustix::io::Errno;
 
-use super::evict::for_each_record;
 use super::folder::{ExclusiveLock, FileName, Folder, new_file};
+use super::records::for_each_record;
 use super::side_file::{
     ENTRY_LEN, HEADER_LIMIT, Header, Layout, MOST_REREADS, Queue, RECORD_LEN, SEGMENT_BLOCKS, STATE_LEN, SegmentState,
-    crc32c,
 };
+use crate::crc::crc32c;
 use crate::own_file;
 use crate::version::{BLOCK_SIZE, ObjectVersion};
 

@@ -16,8 +16,7 @@
 
 use std::sync::Arc;
 
-use crc_fast::{CrcAlgorithm, Digest};
-
+use crate::crc::crc32c;
 use crate::version::{BLOCK_SIZE, ObjectVersion, VersionPin, block_count, block_length};
 
 pub(super) const FORMAT: u32 = 1;
@@ -33,13 +32,6 @@ pub(super) const STATE_LEN: usize = 16;
 pub(super) const ENTRY_LEN: usize = 8;
 #[expect(clippy::cast_possible_truncation, reason = "64 blocks")]
 pub(super) const RECORD_LEN: usize = STATE_LEN + SEGMENT_BLOCKS as usize * ENTRY_LEN;
-
-/// CRC-32C of these bytes.
-pub(crate) fn crc32c(bytes: &[u8]) -> u32 {
-    let mut digest = Digest::new(CrcAlgorithm::Crc32Iscsi);
-    digest.update(bytes);
-    u32::try_from(digest.finalize() & 0xffff_ffff).unwrap_or_default()
-}
 
 /// Header of a side file.
 #[derive(Debug, Clone, PartialEq, Eq)]

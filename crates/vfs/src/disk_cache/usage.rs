@@ -14,8 +14,8 @@ use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use super::folder::{Folder, new_file, random_id, shared_file};
-use super::side_file::crc32c;
 use super::{Limits, lock};
+use crate::crc::crc32c;
 use crate::own_file;
 
 const LEN: usize = 16;

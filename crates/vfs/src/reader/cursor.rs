@@ -14,7 +14,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use crate::fetch::FetchGuard;
+use crate::in_flight::FetchGuard;
 use crate::version::BLOCK_SIZE;
 
 /// Cursors of one handle.

@@ -10,8 +10,10 @@ use sha2::{Digest as _, Sha256};
 use super::snapshot::{FileKind, Snapshot};
 use super::{CheckedEntry, Directory, Facts, Place, ROOT, State, Tree};
 use crate::error::{Result, VfsError};
-use crate::tar::MEMBER_BIT;
 use crate::version::VersionDigest;
+
+/// Bit that inodes of members of archives have and others do not.
+pub const MEMBER_BIT: u64 = 1 << 63;
 
 /// Hash of a name in a directory with this prefix. For a file it includes the version of its object.
 pub(super) fn number(endpoint: &str, bucket: &str, prefix: &str, name: &str, facts: &Facts, salt: u32) -> u64 {

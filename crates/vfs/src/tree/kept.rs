@@ -18,7 +18,7 @@ use tokio::time::Instant;
 use super::names::{HiddenKey, HiddenReason};
 use super::snapshot::{Snapshot, SnapshotBuilder};
 use super::{Facts, FileKind, ROOT, Tree};
-use crate::disk_cache::crc32c;
+use crate::crc::crc32c;
 use crate::own_file;
 
 /// Number of this format.

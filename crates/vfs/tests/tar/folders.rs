@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::{FileExt as _, PermissionsExt as _, symlink};
 use std::path::Path;
 
-use seqferry_vfs::tar::MEMBER_BIT;
+use seqferry_vfs::tree::MEMBER_BIT;
 
 use crate::setting::{Picture, Setting};
 use crate::support::{Folder, bsdtar, gnu_tar, python, seed, succeed};

@@ -5,14 +5,14 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tokio::time::Instant;
 
-use super::stored_form::transformed;
 use super::{STALLED, TRICKLE};
 use crate::body::Source;
+use crate::error::Result;
 use crate::error::StoreError;
 use crate::error::classify::code;
 use crate::s3::failures::chain;
 use crate::s3::fast_path::BodyReader;
-use crate::store::Result;
+use crate::s3::stored_form::transformed;
 use crate::throttle::ByteThrottle;
 use crate::types::PinnedObject;
 

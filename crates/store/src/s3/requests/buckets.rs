@@ -11,11 +11,12 @@ use md5::{Digest as _, Md5};
 use super::SHORT;
 use super::stated::StatedPage;
 use crate::checksum::base64;
+use crate::error::Result;
 use crate::error::StoreError;
 use crate::s3::S3Store;
 use crate::s3::convert::{decoded, quoted, seconds, size, unquoted};
 use crate::s3::failures::{failure, malformed};
-use crate::store::{BucketService, Result};
+use crate::store::BucketService;
 use crate::types::{
     BucketInfo, ListedObject, ListedVersion, ObjectRef, Removal, RemovedObject, VersionsPage, VersionsRequest,
 };

@@ -6,8 +6,9 @@ use aws_sdk_s3::types::{ChecksumType, CompletedMultipartUpload, EncodingType, Se
 use bytes::Bytes;
 
 use super::stated::StatedPage;
-use super::{COMPLETE, PartsReply, SHORT, UPLOAD_PAGES, body_headers, copied_from, etag};
+use super::{COMPLETE, PartsReply, SHORT, UPLOAD_PAGES, etag};
 use crate::ChecksumAlgorithm;
+use crate::error::Result;
 use crate::error::StoreError;
 use crate::error::classify::code;
 use crate::properties::Encryption;
@@ -18,8 +19,9 @@ use crate::s3::convert::{
 };
 use crate::s3::failures::{failure, malformed};
 use crate::s3::fast_path::ErrorContext;
+use crate::s3::headers::{body_headers, copied_from};
 use crate::s3::{Patience, S3Store, time_limit};
-use crate::store::{MultipartUpload, Result};
+use crate::store::MultipartUpload;
 use crate::types::{
     CompleteUpload, CreateUpload, Digests, PartInfo, PartsPage, PinnedObject, Range, UploadInfo, UploadRef,
     WrittenObject, WrittenPart,

@@ -11,9 +11,9 @@ use aws_sdk_s3::types::{
 
 use super::body::WatchedBody;
 use super::stated::StatedPage;
-use super::stored_form::{FetchAnswer, Form, transformed};
 use super::{SHORT, is_mute};
 use crate::body::Body;
+use crate::error::Result;
 use crate::error::StoreError;
 use crate::error::classify::code;
 use crate::properties::BucketEncryption;
@@ -24,7 +24,8 @@ use crate::s3::convert::{
 };
 use crate::s3::failures::{failure, malformed};
 use crate::s3::fast_path::{ErrorContext, RequestHeaders};
-use crate::store::{FetchedObject, ObjectRead, ObjectReadExt, ObjectStore as _, Result};
+use crate::s3::stored_form::{FetchAnswer, Form, transformed};
+use crate::store::{FetchedObject, ObjectRead, ObjectReadExt, ObjectStore as _};
 use crate::types::{ListPage, ListRequest, ListedObject, ObjectMeta, ObjectRef, PinnedObject, Range};
 
 /// Compares a page with what it states of itself, and with the request.

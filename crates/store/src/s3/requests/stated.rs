@@ -9,10 +9,10 @@
 
 use std::borrow::Cow;
 
+use crate::error::Result;
 use crate::error::StoreError;
 use crate::error::classify::code;
 use crate::s3::convert::decoded;
-use crate::store::Result;
 
 /// The page and its request, as far as they are compared.
 #[derive(Debug, Default)]

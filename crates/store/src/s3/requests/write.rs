@@ -4,14 +4,16 @@ use async_trait::async_trait;
 use aws_sdk_s3::types::{Tag, Tagging};
 use bytes::Bytes;
 
-use super::{SHORT, copied_from, copy_headers, etag, object_headers};
+use super::{SHORT, etag};
+use crate::error::Result;
 use crate::error::StoreError;
 use crate::s3::by_sdk::{copy_by_sdk, put_by_sdk};
 use crate::s3::convert::{checksum, quoted};
 use crate::s3::failures::failure;
 use crate::s3::fast_path::ErrorContext;
+use crate::s3::headers::{copied_from, copy_headers, object_headers};
 use crate::s3::{Patience, S3Store, time_limit};
-use crate::store::{ObjectWrite, Result};
+use crate::store::ObjectWrite;
 use crate::types::{CopyTarget, ObjectRef, PinnedObject, PutObject, WrittenObject};
 
 #[async_trait]

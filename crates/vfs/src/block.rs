@@ -1,0 +1,74 @@
+//! Blocks: bytes of objects in memory, each with its share of the pool.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+use bytes::Bytes;
+use tokio::sync::OwnedSemaphorePermit;
+
+use crate::version::VersionDigest;
+
+/// Bytes that one permit stands for.
+pub(crate) const GRAIN: u64 = 4096;
+
+/// Key of a block: the version and the number of the block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct BlockKey {
+    pub(crate) version: VersionDigest,
+    pub(crate) block: u64,
+}
+
+/// The bytes of a block, with their share of the pool.
+#[derive(Debug)]
+pub(crate) struct Block {
+    bytes: Bytes,
+    /// The block was read since eviction last looked at it.
+    pub(crate) touched: AtomicBool,
+    /// The block was read, or is not from read-ahead.
+    used: AtomicBool,
+    /// Counter of blocks that are evicted unused. None: the block is not from read-ahead.
+    pub(crate) wasted: Option<Arc<AtomicU32>>,
+    _memory: Option<Reservation>,
+}
+
+impl Block {
+    pub(crate) fn new(bytes: Bytes, memory: Option<Reservation>, wasted: Option<Arc<AtomicU32>>) -> Arc<Self> {
+        let used = AtomicBool::new(wasted.is_none());
+        Arc::new(Self { bytes, touched: AtomicBool::new(true), used, wasted, _memory: memory })
+    }
+
+    /// The bytes.
+    pub(crate) fn bytes(&self) -> &Bytes {
+        &self.bytes
+    }
+
+    pub(crate) fn touch(&self) {
+        self.touched.store(true, Ordering::Relaxed);
+        self.used.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_unused(&self) -> bool {
+        !self.used.load(Ordering::Relaxed)
+    }
+}
+
+/// A share of the pool. It goes back when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Reservation(pub(crate) OwnedSemaphorePermit);
+
+impl Reservation {
+    /// Part of this share; None where it has less.
+    pub(crate) fn split(&mut self, bytes: u64) -> Option<Self> {
+        self.0.split(usize::try_from(grains(bytes)).ok()?).map(Self)
+    }
+}
+
+/// Permits for this many bytes.
+pub(crate) fn grains(bytes: u64) -> u64 {
+    bytes.div_ceil(GRAIN)
+}
+
+/// Bytes that a block of this length takes from the pool.
+pub(crate) fn share(length: usize) -> u64 {
+    grains(length as u64) * GRAIN
+}
