@@ -14,7 +14,7 @@ from seqferry.api.deps import DOCUMENTED, Context, require_admin
 from seqferry.api.file_status import FileStatus
 from seqferry.api.guard import Guard
 from seqferry.api.readiness import Readiness
-from seqferry.api.routes import control, health, mirror, previews, proof, schedules, transfers, verbs
+from seqferry.api.routes import control, health, mirror, previews, proof, schedules, transfers, verbs, workers
 from seqferry.api.streams import Hub
 from seqferry.engine.engine import version
 from seqferry.service.service import Service
@@ -78,6 +78,7 @@ def create_app(
     app.include_router(proof.router, dependencies=[DOCUMENTED])
     app.include_router(verbs.router, dependencies=[DOCUMENTED])
     app.include_router(schedules.router, dependencies=[DOCUMENTED])
+    app.include_router(workers.router, dependencies=[DOCUMENTED])
     app.include_router(mirror.router, dependencies=[DOCUMENTED])
     if allow_crash:
         app.include_router(mirror.crash_router, dependencies=[DOCUMENTED, Depends(require_admin)])

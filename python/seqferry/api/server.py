@@ -101,7 +101,7 @@ def serve(
             _say_exposure(host, no_token=no_token, encrypted=tls is not None)
             checks = StorageChecks(service)
             # The queue is brought up once requests are answered: DBOS takes as long to import as half of all this.
-            worker = Worker.start(settings, service, queue=False)
+            worker = Worker.start(settings, service, queue=False, kind="serve")
             try:
                 hub = Hub(service)
                 app: ASGIApp = create_app(

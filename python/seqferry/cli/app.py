@@ -70,6 +70,7 @@ COMMANDS: Final = (
     "cache",
     "serve",
     "worker",
+    "workers",
     "token",
     "notify",
     "config",

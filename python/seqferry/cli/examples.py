@@ -45,6 +45,7 @@ EXAMPLES: Final[dict[str, tuple[tuple[str, str], ...]]] = {
         ("seqferry doctor s3://ours/run42/ --refresh", "ask again what the storage can do"),
     ),
     "preflight": (("seqferry preflight s3://vendor/run42/ s3://ours/run42/", "what would fail, by cause"),),
+    "workers": (("seqferry workers", "which processes work, and where"),),
     "notify": (),
     "notify test": (("seqferry notify test", "send a test to each channel"),),
     "notify list": (("seqferry notify list", "channels and what is undelivered"),),

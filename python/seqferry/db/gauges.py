@@ -7,14 +7,11 @@ from typing import TYPE_CHECKING, Final
 
 import sqlalchemy as sa
 
-from seqferry.db import transfers
-from seqferry.db.tables import batch, executor_beat, tally, transfer
+from seqferry.db import transfers, worker_rows
+from seqferry.db.tables import batch, tally, transfer
 
 if TYPE_CHECKING:
     from seqferry.db.database import Database
-
-_BEATING_SECONDS: Final = 30.0
-"""A worker beats each second or two; one that has not for so long is gone, or cut off."""
 
 _OUTCOMES: Final = ("done", "skipped", "failed", "cancelled")
 
@@ -74,16 +71,8 @@ def read(connection: sa.Connection, database: Database) -> Gauges:
         bytes_left=int(bytes_left),
         objects={name: int(count) for name, count in zip(_OUTCOMES, outcomes, strict=True)},
         bytes_done=int(bytes_done),
-        workers=_workers(connection, database),
+        # On SQLite this process is the one worker, or runs beside it.
+        workers=1 if database.is_sqlite else worker_rows.alive(connection),
         oldest_waiting=0.0 if waiting is None else max(0.0, now - waiting),
         oldest_running=0.0 if running is None else max(0.0, now - running),
     )
-
-
-def _workers(connection: sa.Connection, database: Database) -> int:
-    if database.is_sqlite:
-        return 1  # this process is the one worker, or runs beside it
-    age = sa.extract("epoch", sa.func.clock_timestamp() - executor_beat.c.beat_at)
-    return connection.execute(
-        sa.select(sa.func.count()).select_from(executor_beat).where(age < _BEATING_SECONDS)
-    ).scalar_one()

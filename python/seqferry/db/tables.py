@@ -332,13 +332,34 @@ worker_live: Final = sa.Table(
     sa.Column("data", sa.Text, nullable=False),
 )
 
-# Postgres only: signs of life. Each beat adds to the counter; watchers look for the change, not at the time.
-executor_beat: Final = sa.Table(
-    "executor_beat",
+# Processes that work, each with its last sign of life and what it does now (``worker_rows``).
+worker: Final = sa.Table(
+    "worker",
     metadata,
-    sa.Column("executor_id", KEY, primary_key=True),
-    sa.Column("beat_at", sa.DateTime(timezone=True), nullable=False),
-    sa.Column("counter", sa.BigInteger, nullable=False, server_default="0"),
+    # One start of a process. On Postgres the executor id of its work as well.
+    sa.Column("id", KEY, primary_key=True),
+    # See ``workers.ProcessKind``.
+    sa.Column("kind", sa.Text, nullable=False),
+    sa.Column("host", sa.Text, nullable=False),
+    sa.Column("pid", sa.Integer, nullable=False),
+    sa.Column("version", sa.Text, nullable=False),
+    sa.Column("schema_head", sa.Text, nullable=False),
+    sa.Column("shape", sa.Text, nullable=False),
+    # By the clock of the database, as the next two: for people. No verdict on the work of a worker rests on them.
+    sa.Column("since", sa.Double, nullable=False),
+    sa.Column("seen_at", sa.Double, nullable=False),
+    # Each sign of life adds to the counter; watchers look for the change, not at the time.
+    sa.Column("beats", sa.BigInteger, nullable=False),
+    # It was found dead, and its work was given to others.
+    sa.Column("gone_at", sa.Double),
+    # What it does now, see ``workers.Activity``. ``facts`` are those of its kind alone.
+    sa.Column("lanes", sa.Text, nullable=False),
+    sa.Column("limits", sa.Text, nullable=False),
+    sa.Column("resident", sa.BigInteger),
+    sa.Column("transfers", sa.Integer, nullable=False),
+    sa.Column("in_flight", sa.Integer, nullable=False),
+    sa.Column("windows", sa.Text, nullable=False),
+    sa.Column("facts", sa.Text, nullable=False),
 )
 
 

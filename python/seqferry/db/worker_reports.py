@@ -1,4 +1,4 @@
-"""Reports of workers about themselves: progress each second, and heartbeats on Postgres."""
+"""Reports of workers about transfers, and the end of workers: silent ones are found, and their work is given back."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
+from seqferry.db import worker_rows
 from seqferry.db.advisory import AdvisoryLock, take, try_take
 from seqferry.db.database import Database, clock
-from seqferry.db.tables import executor_beat, worker_live
+from seqferry.db.tables import worker, worker_live
 from seqferry.model import names
 
-Sign = tuple[int, Any]
-"""Sign of a worker's last beat: a counter, and the time by the database's clock (of old versions only that)."""
+Sign = tuple[int, float]
+"""Sign of a worker's last beat: a counter, and the time by the database's clock."""
 
 _SUPERVISED_SECONDS: Final = 15.0
 """A worker that reported a transfer within this time may still write for it: its lease ends before."""
@@ -78,35 +79,22 @@ def attendants(connection: sa.Connection, database: Database, transfer_id: str) 
     return [Attendant(row.executor_id, row.silent) for row in rows]
 
 
-def withdraw(connection: sa.Connection, executor_id: str) -> None:
+def withdraw(connection: sa.Connection, executor_id: str, process_id: str) -> None:
     """The worker leaves: it reports nothing any more, and what is left of its work may be taken at once."""
     connection.execute(worker_live.delete().where(worker_live.c.executor_id == executor_id))
-    connection.execute(executor_beat.delete().where(executor_beat.c.executor_id == executor_id))
+    worker_rows.leave(connection, process_id)
 
 
 def withdraw_all(connection: sa.Connection) -> None:
     """No worker is there any more. On SQLite, with the lock of the state folder."""
     connection.execute(worker_live.delete())
-
-
-def beat(connection: sa.Connection, executor_id: str) -> None:
-    """Say "alive". Postgres only. The time is for people and for watchers of before: no verdict rests on it."""
-    from sqlalchemy.dialects.postgresql import insert
-
-    now = sa.func.clock_timestamp()
-    connection.execute(
-        insert(executor_beat)
-        .values(executor_id=executor_id, beat_at=now, counter=1)
-        .on_conflict_do_update(
-            index_elements=["executor_id"], set_={"beat_at": now, "counter": executor_beat.c.counter + 1}
-        )
-    )
+    worker_rows.mark_gone(connection)
 
 
 def signs(connection: sa.Connection) -> dict[str, Sign | None]:
     """The sign of each worker that has beaten or holds work; None of one that never has beaten. Postgres only."""
     rows = connection.execute(_SIGNS, {"app": names.APPLICATION})
-    return {row.executor_id: None if row.counter is None else (row.counter, row.beat_at) for row in rows}
+    return {row.executor_id: None if row.beats is None else (row.beats, row.seen_at) for row in rows}
 
 
 def reap(connection: sa.Connection, dead: Mapping[str, Sign | None]) -> list[str]:
@@ -120,11 +108,12 @@ def reap(connection: sa.Connection, dead: Mapping[str, Sign | None]) -> list[str
     """
     if not dead or not try_take(connection, AdvisoryLock.REAPING):
         return []
-    beats = connection.execute(sa.select(executor_beat).where(executor_beat.c.executor_id.in_(dead)).with_for_update())
-    now = {row.executor_id: (row.counter, row.beat_at) for row in beats}
+    found = sa.select(worker.c.id, worker.c.beats, worker.c.seen_at)
+    found = found.where(worker.c.id.in_(dead), worker.c.gone_at.is_(None)).with_for_update()
+    now = {row.id: (row.beats, row.seen_at) for row in connection.execute(found)}
     silent = [executor_id for executor_id, sign in dead.items() if now.get(executor_id) == sign]
-    connection.execute(executor_beat.delete().where(executor_beat.c.executor_id.in_(silent)))
     connection.execute(worker_live.delete().where(worker_live.c.executor_id.in_(silent)))
+    worker_rows.mark_gone(connection, silent)
     return give_back(connection, silent)
 
 
@@ -150,12 +139,14 @@ _HELD: Final = sa.text("""
 
 
 _SIGNS: Final = sa.text("""
-    select coalesce(b.executor_id, w.executor_id) as executor_id, b.counter, b.beat_at
+    select coalesce(b.id, w.executor_id) as executor_id, b.beats, b.seen_at
     from (
         select distinct executor_id from dbos.workflow_status where status = 'PENDING' and application_name = :app
     ) w
-    full join executor_beat b on b.executor_id = w.executor_id collate "C"
-    where coalesce(b.executor_id, w.executor_id) is not null
+    full join (
+        select id, beats, seen_at from worker where gone_at is null and kind in ('worker', 'serve')
+    ) b on b.id = w.executor_id collate "C"
+    where coalesce(b.id, w.executor_id) is not null
 """)
 
 _REQUEUE: Final = sa.text("""

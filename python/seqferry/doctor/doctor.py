@@ -24,14 +24,13 @@ from urllib.parse import quote, urlsplit
 
 import sqlalchemy as sa
 
-from seqferry.db import worker_lock
-from seqferry.db.tables import executor_beat
 from seqferry.doctor import capabilities, endpoint_facts
 from seqferry.doctor.capabilities import Capability, ProbedBucket
 from seqferry.engine.engine import Engine, ObjectInfo, version
 from seqferry.model.errors import SeqferryError, StorageError
 from seqferry.model.formatting import duration, size
 from seqferry.model.models import LocalFolder, Location, S3Location
+from seqferry.model.workers import WORKING_KINDS
 from seqferry.places import endpoints, paths
 from seqferry.proof import anchors
 from seqferry.service.service import Service
@@ -163,9 +162,7 @@ def _database(settings: Settings) -> Iterator[Finding]:
             with service.database.read() as connection:
                 select = "select sqlite_version()" if settings.uses_sqlite else "show server_version"
                 server = connection.execute(sa.text(select)).scalar()
-                beating = None
-                if not settings.uses_sqlite:
-                    beating = connection.execute(sa.select(sa.func.count()).select_from(executor_beat)).scalar()
+            working = any(one.alive and one.process.kind in WORKING_KINDS for one in service.workers())
     except SeqferryError as why:
         yield Finding("database", "problem", why.message, "See that it runs and that SEQFERRY_DATABASE_URL is right.")
         return
@@ -174,7 +171,6 @@ def _database(settings: Settings) -> Iterator[Finding]:
     slow = took > _SLOW_DATABASE * 10
     advice = "Put it on a faster disk, or nearer to this machine." if slow else None
     yield Finding("database", "warning" if slow else "ok", text, advice)
-    working = worker_lock.is_held(settings.state_dir) if beating is None else beating > 0
     if unfinished and not working:
         yield Finding(
             "worker", "warning", f"{len(unfinished)} transfers are unfinished and no worker runs.",

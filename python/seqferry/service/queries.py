@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, get_args
 
 import sqlalchemy as sa
@@ -21,6 +22,8 @@ from seqferry.model.models import (
     TransferState,
     Verification,
 )
+from seqferry.model.workers import WORKING_KINDS, ProcessStatus
+from seqferry.places import processes
 from seqferry.spec import identity
 
 if TYPE_CHECKING:
@@ -230,6 +233,21 @@ class Queries(Base):
 
         with self.database.read() as connection:
             return gauges.read(connection, self.database)
+
+    def workers(self) -> list[ProcessStatus]:
+        """Processes that do work, and those that were killed within the last day; those that are alive come first."""
+        from seqferry.db import worker_lock, worker_rows
+
+        with self.database.read() as connection:
+            found = worker_rows.read(connection)
+        # The lock of the one worker, and the machine of a process, say at once what its silence says later.
+        is_free = self.is_local and not worker_lock.is_held(self.settings.state_dir)
+        return [
+            replace(one, alive=False)
+            if (is_free and one.process.kind in WORKING_KINDS) or processes.has_ended(one.process.id)
+            else one
+            for one in found
+        ]
 
     def changes(self) -> changes.Changes:
         """A watcher of changes to what is on record."""

@@ -28,12 +28,15 @@ from typing import TYPE_CHECKING, Final, Self
 
 import sqlalchemy as sa
 
-from seqferry.db import objects, outage, samples, transfers, worker_lock, worker_reports
+from seqferry.db import objects, outage, transfers, worker_lock, worker_reports, worker_rows
 from seqferry.db.dbos_logging import quieten_dbos
+from seqferry.db.migrate import HEAD
+from seqferry.engine.engine import version
 from seqferry.model import names
 from seqferry.model.errors import WorkerBusyError
 from seqferry.model.models import Submission, TransferSpec
 from seqferry.model.shortages import shortage
+from seqferry.model.workers import Process, ProcessKind
 from seqferry.places import processes
 from seqferry.planning import batching
 from seqferry.planning.listing import KnownObjects
@@ -44,12 +47,12 @@ from seqferry.workflows.lanes import Lanes
 from seqferry.workflows.lease import Lease
 from seqferry.workflows.limits import limits_of
 from seqferry.workflows.pacing import Look, WorkSignal, pace
+from seqferry.workflows.reporter import Reporter
 from seqferry.workflows.runtime import Runtime, StepSuspension, install
 
 if TYPE_CHECKING:
     from dbos import DBOS
 
-    from seqferry.engine.engine import EngineStats
     from seqferry.workflows.anchorer import Anchorer
     from seqferry.workflows.notifier import Notifier
 
@@ -61,9 +64,6 @@ SQLITE_EXECUTOR: Final = "sqlite"
 _CONTROL_SECONDS: Final = 0.4
 _REPORT_SECONDS: Final = 1.0
 _REVIVE_SECONDS: Final = 5.0
-_SAMPLE_EVERY: Final = 2  # reports
-_THIN_EVERY: Final = 600  # reports
-_FIRST_THINNED: Final = 5  # reports: a worker for small transfers alone does so as well
 _BEAT_SECONDS: Final = 1.0
 _NOTIFY_SECONDS: Final = 1.0
 _ANCHOR_SECONDS: Final = 1.0
@@ -103,16 +103,23 @@ class Worker:
     _present: Worker | None = None
 
     def __init__(
-        self, service: Service, held: ExitStack, on_end: Callable[[], None] | None, *, own_work: bool = False
+        self,
+        service: Service,
+        held: ExitStack,
+        on_end: Callable[[], None] | None,
+        *,
+        own_work: bool = False,
+        kind: ProcessKind = "worker",
     ) -> None:
         """Private constructor: use ``start``."""
         self.service: Final = service
         self._own_work = own_work
         self._database = service.database
-        worker_session = f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
-        self.executor_id: Final = (
-            SQLITE_EXECUTOR if self._database.is_sqlite else f"{worker_session}{processes.suffix()}"
-        )
+        host, pid = socket.gethostname(), os.getpid()
+        worker_session = f"{host}-{pid}-{uuid.uuid4().hex[:8]}"
+        process_id = f"{worker_session}{processes.suffix()}"
+        self._process = Process(process_id, kind, host, pid, version(), HEAD, names.WORKFLOW_SHAPE)
+        self.executor_id: Final = SQLITE_EXECUTOR if self._database.is_sqlite else process_id
         self._lease = None if self._database.is_sqlite else Lease(service.engine, liveness.DEAD_AFTER_SECONDS)
         self._watcher = liveness.Watcher(liveness.DEAD_AFTER_SECONDS)
         self._runtime = Runtime(
@@ -155,6 +162,7 @@ class Worker:
         queue: bool = True,
         on_end: Callable[[], None] | None = None,
         own_work: bool = False,
+        kind: ProcessKind = "worker",
     ) -> Worker:
         """Start to work; returns at once. A ``service`` that is given shares its engine and database, and stays open.
 
@@ -162,6 +170,7 @@ class Worker:
             queue: False leaves the queue for later, when something needs it. On SQLite only; Postgres needs it at once.
             on_end: called, in any thread, whenever a transfer was brought to its end here.
             own_work: the process was started for a transfer: see ``limits_of``.
+            kind: of this process, as ``seqferry workers`` shows it.
 
         Raises:
             WorkerBusyError: another worker holds the state folder (SQLite), or this process has one already.
@@ -176,7 +185,7 @@ class Worker:
             if service is None:
                 service = held.enter_context(Service.open(settings))
             service.check_audit_key()
-            worker = cls(service, held.pop_all(), on_end, own_work=own_work)
+            worker = cls(service, held.pop_all(), on_end, own_work=own_work, kind=kind)
             try:
                 worker._begin(queue=queue or not settings.uses_sqlite)
             except BaseException:
@@ -251,7 +260,7 @@ class Worker:
             self._lease.end()
         try:
             with self._database.write() as connection:
-                worker_reports.withdraw(connection, self.executor_id)
+                worker_reports.withdraw(connection, self.executor_id, self._process.id)
                 if self._lease is not None and drained:
                     worker_reports.give_back(connection, [self.executor_id])
         except Exception as why:  # noqa: BLE001 - the database may be gone; others notice our silence
@@ -276,6 +285,7 @@ class Worker:
             # The lock shows that every earlier worker is gone, whatever it reported last.
             with self._database.write(durable=False) as connection:
                 worker_reports.withdraw_all(connection)
+                worker_rows.beat(connection, self._process)
         if not self._own_work:
             self._signal = WorkSignal(self._database, self._is_busy, self._has_work)
         if self._lease is not None:
@@ -287,7 +297,10 @@ class Worker:
         if queue:
             self.take_queue()
         self._thread("control", _CONTROL_SECONDS, self._control, rests=True)
-        self._thread("reporter", _REPORT_SECONDS, _Reporter(self._runtime).report)
+        reporter = Reporter(
+            self._runtime, self._process, self._lanes, {"own_work": self._own_work}, beats=self._lease is None
+        )
+        self._thread("reporter", _REPORT_SECONDS, reporter.report)
         self._thread("reviver", _REVIVE_SECONDS, self._revive)
         if self._notifier is not None:
             self._thread("notifier", _NOTIFY_SECONDS, self._notifier.turn, rests=True)
@@ -553,7 +566,7 @@ class Worker:
                 if lapsed:
                     # After this, a worker that was about to declare this one dead has done so, or will not.
                     worker_reports.exclude_reapers(connection)
-                worker_reports.beat(connection, self.executor_id)
+                worker_rows.beat(connection, self._process)
             if lease.extend(sent, anew=lapsed):
                 if lapsed and lease.epoch > 1:
                     log.warning(
@@ -580,41 +593,6 @@ class Worker:
     def _signs(self) -> dict[str, worker_reports.Sign | None]:
         with self._database.write() as connection:  # a statement sees what is there when it begins
             return worker_reports.signs(connection)
-
-
-def engine_counts(stats: EngineStats) -> samples.EngineCounts:
-    """Counters that are sampled from the statistics of an engine."""
-    return samples.EngineCounts(
-        bytes=stats.bytes,
-        requests=stats.requests,
-        retries=stats.retries,
-        throttled=stats.throttled,
-        hedges=stats.hedges,
-        waited_ms=round(1000 * stats.waited),
-        busy_ms=round(1000 * stats.busy),
-    )
-
-
-class _Reporter:
-    def __init__(self, runtime: Runtime) -> None:
-        self._runtime = runtime
-        self._turn = 0
-
-    def report(self) -> None:
-        reports = self._runtime.reports()
-        if not reports:
-            return
-        self._turn += 1
-        database = self._runtime.database
-        with database.write(durable=False) as connection:
-            worker_reports.report(connection, database, self._runtime.executor_id, reports)
-            if self._turn % _SAMPLE_EVERY == 0:
-                samples.take(connection, database, self._runtime.executor_id, reports)
-                counts = engine_counts(self._runtime.engine.stats())
-                samples.take_engine(connection, database, self._runtime.executor_id, counts)
-        if self._turn % _THIN_EVERY == _FIRST_THINNED:
-            with database.write(durable=False) as connection:
-                samples.thin(connection, database)
 
 
 def run(settings: Settings, *, started: Callable[[Service], None] | None = None) -> None:

@@ -17,7 +17,7 @@ from seqferry.db.samples import EngineCounts, Point
 from seqferry.db.tables import engine_sample, sample
 from seqferry.model.models import LocalFolder
 from seqferry.service.service import Service
-from seqferry.workflows.worker import engine_counts
+from seqferry.workflows.reporter import engine_counts
 
 DAY = 86400.0
 

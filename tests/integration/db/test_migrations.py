@@ -61,12 +61,10 @@ def test_keys_are_compared_byte_by_byte(empty_settings: Settings) -> None:
     with database.write() as connection:
         for key in keys:
             connection.execute(
-                sa.text("insert into executor_beat (executor_id, beat_at) values (:key, '2026-01-01 00:00:00')"),
+                sa.text("insert into anchor (place, number, hash, at) values (:key, 1, 'hash', 1)"),
                 {"key": key},
             )
-        found = list(
-            connection.execute(sa.text("select executor_id from executor_beat order by executor_id")).scalars()
-        )
+        found = list(connection.execute(sa.text("select place from anchor order by place")).scalars())
     database.close()
 
     assert found == sorted(keys, key=lambda key: key.encode())

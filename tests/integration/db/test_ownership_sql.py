@@ -12,10 +12,11 @@ import pytest
 import sqlalchemy as sa
 from control import ANY_SPEC, add_batch, planned, results
 
-from seqferry.db import objects, transfers, worker_reports
+from seqferry.db import objects, transfers, worker_reports, worker_rows
 from seqferry.db.database import Database
 from seqferry.db.objects import BatchRun
 from seqferry.model import names
+from seqferry.model.workers import Process
 from seqferry.service.service import Service
 from support.ownership import OBJECTS, Rules, State, Step, start, steps
 
@@ -24,6 +25,10 @@ pytestmark = [pytest.mark.postgres, pytest.mark.parametrize("settings", ["postgr
 _SECONDS: Final = 4.0
 _STEPS: Final = 40
 _WORKERS: Final = 2
+
+
+def _process(worker: str) -> Process:
+    return Process(worker, "worker", "host", 1, "1", "1", "1")
 
 
 class _Product:
@@ -44,7 +49,7 @@ class _Product:
             add_batch(connection, self._transfer_id, [planned(f"k{which}") for which in range(OBJECTS)])
             service.queue.enqueue_batch(connection, self._transfer_id, None, 0, 1)
             for worker in self._workers:
-                worker_reports.beat(connection, worker)
+                worker_rows.beat(connection, _process(worker))
             rows = connection.execute(
                 sa.text("select id from object where transfer_id = :of order by id"), {"of": self._transfer_id}
             )
@@ -59,7 +64,7 @@ class _Product:
     def _beat(self, connection: sa.Connection, step: Step, before: State) -> None:
         if not before.workers[step.worker].lease:
             worker_reports.exclude_reapers(connection)
-        worker_reports.beat(connection, self._workers[step.worker])
+        worker_rows.beat(connection, _process(self._workers[step.worker]))
 
     def _stale(self, connection: sa.Connection, step: Step, _before: State) -> None:
         self._seen[step.worker] = worker_reports.signs(connection)[self._workers[step.worker]]

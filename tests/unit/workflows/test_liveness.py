@@ -56,14 +56,6 @@ def test_a_clock_of_the_database_that_jumps_kills_nobody_and_hides_no_death() ->
     assert world.look(4, beating=("quick",), database_clock=4900.0) == {"dead"}
 
 
-def test_a_worker_of_a_version_without_a_counter_lives_by_its_time() -> None:
-    world = _WatcherHarness()
-
-    for second in range(30):
-        world.signs["old"] = (0, float(second))
-        assert world.look() == set()
-
-
 def test_a_database_that_is_frozen_for_all_kills_nobody() -> None:
     world = _WatcherHarness()
     world.look(3, beating=("a", "b"))

@@ -1,0 +1,126 @@
+"""Rows of processes that do work: who they are, signs of life, and what they do now.
+
+A process that ends in order removes its row. That of a killed one stays, silent, for ``KEPT_SECONDS``, and of those at
+most ``MOST_SILENT`` are kept. Whether a worker is dead is not judged by the times here (``workflows.liveness``).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable
+from dataclasses import asdict
+from typing import Any, Final
+
+import sqlalchemy as sa
+
+from seqferry.db.database import clock
+from seqferry.db.tables import worker
+from seqferry.model.workers import WORKING_KINDS, Activity, Limits, Process, ProcessStatus, Window
+
+SILENT_SECONDS: Final = 30.0
+"""A process gives a sign of life each 10 s at least; one that has not for so long is gone, or cut off."""
+
+KEPT_SECONDS: Final = 24 * 3600.0
+"""Time for which the row of a silent process is kept: long enough for a person to look after a night."""
+
+MOST_SILENT: Final = 100
+"""Rows of silent processes that are kept, the newest."""
+
+_NOTHING: Final = Activity(lanes=(), limits=None, resident=None, transfers=0, in_flight=0)
+
+
+def beat(connection: sa.Connection, process: Process) -> None:
+    """Record a sign of life of a process; the first one adds its row."""
+    if connection.dialect.name == "sqlite":
+        from sqlalchemy.dialects.sqlite import insert
+    else:
+        from sqlalchemy.dialects.postgresql import insert
+    now = clock(is_sqlite=connection.dialect.name == "sqlite")
+    values = {**asdict(process), **_columns(_NOTHING), "since": now, "seen_at": now, "beats": 1}
+    again = {"seen_at": now, "beats": worker.c.beats + 1, "gone_at": None}
+    connection.execute(insert(worker).values(**values).on_conflict_do_update(index_elements=["id"], set_=again))
+
+
+def describe(connection: sa.Connection, process_id: str, activity: Activity) -> None:
+    """Record what a process does now. No sign of life: on PostgreSQL only ``beat`` is one."""
+    connection.execute(worker.update().where(worker.c.id == process_id).values(**_columns(activity)))
+
+
+def leave(connection: sa.Connection, process_id: str) -> None:
+    """The process ends in order."""
+    connection.execute(worker.delete().where(worker.c.id == process_id))
+
+
+def mark_gone(connection: sa.Connection, process_ids: Collection[str] | None = None) -> None:
+    """Mark workers as gone: these, or all that are on record (None). A sign of life takes the mark away."""
+    found = worker.update().where(worker.c.gone_at.is_(None), worker.c.kind.in_(WORKING_KINDS))
+    if process_ids is not None:
+        found = found.where(worker.c.id.in_(process_ids))
+    connection.execute(found.values(gone_at=clock(is_sqlite=connection.dialect.name == "sqlite")))
+
+
+def prune(connection: sa.Connection) -> None:
+    """Remove rows of processes that have been silent for long, and of more than are kept."""
+    silent = sa.not_(_is_alive(connection))
+    kept = sa.select(worker.c.id).where(silent).order_by(worker.c.seen_at.desc(), worker.c.id).limit(MOST_SILENT)
+    is_old = worker.c.seen_at <= clock(is_sqlite=connection.dialect.name == "sqlite") - KEPT_SECONDS
+    found = sa.select(worker.c.id).where(silent, sa.or_(is_old, worker.c.id.not_in(kept)))
+    # Another worker may be at it: rows that it holds are its own to remove.
+    ids = list(connection.execute(found.with_for_update(skip_locked=True)).scalars())
+    if ids:
+        connection.execute(worker.delete().where(worker.c.id.in_(ids)))
+
+
+def read(connection: sa.Connection) -> list[ProcessStatus]:
+    """All processes on record: those that are alive first, then by the time of their start."""
+    alive = _is_alive(connection).label("alive")
+    rows = connection.execute(sa.select(worker, alive)).all()
+    found = [_status(row) for row in rows]
+    return sorted(found, key=lambda one: (not one.alive, one.since, one.process.id))
+
+
+def alive(connection: sa.Connection) -> int:
+    """Number of workers that are alive, servers included."""
+    query = sa.select(sa.func.count()).select_from(worker)
+    return connection.execute(query.where(worker.c.kind.in_(WORKING_KINDS), _is_alive(connection))).scalar_one()
+
+
+def _is_alive(connection: sa.Connection) -> sa.ColumnElement[bool]:
+    now = clock(is_sqlite=connection.dialect.name == "sqlite")
+    return sa.and_(worker.c.gone_at.is_(None), worker.c.seen_at > now - SILENT_SECONDS)
+
+
+def _columns(activity: Activity) -> dict[str, Any]:
+    return {
+        "lanes": _json(activity.lanes),
+        "limits": _json(None if activity.limits is None else asdict(activity.limits)),
+        "resident": activity.resident,
+        "transfers": activity.transfers,
+        "in_flight": activity.in_flight,
+        "windows": _json([asdict(one) for one in activity.windows]),
+        "facts": _json(activity.facts),
+    }
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _status(row: sa.Row[Any]) -> ProcessStatus:
+    limits: dict[str, Any] | None = json.loads(row.limits)
+    windows: Iterable[dict[str, Any]] = json.loads(row.windows)
+    return ProcessStatus(
+        process=Process(row.id, row.kind, row.host, row.pid, row.version, row.schema_head, row.shape),
+        activity=Activity(
+            lanes=tuple(json.loads(row.lanes)),
+            limits=None if limits is None else Limits(**limits),
+            resident=row.resident,
+            transfers=row.transfers,
+            in_flight=row.in_flight,
+            windows=tuple(Window(**one) for one in windows),
+            facts=json.loads(row.facts),
+        ),
+        since=row.since,
+        seen_at=row.seen_at,
+        alive=bool(row.alive),
+    )

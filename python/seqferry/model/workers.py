@@ -1,0 +1,93 @@
+"""Processes that do work, as they report themselves: workers, servers, later gateways."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+ProcessKind = Literal["worker", "serve", "gateway"]
+"""Kinds of processes. Stored in rows. ``serve``: a server, which is a worker as well."""
+
+WORKING_KINDS: tuple[ProcessKind, ...] = ("worker", "serve")
+"""Kinds that take transfers off the queue."""
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """One start of a process. ``id`` is never used again, and is the executor id of its work on PostgreSQL."""
+
+    id: str
+    kind: ProcessKind
+    host: str
+    pid: int
+    version: str
+    """Version of Seqferry."""
+    schema_head: str
+    """Newest migration of the database that it knows."""
+    shape: str
+    """``names.WORKFLOW_SHAPE``."""
+
+    @property
+    def name(self) -> str:
+        """Name in the record of events: the id without the part that tells processes of a machine apart."""
+        return self.id.partition("@")[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Limits that a worker has found for requests to one prefix; bucket and prefix are empty for all others together.
+
+    Attributes:
+        access: ``read`` or ``write``.
+        requests: requests that may be in flight.
+        rate: requests that may begin per second; None where the service has not throttled.
+    """
+
+    bucket: str
+    prefix: str
+    access: str
+    requests: int
+    rate: float | None
+    in_flight: int
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Limits of a process that hold now: requests in flight, bytes/s, requests started per second, bytes of buffers."""
+
+    max_requests: int
+    max_bandwidth: int | None
+    tpslimit: int | None
+    memory: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Activity:
+    """Work of a process now, and what it takes.
+
+    Attributes:
+        lanes: those it takes work from (``spec.identity.lane``); None: that of all workers.
+        facts: of its kind alone.
+    """
+
+    lanes: tuple[str | None, ...]
+    limits: Limits | None
+    resident: int | None
+    """Bytes of memory; None where the system does not say."""
+    transfers: int
+    """Transfers that it is at."""
+    in_flight: int
+    """Requests in flight."""
+    windows: tuple[Window, ...] = ()
+    facts: dict[str, Any] = field(default_factory=dict[str, Any])
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessStatus:
+    """A process on record; ``alive``: it has given a sign of life in the last seconds."""
+
+    process: Process
+    activity: Activity
+    since: float
+    seen_at: float
+    alive: bool

@@ -1,0 +1,195 @@
+"""Processes that work: each has a row with what it does, and a killed one leaves a trace for a while."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import socket
+from collections.abc import Callable
+
+import pytest
+import sqlalchemy as sa
+from control import command, until_ended
+from ferry import Ferry
+from http_client import bearer, http_of
+
+from seqferry.db import worker_rows
+from seqferry.db.migrate import HEAD
+from seqferry.db.tables import worker
+from seqferry.engine.engine import version
+from seqferry.model import names
+from seqferry.model.workers import Process, ProcessStatus
+from seqferry.service.service import Service
+from seqferry.settings import tokens
+from seqferry.workflows.worker import Worker
+from support.processes import RunningProcess, seqferry
+from support.proxy import Proxy, held
+from support.servers import S3Server
+from support.waiting import eventually
+
+BucketFactory = Callable[..., str]
+
+
+@pytest.fixture
+def s3server(versitygw: S3Server) -> S3Server:
+    return versitygw
+
+
+@pytest.fixture
+def ferry(
+    service: Service,
+    proxy: Proxy,
+    s3server: S3Server,
+    make_bucket: BucketFactory,
+    start_worker: Callable[[Service], Worker],
+    rng: random.Random,
+) -> Ferry:
+    made = (make_bucket(s3server), make_bucket(s3server))
+    return Ferry(service, s3server, proxy.server, *made, rng, start_worker)
+
+
+def _process(name: str, kind: str = "worker") -> Process:
+    return Process(name, kind, "lab1", 7, "0.1", "0015", "1")  # type: ignore[arg-type]
+
+
+def _beat(service: Service, *processes: Process) -> None:
+    with service.database.write() as connection:
+        for one in processes:
+            worker_rows.beat(connection, one)
+
+
+def _silence(service: Service, seconds: float, *ids: str) -> None:
+    """Have their last sign of life be so long ago."""
+    with service.database.write() as connection:
+        found = worker.update().where(worker.c.id.in_(ids))
+        connection.execute(found.values(seen_at=worker.c.seen_at - seconds))
+
+
+def _on_record(service: Service) -> dict[str, bool]:
+    """Whether it is alive, by id."""
+    with service.database.read() as connection:
+        return {one.process.id: one.alive for one in worker_rows.read(connection)}
+
+
+def test_a_worker_says_who_it_is_and_what_it_does_until_it_ends(ferry: Ferry, proxy: Proxy) -> None:
+    ferry.fill({"run/a": 10})
+    service = ferry.service
+    assert service.workers() == []
+    with Worker.start(service.settings, service), held(proxy, "CopyObject") as rule:
+        transfer_id = ferry.submit()
+        proxy.wait_held(rule)
+
+        def busy() -> ProcessStatus | None:
+            [found] = service.workers()
+            return found if found.activity.transfers else None
+
+        found = eventually(busy, what="the report of the worker")
+        proxy.remove_rule(rule)
+        until_ended(service, transfer_id)
+
+        process = found.process
+        assert (process.kind, process.host, process.pid) == ("worker", socket.gethostname(), os.getpid())
+        assert (process.version, process.schema_head, process.shape) == (version(), HEAD, names.WORKFLOW_SHAPE)
+        assert found.alive
+        assert found.seen_at >= found.since
+        activity = found.activity
+        assert (activity.transfers, activity.in_flight) == (1, 1)
+        assert activity.limits is not None
+        assert activity.limits.max_requests == service.engine.stats().max_requests
+        assert activity.resident is not None
+        assert activity.resident > 10_000_000
+        # A lane is there for those that take as this process.
+        assert len([lane for lane in activity.lanes if lane is not None]) >= 1
+        target = [one for one in activity.windows if one.bucket == ferry.target]
+        assert [(one.prefix, one.access, one.in_flight) for one in target if one.in_flight] == [("in/", "write", 1)]
+        assert target[0].requests >= 1
+        assert activity.facts == {"own_work": False}
+        events = [one.actor for one in service.events(transfer_id) if one.actor.startswith("worker ")]
+        assert set(events) == {f"worker {process.name}"}
+
+    assert service.workers() == []
+
+
+def test_the_silent_are_told_from_the_living_and_a_sign_of_life_brings_one_back(service: Service) -> None:
+    _beat(service, _process("a"), _process("b"), _process("c"))
+    _silence(service, worker_rows.SILENT_SECONDS + 1, "b")
+    with service.database.write() as connection:
+        worker_rows.mark_gone(connection, ["c"])
+
+    assert _on_record(service) == {"a": True, "b": False, "c": False}
+    assert list(_on_record(service)) == ["a", "b", "c"], "the living come first"
+
+    _beat(service, _process("b"), _process("c"))
+
+    assert _on_record(service) == {"a": True, "b": True, "c": True}
+    with service.database.read() as connection:
+        beats = {row.id: row.beats for row in connection.execute(sa.select(worker))}
+    assert beats == {"a": 1, "b": 2, "c": 2}
+
+
+def test_workers_that_are_gone_are_marked_and_gateways_are_not(service: Service) -> None:
+    _beat(service, _process("a"), _process("s", "serve"), _process("g", "gateway"))
+
+    with service.database.write() as connection:
+        worker_rows.mark_gone(connection)
+        assert worker_rows.alive(connection) == 0
+
+    assert _on_record(service) == {"a": False, "g": True, "s": False}
+
+
+def test_rows_of_silent_processes_are_bounded_in_time_and_number(service: Service) -> None:
+    many = [f"silent{number:03d}" for number in range(worker_rows.MOST_SILENT + 5)]
+    _beat(service, _process("alive"), _process("old"), *map(_process, many))
+    _silence(service, worker_rows.KEPT_SECONDS + 1, "old")
+    for name in many:
+        _silence(service, worker_rows.SILENT_SECONDS + 1000 - many.index(name), name)
+
+    with service.database.write() as connection:
+        worker_rows.prune(connection)
+        worker_rows.prune(connection)
+
+    assert _on_record(service) == {"alive": True} | dict.fromkeys(many[5:], False)
+
+
+@pytest.mark.parametrize("settings", ["sqlite"], indirect=True)
+def test_a_killed_worker_is_silent_at_once_and_the_next_one_stands_beside_it(service: Service) -> None:
+    line = [seqferry(), "worker", "--state-dir", str(service.settings.state_dir)]
+    with RunningProcess(line, is_preloaded=True) as killed:
+        eventually(lambda: [one for one in service.workers() if one.activity.limits], what="the worker's first report")
+        killed.signal(signal.SIGKILL)
+        killed.wait()
+
+    [left] = service.workers()
+    assert (left.process.pid, left.alive) == (killed.pid, False)
+
+    shown = command(service, "workers")
+    assert shown.returncode == 0
+    assert [line.split()[:3] for line in shown.stdout.splitlines()][1:] == [[left.process.name, "worker", "silent"]]
+
+    with Worker.start(service.settings, service):
+        alive, silent = service.workers()
+        assert (alive.process.pid, alive.alive) == (os.getpid(), True)
+        assert (silent.process.id, silent.alive) == (left.process.id, False)
+
+
+@pytest.mark.parametrize("settings", ["sqlite"], indirect=True)
+def test_the_command_and_a_token_that_may_read_show_the_same(service: Service) -> None:
+    none = command(service, "workers")
+    assert (none.returncode, none.stdout) == (0, "")
+    assert "No worker runs" in none.stderr
+    with Worker.start(service.settings, service, kind="serve"), http_of(service) as client:
+        eventually(lambda: service.workers()[0].activity.limits is not None, what="the first report")
+        [row] = [json.loads(line) for line in command(service, "workers", "--json").stdout.splitlines()]
+        reader = tokens.add(service.settings.state_dir, "reader", "read", None)
+        answer = client.get("/api/v1/workers", headers=bearer(reader))
+        assert answer.status_code == 200
+        [told] = answer.json()["workers"]
+        assert client.get("/api/v1/workers", headers={"Authorization": "Bearer nobody"}).status_code == 401
+
+    assert (row.pop("event"), row["kind"], row["alive"]) == ("worker", "serve", True)
+    row.pop("at")
+    steady = set(told) - {"seen_at", "since", "resident_bytes"}
+    assert set(row) == set(told)
+    assert {name: row[name] for name in steady} == {name: told[name] for name in steady}
