@@ -6,7 +6,7 @@ A sender takes a row by moving its next try into the future, so that one that is
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from typing import Any, Final, Literal, NamedTuple, get_args
 
 import sqlalchemy as sa
 
@@ -16,9 +16,24 @@ PENDING: Final = "pending"
 SENT: Final = "sent"
 GIVEN_UP: Final = "given_up"
 
+SubjectKind = Literal["transfer", "worker"]
+"""Kinds of things that notices are about. Stored in rows."""
+
+
+class Subject(NamedTuple):
+    """The thing that a notice is about."""
+
+    kind: SubjectKind
+    id: str
+
+
+def subject_of(row: sa.Row[Any]) -> Subject:
+    """The subject of a row of ``notice``."""
+    return Subject(row.subject_kind, row.subject_id)
+
 
 def record(
-    connection: sa.Connection, transfer_id: str, kind: str, channels: Iterable[str], at: float, episode: int = 0
+    connection: sa.Connection, subject: Subject, kind: str, channels: Iterable[str], at: float, episode: int = 0
 ) -> None:
     """Add a notice for each channel, unless it is there. ``episode`` tells several of one kind apart."""
     if connection.dialect.name == "sqlite":
@@ -27,7 +42,8 @@ def record(
         from sqlalchemy.dialects.postgresql import insert
     rows: list[dict[str, Any]] = [
         {
-            "transfer_id": transfer_id,
+            "subject_kind": subject.kind,
+            "subject_id": subject.id,
             "kind": kind,
             "episode": episode,
             "channel": channel,
@@ -43,7 +59,12 @@ def record(
 
 def due(connection: sa.Connection, channels: Sequence[str], now: float, limit: int) -> list[sa.Row[Any]]:
     """Notices for these channels whose next try has come, the oldest first."""
-    query = sa.select(notice).where(notice.c.state == PENDING, notice.c.next_at <= now, notice.c.channel.in_(channels))
+    query = sa.select(notice).where(
+        notice.c.state == PENDING,
+        notice.c.next_at <= now,
+        notice.c.channel.in_(channels),
+        notice.c.subject_kind.in_(get_args(SubjectKind)),
+    )
     return list(connection.execute(query.order_by(notice.c.next_at).limit(limit)))
 
 
@@ -66,7 +87,8 @@ def settle(
 
 def _of(row: sa.Row[Any]) -> sa.Update:
     return notice.update().where(
-        notice.c.transfer_id == row.transfer_id,
+        notice.c.subject_kind == row.subject_kind,
+        notice.c.subject_id == row.subject_id,
         notice.c.kind == row.kind,
         notice.c.episode == row.episode,
         notice.c.channel == row.channel,

@@ -226,7 +226,9 @@ seal: Final = sa.Table(
 notice: Final = sa.Table(
     "notice",
     metadata,
-    sa.Column("transfer_id", KEY, primary_key=True),
+    # ``notice_rows.SubjectKind``, and the id of one of them.
+    sa.Column("subject_kind", sa.Text, primary_key=True),
+    sa.Column("subject_id", KEY, primary_key=True),
     sa.Column("kind", sa.Text, primary_key=True),
     sa.Column("episode", sa.BigInteger, primary_key=True, autoincrement=False),
     sa.Column("channel", KEY, primary_key=True),

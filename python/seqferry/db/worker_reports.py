@@ -14,6 +14,7 @@ from seqferry.db import worker_rows
 from seqferry.db.advisory import AdvisoryLock, take, try_take
 from seqferry.db.database import Database, clock
 from seqferry.db.tables import worker, worker_live
+from seqferry.db.worker_rows import Gone
 from seqferry.model import names
 
 Sign = tuple[int, float]
@@ -85,10 +86,10 @@ def withdraw(connection: sa.Connection, executor_id: str, process_id: str) -> No
     worker_rows.leave(connection, process_id)
 
 
-def withdraw_all(connection: sa.Connection) -> None:
-    """No worker is there any more. On SQLite, with the lock of the state folder."""
+def withdraw_all(connection: sa.Connection) -> list[Gone]:
+    """No worker is there any more. On SQLite, with the lock of the state folder. Returns those that were killed."""
     connection.execute(worker_live.delete())
-    worker_rows.mark_gone(connection)
+    return worker_rows.mark_gone(connection)
 
 
 def signs(connection: sa.Connection) -> dict[str, Sign | None]:
@@ -97,8 +98,16 @@ def signs(connection: sa.Connection) -> dict[str, Sign | None]:
     return {row.executor_id: None if row.beats is None else (row.beats, row.seen_at) for row in rows}
 
 
-def reap(connection: sa.Connection, dead: Mapping[str, Sign | None]) -> list[str]:
-    """Give the work of dead workers back to the queue; returns the workflow ids. Postgres only, one transaction.
+@dataclass(frozen=True, slots=True)
+class Reaped:
+    """Workers that were found dead, and by id the workflows that were given back, each with its worker."""
+
+    gone: list[Gone]
+    work: dict[str, str]
+
+
+def reap(connection: sa.Connection, dead: Mapping[str, Sign | None]) -> Reaped:
+    """Give the work of dead workers back to the queue. Postgres only, one transaction.
 
     Only of those that still show the sign they were seen with: a beat that comes first saves its worker, and one that
     comes later waits for the end of this transaction.
@@ -107,19 +116,19 @@ def reap(connection: sa.Connection, dead: Mapping[str, Sign | None]) -> list[str
     statement does what its recovery does, for workers of any version, and only for rows that the dead one still holds.
     """
     if not dead or not try_take(connection, AdvisoryLock.REAPING):
-        return []
+        return Reaped([], {})
     found = sa.select(worker.c.id, worker.c.beats, worker.c.seen_at)
     found = found.where(worker.c.id.in_(dead), worker.c.gone_at.is_(None)).with_for_update()
     now = {row.id: (row.beats, row.seen_at) for row in connection.execute(found)}
     silent = [executor_id for executor_id, sign in dead.items() if now.get(executor_id) == sign]
     connection.execute(worker_live.delete().where(worker_live.c.executor_id.in_(silent)))
-    worker_rows.mark_gone(connection, silent)
-    return give_back(connection, silent)
+    return Reaped(worker_rows.mark_gone(connection, silent), give_back(connection, silent))
 
 
-def give_back(connection: sa.Connection, executor_ids: Sequence[str]) -> list[str]:
-    """Put what these workers hold on the queue again; returns the workflow ids."""
-    return list(connection.execute(_REQUEUE, {"app": names.APPLICATION, "dead": list(executor_ids)}).scalars())
+def give_back(connection: sa.Connection, executor_ids: Sequence[str]) -> dict[str, str]:
+    """Put what these workers hold on the queue again; returns the workflow ids, each with its worker."""
+    rows = connection.execute(_REQUEUE, {"app": names.APPLICATION, "dead": list(executor_ids)})
+    return {row.workflow_uuid: row.executor_id for row in rows}
 
 
 def exclude_reapers(connection: sa.Connection) -> None:
@@ -154,7 +163,7 @@ _REQUEUE: Final = sa.text("""
         queue_name = coalesce(queue_name, '_dbos_internal_queue'),
         updated_at = (extract(epoch from clock_timestamp()) * 1000)::bigint
     where status = 'PENDING' and application_name = :app and executor_id = any(:dead)
-    returning workflow_uuid
+    returning workflow_uuid, executor_id
 """)
 
 

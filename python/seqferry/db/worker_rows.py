@@ -7,9 +7,9 @@ most ``MOST_SILENT`` are kept. Whether a worker is dead is not judged by the tim
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable
-from dataclasses import asdict
-from typing import Any, Final
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import asdict, replace
+from typing import Any, Final, NamedTuple
 
 import sqlalchemy as sa
 
@@ -20,23 +20,45 @@ from seqferry.model.workers import WORKING_KINDS, Activity, Limits, Process, Pro
 SILENT_SECONDS: Final = 30.0
 """A process gives a sign of life each 10 s at least; one that has not for so long is gone, or cut off."""
 
-KEPT_SECONDS: Final = 24 * 3600.0
-"""Time for which the row of a silent process is kept: long enough for a person to look after a night."""
+KEPT_SECONDS: Final = 7 * 24 * 3600.0
+"""Time for which the row of a silent process is kept: longer than a notice about it is tried, which is three days."""
 
 MOST_SILENT: Final = 100
 """Rows of silent processes that are kept, the newest."""
 
+_NO_FACTS: Final[Mapping[str, Any]] = {}
 _NOTHING: Final = Activity(lanes=(), limits=None, resident=None, transfers=0, in_flight=0)
 
 
-def beat(connection: sa.Connection, process: Process) -> None:
-    """Record a sign of life of a process; the first one adds its row."""
+class Gone(NamedTuple):
+    """A worker that was found dead.
+
+    Attributes:
+        beats: its signs of life until then: they tell this end from another one of a worker that came back.
+        transfers: those that it was at by its last report.
+        own_work: it was started for one transfer, by a person who sees its end.
+    """
+
+    id: str
+    beats: int
+    transfers: int
+    own_work: bool
+
+
+def beat(connection: sa.Connection, process: Process, facts: Mapping[str, Any] = _NO_FACTS) -> None:
+    """Record a sign of life of a process; the first one adds its row, with these facts of its kind."""
     if connection.dialect.name == "sqlite":
         from sqlalchemy.dialects.sqlite import insert
     else:
         from sqlalchemy.dialects.postgresql import insert
     now = clock(is_sqlite=connection.dialect.name == "sqlite")
-    values = {**asdict(process), **_columns(_NOTHING), "since": now, "seen_at": now, "beats": 1}
+    values = {
+        **asdict(process),
+        **_columns(replace(_NOTHING, facts=dict(facts))),
+        "since": now,
+        "seen_at": now,
+        "beats": 1,
+    }
     again = {"seen_at": now, "beats": worker.c.beats + 1, "gone_at": None}
     connection.execute(insert(worker).values(**values).on_conflict_do_update(index_elements=["id"], set_=again))
 
@@ -51,12 +73,18 @@ def leave(connection: sa.Connection, process_id: str) -> None:
     connection.execute(worker.delete().where(worker.c.id == process_id))
 
 
-def mark_gone(connection: sa.Connection, process_ids: Collection[str] | None = None) -> None:
-    """Mark workers as gone: these, or all that are on record (None). A sign of life takes the mark away."""
+def mark_gone(connection: sa.Connection, process_ids: Collection[str] | None = None) -> list[Gone]:
+    """Mark workers as gone: these, or all that are on record (None). A sign of life takes the mark away.
+
+    Returns:
+        Those that were not marked before.
+    """
     found = worker.update().where(worker.c.gone_at.is_(None), worker.c.kind.in_(WORKING_KINDS))
     if process_ids is not None:
         found = found.where(worker.c.id.in_(process_ids))
-    connection.execute(found.values(gone_at=clock(is_sqlite=connection.dialect.name == "sqlite")))
+    found = found.values(gone_at=clock(is_sqlite=connection.dialect.name == "sqlite"))
+    rows = connection.execute(found.returning(worker.c.id, worker.c.beats, worker.c.transfers, worker.c.facts)).all()
+    return [Gone(row.id, row.beats, row.transfers, bool(json.loads(row.facts).get("own_work"))) for row in rows]
 
 
 def prune(connection: sa.Connection) -> None:

@@ -20,6 +20,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
+from seqferry.db.notice_rows import Subject
 from seqferry.model.formatting import count, size
 from seqferry.model.models import WITH_FAILURES, FailureGroup, Status
 from seqferry.proof import auditing
@@ -52,17 +53,57 @@ class Delivery:
     final: bool = False
 
 
-def notice_of(service: Service, transfer_id: str, kind: NoticeKind, notice_id: str) -> Notice:
-    """The notice about the state of a transfer now.
+def notice_of(service: Service, subject: Subject, kind: NoticeKind, notice_id: str) -> Notice:
+    """The notice about the state of its subject now.
 
     Raises:
-        NotFoundError: the transfer is not on record any more.
+        NotFoundError: the subject is not on record any more.
     """
+    of = {"transfer": _of_transfer, "worker": _of_worker}[subject.kind]
+    head = auditing.head(service.database)
+    notice = of(service, subject.id, kind, notice_id, head)
+    more = {"subject": subject._asdict(), "ledger_head": str(head), "ledger_count": head.count}
+    notice.payload["data"] |= more
+    return notice
+
+
+def _of_worker(service: Service, worker_id: str, kind: NoticeKind, notice_id: str, head: auditing.Head) -> Notice:
+    status = service.worker(worker_id)
+    process, transfers = status.process, count(status.activity.transfers, "transfer")
+    title = f"Seqferry: a worker has vanished from {process.host}, with {transfers}"
+    command = "seqferry workers"
+    lines = [
+        f"worker    {process.name} ({process.kind}), version {process.version}",
+        f"host      {process.host}, process {process.pid}",
+        f"started   {_time(status.since)}",
+        f"last sign {_time(status.seen_at)}, at {transfers}",
+        f"ledger    {head}",
+        "Its work goes on in other workers, or in the next one.",
+        "",
+        f"Next: {command}",
+    ]
+    data = {
+        "id": process.id,
+        "name": process.name,
+        "title": title,
+        "kind": process.kind,
+        "host": process.host,
+        "pid": process.pid,
+        "version": process.version,
+        "since": _time(status.since),
+        "seen_at": _time(status.seen_at),
+        "transfers": status.activity.transfers,
+        "next": command,
+    }
+    payload = {"type": f"worker.{kind}", "timestamp": _time(time.time()), "data": data}
+    return Notice(notice_id, kind, title, _printable(lines), payload)
+
+
+def _of_transfer(service: Service, transfer_id: str, kind: NoticeKind, notice_id: str, head: auditing.Head) -> Notice:
     status = service.status(transfer_id)
     causes = service.failures(transfer_id, keys=_KEYS)[:_CAUSES] if status.totals.failed else []
-    title, command, head = _title(status, kind), _command(status, kind), auditing.head(service.database)
+    title, command = _title(status, kind), _command(status, kind)
     body, payload = _body(status, causes, command, head), _payload(status, kind, title, causes, command)
-    payload["data"] |= {"ledger_head": str(head), "ledger_count": head.count}
     return Notice(notice_id, kind, title, body, payload)
 
 
@@ -118,7 +159,11 @@ def _body(status: Status, causes: list[FailureGroup], command: str | None, head:
         lines += [f"  {cause.message}", *(f"  {key}" for key in cause.keys)]
     if command is not None:
         lines += ["", f"Next: {command}"]
-    # Keys are data: no control character of theirs forges a line.
+    return _printable(lines)
+
+
+def _printable(lines: list[str]) -> str:
+    """A body of these lines. Keys are data: no control character of theirs forges a line."""
     return "\n".join("".join(one if one.isprintable() else f"\\x{ord(one):02x}" for one in line) for line in lines)
 
 

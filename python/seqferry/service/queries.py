@@ -12,7 +12,7 @@ from seqferry.db import objects, transfers
 from seqferry.db.paging import Cursor, ObjectFilter, Page, TransferFilter
 from seqferry.db.record import events, ledger, receipts
 from seqferry.db.record.ledger import Head
-from seqferry.model.errors import UsageError
+from seqferry.model.errors import NotFoundError, UsageError
 from seqferry.model.models import (
     Event,
     FailureGroup,
@@ -235,7 +235,7 @@ class Queries(Base):
             return gauges.read(connection, self.database)
 
     def workers(self) -> list[ProcessStatus]:
-        """Processes that do work, and those that were killed within the last day; those that are alive come first."""
+        """Processes that do work, and those that were killed within the last week; those that are alive come first."""
         from seqferry.db import worker_lock, worker_rows
 
         with self.database.read() as connection:
@@ -248,6 +248,17 @@ class Queries(Base):
             else one
             for one in found
         ]
+
+    def worker(self, worker_id: str) -> ProcessStatus:
+        """One process that does work, or was killed within the last days.
+
+        Raises:
+            NotFoundError: no row of it is kept.
+        """
+        found = [one for one in self.workers() if one.process.id == worker_id]
+        if not found:
+            raise NotFoundError(f"There is no worker '{worker_id}'. See all with: seqferry workers")
+        return found[0]
 
     def changes(self) -> changes.Changes:
         """A watcher of changes to what is on record."""

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal, cast, get_args
 from urllib.parse import urlsplit
 
-NoticeKind = Literal["finished", "person", "stalled"]
+NoticeKind = Literal["finished", "person", "stalled", "vanished"]
 """``finished``: the transfer has ended, however. ``person``: failures that a person has to do something about.
-``stalled``: nothing has moved for some time."""
+``stalled``: nothing has moved for some time. ``vanished``: a worker was killed or cut off while it had work."""
 
 STALLED_AFTER: Final = 15 * 60.0
 _DURATION: Final = re.compile(r"([1-9][0-9]{0,5})([smh])")
@@ -51,6 +51,10 @@ class Notices:
     channels: tuple[Channel, ...] = ()
     stalled_after: float = STALLED_AFTER
     """Seconds without progress after which a transfer has stalled."""
+
+    def wanting(self, kind: NoticeKind) -> list[str]:
+        """Names of the channels that take notices of this kind."""
+        return [one.name for one in self.channels if kind in one.events]
 
 
 class ChannelError(ValueError):

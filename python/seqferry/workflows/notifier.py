@@ -9,6 +9,7 @@ from typing import Any, Final
 import sqlalchemy as sa
 
 from seqferry.db import notice_rows, transfers
+from seqferry.db.notice_rows import Subject
 from seqferry.model.errors import NotFoundError
 from seqferry.model.models import Status
 from seqferry.service.notices import Delivery, notice_of, send
@@ -36,6 +37,7 @@ class Notifier:
 
     def __init__(self, service: Service, notices: Notices) -> None:
         self._service: Final = service
+        self._wanted: Final = notices
         self._channels: Final = {channel.name: channel for channel in notices.channels}
         self._stalled_after: Final = notices.stalled_after
         self._progress: dict[str, tuple[tuple[int, int, int], float]] = {}
@@ -74,9 +76,9 @@ class Notifier:
         return now - before[1] >= self._stalled_after
 
     def _record(self, transfer_id: str, kind: NoticeKind, episode: int) -> None:
-        wanted = [one.name for one in self._channels.values() if kind in one.events]
         with self._service.database.write(durable=False) as connection:
-            notice_rows.record(connection, transfer_id, kind, wanted, time.time(), episode)
+            subject = Subject("transfer", transfer_id)
+            notice_rows.record(connection, subject, kind, self._wanted.wanting(kind), time.time(), episode)
 
     # --- sending ---
 
@@ -89,17 +91,16 @@ class Notifier:
             with database.write(durable=False) as connection:
                 if not notice_rows.take(connection, row, time.time() + _TAKEN_SECONDS):
                     continue
-            channel = self._channels[row.channel]
+            channel, subject = self._channels[row.channel], notice_rows.subject_of(row)
             try:
-                notice_id = f"{row.transfer_id}.{row.kind}.{row.episode}.{row.channel}"
-                delivery = send(channel, notice_of(self._service, row.transfer_id, row.kind, notice_id))
+                delivery = send(channel, notice_of(self._service, subject, row.kind, _id_of(row)))
             except NotFoundError:
-                delivery = Delivery("the transfer is not on record any more", final=True)
+                delivery = Delivery(f"the {subject.kind} is not on record any more", final=True)
             attempts = row.attempts + 1
             with database.write(durable=False) as connection:
                 self._settle(connection, row, delivery, attempts)
             if delivery.error is not None:
-                self._tell(channel, row.transfer_id, delivery, attempts)
+                self._tell(channel, subject, delivery, attempts)
 
     def _settle(self, connection: sa.Connection, row: sa.Row[Any], delivery: Delivery, attempts: int) -> None:
         now = time.time()
@@ -110,9 +111,15 @@ class Notifier:
         pause = _PAUSES[min(attempts, len(_PAUSES)) - 1]
         notice_rows.settle(connection, row, state, next_at=now + pause, at=None, error=delivery.error)
 
-    def _tell(self, channel: Channel, transfer_id: str, delivery: Delivery, attempts: int) -> None:
+    def _tell(self, channel: Channel, subject: Subject, delivery: Delivery, attempts: int) -> None:
         again = "it is given up" if delivery.final or attempts >= _ATTEMPTS else "it is tried again"
         log.warning(
-            "a notice of transfer %s could not be sent to %s (%s): %s; %s",
-            transfer_id, channel.name, channel.shown, delivery.error, again,
+            "a notice of %s %s could not be sent to %s (%s): %s; %s",
+            subject.kind, subject.id, channel.name, channel.shown, delivery.error, again,
         )  # fmt: skip
+
+
+def _id_of(row: sa.Row[Any]) -> str:
+    """The id that receivers know a notice by: it stays as it was before there were other subjects than transfers."""
+    of = row.subject_id if row.subject_kind == "transfer" else f"{row.subject_kind}.{row.subject_id}"
+    return f"{of}.{row.kind}.{row.episode}.{row.channel}"

@@ -19,6 +19,7 @@ import sqlalchemy as sa
 
 from seqferry.db import notice_rows, objects, transfers, worker_reports
 from seqferry.db.database import Database
+from seqferry.db.notice_rows import Subject
 from seqferry.db.objects import BatchRun
 from seqferry.db.queue import Queue
 from seqferry.db.worker_reports import Report
@@ -182,7 +183,7 @@ class Runtime:
         self.confines_writes: Final = confines_writes
         self.service: Service | None = None
         """The service that submits the runs of schedules; set by the worker."""
-        self._ends_told: Final = [one.name for one in told.channels if "finished" in one.events]
+        self._ends_told: Final = told.wanting("finished")
         self._on_end = on_end
         self._on_work = on_work
         self._stopping = threading.Event()
@@ -293,7 +294,7 @@ class Runtime:
 
     def record_end(self, connection: sa.Connection, transfer_id: str, at: float) -> None:
         """Record a notice of a transfer's end for the notifier, where the configuration asks for one."""
-        notice_rows.record(connection, transfer_id, "finished", self._ends_told, at)
+        notice_rows.record(connection, Subject("transfer", transfer_id), "finished", self._ends_told, at)
 
     def announce_end(self) -> None:
         """A transfer has ended."""

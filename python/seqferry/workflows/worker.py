@@ -21,16 +21,18 @@ import socket
 import threading
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import ExitStack
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
 import sqlalchemy as sa
 
-from seqferry.db import objects, outage, transfers, worker_lock, worker_reports, worker_rows
+from seqferry.db import notice_rows, objects, outage, transfers, worker_lock, worker_reports, worker_rows
 from seqferry.db.dbos_logging import quieten_dbos
 from seqferry.db.migrate import HEAD
+from seqferry.db.notice_rows import Subject
+from seqferry.db.worker_rows import Gone
 from seqferry.engine.engine import version
 from seqferry.model import names
 from seqferry.model.errors import WorkerBusyError
@@ -114,6 +116,7 @@ class Worker:
         """Private constructor: use ``start``."""
         self.service: Final = service
         self._own_work = own_work
+        self._facts = {"own_work": own_work}
         self._database = service.database
         host, pid = socket.gethostname(), os.getpid()
         worker_session = f"{host}-{pid}-{uuid.uuid4().hex[:8]}"
@@ -284,8 +287,8 @@ class Worker:
         if self._database.is_sqlite:
             # The lock shows that every earlier worker is gone, whatever it reported last.
             with self._database.write(durable=False) as connection:
-                worker_reports.withdraw_all(connection)
-                worker_rows.beat(connection, self._process)
+                self._tell_of_gone(connection, worker_reports.withdraw_all(connection))
+                worker_rows.beat(connection, self._process, self._facts)
         if not self._own_work:
             self._signal = WorkSignal(self._database, self._is_busy, self._has_work)
         if self._lease is not None:
@@ -297,9 +300,7 @@ class Worker:
         if queue:
             self.take_queue()
         self._thread("control", _CONTROL_SECONDS, self._control, rests=True)
-        reporter = Reporter(
-            self._runtime, self._process, self._lanes, {"own_work": self._own_work}, beats=self._lease is None
-        )
+        reporter = Reporter(self._runtime, self._process, self._lanes, self._facts, beats=self._lease is None)
         self._thread("reporter", _REPORT_SECONDS, reporter.report)
         self._thread("reviver", _REVIVE_SECONDS, self._revive)
         if self._notifier is not None:
@@ -566,7 +567,7 @@ class Worker:
                 if lapsed:
                     # After this, a worker that was about to declare this one dead has done so, or will not.
                     worker_reports.exclude_reapers(connection)
-                worker_rows.beat(connection, self._process)
+                worker_rows.beat(connection, self._process, self._facts)
             if lease.extend(sent, anew=lapsed):
                 if lapsed and lease.epoch > 1:
                     log.warning(
@@ -586,9 +587,21 @@ class Worker:
         if not dead:
             return
         with self._database.write() as connection:
-            given_back = worker_reports.reap(connection, dead)
-        if given_back:
-            log.warning("a worker is gone; its work goes back to the queue: %s", ", ".join(given_back))
+            reaped = worker_reports.reap(connection, dead)
+            self._tell_of_gone(connection, reaped.gone, set(reaped.work.values()))
+        if reaped.work:
+            log.warning("a worker is gone; its work goes back to the queue: %s", ", ".join(reaped.work))
+
+    def _tell_of_gone(
+        self, connection: sa.Connection, gone: Iterable[Gone], holders: Collection[str] = frozenset()
+    ) -> None:
+        """Record a notice of each worker that has vanished with work, but for commands whose user saw their end."""
+        channels = self.service.settings.notices.wanting("vanished")
+        for one in gone:
+            if (one.transfers or one.id in holders) and not one.own_work:
+                notice_rows.record(
+                    connection, Subject("worker", one.id), "vanished", channels, time.time(), episode=one.beats
+                )
 
     def _signs(self) -> dict[str, worker_reports.Sign | None]:
         with self._database.write() as connection:  # a statement sees what is there when it begins

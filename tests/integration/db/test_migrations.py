@@ -13,11 +13,12 @@ from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 
 import seqferry.db
-from seqferry.db import object_pages
+from seqferry.db import notice_rows, object_pages
 from seqferry.db.database import Database
 from seqferry.db.migrate import HEAD, VERSION_TABLE, migrate, upgrade_to
+from seqferry.db.notice_rows import Subject
 from seqferry.db.paging import ObjectFilter
-from seqferry.db.tables import complete, object_, tally
+from seqferry.db.tables import complete, notice, object_, tally
 from seqferry.model.errors import ConfigError
 from seqferry.service.service import Service
 from seqferry.settings.config import Settings
@@ -155,6 +156,36 @@ def test_a_database_of_the_first_version_keeps_what_it_holds(empty_settings: Set
     assert kept == {"a": (6, 24, 2, 0, 1, 0, 8), "empty": (0, 0, 0, 0, 0, 0, 0)}
     assert classes == [None, None, "object", None, None, None]
     assert [record.source_key for record in failed] == ["k2"]
+
+
+def test_notices_that_were_there_are_about_transfers(empty_settings: Settings) -> None:
+    empty_settings.prepare_state_dir()
+    database = Database(empty_settings)
+    with database.write() as connection:
+        upgrade_to(connection, "0015")
+        for number, state in enumerate(("pending", "sent")):
+            connection.execute(
+                sa.text(
+                    "insert into notice (transfer_id, kind, episode, channel, state, attempts, created_at, next_at, "
+                    "sent_at, error) values ('a', 'stalled', :number, 'lims', :state, 3, 1.5, 2.5, :number, 'refused')"
+                ),
+                {"number": number, "state": state},
+            )
+    with database.write() as connection:
+        upgrade_to(connection)
+        # What is there is not recorded again.
+        notice_rows.record(connection, Subject("transfer", "a"), "stalled", ["lims"], at=9.0, episode=1)
+
+    with database.read() as connection:
+        kept = [tuple(row) for row in connection.execute(sa.select(notice).order_by(notice.c.episode))]
+        due = notice_rows.due(connection, ["lims"], 3.0, 10)
+    database.close()
+
+    assert kept == [
+        ("transfer", "a", "stalled", 0, "lims", "pending", 3, 1.5, 2.5, 0.0, "refused"),
+        ("transfer", "a", "stalled", 1, "lims", "sent", 3, 1.5, 2.5, 1.0, "refused"),
+    ]
+    assert [notice_rows.subject_of(row) for row in due] == [Subject("transfer", "a")]
 
 
 def test_the_newest_migration_is_the_one_written_down() -> None:

@@ -12,6 +12,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -23,12 +24,15 @@ from control import spec_number
 from ferry import Ferry
 from standardwebhooks.webhooks import Webhook
 
+from seqferry.db import worker_rows
 from seqferry.db.tables import notice
+from seqferry.model.workers import Activity, Process
 from seqferry.proof import auditing
 from seqferry.service import control, notices
 from seqferry.service.service import Service
 from seqferry.settings.channels import Channel, ChannelError, Notices, parse
 from seqferry.settings.config import Settings
+from seqferry.workflows import liveness
 from seqferry.workflows.notifier import Notifier
 from seqferry.workflows.worker import Worker
 from support.proxy import Proxy, access_denied
@@ -108,11 +112,11 @@ def states(service: Service) -> dict[str, tuple[str, int]]:
         return {row.channel: (row.state, row.attempts) for row in connection.execute(sa.select(notice))}
 
 
-def ends_sent(service: Service) -> set[str]:
-    """The channels that took the notice of the end of a transfer, at the first try."""
+def ends_sent(service: Service, kind: str = "finished") -> set[str]:
+    """The channels that took the notices of the end of a transfer, or of this kind, at the first try."""
     with service.database.read() as connection:
         sent = sa.select(notice.c.channel).where(
-            notice.c.kind == "finished", notice.c.state == "sent", notice.c.attempts == 1
+            notice.c.kind == kind, notice.c.state == "sent", notice.c.attempts == 1
         )
         return set(connection.scalars(sent))
 
@@ -154,6 +158,7 @@ def test_the_end_of_a_transfer_is_told_by_mail_and_by_a_signed_webhook(
     assert (data["id"], data["objects_failed"], data["receipt_digest"]) == (transfer_id, 1, digest)
     assert (data["causes"][0]["error_code"], data["causes"][0]["count"]) == ("AccessDenied", 1)
     assert data["next"] == f"seqferry retry {transfer_id}"
+    assert data["subject"] == {"kind": "transfer", "id": transfer_id}
     assert (data["ledger_head"], data["ledger_count"]) == (str(head), head.count)
     [message] = [
         one for one in mail.taken
@@ -203,6 +208,46 @@ def test_a_receiver_that_is_gone_for_good_is_given_up(service: Service, receiver
     notifier.deliver()
 
     assert states(service) == {"lims": ("given_up", 1)}
+
+
+def test_a_worker_that_has_vanished_with_work_is_told_of_once(
+    settings: Settings, receiver: Receiver, mails: tuple[Mails, Channel], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(liveness, "DEAD_AFTER_SECONDS", 5.0)
+    mail, channel = mails
+    object.__setattr__(settings, "notices", Notices((channel, receiver.channel())))
+    busy = Activity(lanes=(None,), limits=None, resident=None, transfers=2, in_flight=7)
+    with Service.open(settings) as service:
+        with service.database.write() as connection:
+            for name, own_work, activity in (
+                ("lab1-7-dead", False, busy),
+                ("lab1-8-idle", False, replace(busy, transfers=0)),
+                ("lab1-9-command", True, busy),
+            ):
+                process = Process(name, "worker", "lab1\nforged", 7, "0.1", "0016", "1")
+                worker_rows.beat(connection, process)
+                worker_rows.describe(connection, name, replace(activity, facts={"own_work": own_work}))
+        with Worker.start(settings, service):
+            eventually(lambda: ends_sent(service, "vanished") == {"mail", "lims"}, what="the notices")
+            alive = eventually(
+                lambda: {one.process.id for one in service.workers() if one.alive}, what="the worker of the test"
+            )
+        with Worker.start(settings, service):  # finds nothing new
+            pass
+        assert states(service) == {"mail": ("sent", 1), "lims": ("sent", 1)}
+    assert not [name for name in alive if name.endswith(("dead", "idle", "command"))]
+
+    [(headers, body)] = receiver.taken
+    assert headers["webhook-id"] == "worker.lab1-7-dead.vanished.1.lims"
+    payload = json.loads(body)
+    assert payload["type"] == "worker.vanished"
+    data = payload["data"]
+    assert data["subject"] == {"kind": "worker", "id": "lab1-7-dead"}
+    assert (data["kind"], data["pid"], data["transfers"], data["next"]) == ("worker", 7, 2, "seqferry workers")
+    [message] = mail.taken
+    assert "lab1-7-dead" in str(
+        message.get_payload()[0].get_payload(decode=True) if message.is_multipart() else message
+    )
 
 
 def test_a_transfer_without_progress_has_stalled_once_and_a_paused_one_has_not(

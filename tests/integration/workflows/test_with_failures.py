@@ -12,6 +12,7 @@ from http_client import http_of
 
 from seqferry import Client, ClientError
 from seqferry.db import gauges, transfers
+from seqferry.db.notice_rows import Subject
 from seqferry.db.paging import TransferFilter
 from seqferry.db.record.audit import AuditCounts
 from seqferry.model.models import Status
@@ -84,7 +85,7 @@ def test_notices_events_and_http_say_it(
     service: Service, both: tuple[str, str], request: pytest.FixtureRequest
 ) -> None:
     _, partly = both
-    notice = notices.notice_of(service, partly, "finished", "n")
+    notice = notices.notice_of(service, Subject("transfer", partly), "finished", "n")
     assert notice.payload["data"]["state"] == WITH_FAILURES
     assert notice.payload["data"]["next"] == f"seqferry retry {partly}"
     assert "3 of 5 objects failed" in notice.title

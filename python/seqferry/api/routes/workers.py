@@ -102,5 +102,5 @@ class Workers(BaseModel):
 
 @router.get("", summary="The processes that work")
 def list_workers(service: ServiceDep) -> Workers:
-    """With those that were killed within the last day: ``alive`` is false."""
+    """With those that were killed within the last week: ``alive`` is false."""
     return Workers(workers=[WorkerOut.of(one) for one in service.workers()])

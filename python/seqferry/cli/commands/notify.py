@@ -61,10 +61,11 @@ def list_(as_json: options.Json = False, state_dir: options.StateDir = None) -> 
     for row in left:
         if as_json:
             display.emit(
-                "undelivered", id=row.transfer_id, kind=row.kind, channel=row.channel, state=row.state,
-                attempts=row.attempts, error_message=row.error,
+                "undelivered", id=row.subject_id, subject=row.subject_kind, kind=row.kind, channel=row.channel,
+                state=row.state, attempts=row.attempts, error_message=row.error,
             )  # fmt: skip
         else:
-            what = f"{row.kind} of {row.transfer_id} to {row.channel}: {row.state} after {row.attempts} tries"
+            what = f"{row.kind} of {row.subject_kind} {row.subject_id} to {row.channel}"
+            what += f": {row.state} after {row.attempts} tries"
             display.say(f"{what}: {text.printable(row.error or 'not tried yet')}")
     return exits.OK

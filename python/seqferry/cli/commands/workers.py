@@ -12,7 +12,7 @@ from seqferry.settings.config import Settings
 
 
 def workers(as_json: options.Json = False, state_dir: options.StateDir = None) -> int:
-    """List the processes that work, and those that were killed within the last day."""
+    """List the processes that work, and those that were killed within the last week."""
     from seqferry.service.service import Service
 
     with Service.open(Settings.load(state_dir=state_dir)) as service:
