@@ -77,6 +77,7 @@ COMMANDS: Final = (
     "aws",
     "s5cmd",
     "nextflow",
+    "cost",
     "bench",
     "demo",
     "completion",

@@ -101,6 +101,15 @@ EXAMPLES: Final[dict[str, tuple[tuple[str, str], ...]]] = {
     "aws": (("seqferry aws s3 cp s3://ours/a.bam a.bam", "as Nextflow calls it"),),
     "s5cmd": (("seqferry s5cmd cp s3://ours/a.bam a.bam", "as Nextflow calls it"),),
     "nextflow": (),
+    "cost": (),
+    "cost gateway": (
+        ("seqferry cost gateway --disks io1:4000 --against gp2", "are provisioned disks worth their money?"),
+        ("seqferry cost gateway --hours 732 --against gp2 --against gp3:4000,gp3", "several, side by side"),
+    ),
+    "cost mirror": (("seqferry cost mirror --size 11.88TiB --objects 448", "beside DataSync and S3Mirror"),),
+    "cost stage": (("seqferry cost stage --size 1GB --objects 10000 --tasks 100 --fraction 5", "files, tar, mount"),),
+    "cost store": (("seqferry cost store --size 12TiB --objects 448 --months 24 --against GLACIER_IR", "two classes"),),
+    "cost prices": (("seqferry cost prices > prices.toml", "your own file for --prices"),),
     "bench": (),
     "demo": (("seqferry demo", "the whole story on this machine"),),
     "man": (

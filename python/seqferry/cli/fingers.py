@@ -16,7 +16,7 @@ from seqferry.nextflow.arguments import completed
 
 __all__ = ["ANSWERS", "OPTIONS", "VERBS", "aliases", "translated"]
 
-_NOTHING: Final = frozenset({"aws", "s5cmd", "nextflow", "bench", "pack", "unpack", "tar", "cache", "demo"})
+_NOTHING: Final = frozenset({"aws", "s5cmd", "nextflow", "cost", "bench", "pack", "unpack", "tar", "cache", "demo"})
 """Verbs whose options are taken as they are."""
 
 _CAT: Final = ("--range", "--version-id", "--head", "--tail", "--offset", "--count", "--help")
