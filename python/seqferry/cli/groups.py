@@ -239,6 +239,35 @@ class Start:
 
 
 @dataclass(frozen=True, slots=True)
+class Pricing:
+    """Option for the prices of a dry run."""
+
+    PANEL: ClassVar = "Output"
+
+    price: Annotated[
+        str | None,
+        typer.Option(
+            "--price",
+            envvar="SEQFERRY_PRICE",
+            metavar="REGION",
+            help="With --dry-run: prices of this region of AWS, as us-east-1, whatever the storage is.",
+        ),
+    ] = None
+
+    def checked(self) -> str | None:
+        """The region.
+
+        Raises:
+            UsageError: there are no prices of it.
+        """
+        if self.price is not None:
+            from seqferry.model import prices
+
+            prices.shipped(self.price)
+        return self.price
+
+
+@dataclass(frozen=True, slots=True)
 class End:
     """Option to end a transfer without aborting its open uploads."""
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Final
 
 from seqferry.cli import exits
-from seqferry.cli.groups import Output, Start
+from seqferry.cli.groups import Output, Pricing, Start
 from seqferry.cli.output import display, preview, text
 from seqferry.cli.session import Session, actor, session_of
 from seqferry.model.models import Submission, TransferSpec
@@ -17,14 +17,15 @@ from seqferry.spec.option_groups import Speed
 _KEYS_PER_CAUSE: Final = 20
 
 
-def start_transfer(spec: TransferSpec, speed: Speed, start: Start, output: Output) -> int:
+def start_transfer(spec: TransferSpec, speed: Speed, start: Start, output: Output, pricing: Pricing) -> int:
     """Preview, record or do the transfer; returns the exit code."""
+    price = pricing.checked()
     spec = identity.resolved(with_attempts(spec, speed.attempts))
     if start.preflight is False:
         spec = replace(spec, preflight=False)
     with session_of(output, speed, check=spec, records=not start.dry_run) as session:
         if start.dry_run:
-            return preview.show(session, spec)
+            return preview.show(session, spec, price=price)
         if start.preflight and not passes(session, spec):
             return exits.FAILED
         if start.detach:

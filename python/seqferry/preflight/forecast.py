@@ -2,30 +2,23 @@
 
 The estimate follows the engine's rules for parts (``crates/transfer/src/limits.rs``) and what a copy asks of the
 storage. It counts no retries and no looks at what changes meanwhile. Prices are list prices of AWS; other services have
-none here.
+none, but those of a region of AWS on request.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from seqferry.model import prices
+from seqferry.cost import requests as rules
+from seqferry.cost import transfer as costs
 from seqferry.model.models import LocalFolder, Location, PlannedCopy, S3Location, Status, TransferSpec
 from seqferry.places import endpoints
 from seqferry.spec.build import data_path
 
 _MIB: Final = 1024 * 1024
-_COPY_THRESHOLD: Final = 128 * _MIB
-_COPY_PART: Final = 128 * _MIB
-_STREAM_THRESHOLD: Final = 16 * _MIB
-_STREAM_PART: Final = 8 * _MIB
-_MOST_PARTS: Final = 10_000
-_PAGE: Final = 1000
-"""Keys of a page of a listing."""
-
 _WRITES_PER_SECOND: Final = 3500
 """Writes per second that S3 allows for a prefix."""
 _PART_COPY_RATE: Final = 75 * _MIB
@@ -36,12 +29,6 @@ _EARLIER_AT_MOST: Final = 5
 _EARLIER_BYTES: Final = 64 * _MIB
 """Least bytes of an earlier transfer that counts: smaller ones say nothing about a rate."""
 
-_WRITES: Final = frozenset(
-    {"ListObjectsV2", "CopyObject", "PutObject", "CreateMultipartUpload", "UploadPart", "UploadPartCopy"}
-    | {"CompleteMultipartUpload"}
-)
-"""Billed as writes; deletions are free, and all else is a read."""
-
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
@@ -50,8 +37,11 @@ class Estimate:
     Attributes:
         requests: by operation of S3.
         seconds: how long it takes; ``based_on`` says what that rests on.
-        request_dollars: None where the storage is not AWS.
+        request_dollars: None where the storage is not AWS, and no region was asked for.
         egress_dollars: highest price of the bytes that leave AWS, when the machine is outside its region.
+        month_dollars: price of a month's storage of the copies; None where they are not in AWS.
+        price_region: region whose prices hold; None without prices.
+        datasync_basic_dollars, datasync_enhanced_dollars: price of the same bytes by DataSync.
     """
 
     requests: dict[str, int]
@@ -59,6 +49,10 @@ class Estimate:
     based_on: str
     request_dollars: float | None
     egress_dollars: float | None
+    month_dollars: float | None = None
+    price_region: str | None = None
+    datasync_basic_dollars: float | None = None
+    datasync_enhanced_dollars: float | None = None
 
     @property
     def total_requests(self) -> int:
@@ -118,16 +112,52 @@ class Forecast:
             "by_reason": dict(self.by_reason),
         }
 
-    def estimate(self, earlier: Iterable[Status] = (), max_bandwidth: int | None = None) -> Estimate:
-        """Args: ``earlier`` are transfers that were done, newest first; ``max_bandwidth`` is in bytes per second."""
+    def estimate(
+        self, earlier: Iterable[Status] = (), max_bandwidth: int | None = None, price: str | None = None
+    ) -> Estimate:
+        """Estimate of all objects so far.
+
+        Args:
+            earlier: transfers that were done, newest first.
+            max_bandwidth: bytes per second.
+            price: region of AWS whose prices hold, whatever the storage is.
+
+        Raises:
+            UsageError: there are no prices of that region.
+        """
         requests = self._requests + self._around()
         seconds, based_on = self._duration(requests, earlier, max_bandwidth)
-        is_aws = all(_is_aws(place) for place in (self.spec.source, self.spec.target))
-        dollars = sum(_price(name, count) for name, count in requests.items())
-        source = self.spec.source
-        leaves = isinstance(source, S3Location) and _is_aws(source) and data_path(self.spec) == "stream"
-        egress = prices.cost("egress", self.bytes) if leaves else None
-        return Estimate(dict(sorted(requests.items())), seconds, based_on, dollars if is_aws else None, egress)
+        found = Estimate(dict(sorted(requests.items())), seconds, based_on, None, None)
+        cost = self._cost(requests, price)
+        if cost is None:
+            return found
+        is_priced = price is not None or all(_is_aws(place) for place in (self.spec.source, self.spec.target))
+        return replace(
+            found,
+            request_dollars=cost.requests if is_priced else None,
+            egress_dollars=cost.egress,
+            month_dollars=cost.month if is_priced else None,
+            price_region=cost.region,
+            datasync_basic_dollars=cost.datasync_basic if is_priced else None,
+            datasync_enhanced_dollars=cost.datasync_enhanced if is_priced else None,
+        )
+
+    def _cost(self, requests: Counter[str], price: str | None) -> costs.TransferCost | None:
+        """Cost in a region that was asked for, or in that of the places on AWS; None where there is none."""
+        source, target = self.spec.source, self.spec.target
+        on_aws = [place for place in (target, source) if isinstance(place, S3Location) and _is_aws(place)]
+        if price is None and not on_aws:
+            return None
+        inside = data_path(self.spec) == "copy"
+        leaves = isinstance(source, S3Location) and (price is not None or source in on_aws) and not inside
+        return costs.price(
+            price or costs.region_of(*(place.region for place in on_aws)),
+            requests,
+            self.bytes,
+            storage_class=self.spec.storage_class,
+            leaves=leaves,
+            arrives=isinstance(target, S3Location) and (price is not None or target in on_aws),
+        )
 
     def _around(self) -> Counter[str]:
         """Requests for the transfer as a whole: both places are looked at and listed."""
@@ -135,12 +165,14 @@ class Forecast:
         for place in (self.spec.source, self.spec.target):
             if isinstance(place, S3Location):
                 found["HeadBucket"] += 1
-        pages = max(1, -(-self.met // _PAGE))
+        pages = max(1, -(-self.met // rules.PAGE))
         if self.spec.keys is not None:
             found["HeadObject"] += len(self.spec.keys) if isinstance(self.spec.source, S3Location) else 0
         elif isinstance(self.spec.source, S3Location) and self.spec.inventory is None:
             found["ListObjectsV2"] += pages
         if isinstance(self.spec.target, S3Location):
+            if self.spec.kind.packs and self.objects:
+                found += rules.of_upload(rules.parts_of(self.bytes, inside=False), inside=False)
             found["ListObjectsV2"] += 1 + (pages if self.skipped or self.compared else 0)
             if self.removed:
                 found["ListObjectsV2"] += pages
@@ -153,26 +185,14 @@ class Forecast:
 
     def _copy(self, size: int) -> None:
         inside = data_path(self.spec) == "copy"
-        threshold = self.spec.copy_threshold
-        if threshold is None:
-            threshold = _COPY_THRESHOLD if inside else _STREAM_THRESHOLD
-        parts = 1
-        if size > threshold:
-            part = self.spec.part_size or (_COPY_PART if inside else _STREAM_PART)
-            parts = -(-size // max(part, -(-size // _MOST_PARTS)))
+        parts = rules.parts_of(size, inside=inside, part_size=self.spec.part_size, threshold=self.spec.copy_threshold)
         self._parallel += parts
         from_s3, to_s3 = isinstance(self.spec.source, S3Location), isinstance(self.spec.target, S3Location)
         if from_s3 and not inside:
             self._requests["GetObject"] += parts
-        if not to_s3:
-            return
-        if parts == 1:
-            self._requests["CopyObject" if inside else "PutObject"] += 1
-            return
-        self._requests["CreateMultipartUpload"] += 1
-        self._requests["UploadPartCopy" if inside else "UploadPart"] += parts
-        self._requests["CompleteMultipartUpload"] += 1
-        self._requests["HeadObject"] += 1 + inside
+        if not to_s3 or self.spec.kind.packs:
+            return  # an archive is one object, whatever it holds
+        self._requests += rules.of_upload(parts, inside=inside)
 
     def _duration(
         self, requests: Counter[str], earlier: Iterable[Status], max_bandwidth: int | None
@@ -188,14 +208,8 @@ class Forecast:
             rate, based_on = float(_STREAM_RATE), "10 Gb/s through this machine, and 3,500 writes per second"
         if max_bandwidth and not inside and max_bandwidth < rate:
             rate, based_on = float(max_bandwidth), "--max-bandwidth"
-        writes = sum(count for name, count in requests.items() if name in _WRITES)
+        writes = sum(count for name, count in requests.items() if name in rules.WRITES)
         return max(self.bytes / rate, writes / _WRITES_PER_SECOND), based_on
-
-
-def _price(operation: str, requests: int) -> float:
-    if operation == "DeleteObject":
-        return 0.0
-    return prices.cost("s3-write" if operation in _WRITES else "s3-read", requests)
 
 
 def _is_aws(place: Location) -> bool:

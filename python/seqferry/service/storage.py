@@ -87,9 +87,16 @@ class Storage(Queries):
         confined = for_client and self.settings.policy.confines_writes
         return KeyRules(str(self.settings.state_dir), confined=confined, nul=self.database.is_sqlite)
 
-    def estimate(self, forecast: Forecast) -> Estimate:
-        """Estimate of a transfer's requests, time and cost, with the rates of earlier ones where there are any."""
-        return forecast.estimate(self.transfers(_EARLIER), self.settings.max_bandwidth.now())
+    def estimate(self, forecast: Forecast, price: str | None = None) -> Estimate:
+        """Estimate of a transfer's requests, time and cost, with the rates of earlier ones where there are any.
+
+        Args:
+            price: region of AWS whose prices hold, whatever the storage is.
+
+        Raises:
+            UsageError: there are no prices of that region.
+        """
+        return forecast.estimate(self.transfers(_EARLIER), self.settings.max_bandwidth.now(), price)
 
     def nearest(self, spec: TransferSpec) -> list[str]:
         """Keys of the source that are most like those which were asked for and are not there."""

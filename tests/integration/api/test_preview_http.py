@@ -64,6 +64,14 @@ def test_a_preview_says_what_the_transfer_then_does(
         assert made["CopyObject"] == estimated["CopyObject"] == 3
         assert made["ListObjectsV2"] <= estimated["ListObjectsV2"] + 1
         assert preview["estimate"]["request_dollars"] is None
+        priced = client.post("/api/v1/previews", json=body, params={"limit": 0, "price": "eu-west-1"}).json()[
+            "estimate"
+        ]
+        assert priced["price_region"] == "eu-west-1"
+        assert priced["request_dollars"] > 0
+        assert priced["datasync_enhanced_dollars"] == pytest.approx(0.55, abs=0.001)
+        refused = client.post("/api/v1/previews", json=body, params={"price": "mars-1"})
+        assert (refused.status_code, "mars-1" in refused.text) == (400, True)
 
         nothing = client.post("/api/v1/previews", json={**body, "source": f"s3://{source}/run/*.bai", "rules": None})
         assert nothing.status_code == 200, nothing.text

@@ -41,6 +41,8 @@ from seqferry.model.errors import SeqferryError, StorageError
         (("cp", "s3://a/", "s3://b/", "--max-bandwidth", "99999999999999T"), "--max-bandwidth"),
         (("cp", "s3://a/", "s3://b/", "--access-key", "x"), "--access-key"),
         (("cp", "s3://a/", "s3://b/", "--endpoint-url", "nowhere"), "nowhere"),
+        (("cp", "s3://a/", "s3://b/", "--dry-run", "--price", "mars-1"), "mars-1"),
+        (("pack", "s3://a/", "s3://b/x.tar", "--dry-run", "--price", "mars-1"), "mars-1"),
         (("ls", "bucket"), "bucket"),
         (("status", "--watch"), "--watch"),
         (("unpack", "--include", "reads/*", "--exclude", "*.bai", "./x.tar"), "DST"),

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from seqferry.model.errors import UsageError
 from seqferry.model.models import LocalFolder, PlannedCopy, S3Location, Status, Totals, TransferSpec
 from seqferry.preflight.forecast import Forecast
 
@@ -80,6 +81,48 @@ def test_other_services_have_no_list_price() -> None:
     place = S3Location("to", "in/", endpoint_url=URL)
 
     assert _forecast(replace(SPEC, target=place), 1).estimate().request_dollars is None
+
+
+def test_other_services_are_priced_as_a_region_of_aws_on_request() -> None:
+    place = S3Location("to", "in/", endpoint_url=URL)
+    spec = replace(SPEC, source=replace(place, bucket="from"), target=place, storage_class="GLACIER_IR")
+
+    estimate = _forecast(spec, *[GIB] * 3).estimate(price="us-east-1")
+
+    # Three uploads of eight parts with begin and end, and two listings; heads of uploads, and of both buckets.
+    assert estimate.request_dollars == pytest.approx((30 * 0.02 + 2 * 0.005 + 8 * 0.0004) / 1000)
+    assert estimate.price_region == "us-east-1"
+    assert estimate.month_dollars == pytest.approx(3 * 0.004)
+    assert estimate.datasync_enhanced_dollars == pytest.approx(3 * 0.015 + 0.55)
+    assert estimate.datasync_basic_dollars == pytest.approx(3 * 0.0125)
+    with pytest.raises(UsageError, match="mars-1"):
+        _forecast(spec, 1).estimate(price="mars-1")
+
+
+@pytest.mark.parametrize(
+    ("region", "known", "dollars"),
+    [("eu-central-1", "eu-central-1", 0.0245), ("eu-west-1", "eu-west-1", 0.023), ("ap-south-1", "us-east-1", 0.023)],
+)
+def test_prices_are_those_of_the_region_of_the_target(region: str, known: str, dollars: float) -> None:
+    spec = replace(SPEC, target=replace(SPEC.target, region=region))
+
+    estimate = _forecast(spec, GIB).estimate()
+
+    assert (estimate.price_region, estimate.month_dollars) == (known, pytest.approx(dollars))
+
+
+def test_a_class_without_a_price_has_none() -> None:
+    assert _forecast(replace(SPEC, storage_class="OUTPOSTS"), GIB).estimate().request_dollars is None
+
+
+def test_an_archive_is_one_upload_of_all_members() -> None:
+    place = S3Location("to", "x.tar", endpoint_url=URL)
+    spec = replace(SPEC, target=place, operation="pack")
+
+    estimate = _forecast(spec, *[MIB] * 100).estimate()
+
+    counts = {name: estimate.requests.get(name) for name in ("GetObject", "PutObject", "UploadPart")}
+    assert counts == {"GetObject": 100, "PutObject": None, "UploadPart": 13}
 
 
 def test_traffic_that_leaves_aws_is_named_at_most() -> None:

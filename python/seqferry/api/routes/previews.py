@@ -13,9 +13,9 @@ from starlette.concurrency import run_in_threadpool
 from seqferry.api.deps import ContextDep
 from seqferry.api.documented import answers
 from seqferry.api.schemas import TransferRequest, spec_of_request
+from seqferry.model import prices
 from seqferry.model.models import PlannedCopy, TransferSpec
 from seqferry.planning.removal_rules import RemovalRefusal
-from seqferry.preflight.forecast import Forecast
 from seqferry.service.service import Service
 from seqferry.spec import identity
 
@@ -44,6 +44,13 @@ class EstimateOut(BaseModel):
     """At list prices of AWS; null for other services."""
     egress_dollars: float | None
     """At most, where the bytes leave AWS."""
+    month_dollars: float | None
+    """For a month of storage of the copies."""
+    price_region: str | None
+    """Region of AWS whose prices hold."""
+    datasync_basic_dollars: float | None
+    datasync_enhanced_dollars: float | None
+    """Asked by AWS DataSync for the same bytes, by mode."""
 
 
 class Preview(BaseModel):
@@ -63,15 +70,25 @@ class Preview(BaseModel):
 
 @router.post("", summary="What a transfer would do, and what it would cost", responses=answers(400, 502, 504))
 async def preview(
-    body: TransferRequest, context: ContextDep, limit: Annotated[int, Query(ge=0, le=10_000)] = 1000
+    body: TransferRequest,
+    context: ContextDep,
+    limit: Annotated[int, Query(ge=0, le=10_000)] = 1000,
+    price: Annotated[str | None, Query(min_length=1, max_length=64)] = None,
 ) -> Preview:
-    """Compares both places as the transfer would. Nothing is copied or recorded."""
+    """Compares both places as the transfer would. Nothing is copied or recorded.
+
+    `price` names a region of AWS whose list prices hold, whatever the storage is.
+    """
+    if price is not None:
+        prices.shipped(price)
     spec = await context.spec_of_sources(body, spec_of_request)
     await context.checks.check(spec)
-    return await run_in_threadpool(_preview, context.service, identity.resolved(spec), limit)
+    return await run_in_threadpool(_preview, context.service, identity.resolved(spec), limit, price)
 
 
-def _preview(service: Service, spec: TransferSpec, limit: int) -> Preview:
+def _preview(service: Service, spec: TransferSpec, limit: int, price: str | None) -> Preview:
+    from seqferry.preflight.forecast import Forecast  # a server that starts need not wait for it
+
     forecast, shown, complete = Forecast(spec), list[PreviewObject](), True
     deadline = time.monotonic() + _SECONDS
     for planned in service.preview(spec, for_client=True):
@@ -90,7 +107,7 @@ def _preview(service: Service, spec: TransferSpec, limit: int) -> Preview:
             forecast.removed += 1
             if len(removals) < limit:
                 removals.append(removed)
-    estimate = service.estimate(forecast)
+    estimate = service.estimate(forecast, price)
     return Preview(
         objects=shown,
         complete=complete,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from seqferry.cli import pipes, selecting
-from seqferry.cli.groups import Output, PipeOptions, Places, Start
+from seqferry.cli.groups import Output, PipeOptions, Places, Pricing, Start
 from seqferry.cli.start import start_transfer
 from seqferry.model.errors import UsageError
 from seqferry.spec.build import build_spec
@@ -35,6 +35,7 @@ def cp(
     pipe: PipeOptions,
     endpoints: Endpoints,
     start: Start,
+    pricing: Pricing,
     output: Output,
 ) -> int:
     """Copy objects between S3 places, or between S3 and local files, durably and verified.
@@ -52,4 +53,4 @@ def cp(
     given = selecting.spec_arguments(
         places, selection, filters, names, versions, parts, storage, protection, attributes, endpoints
     )
-    return start_transfer(build_spec(**given, allow_local=True), speed, start, output)
+    return start_transfer(build_spec(**given, allow_local=True), speed, start, output, pricing)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from seqferry.cli import pipes, selecting
-from seqferry.cli.groups import Output, Places, Start
+from seqferry.cli.groups import Output, Places, Pricing, Start
 from seqferry.cli.start import start_transfer
 from seqferry.model.errors import UsageError
 from seqferry.model.models import OPERATION_MOVE, LocalFolder, S3Location, TransferSpec
@@ -22,6 +22,7 @@ def mv(
     storage: Storage,
     endpoints: Endpoints,
     start: Start,
+    pricing: Pricing,
     output: Output,
 ) -> int:
     """Move objects between S3 places, or between S3 and local files: copy, verify, then remove at the source.
@@ -31,7 +32,7 @@ def mv(
     """
     pipes.refuse(places, "mv")
     given = selecting.spec_arguments(places, selection, names, parts, storage, endpoints)
-    return start_transfer(of(build_spec(**given, allow_local=True)), speed, start, output)
+    return start_transfer(of(build_spec(**given, allow_local=True)), speed, start, output, pricing)
 
 
 def of(spec: TransferSpec) -> TransferSpec:

@@ -8,8 +8,8 @@ from typing import Annotated, ClassVar
 import typer
 
 from seqferry.cli import exits, options, selecting
-from seqferry.cli.groups import Output, Places, Start
-from seqferry.cli.output import display, text
+from seqferry.cli.groups import Output, Places, Pricing, Start
+from seqferry.cli.output import display, preview, text
 from seqferry.cli.session import Session, actor, session_of
 from seqferry.cli.start import detached
 from seqferry.model.models import PlannedCopy, TransferSpec
@@ -87,6 +87,7 @@ def pack(
     speed: Speed,
     endpoints: Endpoints,
     start: Start,
+    pricing: Pricing,
     output: Output,
 ) -> int:
     """Pack all that is below a prefix or a folder into one tar, durably and verified.
@@ -97,17 +98,17 @@ def pack(
     places = Places(sources=[packed.source], target=packed.target)
     given = selecting.spec_arguments(places, selection, filters, names, archive, endpoints, together=True)
     spec = build_pack_spec(**given, allow_local=True)
-    spec = identity.resolved(spec)
+    spec, price = identity.resolved(spec), pricing.checked()
     with session_of(output, speed, check=spec, records=not start.dry_run) as session:
         if start.dry_run:
-            return _preview(session, spec)
+            return _preview(session, spec, price)
         if start.detach:
             submission = session.service.submission(spec, actor=actor(), new=start.new, priority=start.priority)
             return detached(session, submission)
         return session.copy(spec, new=start.new, priority=start.priority)
 
 
-def _preview(session: Session, spec: TransferSpec) -> int:
+def _preview(session: Session, spec: TransferSpec, price: str | None) -> int:
     """Shows the members, what is at the target already, and what the archive saves: one object instead of many."""
     from seqferry.preflight.forecast import Forecast  # it brings the engine, which --help need not wait for
 
@@ -123,8 +124,10 @@ def _preview(session: Session, spec: TransferSpec) -> int:
         elif not session.quiet:
             print(f"(dry run) {_foretold(spec, planned)}")
     members = forecast.objects + forecast.skipped
+    estimate = session.service.estimate(forecast, price)
     if session.as_json:
         told = {name: getattr(forecast, name) for name in ("compared", "skipped", "refused")}
+        told["estimate"] = preview.facts(estimate)
         display.emit("dry_run", objects=forecast.objects, bytes=forecast.bytes, **told)
     elif not session.quiet:
         if (why := why_streamed(spec)) is not None:
@@ -136,6 +139,8 @@ def _preview(session: Session, spec: TransferSpec) -> int:
             "object: no lifecycle, version or permission of a single member, and a change of one means to pack again. "
             "Nothing was written."
         )
+        if forecast.objects:
+            display.say(preview.estimated(estimate))
     if forecast.refused:
         return exits.FAILED
     return exits.OK if members else exits.NOTHING

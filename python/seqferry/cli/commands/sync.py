@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from seqferry.cli import pipes, selecting
-from seqferry.cli.groups import Output, Places, Start
+from seqferry.cli.groups import Output, Places, Pricing, Start
 from seqferry.cli.start import start_transfer
 from seqferry.spec.build import build_spec
 from seqferry.spec.option_groups import (
@@ -33,6 +33,7 @@ def sync(
     attributes: Attributes,
     endpoints: Endpoints,
     start: Start,
+    pricing: Pricing,
     output: Output,
 ) -> int:
     """Make DST hold what is below SRC: cp of a prefix or a folder that can also remove.
@@ -43,4 +44,4 @@ def sync(
     given = selecting.spec_arguments(
         places, selection, filters, names, removal, parts, storage, protection, attributes, endpoints, below=True
     )
-    return start_transfer(build_spec(**given, below=True, allow_local=True), speed, start, output)
+    return start_transfer(build_spec(**given, below=True, allow_local=True), speed, start, output, pricing)

@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar, Literal
 import typer
 
 from seqferry.cli import selecting
-from seqferry.cli.groups import Output, Start, merged
+from seqferry.cli.groups import Output, Pricing, Start, merged
 from seqferry.cli.start import start_transfer
 from seqferry.model.models import IfExists
 from seqferry.spec.option_groups import Endpoints, Filters, Names, Parts, Speed, Storage
@@ -120,6 +120,7 @@ def unpack(
     storage: Storage,
     endpoints: Endpoints,
     start: Start,
+    pricing: Pricing,
     output: Output,
 ) -> int:
     """Unpack a tar archive in S3 or on this machine to a prefix or a folder, durably and verified.
@@ -133,4 +134,4 @@ def unpack(
     selecting.name_keys(given)
     given["index"] = "never" if given.pop("no_index") else "auto"
     given["tolerate"] = given["tolerate"] or ()
-    return start_transfer(unpacking.build_unpack_spec(**given, allow_local=True), speed, start, output)
+    return start_transfer(unpacking.build_unpack_spec(**given, allow_local=True), speed, start, output, pricing)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from seqferry.cli import exits
 from seqferry.cli.output import display, text
@@ -15,8 +15,12 @@ if TYPE_CHECKING:
     from seqferry.preflight.forecast import Estimate, Forecast
 
 
-def show(session: Session, spec: TransferSpec) -> int:
-    """Shows what would happen to each object, and why. Objects of equal size are compared by the transfer itself."""
+def show(session: Session, spec: TransferSpec, *, price: str | None = None) -> int:
+    """Shows what would happen to each object, and why. Objects of equal size are compared by the transfer itself.
+
+    Args:
+        price: region of AWS whose prices hold, whatever the storage is.
+    """
     from seqferry.preflight.forecast import Forecast  # it brings the engine, which --help need not wait for
 
     forecast = Forecast(spec)
@@ -25,7 +29,7 @@ def show(session: Session, spec: TransferSpec) -> int:
         _show_object(session, spec, planned)
     kept = _removal(session, spec, forecast)
     free = session.service.free_space(spec)
-    estimate = session.service.estimate(forecast)
+    estimate = session.service.estimate(forecast, price)
     if session.as_json:
         display.emit(
             "dry_run",
@@ -33,7 +37,7 @@ def show(session: Session, spec: TransferSpec) -> int:
             way=data_path(spec),
             free_bytes=free,
             nearest=None if forecast.met else session.service.nearest(spec),
-            estimate=asdict(estimate) | {"total_requests": estimate.total_requests},
+            estimate=facts(estimate),
         )
     elif not session.quiet:
         _show_totals(session, spec, forecast, estimate, free)
@@ -96,7 +100,7 @@ def _show_totals(
     counted = f"{text.count(forecast.objects, 'object')}, {text.size(forecast.bytes)}"
     display.say(f"Dry run: {counted}{also}. Nothing was copied or recorded.")
     if forecast.objects or forecast.removed:
-        display.say(_estimated(estimate))
+        display.say(estimated(estimate))
     if not forecast.met and is_empty_archive(spec, 0):
         display.say(text.printable(f"No files are in {spec.source.uri}."))
     elif not forecast.met:
@@ -109,14 +113,32 @@ def nearest_words(spec: TransferSpec, nearest: list[str]) -> str:
     return f"; nearest: {', '.join(map(spec.source.at, nearest))}" if nearest else ""
 
 
-def _estimated(estimate: Estimate) -> str:
+def facts(estimate: Estimate) -> dict[str, Any]:
+    """The estimate as values for JSON."""
+    return asdict(estimate) | {"total_requests": estimate.total_requests}
+
+
+def estimated(estimate: Estimate) -> str:
+    """The estimate in a sentence."""
     most = sorted(estimate.requests.items(), key=lambda one: (-one[1], one[0]))
     requests = ", ".join(f"{count:,} {name}" for name, count in most if count)
-    cost = "" if estimate.request_dollars is None else f"; ${estimate.request_dollars:,.4f} for requests at list prices"
+    takes = f"about {text.duration(max(estimate.seconds, 1.0))}, by {estimate.based_on}"
+    return f"Estimate: {estimate.total_requests:,} requests ({requests}); {takes}{_cost(estimate)}."
+
+
+def _cost(estimate: Estimate) -> str:
+    """Clauses about money; empty where there are no prices."""
+    cost = ""
+    if estimate.request_dollars is not None:
+        cost = f"; ${estimate.request_dollars:,.4f} for requests at list prices of {estimate.price_region}"
     if estimate.egress_dollars:
         cost += f", and up to ${estimate.egress_dollars:,.2f} for traffic if this machine is outside of the region"
-    takes = f"about {text.duration(max(estimate.seconds, 1.0))}, by {estimate.based_on}"
-    return f"Estimate: {estimate.total_requests:,} requests ({requests}); {takes}{cost}."
+    if estimate.month_dollars is not None:
+        cost += f", and ${estimate.month_dollars:,.2f} for each month of storage"
+    if estimate.datasync_enhanced_dollars is not None:
+        basic, enhanced = estimate.datasync_basic_dollars, estimate.datasync_enhanced_dollars
+        cost += f" (DataSync asks ${enhanced:,.2f} in Enhanced mode, ${basic:,.2f} in Basic mode)"
+    return cost
 
 
 def _foretold(spec: TransferSpec, planned: PlannedCopy) -> str:
