@@ -30,7 +30,7 @@ import sqlalchemy as sa
 
 from seqferry.db.advisory import AdvisoryLock, take
 from seqferry.db.database import Database, clock
-from seqferry.db.record import events, receipts
+from seqferry.db.record import events, receipts, sealed_row
 from seqferry.db.tables import batch, event, submission_key, tally, transfer, worker_live
 from seqferry.model import operations
 from seqferry.model.errors import UnsupportedError
@@ -98,32 +98,29 @@ def insert(
     text, needs = stored.write(spec), identity.needs(spec)
     turn = (connection.execute(sa.select(sa.func.max(transfer.c.turn)).where(_UNFINISHED)).scalar() or 0) + 1
     blocked_by = _blocker(connection, spec, turn)
-    connection.execute(
-        transfer.insert().values(
-            id=transfer_id,
-            state="queued",
-            spec=text,
-            created_at=at,
-            created_by=actor,
-            idempotency_key=None if idempotency_key is None else _key_of(actor, idempotency_key),
-            needs=needs,
-            lane=identity.lane(needs),
-            turn=turn,
-            blocked_by=blocked_by,
-            submission=identity.submission(spec),
-            target_place=keyspace.place(spec),
-            target_prefix=keyspace.prefix(spec),
-            source_uri=spec.source.uri,
-            target_uri=spec.target.uri,
-            retry_of=spec.retry_of,
-            priority=adjustment.priority,
-            max_requests=adjustment.max_requests,
-            max_bandwidth=adjustment.max_bandwidth,
-            tpslimit=adjustment.tpslimit,
-        )
-    )
+    values = {
+        "id": transfer_id,
+        "state": "queued",
+        "spec": text,
+        "created_at": at,
+        "created_by": actor,
+        "idempotency_key": None if idempotency_key is None else _key_of(actor, idempotency_key),
+        "needs": needs,
+        "lane": identity.lane(needs),
+        "turn": turn,
+        "blocked_by": blocked_by,
+        "submission": identity.submission(spec),
+        "target_place": keyspace.place(spec),
+        "target_prefix": keyspace.prefix(spec),
+        "source_uri": spec.source.uri,
+        "target_uri": spec.target.uri,
+        "retry_of": spec.retry_of,
+        **asdict(adjustment),
+    }
+    connection.execute(transfer.insert().values(values))
     connection.execute(tally.insert().values(transfer_id=transfer_id))
-    data: dict[str, Any] = {"spec": json.loads(text)}
+    sealed = {name: values[name] for name in sealed_row.COLUMNS}
+    data: dict[str, Any] = {"spec": json.loads(text), sealed_row.SEALED: sealed}
     if blocked_by is not None:
         data["waits_for"] = blocked_by
     events.append(connection, transfer_id, at, "submitted", actor, data)

@@ -9,16 +9,18 @@ from typing import Any
 
 import pytest
 import sqlalchemy as sa
+from control import spec_number
 from ended import AT, add_ended_batch, begin, ended, finish
 
 from seqferry.db import transfers
 from seqferry.db.database import Database
-from seqferry.db.record import events, ledger, receipts, signing
+from seqferry.db.record import events, ledger, receipts, sealed_row, signing
 from seqferry.db.tables import batch, event, object_, seal, tally, transfer
 from seqferry.db.tables import ledger as ledger_table
 from seqferry.model.errors import ConfigError, UsageError
 from seqferry.proof import auditing
 from seqferry.proof.auditing import AuditCounts, Finding, KnownHead
+from seqferry.service import control
 from seqferry.service.service import Service
 from seqferry.settings.audit_key import KeyRing
 from seqferry.settings.config import Settings
@@ -171,6 +173,15 @@ def test_5_an_event_that_was_removed_is_named(service: Service, three: list[str]
         {"spec": "{}"},
         {"started_at": 1.0},
         {"error_message": "none"},
+        {"source_uri": "s3://other/"},
+        {"target_uri": None},
+        {"retry_of": "another"},
+        {"priority": 3},
+        {"max_requests": 1},
+        {"max_bandwidth": "1MB/s"},
+        {"tpslimit": 1},
+        {"planned_at": None},
+        {"pruned_at": 1.0},
     ],
     ids=lambda one: next(iter(one)),
 )
@@ -181,6 +192,34 @@ def test_6_a_transfer_that_was_changed_is_named(service: Service, three: list[st
     found = _audit(service)
     assert _kinds(found) <= {"transfer_changed", "receipt_changed"}
     assert {one.transfer_id for one in found} == {three[1]}
+
+
+def test_settings_that_were_changed_on_the_way_pass_and_other_values_do_not(service: Service) -> None:
+    transfer_id = service.submit(spec_number(1), actor="ada")
+    control.adjust(service, transfer_id, actor="ada", priority=4, max_requests=8, max_bandwidth="50MB", tpslimit=9)
+    control.adjust(service, transfer_id, actor="ada", max_requests=None)
+    assert _audit(service) == []
+
+    for before in ({"priority": 0}, {"max_requests": 8}, {"tpslimit": None}):
+        with service.database.write() as connection:
+            connection.execute(transfer.update().values(before))
+        [found] = _audit(service)
+        assert (found.kind, found.row) == ("transfer_changed", next(iter(before)))
+        with service.database.write() as connection:
+            connection.execute(transfer.update().values(priority=4, max_requests=None, tpslimit=9))
+
+
+def test_a_transfer_of_an_earlier_version_is_checked_as_it_was_recorded(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sealed_row, "SEALED", "unknown")  # the first event does not hold the columns then
+    ended(service)
+    monkeypatch.undo()
+    assert _audit(service) == []
+
+    with service.database.write() as connection:
+        connection.execute(transfer.update().values(source_uri=None, priority=1))
+    assert _audit(service) == []
 
 
 def test_7_an_end_that_was_cut_off_shows_though_the_state_was_set_back(service: Service, three: list[str]) -> None:

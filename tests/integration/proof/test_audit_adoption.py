@@ -194,6 +194,8 @@ def test_older_records_are_named_and_adopted_once(service: Service, older: str) 
     [
         object_.update().values(etag="evil"),
         transfer.update().values(created_by="eve"),
+        transfer.update().values(source_uri="s3://other/"),
+        transfer.update().values(priority=1),
         event.update().where(event.c.number == 1).values(actor="eve"),
         event.delete().where(event.c.kind == "adopted"),
         ledger_table.delete(),

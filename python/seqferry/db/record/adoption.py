@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
-from seqferry.db.record import events, receipts
+from seqferry.db.record import events, receipts, sealed_row
 from seqferry.db.tables import object_
 
 ADOPTED: Final = "adopted"
@@ -21,7 +21,8 @@ ADOPTED: Final = "adopted"
 
 def adopt(connection: sa.Connection, row: sa.Row[Any], at: float, actor: str) -> None:
     """Seal a transfer that has ended, and whose batches have seals. ``row`` is that of the transfer."""
-    events.append(connection, row.id, at, ADOPTED, actor, {"digest": digest(connection, row)})
+    data = {"digest": digest(connection, row), sealed_row.SEALED: sealed_row.of(row)}
+    events.append(connection, row.id, at, ADOPTED, actor, data)
 
 
 def digest(connection: sa.Connection, row: sa.Row[Any]) -> str:

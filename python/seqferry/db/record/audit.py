@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
-from seqferry.db.record import adoption, events, merkle, receipts, signing
+from seqferry.db.record import adoption, events, merkle, receipts, sealed_row, signing
 from seqferry.db.record.findings import NAMED, AuditCounts, Finding
 from seqferry.db.tables import batch, event, object_, seal
 from seqferry.db.tables import ledger as ledger_table
@@ -34,6 +34,7 @@ class _Record:
     first: Any = None
     end: Any = None
     spec: Any = None
+    row: sealed_row.SealedRow = field(default_factory=sealed_row.SealedRow)
     hashes: dict[int, str] = field(default_factory=dict[int, str])
     last: int = 0
     keyed: bool = False
@@ -149,6 +150,7 @@ def _keep(record: _Record, row: sa.Row[Any]) -> None:
         record.first = row
     if row.kind in ENDED_TRANSFER_STATES:
         record.end = row
+    record.row.read(row.kind, row.at, _data(row))
     if row.kind in ("submitted", "key_renewed"):
         record.spec = _data(row).get("spec", record.spec)
 
@@ -236,6 +238,7 @@ def _check_row(connection: sa.Connection, row: sa.Row[Any], record: _Record) -> 
             wanted["error_message"] = (row.error_message, data.get("message"))
         totals = receipts.read_totals(connection, row.id)
         wanted |= {name: (count, data[name]) for name, count in totals.items() if name in data}
+    wanted |= {name: (getattr(row, name, None), recorded) for name, recorded in record.row.recorded().items()}
     for name, (now, recorded) in wanted.items():
         if now != recorded:
             yield differs(name, now, recorded)

@@ -1,0 +1,56 @@
+"""Columns of a transfer's row that its events seal: where from and to, what it retries, its priority and limits.
+
+The event of the submission holds their values, and each event that changes one holds the new value. Their presence is
+the version of the seal: of a transfer that was recorded by an earlier version, nothing is known of these columns until
+it is adopted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, cast
+
+SEALED: Final = "sealed"
+"""Key in the data of an event."""
+
+COLUMNS: Final = (
+    "source_uri",
+    "target_uri",
+    "retry_of",
+    "priority",
+    "max_requests",
+    "max_bandwidth",
+    "tpslimit",
+)
+_SUBMITTED: Final = "submitted"
+_TIMES: Final = {"planned": "planned_at", "pruned": "pruned_at"}
+"""Events whose time a column repeats."""
+
+
+def of(row: Any) -> dict[str, Any]:
+    """The values to be sealed of a row."""
+    return {name: getattr(row, name) for name in COLUMNS}
+
+
+class SealedRow:
+    """The columns as the events of a transfer tell them."""
+
+    def __init__(self) -> None:
+        self._values: dict[str, Any] = {}
+        self._times: dict[str, Any] = {}
+
+    def read(self, kind: str, at: float, data: Mapping[str, Any]) -> None:
+        """Take what the next event says."""
+        sealed = data.get(SEALED)
+        if isinstance(sealed, dict):
+            self._values.update(cast("dict[str, Any]", sealed))
+            if kind == _SUBMITTED:  # an adoption cannot tell what the events before it left out
+                self._times = dict.fromkeys(_TIMES.values())
+        if kind == "adjusted" and self._values:
+            self._values.update({name: data[name] for name in COLUMNS if name in data})
+        if kind in _TIMES and self._times:
+            self._times[_TIMES[kind]] = at
+
+    def recorded(self) -> dict[str, Any]:
+        """Values of the columns by name; empty for a transfer of an earlier version."""
+        return {**self._values, **self._times} if self._values else {}
