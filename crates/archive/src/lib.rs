@@ -14,7 +14,7 @@
 //!
 //! Two rules hold everywhere. Readers that disagree about one archive are an attack: an archive whose next header could
 //! be found at two places is refused as a whole, and a member whose name or type is ambiguous is refused alone. Memory
-//! is bounded by [`Limits`], never by the numbers that an archive states.
+//! is bounded by [`ArchiveLimits`], never by the numbers that an archive states.
 
 mod block;
 pub mod error;
@@ -37,6 +37,6 @@ pub use error::{ArchiveError, Fault};
 pub use member::{Member, MemberKind, SparseMap};
 pub use path::MemberPath;
 pub use refusal::Refusal;
-pub use scan::{Limits, ReadOptions, Scanner, Step};
+pub use scan::{ArchiveLimits, ReadOptions, Scanner, Step};
 pub use stream::{Event, StreamReader};
 pub use tree::{Tree, TreePolicy};

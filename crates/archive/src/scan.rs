@@ -5,11 +5,11 @@
 //! whole archive, or hop from header to header with ranged reads and fetch contents at will.
 //!
 //! The offset of the next header comes from one size only, and every case in which other readers would look elsewhere
-//! is a [`Fault`]. Memory is one extension header or sparse map, within [`Limits`].
+//! is a [`Fault`]. Memory is one extension header or sparse map, within [`ArchiveLimits`].
 
 mod types;
 
-pub use types::{Checkpoint, Limits, ReadOptions, Step, Summary};
+pub use types::{ArchiveLimits, Checkpoint, ReadOptions, Step, Summary};
 
 use crate::block::{BLOCK, BLOCK_LEN, padded};
 use crate::error::{ArchiveError, Fault};
@@ -67,7 +67,7 @@ pub struct Scanner {
     failed: Option<ArchiveError>,
 }
 
-/// Name of the limit [`Limits::trailing_zeros`] in errors.
+/// Name of the limit [`ArchiveLimits::trailing_zeros`] in errors.
 pub const ZEROS_AFTER_END: &str = "zero bytes after the end mark";
 
 /// Pairs of offset and length.

@@ -82,7 +82,7 @@ pub use client::RetryingClient;
 pub use connections::ConnectionCache;
 pub use lease::{Lease, LeaseHolder, LeasedStore};
 pub use metrics::RequestMetrics;
-pub use objects::{Lookup, LookupOutcome, RangeRead};
+pub use objects::{KeyLookup, LookupOutcome, RangeRead};
 pub use pages::Pages;
 pub use pool::{ClientPool, EndpointSpec};
 pub use quirks::{Endpoint, Quirks, Sums};

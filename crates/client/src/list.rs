@@ -33,7 +33,7 @@ const RUNS: usize = 16;
 
 /// Scope of a listing: bucket, prefix and limits.
 #[derive(Debug, Clone)]
-pub struct Listing {
+pub struct ListingScope {
     /// Bucket name.
     pub bucket: String,
     /// Prefix of the keys that are listed.
@@ -46,7 +46,7 @@ pub struct Listing {
     pub transfer: String,
 }
 
-impl Listing {
+impl ListingScope {
     /// Everything below a prefix.
     pub fn new(bucket: &str, prefix: &str) -> Self {
         Self {
@@ -64,7 +64,7 @@ pub type Page = Result<Vec<ListedObject>, RequestError>;
 
 /// List on the current runtime. The channel ends after the last page; an error is the last thing in it. Dropping the
 /// receiver stops the listing.
-pub fn list(requests: RetryingClient, listing: Listing) -> mpsc::Receiver<Page> {
+pub fn list(requests: RetryingClient, listing: ListingScope) -> mpsc::Receiver<Page> {
     let (pages, receiver) = mpsc::channel(PAGES);
     let (bucket, prefix) = (listing.bucket.as_str(), listing.prefix.as_str());
     let transfer = listing.transfer.as_str();
@@ -95,7 +95,7 @@ pub fn list(requests: RetryingClient, listing: Listing) -> mpsc::Receiver<Page> 
 
 struct Walk {
     requests: RetryingClient,
-    listing: Listing,
+    listing: ListingScope,
     pages: mpsc::Sender<Page>,
     found: AtomicUsize,
     runs: Mutex<Runs>,

@@ -18,7 +18,7 @@ const HEADS: usize = 256;
 
 /// Result of a look-up of one key.
 #[derive(Debug, Clone)]
-pub enum Lookup {
+pub enum KeyLookup {
     /// An object.
     Object(Box<ObjectMeta>),
     /// Something that is no object: a link that is not followed, a device. The error says what.
@@ -28,7 +28,7 @@ pub enum Lookup {
 }
 
 /// A key, and what its look-up has shown or why it failed.
-pub type LookupOutcome = (String, Result<Lookup, StoreError>);
+pub type LookupOutcome = (String, Result<KeyLookup, StoreError>);
 
 /// The answer to a ranged read.
 #[derive(Debug, Clone)]
@@ -76,7 +76,7 @@ impl RetryingClient {
     ///
     /// # Errors
     /// The first failure but for absence.
-    pub async fn look_up(&self, bucket: &str, keys: Vec<String>) -> Result<Vec<(String, Lookup)>, RequestError> {
+    pub async fn look_up(&self, bucket: &str, keys: Vec<String>) -> Result<Vec<(String, KeyLookup)>, RequestError> {
         let look_up = async |key: String| self.look_up_one(bucket, &key).await.map(|found| (key, found));
         stream::iter(keys).map(look_up).buffered(HEADS).try_collect().await
     }
@@ -94,16 +94,16 @@ impl RetryingClient {
         stream::iter(keys).map(look_up).buffered(HEADS).try_collect().await
     }
 
-    async fn look_up_one(&self, bucket: &str, key: &str) -> Result<Lookup, RequestError> {
+    async fn look_up_one(&self, bucket: &str, key: &str) -> Result<KeyLookup, RequestError> {
         match self.head(ObjectRef::new(bucket, key)).await {
             Ok(meta) => {
                 if meta.encryption.is_none() {
                     self.quirks().note_plain_object(PinnedObject::of(bucket, key, &meta));
                 }
-                Ok(Lookup::Object(Box::new(meta)))
+                Ok(KeyLookup::Object(Box::new(meta)))
             }
-            Err(RequestError::Failed(error)) if error.is_of_no_object() => Ok(Lookup::NoObject(Box::new(error))),
-            Err(RequestError::Failed(error)) if error.class == ErrorClass::NotFound => Ok(Lookup::Absent),
+            Err(RequestError::Failed(error)) if error.is_of_no_object() => Ok(KeyLookup::NoObject(Box::new(error))),
+            Err(RequestError::Failed(error)) if error.class == ErrorClass::NotFound => Ok(KeyLookup::Absent),
             Err(error) => Err(error),
         }
     }

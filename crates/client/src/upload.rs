@@ -114,6 +114,21 @@ pub trait UploadJournal: Sync {
     fn record(&self, upload: &RecordedUpload) -> impl Future<Output = Result<(), RequestError>> + Send;
 }
 
+/// Journal that records uploads with another number in place of their part size.
+#[derive(Debug)]
+pub struct RecordedWith<'a, J> {
+    /// The journal itself.
+    pub journal: &'a J,
+    /// The number that is recorded.
+    pub part_size: u64,
+}
+
+impl<J: UploadJournal> UploadJournal for RecordedWith<'_, J> {
+    async fn record(&self, upload: &RecordedUpload) -> Result<(), RequestError> {
+        self.journal.record(&RecordedUpload { part_size: self.part_size, ..upload.clone() }).await
+    }
+}
+
 /// Outcome of a completion.
 #[derive(Debug)]
 pub enum Completion {

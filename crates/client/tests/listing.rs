@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use proptest::prelude::*;
-use seqferry_client::list::{Listing, list};
+use seqferry_client::list::{ListingScope, list};
 use seqferry_client::{Budget, BudgetLimits};
 use seqferry_client::{Endpoint, RequestError, RequestMetrics, RetryPolicy, RetryingClient};
 use seqferry_store::prelude::*;
@@ -46,7 +46,7 @@ async fn listed(
         RetryingClient::new(connection, budget, quick(), CancellationToken::new(), Arc::new(RequestMetrics::default()));
     let mut pages = list(
         requests,
-        Listing { bucket: BUCKET.into(), prefix: prefix.into(), parallel, limit, transfer: String::new() },
+        ListingScope { bucket: BUCKET.into(), prefix: prefix.into(), parallel, limit, transfer: String::new() },
     );
     let mut keys = Vec::new();
     while let Some(page) = pages.recv().await {
@@ -218,7 +218,7 @@ async fn names_that_a_service_has_normalised_are_in_no_listing() {
          <Contents><Key>p//b</Key><Size>1</Size></Contents></ListBucketResult>",
     )
     .await;
-    let mut listing = list(client, Listing::new(BUCKET, "p//"));
+    let mut listing = list(client, ListingScope::new(BUCKET, "p//"));
     let keys: Vec<_> = listing.recv().await.unwrap().unwrap().into_iter().map(|object| object.key).collect();
     assert_eq!(keys, ["p//b"]);
     assert!(listing.recv().await.is_none());
@@ -289,7 +289,7 @@ async fn a_listing_that_goes_round_in_circles_ends() {
         };
         assert_eq!(error.code, "ContradictoryListing", "{error}");
 
-        let sequential = Listing { parallel: 1, ..Listing::new(BUCKET, "") };
+        let sequential = ListingScope { parallel: 1, ..ListingScope::new(BUCKET, "") };
         let mut listing = list(client_of_circle(length).await, sequential);
         let end = loop {
             match listing.recv().await {

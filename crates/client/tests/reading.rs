@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use seqferry_client::{Budget, BudgetLimits};
-use seqferry_client::{Endpoint, Lookup, RequestError, RequestMetrics, RetryPolicy, RetryingClient};
+use seqferry_client::{Endpoint, KeyLookup, RequestError, RequestMetrics, RetryPolicy, RetryingClient};
 use seqferry_store::error::classify::code;
 use seqferry_store::prelude::*;
 use seqferry_store::{Attributes, ErrorClass, ListRequest, ObjectRef, PinnedObject, Range};
@@ -133,9 +133,9 @@ async fn keys_are_looked_up_in_their_order_and_absence_is_no_failure() {
     let found = fixture.client.look_up(BUCKET, keys.clone()).await.unwrap();
 
     assert_eq!(found.iter().map(|(key, _)| key.clone()).collect::<Vec<_>>(), keys);
-    assert!(matches!(&found[0].1, Lookup::Object(meta) if meta.size == 1));
-    assert!(matches!(&found[1].1, Lookup::Absent));
-    assert!(matches!(&found[2].1, Lookup::Object(meta) if meta.size == 3));
+    assert!(matches!(&found[0].1, KeyLookup::Object(meta) if meta.size == 1));
+    assert!(matches!(&found[1].1, KeyLookup::Absent));
+    assert!(matches!(&found[2].1, KeyLookup::Object(meta) if meta.size == 3));
     fixture.store.rule(Rule::always("HeadObject", Fault::Fail("AccessDenied", 403)));
     assert_eq!(failure(fixture.client.look_up(BUCKET, keys).await.unwrap_err()).code, "AccessDenied");
 }
@@ -150,9 +150,9 @@ async fn a_key_that_cannot_be_looked_up_keeps_no_other_from_it() {
     let keys = ["a", "b", "c"].map(str::to_owned).to_vec();
     let found = fixture.client.look_up_each(BUCKET, keys).await.unwrap();
 
-    assert!(matches!(&found[0].1, Ok(Lookup::Object(meta)) if meta.size == 1));
+    assert!(matches!(&found[0].1, Ok(KeyLookup::Object(meta)) if meta.size == 1));
     assert!(matches!(&found[1].1, Err(error) if error.code == "AccessDenied"));
-    assert!(matches!(&found[2].1, Ok(Lookup::Absent)));
+    assert!(matches!(&found[2].1, Ok(KeyLookup::Absent)));
 }
 
 #[tokio::test]

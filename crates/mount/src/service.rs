@@ -8,7 +8,7 @@ use std::time::Duration;
 use seqferry_client::{Budget, BudgetLimits};
 use seqferry_client::{ClientPool, EndpointSpec, RequestError, RetryPolicy};
 use seqferry_store::{ErrorClass, ListRequest, ObjectRef, StoreError};
-use seqferry_vfs::disk_cache::{CacheTier, DiskCache, Limits, Prefix, TierOptions};
+use seqferry_vfs::disk_cache::{CacheLimits, CacheTier, DiskCache, Prefix, TierOptions};
 use seqferry_vfs::tar::{TarFolders, TarOptions};
 use seqferry_vfs::{
     Archives, AuditReport, BlockTier, ClientSource, FileSystem, Freshness, Manifest, ManifestSource, ObjectVersion,
@@ -59,7 +59,7 @@ pub struct BucketMount {
     /// A file that fixes names, sizes and versions: nothing is listed.
     pub manifest: Option<PathBuf>,
     /// A folder that keeps blocks and names beyond this process, and its bounds.
-    pub cache: Option<(PathBuf, Limits)>,
+    pub cache: Option<(PathBuf, CacheLimits)>,
     /// Keep what is read in the cache: other objects never push it out.
     pub pin: bool,
     /// Requests in flight at most.
@@ -219,7 +219,7 @@ async fn archives(
     })
 }
 
-fn open_cache(path: &Path, limits: &Limits) -> Result<Arc<CacheTier>, MountError> {
+fn open_cache(path: &Path, limits: &CacheLimits) -> Result<Arc<CacheTier>, MountError> {
     let cache = DiskCache::open(path, limits.clone()).map_err(|error| MountError(error.to_string()))?;
     let tier = CacheTier::new(Arc::new(cache), TierOptions::default());
     let tier = tier.map_err(|error| MountError(format!("the threads of the cache cannot be started: {error}")))?;

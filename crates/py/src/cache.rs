@@ -8,7 +8,7 @@ use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
 use seqferry_client::RequestError;
 use seqferry_vfs::VersionPin;
-use seqferry_vfs::disk_cache::{self, Limits, Prefix, WarmReport, WarmRequest, WarmTask};
+use seqferry_vfs::disk_cache::{self, CacheLimits, Prefix, WarmReport, WarmRequest, WarmTask};
 
 use crate::values::{PyEndpoint, request_error};
 
@@ -42,7 +42,7 @@ impl DiskCache {
     #[new]
     #[pyo3(signature = (path, *, max_size=None, makes_room=false))]
     fn new(py: Python<'_>, path: String, max_size: Option<u64>, makes_room: bool) -> PyResult<Self> {
-        let limits = Limits::of_size(max_size);
+        let limits = CacheLimits::of_size(max_size);
         let opened = py.detach(|| disk_cache::DiskCache::open_as(Path::new(&path), limits, makes_room));
         Ok(Self(Arc::new(opened.map_err(failed)?)))
     }

@@ -114,7 +114,8 @@ impl Engine {
         transfer: &str,
     ) -> PyResult<Listing> {
         let engine = self.here()?;
-        let listing = list::Listing { limit, transfer: transfer.to_owned(), ..list::Listing::new(bucket, prefix) };
+        let listing =
+            list::ListingScope { limit, transfer: transfer.to_owned(), ..list::ListingScope::new(bucket, prefix) };
         Ok(Listing(py.detach(|| engine.list(&endpoint.0, listing))))
     }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
 use seqferry_mount::{BucketMount, MountOptions, MountedBucket};
-use seqferry_vfs::disk_cache::Limits;
+use seqferry_vfs::disk_cache::CacheLimits;
 use seqferry_vfs::{Freshness, TreeOptions};
 
 use crate::values::PyEndpoint;
@@ -62,7 +62,7 @@ impl Mount {
             memory,
             archive,
             manifest: manifest.map(Into::into),
-            cache: cache.map(|path| (path.into(), Limits::of_size(max_cache_size))),
+            cache: cache.map(|path| (path.into(), CacheLimits::of_size(max_cache_size))),
             pin,
             max_requests,
             max_bandwidth,

@@ -6,13 +6,13 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedStr;
 use pyo3::types::PyDict;
-use seqferry_client::{EndpointSpec, Lookup, RecordedUpload, RequestError};
+use seqferry_client::{EndpointSpec, KeyLookup, RecordedUpload, RequestError};
 use seqferry_store::{
     CustomerKey, DiskOptions, EndpointOptions, ListedObject, ObjectMeta, PageCache, Permissions, ResolvedSettings,
     StoreError, Symlinks, address,
 };
 use seqferry_transfer::verification::PartOptions;
-use seqferry_transfer::{DataPath, Event, EventBatch, IfExists, Item, Limits, Policy, VerificationRule};
+use seqferry_transfer::{CopyLimits, DataPath, Event, EventBatch, IfExists, Item, Policy, VerificationRule};
 
 use crate::EngineError;
 use crate::properties::PyProperties;
@@ -153,14 +153,14 @@ impl From<ListedObject> for ObjectInfo {
 
 impl ObjectInfo {
     /// Facts about the object under a key, or the refusal of something that is no object; None for an absent key.
-    pub(crate) fn of(key: String, found: Lookup) -> Option<Self> {
+    pub(crate) fn of(key: String, found: KeyLookup) -> Option<Self> {
         match found {
-            Lookup::Object(meta) => Some(Self::of_head(key, *meta)),
-            Lookup::NoObject(error) => {
+            KeyLookup::Object(meta) => Some(Self::of_head(key, *meta)),
+            KeyLookup::NoObject(error) => {
                 let refusal = Some((error.code, error.message));
                 Some(Self { refusal, ..Self::of_head(key, ObjectMeta::default()) })
             }
-            Lookup::Absent => None,
+            KeyLookup::Absent => None,
         }
     }
 
@@ -245,7 +245,7 @@ impl CopyPolicy {
             settle: seconds(settle_seconds),
             synced_later: false,
             no_sync,
-            limits: Limits::default(),
+            limits: CopyLimits::default(),
         };
         Ok(Self { source: source.0.clone(), target: target.0.clone(), policy })
     }

@@ -16,7 +16,8 @@ use seqferry_client::metrics::{Family, snapshot};
 use seqferry_client::upload::abort_once;
 use seqferry_client::{Budget, BudgetLimits};
 use seqferry_client::{
-    ClientPool, Endpoint, EndpointSpec, Lookup, LookupOutcome, RequestError, RetryContext, RetryPolicy, RetryingClient,
+    ClientPool, Endpoint, EndpointSpec, KeyLookup, LookupOutcome, RequestError, RetryContext, RetryPolicy,
+    RetryingClient,
 };
 use seqferry_store::prelude::*;
 use seqferry_store::{ListPage, ListRequest, ListedObject, UploadRef};
@@ -106,7 +107,7 @@ impl Engine {
         endpoint: &EndpointSpec,
         bucket: &str,
         keys: Vec<String>,
-    ) -> Result<Vec<(String, Lookup)>, RequestError> {
+    ) -> Result<Vec<(String, KeyLookup)>, RequestError> {
         self.runtime.block_on(async {
             let client = self.pool.client(endpoint, RetryPolicy::impatient()).await;
             client.look_up(bucket, keys).await
@@ -152,7 +153,7 @@ impl Engine {
     }
 
     /// Begins to list everything below a prefix.
-    pub fn list(&self, endpoint: &EndpointSpec, listing: list::Listing) -> Listing {
+    pub fn list(&self, endpoint: &EndpointSpec, listing: list::ListingScope) -> Listing {
         let pages = self
             .runtime
             .block_on(async { list::list(self.pool.client(endpoint, RetryPolicy::default()).await, listing) });

@@ -10,7 +10,10 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use seqferry_client::budget::FlowId;
-use seqferry_client::{Endpoint, LeaseHolder, RequestError, RequestMetrics, RetryContext, RetryPolicy, RetryingClient};
+use seqferry_client::{
+    Endpoint, LeaseHolder, RecordedUpload, RequestError, RequestMetrics, RetryContext, RetryPolicy, RetryingClient,
+    UploadJournal,
+};
 use seqferry_store::{LateSync, Scope};
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, Semaphore};
@@ -20,7 +23,7 @@ use tracing::{Instrument as _, Span, debug_span};
 
 use crate::LONGEST_WAIT;
 use crate::clock::now;
-use crate::object::{DataPath, Item, Journal, Object, Policy};
+use crate::object::{DataPath, Item, Object, Policy};
 use crate::outcome::{Method, ObjectFailure, Outcome, State, VerificationLevel};
 use crate::progress::{Counters, Progress};
 use crate::schedule::{JobSlots, ObjectTurn, Scheduler};
@@ -99,6 +102,11 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl JobState {
+    /// The journal of the uploads of an item.
+    pub(crate) fn journal(&self, id: u64) -> ItemJournal<'_> {
+        ItemJournal { state: self, id }
+    }
+
     /// Stop the job for the first such reason.
     pub(crate) fn fail(&self, failure: Option<Failure>) {
         let mut first = locked(&self.failure);
@@ -158,14 +166,22 @@ impl JobState {
     }
 }
 
-impl Journal for JobState {
-    async fn begun(&self, id: u64, upload_id: &str, part_size: u64) -> Result<(), RequestError> {
+/// Journal of the uploads of one item: hands the upload to the caller, and waits until it is on disk.
+#[derive(Debug)]
+pub(crate) struct ItemJournal<'a> {
+    state: &'a JobState,
+    id: u64,
+}
+
+impl UploadJournal for ItemJournal<'_> {
+    async fn record(&self, upload: &RecordedUpload) -> Result<(), RequestError> {
+        let RecordedUpload { upload_id, part_size } = upload.clone();
         let recorded = Arc::new(Notify::new());
-        locked(&self.acknowledged).insert(id, Arc::clone(&recorded));
-        self.tell(Event::MultipartBegun { id, upload_id: upload_id.to_owned(), part_size });
+        locked(&self.state.acknowledged).insert(self.id, Arc::clone(&recorded));
+        self.state.tell(Event::MultipartBegun { id: self.id, upload_id, part_size });
         tokio::select! {
             biased;
-            () = self.cancel.cancelled() => Err(RequestError::Cancelled),
+            () = self.state.cancel.cancelled() => Err(RequestError::Cancelled),
             () = recorded.notified() => Ok(()),
         }
     }
@@ -392,10 +408,11 @@ fn trace_outcome(outcome: &Outcome) {
 async fn run_one(shared: &JobState, run: &Run, item: Item, retry_context: RetryContext, turn: ObjectTurn) {
     let started_at = now();
     let active = shared.counters.begin(item.id, &item.source_key, item.size);
+    let journal = shared.journal(item.id);
     let mut object = Object::new(
         &run.policy,
         (&run.source, &run.target),
-        (shared, &shared.slots, turn),
+        (&journal, &shared.slots, turn),
         Arc::clone(&active),
         item,
         retry_context,

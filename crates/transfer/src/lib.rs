@@ -34,7 +34,7 @@ const LONGEST_WAIT: Duration = Duration::from_mins(1);
 pub use content_digest::{ContentDigests, DigestRequest, ObjectDigest};
 pub use engine::{Engine, EngineStats, Listing};
 pub use job::{Event, Failure, Job, JobSpec, StopMode};
-pub use limits::Limits;
+pub use limits::CopyLimits;
 pub use object::{
     DataPath, EncryptionRule, IfExists, Item, LockRule, Policy, Properties, PropertyConflict, VerificationRule,
 };

@@ -1,8 +1,8 @@
 //! The numbers that decide how an object is copied, in one place, each with its reason.
 
-/// Limits and defaults. [`Limits::default`] is AWS; tests and other services may differ.
+/// Limits and defaults. [`CopyLimits::default`] is AWS; tests and other services may differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
+pub struct CopyLimits {
     /// Smallest part but the last. S3: 5 MiB.
     pub minimum_part: u64,
     /// Largest part. S3: 5 GiB.
@@ -39,7 +39,7 @@ pub struct Limits {
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
 
-impl Default for Limits {
+impl Default for CopyLimits {
     fn default() -> Self {
         Self {
             minimum_part: 5 * MIB,

@@ -28,7 +28,7 @@ mod verify;
 
 use std::sync::Arc;
 
-use seqferry_client::{RequestError, RetryContext, RetryingClient, UploadSession};
+use seqferry_client::{RequestError, RetryContext, RetryingClient, UploadJournal, UploadSession};
 use seqferry_store::{ChecksumAlgorithm, ObjectMeta, Scope, WrittenObject};
 
 use crate::clock::now;
@@ -42,12 +42,6 @@ use properties::Protection;
 pub use properties::{EncryptionRule, LockRule, Properties, PropertyConflict};
 pub(crate) use source::SETTLE;
 pub use stream::DataPath;
-
-/// Journal of begun uploads: an object hands over its upload id and waits until the id is on disk.
-pub(crate) trait Journal: Sync {
-    /// Returns once the upload id is recorded; [`RequestError::Cancelled`] when the job was stopped first.
-    fn begun(&self, id: u64, upload_id: &str, part_size: u64) -> impl Future<Output = Result<(), RequestError>> + Send;
-}
 
 /// Cause that ended an attempt at an object without a result.
 pub(crate) enum AttemptError {
@@ -166,7 +160,7 @@ pub(crate) struct Object<'a, J> {
     pub(crate) stored_size: Option<u64>,
 }
 
-impl<'a, J: Journal> Object<'a, J> {
+impl<'a, J: UploadJournal> Object<'a, J> {
     /// An object that is not begun.
     pub(crate) fn new(
         policy: &'a Policy,

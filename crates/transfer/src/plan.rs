@@ -4,7 +4,7 @@ use std::fmt;
 
 use seqferry_store::Range;
 
-use crate::limits::Limits;
+use crate::limits::CopyLimits;
 
 /// Equal parts, but for a shorter last one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,7 +52,7 @@ impl PartPlan {
 ///
 /// # Errors
 /// When even the largest parts do not reach.
-pub fn plan_parts(size: u64, requested: Option<u64>, limits: &Limits) -> Result<PartPlan, PlanError> {
+pub fn plan_parts(size: u64, requested: Option<u64>, limits: &CopyLimits) -> Result<PartPlan, PlanError> {
     const STEP: u64 = 1 << 20;
     let maximum = limits.maximum_object.min(limits.maximum_part.saturating_mul(limits.maximum_parts));
     if size > maximum {
@@ -68,7 +68,7 @@ pub fn plan_parts(size: u64, requested: Option<u64>, limits: &Limits) -> Result<
 /// not allow the same parts again: other services allow smaller and more of them.
 ///
 /// `etag_parts` is the number after the dash of its `ETag`, `first_part` the length of its part 1.
-pub fn uniform_part_size(size: u64, etag_parts: u32, first_part: u64, limits: &Limits) -> Option<u64> {
+pub fn uniform_part_size(size: u64, etag_parts: u32, first_part: u64, limits: &CopyLimits) -> Option<u64> {
     let plan = PartPlan { size, part_size: first_part.max(1) };
     let usable =
         etag_parts == 1 && first_part == size || (limits.minimum_part..=limits.maximum_part).contains(&first_part);
@@ -96,10 +96,10 @@ mod tests {
     proptest! {
         #[test]
         fn parts_cover_every_object_exactly_once(
-            size in prop_oneof![0..100 * MIB, 0..(1u64 << 42), 0..=Limits::default().maximum_object],
+            size in prop_oneof![0..100 * MIB, 0..(1u64 << 42), 0..=CopyLimits::default().maximum_object],
             requested in proptest::option::of(0..6u64 << 30),
         ) {
-            let limits = Limits::default();
+            let limits = CopyLimits::default();
             let plan = plan_parts(size, requested, &limits).unwrap();
 
             let mut next = 0;
@@ -118,7 +118,7 @@ mod tests {
 
         #[test]
         fn a_wish_within_the_limits_is_kept(size in 1..(1u64 << 40), requested in 128 * MIB..5 << 30) {
-            prop_assert_eq!(plan_parts(size, Some(requested), &Limits::default()).unwrap().part_size, requested);
+            prop_assert_eq!(plan_parts(size, Some(requested), &CopyLimits::default()).unwrap().part_size, requested);
         }
 
         #[test]
@@ -128,13 +128,13 @@ mod tests {
             parts in 1..200u64,
             requested in proptest::option::of(0..500u64),
         ) {
-            let limits = Limits {
+            let limits = CopyLimits {
                 minimum_part: minimum,
                 maximum_part: 1000,
                 maximum_parts: parts,
                 maximum_object: u64::MAX,
                 part_size: 64,
-                ..Limits::default()
+                ..CopyLimits::default()
             };
             match plan_parts(size, requested, &limits) {
                 Err(error) => prop_assert!(size > error.maximum && error.maximum == 1000 * parts),
@@ -149,8 +149,8 @@ mod tests {
         fn the_part_size_of_a_uniform_upload_is_found_again(size in 1..(1u64 << 40), part in 5 * MIB..5 << 30) {
             let plan = PartPlan { size, part_size: part };
             let first = plan.range(1).unwrap().len();
-            let found = uniform_part_size(size, plan.count(), first, &Limits::default());
-            let allowed = u64::from(plan.count()) <= Limits::default().maximum_parts;
+            let found = uniform_part_size(size, plan.count(), first, &CopyLimits::default());
+            let allowed = u64::from(plan.count()) <= CopyLimits::default().maximum_parts;
             prop_assert_eq!(found, allowed.then_some(first));
             prop_assert_eq!(PartPlan { size, part_size: first }.count(), plan.count());
         }
@@ -158,7 +158,7 @@ mod tests {
 
     #[test]
     fn the_largest_object_needs_the_largest_parts() {
-        let limits = Limits::default();
+        let limits = CopyLimits::default();
 
         let plan = plan_parts(limits.maximum_object, None, &limits).unwrap();
 
@@ -168,12 +168,12 @@ mod tests {
 
     #[test]
     fn an_empty_object_has_no_parts() {
-        assert_eq!(plan_parts(0, None, &Limits::default()).unwrap().count(), 0);
+        assert_eq!(plan_parts(0, None, &CopyLimits::default()).unwrap().count(), 0);
     }
 
     #[test]
     fn uneven_parts_are_not_taken_for_even_ones() {
-        let limits = Limits::default();
+        let limits = CopyLimits::default();
 
         assert_eq!(uniform_part_size(100 * MIB, 3, 10 * MIB, &limits), None);
         assert_eq!(uniform_part_size(100 * MIB, 100, MIB, &limits), None);

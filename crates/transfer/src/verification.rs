@@ -10,7 +10,7 @@ use seqferry_store::{
 };
 
 pub use self::expected::{Cut, ExpectedDigest, SegmentedDigest, assembled, shown};
-use crate::limits::Limits;
+use crate::limits::CopyLimits;
 use crate::outcome::VerificationLevel;
 use crate::plan::{PartPlan, PlanError, etag_parts, plan_parts, uniform_part_size};
 
@@ -58,17 +58,17 @@ fn is_same_digest(one: &str, other: &str) -> bool {
     one.eq_ignore_ascii_case(other)
 }
 
-fn threshold(part_options: PartOptions, limits: &Limits) -> u64 {
+fn threshold(part_options: PartOptions, limits: &CopyLimits) -> u64 {
     part_options.copy_threshold.unwrap_or(limits.copy_threshold).min(limits.maximum_copy)
 }
 
 /// True when the listing suffices to copy an object in one request and to prove the copy by its plain `ETag`.
-pub fn needs_no_look(size: u64, etag: &str, part_options: PartOptions, limits: &Limits) -> bool {
+pub fn needs_no_look(size: u64, etag: &str, part_options: PartOptions, limits: &CopyLimits) -> bool {
     size <= threshold(part_options, limits) && is_digest(etag)
 }
 
 /// True when one request copies an object of this size.
-pub fn fits_one_copy(size: u64, part_options: PartOptions, limits: &Limits) -> bool {
+pub fn fits_one_copy(size: u64, part_options: PartOptions, limits: &CopyLimits) -> bool {
     size <= threshold(part_options, limits)
 }
 
@@ -93,7 +93,7 @@ pub fn choose(
     source: &ObjectMeta,
     first_part: Option<u64>,
     part_options: PartOptions,
-    limits: &Limits,
+    limits: &CopyLimits,
 ) -> Result<Route, PlanError> {
     let size = source.size;
     let whole =
@@ -157,7 +157,7 @@ impl StreamRoute {
 }
 
 /// Up to which size an object is streamed at once, when `memory` bytes of buffers are there for all.
-pub fn streams_at_once(size: u64, part_options: PartOptions, limits: &Limits, memory: u64) -> bool {
+pub fn streams_at_once(size: u64, part_options: PartOptions, limits: &CopyLimits, memory: u64) -> bool {
     let threshold = part_options.copy_threshold.unwrap_or(limits.stream_threshold);
     size <= threshold.min(limits.maximum_copy).min(memory / 4)
 }
@@ -174,7 +174,7 @@ pub fn choose_stream(
     size: u64,
     reference: Option<ExpectedDigest>,
     part_options: PartOptions,
-    limits: &Limits,
+    limits: &CopyLimits,
     memory: u64,
 ) -> Result<StreamRoute, PlanError> {
     const STEPS: u64 = 1000;

@@ -198,7 +198,7 @@ async fn a_member_that_its_etag_contradicts_is_not_packed() {
         ..Item::default()
     };
     spoil(&fixture, "run/a");
-    let limits = seqferry_transfer::Limits {
+    let limits = seqferry_transfer::CopyLimits {
         minimum_part: 700,
         maximum_part: 20_000,
         maximum_object: 1 << 30,

@@ -14,7 +14,7 @@ use seqferry_store::prelude::*;
 use seqferry_store::{DiskOptions, DiskStore, ObjectRef};
 use seqferry_store_testing::MemoryStore;
 use seqferry_store_testing::fault::{Fault, FaultStore, Hook, Rule};
-use seqferry_transfer::{Item, Job, Limits, Outcome, PackOptions, Policy, State};
+use seqferry_transfer::{CopyLimits, Item, Job, Outcome, PackOptions, Policy, State};
 use tokio::runtime::Handle;
 
 /// Long enough that a look cannot come late by accident, short enough for a test.
@@ -85,7 +85,7 @@ impl Setting {
         for item in &mut items {
             item.target_key = ARCHIVE.into();
         }
-        let limits = Limits {
+        let limits = CopyLimits {
             minimum_part: 700,
             maximum_part: 20_000,
             stream_threshold: 3000,

@@ -18,16 +18,16 @@ use seqferry_store_testing::fault::{Fault, FaultStore, Hook, Latch, Rule};
 use seqferry_transfer::pack::LARGEST_MEMBER;
 use seqferry_transfer::verification::PartOptions;
 use seqferry_transfer::{
-    DataPath, Event, IfExists, Item, Job, Limits, Outcome, PackOptions, Policy, State, VerificationLevel,
+    CopyLimits, DataPath, Event, IfExists, Item, Job, Outcome, PackOptions, Policy, State, VerificationLevel,
 };
 use tokio::runtime::Handle;
 
 const ARCHIVE: &str = "out/run.tar";
 const INDEX: &str = "out/run.tar.sfidx";
 
-fn limits() -> Limits {
+fn limits() -> CopyLimits {
     // An archive has headers of 512 bytes: parts of ten bytes would be too small for any.
-    Limits {
+    CopyLimits {
         minimum_part: 700,
         maximum_part: 20_000,
         stream_threshold: 3000,
@@ -292,7 +292,7 @@ async fn archives_that_the_service_cannot_take_are_refused_before_a_byte() {
         etag: "e".into(),
         ..Item::default()
     };
-    let wide = Limits { maximum_object: u64::MAX, ..limits() };
+    let wide = CopyLimits { maximum_object: u64::MAX, ..limits() };
 
     for (items, policy, code, text) in [
         (vec![huge(0, "a", LARGEST_MEMBER + 1)], packing(), "MemberRefused", "a member has at most 5 TiB"),

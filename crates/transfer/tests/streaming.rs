@@ -520,7 +520,7 @@ async fn one_read_of_the_whole_that_breaks_is_begun_again_and_no_part_is_sent_tw
     let part_options = PartOptions { part_size: Some(5_000), copy_threshold: None };
     let item = services.from.object(1, "k", &body).await;
     services.from.store.rule(Rule::once("GetObject", Fault::Truncate).after(1));
-    let limits = seqferry_transfer::Limits { maximum_part: 10_000, maximum_object: 1 << 20, ..small_limits() };
+    let limits = seqferry_transfer::CopyLimits { maximum_part: 10_000, maximum_object: 1 << 20, ..small_limits() };
 
     let outcomes = services.run(Policy { part_options, limits, ..streaming() }, vec![item.clone()]).await;
 
@@ -594,7 +594,7 @@ async fn never_more_bytes_are_held_than_the_budget_allows() {
     // Parts of one unit of memory: the gauge sees what the budget counts.
     let unit = 1 << 12;
     let services = ServicePair::of(MemoryStore::new(10), MemoryStore::new(10)).with_memory(MEMORY);
-    let limits = seqferry_transfer::Limits {
+    let limits = seqferry_transfer::CopyLimits {
         maximum_part: unit,
         maximum_parts: 10_000,
         maximum_object: 1 << 30,
@@ -642,7 +642,7 @@ async fn never_more_bytes_are_held_than_the_budget_allows() {
 async fn parts_that_do_not_fit_into_memory_are_refused_with_advice() {
     let services = ServicePair::new().with_memory(4096);
     let item = services.from.object(1, "k", &bytes(1, 20_000)).await;
-    let limits = seqferry_transfer::Limits { maximum_part: 10_000, maximum_parts: 3, ..small_limits() };
+    let limits = seqferry_transfer::CopyLimits { maximum_part: 10_000, maximum_parts: 3, ..small_limits() };
 
     let outcomes = services.run(Policy { limits, ..streaming() }, vec![item]).await;
 
@@ -671,7 +671,7 @@ async fn an_upload_whose_parts_just_fit_into_memory_is_kept_when_it_is_resumed()
         .put_part(UploadRef::new(TARGET, &item.target_key, &upload_id), 1, first, &Digests::default())
         .await
         .unwrap();
-    let limits = seqferry_transfer::Limits { maximum_part: PART as u64, maximum_parts: 3, ..small_limits() };
+    let limits = seqferry_transfer::CopyLimits { maximum_part: PART as u64, maximum_parts: 3, ..small_limits() };
     let resumed = Policy { limits, resumed: true, ..streaming() };
 
     let outcomes = services

@@ -8,7 +8,7 @@ use seqferry_archive::index::{Head, IndexBuilder, IndexMember, TarIdentity, buil
 use seqferry_archive::write::{Entry, Layout};
 use seqferry_archive::{MemberKind, ReadOptions, Scanner, Step};
 use seqferry_client::BudgetLimits;
-use seqferry_client::{EndpointSpec, Lookup, RequestError};
+use seqferry_client::{EndpointSpec, KeyLookup, RequestError};
 use seqferry_store::DiskOptions;
 use seqferry_transfer::unpack::{ArchiveRef, CheckReport, FoundMember, IndexUse, ScanOptions};
 use seqferry_transfer::{Engine, Event, Item, Outcome, Policy, State};
@@ -63,7 +63,7 @@ impl Setting {
     fn identity(&self) -> TarIdentity {
         let ArchiveRef { bucket, key } = self.folder.archive();
         let found = self.engine.look_up(&disk(), &bucket, vec![key]).unwrap();
-        let Lookup::Object(meta) = &found[0].1 else { panic!("no archive") };
+        let KeyLookup::Object(meta) = &found[0].1 else { panic!("no archive") };
         TarIdentity { size: meta.size, etag: Some(meta.etag.clone()), ..TarIdentity::default() }
     }
 

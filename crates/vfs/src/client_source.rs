@@ -6,7 +6,7 @@ use seqferry_client::{RequestError, RequestSpec, RetryContext, RetryingClient};
 use seqferry_store::error::classify::code::RANGE_IGNORED;
 use seqferry_store::{ErrorClass, ListPage, ListRequest, ObjectMeta, ObjectRef, PinnedObject, Range, StoreError};
 
-use crate::source::{Priority, RangeBody, Source};
+use crate::source::{RangeBody, Source, Urgency};
 use crate::version::{ObjectVersion, VersionPin};
 
 /// Objects of one endpoint as one identity.
@@ -26,10 +26,10 @@ impl ClientSource {
         Self { demand, ahead, endpoint }
     }
 
-    fn client(&self, priority: Priority) -> &RetryingClient {
+    fn client(&self, priority: Urgency) -> &RetryingClient {
         match priority {
-            Priority::Demand => &self.demand,
-            Priority::ReadAhead => &self.ahead,
+            Urgency::Demand => &self.demand,
+            Urgency::ReadAhead => &self.ahead,
         }
     }
 }
@@ -47,7 +47,7 @@ impl Source for ClientSource {
         &self.endpoint
     }
 
-    async fn list(&self, request: &ListRequest, priority: Priority) -> Result<ListPage, StoreError> {
+    async fn list(&self, request: &ListRequest, priority: Urgency) -> Result<ListPage, StoreError> {
         self.client(priority).list_page(request).await.map_err(|error| failed(error, "ListObjectsV2", &request.bucket))
     }
 
@@ -60,7 +60,7 @@ impl Source for ClientSource {
         version: &ObjectVersion,
         version_id: Option<&str>,
         range: Range,
-        priority: Priority,
+        priority: Urgency,
     ) -> Result<RangeBody, StoreError> {
         let (id, etag) = match &version.pin {
             VersionPin::VersionId(id) => (Some(id.to_string()), None),
@@ -94,7 +94,7 @@ impl ClientSource {
         &self,
         object: &PinnedObject,
         range: Range,
-        priority: Priority,
+        priority: Urgency,
     ) -> Result<RangeBody, StoreError> {
         let client = self.client(priority);
         let reserved = client.reserve_bandwidth(range.len()).await;

@@ -59,7 +59,7 @@ pub use warm_task::WarmTask;
 use crate::version::ObjectVersion;
 use folder::Folder;
 use ghosts::Ghosts;
-use object_files::Lookup;
+use object_files::BlockLookup;
 use open_files::OpenFiles;
 use pins::Pins;
 use usage::Usage;
@@ -77,7 +77,7 @@ const FULL_PAUSE: Duration = Duration::from_millis(500);
 
 /// Bounds of a cache. Processes may use different ones; the smallest decides in effect.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Limits {
+pub struct CacheLimits {
     /// Most bytes on the disk. Reserved before writing.
     pub max_size: u64,
     /// Bytes of the file system that stay free.
@@ -87,7 +87,7 @@ pub struct Limits {
     pub stream_bypass: u64,
 }
 
-impl Limits {
+impl CacheLimits {
     /// The defaults with this size; None: without a limit of the size.
     pub fn of_size(max_size: Option<u64>) -> Self {
         let defaults = Self::default();
@@ -95,7 +95,7 @@ impl Limits {
     }
 }
 
-impl Default for Limits {
+impl Default for CacheLimits {
     /// The defaults: no limit but 1 GiB of free space. 64 MiB of a stream are kept: most references and indexes are
     /// smaller, most sequence files larger.
     fn default() -> Self {
@@ -137,11 +137,11 @@ pub struct CacheStats {
 /// # Examples
 ///
 /// ```
-/// use seqferry_vfs::disk_cache::{Admission, DiskCache, Fill, Limits};
+/// use seqferry_vfs::disk_cache::{Admission, CacheLimits, DiskCache, Fill};
 /// use seqferry_vfs::{ObjectVersion, VersionPin};
 ///
 /// # let folder = std::env::temp_dir().join(format!("seqferry-cache-example-{}", std::process::id()));
-/// let cache = DiskCache::open(&folder, Limits { max_size: 1 << 30, ..Limits::default() })?;
+/// let cache = DiskCache::open(&folder, CacheLimits { max_size: 1 << 30, ..CacheLimits::default() })?;
 /// let object = ObjectVersion {
 ///     endpoint: "https://s3.example.com".into(),
 ///     bucket: "references".into(),
@@ -165,7 +165,7 @@ pub struct DiskCache {
 #[derive(Debug)]
 struct CacheState {
     folder: Folder,
-    limits: Limits,
+    limits: CacheLimits,
     files: OpenFiles,
     usage: Usage,
     ghosts: Ghosts,
@@ -215,7 +215,7 @@ impl DiskCache {
     ///
     /// # Errors
     /// When the folder cannot be used.
-    pub fn open(path: &Path, limits: Limits) -> Result<Self, OpenError> {
+    pub fn open(path: &Path, limits: CacheLimits) -> Result<Self, OpenError> {
         let mut cache = Self::open_passive(path, limits)?;
         let shared = Arc::clone(&cache.shared);
         let thread = std::thread::Builder::new().name("cache-evictor".to_owned());
@@ -228,7 +228,7 @@ impl DiskCache {
     ///
     /// # Errors
     /// When the folder cannot be used.
-    pub fn open_passive(path: &Path, limits: Limits) -> Result<Self, OpenError> {
+    pub fn open_passive(path: &Path, limits: CacheLimits) -> Result<Self, OpenError> {
         let folder = Folder::open(path)?;
         let error = |cause| OpenError::Io { path: path.to_owned(), cause };
         let shared = CacheState {
@@ -252,7 +252,7 @@ impl DiskCache {
     ///
     /// # Errors
     /// When the folder cannot be used.
-    pub fn open_as(path: &Path, limits: Limits, makes_room: bool) -> Result<Self, OpenError> {
+    pub fn open_as(path: &Path, limits: CacheLimits, makes_room: bool) -> Result<Self, OpenError> {
         if makes_room { Self::open(path, limits) } else { Self::open_passive(path, limits) }
     }
 
@@ -271,7 +271,7 @@ impl DiskCache {
     }
 
     /// Its limits.
-    pub fn limits(&self) -> &Limits {
+    pub fn limits(&self) -> &CacheLimits {
         &self.shared.limits
     }
 
@@ -284,9 +284,9 @@ impl DiskCache {
         let missing = || vec![None; usize::try_from(count).unwrap_or_default()];
         let blocks = found.map_or_else(missing, |lookups| {
             let block = |lookup| match lookup {
-                Lookup::Hit(bytes) => Some(bytes),
-                Lookup::Absent => None,
-                Lookup::Damaged => {
+                BlockLookup::Hit(bytes) => Some(bytes),
+                BlockLookup::Absent => None,
+                BlockLookup::Damaged => {
                     add(&counters.damaged, 1);
                     None
                 }

@@ -18,7 +18,7 @@ use crate::access::AccessProofs;
 use crate::block::{Block, BlockKey, Reservation, share};
 use crate::in_flight::{Fetch, FetchError, Interest};
 use crate::pool::{Pool, Slot};
-use crate::source::{BlockTier, Priority, Source};
+use crate::source::{BlockTier, Source, Urgency};
 use crate::version::{BLOCK_SIZE, ObjectVersion, VersionDigest, VersionPin, block_length};
 
 /// Longest gap between missing blocks, in blocks, that is fetched along: another request costs more than 256 KiB.
@@ -105,7 +105,7 @@ pub(crate) struct Origin {
 impl Origin {
     /// Make sure that this identity may read the version before bytes are shown that came without an answer of the
     /// service: one GET of its first byte for each open, and none while an earlier answer holds.
-    pub(crate) async fn prove_access(&self, object: &OpenObject, priority: Priority) -> Result<(), StoreError> {
+    pub(crate) async fn prove_access(&self, object: &OpenObject, priority: Urgency) -> Result<(), StoreError> {
         let prove = async || {
             if object.version.size == 0 || self.proofs.holds(object.digest) {
                 return Ok(());
@@ -137,7 +137,7 @@ pub(crate) struct FetchPlan {
     pub(crate) object: Arc<OpenObject>,
     pub(crate) blocks: std::ops::Range<u64>,
     pub(crate) memory: Reservation,
-    pub(crate) priority: Priority,
+    pub(crate) priority: Urgency,
     /// Counter of blocks that are evicted unused. None: the fetch is not read-ahead.
     pub(crate) wasted: Option<Arc<AtomicU32>>,
 }
@@ -169,7 +169,7 @@ pub(crate) fn begin(origin: &Arc<Origin>, slots: &mut crate::pool::Blocks, plan:
 
 struct RunPlan {
     object: Arc<OpenObject>,
-    priority: Priority,
+    priority: Urgency,
     wasted: Option<Arc<AtomicU32>>,
 }
 

@@ -30,7 +30,7 @@ pub use filesystem::{Archives, FileSystem, Freshness};
 pub use manifest::{Manifest, ManifestError, ManifestSource};
 pub use pool::Pool;
 pub use reader::{ReadHandle, ReadStats, Reader, Slices};
-pub use source::{BlockTier, Priority, RangeBody, Source, TierUse};
+pub use source::{BlockTier, RangeBody, Source, TierUse, Urgency};
 pub use tree::{
     Attributes, AuditReport, DirectoryEntry, FileKind, HiddenKey, HiddenReason, Lookup, ROOT, RestoreReport, Tree,
     TreeOptions,

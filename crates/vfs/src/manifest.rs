@@ -16,7 +16,7 @@ use async_trait::async_trait;
 use seqferry_store::{ListPage, ListRequest, ListedObject, ObjectMeta, ObjectRef, Range, StoreError};
 use serde::Deserialize;
 
-use crate::source::{Priority, RangeBody, Source};
+use crate::source::{RangeBody, Source, Urgency};
 use crate::version::ObjectVersion;
 
 /// Longest line: a key has at most 1,024 bytes, which JSON may write as six each.
@@ -267,7 +267,7 @@ impl Source for ManifestSource {
         self.bytes.endpoint()
     }
 
-    async fn list(&self, request: &ListRequest, _priority: Priority) -> Result<ListPage, StoreError> {
+    async fn list(&self, request: &ListRequest, _priority: Urgency) -> Result<ListPage, StoreError> {
         Ok(self.manifest.list(request))
     }
 
@@ -289,7 +289,7 @@ impl Source for ManifestSource {
         version: &ObjectVersion,
         version_id: Option<&str>,
         range: Range,
-        priority: Priority,
+        priority: Urgency,
     ) -> Result<RangeBody, StoreError> {
         self.bytes.get(version, version_id, range, priority).await
     }

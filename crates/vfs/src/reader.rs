@@ -19,7 +19,7 @@ use crate::error::{Result, VfsError};
 use crate::fetch::{self, FetchCounters, FetchPlan, GAP, OpenObject, Origin};
 use crate::in_flight::{FetchError, FetchGuard, Interest};
 use crate::pool::{Blocks, Pool, PoolUse, Slot};
-use crate::source::{BlockTier, Priority, Source, TierUse};
+use crate::source::{BlockTier, Source, TierUse, Urgency};
 use crate::version::{BLOCK_SIZE, ObjectVersion};
 pub(crate) use cursor::Pattern;
 use cursor::{Cursors, Step};
@@ -203,7 +203,7 @@ impl Reader {
     /// # Errors
     /// `Stale` when the service no longer has this version; else why it may not be read.
     pub async fn prove_access(&self, object: &OpenObject) -> Result<()> {
-        self.origin.prove_access(object, Priority::Demand).await.map_err(gone_is_stale)
+        self.origin.prove_access(object, Urgency::Demand).await.map_err(gone_is_stale)
     }
 
     /// Open a version.
@@ -274,7 +274,7 @@ impl Reader {
                             object: Arc::clone(object),
                             blocks: run,
                             memory,
-                            priority: Priority::Demand,
+                            priority: Urgency::Demand,
                             wasted: None,
                         };
                         started.push(fetch::begin(&self.origin, &mut blocks, plan));
@@ -315,7 +315,7 @@ impl Reader {
         let mut begin = ahead.blocks.start;
         while begin < ahead.blocks.end {
             let stop = (begin + ahead.range).min(ahead.blocks.end);
-            let priority = if begin < wanted.end { Priority::Demand } else { Priority::ReadAhead };
+            let priority = if begin < wanted.end { Urgency::Demand } else { Urgency::ReadAhead };
             match self.fetch_ahead(object, begin..stop, priority, &unused) {
                 Ok(guards) => cursors.hold(ahead.cursor, guards),
                 Err(()) => return cursors.cut_short(ahead.cursor, begin),
@@ -335,7 +335,7 @@ impl Reader {
         &self,
         object: &Arc<OpenObject>,
         blocks: Range<u64>,
-        priority: Priority,
+        priority: Urgency,
         wasted: &Arc<AtomicU32>,
     ) -> std::result::Result<Vec<FetchGuard>, ()> {
         let runs = missing_runs(&self.origin.pool.lock(), object, &blocks);
@@ -364,7 +364,7 @@ impl Reader {
     /// where there is no memory for it, or nothing to fetch.
     pub fn prefetch(&self, object: &Arc<OpenObject>) -> Option<Prefetch> {
         let blocks = 0..object.version.blocks();
-        let guards = self.fetch_ahead(object, blocks, Priority::ReadAhead, &Arc::default()).ok()?;
+        let guards = self.fetch_ahead(object, blocks, Urgency::ReadAhead, &Arc::default()).ok()?;
         Some(Prefetch { _guards: guards })
     }
 
@@ -377,7 +377,7 @@ impl Reader {
         let mut guards = Vec::new();
         for first in (0..object.version.blocks()).step_by(WHOLE_RANGE) {
             let range = first..object.version.blocks().min(first + WHOLE_RANGE as u64);
-            let Ok(more) = self.fetch_ahead(object, range, Priority::ReadAhead, &Arc::default()) else { break };
+            let Ok(more) = self.fetch_ahead(object, range, Urgency::ReadAhead, &Arc::default()) else { break };
             guards.extend(more);
         }
         Some(Prefetch { _guards: guards })

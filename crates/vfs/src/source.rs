@@ -14,7 +14,7 @@ use crate::version::ObjectVersion;
 
 /// Urgency of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Priority {
+pub enum Urgency {
     /// Background: read-ahead, warming a cache.
     ReadAhead,
     /// A program waits for it.
@@ -49,7 +49,7 @@ pub trait Source: Send + Sync + Debug + 'static {
     fn endpoint(&self) -> &str;
 
     /// One page of a listing. Each key and common prefix starts with the prefix of the request.
-    async fn list(&self, request: &ListRequest, priority: Priority) -> Result<ListPage, StoreError>;
+    async fn list(&self, request: &ListRequest, priority: Urgency) -> Result<ListPage, StoreError>;
 
     /// Facts about the current version of an object.
     async fn head(&self, object: ObjectRef<'_>) -> Result<ObjectMeta, StoreError>;
@@ -61,7 +61,7 @@ pub trait Source: Send + Sync + Debug + 'static {
         version: &ObjectVersion,
         version_id: Option<&str>,
         range: Range,
-        priority: Priority,
+        priority: Urgency,
     ) -> Result<RangeBody, StoreError>;
 }
 

@@ -13,7 +13,7 @@ use seqferry_store::prelude::*;
 use seqferry_store::{ListPage, ListRequest, ObjectMeta, ObjectRef, PinnedObject, Range, StoreError};
 use tokio::sync::Semaphore;
 
-use crate::source::{Priority, RangeBody, Source};
+use crate::source::{RangeBody, Source, Urgency};
 use crate::version::{ObjectVersion, VersionPin};
 
 /// Single requests to a store.
@@ -88,7 +88,7 @@ impl Source for StoreSource {
         &self.endpoint
     }
 
-    async fn list(&self, request: &ListRequest, _priority: Priority) -> Result<ListPage, StoreError> {
+    async fn list(&self, request: &ListRequest, _priority: Urgency) -> Result<ListPage, StoreError> {
         self.pass(&self.counters.lists).await;
         self.store.list(request).await
     }
@@ -103,7 +103,7 @@ impl Source for StoreSource {
         version: &ObjectVersion,
         version_id: Option<&str>,
         range: Range,
-        _priority: Priority,
+        _priority: Urgency,
     ) -> Result<RangeBody, StoreError> {
         self.counters.bytes.fetch_add(range.len(), Ordering::SeqCst);
         self.pass(&self.counters.gets).await;
@@ -144,11 +144,11 @@ mod tests {
             size: 10,
         };
         let range = Range { first: 2, last: 5 };
-        let body = source.get(&version, None, range, Priority::Demand).await.unwrap();
+        let body = source.get(&version, None, range, Urgency::Demand).await.unwrap();
         assert_eq!(body.collect().await.unwrap(), "2345");
 
         store.put("b", "k", Bytes::from_static(b"9876543210"), &Attributes::default()).await.unwrap();
-        let refused = source.get(&version, None, range, Priority::Demand).await.err().unwrap();
+        let refused = source.get(&version, None, range, Urgency::Demand).await.err().unwrap();
 
         assert_eq!(refused.class, ErrorClass::Precondition);
         assert_eq!((source.counters.requests(), source.counters.bytes_fetched()), ((0, 0, 2), 8));

@@ -4,7 +4,7 @@ use crate::member::Member;
 
 /// Bounds of what an archive may ask of memory and time.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Limits {
+pub struct ArchiveLimits {
     /// Most bytes of one extension header (PAX records or a GNU long name). 1 MiB, as in GNU tar and bsdtar.
     pub extension: u64,
     /// Segments in the map of a sparse file. One segment costs 16 bytes of memory.
@@ -15,7 +15,7 @@ pub struct Limits {
     pub trailing_zeros: u64,
 }
 
-impl Default for Limits {
+impl Default for ArchiveLimits {
     fn default() -> Self {
         Self { extension: 1 << 20, sparse_segments: 1 << 16, members: 50_000_000, trailing_zeros: 16 << 20 }
     }
@@ -34,7 +34,7 @@ pub struct ReadOptions {
     /// Leave out the bytes that follow an end mark and are no archive that is read.
     pub trailing_bytes: bool,
     /// Bounds.
-    pub limits: Limits,
+    pub limits: ArchiveLimits,
 }
 
 /// The next action of a scan.

@@ -1,14 +1,14 @@
 //! An object of a job that only compares: nothing is written, and no upload is looked for.
 
-use seqferry_client::RequestError;
+use seqferry_client::{RequestError, UploadJournal};
 use seqferry_store::{ErrorClass, WrittenObject};
 
 use super::content::ContentComparison;
-use super::{AttemptError, CopyResult, Journal, Object, VerificationRule};
+use super::{AttemptError, CopyResult, Object, VerificationRule};
 use crate::outcome::{FailureClass, Method, ObjectFailure, State, VerificationLevel};
 use crate::verification::{Side, Verdict, compare};
 
-impl<J: Journal> Object<'_, J> {
+impl<J: UploadJournal> Object<'_, J> {
     /// Compare the target with the source, and write nothing. Metadata decide where they are enough for the policy;
     /// else the contents of both are read, or with [`VerificationRule::Auto`] equal sizes are enough.
     pub(super) async fn compare_with_target(&mut self) -> Result<CopyResult, AttemptError> {

@@ -2,15 +2,15 @@
 
 use std::borrow::Cow;
 
-use seqferry_client::RequestError;
+use seqferry_client::{RequestError, UploadJournal};
 use seqferry_store::{ChecksumAlgorithm, CopyTarget, ErrorClass, ObjectMeta};
 
-use super::{AttemptError, CopyResult, Journal, Object};
+use super::{AttemptError, CopyResult, Object};
 use crate::outcome::{FailureClass, Method, ObjectFailure};
 use crate::plan::PlanError;
 use crate::verification::{self, Route};
 
-impl<J: Journal> Object<'_, J> {
+impl<J: UploadJournal> Object<'_, J> {
     pub(super) async fn route(&self, source: &ObjectMeta) -> Result<Route, AttemptError> {
         if source.archived {
             return Err(self.archived(source));

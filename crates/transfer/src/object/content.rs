@@ -7,11 +7,11 @@ use bytes::Bytes;
 use futures::stream::{self, StreamExt as _};
 use seqferry_client::budget::MemoryPermit;
 use seqferry_client::reading::{DigestedBytes, PinnedReader, check_pin};
-use seqferry_client::{RequestError, RequestSpec, RetryingClient};
+use seqferry_client::{RequestError, RequestSpec, RetryingClient, UploadJournal};
 use seqferry_store::error::classify::code;
 use seqferry_store::{ErrorClass, ObjectRef, PinnedObject, Range, WrittenObject};
 
-use super::{AttemptError, Journal, Object, TargetAfterWrite};
+use super::{AttemptError, Object, TargetAfterWrite};
 use crate::etags::{Origin, StatedEtag, judged};
 use crate::verification::{Cut, ExpectedDigest, SegmentedDigest, Verdict};
 
@@ -93,7 +93,7 @@ impl<T: Into<AttemptError>> From<T> for Ended {
     }
 }
 
-impl<J: Journal> Object<'_, J> {
+impl<J: UploadJournal> Object<'_, J> {
     /// Read both sides, up to the first difference that is met. Equal bytes must also be those that each side states a
     /// digest of: both may be spoiled in the same way while they are read.
     pub(super) async fn compare_content(&self, written: &WrittenObject) -> Result<ContentComparison, AttemptError> {

@@ -2,12 +2,12 @@
 //! read.
 
 use futures::TryStreamExt as _;
-use seqferry_client::{RequestError, RequestSpec, RetryingClient};
+use seqferry_client::{RequestError, RequestSpec, RetryingClient, UploadJournal};
 use seqferry_store::{
     ErrorClass, MTIME, ObjectMeta, ObjectReadExt as _, ObjectRef, PinnedObject, Range, StoreError, read_mtime,
 };
 
-use super::{AttemptError, Journal, Object};
+use super::{AttemptError, Object};
 use crate::outcome::VerificationLevel;
 use crate::verification::{ExpectedDigest, SegmentedDigest, Side, Verdict, compare};
 
@@ -18,7 +18,7 @@ const RANGE: u64 = 8 << 20;
 /// state whole seconds, and clocks may differ by one.
 const SETTLED: f64 = 2.0;
 
-impl<J: Journal> Object<'_, J> {
+impl<J: UploadJournal> Object<'_, J> {
     /// True when the `ETag`s of a side are no digests of its bytes.
     pub(super) fn has_opaque_etags(&self) -> bool {
         self.source.capabilities().opaque_etags || self.target.capabilities().opaque_etags

@@ -6,7 +6,7 @@
 
 use bytes::Bytes;
 use futures::TryStreamExt as _;
-use seqferry_client::{RequestError, RequestSpec};
+use seqferry_client::{RequestError, RequestSpec, UploadJournal};
 use seqferry_store::checksum::base64;
 use seqferry_store::{
     Checksum, ChecksumAlgorithm, ChecksumKind, DigestAlgorithm, Digester, ErrorClass, ObjectReadExt as _, Range,
@@ -14,7 +14,7 @@ use seqferry_store::{
 };
 use tokio::task::JoinHandle;
 
-use super::{AttemptError, Journal, Object};
+use super::{AttemptError, Object};
 
 /// The metadata key that rclone reads: Base64 of the 16 bytes.
 pub(super) const MD5: &str = "md5chksum";
@@ -43,7 +43,7 @@ impl Sums {
     }
 }
 
-impl<J: Journal> Object<'_, J> {
+impl<J: UploadJournal> Object<'_, J> {
     /// True when the MD5 is kept with the object: the policy asks for it, and the source can be read twice at no cost.
     pub(super) fn keeps_md5(&self) -> bool {
         self.policy.md5 && self.source.capabilities().local_reads

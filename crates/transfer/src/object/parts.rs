@@ -6,14 +6,14 @@
 
 use futures::future::{BoxFuture, FutureExt as _};
 use futures::stream::{FuturesUnordered, StreamExt as _};
-use seqferry_client::RequestError;
 use seqferry_client::quirks::Trial;
 use seqferry_client::upload::ReservedCopy;
+use seqferry_client::{RequestError, UploadJournal};
 use seqferry_store::{CompletedPart, ObjectMeta};
 use tracing::{Instrument as _, debug_span};
 
 use super::upload::{CompletedParts, OpenedUpload};
-use super::{AttemptError, CopyResult, Journal, Object};
+use super::{AttemptError, CopyResult, Object};
 use crate::outcome::Method;
 use crate::plan::PartPlan;
 use crate::verification::PartsRoute;
@@ -21,7 +21,7 @@ use crate::verification::PartsRoute;
 /// Parts of one object that wait for the budget: enough that the object misses no turn. Further parts cost nothing. The
 /// budget decides how many are under way.
 const AHEAD: usize = 8;
-impl<'a, J: Journal> Object<'a, J> {
+impl<'a, J: UploadJournal> Object<'a, J> {
     pub(super) async fn copy_in_parts(
         &mut self,
         mut route: PartsRoute,

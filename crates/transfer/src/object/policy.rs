@@ -6,7 +6,7 @@ use seqferry_client::RecordedUpload;
 
 use super::properties::Properties;
 use super::stream::DataPath;
-use crate::limits::Limits;
+use crate::limits::CopyLimits;
 use crate::verification::PartOptions;
 
 /// Rule for a target that exists already.
@@ -84,7 +84,7 @@ pub struct Policy {
     /// Whole files are never synced: the target is scratch, and what a power failure takes is made again.
     pub no_sync: bool,
     /// The service's limits.
-    pub limits: Limits,
+    pub limits: CopyLimits,
 }
 
 /// One object to copy.

@@ -9,13 +9,13 @@
 
 use std::fmt;
 
-use seqferry_client::{RequestError, RequestSpec};
+use seqferry_client::{RequestError, RequestSpec, UploadJournal};
 use seqferry_store::{
     Attributes, BucketEncryption, ChecksumAlgorithm, Encryption, ErrorClass, ObjectLock, ObjectMeta, WriteOptions,
     WrittenObject,
 };
 
-use super::{AttemptError, Journal, Object, TargetAfterWrite};
+use super::{AttemptError, Object, TargetAfterWrite};
 use crate::outcome::{FailureClass, Method, ObjectFailure};
 
 /// Rule for the encryption of targets.
@@ -228,7 +228,7 @@ pub(crate) struct Protection {
     lock: ObjectLock,
 }
 
-impl<J: Journal> Object<'_, J> {
+impl<J: UploadJournal> Object<'_, J> {
     /// Encryption, access and retention of the target; notes what cannot be carried.
     pub(super) async fn write_options(&mut self, source: Option<&ObjectMeta>) -> Result<WriteOptions, AttemptError> {
         if let Some(source) = source {

@@ -1,12 +1,13 @@
 //! The second look at a file that was changed a moment before it was opened ([`crate::second_look`]).
 
+use seqferry_client::UploadJournal;
 use seqferry_store::{ErrorClass, StoreError};
 
-use super::{AttemptError, CopyResult, Journal, Object};
+use super::{AttemptError, CopyResult, Object};
 use crate::outcome::State;
 use crate::second_look::Opening;
 
-impl<J: Journal> Object<'_, J> {
+impl<J: UploadJournal> Object<'_, J> {
     /// One attempt. A copy of a file counts only when the file had settled before, or is the same after the settling
     /// time. A copy of a file that has changed is removed: it must not look whole.
     pub(super) async fn attempt_at_rest(&mut self) -> Result<CopyResult, AttemptError> {

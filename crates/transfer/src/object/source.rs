@@ -1,10 +1,10 @@
 //! The source of one object: its facts, its pin, and the failures when it is not as listed.
 
-use seqferry_client::{RequestError, RequestSpec, RetryingClient};
+use seqferry_client::{RequestError, RequestSpec, RetryingClient, UploadJournal};
 use seqferry_store::error::classify::code;
 use seqferry_store::{Address, ChecksumKind, ErrorClass, ObjectMeta, ObjectRef, PinnedObject, StoreError};
 
-use super::{AttemptError, Journal, Object, RecheckError};
+use super::{AttemptError, Object, RecheckError};
 use crate::etags::{Origin, StatedEtag};
 use crate::outcome::{FailureClass, ObjectFailure};
 use crate::plan::etag_parts;
@@ -12,7 +12,7 @@ use crate::plan::etag_parts;
 /// Advice for files that change while they are copied.
 pub(crate) const SETTLE: &str = "--settle 60s leaves out files that were changed within the last minute.";
 
-impl<J: Journal> Object<'_, J> {
+impl<J: UploadJournal> Object<'_, J> {
     /// Takes the source as it is now, after an attempt that met another source than was listed.
     pub(super) async fn look_again(&mut self, failure: ObjectFailure) -> Result<(), RecheckError> {
         if self.item.version_id.is_some() && failure.class == FailureClass::SourceChanged {

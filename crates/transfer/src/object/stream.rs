@@ -16,7 +16,7 @@ mod sent;
 mod whole;
 
 use seqferry_client::reading::{DigestedBytes, PinnedReader, check_pin};
-use seqferry_client::{RequestError, RequestSpec, Sums};
+use seqferry_client::{RequestError, RequestSpec, Sums, UploadJournal};
 use seqferry_store::checksum::{base64, hex};
 use seqferry_store::error::classify::code;
 use seqferry_store::{
@@ -26,7 +26,7 @@ use seqferry_store::{
 
 use super::disk::time_text;
 use super::md5::MD5;
-use super::{AttemptError, CopyResult, IfExists, Journal, Object, TargetAfterWrite, TargetState};
+use super::{AttemptError, CopyResult, IfExists, Object, TargetAfterWrite, TargetState};
 use crate::etags::{Origin, StatedEtag, judged};
 use crate::outcome::{FailureClass, Method, ObjectFailure, VerificationLevel};
 use crate::plan::etag_parts;
@@ -58,7 +58,7 @@ struct StreamResult {
     doubt: Option<String>,
 }
 
-impl<J: Journal> Object<'_, J> {
+impl<J: UploadJournal> Object<'_, J> {
     /// True when the bytes of this object pass through this process.
     pub(super) fn streams(&self) -> bool {
         self.policy.data_path == DataPath::Stream

@@ -1,15 +1,15 @@
 //! The target of one object before it is written: its state, and the decision of the policy on it.
 
 use seqferry_client::upload::CLOCK_SLACK;
-use seqferry_client::{RequestError, RequestSpec};
+use seqferry_client::{RequestError, RequestSpec, UploadJournal};
 use seqferry_store::{Address, ErrorClass, ObjectMeta, ObjectRef, WrittenObject};
 
 use super::content::ContentComparison;
-use super::{AttemptError, CopyResult, IfExists, Journal, Object, TargetAfterWrite, TargetState, VerificationRule};
+use super::{AttemptError, CopyResult, IfExists, Object, TargetAfterWrite, TargetState, VerificationRule};
 use crate::outcome::{FailureClass, Method, ObjectFailure, State, VerificationLevel};
 use crate::verification::{Side, Verdict, compare};
 
-impl<J: Journal> Object<'_, J> {
+impl<J: UploadJournal> Object<'_, J> {
     /// The target, as texts name it.
     pub(super) fn target_address(&self) -> Address<'_> {
         Address(&self.policy.target_bucket, Some(&self.item.target_key))

@@ -5,14 +5,14 @@
 
 use std::collections::BTreeMap;
 
-use seqferry_client::upload::Completion;
+use seqferry_client::upload::{Completion, RecordedWith};
 use seqferry_client::{RecordedUpload, RequestError, RequestSpec, UploadJournal};
 use seqferry_store::{
     CompleteUpload, CompletedPart, CreateUpload, ErrorClass, ObjectMeta, ObjectRef, PartInfo, StoreError, WrittenObject,
 };
 
 use super::md5::MD5;
-use super::{AttemptError, Journal, Object, TargetAfterWrite, VerificationRule};
+use super::{AttemptError, Object, TargetAfterWrite, VerificationRule};
 use crate::outcome::{FailureClass, ObjectFailure};
 use crate::plan::{PartPlan, etag_parts};
 use crate::verification::{self, PartsRoute, Verdict};
@@ -28,22 +28,7 @@ pub(super) enum OpenedUpload {
     Completed(WrittenObject),
 }
 
-/// The journal of one item.
-struct ItemJournal<'a, J> {
-    journal: &'a J,
-    id: u64,
-    /// False for an upload whose parts no later run can use: it is recorded without a part size.
-    is_resumable: bool,
-}
-
-impl<J: Journal> UploadJournal for ItemJournal<'_, J> {
-    async fn record(&self, upload: &RecordedUpload) -> Result<(), RequestError> {
-        let part_size = if self.is_resumable { upload.part_size } else { 0 };
-        self.journal.begun(self.id, &upload.upload_id, part_size).await
-    }
-}
-
-impl<J: Journal> Object<'_, J> {
+impl<J: UploadJournal> Object<'_, J> {
     /// The upload to go on with: the recorded one, whose part size wins over the route's, or a new one.
     pub(super) async fn open_upload(
         &mut self,
@@ -91,8 +76,9 @@ impl<J: Journal> Object<'_, J> {
             size: route.plan.size,
             ..self.upload.request()
         };
-        let is_resumable = self.stored_size.is_none();
-        let journal = ItemJournal { journal: self.journal, id: self.item.id, is_resumable };
+        // No later run can use the parts of an object that is decompressed on the way: it is recorded without their size.
+        let part_size = if self.stored_size.is_none() { request.part_size } else { 0 };
+        let journal = RecordedWith { journal: self.journal, part_size };
         match self.upload.begin(&request, &journal).await {
             Err(RequestError::Failed(error)) if self.streams() => {
                 Err(self.refused_write(error, route.checksum.map(|(algorithm, _)| algorithm)))

@@ -1,15 +1,15 @@
 //! Verification of the target that was written. A target that is proven wrong is removed: it must not look whole.
 
-use seqferry_client::{RequestError, RequestSpec};
+use seqferry_client::{RequestError, RequestSpec, UploadJournal};
 use seqferry_store::{ErrorClass, ObjectMeta, ObjectRef, StoreError, WrittenObject};
 
 use super::content::ContentComparison;
-use super::{AttemptError, CopyResult, Journal, Object, TargetAfterWrite, VerificationRule};
+use super::{AttemptError, CopyResult, Object, TargetAfterWrite, VerificationRule};
 use crate::etags::{Origin, judged};
 use crate::outcome::{FailureClass, Method, ObjectFailure, State, VerificationLevel};
 use crate::verification::{Side, Verdict, compare};
 
-impl<J: Journal> Object<'_, J> {
+impl<J: UploadJournal> Object<'_, J> {
     /// Prove the target that was just written, or remove it.
     pub(crate) async fn verify(
         &mut self,

@@ -27,7 +27,7 @@ use tokio::task::JoinSet;
 use super::plan::{Members, Plan};
 use super::young::YoungMembers;
 use crate::etags::{Origin, StatedEtag, judged};
-use crate::limits::Limits;
+use crate::limits::CopyLimits;
 use crate::outcome::VerificationLevel;
 use crate::progress::ObjectTracker;
 use crate::schedule::JobSlots;
@@ -107,7 +107,7 @@ pub(super) struct Sender {
     pub(super) members: Arc<Members>,
     pub(super) plan: Arc<Plan>,
     pub(super) sum: Option<ChecksumAlgorithm>,
-    pub(super) limits: Limits,
+    pub(super) limits: CopyLimits,
     pub(super) active: Arc<ObjectTracker>,
     pub(super) retry_context: Arc<RetryContext>,
     pub(super) slots: JobSlots,

@@ -12,7 +12,7 @@ use seqferry_archive::write::{
 use seqferry_store::checksum::hex;
 use seqferry_store::{ChecksumAlgorithm, DigestAlgorithm, Digester, ObjectRef, PinnedObject};
 
-use crate::limits::Limits;
+use crate::limits::CopyLimits;
 use crate::object::{Item, Policy};
 use crate::plan::plan_parts;
 
@@ -198,7 +198,7 @@ fn refused(error: &PlanError) -> PlanRefusal {
     }
 }
 
-fn upload_limits(limits: &Limits, requested: Option<u64>, memory: u64) -> UploadLimits {
+fn upload_limits(limits: &CopyLimits, requested: Option<u64>, memory: u64) -> UploadLimits {
     let defaults = UploadLimits::default();
     UploadLimits {
         minimum_part: limits.minimum_part,
@@ -213,7 +213,7 @@ fn upload_limits(limits: &Limits, requested: Option<u64>, memory: u64) -> Upload
 
 type Parts = Result<Vec<UploadPart>, PlanError>;
 
-fn uniform(layout: &Layout<'_>, requested: Option<u64>, limits: &Limits) -> Result<(Parts, u64), PlanRefusal> {
+fn uniform(layout: &Layout<'_>, requested: Option<u64>, limits: &CopyLimits) -> Result<(Parts, u64), PlanRefusal> {
     let plan = plan_parts(layout.total(), Some(requested.unwrap_or(limits.stream_part_grown)), limits)
         .map_err(|error| PlanRefusal::Archive("ArchiveTooLarge", error.to_string()))?;
     let parts = (1..=plan.count()).filter_map(|number| plan.range(number));

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use seqferry_client::Lookup;
+use seqferry_client::KeyLookup;
 use seqferry_store::StoreError;
 
 use super::job::PackJob;
@@ -50,10 +50,10 @@ impl PackJob {
         let mut times = Vec::with_capacity(members.len());
         for (&member, (_, lookup)) in members.iter().zip(found) {
             match lookup {
-                Lookup::Object(meta) if meta.etag == items[member].etag => times.push((member, meta.last_modified)),
-                Lookup::Object(_) => return Err(self.changed_again(member)),
-                Lookup::NoObject(error) => return Err(PackError::failed(Some(member), *error)),
-                Lookup::Absent => return Err(self.not_there(member)),
+                KeyLookup::Object(meta) if meta.etag == items[member].etag => times.push((member, meta.last_modified)),
+                KeyLookup::Object(_) => return Err(self.changed_again(member)),
+                KeyLookup::NoObject(error) => return Err(PackError::failed(Some(member), *error)),
+                KeyLookup::Absent => return Err(self.not_there(member)),
             }
         }
         Ok(times)

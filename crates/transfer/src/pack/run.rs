@@ -7,10 +7,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use seqferry_client::upload::CLOCK_SLACK;
-use seqferry_client::{
-    Lookup, RecordedUpload, RequestError, RequestSpec, RetryContext, RetryingClient, Sums, UploadJournal, UploadSession,
-};
+use seqferry_client::upload::{CLOCK_SLACK, RecordedWith};
+use seqferry_client::{KeyLookup, RequestError, RequestSpec, RetryContext, RetryingClient, Sums, UploadSession};
 use seqferry_store::{
     Address, Attributes, ChecksumAlgorithm, ChecksumKind, CompletedPart, CreateUpload, ErrorClass, ObjectMeta,
     ObjectRef, PartInfo, Scope, StoreError,
@@ -28,25 +26,11 @@ use super::trouble::{ArchiveFailure, PackError};
 use super::young::YoungMembers;
 use crate::clock::now;
 use crate::job::JobState;
-use crate::object::{DataPath, IfExists, Item, Journal, Policy, TargetState};
+use crate::object::{DataPath, IfExists, Item, Policy, TargetState};
 use crate::outcome::{FailureClass, Method, ObjectFailure, State, VerificationLevel};
 use crate::verification::{is_digest, unhex};
 
 const CONTENT_TYPE: &str = "application/x-tar";
-
-/// Journal of the archive's upload. It records the upload with the first item, and the fingerprint of the plan in place
-/// of a part size.
-struct PlanJournal<'a> {
-    shared: &'a JobState,
-    id: u64,
-    fingerprint: u64,
-}
-
-impl UploadJournal for PlanJournal<'_> {
-    async fn record(&self, upload: &RecordedUpload) -> Result<(), RequestError> {
-        self.shared.begun(self.id, &upload.upload_id, self.fingerprint).await
-    }
-}
 
 /// Make one archive of `items`, and report the end of each.
 pub(super) async fn run(
@@ -329,7 +313,8 @@ impl PackJob {
             size: plan.total(),
             ..session.request()
         };
-        let journal = PlanJournal { shared: &self.shared, id: self.id, fingerprint: plan.fingerprint };
+        // The upload stands with the first item, and the fingerprint of the plan in place of a part size.
+        let journal = RecordedWith { journal: &self.shared.journal(self.id), part_size: plan.fingerprint };
         match session.begin(&request, &journal).await {
             Ok(()) => Ok(BTreeMap::new()),
             Err(RequestError::Failed(error)) => Err(self.refused_write(error, sum)),
@@ -348,9 +333,9 @@ impl PackJob {
         let mut gone = None;
         for (item, (_, lookup)) in members.items_mut().iter_mut().filter(current).zip(found) {
             match lookup {
-                Lookup::Object(meta) => (item.size, item.etag) = (meta.size, meta.etag),
-                Lookup::NoObject(error) => return Err(PackError::failed(None, *error)),
-                Lookup::Absent => gone = gone.or_else(|| Some(item.source_key.clone())),
+                KeyLookup::Object(meta) => (item.size, item.etag) = (meta.size, meta.etag),
+                KeyLookup::NoObject(error) => return Err(PackError::failed(None, *error)),
+                KeyLookup::Absent => gone = gone.or_else(|| Some(item.source_key.clone())),
             }
         }
         let Some(key) = gone else { return Ok(()) };

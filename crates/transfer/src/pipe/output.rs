@@ -20,7 +20,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::{ByteCounter, PipeEnd, PipeError, PipeReport};
 use crate::etags::{Origin, StatedEtag, judged};
-use crate::limits::Limits;
+use crate::limits::CopyLimits;
 use crate::outcome::{FailureClass, ObjectFailure, VerificationLevel};
 use crate::plan::etag_parts;
 use crate::verification::{ExpectedDigest, SegmentedDigest, Verdict};
@@ -99,7 +99,7 @@ pub(crate) async fn write_output(
 impl Output {
     async fn whole(&self, sink: &Arc<File>) -> PipeEnd {
         let first_part = self.first_part().await?;
-        let expected = match ExpectedDigest::of(&self.meta, first_part, &Limits::default()) {
+        let expected = match ExpectedDigest::of(&self.meta, first_part, &CopyLimits::default()) {
             None if first_part.is_some() => {
                 let lengths = self.stated().part_sizes(&self.retry_context).await?;
                 lengths.and_then(|lengths| ExpectedDigest::over(&self.meta, lengths))

@@ -30,7 +30,7 @@ use super::retained::{RetainedBytes, WindowPool};
 use super::zip::{self, ZipError};
 use crate::LONGEST_WAIT;
 use crate::pack::sidecar;
-use admission::Admission;
+use admission::MemberAdmission;
 use lines::identity;
 
 pub use admission::FoundMember;
@@ -187,7 +187,7 @@ impl Scan {
 
     /// Hand out the members of an archive of this format.
     async fn members(&self, pinned: &PinnedObject, format: Format, etag: &str) -> Result<(), ScanError> {
-        let mut admission = Admission::new(&self.options);
+        let mut admission = MemberAdmission::new(&self.options);
         if format.is_zip() {
             return self.zip(pinned.clone(), admission, etag).await;
         }
@@ -251,7 +251,7 @@ impl Scan {
     }
 
     /// The members of a zip.
-    async fn zip(&self, archive: PinnedObject, mut admission: Admission, etag: &str) -> Result<(), ScanError> {
+    async fn zip(&self, archive: PinnedObject, mut admission: MemberAdmission, etag: &str) -> Result<(), ScanError> {
         let members = match zip::list(self.client.clone(), archive, self.options.members).await {
             Ok(members) => members,
             Err(ZipError::Request(error)) => return Err(error.into()),
@@ -310,7 +310,7 @@ impl Scan {
     }
 
     /// The index beside the archive, if there is one and it is wanted, with all its members admitted or refused.
-    async fn index(&self, archive: &PinnedObject, admission: &mut Admission) -> Result<Option<Lines>, ScanError> {
+    async fn index(&self, archive: &PinnedObject, admission: &mut MemberAdmission) -> Result<Option<Lines>, ScanError> {
         if self.options.index == IndexUse::Never || admission.format != Format::Plain {
             return Ok(None);
         }
@@ -400,7 +400,7 @@ pub async fn index_archive(client: RetryingClient, archive: ArchiveRef) -> Resul
     let ArchiveRef { bucket, key } = &scan.archive;
     let meta = scan.client.head(ObjectRef::new(bucket, key)).await?;
     let pinned = PinnedObject::of(bucket, key, &meta);
-    let mut admission = Admission::new(&scan.options);
+    let mut admission = MemberAdmission::new(&scan.options);
     let lines = match Lines::of_headers(&scan, &pinned, &mut admission).await {
         Ok(Lines::Made(lines)) => lines,
         Ok(Lines::Beside(_)) | Err(ScanError::Closed) => return Err(RequestError::Cancelled),

@@ -6,7 +6,7 @@ use seqferry_store::checksum::{base64, hex};
 use seqferry_store::{Checksum, ChecksumKind, DigestAlgorithm, Digester, ObjectMeta};
 
 use super::{Verdict, is_digest, is_same_digest};
-use crate::limits::Limits;
+use crate::limits::CopyLimits;
 use crate::outcome::VerificationLevel;
 use crate::plan::{etag_parts, uniform_part_size};
 
@@ -44,7 +44,7 @@ pub struct ExpectedDigest {
 impl ExpectedDigest {
     /// Returns the strongest digest that the metadata `source` state; `first_part` is the length of its part 1 where
     /// that is known.
-    pub fn of(source: &ObjectMeta, first_part: Option<u64>, limits: &Limits) -> Option<Self> {
+    pub fn of(source: &ObjectMeta, first_part: Option<u64>, limits: &CopyLimits) -> Option<Self> {
         let cut = first_part
             .zip(etag_parts(&source.etag))
             .and_then(|(first, parts)| uniform_part_size(source.size, parts, first, limits))

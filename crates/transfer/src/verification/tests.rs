@@ -13,7 +13,7 @@ fn meta(size: u64, etag: &str, checksum: Option<(ChecksumAlgorithm, &str)>) -> O
 }
 
 fn route(source: &ObjectMeta, first_part: Option<u64>) -> Route {
-    choose(source, first_part, PartOptions::default(), &Limits::default()).unwrap()
+    choose(source, first_part, PartOptions::default(), &CopyLimits::default()).unwrap()
 }
 
 #[test]
@@ -29,9 +29,9 @@ fn equal_digests_in_listings_prove_equal_objects() {
 
 #[test]
 fn small_objects_go_at_once() {
-    assert!(needs_no_look(128 * MIB, PLAIN, PartOptions::default(), &Limits::default()));
-    assert!(!needs_no_look(128 * MIB + 1, PLAIN, PartOptions::default(), &Limits::default()));
-    assert!(!needs_no_look(1, &format!("{PLAIN}-1"), PartOptions::default(), &Limits::default()));
+    assert!(needs_no_look(128 * MIB, PLAIN, PartOptions::default(), &CopyLimits::default()));
+    assert!(!needs_no_look(128 * MIB + 1, PLAIN, PartOptions::default(), &CopyLimits::default()));
+    assert!(!needs_no_look(1, &format!("{PLAIN}-1"), PartOptions::default(), &CopyLimits::default()));
     assert_eq!(route(&meta(1, "odd", None), None), Route::Copy(None));
     let checksum = Some((ChecksumAlgorithm::Crc64Nvme, "AAAA"));
     assert_eq!(
@@ -75,7 +75,7 @@ fn a_plain_etag_is_worth_one_longer_copy_but_not_a_very_long_one() {
 
 #[test]
 fn wishes_win_over_evidence() {
-    let limits = Limits::default();
+    let limits = CopyLimits::default();
     let part_options = PartOptions { part_size: Some(16 * MIB), copy_threshold: Some(10 * MIB) };
 
     let Route::Parts(parts) = choose(&meta(100 * MIB, PLAIN, None), None, part_options, &limits).unwrap() else {
@@ -135,7 +135,7 @@ proptest! {
         part_size in proptest::option::of(5 * MIB..5 << 30),
         memory in (16 * MIB)..(1 << 31),
     ) {
-        let limits = Limits::default();
+        let limits = CopyLimits::default();
         let (etag, first_part) = match parts {
             // A source that was made in equal parts.
             Some((_, part)) => (format!("{PLAIN}-{}", size.div_ceil(part)), Some(part.min(size))),
@@ -214,7 +214,7 @@ proptest! {
     ) {
         let etag = parts.map_or(PLAIN.to_owned(), |(n, _)| format!("{PLAIN}-{n}"));
         let source = meta(size, &etag, full.then_some((ChecksumAlgorithm::Crc64Nvme, "AAAA")));
-        let limits = Limits::default();
+        let limits = CopyLimits::default();
         match choose(&source, parts.map(|(_, p)| p), PartOptions { part_size, copy_threshold }, &limits).unwrap() {
             Route::Copy(_) => prop_assert!(size <= limits.maximum_copy),
             Route::Parts(route) => {

@@ -13,7 +13,7 @@ use seqferry_store::prelude::*;
 use seqferry_store::{Attributes, ObjectMeta, ObjectRef, PinnedObject};
 use seqferry_store_testing::fault::FaultStore;
 use seqferry_store_testing::{MemoryStore, ObjectWriteExt as _};
-use seqferry_transfer::{DataPath, Event, Item, Job, JobSpec, Limits, Outcome, Policy, Scheduler};
+use seqferry_transfer::{CopyLimits, DataPath, Event, Item, Job, JobSpec, Outcome, Policy, Scheduler};
 use tokio::runtime::Handle;
 
 /// Bucket to read from.
@@ -22,8 +22,8 @@ pub const SOURCE: &str = "source";
 pub const TARGET: &str = "target";
 
 /// Limits so small that bytes suffice where S3 wants megabytes.
-pub fn small_limits() -> Limits {
-    Limits {
+pub fn small_limits() -> CopyLimits {
+    CopyLimits {
         minimum_part: 10,
         maximum_part: 1000,
         maximum_parts: 100,

@@ -19,7 +19,7 @@ use super::folder::{DATA, ExclusiveLock, FileName, NEW, SHARDS, SIDE, shared_fil
 use super::object_files::{entry_place, now, open_writable, read_start, remove_damaged};
 use super::records::for_each_record;
 use super::side_file::{ENTRY_LEN, HEADER_LIMIT, Header, Layout, Queue, RECORD_LEN, SEGMENT_BLOCKS, SegmentState};
-use super::{ALLOCATION, CacheState, Limits, Prefix, add};
+use super::{ALLOCATION, CacheLimits, CacheState, Prefix, add};
 use crate::own_file;
 use crate::version::BLOCK_SIZE;
 
@@ -43,7 +43,7 @@ pub struct EvictReport {
     pub busy: u64,
 }
 
-impl Limits {
+impl CacheLimits {
     /// True when room should be made in advance: more than 95 % are used, or less than half of the slack is free.
     pub(super) fn is_scarce(&self, used: u64, free: u64) -> bool {
         used > self.max_size - self.max_size / 20 || free < self.min_free.saturating_add(self.slack() / 2)

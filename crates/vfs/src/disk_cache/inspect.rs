@@ -6,7 +6,7 @@ use std::time::SystemTime;
 
 use super::evict::{record_bytes, remove_object};
 use super::folder::{FileName, SHARDS, SIDE};
-use super::object_files::Lookup;
+use super::object_files::BlockLookup;
 use super::records::for_each_record;
 use super::side_file::{ENTRY_LEN, SEGMENT_BLOCKS, STATE_LEN};
 use super::{DiskCache, NAMES, Prefix, add};
@@ -117,9 +117,9 @@ impl DiskCache {
             let files = &self.shared.files;
             let read = files.with(&self.shared.folder, &result.object, false, |files| files.check(block))?;
             match read {
-                Some(Lookup::Hit(_)) => result.sound += 1,
-                Some(Lookup::Damaged) => result.damaged += 1,
-                Some(Lookup::Absent) => {}
+                Some(BlockLookup::Hit(_)) => result.sound += 1,
+                Some(BlockLookup::Damaged) => result.damaged += 1,
+                Some(BlockLookup::Absent) => {}
                 None => result.busy = true,
             }
         }

@@ -53,7 +53,7 @@ pub(super) enum UseError {
 
 /// A block that was asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Lookup {
+pub(super) enum BlockLookup {
     /// The bytes of the block, checked.
     Hit(Bytes),
     /// A block that is not in the cache.
@@ -217,7 +217,7 @@ impl Drop for UseGuard<'_> {
 
 impl UseGuard<'_> {
     /// Blocks from `first` on; at most `count` and none past the end of the object.
-    pub(super) fn read(&self, first: u64, count: u64) -> io::Result<Vec<Lookup>> {
+    pub(super) fn read(&self, first: u64, count: u64) -> io::Result<Vec<BlockLookup>> {
         let layout = self.0.layout;
         let end = layout.blocks().min(first.saturating_add(count));
         let mut blocks = Vec::new();
@@ -231,7 +231,7 @@ impl UseGuard<'_> {
             for block in block..segment_end {
                 let at = entry_place(block);
                 let lookup = self.read_block(block, &record[at..at + ENTRY_LEN])?;
-                if matches!(lookup, Lookup::Hit(_)) {
+                if matches!(lookup, BlockLookup::Hit(_)) {
                     touched |= 1 << (block % SEGMENT_BLOCKS);
                 }
                 blocks.push(lookup);
@@ -242,13 +242,13 @@ impl UseGuard<'_> {
         Ok(blocks)
     }
 
-    fn read_block(&self, block: u64, entry: &[u8]) -> io::Result<Lookup> {
+    fn read_block(&self, block: u64, entry: &[u8]) -> io::Result<BlockLookup> {
         if entry.iter().all(|byte| *byte == 0) {
-            return Ok(Lookup::Absent);
+            return Ok(BlockLookup::Absent);
         }
         let Some(crc) = self.0.layout.decode_entry(block, entry) else {
             self.drop_entry(block, entry)?;
-            return Ok(Lookup::Damaged);
+            return Ok(BlockLookup::Damaged);
         };
         let len = self.0.layout.block_len(block);
         let mut bytes = Vec::with_capacity(len);
@@ -263,10 +263,10 @@ impl UseGuard<'_> {
         // The buffer may be larger than asked for.
         bytes.truncate(len);
         if bytes.len() == len && crc32c(&bytes) == crc {
-            return Ok(Lookup::Hit(Bytes::from(bytes)));
+            return Ok(BlockLookup::Hit(Bytes::from(bytes)));
         }
         self.drop_entry(block, entry)?;
-        Ok(Lookup::Damaged)
+        Ok(BlockLookup::Damaged)
     }
 
     /// Drop an entry that promises other bytes than there are. Another process may have filled the block anew.
@@ -291,9 +291,9 @@ impl UseGuard<'_> {
     }
 
     /// A block, without counting as a read of it.
-    pub(super) fn check(&self, block: u64) -> io::Result<Lookup> {
+    pub(super) fn check(&self, block: u64) -> io::Result<BlockLookup> {
         if block >= self.0.layout.blocks() {
-            return Ok(Lookup::Absent);
+            return Ok(BlockLookup::Absent);
         }
         self.read_block(block, &self.0.read_entry(block)?)
     }

@@ -14,7 +14,7 @@ use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use super::folder::{Folder, new_file, random_id, shared_file};
-use super::{Limits, lock};
+use super::{CacheLimits, lock};
 use crate::crc::crc32c;
 use crate::own_file;
 
@@ -97,7 +97,7 @@ impl Usage {
     }
 
     /// Reserve bytes before they are written.
-    pub(super) fn reserve(&self, bytes: u64, limits: &Limits) -> io::Result<Room> {
+    pub(super) fn reserve(&self, bytes: u64, limits: &CacheLimits) -> io::Result<Room> {
         let mut grant = lock(&self.grant);
         let mut scarce = false;
         if grant.left < bytes {

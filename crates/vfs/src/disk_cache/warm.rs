@@ -14,7 +14,7 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::task::JoinSet;
 
 use super::{Admission, DiskCache, Fill, add, lock};
-use crate::source::{Priority, Source};
+use crate::source::{Source, Urgency};
 use crate::version::{BLOCK_SIZE, ObjectVersion, VersionPin, block_count};
 
 /// Bytes of one request: large enough that its latency does not count.
@@ -116,7 +116,7 @@ pub async fn warm(
         ListRequest { bucket: request.bucket.clone(), prefix: request.prefix.clone(), ..ListRequest::default() };
     let mut objects = JoinSet::new();
     loop {
-        let page = warming.source.list(&list, Priority::ReadAhead).await?;
+        let page = warming.source.list(&list, Urgency::ReadAhead).await?;
         for listed in page.objects {
             if warming.has_ended() {
                 break;
@@ -202,7 +202,7 @@ impl WarmContext {
     /// One request for the blocks from `block` on, which moves with them. Returns why the body ended early, if it did.
     async fn attempt(&self, object: &Arc<ObjectVersion>, block: &mut u64, end: u64) -> Result<Option<String>, String> {
         let range = Range { first: *block * BLOCK_SIZE, last: object.size.min(end * BLOCK_SIZE) - 1 };
-        let answer = self.source.get(object, None, range, Priority::ReadAhead).await;
+        let answer = self.source.get(object, None, range, Urgency::ReadAhead).await;
         let mut body = answer.map_err(|error| error.to_string())?.bytes;
         let mut partial = BytesMut::new();
         while let Some(chunk) = body.next().await {

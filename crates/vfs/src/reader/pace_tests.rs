@@ -71,7 +71,7 @@ impl Source for Shared {
         "paced"
     }
 
-    async fn list(&self, _: &ListRequest, _: Priority) -> std::result::Result<ListPage, StoreError> {
+    async fn list(&self, _: &ListRequest, _: Urgency) -> std::result::Result<ListPage, StoreError> {
         unimplemented!("nothing is listed")
     }
 
@@ -84,7 +84,7 @@ impl Source for Shared {
         version: &ObjectVersion,
         _: Option<&str>,
         range: seqferry_store::Range,
-        _: Priority,
+        _: Urgency,
     ) -> std::result::Result<RangeBody, StoreError> {
         let source = Arc::clone(&self.0);
         let now = source.under_way.fetch_add(1, Ordering::SeqCst) + 1;

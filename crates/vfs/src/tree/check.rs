@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use super::snapshot::is_archive_class;
 use super::{CHECKED_NAMES, CheckResult, CheckedEntry, Facts, FileKind, Lookup, Tree};
 use crate::error::{Result, VfsError};
-use crate::source::Priority;
+use crate::source::Urgency;
 
 impl Facts {
     fn of_head(meta: &ObjectMeta) -> Self {
@@ -37,7 +37,7 @@ impl Tree {
             ..ListRequest::default()
         };
         let object = ObjectRef::new(&self.bucket, &key);
-        let (head, below) = tokio::join!(self.source.head(object), self.source.list(&below, Priority::Demand));
+        let (head, below) = tokio::join!(self.source.head(object), self.source.list(&below, Urgency::Demand));
         let below = below?;
         let has_below = !below.objects.is_empty() || !below.common_prefixes.is_empty();
         let (facts, meta) = match head {

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use super::snapshot::{SnapshotBuilder, inodes};
 use super::{FileKind, Tree};
 use crate::error::{Result, VfsError};
-use crate::source::Priority;
+use crate::source::Urgency;
 
 /// Progress of a listing.
 #[derive(Debug, Clone)]
@@ -47,7 +47,7 @@ impl Tree {
         if is_known {
             return Ok(true);
         }
-        let mut progress = self.begin(directory, inode, Extent::FirstPage, Priority::Demand)?;
+        let mut progress = self.begin(directory, inode, Extent::FirstPage, Urgency::Demand)?;
         loop {
             let now = progress.borrow_and_update().clone();
             match now {
@@ -85,7 +85,7 @@ impl Tree {
                 self.follow_walk(inode);
                 continue;
             }
-            let mut progress = self.begin(directory, inode, Extent::All, Priority::Demand)?;
+            let mut progress = self.begin(directory, inode, Extent::All, Urgency::Demand)?;
             let done = progress.wait_for(|progress| matches!(progress, Progress::Done(_))).await;
             let done = done.map_err(|_| VfsError::Stale)?.clone();
             if let Progress::Done(outcome) = done {
@@ -98,7 +98,7 @@ impl Tree {
     pub(super) fn refresh(self: &Arc<Self>, directory: u32) {
         let inode = self.read().directories[directory as usize].inode;
         // After a failure the next caller that needs the directory lists it again and reports the error.
-        let _under_way = self.begin(directory, inode, Extent::All, Priority::ReadAhead);
+        let _under_way = self.begin(directory, inode, Extent::All, Urgency::ReadAhead);
     }
 
     /// The listing of a directory that is under way, or a new one.
@@ -107,7 +107,7 @@ impl Tree {
         directory: u32,
         inode: u64,
         extent: Extent,
-        priority: Priority,
+        priority: Urgency,
     ) -> Result<watch::Receiver<Progress>> {
         let (sender, prefix) = {
             let mut state = self.write();
@@ -147,7 +147,7 @@ impl Tree {
         inode: u64,
         prefix: &str,
         extent: Extent,
-        priority: Priority,
+        priority: Urgency,
         progress: &watch::Sender<Progress>,
     ) -> std::result::Result<(), StoreError> {
         let began = Instant::now();

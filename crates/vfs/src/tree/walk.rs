@@ -16,7 +16,7 @@ use tokio::time::Instant;
 
 use super::snapshot::{Entry, Snapshot, SnapshotBuilder};
 use super::{FileKind, Place, Tree};
-use crate::source::Priority;
+use crate::source::Urgency;
 
 /// Siblings in a row that make a walk.
 const RUN: u32 = 1;
@@ -179,7 +179,7 @@ impl Tree {
                 _ => return,
             }
             // Where it fails, each directory is listed by itself and says so.
-            let Ok(page) = self.source.list(&request, Priority::ReadAhead).await else { return };
+            let Ok(page) = self.source.list(&request, Urgency::ReadAhead).await else { return };
             let until = self.until(prefix, after);
             let mut is_last = page.continuation.is_none();
             for object in &page.objects {

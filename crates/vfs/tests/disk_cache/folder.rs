@@ -2,7 +2,7 @@
 
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
 
-use seqferry_vfs::disk_cache::{Admission, DiskCache, Fill, Limits, OpenError};
+use seqferry_vfs::disk_cache::{Admission, CacheLimits, DiskCache, Fill, OpenError};
 
 use crate::support::{Scratch, block, files, limits, object};
 
@@ -31,7 +31,7 @@ fn a_folder_with_other_files_is_refused_and_left_as_it_is() {
     let scratch = Scratch::new();
     std::fs::write(scratch.0.join("thesis.tex"), "text").unwrap();
 
-    let error = DiskCache::open(&scratch.0, Limits::default()).unwrap_err();
+    let error = DiskCache::open(&scratch.0, CacheLimits::default()).unwrap_err();
 
     assert!(matches!(&error, OpenError::NotEmpty { name, .. } if name == "thesis.tex"));
     assert!(error.to_string().contains("Name an empty or new folder"), "{error}");
@@ -43,7 +43,7 @@ fn a_file_is_refused() {
     let scratch = Scratch::new();
     std::fs::write(scratch.cache(), "text").unwrap();
 
-    let error = DiskCache::open(&scratch.cache(), Limits::default()).unwrap_err();
+    let error = DiskCache::open(&scratch.cache(), CacheLimits::default()).unwrap_err();
 
     assert!(matches!(error, OpenError::NotFolder(_)), "{error}");
 }
@@ -57,7 +57,7 @@ fn a_folder_of_another_user_is_refused() {
         return;
     }
 
-    let error = DiskCache::open(&scratch.cache(), Limits::default()).unwrap_err();
+    let error = DiskCache::open(&scratch.cache(), CacheLimits::default()).unwrap_err();
 
     assert!(matches!(error, OpenError::Foreign { user: 65534, .. }), "{error}");
     assert_eq!(files(&scratch.cache()).len(), 0);

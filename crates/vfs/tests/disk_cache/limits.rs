@@ -1,6 +1,6 @@
 //! The cap, the order of eviction, pins, and what a stream may take.
 
-use seqferry_vfs::disk_cache::{Admission, DiskCache, Fill, Limits, Prefix};
+use seqferry_vfs::disk_cache::{Admission, CacheLimits, DiskCache, Fill, Prefix};
 use seqferry_vfs::{BLOCK_SIZE, ObjectVersion};
 
 use crate::support::{Scratch, block, disk_usage, limits, object, size};
@@ -169,7 +169,7 @@ fn a_damaged_list_of_pins_stops_eviction_with_a_note() {
 #[test]
 fn a_long_stream_that_has_room_is_kept_at_once() {
     let scratch = Scratch::new();
-    let cache = scratch.open(Limits { stream_bypass: MIB, ..limits(64 * MIB) });
+    let cache = scratch.open(CacheLimits { stream_bypass: MIB, ..limits(64 * MIB) });
     let pass = |object: &ObjectVersion| -> usize {
         let admission = |number| Admission::Stream { passed: (number + 1) * BLOCK_SIZE };
         let kept =
@@ -188,7 +188,7 @@ fn a_long_stream_without_room_is_passed_by_once_and_kept_the_second_time() {
     // 21 of 24 MiB are taken: with two more it would be above 95 %.
     let nearly_full = || {
         let scratch = Scratch::new();
-        let cache = scratch.open(Limits { stream_bypass: MIB, ..limits(24 * MIB) });
+        let cache = scratch.open(CacheLimits { stream_bypass: MIB, ..limits(24 * MIB) });
         assert_eq!(fill(&cache, &object("other", 168 * BLOCK_SIZE)), 168);
         (scratch, cache)
     };
@@ -213,7 +213,7 @@ fn a_long_stream_without_room_is_passed_by_once_and_kept_the_second_time() {
 #[test]
 fn the_minimum_of_free_space_is_kept() {
     let scratch = Scratch::new();
-    let cache = scratch.open(Limits { min_free: u64::MAX / 2, ..limits(1 << 30) });
+    let cache = scratch.open(CacheLimits { min_free: u64::MAX / 2, ..limits(1 << 30) });
     let a = object("a", 10);
 
     assert_eq!(cache.fill(&a, 0, &block(&a, 0), Admission::Always), Fill::NoRoom);

@@ -4,7 +4,7 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown, symlink};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{CWD, FileType, mknodat};
-use seqferry_vfs::disk_cache::{Admission, DiskCache, Fill, Limits, OpenError, Prefix};
+use seqferry_vfs::disk_cache::{Admission, CacheLimits, DiskCache, Fill, OpenError, Prefix};
 
 use crate::support::{Scratch, block, files, limits, object};
 
@@ -67,7 +67,7 @@ fn a_cache_with_a_planted_shared_file_is_refused() {
             filled(&scratch);
             let Some(victim) = plant(&scratch, what, &scratch.cache().join(name)) else { continue };
 
-            let refused = DiskCache::open_passive(&scratch.cache(), Limits::default());
+            let refused = DiskCache::open_passive(&scratch.cache(), CacheLimits::default());
 
             let why = format!("{what:?} in place of {name}");
             let error = refused.map(|_| ()).expect_err(&why);
@@ -92,7 +92,7 @@ fn a_cache_with_planted_folders_is_refused() {
         }
         symlink(&outside, &at).unwrap();
 
-        let error = DiskCache::open_passive(&scratch.cache(), Limits::default()).map(|_| ()).expect_err(name);
+        let error = DiskCache::open_passive(&scratch.cache(), CacheLimits::default()).map(|_| ()).expect_err(name);
 
         assert!(error.to_string().contains("is a link, or not yours alone"), "{name}: {error}");
         assert_eq!(files(&outside), [outside.join("victim")]);
@@ -100,7 +100,7 @@ fn a_cache_with_planted_folders_is_refused() {
             && std::fs::create_dir(&at).is_ok()
             && chown(&at, Some(65534), Some(65534)).is_ok()
         {
-            assert!(DiskCache::open_passive(&scratch.cache(), Limits::default()).is_err(), "foreign {name}");
+            assert!(DiskCache::open_passive(&scratch.cache(), CacheLimits::default()).is_err(), "foreign {name}");
         }
     }
 }

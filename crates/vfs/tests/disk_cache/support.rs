@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 use seqferry_testkit::data;
-use seqferry_vfs::disk_cache::{DiskCache, Limits};
+use seqferry_vfs::disk_cache::{CacheLimits, DiskCache};
 use seqferry_vfs::{BLOCK_SIZE, ObjectVersion, VersionPin, block_length};
 
 /// A folder of this test.
@@ -23,7 +23,7 @@ impl Scratch {
         self.0.join("cache")
     }
 
-    pub(crate) fn open(&self, limits: Limits) -> DiskCache {
+    pub(crate) fn open(&self, limits: CacheLimits) -> DiskCache {
         DiskCache::open_passive(&self.cache(), limits).unwrap()
     }
 }
@@ -35,8 +35,8 @@ impl Drop for Scratch {
 }
 
 /// Limits without a demand on the free space of the machine.
-pub(crate) fn limits(max_size: u64) -> Limits {
-    Limits { max_size, min_free: 0, ..Limits::default() }
+pub(crate) fn limits(max_size: u64) -> CacheLimits {
+    CacheLimits { max_size, min_free: 0, ..CacheLimits::default() }
 }
 
 pub(crate) fn object(key: &str, size: u64) -> ObjectVersion {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use seqferry_archive::ReadOptions;
 use seqferry_archive::index::{Head, Index, IndexLimits, IndexWriter, TarIdentity, build_from_stream};
-use seqferry_vfs::disk_cache::{DiskCache, Limits};
+use seqferry_vfs::disk_cache::{CacheLimits, DiskCache};
 use seqferry_vfs::{BLOCK_SIZE, ObjectVersion, VersionPin, VfsError};
 
 use crate::raw::Tar;
@@ -137,7 +137,7 @@ async fn an_index_of_a_copy_is_taken_after_samples() {
 #[tokio::test]
 async fn an_index_that_was_made_is_kept_in_the_cache() {
     let scratch = Folder::new();
-    let limits = Limits { min_free: 0, ..Limits::default() };
+    let limits = CacheLimits { min_free: 0, ..CacheLimits::default() };
     let cache = Arc::new(DiskCache::open_passive(&scratch.0.join("cache"), limits).unwrap());
     let first = Setting::new();
     let first = Setting::over(Arc::clone(&first.store), Arc::clone(&first.source), Some(Arc::clone(&cache)));

@@ -15,11 +15,11 @@ use std::collections::BTreeMap;
 use futures::stream::{FuturesUnordered, StreamExt as _};
 use seqferry_client::budget::MemoryPermit;
 use seqferry_client::reading::{DigestedBytes, PinnedReader, check_pin};
-use seqferry_client::{RequestError, RequestSpec};
+use seqferry_client::{RequestError, RequestSpec, UploadJournal};
 use seqferry_store::{ChecksumKind, DigestAlgorithm, ErrorClass, FetchedObject, ObjectMeta, PinnedObject};
 
 use super::super::md5::MD5;
-use super::super::{AttemptError, CopyResult, Journal, Object, VerificationRule};
+use super::super::{AttemptError, CopyResult, Object, VerificationRule};
 use super::sent::{StreamSettings, StreamedPart, whole_etag, whole_sum};
 use super::whole::{Interrupt, WHOLE_READS};
 use super::{StreamResult, verification};
@@ -36,7 +36,7 @@ const GZIP: [u8; 2] = [0x1f, 0x8b];
 /// A piece of the body, with the memory that it takes.
 type HeldPiece = (Option<MemoryPermit>, DigestedBytes);
 
-impl<J: Journal> Object<'_, J> {
+impl<J: UploadJournal> Object<'_, J> {
     /// Copies the body that the service gives in place of the stored bytes. `failure` is that of an object that comes in
     /// no form as it is stored; it remains where the body is not the decompressed object.
     pub(in crate::object) async fn take_decompressed(

@@ -8,13 +8,13 @@
 use std::collections::BTreeMap;
 
 use futures::stream::{FuturesUnordered, StreamExt as _};
-use seqferry_client::Sums;
 use seqferry_client::budget::MemoryPermit;
+use seqferry_client::{Sums, UploadJournal};
 use seqferry_store::{ChecksumAlgorithm, ChecksumKind, DigestAlgorithm, ErrorClass, ObjectMeta, Range};
 use tracing::{Instrument as _, debug_span};
 
 use super::super::upload::OpenedUpload;
-use super::super::{AttemptError, CopyResult, Journal, Object};
+use super::super::{AttemptError, CopyResult, Object};
 use super::order::PartOrder;
 use super::sent::{StreamSettings, StreamedPart, found, whole_etag, whole_sum};
 use super::{StreamResult, verification};
@@ -25,7 +25,7 @@ use crate::verification::{ExpectedDigest, PartsRoute, StreamRoute, Verdict};
 /// Memory for a part that is written while it is read: bytes that arrive from the service and bytes that go to the
 /// disk.
 const WINDOW: u64 = 2 << 20;
-impl<J: Journal> Object<'_, J> {
+impl<J: UploadJournal> Object<'_, J> {
     pub(in crate::object) async fn stream_in_parts(&mut self, source: &ObjectMeta) -> Result<CopyResult, AttemptError> {
         let mut route = self.stream_route(source).await?;
         let memory = self.source.budget().memory_limit();

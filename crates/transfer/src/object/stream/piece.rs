@@ -4,19 +4,19 @@ use seqferry_client::budget::MemoryPermit;
 use seqferry_client::reading::{DigestedBytes, PinnedReader, check_pin, with_digests};
 use seqferry_client::request::join_request;
 use seqferry_client::upload::PartBody;
-use seqferry_client::{RequestError, RequestSpec};
+use seqferry_client::{RequestError, RequestSpec, UploadJournal};
 use seqferry_store::checksum::{base64, hex, unbase64};
 use seqferry_store::error::classify::code;
 use seqferry_store::{ChecksumAlgorithm, CompletedPart, DigestAlgorithm, Digests, Range, StoreError, WrittenPart};
 use tokio_util::task::AbortOnDropHandle;
 
-use super::super::{AttemptError, Journal, Object};
+use super::super::{AttemptError, Object};
 use super::order::PartOrder;
 use super::sent::{StreamSettings, StreamedPart};
 use crate::outcome::{FailureClass, ObjectFailure};
 use crate::verification::is_digest;
 
-impl<J: Journal> Object<'_, J> {
+impl<J: UploadJournal> Object<'_, J> {
     pub(super) async fn read_range(
         &self,
         sending: &StreamSettings<'_>,

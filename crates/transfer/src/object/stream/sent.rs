@@ -3,10 +3,11 @@
 
 use std::collections::BTreeMap;
 
+use seqferry_client::UploadJournal;
 use seqferry_store::checksum::unbase64;
 use seqferry_store::{Checksum, ChecksumAlgorithm, ChecksumKind, CompletedPart, DigestAlgorithm};
 
-use super::super::{Journal, Object};
+use super::super::Object;
 use crate::outcome::VerificationLevel;
 use crate::plan::PartPlan;
 use crate::verification::{ExpectedDigest, StreamRoute, Verdict, assembled, is_digest, shown};
@@ -38,7 +39,7 @@ impl StreamSettings<'_> {
     }
 }
 
-impl<J: Journal> Object<'_, J> {
+impl<J: UploadJournal> Object<'_, J> {
     /// Compare the bytes that were read with the digest that the source states. A disk states none and counts as
     /// proven.
     pub(super) fn what_was_read(

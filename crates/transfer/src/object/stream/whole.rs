@@ -4,17 +4,17 @@ use std::collections::BTreeMap;
 
 use futures::stream::{FuturesUnordered, StreamExt as _};
 use seqferry_client::reading::{PinnedReader, check_pin};
-use seqferry_client::{RequestError, RequestSpec};
+use seqferry_client::{RequestError, RequestSpec, UploadJournal};
 use seqferry_store::{ErrorClass, FetchedObject, StoreError};
 
-use super::super::{AttemptError, Journal, Object};
+use super::super::{AttemptError, Object};
 use super::order::PartOrder;
 use super::sent::{StreamSettings, StreamedPart};
 
 /// Most attempts at one read of the whole object.
 pub(super) const WHOLE_READS: u32 = 4;
 
-impl<J: Journal> Object<'_, J> {
+impl<J: UploadJournal> Object<'_, J> {
     /// Send every part that is not there, from one read of the whole object. Returns the digest of a reference that has
     /// to be computed in order.
     pub(super) async fn stream_whole(

@@ -45,7 +45,7 @@ pub struct FoundMember {
 
 /// Admission of members in two passes, both in the order of the archive: [`admit`](Self::admit) builds the tree,
 /// [`found`](Self::found) decides on each member.
-pub(super) struct Admission {
+pub(super) struct MemberAdmission {
     tree: Tree,
     holes: u64,
     /// Format of the archive.
@@ -59,7 +59,7 @@ pub(super) struct Admission {
     links: HashMap<u64, u64>,
 }
 
-impl Admission {
+impl MemberAdmission {
     pub(super) fn new(options: &ScanOptions) -> Self {
         let policy = TreePolicy {
             links: options.links,

@@ -13,7 +13,7 @@ use seqferry_client::forward::{ForwardReader, ForwardSizes, RangeSource};
 use seqferry_client::{RequestError, RetryingClient};
 use seqferry_store::{ErrorClass, ObjectRef, PinnedObject, Range, StoreError};
 
-use super::admission::Admission;
+use super::admission::MemberAdmission;
 use super::{FOREIGN, Scan, ScanError, ScanOptions};
 use crate::unpack::place::Format;
 use crate::unpack::plain::{End, PlainStream};
@@ -53,7 +53,7 @@ impl Lines {
     pub(super) async fn of_headers(
         scan: &Scan,
         archive: &PinnedObject,
-        admission: &mut Admission,
+        admission: &mut MemberAdmission,
     ) -> Result<Self, ScanError> {
         let retained = scan.retained(archive, Format::Plain);
         let mut options = scan.options.read.clone();
@@ -95,7 +95,7 @@ impl Lines {
         scan: &Scan,
         archive: &PinnedObject,
         format: Format,
-        admission: &mut Admission,
+        admission: &mut MemberAdmission,
     ) -> Result<Self, ScanError> {
         let mut options = scan.options.read.clone();
         options.limits.members = scan.options.members;
