@@ -413,6 +413,7 @@ class ScanOptions:
         concatenated: bool = False,
         trailing_bytes: bool = False,
         lenient_sizes: bool = False,
+        proven: bool = False,
     ) -> ScanOptions:
         """Options of reading an archive.
 
@@ -424,6 +425,7 @@ class ScanOptions:
             concatenated: go on behind an end mark.
             trailing_bytes: leave out what follows an end mark and is no archive that is read.
             lenient_sizes: where two sizes are stated, believe the PAX record.
+            proven: read the whole archive first and hold it against its digest, where members have no checksum.
 
         Raises:
             ValueError: a word is none of the above.

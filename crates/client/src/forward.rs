@@ -99,6 +99,11 @@ impl<S: RangeSource> ForwardReader<S> {
         Ok(self.within(offset).unwrap_or_default())
     }
 
+    /// The range that was read last, and its offset.
+    pub fn here(&self) -> (u64, Bytes) {
+        self.here.clone()
+    }
+
     fn within(&self, offset: u64) -> Option<Bytes> {
         let at = usize::try_from(offset.checked_sub(self.here.0)?).ok()?;
         (at < self.here.1.len()).then(|| self.here.1.slice(at..))

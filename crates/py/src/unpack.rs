@@ -14,7 +14,7 @@ pub struct ScanOptions(pub(crate) unpack::ScanOptions);
 impl ScanOptions {
     #[new]
     #[pyo3(signature = (*, index="auto", links="inside", duplicates="refuse", missing_end=false, concatenated=false,
-                        trailing_bytes=false, lenient_sizes=false))]
+                        trailing_bytes=false, lenient_sizes=false, proven=false))]
     #[allow(clippy::fn_params_excessive_bools)] // keyword arguments, one fact each
     fn new(
         index: &str,
@@ -24,6 +24,7 @@ impl ScanOptions {
         concatenated: bool,
         trailing_bytes: bool,
         lenient_sizes: bool,
+        proven: bool,
     ) -> PyResult<Self> {
         let read = ReadOptions { missing_end, concatenated, trailing_bytes, lenient_sizes, ..ReadOptions::default() };
         Ok(Self(unpack::ScanOptions {
@@ -39,6 +40,7 @@ impl ScanOptions {
                 &[("refuse", DuplicatePolicy::Refuse), ("last", DuplicatePolicy::Last)],
             )?,
             read,
+            proven,
             ..unpack::ScanOptions::default()
         }))
     }

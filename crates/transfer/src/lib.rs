@@ -25,6 +25,7 @@ mod restore;
 pub mod results;
 pub mod schedule;
 mod second_look;
+mod stated_digest;
 pub mod unpack;
 pub mod verification;
 

@@ -72,12 +72,10 @@ pub(crate) fn endpoints(
     let threshold = policy.part_options.copy_threshold.unwrap_or(STREAMED);
     items.sort_by_key(|item| place_of(item).map_or(0, |place| place.header));
     let format = items.iter().find_map(place_of).map_or(Format::Plain, |place| place.format);
-    let mut promised = true;
     for item in items.iter_mut() {
         let place = place_of(item);
         let whole = place.is_some_and(|place| place.kind == PlaceKind::File);
         let sum = place.is_some_and(|place| place.crc32c.is_some());
-        promised &= sum || item.size == 0;
         // A copy that nothing proves is good enough for `auto` only.
         item.streamed = !whole
             || format != Format::Plain
@@ -91,7 +89,7 @@ pub(crate) fn endpoints(
         let in_memory = pool.retained(&source, archive, format).is_some_and(|retained| retained.is_complete());
         policy.at_once = (!in_memory).then_some(if short { SHORT_AT_ONCE } else { 1 });
     }
-    let members = MemberStore::new(source, archive.clone(), Arc::clone(pool), items, promised);
+    let members = MemberStore::new(source, archive.clone(), Arc::clone(pool), items);
     let members = Endpoint::new(Arc::new(members));
     if format != Format::Plain {
         // Long members are read once from their start, and not in ranges.

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use seqferry_archive::index::{Head, IndexBuilder, IndexMember, TarIdentity, build_from_stream};
+use seqferry_archive::index::{Head, Index, IndexBuilder, IndexLimits, IndexMember, TarIdentity, build_from_stream};
 use seqferry_archive::write::{Entry, Layout};
 use seqferry_archive::{MemberKind, ReadOptions, Scanner, Step};
 use seqferry_client::BudgetLimits;
@@ -337,4 +337,32 @@ fn contents_that_changed_since_the_index_are_found_and_not_unpacked() {
     let outcomes = setting.unpack(&files);
     assert_eq!(outcomes.iter().filter(|outcome| outcome.state == State::Failed).count(), 1);
     assert!(!setting.folder.0.join("to/run/020").exists());
+}
+
+#[test]
+fn a_line_without_a_checksum_keeps_no_other_member_from_being_compared() {
+    let setting = Setting::new(50);
+    let sound = Index::read(&setting.sound_index(), &IndexLimits::default()).unwrap();
+    let mut builder = IndexBuilder::new(&sound.head);
+    for entry in &sound.members {
+        let number = entry.member.name.rsplit(|byte| *byte == b'/').next().unwrap();
+        let crc32c = match number {
+            b"020" => entry.crc32c.map(|crc| crc ^ 1),
+            b"021" => None,
+            _ => entry.crc32c,
+        };
+        builder.member(&IndexMember { crc32c, ..entry.clone() });
+    }
+    setting.put_index(&builder.finish());
+
+    let found = setting.scan(IndexUse::Auto).unwrap();
+    let files: Vec<FoundMember> = found.into_iter().filter(|member| member.kind == "file").collect();
+    let outcomes = setting.unpack(&files);
+
+    let failed: Vec<&str> = outcomes
+        .iter()
+        .zip(&files)
+        .filter_map(|(outcome, file)| (outcome.state == State::Failed).then_some(file.path.as_str()))
+        .collect();
+    assert_eq!(failed, ["run/020"]);
 }

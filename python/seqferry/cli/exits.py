@@ -38,7 +38,9 @@ def of_transfer(status: Status, failures: Iterable[FailureGroup]) -> int:
     A place without open uploads is what a clean-up is for.
     """
     groups = list(failures)
-    if any(group.error_class == "mismatch" for group in groups):
+    # The archive of an unpacking is not what its storage states: none of its members was taken.
+    is_contradicted = status.error_code == "ContentMismatch"
+    if is_contradicted or any(group.error_class == "mismatch" for group in groups):
         return MISMATCH
     if status.state != "done" or groups or status.totals.failed or status.totals.cancelled:
         return FAILED

@@ -212,7 +212,11 @@ class MemberSelection:
 
 
 def scan(engine: Engine, spec: TransferSpec, *, retain: bool = False) -> Iterator[list[FoundMember]]:
-    """Pages of all members of the archive, wanted or not; empty pages while waiting. ``retain``: see the engine.
+    """Pages of all members of the archive, wanted or not; empty pages while waiting.
+
+    Args:
+        retain: the members are unpacked next (see the engine). Where the spec wants each of them proven, the archive is
+            held against its own digest first.
 
     Raises:
         StorageError: the archive cannot be read, or is refused as a whole; nothing came before that.
@@ -228,6 +232,7 @@ def scan(engine: Engine, spec: TransferSpec, *, retain: bool = False) -> Iterato
         concatenated="concatenated" in tolerated,
         trailing_bytes="trailing-bytes" in tolerated,
         lenient_sizes="two-sizes" in tolerated,
+        proven=retain and spec.verify != "auto",
     )
 
 

@@ -249,8 +249,7 @@ impl<J: UploadJournal> Object<'_, J> {
         let (meta, piece) = self.read_all().await?;
         let reference = self.reference(&meta).await?;
         let read = match &reference {
-            None if !self.source.capabilities().digests => Verdict::Proven(VerificationLevel::Checksum),
-            None => Verdict::Unknown,
+            None => self.without_reference(),
             Some(reference) => {
                 let verdict = reference.verdict(&computed(reference, &piece));
                 let stated = StatedEtag { is_exact: reference.is_exact(), ..self.stated_source() };
@@ -346,8 +345,7 @@ impl<J: UploadJournal> Object<'_, J> {
         let pinned = self.pinned();
         let to_send = |meta: &ObjectMeta| {
             let checksum = self.sum_to_send(full_object(meta)).map(DigestAlgorithm::Checksum);
-            let reference =
-                ExpectedDigest::of(meta, None, &self.policy.limits).filter(|_| self.source.capabilities().digests);
+            let reference = ExpectedDigest::of(meta, None, &self.policy.limits).filter(|_| self.states_digests(meta));
             let mut algorithms: Vec<DigestAlgorithm> = checksum.into_iter().collect();
             algorithms.extend(reference.map(|r| r.algorithm).filter(|algorithm| Some(*algorithm) != checksum));
             algorithms.extend(self.keeps_md5().then_some(DigestAlgorithm::Md5));
@@ -373,10 +371,20 @@ impl<J: UploadJournal> Object<'_, J> {
         }
     }
 
+    /// True when the source may state a digest of its bytes. A disk states none, but an archive on it may.
+    fn states_digests(&self, source: &ObjectMeta) -> bool {
+        self.source.capabilities().digests || source.checksum.is_some()
+    }
+
+    /// Verdict on bytes of which the source states no digest: those of a disk count as what it holds.
+    fn without_reference(&self) -> Verdict {
+        if self.source.capabilities().digests { Verdict::Unknown } else { Verdict::Proven(VerificationLevel::Checksum) }
+    }
+
     /// Returns the digest that the source states of its bytes. Asks for the length of the first part where the digest
     /// rests on the boundaries of parts, and for those of all parts where the first one suggests no boundaries.
     pub(super) async fn reference(&self, source: &ObjectMeta) -> Result<Option<ExpectedDigest>, AttemptError> {
-        if !self.source.capabilities().digests {
+        if !self.states_digests(source) {
             return Ok(None);
         }
         let first_part = self.first_part(source).await?;

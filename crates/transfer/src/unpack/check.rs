@@ -17,6 +17,8 @@ use tokio::sync::mpsc;
 use super::ArchiveRef;
 use super::scan::{Chunks, Lines, Ranges, SIZES, Scan, ScanError, ScanOptions, lines_reader};
 use crate::LONGEST_WAIT;
+use crate::limits::CopyLimits;
+use crate::stated_digest::{self, Comparison, Effort, StatedDigest, hashed};
 
 /// Reports that wait to be taken.
 const REPORTS: usize = 16;
@@ -114,7 +116,8 @@ impl IndexCursor<'_> {
 impl Check {
     async fn run(&self) -> Result<(), ScanError> {
         let scan = &self.scan;
-        let archive = scan.pinned().await?;
+        let (archive, stated) = scan.pinned().await?;
+        let mut digest = stated.digest();
         let lines = Lines::beside(scan, &archive).await?;
         let mut listed = None;
         if let Some(lines) = &lines {
@@ -132,13 +135,14 @@ impl Check {
         let mut told = 0;
         while stream.position() < archive.size {
             let chunk = bytes.at(stream.position()).await?;
-            let mut input = &chunk[..];
+            let (mut input, before) = (&chunk[..], stream.position());
             while let Some(event) = stream.next(&mut input).map_err(|error| scan.bad(&error))? {
                 if matches!(event, Event::End(_)) {
                     break;
                 }
                 state.event(&event, listed.as_mut(), scan).await?;
             }
+            digest = hashed(digest, stated_digest::first(&chunk, stream.position() - before)).await;
             if stream.position() - told >= STEP || state.report.problems.len() >= 1000 {
                 told = stream.position();
                 self.tell(&mut state, stream.position()).await?;
@@ -157,6 +161,9 @@ impl Check {
                 state.problem(name, "the index has it, and the archive has not");
                 listed.ready.pop_front();
             }
+        }
+        if let Comparison::Differs(how) = stated.compare(digest).await? {
+            state.problem(archive.key, &how);
         }
         self.tell(&mut state, archive.size).await
     }
@@ -235,10 +242,12 @@ impl State {
 
 /// Facts of the archive for a check.
 impl Scan {
-    /// The archive as it is now.
-    pub(super) async fn pinned(&self) -> Result<PinnedObject, ScanError> {
+    /// The archive as it is now, and what its storage states of it.
+    async fn pinned(&self) -> Result<(PinnedObject, StatedDigest), ScanError> {
         let ArchiveRef { bucket, key } = &self.archive;
         let meta = self.client.head(ObjectRef::new(bucket, key)).await?;
-        Ok(PinnedObject::of(bucket, key, &meta))
+        let pinned = PinnedObject::of(bucket, key, &meta);
+        let stated = StatedDigest::of(&self.client, &pinned, &meta, &CopyLimits::default(), Effort::Whole).await?;
+        Ok((pinned, stated))
     }
 }

@@ -40,18 +40,16 @@ const ZEROS: usize = 256 << 10;
 pub struct MemberStore {
     store: Arc<dyn ObjectStore>,
     bytes: Arc<ArchiveBytes>,
-    promised: bool,
 }
 
 impl MemberStore {
-    /// Creates a store of the members among `items` of an archive at `source`, in the order of the archive. `promised`:
-    /// an index states the checksums of all of them.
-    pub fn new(source: Endpoint, archive: ArchiveRef, pool: Arc<WindowPool>, items: &[Item], promised: bool) -> Self {
+    /// Creates a store of the members among `items` of an archive at `source`, in the order of the archive.
+    pub fn new(source: Endpoint, archive: ArchiveRef, pool: Arc<WindowPool>, items: &[Item]) -> Self {
         let spans = items.iter().filter_map(place_of);
         let spans = spans.map(|place| Span { start: place.header, end: place.end() });
         let format = items.iter().find_map(place_of).map_or(Format::Plain, |place| place.format);
         let bytes = ArchiveBytes::new(source.clone(), archive, format, pool, spans);
-        Self { store: source.store, bytes: Arc::new(bytes), promised }
+        Self { store: source.store, bytes: Arc::new(bytes) }
     }
 
     /// The headers at a place, parsed.
@@ -162,7 +160,10 @@ impl<'a> WantedMember<'a> {
             (PlaceKind::Link, Some(member)) => member.link.len() as u64,
             (_, Some(member)) => member.size,
         };
-        let checksum = place.crc32c.map(|crc| Checksum {
+        // Nothing has to be read of a member without contents.
+        let is_empty = size == 0 && (member.is_some() || place.kind == PlaceKind::Directory);
+        let crc32c = place.crc32c.or_else(|| is_empty.then_some(0));
+        let checksum = crc32c.map(|crc| Checksum {
             algorithm: ChecksumAlgorithm::Crc32C,
             value: base64(&crc.to_be_bytes()),
             kind: ChecksumKind::FullObject,
@@ -411,9 +412,7 @@ impl MultipartUpload for MemberStore {
 #[async_trait]
 impl ObjectStore for MemberStore {
     fn capabilities(&self) -> Capabilities {
-        // Without checksums in an index only the bytes read can be compared, as with a disk.
         Capabilities {
-            digests: self.promised,
             conditions: false,
             tags: false,
             sure_ranges: true,

@@ -102,7 +102,7 @@ impl MemberPlace {
             MemberKind::Directory => PlaceKind::Directory,
             _ => return None,
         };
-        let crc32c = crc32c.filter(|_| kind == PlaceKind::File);
+        let crc32c = crc32c.filter(|_| matches!(kind, PlaceKind::File | PlaceKind::Link));
         let (header, data, stored) = (member.header_offset, member.data_offset, member.stored_size);
         let format = Format::Plain;
         // The target of a link is text of the headers, judged before: the same text must be there when it is made.

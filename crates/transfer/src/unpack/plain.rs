@@ -13,9 +13,10 @@ use ruzstd::decoding::StreamingDecoder;
 use ruzstd::decoding::errors::{FrameDecoderError, ReadFrameHeaderError};
 use seqferry_client::reading::check_pin;
 use seqferry_store::{ErrorClass, ObjectStore, PinnedObject, Range, StoreError};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 
 use super::place::Format;
+use crate::verification::SegmentedDigest;
 
 /// Plain bytes that the decoder gives at a time.
 const CHUNK: usize = 256 << 10;
@@ -42,30 +43,58 @@ pub(super) struct PlainStream {
     position: u64,
     left: Bytes,
     chunks: mpsc::Receiver<Result<Bytes, StoreError>>,
+    ended: oneshot::Receiver<WholeRead>,
+}
+
+/// Digest and checks of a compressed object that was read to its end.
+#[derive(Debug)]
+pub(super) struct WholeRead {
+    /// Digest of the compressed bytes, where one was asked for.
+    pub(super) digest: Option<SegmentedDigest>,
+    /// True when the compressed data has checksums of all plain bytes, which were compared.
+    pub(super) is_checked: bool,
 }
 
 impl PlainStream {
     /// The plain bytes of the part of an object between two offsets. Other bytes behind its compressed data are left
     /// out: what an archive was accepted with need not be known here.
     pub(super) fn open(store: Arc<dyn ObjectStore>, object: PinnedObject, part: (u64, u64), format: Format) -> Self {
-        Self::with_end(store, object, part, format, End::Anything)
+        Self::with_end(store, object, part, format, End::Anything, None)
     }
 
-    /// The plain bytes of a whole object, with the bytes that may follow its compressed data.
-    pub(super) fn whole(store: Arc<dyn ObjectStore>, object: PinnedObject, format: Format, end: End) -> Self {
+    /// The plain bytes of a whole object, with the bytes that may follow its compressed data. All compressed bytes go
+    /// through `digest`.
+    pub(super) fn whole(
+        store: Arc<dyn ObjectStore>,
+        object: PinnedObject,
+        format: Format,
+        end: End,
+        digest: Option<SegmentedDigest>,
+    ) -> Self {
         let part = (0, object.size);
-        Self::with_end(store, object, part, format, end)
+        Self::with_end(store, object, part, format, end, digest)
     }
 
-    fn with_end(store: Arc<dyn ObjectStore>, object: PinnedObject, part: (u64, u64), format: Format, end: End) -> Self {
+    fn with_end(
+        store: Arc<dyn ObjectStore>,
+        object: PinnedObject,
+        part: (u64, u64),
+        format: Format,
+        end: End,
+        digest: Option<SegmentedDigest>,
+    ) -> Self {
         let (compressed, input) = mpsc::channel(QUEUED);
         let (output, chunks) = mpsc::channel(QUEUED);
+        let (told, ended) = oneshot::channel();
         tokio::spawn(fetch(store, object.clone(), part, compressed));
         let about = object.clone();
         tokio::task::spawn_blocking(move || {
-            decode(Input { chunks: input, here: Bytes::new() }, format, end, &about, &output);
+            let input = Input { chunks: input, here: Bytes::new(), digest };
+            if let Some(read) = decode(input, format, end, &about, &output) {
+                let _receiver_gone = told.send(read);
+            }
         });
-        Self { object, position: 0, left: Bytes::new(), chunks }
+        Self { object, position: 0, left: Bytes::new(), chunks, ended }
     }
 
     /// Offset of the next byte.
@@ -84,6 +113,13 @@ impl PlainStream {
         let len = usize::try_from(most).unwrap_or(usize::MAX).min(self.left.len());
         self.position += len as u64;
         Ok(self.left.split_to(len))
+    }
+
+    /// Digest and checks of the compressed bytes. None: not all of them were read.
+    pub(super) async fn ended(self) -> Option<WholeRead> {
+        let Self { chunks, ended, .. } = self;
+        drop(chunks);
+        ended.await.ok()
     }
 
     /// Pass over everything before this offset.
@@ -151,6 +187,8 @@ async fn fetch(
 struct Input {
     chunks: mpsc::Receiver<Result<Bytes, StoreError>>,
     here: Bytes,
+    /// Digest of all that came.
+    digest: Option<SegmentedDigest>,
 }
 
 impl Input {
@@ -159,11 +197,24 @@ impl Input {
         while self.here.is_empty() {
             match self.chunks.blocking_recv() {
                 None => return Ok(true),
-                Some(Ok(bytes)) => self.here = bytes,
+                Some(Ok(bytes)) => {
+                    if let Some(digest) = &mut self.digest {
+                        digest.update(&bytes);
+                    }
+                    self.here = bytes;
+                }
                 Some(Err(error)) => return Err(io::Error::other(RequestFailure(error))),
             }
         }
         Ok(false)
+    }
+
+    /// Passes over what the decoder has left, where a digest over all bytes is wanted.
+    fn drain(&mut self) -> io::Result<()> {
+        while self.digest.is_some() && !self.ended()? {
+            self.here = Bytes::new();
+        }
+        Ok(())
     }
 }
 
@@ -190,31 +241,43 @@ impl std::fmt::Display for RequestFailure {
 
 impl std::error::Error for RequestFailure {}
 
-/// Decompresses until the end, or until the receiver is gone.
+/// Decompresses until the end, or until the receiver is gone. None: it failed.
 fn decode(
-    input: Input,
+    mut input: Input,
     format: Format,
     end: End,
     about: &PinnedObject,
     output: &mpsc::Sender<Result<Bytes, StoreError>>,
-) {
-    let ended = match format {
-        Format::Gzip => pass(GzipMembers::new(BufReader::with_capacity(CHUNK, input), end), output),
-        Format::Zstd => frames(BufReader::with_capacity(CHUNK, input), end, about, output),
-        Format::ZipDeflated => {
-            pass(flate2::bufread::DeflateDecoder::new(BufReader::with_capacity(CHUNK, input)), output)
-        }
-        Format::Plain | Format::ZipStored => pass(input, output),
+) -> Option<WholeRead> {
+    let buffered = BufReader::with_capacity(CHUNK, &mut input);
+    let decoded = match format {
+        // Every member ends with a CRC-32, which the decoder compares.
+        Format::Gzip => pass(GzipMembers::new(buffered, end), output).map(|()| true),
+        Format::Zstd => frames(buffered, end, about, output),
+        Format::ZipDeflated => pass(flate2::bufread::DeflateDecoder::new(buffered), output).map(|()| false),
+        Format::Plain | Format::ZipStored => pass(buffered, output).map(|()| false),
     };
-    if let Err(error) = ended {
-        let inner = error.get_ref();
-        let failed = inner.and_then(|inner| inner.downcast_ref::<RequestFailure>()).map(|failed| failed.0.clone());
-        let failed = failed.or_else(|| {
-            inner.is_some_and(<dyn std::error::Error + Send + Sync>::is::<ForeignEnd>).then(|| foreign_end(about))
-        });
-        let failed = failed.unwrap_or_else(|| damaged(about, &format!("its compressed data is damaged: {error}")));
-        let _receiver_gone = output.blocking_send(Err(failed));
+    let ended = decoded.and_then(|is_checked| {
+        input.drain()?;
+        Ok(is_checked)
+    });
+    match ended {
+        Ok(is_checked) => Some(WholeRead { digest: input.digest, is_checked }),
+        Err(error) => {
+            let _receiver_gone = output.blocking_send(Err(failure(&error, about)));
+            None
+        }
     }
+}
+
+/// The failed request behind the error of a decoder, or what is wrong with its input.
+fn failure(error: &io::Error, about: &PinnedObject) -> StoreError {
+    let inner = error.get_ref();
+    let failed = inner.and_then(|inner| inner.downcast_ref::<RequestFailure>()).map(|failed| failed.0.clone());
+    let failed = failed.or_else(|| {
+        inner.is_some_and(<dyn std::error::Error + Send + Sync>::is::<ForeignEnd>).then(|| foreign_end(about))
+    });
+    failed.unwrap_or_else(|| damaged(about, &format!("its compressed data is damaged: {error}")))
 }
 
 fn pass(mut plain: impl Read, output: &mpsc::Sender<Result<Bytes, StoreError>>) -> io::Result<()> {
@@ -312,28 +375,30 @@ fn following(input: &mut impl BufRead) -> io::Result<Following> {
     }
 }
 
-/// All frames of a Zstandard file; those that hold no data are passed over.
+/// All frames of a Zstandard file; those that hold no data are passed over. True when each has a checksum, which is
+/// compared.
 fn frames(
     mut input: impl BufRead,
     end: End,
     about: &PinnedObject,
     output: &mpsc::Sender<Result<Bytes, StoreError>>,
-) -> io::Result<()> {
+) -> io::Result<bool> {
+    let mut is_checked = true;
     for frame in 0_u64.. {
         match following(&mut input)? {
             Following::Nothing => break,
             Following::Byte(_) => {}
-            Following::BehindZeros => return end.of_foreign_bytes(),
+            Following::BehindZeros => return end.of_foreign_bytes().map(|()| is_checked),
         }
         match StreamingDecoder::new_with_max_window_size(&mut input, WINDOW) {
             Ok(mut decoder) => {
                 pass(&mut decoder, output)?;
                 let decoder = decoder.into_frame_decoder();
-                if let Some(promised) = decoder.get_checksum_from_data()
-                    && decoder.get_calculated_checksum() != Some(promised)
-                {
+                let promised = decoder.get_checksum_from_data();
+                if promised.is_some() && decoder.get_calculated_checksum() != promised {
                     return Err(io::Error::other("the checksum of a frame is wrong"));
                 }
+                is_checked &= promised.is_some();
             }
             Err(FrameDecoderError::ReadFrameHeaderError(ReadFrameHeaderError::SkipFrame { length, .. })) => {
                 let skipped = io::copy(&mut input.by_ref().take(length.into()), &mut io::sink())?;
@@ -343,17 +408,17 @@ fn frames(
             }
             Err(FrameDecoderError::ReadFrameHeaderError(
                 ReadFrameHeaderError::BadMagicNumber(_) | ReadFrameHeaderError::MagicNumberReadError(_),
-            )) if frame > 0 => return end.of_foreign_bytes(),
+            )) if frame > 0 => return end.of_foreign_bytes().map(|()| is_checked),
             Err(FrameDecoderError::WindowSizeTooBig { requested, .. }) => {
                 return Err(io::Error::other(RequestFailure(wide_window(about, requested))));
             }
             Err(error) => return Err(io::Error::other(error.to_string())),
         }
         if output.is_closed() {
-            return Ok(());
+            return Ok(false);
         }
     }
-    Ok(())
+    Ok(is_checked)
 }
 
 /// The error of a frame that was compressed with a longer window than decoders take without being asked.

@@ -9,7 +9,9 @@
 //! its headers have shown that it is what the index says.
 
 mod admission;
+mod headers;
 mod lines;
+mod whole;
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -20,16 +22,20 @@ use seqferry_archive::scan::ZEROS_AFTER_END;
 use seqferry_archive::tree::{DuplicatePolicy, LinkPolicy};
 use seqferry_archive::{ArchiveError, BLOCK, Fault, ReadOptions, Scanner, Step};
 use seqferry_client::{RequestError, RetryContext, RetryingClient};
-use seqferry_store::{ErrorClass, ObjectRef, PinnedObject, Range, StoreError};
+use seqferry_store::{ErrorClass, ObjectMeta, ObjectRef, PinnedObject, Range, StoreError};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 
 use super::ArchiveRef;
+
 use super::place::Format;
 use super::retained::{RetainedBytes, WindowPool};
 use super::zip::{self, ZipError};
 use crate::LONGEST_WAIT;
+use crate::limits::CopyLimits;
 use crate::pack::sidecar;
+use crate::stated_digest::{Comparison, Effort, StatedDigest};
+use crate::verification::SegmentedDigest;
 use admission::MemberAdmission;
 use lines::identity;
 
@@ -66,6 +72,9 @@ pub struct ScanOptions {
     pub members: u64,
     /// Most bytes of holes of a sparse file: they are written out as zeros.
     pub holes: u64,
+    /// Each member shall be proven: where it has no checksum, the whole archive is read first and held against the digest
+    /// that its storage states.
+    pub proven: bool,
 }
 
 impl Default for ScanOptions {
@@ -77,6 +86,7 @@ impl Default for ScanOptions {
             duplicates: DuplicatePolicy::default(),
             members: 10_000_000,
             holes: 64 << 30,
+            proven: false,
         }
     }
 }
@@ -174,28 +184,27 @@ impl Scan {
             Some(format) => format,
             None => self.format(&pinned).await?,
         };
-        let read = self.members(&pinned, format, &meta.etag).await;
+        let read = self.members(&pinned, format, &meta).await;
         match read {
             // What is named a tar may be something else that is read.
             Err(error) if named.is_some() && is_other_format(&error) => match self.format(&pinned).await? {
                 Format::Plain => Err(error),
-                format => self.members(&pinned, format, &meta.etag).await,
+                format => self.members(&pinned, format, &meta).await,
             },
             read => read,
         }
     }
 
     /// Hand out the members of an archive of this format.
-    async fn members(&self, pinned: &PinnedObject, format: Format, etag: &str) -> Result<(), ScanError> {
-        let mut admission = MemberAdmission::new(&self.options);
+    async fn members(&self, pinned: &PinnedObject, format: Format, meta: &ObjectMeta) -> Result<(), ScanError> {
+        let (mut admission, etag) = (MemberAdmission::new(&self.options), &meta.etag);
         if format.is_zip() {
             return self.zip(pinned.clone(), admission, etag).await;
         }
         admission.format = format;
         let lines = match self.index(pinned, &mut admission).await? {
-            Some(lines) => lines,
-            None if format.is_stream() => Lines::of_stream(self, pinned, format, &mut admission).await?,
-            None => Lines::of_headers(self, pinned, &mut admission).await?,
+            Some(lines) if !self.options.proven || admission.has_all_sums() => lines,
+            found => self.read_lines(pinned, meta, found, &mut admission).await?,
         };
         admission.close();
         let mut page = Vec::with_capacity(PAGE);
@@ -217,6 +226,46 @@ impl Scan {
             }
         }
         self.tell(page).await
+    }
+
+    /// The members of an archive without an index, or with one (`found`) that lacks checksums which are wanted.
+    async fn read_lines(
+        &self,
+        archive: &PinnedObject,
+        meta: &ObjectMeta,
+        found: Option<Lines>,
+        admission: &mut MemberAdmission,
+    ) -> Result<Lines, ScanError> {
+        let format = admission.format;
+        let effort = if self.options.proven || format.is_stream() { Effort::Whole } else { Effort::Cheap };
+        let stated = StatedDigest::of(&self.client, archive, meta, &CopyLimits::default(), effort).await?;
+        match (found, stated.digest().filter(|_| self.options.proven && !format.is_stream())) {
+            (_, Some(digest)) => {
+                *admission = MemberAdmission::new(&self.options);
+                Lines::of_whole(self, archive, (&stated, digest), admission).await
+            }
+            (Some(lines), None) => Ok(lines),
+            (None, None) if format.is_stream() => Lines::of_stream(self, archive, format, &stated, admission).await,
+            (None, None) => Lines::of_headers(self, archive, &stated, admission).await,
+        }
+    }
+
+    /// True when the bytes of an archive are those that its storage states; false where it states nothing of them.
+    ///
+    /// # Errors
+    /// When the statement contradicts the bytes: the archive is refused as a whole.
+    async fn is_proven(&self, stated: &StatedDigest, read: Option<SegmentedDigest>) -> Result<bool, RequestError> {
+        match stated.compare(read).await? {
+            Comparison::Equal => Ok(true),
+            Comparison::Nothing => Ok(false),
+            Comparison::Differs(how) => {
+                let message = format!(
+                    "{how}. Nothing of it is unpacked. Run the same command again; if it happens again, the archive or \
+                     the way to it is damaged: ask the storage's operator"
+                );
+                Err(self.error("ContentMismatch", message).into())
+            }
+        }
     }
 
     /// The format that the name says, where it leaves no doubt: that of a tar. It saves a request.
@@ -326,6 +375,7 @@ impl Scan {
                 doubts.extend(gaps.before(&entry).map(lines::Doubt::Gap));
                 samples.offer(&entry);
                 admission.admit(&entry.member);
+                admission.lacks_sums |= lines::lacks_sum(&entry);
                 if lines::is_left_out(&entry) {
                     doubts.push(lines::Doubt::Member(Box::new(entry)));
                 }
@@ -401,7 +451,8 @@ pub async fn index_archive(client: RetryingClient, archive: ArchiveRef) -> Resul
     let meta = scan.client.head(ObjectRef::new(bucket, key)).await?;
     let pinned = PinnedObject::of(bucket, key, &meta);
     let mut admission = MemberAdmission::new(&scan.options);
-    let lines = match Lines::of_headers(&scan, &pinned, &mut admission).await {
+    let stated = StatedDigest::of(&scan.client, &pinned, &meta, &CopyLimits::default(), Effort::Cheap).await?;
+    let lines = match Lines::of_headers(&scan, &pinned, &stated, &mut admission).await {
         Ok(Lines::Made(lines)) => lines,
         Ok(Lines::Beside(_)) | Err(ScanError::Closed) => return Err(RequestError::Cancelled),
         Err(ScanError::Failed(error)) => return Err(error),

@@ -8,7 +8,6 @@ use seqferry_store::checksum::unbase64;
 use seqferry_store::{Checksum, ChecksumAlgorithm, ChecksumKind, CompletedPart, DigestAlgorithm};
 
 use super::super::Object;
-use crate::outcome::VerificationLevel;
 use crate::plan::PartPlan;
 use crate::verification::{ExpectedDigest, StreamRoute, Verdict, assembled, is_digest, shown};
 
@@ -48,10 +47,7 @@ impl<J: UploadJournal> Object<'_, J> {
         sent: &BTreeMap<u32, StreamedPart>,
         in_order: Option<String>,
     ) -> Verdict {
-        if !self.source.capabilities().digests {
-            return Verdict::Proven(VerificationLevel::Checksum);
-        }
-        let Some(reference) = &sending.route.reference else { return Verdict::Unknown };
+        let Some(reference) = &sending.route.reference else { return self.without_reference() };
         let computed = match (sending.route.by_parts(), reference.algorithm) {
             (None, _) => in_order,
             (Some(ExpectedDigest { cut: Some(_), algorithm, .. }), _) => {

@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet};
 use seqferry_archive::index::IndexMember;
 use seqferry_archive::tree::{Node, NodeId, NodeKind};
 use seqferry_archive::{Member, MemberKind, MemberPath, Refusal, Tree, TreePolicy};
+use seqferry_store::{ChecksumAlgorithm, DigestAlgorithm, Digester};
 
 use super::ScanOptions;
 use crate::unpack::place::{Format, MemberPlace, PlaceKind, member_etag};
@@ -50,6 +51,10 @@ pub(super) struct MemberAdmission {
     holes: u64,
     /// Format of the archive.
     pub(super) format: Format,
+    /// True when the checksums of lines count: they are of an index beside the archive, or of bytes that were proven.
+    pub(super) sums: bool,
+    /// True when an index lacks the checksum of a file.
+    pub(super) lacks_sums: bool,
     admitted: u64,
     refused: HashMap<u64, (String, String)>,
     /// Members that hard links lead to, by ordinal, with their places once those are known.
@@ -71,12 +76,19 @@ impl MemberAdmission {
             tree: Tree::new(policy),
             holes: options.holes,
             format: Format::Plain,
+            sums: true,
+            lacks_sums: false,
             admitted: 0,
             refused: HashMap::new(),
             linked: HashSet::new(),
             places: HashMap::new(),
             links: HashMap::new(),
         }
+    }
+
+    /// True when the index states the checksum of every file.
+    pub(super) fn has_all_sums(&self) -> bool {
+        !self.lacks_sums
     }
 
     /// The next member.
@@ -133,7 +145,12 @@ impl MemberAdmission {
 
     /// Decides like [`found`](Self::found) on the member of an index line.
     pub(super) fn listed(&mut self, ordinal: u64, entry: &IndexMember, archive: &str) -> Option<FoundMember> {
-        let place = MemberPlace::of(&entry.member, entry.crc32c);
+        let crc32c = match entry.member.kind {
+            // What the line states of it is compared as the contents of a file are.
+            MemberKind::SymbolicLink => Some(crc32c_of(&entry.member.link)),
+            _ => entry.crc32c,
+        };
+        let place = MemberPlace::of(&entry.member, crc32c.filter(|_| self.sums));
         let format = self.format;
         self.found(ordinal, &entry.member, place.map(|place| MemberPlace { format, ..place }), archive)
     }
@@ -212,6 +229,11 @@ impl MemberAdmission {
             ..told
         })
     }
+}
+
+fn crc32c_of(bytes: &[u8]) -> u32 {
+    let digest = Digester::of(DigestAlgorithm::Checksum(ChecksumAlgorithm::Crc32C), bytes);
+    digest.try_into().map_or(0, u32::from_be_bytes)
 }
 
 fn kind_word(kind: MemberKind) -> &'static str {

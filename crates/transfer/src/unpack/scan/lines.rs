@@ -1,22 +1,19 @@
-//! The lines of an index: those beside the archive, or those that its headers give.
+//! The lines of an index, and their claims held against the archive.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
+use seqferry_archive::MemberKind;
 use seqferry_archive::index::{
-    Gap, GapCheck, GapFault, GapStep, Head, Index, IndexBuilder, IndexLimits, IndexMatch, IndexMember, IndexReader,
-    SUFFIX, TarIdentity, verify_member,
+    Gap, GapCheck, GapFault, GapStep, Head, Index, IndexLimits, IndexMatch, IndexMember, IndexReader, SUFFIX,
+    TarIdentity, verify_member,
 };
-use seqferry_archive::{Event, MemberKind, Scanner, Step, StreamReader};
 use seqferry_client::forward::{ForwardReader, ForwardSizes, RangeSource};
 use seqferry_client::{RequestError, RetryingClient};
 use seqferry_store::{ErrorClass, ObjectRef, PinnedObject, Range, StoreError};
 
-use super::admission::MemberAdmission;
 use super::{FOREIGN, Scan, ScanError, ScanOptions};
-use crate::unpack::place::Format;
-use crate::unpack::plain::{End, PlainStream};
 use crate::unpack::retained::RetainedBytes;
 
 /// Bytes of an index that are read at a time.
@@ -46,92 +43,6 @@ impl Lines {
                 Ok(None)
             }
             Err(error) => Err(error.into()),
-        }
-    }
-
-    /// The index that the headers of the archive give, with all its members admitted or refused.
-    pub(super) async fn of_headers(
-        scan: &Scan,
-        archive: &PinnedObject,
-        admission: &mut MemberAdmission,
-    ) -> Result<Self, ScanError> {
-        let retained = scan.retained(archive, Format::Plain);
-        let mut options = scan.options.read.clone();
-        options.limits.members = scan.options.members;
-        let mut scanner = Scanner::new(Some(archive.size), options);
-        let head = Head::new(concat!("seqferry ", env!("CARGO_PKG_VERSION")), identity(archive), None);
-        let mut builder = IndexBuilder::new(&head);
-        let source = Ranges { client: scan.client.clone(), object: archive.clone(), retained: retained.clone() };
-        let mut bytes = ForwardReader::new(source, archive.size, SIZES);
-        loop {
-            match scanner.step().map_err(|error| scan.bad(&error))? {
-                Step::Need { offset, .. } => {
-                    let bytes = bytes.at(offset).await?;
-                    if bytes.is_empty() {
-                        scanner.end_of_input(offset);
-                    } else {
-                        scanner.supply(offset, &bytes);
-                    }
-                    if scan.pages.is_closed() {
-                        return Err(ScanError::Closed);
-                    }
-                }
-                Step::Member(member) => {
-                    admission.admit(&member);
-                    builder.member(&IndexMember::from(*member));
-                }
-                Step::End(_) => {
-                    if let Some(retained) = retained {
-                        retained.ended(archive.size);
-                    }
-                    return Ok(Self::Made(builder.finish().into()));
-                }
-            }
-        }
-    }
-
-    /// The index that the headers of a compressed tar give, with the CRC-32C of every member.
-    pub(super) async fn of_stream(
-        scan: &Scan,
-        archive: &PinnedObject,
-        format: Format,
-        admission: &mut MemberAdmission,
-    ) -> Result<Self, ScanError> {
-        let mut options = scan.options.read.clone();
-        options.limits.members = scan.options.members;
-        let store = Arc::clone(&scan.client.connection().store);
-        let end = if options.trailing_bytes { End::Anything } else { End::Zeros };
-        let mut plain = PlainStream::whole(store, archive.clone(), format, end);
-        // How long the tar is shows in the end only.
-        let live = TarIdentity { size: u64::MAX / 2, ..identity(archive) };
-        let mut builder = IndexBuilder::new(&Head::new(concat!("seqferry ", env!("CARGO_PKG_VERSION")), live, None));
-        let mut reader = StreamReader::new(None, options);
-        let retained = scan.retained(archive, format);
-        loop {
-            let offset = plain.position();
-            let chunk = plain.next(u64::MAX).await?;
-            if let Some(retained) = &retained {
-                retained.offer(offset, &chunk);
-            }
-            let (mut input, last) = (&chunk[..], chunk.is_empty());
-            while let Some(event) = reader.next(&mut input).map_err(|error| scan.bad(&error))? {
-                match &event {
-                    Event::End(_) => break,
-                    Event::Member(member) => admission.admit(member),
-                    _ => {}
-                }
-                builder.event(&event);
-            }
-            if last {
-                reader.finish().map_err(|error| scan.bad(&error))?;
-                if let Some(retained) = retained {
-                    retained.ended(plain.position());
-                }
-                return Ok(Self::Made(builder.finish().into()));
-            }
-            if scan.pages.is_closed() {
-                return Err(ScanError::Closed);
-            }
         }
     }
 
@@ -210,6 +121,13 @@ pub(super) enum Doubt {
 /// True when the index alone would leave the member out, without a failure.
 pub(super) fn is_left_out(entry: &IndexMember) -> bool {
     matches!(entry.member.kind, MemberKind::CharacterDevice | MemberKind::BlockDevice | MemberKind::Fifo)
+}
+
+/// True when the index states no checksum of a file that has bytes, in one piece.
+pub(super) fn lacks_sum(entry: &IndexMember) -> bool {
+    let IndexMember { member, crc32c, .. } = entry;
+    let has_bytes = member.kind == MemberKind::File && member.stored_size > 0 && member.sparse.is_none();
+    has_bytes && crc32c.is_none()
 }
 
 /// Holds the claims of an index against the archive, front to back.
