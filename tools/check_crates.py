@@ -46,6 +46,18 @@ FORBIDDEN = {
     "seqferry-py": {"seqferry-testkit", "seqferry-store-testing"},
     "seqferry-vfs": {"pyo3", "fuser", "seqferry-mount", "seqferry-transfer", "seqferry-py", "seqferry-testkit"},
     "seqferry-mount": {"pyo3", "seqferry-transfer", "seqferry-py", "seqferry-testkit"},
+    # A protocol without files: the layer above implements its trait.
+    "seqferry-nfs": {
+        "pyo3",
+        "seqferry-archive",
+        "seqferry-store",
+        "seqferry-client",
+        "seqferry-transfer",
+        "seqferry-vfs",
+        "seqferry-mount",
+        "seqferry-py",
+        "seqferry-testkit",
+    },
     "seqferry-store-testing": {
         "pyo3",
         "seqferry-client",

@@ -1,0 +1,95 @@
+//! The head of a call: program, procedure and credentials (RFC 5531).
+
+use bytes::Bytes;
+use nfs3_types::rpc::{RPC_VERSION_2, auth_flavor, auth_stat};
+
+use crate::xdr::{Decoder, Malformed};
+
+/// Longest credentials of the protocol.
+const LONGEST_CREDENTIALS: usize = 400;
+/// Longest name of a machine and most groups in credentials of a Unix user.
+const LONGEST_MACHINE: usize = 255;
+const MOST_GROUPS: u32 = 16;
+/// Bytes of a call that tell it from another one with the same number.
+const DIGESTED: usize = 256;
+
+/// The user that a client states.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Credentials {
+    /// None at all.
+    None,
+    /// A Unix user.
+    System { uid: u32, gid: u32, groups: Vec<u32> },
+}
+
+/// A call, without its arguments being read.
+#[derive(Debug)]
+pub(crate) struct Call {
+    pub(crate) xid: u32,
+    pub(crate) program: u32,
+    pub(crate) version: u32,
+    pub(crate) procedure: u32,
+    pub(crate) credentials: Result<Credentials, auth_stat>,
+    /// Checksum of the start of the call.
+    pub(crate) digest: u64,
+    /// Bytes of the record.
+    pub(crate) length: usize,
+    pub(crate) arguments: Bytes,
+}
+
+/// Cause for which a record is no call that can be answered by a procedure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum CallError {
+    /// The record is no call: nothing can be answered.
+    NotACall,
+    /// The call has another version of the protocol of calls.
+    RpcVersion { xid: u32 },
+    /// The head of the call is damaged.
+    Garbage { xid: u32 },
+}
+
+impl Call {
+    /// Read the head of a call.
+    pub(crate) fn parse(record: Bytes) -> Result<Self, CallError> {
+        let length = record.len();
+        let start = &record[..length.min(DIGESTED)];
+        let digest = crc_fast::checksum(crc_fast::CrcAlgorithm::Crc64Nvme, start);
+        let mut decoder = Decoder::new(record);
+        let (Ok(xid), Ok(0)) = (decoder.number(), decoder.number()) else { return Err(CallError::NotACall) };
+        if decoder.number() != Ok(RPC_VERSION_2) {
+            return Err(CallError::RpcVersion { xid });
+        }
+        let head = |decoder: &mut Decoder| {
+            let (program, version, procedure) = (decoder.number()?, decoder.number()?, decoder.number()?);
+            let credentials = (decoder.number()?, decoder.opaque(LONGEST_CREDENTIALS)?);
+            let _verifier = (decoder.number()?, decoder.opaque(LONGEST_CREDENTIALS)?);
+            Ok::<_, Malformed>((program, version, procedure, credentials))
+        };
+        let (program, version, procedure, (flavor, body)) =
+            head(&mut decoder).map_err(|_| CallError::Garbage { xid })?;
+        let credentials = credentials(flavor, body);
+        Ok(Self { xid, program, version, procedure, credentials, digest, length, arguments: decoder.rest() })
+    }
+}
+
+fn credentials(flavor: u32, body: Bytes) -> Result<Credentials, auth_stat> {
+    if flavor == auth_flavor::AUTH_NULL as u32 {
+        return Ok(Credentials::None);
+    }
+    if flavor != auth_flavor::AUTH_UNIX as u32 {
+        // The client reports that access is denied, and does not ask again.
+        return Err(auth_stat::AUTH_TOOWEAK);
+    }
+    system_credentials(&mut Decoder::new(body)).map_err(|_| auth_stat::AUTH_BADCRED)
+}
+
+fn system_credentials(body: &mut Decoder) -> Result<Credentials, Malformed> {
+    let (_stamp, _machine) = (body.number()?, body.opaque(LONGEST_MACHINE)?);
+    let (uid, gid, count) = (body.number()?, body.number()?, body.number()?);
+    if count > MOST_GROUPS {
+        return Err(Malformed);
+    }
+    let groups = (0..count).map(|_| body.number()).collect::<Result<_, _>>()?;
+    body.end()?;
+    Ok(Credentials::System { uid, gid, groups })
+}

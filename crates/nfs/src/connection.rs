@@ -1,0 +1,284 @@
+//! One connection: calls are read while there is room for them, run side by side, and answered as they end.
+
+use std::collections::VecDeque;
+use std::io::{self, IoSlice};
+use std::net::IpAddr;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::{Buf as _, Bytes};
+use futures::FutureExt as _;
+use nfs3_types::mount::{self, MOUNT_PROGRAM};
+use nfs3_types::nfs3::{self, NFS_PROGRAM};
+use nfs3_types::rpc::{RPC_VERSION_2, accept_stat_data, auth_stat, rejected_reply};
+use tokio::io::AsyncWriteExt as _;
+use tokio::net::TcpStream;
+use tokio::net::tcp::OwnedWriteHalf;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::call::{Call, CallError, Credentials};
+use crate::context::{Context, Peer};
+use crate::procedures::{self, MAX_TRANSFER, OVERHEAD};
+use crate::record::{RecordError, RecordReader};
+use crate::reply::Reply;
+use crate::reply_cache::Begun;
+use crate::xdr::Malformed;
+
+/// Longest record: the largest write and its head.
+const MAX_RECORD: u32 = MAX_TRANSFER + OVERHEAD;
+/// Memory is counted in kilobytes.
+const UNIT: u32 = 1 << 10;
+/// Memory that is reserved before a record is read: it may be the largest write, or ask for the largest read.
+pub(crate) const RESERVED: u32 = (MAX_RECORD + OVERHEAD).div_ceil(UNIT);
+/// Longest record, and kilobytes for a call, of a client that may use no export: it can ask, and is told so.
+const STRANGER_RECORD: u32 = 4 << 10;
+const STRANGER_RESERVED: u32 = (STRANGER_RECORD + OVERHEAD) / UNIT;
+/// Time in which a record that has begun must be there, and a reply must be taken: 10 kB/s for the largest.
+const STALL: Duration = Duration::from_mins(2);
+
+/// Calls and memory that connections may use.
+#[derive(Debug)]
+pub(crate) struct Limits {
+    /// Calls of one connection.
+    pub(crate) calls: usize,
+    /// Kilobytes of one connection.
+    pub(crate) connection_memory: usize,
+    /// Kilobytes of all connections.
+    pub(crate) memory: Arc<Semaphore>,
+}
+
+/// Room that a call occupies until its reply is written.
+struct CallPermits {
+    _call: OwnedSemaphorePermit,
+    connection: OwnedSemaphorePermit,
+    process: OwnedSemaphorePermit,
+}
+
+struct Answer {
+    reply: Reply,
+    _permits: CallPermits,
+}
+
+/// Serve a connection until the client closes it, it fails, or the server stops.
+pub(crate) async fn serve(
+    stream: TcpStream,
+    address: IpAddr,
+    context: Arc<Context>,
+    limits: Arc<Limits>,
+    tasks: TaskTracker,
+    stop: CancellationToken,
+) {
+    let (reading, writing) = stream.into_split();
+    let (answers, answered) = mpsc::channel(limits.calls);
+    // Calls under way end when their replies cannot be written; a writer that has failed ends the reading.
+    let is_over = stop.child_token();
+    let over = is_over.clone();
+    tasks.spawn(async move {
+        if let Err(error) = write_answers(writing, answered).await {
+            tracing::debug!("connection of {address}: {error}");
+        }
+        over.cancel();
+    });
+    let is_client = context.exports.iter().any(|export| export.clients.allows(address));
+    let (most, reserved) = if is_client { (MAX_RECORD, RESERVED) } else { (STRANGER_RECORD, STRANGER_RESERVED) };
+    let mut reader = RecordReader::new(reading, most as usize);
+    let calls = Arc::new(Semaphore::new(limits.calls));
+    let memory = Arc::new(Semaphore::new(limits.connection_memory));
+    let requests = RequestReader { reader: &mut reader, calls, memory, limits: &limits, reserved };
+    let read = tokio::select! {
+        biased;
+        () = is_over.cancelled() => Ok(()),
+        read = requests.read(|record, permits| {
+            let (context, answers) = (Arc::clone(&context), answers.clone());
+            match Call::parse(record) {
+                Ok(call) => {
+                    let permits = permits.shrunk_to(procedures::footprint(&call));
+                    tasks.spawn(async move {
+                        let reply = answer(&context, address, &call).await;
+                        let _closed = answers.send(Answer { reply, _permits: permits }).await;
+                    });
+                }
+                Err(error) => {
+                    let Some(reply) = refused(error) else { return false };
+                    tasks.spawn(async move { answers.send(Answer { reply, _permits: permits }).await.is_ok() });
+                }
+            }
+            true
+        }) => read,
+    };
+    if let Err(error) = read {
+        tracing::debug!("connection of {address}: {error}");
+    }
+}
+
+/// Reads the records of a connection while there is room for them.
+struct RequestReader<'a, R> {
+    reader: &'a mut RecordReader<R>,
+    calls: Arc<Semaphore>,
+    memory: Arc<Semaphore>,
+    limits: &'a Limits,
+    /// Kilobytes that are reserved for a call before it is read.
+    reserved: u32,
+}
+
+impl<R: tokio::io::AsyncRead + Unpin> RequestReader<'_, R> {
+    /// Hand each record on with its room, until the last one or until one is not wanted.
+    async fn read(self, mut take: impl FnMut(Bytes, CallPermits) -> bool) -> Result<(), RecordError> {
+        while let Some(start) = self.reader.start().await? {
+            let permits = self.reserve().await?;
+            let record = timeout(STALL, self.reader.finish(start)).await.map_err(io::Error::from)??;
+            if !take(record, permits) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Wait for the room of a call. All of it is taken at once: calls that each hold a part would wait for each other.
+    async fn reserve(&self) -> Result<CallPermits, RecordError> {
+        let closed = |_| io::Error::from(io::ErrorKind::ConnectionAborted);
+        Ok(CallPermits {
+            _call: Arc::clone(&self.calls).acquire_owned().await.map_err(closed)?,
+            connection: Arc::clone(&self.memory).acquire_many_owned(self.reserved).await.map_err(closed)?,
+            process: Arc::clone(&self.limits.memory).acquire_many_owned(self.reserved).await.map_err(closed)?,
+        })
+    }
+}
+
+impl CallPermits {
+    /// Give back what this many bytes do not need.
+    fn shrunk_to(mut self, bytes: u32) -> Self {
+        let needed = bytes.div_ceil(UNIT) as usize;
+        for permits in [&mut self.connection, &mut self.process] {
+            drop(permits.split(permits.num_permits().saturating_sub(needed)));
+        }
+        self
+    }
+}
+
+/// The reply to a record that is no proper call. None: there is nothing to reply to.
+fn refused(error: CallError) -> Option<Reply> {
+    match error {
+        CallError::RpcVersion { xid } => {
+            Some(Reply::denied(xid, rejected_reply::rpc_mismatch(RPC_VERSION_2, RPC_VERSION_2)))
+        }
+        CallError::Garbage { xid } => Some(Reply::unserved(xid, accept_stat_data::GARBAGE_ARGS)),
+        CallError::NotACall => None,
+    }
+}
+
+/// A procedure of one of our programs.
+#[derive(Debug, Clone, Copy)]
+enum Procedure {
+    Nfs(NFS_PROGRAM),
+    Mount(MOUNT_PROGRAM),
+}
+
+fn procedure(call: &Call) -> Result<Procedure, accept_stat_data> {
+    let version = match call.program {
+        nfs3::PROGRAM => nfs3::VERSION,
+        mount::PROGRAM => mount::VERSION,
+        _ => return Err(accept_stat_data::PROG_UNAVAIL),
+    };
+    if call.version != version {
+        return Err(accept_stat_data::PROG_MISMATCH { low: version, high: version });
+    }
+    let found = if call.program == nfs3::PROGRAM {
+        NFS_PROGRAM::try_from(call.procedure).map(Procedure::Nfs)
+    } else {
+        MOUNT_PROGRAM::try_from(call.procedure).map(Procedure::Mount)
+    };
+    found.map_err(|_| accept_stat_data::PROC_UNAVAIL)
+}
+
+/// Run a call, or find the reply to it.
+async fn answer(context: &Context, address: IpAddr, call: &Call) -> Reply {
+    let procedure = match procedure(call) {
+        Ok(procedure) => procedure,
+        Err(status) => return Reply::unserved(call.xid, status),
+    };
+    let is_null = call.procedure == 0;
+    let credentials = match &call.credentials {
+        Ok(credentials) => credentials,
+        // The procedure that does nothing is for everyone.
+        Err(_) if is_null => &Credentials::None,
+        Err(cause) => return denied(call.xid, *cause),
+    };
+    let peer = Peer { address, credentials };
+    let kept = match procedure {
+        Procedure::Nfs(procedure) => procedures::kept(procedure),
+        Procedure::Mount(_) => None,
+    };
+    let Some(kind) = kept else { return run(context, peer, procedure, call).await.0 };
+    match context.replies.begin(address, call, kind).await {
+        Begun::Answered(reply) => reply,
+        Begun::New(running) => {
+            let (reply, is_final) = run(context, peer, procedure, call).await;
+            if is_final {
+                running.answered(&reply);
+            }
+            reply
+        }
+    }
+}
+
+fn denied(xid: u32, cause: auth_stat) -> Reply {
+    Reply::denied(xid, rejected_reply::auth_error(cause))
+}
+
+/// Run a procedure. The second value is true when the same call, coming again, gets this reply.
+async fn run(context: &Context, peer: Peer<'_>, procedure: Procedure, call: &Call) -> (Reply, bool) {
+    let arguments = call.arguments.clone();
+    let result = AssertUnwindSafe(async {
+        match procedure {
+            Procedure::Nfs(procedure) => procedures::run(context, peer, procedure, arguments).await,
+            Procedure::Mount(procedure) => crate::mount::run(context, peer, procedure, arguments).await,
+        }
+    });
+    match result.catch_unwind().await {
+        Ok(Ok(payload)) => {
+            let is_final = payload.is_final;
+            (Reply::accepted(call.xid, payload), is_final)
+        }
+        Ok(Err(Malformed)) => (Reply::unserved(call.xid, accept_stat_data::GARBAGE_ARGS), true),
+        // A defect of the share: the panic is told where it happened, and other calls go on.
+        Err(_panic) => (Reply::unserved(call.xid, accept_stat_data::SYSTEM_ERR), false),
+    }
+}
+
+/// Write replies in the order in which they come, without copying them.
+async fn write_answers(mut stream: OwnedWriteHalf, mut answers: mpsc::Receiver<Answer>) -> io::Result<()> {
+    while let Some(answer) = answers.recv().await {
+        timeout(STALL, write_parts(&mut stream, answer.reply.parts.into())).await??;
+    }
+    stream.shutdown().await
+}
+
+async fn write_parts(stream: &mut OwnedWriteHalf, mut parts: VecDeque<Bytes>) -> io::Result<()> {
+    /// Parts of one system call, as the kernel limits them.
+    const MOST_PARTS: usize = 64;
+    while !parts.is_empty() {
+        let written = {
+            let slices: Vec<IoSlice<'_>> = parts.iter().take(MOST_PARTS).map(|part| IoSlice::new(part)).collect();
+            stream.write_vectored(&slices).await?
+        };
+        let mut left = written;
+        while let Some(first) = parts.front_mut() {
+            let taken = left.min(first.len());
+            first.advance(taken);
+            left -= taken;
+            if !first.is_empty() {
+                break;
+            }
+            parts.pop_front();
+        }
+        if written == 0 && !parts.is_empty() {
+            return Err(io::ErrorKind::WriteZero.into());
+        }
+    }
+    Ok(())
+}

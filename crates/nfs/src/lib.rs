@@ -1,0 +1,38 @@
+//! `NFSv3` (RFC 1813) and its MOUNT protocol over TCP, without any file logic.
+//!
+//! [`Server`] reads calls, finds the export of a handle, checks the client and hands the call to a [`Share`], which
+//! the layer above implements. All state of files is in the share; this crate keeps handles, replies to calls that may
+//! come again, and the list of mounts.
+//!
+//! - A record is bounded before memory is allocated for it, and a connection stops reading when its share of calls or
+//!   bytes is in use. No call is refused because there are many.
+//! - A handle is signed with a key that outlives the process: it stays valid after a restart and cannot be guessed.
+//! - The reply to a call that changes something is kept: a call that is sent again is answered and not run again.
+
+mod call;
+mod clients;
+mod connection;
+mod context;
+mod error;
+mod export;
+mod handle;
+mod key;
+mod mount;
+mod mount_table;
+mod procedures;
+mod record;
+mod reply;
+mod reply_cache;
+mod server;
+mod share;
+mod xdr;
+
+pub use clients::{ClientList, Squash};
+pub use error::{FileError, Result, ServerError};
+pub use export::{Export, ExportSpec};
+pub use key::HandleKey;
+pub use server::{Server, ServerLimits};
+pub use share::{
+    Access, Attributes, Caller, Changed, Created, Creation, DirectoryEntry, DirectoryPage, FileId, FileKind,
+    FileLimits, NewTime, ReadData, SetAttributes, Share, Space, Stability, Summary, Written,
+};

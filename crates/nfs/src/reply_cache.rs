@@ -1,0 +1,227 @@
+//! Replies to calls that change something, kept for the case that the call comes again.
+//!
+//! A client that got no reply sends its call again, often over another connection. Run twice, a removal would report
+//! that there is no such file, and a write that was delayed would undo a later one.
+
+use std::collections::{HashMap, VecDeque};
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::watch;
+
+use crate::call::Call;
+use crate::reply::Reply;
+
+/// Replies that are kept for each client and kind of call. A client has at most some hundred calls without a reply.
+const REPLIES: usize = 1024;
+/// Clients whose replies are kept: 256 clients use up to 150 MiB.
+const CLIENTS: usize = 256;
+
+/// Identity of a call: its number alone would mix calls of several programs behind one address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct CallKey {
+    xid: u32,
+    procedure: u32,
+    digest: u64,
+    length: usize,
+}
+
+/// Kinds of calls whose replies are kept apart: a file that is written must not push out the reply to a removal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kept {
+    Writes,
+    Changes,
+}
+
+/// A call that was sent before.
+#[derive(Debug)]
+enum Seen {
+    /// It is running: the reply comes here. No reply comes if the call ended without one.
+    Running(watch::Receiver<Option<Reply>>),
+    Done(Reply),
+}
+
+/// Replies of one kind to one client.
+#[derive(Debug, Default)]
+struct Replies {
+    calls: HashMap<CallKey, Seen>,
+    /// Calls that are done, the oldest first.
+    done: VecDeque<CallKey>,
+}
+
+#[derive(Debug, Default)]
+struct Client {
+    writes: Replies,
+    changes: Replies,
+    used: u64,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    clients: HashMap<IpAddr, Client>,
+    clock: u64,
+}
+
+/// Replies by client.
+#[derive(Debug, Default)]
+pub(crate) struct ReplyCache {
+    state: Mutex<State>,
+}
+
+/// Answer to a call that begins.
+#[derive(Debug)]
+pub(crate) enum Begun {
+    /// It is new: run it and state the reply.
+    New(RunningCall),
+    /// It came before, and this is its reply.
+    Answered(Reply),
+}
+
+/// A call that runs now. Dropped without a reply, it may run again.
+#[derive(Debug)]
+pub(crate) struct RunningCall {
+    cache: Arc<ReplyCache>,
+    client: IpAddr,
+    key: CallKey,
+    kind: Kept,
+    reply: Option<watch::Sender<Option<Reply>>>,
+}
+
+impl ReplyCache {
+    /// Begin a call, or wait for the reply of the same call.
+    pub(crate) async fn begin(self: &Arc<Self>, client: IpAddr, call: &Call, kind: Kept) -> Begun {
+        let key = CallKey { xid: call.xid, procedure: call.procedure, digest: call.digest, length: call.length };
+        loop {
+            let mut running = {
+                let mut state = self.lock();
+                let replies = state.replies(client, kind);
+                match replies.calls.get(&key) {
+                    Some(Seen::Done(reply)) => return Begun::Answered(reply.clone()),
+                    Some(Seen::Running(running)) => running.clone(),
+                    None => {
+                        let (sender, receiver) = watch::channel(None);
+                        replies.calls.insert(key, Seen::Running(receiver));
+                        let cache = Arc::clone(self);
+                        return Begun::New(RunningCall { cache, client, key, kind, reply: Some(sender) });
+                    }
+                }
+            };
+            if let Ok(reply) = running.wait_for(Option::is_some).await
+                && let Some(reply) = reply.clone()
+            {
+                return Begun::Answered(reply);
+            }
+            // It ended without a reply that counts: this one runs.
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn replies(&mut self, client: IpAddr, kind: Kept) -> &mut Replies {
+        self.clock += 1;
+        if !self.clients.contains_key(&client) && self.clients.len() >= CLIENTS {
+            let is_idle = |client: &Client| {
+                [&client.writes, &client.changes].iter().all(|replies| replies.done.len() == replies.calls.len())
+            };
+            let idle = self.clients.iter().filter(|(_, client)| is_idle(client));
+            if let Some(address) = idle.min_by_key(|(_, client)| client.used).map(|(address, _)| *address) {
+                self.clients.remove(&address);
+            }
+        }
+        let found = self.clients.entry(client).or_default();
+        found.used = self.clock;
+        match kind {
+            Kept::Writes => &mut found.writes,
+            Kept::Changes => &mut found.changes,
+        }
+    }
+}
+
+impl RunningCall {
+    /// Keep the reply, and give it to those that wait for it.
+    pub(crate) fn answered(mut self, reply: &Reply) {
+        {
+            let mut state = self.cache.lock();
+            let replies = state.replies(self.client, self.kind);
+            replies.calls.insert(self.key, Seen::Done(reply.clone()));
+            replies.done.push_back(self.key);
+            if replies.done.len() > REPLIES
+                && let Some(oldest) = replies.done.pop_front()
+            {
+                replies.calls.remove(&oldest);
+            }
+        }
+        if let Some(sender) = self.reply.take() {
+            sender.send_replace(Some(reply.clone()));
+        }
+    }
+}
+
+impl Drop for RunningCall {
+    fn drop(&mut self) {
+        if self.reply.is_some() {
+            self.cache.lock().replies(self.client, self.kind).calls.remove(&self.key);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::*;
+
+    fn call(xid: u32) -> Call {
+        let mut record = xid.to_be_bytes().to_vec();
+        for number in [0_u32, 2, 100_003, 3, 12, 0, 0, 0, 0] {
+            record.extend(number.to_be_bytes());
+        }
+        Call::parse(record.into()).unwrap()
+    }
+
+    fn reply(text: &'static str) -> Reply {
+        Reply { parts: vec![Bytes::from_static(text.as_bytes())] }
+    }
+
+    async fn run(cache: &Arc<ReplyCache>, client: &str, xid: u32, text: &'static str) -> Option<Reply> {
+        match cache.begin(client.parse().unwrap(), &call(xid), Kept::Changes).await {
+            Begun::Answered(reply) => Some(reply),
+            Begun::New(running) => {
+                running.answered(&reply(text));
+                None
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn the_oldest_replies_go_first_and_clients_are_apart() {
+        let cache = Arc::new(ReplyCache::default());
+        for xid in 0..=u32::try_from(REPLIES).unwrap() {
+            assert!(run(&cache, "10.0.0.1", xid, "first").await.is_none());
+        }
+        assert_eq!(run(&cache, "10.0.0.1", 1, "second").await.unwrap().parts[0], "first");
+        assert!(run(&cache, "10.0.0.1", 0, "second").await.is_none(), "the oldest was dropped");
+        assert!(run(&cache, "10.0.0.2", 1, "second").await.is_none(), "another client");
+        for host in 0..CLIENTS {
+            let address = format!("10.1.{}.{}", host / 250, host % 250);
+            run(&cache, &address, 1, "other").await;
+        }
+        assert_eq!(cache.lock().clients.len(), CLIENTS);
+    }
+
+    #[tokio::test]
+    async fn a_call_that_ends_without_a_reply_runs_again() {
+        let cache = Arc::new(ReplyCache::default());
+        let address = "10.0.0.1".parse().unwrap();
+        let Begun::New(running) = cache.begin(address, &call(5), Kept::Changes).await else { panic!("it is new") };
+        let (other, again) = (Arc::clone(&cache), call(5));
+        let waiting = tokio::spawn(async move { other.begin(address, &again, Kept::Changes).await });
+        tokio::task::yield_now().await;
+        drop(running);
+        assert!(matches!(waiting.await.unwrap(), Begun::New(_)));
+    }
+}

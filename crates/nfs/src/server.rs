@@ -1,0 +1,150 @@
+//! The server: exports on one port, for both protocols.
+
+use std::collections::HashSet;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use nfs3_types::nfs3::writeverf3;
+use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::connection::{self, Limits, RESERVED};
+use crate::context::Context;
+use crate::error::ServerError;
+use crate::export::{Export, ServedExport};
+use crate::key::{HandleKey, random};
+use crate::mount_table::MountTable;
+
+/// Pause after a connection could not be accepted: descriptors may be used up.
+const PAUSE: Duration = Duration::from_millis(100);
+/// Time that calls under way have to end when the server stops.
+const GRACE: Duration = Duration::from_secs(10);
+
+/// Bounds of a server. Where one is reached, clients wait: nothing is refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ServerLimits {
+    /// Calls of one connection that run at a time.
+    pub calls: usize,
+    /// Bytes of calls and replies of one connection.
+    pub connection_memory: u64,
+    /// Bytes of calls and replies of all connections.
+    pub memory: u64,
+    /// Connections; further ones are closed at once, and clients try again.
+    pub connections: usize,
+}
+
+impl Default for ServerLimits {
+    /// 64 calls and 64 MiB for a connection, 256 MiB for all of up to 1,024.
+    fn default() -> Self {
+        Self { calls: 64, connection_memory: 64 << 20, memory: 256 << 20, connections: 1024 }
+    }
+}
+
+/// Exports that are about to be served.
+#[derive(Debug)]
+pub struct Server {
+    listener: TcpListener,
+    address: SocketAddr,
+    context: Arc<Context>,
+    limits: ServerLimits,
+}
+
+impl Server {
+    /// Take the port. Clients are answered once [`Server::serve`] runs.
+    ///
+    /// # Errors
+    /// When two exports have one name or one identity, when an export without a list of clients would be served beyond
+    /// this machine, or when the port cannot be taken.
+    pub async fn bind(
+        address: SocketAddr,
+        key: HandleKey,
+        exports: Vec<Export>,
+        limits: ServerLimits,
+    ) -> Result<Self, ServerError> {
+        check(address.ip(), &exports)?;
+        let exports: Vec<ServedExport> = exports.into_iter().map(|export| ServedExport::new(export, &key)).collect();
+        let mut ids = HashSet::new();
+        if let Some(twice) = exports.iter().find(|export| !ids.insert(export.id.0)) {
+            return Err(ServerError(format!("the share {} is the same as another one: export it once", twice.name)));
+        }
+        let cannot = |error| {
+            let advice = "Another program may use the port: choose another one";
+            ServerError(format!("NFS cannot be served at {address}: {error}. {advice}"))
+        };
+        let listener = TcpListener::bind(address).await.map_err(cannot)?;
+        let address = listener.local_addr().map_err(cannot)?;
+        let verifier = writeverf3(random().map_err(cannot)?);
+        let context = Context { key, exports, verifier, replies: Arc::default(), mounts: MountTable::default() };
+        Ok(Self { listener, address, context: Arc::new(context), limits })
+    }
+
+    /// The address and port.
+    pub const fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Serve until `stop` is cancelled. Calls under way have ten seconds to end then.
+    pub async fn serve(self, stop: CancellationToken) {
+        let kilobytes = |bytes: u64| usize::try_from(bytes >> 10).unwrap_or(usize::MAX);
+        // One call must always fit.
+        let within = |bytes| kilobytes(bytes).clamp(RESERVED as usize, Semaphore::MAX_PERMITS);
+        let limits = Arc::new(Limits {
+            calls: self.limits.calls.max(1),
+            connection_memory: within(self.limits.connection_memory),
+            memory: Arc::new(Semaphore::new(within(self.limits.memory))),
+        });
+        let connections = Arc::new(Semaphore::new(self.limits.connections));
+        let tasks = TaskTracker::new();
+        while let Some(accepted) = stop.run_until_cancelled(self.listener.accept()).await {
+            let (stream, peer) = match accepted {
+                Ok(accepted) => accepted,
+                Err(error) => {
+                    tracing::warn!("a connection cannot be accepted: {error}");
+                    tokio::time::sleep(PAUSE).await;
+                    continue;
+                }
+            };
+            let Ok(permit) = Arc::clone(&connections).try_acquire_owned() else {
+                tracing::warn!("the connection of {peer} is closed: {} are open", self.limits.connections);
+                continue;
+            };
+            // Replies are small and awaited; without it they only wait longer.
+            let _slower = stream.set_nodelay(true);
+            let (context, limits) = (Arc::clone(&self.context), Arc::clone(&limits));
+            let address = peer.ip().to_canonical();
+            let serving = connection::serve(stream, address, context, limits, tasks.clone(), stop.child_token());
+            tasks.spawn(async move {
+                serving.await;
+                drop(permit);
+            });
+        }
+        tasks.close();
+        if tokio::time::timeout(GRACE, tasks.wait()).await.is_err() {
+            tracing::warn!("{} calls had not ended when the server stopped", tasks.len());
+        }
+    }
+}
+
+/// Refuses exports that cannot be served together at this address.
+fn check(address: IpAddr, exports: &[Export]) -> Result<(), ServerError> {
+    if exports.is_empty() {
+        return Err(ServerError("there is no share to serve: name one".to_owned()));
+    }
+    let mut names = HashSet::new();
+    for export in exports {
+        let name = &export.spec.name;
+        if !names.insert(name) {
+            return Err(ServerError(format!("two shares are named {name}: give each its own name")));
+        }
+        if !address.to_canonical().is_loopback() && export.spec.clients.is_default() {
+            return Err(ServerError(format!(
+                "the share {name} would be served beyond this machine, at {address}, to everyone: list its clients, or \
+                 serve at 127.0.0.1"
+            )));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,10 @@
+//! The server over real connections, in front of a tree in memory that can be held, and that can fail.
+
+mod calls;
+mod client;
+mod exports;
+mod facts;
+mod floods;
+mod retransmits;
+mod tree;
+mod writing;
