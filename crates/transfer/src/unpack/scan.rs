@@ -242,11 +242,13 @@ impl Scan {
         match (found, stated.digest().filter(|_| self.options.proven && !format.is_stream())) {
             (_, Some(digest)) => {
                 *admission = MemberAdmission::new(&self.options);
-                Lines::of_whole(self, archive, (&stated, digest), admission).await
+                Box::pin(Lines::of_whole(self, archive, (&stated, digest), admission)).await
             }
             (Some(lines), None) => Ok(lines),
-            (None, None) if format.is_stream() => Lines::of_stream(self, archive, format, &stated, admission).await,
-            (None, None) => Lines::of_headers(self, archive, &stated, admission).await,
+            (None, None) if format.is_stream() => {
+                Box::pin(Lines::of_stream(self, archive, format, &stated, admission)).await
+            }
+            (None, None) => Box::pin(Lines::of_headers(self, archive, &stated, admission)).await,
         }
     }
 
@@ -452,7 +454,7 @@ pub async fn index_archive(client: RetryingClient, archive: ArchiveRef) -> Resul
     let pinned = PinnedObject::of(bucket, key, &meta);
     let mut admission = MemberAdmission::new(&scan.options);
     let stated = StatedDigest::of(&scan.client, &pinned, &meta, &CopyLimits::default(), Effort::Cheap).await?;
-    let lines = match Lines::of_headers(&scan, &pinned, &stated, &mut admission).await {
+    let lines = match Box::pin(Lines::of_headers(&scan, &pinned, &stated, &mut admission)).await {
         Ok(Lines::Made(lines)) => lines,
         Ok(Lines::Beside(_)) | Err(ScanError::Closed) => return Err(RequestError::Cancelled),
         Err(ScanError::Failed(error)) => return Err(error),

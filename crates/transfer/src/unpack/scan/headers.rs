@@ -52,12 +52,12 @@ impl Lines {
                     builder.member(&IndexMember::from(*member));
                 }
                 Step::End(_) => {
-                    let followed = follower.finish(scan, stated, &mut bytes).await?;
-                    admission.sums = followed.is_some();
+                    let proven = follower.finish(scan, stated, &mut bytes).await?;
+                    admission.sums = proven.is_some();
                     if let Some(retained) = retained {
                         retained.ended(archive.size);
                     }
-                    return Ok(followed.unwrap_or_else(|| Self::Made(builder.finish().into())));
+                    return Ok(proven.unwrap_or_else(|| Self::Made(builder.finish().into())));
                 }
             }
         }
