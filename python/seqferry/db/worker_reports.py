@@ -80,10 +80,9 @@ def attendants(connection: sa.Connection, database: Database, transfer_id: str) 
     return [Attendant(row.executor_id, row.silent) for row in rows]
 
 
-def withdraw(connection: sa.Connection, executor_id: str, process_id: str) -> None:
-    """The worker leaves: it reports nothing any more, and what is left of its work may be taken at once."""
+def withdraw(connection: sa.Connection, executor_id: str) -> None:
+    """The worker leaves, and reports nothing any more. Its row goes by ``worker_rows.leave``."""
     connection.execute(worker_live.delete().where(worker_live.c.executor_id == executor_id))
-    worker_rows.leave(connection, process_id)
 
 
 def withdraw_all(connection: sa.Connection) -> list[Gone]:

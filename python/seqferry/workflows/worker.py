@@ -263,7 +263,8 @@ class Worker:
             self._lease.end()
         try:
             with self._database.write() as connection:
-                worker_reports.withdraw(connection, self.executor_id, self._process.id)
+                worker_reports.withdraw(connection, self.executor_id)
+                worker_rows.leave(connection, self._process.id)
                 if self._lease is not None and drained:
                     worker_reports.give_back(connection, [self.executor_id])
         except Exception as why:  # noqa: BLE001 - the database may be gone; others notice our silence
