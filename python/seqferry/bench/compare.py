@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from seqferry.bench import methods, plots, transfer, workload
+from seqferry.bench import methods, output, plots, transfer, workload
 from seqferry.bench.page import page
 from seqferry.bench.report import document
 from seqferry.bench.storage import Acceleration, Storage, connect
@@ -165,41 +164,10 @@ def prepare(
     return PreparedComparison(transfer.make_plan(parameters, found), storage, acceleration, tuple(missing))
 
 
-def make_output_folder(folder: Path) -> None:
-    """Makes sure, before anything is measured, that the report can be written.
-
-    Raises:
-        UsageError: the folder cannot be written.
-    """
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        probe = folder / ".seqferry-bench"
-        probe.touch()
-        probe.unlink()
-    except OSError as error:
-        raise UsageError(f"--output {folder}: {error.strerror or error}.") from None
-
-
 def publish(result: dict[str, Any], folder: Path) -> tuple[list[Path], str | None]:
     """Writes the JSON file, the plots and the page; returns the files, and a line on what is missing if anything is.
 
     Raises:
         ConfigError: a file cannot be written.
     """
-    try:
-        for earlier in folder.glob("*.png"):
-            # Plots of another run would pass for those of this one.
-            if earlier.name.startswith(("speed-", "cpu-", "threads-")):
-                earlier.unlink()
-        written = [folder / "report.json"]
-        written[0].write_text(json.dumps(result, indent=1, allow_nan=False) + "\n")
-        drawn, missing = plots.draw(result)
-        for each in drawn:
-            path = folder / f"{each.name}.png"
-            path.write_bytes(each.png)
-            written.append(path)
-        path = folder / "report.html"
-        path.write_text(page(result, drawn), encoding="utf-8")
-        return [*written, path], missing
-    except OSError as error:
-        raise ConfigError(f"{folder}: the report cannot be written: {error.strerror or error}.") from None
+    return output.publish(result, folder, draw=plots.draw, page=page, earlier=("speed-", "cpu-", "threads-"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,14 @@ def machine() -> dict[str, Any]:
         "system": platform.platform(),
         "python": platform.python_version(),
     }
+
+
+def installed_version() -> str:
+    """The version of Seqferry; a text as well where it is not installed."""
+    try:
+        return version("seqferry")
+    except PackageNotFoundError:
+        return "not installed"
 
 
 def load() -> float:

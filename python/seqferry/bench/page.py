@@ -1,29 +1,14 @@
-"""The report as one HTML file that needs nothing else: no script, no font, no picture from elsewhere."""
+"""The report of transfer methods as one HTML file that needs nothing else."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from html import escape
 from typing import Any, Final
 
-from seqferry.bench import table
+from seqferry.bench import html, table
 from seqferry.bench.plots import Plot
 
-_STYLE: Final = """
-:root { color-scheme: light dark; }
-body { font: 15px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }
-h1 { font-size: 1.5rem; } h2 { font-size: 1.2rem; margin-top: 2rem; } h3 { font-size: 1rem; }
-table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
-th, td { padding: .2rem .7rem .2rem 0; text-align: left; border-bottom: 1px solid #8885; white-space: nowrap; }
-th.n, td.n { text-align: right; }
-.wide { overflow-x: auto; }
-.dim { opacity: .75; } .error { color: #b00020; }
-@media (prefers-color-scheme: dark) { .error { color: #ff8a80; } }
-.plot { background: #fff; padding: .5rem; border-radius: 4px; margin: 1rem 0; }
-.plot svg { width: 100%; height: auto; }
-dl { display: grid; grid-template-columns: max-content 1fr; gap: .1rem 1rem; } dd { margin: 0; }
-@media print { body { max-width: none; } }
-"""
 _EXPLAINED: Final = (
     "Each run is a process of its own, started anew, Python's start included where the method is written in it; "
     "the time is from its start to its end. What arrived was compared with what was sent, byte for byte, after that. "
@@ -39,23 +24,16 @@ def page(result: dict[str, Any], plots: Sequence[Plot]) -> str:
         body.append(f"<p class='error'>It did not reach its end: {escape(why)}</p>")
     body.append("</header><main>")
     body.append(f"<section id='recommendations'><h2>What the figures say</h2>{_advice(result)}</section>")
-    drawn = "".join(f"<figure><div class='plot'>{plot.svg}</div></figure>" for plot in plots)
-    if drawn:
-        body.append(f"<section id='plots'><h2>Plots</h2>{drawn}</section>")
+    if plots:
+        body.append(f"<section id='plots'><h2>Plots</h2>{html.figures(plots)}</section>")
     body.append(f"<section id='results'><h2>All figures</h2>{_results(result)}</section>")
     body.append(f"<section id='modelled'><h2>AWS DataSync: modelled, not measured</h2>{_modelled(result)}</section>")
     body.append(f"<section id='methods'><h2>Methods</h2>{_methods(result)}</section>")
     failed = [each for each in result["runs"] if each["error"]]
     if failed:
         lines = (f"{each['workload']} {each['direction']}, {each['method']}: {each['error']}" for each in failed)
-        body.append(f"<section id='failed'><h2>Runs that failed</h2>{_list(lines, 'error')}</section>")
-    return (
-        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>Seqferry: transfer methods compared</title><style>{_STYLE}</style></head><body>\n"
-        + "\n".join(body)
-        + "\n</main></body></html>\n"
-    )
+        body.append(f"<section id='failed'><h2>Runs that failed</h2>{html.items(lines, 'error')}</section>")
+    return html.document("Seqferry: transfer methods compared", [*body, "</main>"])
 
 
 def _facts(result: dict[str, Any]) -> str:
@@ -67,7 +45,7 @@ def _facts(result: dict[str, Any]) -> str:
         ("load", f"{load['before']} before, {load['after']} after: processes that wanted a core"),
         ("data", f"random, from seed {result['seed']}"),
     ]
-    return "<dl>" + "".join(f"<dt>{escape(name)}</dt><dd>{escape(told)}</dd>" for name, told in rows) + "</dl>"
+    return html.pairs(rows)
 
 
 def _advice(result: dict[str, Any]) -> str:
@@ -85,7 +63,7 @@ def _sentence(text: str) -> str:
 def _results(result: dict[str, Any]) -> str:
     parts: list[str] = []
     for case, head, rows in table.cases(result):
-        parts.append(f"<h3>{escape(case)}</h3>{_table(head, rows)}")
+        parts.append(f"<h3>{escape(case)}</h3>{html.table(head, rows)}")
     return "".join(parts)
 
 
@@ -93,30 +71,12 @@ def _modelled(result: dict[str, Any]) -> str:
     head, rows = table.modelled(result)
     return (
         "<p class='dim'>Arithmetic from list prices and known rates; time for preparing and verifying, and S3's "
-        f"requests, come on top.</p>{_table(head, rows)}"
+        f"requests, come on top.</p>{html.table(head, rows)}"
     )
 
 
 def _methods(result: dict[str, Any]) -> str:
     rows = [(each["name"], each["version"], each["what"]) for each in result["methods"]]
-    told = _table(("method", "version", "settings"), rows, numeric=False)
+    told = html.table(("method", "version", "settings"), rows, words=3)
     left_out = [*result["left_out"], *([result["acceleration"]] if result["acceleration"] else [])]
-    return told + _list(left_out, "dim")
-
-
-def _list(lines: Iterable[str], style: str) -> str:
-    items = "".join(f"<li class='{style}'>{escape(line)}</li>" for line in lines)
-    return f"<ul>{items}</ul>" if items else ""
-
-
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]], *, numeric: bool = True) -> str:
-    """All columns but the first are numbers."""
-
-    def line(cells: Sequence[str], tag: str) -> str:
-        return "".join(
-            f"<{tag}{' class=n' if numeric and index else ''}>{escape(cell)}</{tag}>"
-            for index, cell in enumerate(cells)
-        )
-
-    body = "".join(f"<tr>{line(row, 'td')}</tr>" for row in rows)
-    return f"<div class='wide'><table><thead><tr>{line(head, 'th')}</tr></thead><tbody>{body}</tbody></table></div>"
+    return told + html.items(left_out, "dim")

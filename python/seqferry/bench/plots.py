@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import importlib
 import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 MISSING: Final = "There are no plots, since matplotlib is not installed: pip install 'seqferry[bench]'"
-_COLOURS: Final = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#bb5566", "#555555", "#997700")
+COLOURS: Final = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#bb5566", "#555555", "#997700")
 _MARKERS: Final = ("o", "s", "^", "D", "v")
 _MIB: Final = 2**20
 _ROW: Final = 0.34
@@ -34,6 +34,11 @@ class Plot:
 
 def draw(result: dict[str, Any]) -> tuple[list[Plot], str | None]:
     """All plots that there are figures for, and a line for the user when there can be none."""
+    return drawn(lambda figures: [*_by_method(figures, result), *_by_threads(figures, result)])
+
+
+def drawn(make: Callable[[Any], Iterable[Plot]]) -> tuple[list[Plot], str | None]:
+    """The plots that ``make`` draws with matplotlib's figures, and a line for the user where it is not installed."""
     try:
         matplotlib: Any = importlib.import_module("matplotlib")
         figures: Any = importlib.import_module("matplotlib.figure")
@@ -42,7 +47,7 @@ def draw(result: dict[str, Any]) -> tuple[list[Plot], str | None]:
     # Text stays text, so that a page can be searched; names of parts derive from the plot, not from chance.
     settings = {"svg.fonttype": "none", "svg.hashsalt": "seqferry", "font.size": 9}
     with matplotlib.rc_context(settings):
-        return [*_by_method(figures, result), *_by_threads(figures, result)], None
+        return list(make(figures)), None
 
 
 def _by_method(figures: Any, result: dict[str, Any]) -> Iterable[Plot]:
@@ -56,7 +61,7 @@ def _by_method(figures: Any, result: dict[str, Any]) -> Iterable[Plot]:
             own = [each for each in rows if each["direction"] == direction]
             if own:
                 title = f"{what} by method, {direction}"
-                yield _plot(f"{name}-{direction}", title, _ranges(figures, own, field, unit, axis, title))
+                yield plot(f"{name}-{direction}", title, _ranges(figures, own, field, unit, axis, title))
 
 
 def _ranges(figures: Any, rows: Sequence[dict[str, Any]], field: str, unit: float, axis: str, title: str) -> Any:
@@ -71,7 +76,7 @@ def _ranges(figures: Any, rows: Sequence[dict[str, Any]], field: str, unit: floa
         own = [each for each in rows if each["workload"] == name]
         for place, each in enumerate(own):
             middle, low, high = (each[field][key] / unit for key in ("median", "low", "high"))
-            colour = _COLOURS[methods.index(each["method"]) % len(_COLOURS)]
+            colour = COLOURS[methods.index(each["method"]) % len(COLOURS)]
             panel.plot([low, high], [place, place], color=colour, linewidth=3, solid_capstyle="butt", alpha=0.45)
             panel.plot([middle], [place], "o", color=colour, markersize=6)
         panel.set_yticks(range(len(own)), [each["label"] for each in own])
@@ -97,7 +102,7 @@ def _by_threads(figures: Any, result: dict[str, Any]) -> Iterable[Plot]:
         for panel, name in zip(figure.subplots(len(workloads), 1, squeeze=False)[:, 0], workloads, strict=True):
             _curves(panel, [each for each in own if each["workload"] == name])
             panel.set_title(name, loc="left", fontsize=9, fontweight="bold")
-        yield _plot(f"threads-{direction}", title, figure)
+        yield plot(f"threads-{direction}", title, figure)
 
 
 def _curves(panel: Any, rows: Sequence[dict[str, Any]]) -> None:
@@ -108,7 +113,7 @@ def _curves(panel: Any, rows: Sequence[dict[str, Any]]) -> None:
     for method, part_size in names:
         own = [each for each in rows if (each["method"], each["part_size"]) == (method, part_size)]
         label = method if part_size is None else f"{method}, {part_size // _MIB} MiB parts"
-        colour = _COLOURS[methods.index(method) % len(_COLOURS)]
+        colour = COLOURS[methods.index(method) % len(COLOURS)]
         marker = _MARKERS[sizes.index(part_size) % len(_MARKERS)]
         curve = sorted((each for each in own if each["threads"] is not None), key=lambda each: each["threads"])
         if curve:
@@ -132,7 +137,8 @@ def _curves(panel: Any, rows: Sequence[dict[str, Any]]) -> None:
     panel.legend(fontsize=8, loc="upper left", bbox_to_anchor=(1.01, 1))
 
 
-def _plot(name: str, title: str, figure: Any) -> Plot:
+def plot(name: str, title: str, figure: Any) -> Plot:
+    """A figure of matplotlib in both forms."""
     png, svg = io.BytesIO(), io.StringIO()
     figure.savefig(png, format="png", dpi=_DPI, metadata={"Software": "seqferry"})
     figure.savefig(svg, format="svg", metadata={"Date": None, "Creator": "seqferry"})

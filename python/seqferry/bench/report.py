@@ -10,11 +10,10 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Final
 
 from seqferry.bench import datasync, recommend
-from seqferry.bench.machine import machine
+from seqferry.bench.machine import installed_version, machine
 from seqferry.bench.recommend import Series
 from seqferry.bench.spread import Spread
 from seqferry.bench.storage import Acceleration, Place
@@ -33,7 +32,7 @@ def document(
     return {
         "schema": SCHEMA,
         "at": datetime.fromtimestamp(time.time(), UTC).isoformat(timespec="seconds"),
-        "seqferry": _version(),
+        "seqferry": installed_version(),
         "place": {
             "bucket": place.bucket,
             "prefix": place.prefix,
@@ -151,10 +150,3 @@ def _series(each: Series) -> dict[str, Any]:
         "cpu_s_per_gib": told(each.cpu_per_gib),
         "peak_bytes": told(each.peak_bytes),
     }
-
-
-def _version() -> str:
-    try:
-        return version("seqferry")
-    except PackageNotFoundError:
-        return "not installed"

@@ -8,13 +8,10 @@ what was made after that, and a run whose bytes differ has failed and has no spe
 
 from __future__ import annotations
 
-import contextlib
 import secrets
 import shutil
-import signal
 import tempfile
-import threading
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Protocol
@@ -22,6 +19,7 @@ from typing import Final, Protocol
 from seqferry.bench import measure, prices, verify
 from seqferry.bench.machine import load
 from seqferry.bench.methods import MIB, NAMES, Direction, InstalledMethod, Job, Variant, environment
+from seqferry.bench.stopping import ended_as_by_ctrl_c
 from seqferry.bench.storage import Storage
 from seqferry.bench.workload import Digests, PieceMaker, Workload, write
 from seqferry.model.errors import ConfigError, SeqferryError, StorageError, UsageError
@@ -229,7 +227,7 @@ def run(
     """
     outcome = Outcome(load_before=load())
     folder = _make_folder(work_folder, plan.disk_bytes)
-    with _ended_as_by_ctrl_c():
+    with ended_as_by_ctrl_c():
         try:
             _Runner(plan, storage, folder, tell, piece, outcome.runs, keep=keep).all()
         except KeyboardInterrupt:
@@ -260,24 +258,6 @@ def _make_folder(work_folder: Path | None, needed: int) -> Path:
         return Path(tempfile.mkdtemp(prefix="seqferry-bench-", dir=above))
     except OSError as error:
         raise UsageError(f"--work-folder {above}: {error.strerror or error}.") from None
-
-
-@contextlib.contextmanager
-def _ended_as_by_ctrl_c() -> Generator[None]:
-    """Lets a service manager's SIGTERM and a closed terminal end the bench as Ctrl-C does: tidied up."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def interrupt(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    before = {number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGHUP)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _tidy(storage: Storage, folder: Path, tell: ProgressListener, *, stopped: Outcome, keep: bool) -> str | None:

@@ -111,6 +111,11 @@ EXAMPLES: Final[dict[str, tuple[tuple[str, str], ...]]] = {
     "cost store": (("seqferry cost store --size 12TiB --objects 448 --months 24 --against GLACIER_IR", "two classes"),),
     "cost prices": (("seqferry cost prices > prices.toml", "your own file for --prices"),),
     "bench": (),
+    "bench gateway": (
+        ("seqferry bench gateway io1=/mnt/alpha gp2=/mnt/beta", "two shares, as the post does"),
+        ("seqferry bench gateway /mnt/share /data --size 64MiB", "smaller, in minutes"),
+    ),
+    "bench merge": (("seqferry bench merge monday.json tuesday.json", "reports side by side"),),
     "demo": (("seqferry demo", "the whole story on this machine"),),
     "man": (
         ("seqferry man cp | man -l -", "the manual page of a command"),

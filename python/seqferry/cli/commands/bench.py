@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import secrets
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -14,6 +15,7 @@ from seqferry.cli import exits, options
 from seqferry.cli.output import display, text
 
 if TYPE_CHECKING:
+    from seqferry.bench.gateway.comparison import GatewayRun
     from seqferry.bench.transfer import MeasuredRun, Outcome
 
 bench = typer.Typer(help="Measure on your own storage.", rich_markup_mode=None)
@@ -133,6 +135,7 @@ def transfer(
     turns, each run a process of its own. What arrives is compared byte for byte; nothing is left in the bucket.
     """
     from seqferry.bench import compare
+    from seqferry.bench import output as folder_of
 
     asked = compare.ask(
         workloads=workload or (),
@@ -161,7 +164,7 @@ def transfer(
     if dry_run:
         return exits.OK
     folder = output or Path(prepared.storage.place.prefix.rstrip("/").rpartition("/")[2])
-    compare.make_output_folder(folder)
+    folder_of.make_output_folder(folder)
     outcome, result = prepared.run(work_folder=work_folder, keep=keep, tell=show)
     files: list[Path] = []
     try:
@@ -174,12 +177,142 @@ def transfer(
             _print(result)
         if outcome.left is not None:
             display.say(f"seqferry: {text.printable(outcome.left)}")
-    for line in (missing, *(f"wrote {text.printable(str(path))}" for path in files)):
-        if line is not None:
-            show.say(line)
+    _say_written(show, missing, files)
     if outcome.error is not None:
         raise outcome.error
     return _exit_code(outcome)
+
+
+@bench.command()
+def gateway(
+    folders: Annotated[
+        list[str],
+        typer.Argument(metavar="DIR...", help="Folders to compare, also as NAME=DIR; with --merge: reports."),
+    ],
+    size: Annotated[
+        str,
+        typer.Option(
+            "--size",
+            envvar="SEQFERRY_BENCH_SIZE",
+            metavar="SIZE",
+            help="Of the medium file, as 64MiB; all other sizes scale with it.",
+        ),
+    ] = "1GiB",
+    rounds: Annotated[
+        int,
+        typer.Option(
+            "--rounds", envvar="SEQFERRY_BENCH_ROUNDS", metavar="N", help="Runs of small files; of others a quarter."
+        ),
+    ] = 12,
+    seconds: Annotated[
+        int,
+        typer.Option(
+            "--seconds", envvar="SEQFERRY_BENCH_SECONDS", metavar="N", help="Of each run of fio at most; 0: no limit."
+        ),
+    ] = 60,
+    merge: Annotated[
+        bool,
+        typer.Option("--merge", envvar="SEQFERRY_BENCH_MERGE", help="Put reports side by side; nothing is measured."),
+    ] = False,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            envvar="SEQFERRY_BENCH_OUTPUT",
+            metavar="DIR",
+            help="Where the report goes: JSON, HTML and charts. Default: a new folder seqferry-bench-<id> here.",
+        ),
+    ] = None,
+    dry_run: Annotated[
+        bool,
+        typer.Option(
+            "--dry-run", "--dryrun", envvar="SEQFERRY_DRY_RUN", help="Say what would be run, and run nothing."
+        ),
+    ] = False,
+    as_json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> int:
+    """Compare folders, as shares of gateways and disks, by dd and fio: small, large, and asynchronous work.
+
+    The experiment of the AWS Storage Blog, on any folders: each in turn, medians, spread and outliers kept, a page
+    with three charts, and a recommendation. What is written is removed.
+    """
+    if merge:
+        return _merge([Path(each) for each in folders], output, as_json=as_json, quiet=quiet)
+    from seqferry.bench import output as folder_of
+    from seqferry.bench.gateway import charts, comparison, disks, experiments, page, report, tools
+
+    programs = tools.find()
+    asked = experiments.GatewayParameters(experiments.parse(size), rounds, seconds)
+    room = experiments.room(asked, fio=programs.fio is not None)
+    plan = comparison.plan(asked, disks.folders(folders, room), programs)
+    show = _GatewayProgress(as_json=as_json, quiet=quiet)
+    left_out = [] if programs.fio is not None else [tools.FIO_MISSING]
+    counts = ((len(plan.folders), "folder"), (len(plan.experiments), "experiment"), (plan.runs, "run"))
+    counted = ", ".join(text.count(number, noun) for number, noun in counts)
+    moved = f"up to {text.size(plan.bytes)} are written and read, {text.size(room)} at a time in each folder"
+    for line in (f"{counted}: {moved}", *left_out):
+        show.say(line)
+    if as_json:
+        display.emit("plan", runs=plan.runs, bytes=plan.bytes, left_out=left_out)
+    if dry_run:
+        return exits.OK
+    folder = output or _fresh_folder()
+    folder_of.make_output_folder(folder)
+    outcome = comparison.run(plan, show)
+    result = report.document(plan, outcome)
+    files, missing = folder_of.publish(result, folder, draw=charts.draw, page=page.page, earlier=charts.NAMES)
+    if as_json:
+        display.emit("report", files=[str(path) for path in files], report=result)
+    elif not quiet:
+        _print_tables(report.tables(result))
+        print(text.printable(result["recommendation"]))
+    _say_written(show, missing, files)
+    for path in outcome.left:
+        display.say(f"seqferry: Could not be removed: {text.printable(path)}. Remove it by hand.")
+    if outcome.interrupted:
+        return exits.INTERRUPTED
+    return exits.FAILED if outcome.failed or outcome.left else exits.OK
+
+
+@bench.command(name="merge")
+def merge_reports(
+    reports: Annotated[list[Path], typer.Argument(metavar="REPORT.json...", help="Reports of one kind of bench.")],
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", envvar="SEQFERRY_BENCH_OUTPUT", metavar="DIR", help="Where the merged report goes."),
+    ] = None,
+    as_json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> int:
+    """Put reports of several places and days side by side: of bench gateway, or of bench transfer."""
+    return _merge(reports, output, as_json=as_json, quiet=quiet)
+
+
+def _merge(reports: Sequence[Path], output: Path | None, *, as_json: bool, quiet: bool) -> int:
+    from seqferry.bench import merged
+    from seqferry.bench import output as folder_of
+
+    result = merged.merge(reports)
+    folder = output or _fresh_folder()
+    folder_of.make_output_folder(folder)
+    files, _ = folder_of.publish(result, folder, draw=merged.draw, page=merged.page, earlier=("no plots",))
+    if as_json:
+        display.emit("report", files=[str(path) for path in files], report=result)
+    elif not quiet:
+        _print_tables(merged.tables(result))
+    _say_written(_Progress(as_json=as_json, quiet=quiet), None, files)
+    return exits.OK
+
+
+def _fresh_folder() -> Path:
+    return Path(f"seqferry-bench-{secrets.token_hex(6)}")
+
+
+def _say_written(show: _Progress, missing: str | None, files: Sequence[Path]) -> None:
+    for line in (missing, *(f"wrote {text.printable(str(path))}" for path in files)):
+        if line is not None:
+            show.say(line)
 
 
 def _exit_code(outcome: Outcome) -> int:
@@ -190,7 +323,7 @@ def _exit_code(outcome: Outcome) -> int:
     return exits.FAILED if outcome.failed or not outcome.runs or outcome.left else exits.OK
 
 
-class _BenchProgress:
+class _Progress:
     """Progress, on stderr; with ``--json`` each run as an event on stdout."""
 
     def __init__(self, *, as_json: bool, quiet: bool) -> None:
@@ -200,6 +333,10 @@ class _BenchProgress:
     def say(self, line: str) -> None:
         if not self._quiet:
             display.say(text.printable(line))
+
+
+class _BenchProgress(_Progress):
+    """The same, of runs of methods."""
 
     def ran(self, run: MeasuredRun) -> None:
         if self._as_json:
@@ -214,14 +351,41 @@ class _BenchProgress:
             self.say(f"  {what}: {text.rate(run.speed)}, {run.cost.wall_s:.2f} s, {run.cost.cpu_s:.2f} s CPU, verified")
 
 
-def _print(result: dict[str, Any]) -> None:
-    from rich.console import Console
+class _GatewayProgress(_Progress):
+    """The same, of runs of dd and fio."""
 
-    from seqferry.bench import table
+    def ran(self, run: GatewayRun) -> None:
+        if self._as_json:
+            from seqferry.bench.gateway.report import run_facts
+
+            display.emit("run", **run_facts(run))
+        what = f"{run.experiment.title}, round {run.round + 1}, {run.folder}"
+        if run.speed is None or run.figures is None:
+            word = "left out" if run.unsupported else "FAILED"
+            say = self.say if run.unsupported else display.say
+            say(text.printable(f"  {word} {what}: {run.error}"))
+        else:
+            self.say(f"  {what}: {text.rate(run.speed)}, {run.figures.seconds:.2f} s")
+
+
+def _console() -> Any:
+    from rich.console import Console
 
     # Lines that are too long for a terminal are broken by it: rather that than names and figures cut short.
     width = max(_PLAIN_WIDTH, shutil.get_terminal_size().columns) if sys.stdout.isatty() else _PLAIN_WIDTH
-    console = Console(width=width, highlight=False, markup=False, emoji=False)
+    return Console(width=width, highlight=False, markup=False, emoji=False)
+
+
+def _print_tables(tables: Iterable[tuple[str, Sequence[str], Sequence[Sequence[str]]]]) -> None:
+    console = _console()
+    for title, head, rows in tables:
+        _table(console, title, head, rows)
+
+
+def _print(result: dict[str, Any]) -> None:
+    from seqferry.bench import table
+
+    console = _console()
     for case, head, rows in table.cases(result):
         _table(console, case, head, rows)
     if result["results"]:

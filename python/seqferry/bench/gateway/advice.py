@@ -1,0 +1,84 @@
+"""Conclusions from the figures, for each size of file: which folder is ahead, or that none is.
+
+The rule is that of ``recommend``: a folder is ahead of another when the ranges of their runs do not overlap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from seqferry.bench.gateway.experiments import whole
+
+RULE: Final = (
+    "A folder is ahead of another when the ranges of their runs, lowest to highest, do not overlap; with fewer than 2 "
+    "runs of each nothing is said to be ahead. Outliers are runs beyond 1.5 times the distance of the quartiles; they "
+    "stay in all figures."
+)
+_FEWEST: Final = 2
+_CASES: Final = (
+    ("small", "For files of 1 MiB", ("small-dsync", "small-direct")),
+    ("large", "for files of {sizes}", ("large-1", "large-3", "large-5")),
+    ("random", "for random work of several jobs", ("fio-randrw", "fio-randwrite", "fio-randread")),
+    ("sequential", "for sequential work of several jobs", ("fio-write", "fio-read")),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class GatewayAdvice:
+    """Advice on one kind of work.
+
+    Attributes:
+        take: the folder that is ahead in all of its experiments that tell a difference; None where none is.
+    """
+
+    case: str
+    take: str | None
+    text: str
+
+
+def advise(results: Sequence[Mapping[str, Any]]) -> list[GatewayAdvice]:
+    """Advice on each kind of work that there are figures for."""
+    found: list[GatewayAdvice] = []
+    for case, words, names in _CASES:
+        tests = [[each for each in results if each["experiment"] == name and each["runs"]] for name in names]
+        tests = [each for each in tests if each]
+        if tests:
+            sizes = " to ".join(dict.fromkeys(whole(edge[0]["bytes"]) for edge in (tests[0], tests[-1])))
+            found.append(_case(case, words.format(sizes=sizes), tests))
+    return found
+
+
+def sentence(advice: Sequence[GatewayAdvice]) -> str:
+    """All of it in one sentence that a person can act on."""
+    return "; ".join(each.text for each in advice) + "." if advice else "No run succeeded."
+
+
+def _case(case: str, words: str, tests: Sequence[Sequence[Mapping[str, Any]]]) -> GatewayAdvice:
+    if all(len(test) < _FEWEST for test in tests):
+        return GatewayAdvice(case, None, f"{words} there is nothing to compare {tests[0][0]['folder']} with")
+    firsts = [ahead for test in tests if (ahead := _ahead(test)) is not None]
+    leaders = list(dict.fromkeys(name for name, _ in firsts))
+    if not leaders:
+        return GatewayAdvice(case, None, f"{words} take the cheaper: no difference beyond the spread")
+    shares = [share for _, share in firsts]
+    least, most = round(100 * min(shares)), round(100 * max(shares))
+    if len(leaders) > 1:
+        names = " and ".join(leaders)
+        return GatewayAdvice(case, None, f"{words} no folder is ahead in all, {names} each in some")
+    by = f"{most:,} %" if least == most else f"{least:,} to {most:,} %"
+    where = "" if len(firsts) == len(tests) else f" in {len(firsts)} of {len(tests)} experiments"
+    return GatewayAdvice(case, leaders[0], f"{words} take {leaders[0]}, {by} faster{where}")
+
+
+def _ahead(test: Sequence[Mapping[str, Any]]) -> tuple[str, float] | None:
+    """The folder that is ahead of all others, and by which share of the next one's speed; None where none is."""
+    ranked = sorted(test, key=lambda each: -each["bytes_per_second"]["median"])
+    first, others = ranked[0], ranked[1:]
+    if not others or min(each["runs"] for each in ranked) < _FEWEST:
+        return None
+    if any(each["bytes_per_second"]["high"] >= first["bytes_per_second"]["low"] for each in others):
+        return None
+    best, second = (each["bytes_per_second"]["median"] for each in ranked[:2])
+    return first["folder"], best / second - 1
