@@ -189,12 +189,14 @@ def open_session(
     state_dir: str | None = None,
     check: TransferSpec | None = None,
     records: bool = True,
+    reads: bool = False,
     **settings: Any,
 ) -> Generator[Session]:
     """Settings from the environment and ``settings``, and an open service.
 
     Args: ``check`` is what is to be transferred, if that is to be looked at first. ``records``: something may be put on
-        record; what records nothing needs no state folder.
+        record; what records nothing needs no state folder. ``reads``: only what is on record is read, for which a state
+        folder that cannot be written will do.
 
     Raises:
         ConfigError: the settings make no sense, or the state folder or the database cannot be used.
@@ -216,7 +218,7 @@ def open_session(
             checked = beside.submit(start.check, engine, check)
         from seqferry.service.service import Service
 
-        opened = Service.open(loaded, engine)
+        opened = Service.open(loaded, engine, reads=reads)
     with opened as service:
         known = None if checked is None else checked.result()
         own = [name for name, value in settings.items() if value is not None and name != "tpslimit"]

@@ -8,13 +8,16 @@ import threading
 import time
 from collections.abc import Callable, Generator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import sqlalchemy as sa
 from sqlalchemy import event
 from sqlalchemy.exc import DatabaseError, InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
+from sqlalchemy.pool import NullPool
 
+from seqferry.db.read_only import connect as connect_read_only
 from seqferry.db.record import signing
 from seqferry.model.errors import ConfigError, UsageError
 from seqferry.settings.audit_key import KeyRing
@@ -54,14 +57,23 @@ _NO_CONVERSION: Final = re.compile(r"conversion between UTF8 and (\w+) is not su
 class Database:
     """Our tables on SQLite or Postgres. Safe to use from many threads.
 
+    Args: ``read_only``: the state folder cannot be written. Only ``read`` works (SQLite).
+
     Raises:
         UsageError: the address of the database is not valid. Whether it answers shows when it is used.
     """
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, *, read_only: bool = False) -> None:
         self.is_sqlite: Final = settings.uses_sqlite
+        self.is_read_only: Final = read_only
         self.label: Final = settings.database_label
-        if settings.database_url is None:
+        if settings.database_url is None and read_only:
+            url = sa.URL.create("sqlite", database=str(settings.sqlite_path))
+            reading = partial(connect_read_only, settings.sqlite_path)
+            engine = sa.create_engine(url, creator=reading, poolclass=NullPool, hide_parameters=True)
+            event.listen(engine, "connect", _connect_read_only)
+            event.listen(engine, "begin", _begin_reading)
+        elif settings.database_url is None:
             url = sa.URL.create("sqlite", database=str(settings.sqlite_path))
             engine = sa.create_engine(url, pool_size=8, max_overflow=16, hide_parameters=True)
             event.listen(engine, "connect", _connect_sqlite)
@@ -105,6 +117,11 @@ class Database:
                 ``synchronous=FULL``). False only for what is found again after a power cut: the last such commits may
                 be lost, in the order from the newest. On PostgreSQL the server's ``synchronous_commit`` decides.
         """
+        if self.is_read_only:
+            raise ConfigError(
+                f"The state folder of {self.label} cannot be written, so that nothing can be put on record in it: only "
+                "what reads it works (status, watch, report, audit verify). Give another folder with --state-dir."
+            )
         # SQLite has no queue: a connection that finds it locked sleeps up to 0.1 s and tries again. Threads of this
         # process wait for each other here instead.
         with self._turn, self._translated(), self.engine.connect() as connection:
@@ -177,6 +194,8 @@ class Database:
         advice = (
             "See that it is up and that the address is right."
             if not self.is_sqlite
+            else "See that this user may read it and the files beside it, or choose another --state-dir."
+            if self.is_read_only
             else "See that there is room and that this user may write there, or choose another --state-dir."
         )
         return ConfigError(f"The database {self.label} cannot be used: {cause}. {advice}")
@@ -243,6 +262,15 @@ def _connect_postgres(connection: Any, _record: Any) -> None:
     connection.autocommit = True
     connection.execute(f"set idle_in_transaction_session_timeout = {_IDLE_IN_TRANSACTION_MS}")
     connection.autocommit = False
+
+
+def _connect_read_only(connection: sqlite3.Connection, _record: Any) -> None:
+    connection.isolation_level = None
+    connection.execute(f"PRAGMA busy_timeout={BUSY_TIMEOUT_MS}")
+
+
+def _begin_reading(connection: sa.Connection) -> None:
+    connection.exec_driver_sql("BEGIN")
 
 
 def _connect_sqlite(connection: sqlite3.Connection, _record: Any) -> None:

@@ -44,12 +44,26 @@ def migrate(settings: Settings, database: Database) -> None:
         if found == _wanted():
             return
         if found is not None and found.partition(" ")[0] > HEAD:
-            raise ConfigError(
-                f"The database {database.label} was made by a newer version of seqferry. Upgrade seqferry, or give "
-                "another state folder."
-            )
+            raise _newer(database)
         _migrate_dbos(database)
         _migrate_ours(database)
+
+
+def require_current(database: Database) -> None:
+    """See that a database that cannot be written has the tables of this version.
+
+    Raises:
+        ConfigError: it has none, or those of another version, or cannot be read.
+    """
+    found = _current(database)
+    ours = "" if found is None else found.partition(" ")[0]
+    if ours > HEAD:
+        raise _newer(database)
+    if ours != HEAD:
+        raise ConfigError(
+            f"The database {database.label} was made by an earlier version of seqferry, and its folder cannot be "
+            "written: run any command where it can, which brings it up to date, or read it with that version."
+        )
 
 
 def upgrade_to(connection: sa.Connection, revision: str = "head") -> None:
@@ -63,6 +77,13 @@ def upgrade_to(connection: sa.Connection, revision: str = "head") -> None:
     config.set_main_option("script_location", str(Path(__file__).parent / "migrations").replace("%", "%%"))
     config.attributes["connection"] = connection
     command.upgrade(config, revision)
+
+
+def _newer(database: Database) -> ConfigError:
+    return ConfigError(
+        f"The database {database.label} was made by a newer version of seqferry. Upgrade seqferry, or give another "
+        "state folder."
+    )
 
 
 def _wanted() -> str:

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from seqferry.db import transfers
 from seqferry.db.database import Database
-from seqferry.db.migrate import migrate
+from seqferry.db.migrate import migrate, require_current
 from seqferry.db.queue import Queue
 from seqferry.db.record import signing
 from seqferry.model.errors import NotFoundError
@@ -37,16 +37,23 @@ class Base:
         """This process is the server: its endpoint and identity are those that the policy calls its own."""
 
     @classmethod
-    def open(cls, settings: Settings, engine: Engine | None = None) -> Self:
+    def open(cls, settings: Settings, engine: Engine | None = None, *, reads: bool = False) -> Self:
         """Make the state folder and bring the database up to date; ``engine`` is made on first need when not given.
+
+        Args: ``reads``: only queries are asked, which a state folder that cannot be written answers as well.
 
         Raises:
             ConfigError: the state folder or the database cannot be used.
         """
-        settings.prepare_state_dir()
-        database = Database(settings)
+        read_only = reads and settings.prepare_reading()
+        if not reads:
+            settings.prepare_state_dir()
+        database = Database(settings, read_only=read_only)
         try:
-            migrate(settings, database)
+            if read_only:
+                require_current(database)
+            else:
+                migrate(settings, database)
         except BaseException:
             database.close()
             raise

@@ -336,13 +336,32 @@ class Settings:
     def without_records(self) -> Settings:
         """Settings of a command that puts nothing on record in the state folder: with ``working_dir`` in its place.
 
+        A folder that was named and is there, but cannot be written, is replaced as well: nothing would be put there.
+
         Raises:
-            ConfigError: no folder can be written.
+            ConfigError: no folder can be written, or the one that was named is not there.
         """
-        folder = self.working_dir()
+        replaced = self._is_read_only()
+        folder = private_files.temporary_folder() if replaced else self.working_dir()
         if folder is None:
             self.prepare_state_dir()  # its error says why
         return self if folder in (None, self.state_dir) else replace(self, state_dir=folder)
+
+    def prepare_reading(self) -> bool:
+        """Do what ``prepare_state_dir`` does, where the folder can be written; True where it can only be read.
+
+        Raises:
+            ConfigError: as ``prepare_state_dir``, unless a database is there to be read (SQLite).
+        """
+        is_read_only = self.uses_sqlite and self._is_read_only() and os.path.lexists(self.sqlite_path)
+        if not is_read_only or private_files.planted(self.state_dir) is not None:
+            self.prepare_state_dir()  # its error says what is in the way
+            return False
+        return True
+
+    def _is_read_only(self) -> bool:
+        """True for a state folder that is there and cannot be written, as on a read-only mount."""
+        return self.state_dir.is_dir() and not os.access(self.state_dir, os.W_OK | os.X_OK, effective_ids=True)
 
     def prepare_state_dir(self, *, database: bool = True) -> None:
         """Create the state folder and its database file, for their owner only, and see that it can be written.

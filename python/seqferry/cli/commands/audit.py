@@ -39,7 +39,7 @@ def verify(
 
     Example: seqferry audit verify --head 14-9f3c...
     """
-    with open_session(as_json=as_json, state_dir=state_dir) as session:
+    with open_session(as_json=as_json, state_dir=state_dir, reads=True) as session:
         full_id = None if transfer is None else session.service.status(transfer).id
         audited = session.service.audit(head or [], transfer_id=full_id)
         checked, outside, found = audited.counts, audited.anchors, 0
@@ -120,7 +120,7 @@ def anchor(as_json: options.Json = False, state_dir: options.StateDir = None) ->
 @audit.command("head")
 def head(as_json: options.Json = False, state_dir: options.StateDir = None) -> int:
     """Print the head of the ledger. Keep it where whoever may write to the database may not."""
-    with open_session(as_json=as_json, state_dir=state_dir) as session:
+    with open_session(as_json=as_json, state_dir=state_dir, reads=True) as session:
         found = session.service.ledger_head()
         if as_json:
             display.emit("head", head=str(found), count=found.count, hash=found.hash)

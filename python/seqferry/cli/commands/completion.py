@@ -195,7 +195,7 @@ def _statuses(rest: list[str]) -> Iterable[Any]:
     settings = Settings.load(state_dir=_value(rest, "--state-dir"))
     if settings.uses_sqlite and not settings.sqlite_path.exists():
         return []
-    with Service.open(settings) as service:
+    with Service.open(settings, reads=True) as service:
         return service.transfers(200)
 
 

@@ -34,7 +34,7 @@ def prune(
     Example: seqferry prune --older-than 90d
     """
     count = objects = 0
-    with open_session(as_json=as_json, state_dir=state_dir) as session:
+    with open_session(as_json=as_json, state_dir=state_dir, reads=dry_run) as session:
         for one in session.service.prune(older_than=older_than, actor=actor(), dry_run=dry_run):
             count, objects = count + 1, objects + one.objects
             ended = text.timestamp(one.ended_at)

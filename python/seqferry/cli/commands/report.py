@@ -38,7 +38,7 @@ def report(
 
     Example: seqferry report 3f2a --format html -o receipt.html
     """
-    with open_session(state_dir=state_dir) as session:
+    with open_session(state_dir=state_dir, reads=True) as session:
         found = session.service.status(transfer)
         findings = session.service.record_findings(found.id)
         for one in findings[:_NAMED_AT_MOST]:

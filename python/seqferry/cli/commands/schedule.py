@@ -117,7 +117,7 @@ def list_(as_json: options.Json = False, state_dir: options.StateDir = None) -> 
     """List all schedules: what they do, when they fire next, and what became of the last run."""
     from seqferry.service import schedules
 
-    with open_session(as_json=as_json, state_dir=state_dir) as session:
+    with open_session(as_json=as_json, state_dir=state_dir, reads=True) as session:
         found = schedules.listed(session.service)
         if as_json:
             for one in found:
@@ -135,7 +135,7 @@ def show(name: Name, as_json: options.Json = False, state_dir: options.StateDir 
     from seqferry.model.errors import NotFoundError
     from seqferry.service import schedules
 
-    with open_session(as_json=as_json, state_dir=state_dir) as session:
+    with open_session(as_json=as_json, state_dir=state_dir, reads=True) as session:
         history = schedules.history(session.service, name)
         try:
             found = schedules.found(session.service, name)

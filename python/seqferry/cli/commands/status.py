@@ -35,7 +35,7 @@ def status(
     for option, given in (("--watch", watch), ("--failed", failed), ("--objects", objects)):
         if given and transfer is None:
             raise typer.BadParameter("needs the ID of a transfer.", param_hint=option)
-    with open_session(as_json=as_json, state_dir=state_dir) as session:
+    with open_session(as_json=as_json, state_dir=state_dir, reads=True) as session:
         if transfer is None:
             _recent(session, limit)
             return exits.OK

@@ -27,7 +27,7 @@ def watch(
     state_dir: options.StateDir = None,
 ) -> int:
     """Follow a transfer until it ends. Ctrl-C stops watching, never the transfer."""
-    with open_session(as_json=as_json, progress=not no_progress, state_dir=state_dir) as session:
+    with open_session(as_json=as_json, progress=not no_progress, state_dir=state_dir, reads=True) as session:
         found = session.service.status(transfer) if transfer is not None else _unfinished(session)
         return session.see_through(found.id, work=False)
 
