@@ -162,6 +162,8 @@ def _meant(word: str, meaning: Meaning, value: str | None, rest: Iterator[str]) 
         value = next(rest, None)
     if value is None:
         return list(meaning.ours) or [word]
+    if meaning.into is not None:
+        return meaning.into(value)
     if not meaning.ours:
         return []
     of_value: Callable[[str], str] | None = meaning.of_value

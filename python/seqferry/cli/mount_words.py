@@ -37,6 +37,19 @@ def _seconds(value: str) -> str:
     return f"{total:g}" if value else value
 
 
+def _modes(value: str) -> list[str]:
+    """Permissions of files and folders that a umask leaves.
+
+    Raises:
+        UsageError: it is no umask.
+    """
+    digits = value.removeprefix("0o")
+    if not 1 <= len(digits) <= 4 or not all(digit in "01234567" for digit in digits) or int(digits, 8) > 0o777:
+        raise UsageError(f"umask: '{value}' is no umask; write it in octal, as 0022.")
+    taken = int(digits, 8)
+    return ["--file-mode", f"{0o666 & ~taken:04o}", "--dir-mode", f"{0o777 & ~taken:04o}"]
+
+
 MEANINGS: Final[Mapping[str, Meaning]] = {
     # mount-s3
     "--force-path-style": _NO_EFFECT,
@@ -89,6 +102,9 @@ MEANINGS: Final[Mapping[str, Meaning]] = {
     "--endpoint": Meaning(("--endpoint-url",), 1),
     "--stat-cache-ttl": Meaning(("--metadata-ttl",), 1, _seconds),
     "--type-cache-ttl": _VALUE_WITHOUT_EFFECT,
+    "--umask": Meaning(values=1, into=_modes),
+    # s3fs
+    "-s": _NO_EFFECT,
 }
 """Options of others for ``mount``."""
 
@@ -112,7 +128,6 @@ ANSWERS: Final[Mapping[str, str]] = {
     "--log-metrics": "seqferry mounts --json shows them.",
     "-d": "SEQFERRY_TRACE=stderr shows each request, SEQFERRY_DEBUG=1 where an error comes from.",
     "--debug-crt": "SEQFERRY_TRACE=stderr shows each request, SEQFERRY_DEBUG=1 where an error comes from.",
-    "--umask": "write the permissions: --file-mode 0640 --dir-mode 0750.",
 }
 """Options of others for ``mount`` that have no equal, each with what to do instead."""
 
@@ -125,6 +140,7 @@ _FLAGS: Final = {
     "requester_pays": "--request-payer=requester",
     "foreground": "--foreground",
     "pin": "--pin",
+    "f": "--foreground",
 }
 _VALUES: Final = {
     "endpoint_url": "--endpoint-url",
@@ -147,11 +163,48 @@ _VALUES: Final = {
     "max_bandwidth": "--max-bandwidth",
     "max_requests": "--max-requests",
     "state_dir": "--state-dir",
+    # of s3fs
+    "host": "--endpoint-url",
+    "passwd_file": "--passwd-file",
+    "stat_cache_expire": "--metadata-ttl",
+    "stat_cache_interval_expire": "--metadata-ttl",
 }
+_NO_WRITING: Final = "the mount never writes, and reads need no such option; leave it out"
+_CERTIFICATES: Final = "connections are always verified; name your certificate with AWS_CA_BUNDLE=FILE"
+_TRACE: Final = "SEQFERRY_TRACE=stderr shows each request, SEQFERRY_DEBUG=1 where an error comes from"
+_LIST_ANSWERS: Final = {
+    **dict.fromkeys(("use_sse", "use_rrs", "storage_class", "default_acl", "use_acl", "acl"), _NO_WRITING),
+    **dict.fromkeys(("no_check_certificate", "ssl_verify_hostname", "insecure"), _CERTIFICATES),
+    **dict.fromkeys(("dbglevel", "curldbg", "d", "debug"), _TRACE),
+    "allow_root": "write allow_other, which is for root as well",
+    "mp_umask": "write the permissions of folders: dir_mode=0750",
+    "logfile": "messages are in mount.log of the state folder, which state_dir names",
+    "bucket": "write the bucket as the source: s3://BUCKET",
+    "servicepath": "write it at the end of url",
+    "proxy": "set HTTPS_PROXY or HTTP_PROXY",
+    "ensure_diskfree": "max_cache_size=SIZE limits the cache",
+    "use_session_token": "set AWS_SESSION_TOKEN beside the key, or use a profile (profile=NAME)",
+    "load_sse_c": "objects under keys of customers are read by `seqferry cp --sse-c-key`, not by a mount",
+    "sigv2": "requests are signed with version 4, which every service of today takes",
+    "ibm_iam_auth": "use a key with its secret (HMAC credentials)",
+    "ssl_client_cert": "clients show no certificate to a storage",
+    "ahbe_conf": "headers cannot be added",
+}
+"""Mount options that have no equal, each with what to do instead."""
 _IGNORED: Final = frozenset(
     {"ro", "rw", "defaults", "auto", "noauto", "user", "nouser", "users", "owner", "_netdev", "nofail", "dev", "nodev"}
     | {"suid", "nosuid", "exec", "noexec", "atime", "noatime", "relatime", "async", "sync", "read_only"}
     | {"force_path_style", "use_path_request_style", "auto_unmount", "default_permissions", "fsname", "subtype"}
+    # of s3fs and FUSE: how it works, which is chosen here, and what only writing needs
+    | {"iam_role", "ecs", "imdsv1only", "sigv4", "listobjectsv2", "nodnscache", "nosscache", "enable_noobj_cache"}
+    | {"disable_noobj_cache", "complement_stat", "compat_dir", "notsup_compat_dir", "enable_content_md5", "del_cache"}
+    | {"enable_unsigned_payload", "enable_content_length", "nomultipart", "nocopyapi", "norenameapi", "nomixupload"}
+    | {"multipart_size", "multipart_copy_size", "singlepart_copy_limit", "parallel_count", "multireq_max", "retries"}
+    | {"connect_timeout", "readwrite_timeout", "list_object_max_keys", "max_stat_cache_size", "max_dirty_data"}
+    | {"max_thread_count", "check_cache_dir_exist", "tmpdir", "instance_name", "bucket_size", "mime", "streamupload"}
+    | {"use_xattr", "update_parent_dir_stat", "set_check_cache_sigusr1", "kernel_cache", "auto_cache", "big_writes"}
+    | {"async_read", "sync_read", "max_read", "max_write", "max_readahead", "max_background", "attr_timeout"}
+    | {"entry_timeout", "negative_timeout", "hard_remove", "intr", "large_read", "noforget", "use_ino", "readdir_ino"}
 )
 """Mount options without effect: mount(8) and systemd pass them on. The mount is read-only also with ``rw``."""
 
@@ -168,12 +221,18 @@ def of_list(options: str) -> list[str]:
 def _of_option(option: str) -> list[str]:
     name, _, value = option.partition("=")
     name = name.replace("-", "_")
+    if name == "umask":
+        return _modes(value)
+    if name == "public_bucket":
+        return ["--no-sign-request"] if value in ("", "1") else []
     if name in _FLAGS:
         return [_FLAGS[name]]
     if name in _VALUES and value:
         return [_VALUES[name], _cache_size(value) if name == "max_cache_size" else value]
     if name in _IGNORED or name.startswith("x_"):
         return []
+    if name in _LIST_ANSWERS:
+        raise UsageError(f"{name}: {_LIST_ANSWERS[name]}.")
     raise UsageError(f"mount does not know the option '{option}' after -o; see `seqferry mount --help`.")
 
 

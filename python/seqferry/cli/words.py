@@ -30,6 +30,8 @@ VERBS: Final = {
     "stat": ("head",),
     "link": ("presign",),
     "mount-s3": ("mount",),
+    "s3fs": ("mount",),
+    "goofys": ("mount",),
     "unmount": ("umount",),
     "version": ("--version",),
 }
@@ -94,11 +96,13 @@ class Meaning(NamedTuple):
         ours: our options for it; empty where Seqferry does it by default.
         values: how many values it takes.
         of_value: its value in our form; None to take it as it is.
+        into: our options and their values for its value, where they are more than one.
     """
 
     ours: tuple[str, ...] = ()
     values: int = 0
     of_value: Callable[[str], str] | None = None
+    into: Callable[[str], list[str]] | None = None
 
 
 def _mebibytes(value: str) -> str:

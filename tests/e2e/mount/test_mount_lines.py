@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from support.mounts import Mounter
 from support.processes import run, seqferry
-from support.servers import S3Server
+from support.servers import MOVER, S3Server
 
 
 def test_the_line_of_mount_s3_mounts(
@@ -31,3 +31,24 @@ def test_the_line_of_mount_s3_mounts(
     assert found.f_files == found.f_ffree
     used = subprocess.run(["df", "-P", mount.directory], capture_output=True, text=True, check=True).stdout
     assert used.splitlines()[1].split()[4] == "0%"
+
+
+def test_the_line_of_s3fs_mounts_with_the_keys_of_its_file(
+    s3server: S3Server, make_bucket: Callable[..., str], mounter: Mounter, put: Callable[..., None]
+) -> None:
+    bucket = make_bucket(s3server)
+    put(s3server, bucket, {"run/file": b"x" * 1000})
+    mount = mounter.adopt(s3server, mounter.folder / "mnt")
+    keys = mounter.folder / ".passwd-s3fs"
+    keys.write_text(f"{MOVER.access_key}:{MOVER.secret_key}\n")
+    keys.chmod(0o600)
+    line = (
+        f"mount {bucket} ./mnt -o passwd_file={keys} -o umask=0022 -o url={s3server.endpoint_url} "
+        "-o use_path_request_style,ro"
+    )
+    without = {"AWS_ACCESS_KEY_ID": "", "AWS_SECRET_ACCESS_KEY": "", "AWS_ENDPOINT_URL": ""}
+
+    run([seqferry(), *line.split()], environment={**mount.environment, **without}, cwd=mounter.folder)
+
+    assert (mount.directory / "run" / "file").read_bytes() == b"x" * 1000
+    assert (mount.directory / "run" / "file").stat().st_mode & 0o777 == 0o644

@@ -91,11 +91,35 @@ def test_what_a_mount_has_no_equal_for_is_answered_by_name(word: str) -> None:
         ("b /m -o ro,allow_other,metadata-ttl=5", "b /m --allow-other --metadata-ttl 5"),
         ("b /m -oro,url=http://h,use_path_request_style", "b /m --endpoint-url http://h"),
         ("s3://b /m --file-mode 0555 -- ", "s3://b /m --file-mode 0555 --"),
+        # of the page of s3fs
+        (
+            "b /m -o passwd_file=/home/a/.passwd-s3fs -o umask=0022 -o url=https://h/ -o use_path_request_style -o ro",
+            "b /m --passwd-file /home/a/.passwd-s3fs --file-mode 0644 --dir-mode 0755 --endpoint-url https://h/",
+        ),
+        ("b /m -o _netdev,allow_other,uid=5,gid=6,umask=077", "b /m --allow-other --uid 5 --gid 6 {private}"),
+        ("b /m -o iam_role=auto,parallel_count=9,stat_cache_expire=30 -f", "b /m --metadata-ttl 30 -f"),
+        ("b /m -o public_bucket=1,public_bucket=0", "b /m --no-sign-request"),
+        ("b /m --umask 002 --allow-other", "b /m --file-mode 0664 --dir-mode 0775 --allow-other"),
     ],
 )
 def test_lines_of_other_mounts_mean_the_same(typed: str, ours: str) -> None:
+    ours = ours.replace("{private}", "--file-mode 0600 --dir-mode 0700")
     assert translated(["mount", *typed.split()]) == ["mount", *ours.split()]
     assert translated(["mount-s3", *typed.split()]) == ["mount", *ours.split()]
+
+
+@pytest.mark.parametrize("option", ["umask=9", "umask=", "umask=1777", "umask=u=rwx"])
+def test_what_is_no_umask_is_refused(option: str) -> None:
+    with pytest.raises(UsageError, match="umask"):
+        translated(["mount", "bucket", "/mnt", "-o", option])
+
+
+@pytest.mark.parametrize(
+    "option", ["use_sse=1", "no_check_certificate", "dbglevel=info", "mp_umask=0077", "logfile=/l", "ensure_diskfree=9"]
+)
+def test_what_has_no_equal_in_a_list_is_answered_by_name(option: str) -> None:
+    with pytest.raises(UsageError, match=f"^{option.partition('=')[0]}: "):
+        translated(["mount", "bucket", "/mnt", "-o", f"ro,{option}"])
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,7 @@ from seqferry.engine.mounts import (
 )
 from seqferry.model.errors import SeqferryError, UsageError
 from seqferry.model.models import S3Location
+from seqferry.places import home, key_files
 from seqferry.spec.build import check_place, parse_uri
 
 _NAMED: Final = 10_000
@@ -176,6 +177,15 @@ def mount(
     ] = None,
     endpoint_url: options.EndpointUrl = None,
     profile: options.Profile = None,
+    passwd_file: Annotated[
+        str | None,
+        typer.Option(
+            "--passwd-file",
+            envvar="SEQFERRY_PASSWD_FILE",
+            metavar="FILE",
+            help="A file of s3fs with keys: KEY:SECRET, or BUCKET:KEY:SECRET.",
+        ),
+    ] = None,
     region: options.Region = None,
     no_sign_request: options.NoSignRequest = False,
     state_dir: options.StateDir = None,
@@ -194,6 +204,8 @@ def mount(
         request_payer=request_payer,
     )
     check_place(location)
+    if passwd_file is not None:
+        _take_key(passwd_file, location)
     if check:
         return _check(MountSpec(place=location, directory=Path()), as_json=as_json)
     check_platform()
@@ -229,6 +241,17 @@ def mount(
     mount_process.serve_in_background(spec, state_dir)
     _tell(spec, as_json=as_json, until=f"seqferry umount {spec.directory}")
     return exits.OK
+
+
+def _take_key(file: str, place: S3Location) -> None:
+    """Make a key of a file that of this process, and of the one that serves the mount."""
+    if place.profile is not None or place.anonymous:
+        raise UsageError("--passwd-file names keys, and so does --profile; --no-sign-request uses none. Give one.")
+    try:
+        path = home.expanded(file, os.environ)
+    except ValueError as why:
+        raise UsageError(f"--passwd-file: {why}.") from None
+    os.environ.update(key_files.key_of(path, place.bucket).environment())
 
 
 def _check(spec: MountSpec, *, as_json: bool) -> int:
