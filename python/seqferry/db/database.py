@@ -20,6 +20,7 @@ from sqlalchemy.pool import NullPool
 from seqferry.db.read_only import connect as connect_read_only
 from seqferry.db.record import signing
 from seqferry.model.errors import ConfigError, UsageError
+from seqferry.model.shortages import may_open, no_files
 from seqferry.settings.audit_key import KeyRing
 from seqferry.settings.config import Settings
 
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
 
 BUSY_TIMEOUT_MS: Final = 30_000
 """Milliseconds that a writer waits for another on SQLite: far longer than any of our transactions takes."""
+
+_FILES_OF_SQLITE: Final = 4
+"""Files that a connection opens at most: the database, the two beside it, and its folder."""
 
 _READ: Final = "seqferry_read"
 _NOT_SYNCED: Final = "seqferry_not_synced"
@@ -187,6 +191,8 @@ class Database:
             )
         if type(why) is not DatabaseError and not isinstance(why, (OperationalError, InterfaceError)):
             return None
+        if self.is_sqlite and not may_open(_FILES_OF_SQLITE):
+            return no_files()
         # The driver's text names host, port and cause, never a password; SQLAlchemy's would add our SQL.
         cause = " ".join(str(why.orig).split()).rstrip(".?")
         if (refused := _NO_CONVERSION.search(cause)) is not None:

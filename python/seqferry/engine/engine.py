@@ -150,6 +150,9 @@ LEASE_LAPSED: Final = "LeaseLapsed"
 _OTHER_FILES: Final = 256
 """Open files besides connections to the storage: databases, logs, HTTP clients of ``serve``."""
 
+_FEWEST_FILES: Final = 64
+"""Open files with which one object at a time is still copied; below, some library fails at a random place."""
+
 _ALL_FILES: Final = 65_536
 """More open files than any process here has use for; some programs loop over all that are allowed."""
 
@@ -304,8 +307,17 @@ class Engine:
         Raises this process's limit of open files as far as it may, and makes do with fewer requests where that is not
         enough: each request in flight holds a connection. Where memory is short, as in a small container, it makes do
         with smaller buffers and fewer requests as well.
+
+        Raises:
+            ConfigError: so few files may be open that nothing works.
         """
-        files = max(_open_files() - _OTHER_FILES, 1)
+        limit = _open_files()
+        if limit < _FEWEST_FILES:
+            raise ConfigError(
+                f"This process may open {limit} files, and needs {_FEWEST_FILES}: connections, files and the database. "
+                "Raise its limit, as with: ulimit -n 65536."
+            )
+        files = max(limit - _OTHER_FILES, 1)
         if files < max_requests:
             log.info(
                 "%d requests in flight instead of %d: no more files may be open (raise it with ulimit -Hn)",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 from collections.abc import Iterator
 from typing import Final
 
@@ -10,6 +11,7 @@ from seqferry.model.errors import ConfigError
 
 _DISK: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO})
 _FILES: Final = frozenset({errno.EMFILE, errno.ENFILE})
+_TOO_MANY: Final = os.strerror(errno.EMFILE)
 _MOST_CAUSES: Final = 20
 """Errors in one chain that are looked at: a chain may be a ring."""
 
@@ -19,18 +21,38 @@ def shortage(error: BaseException) -> ConfigError | None:
     for one in _chain(error):
         if isinstance(one, MemoryError) or (isinstance(one, RuntimeError) and "can't start new thread" in str(one)):
             return _no_memory()
+        if _TOO_MANY in str(one):  # as libraries and the engine pass it on
+            return no_files()
         if not isinstance(one, OSError):
             continue
         if one.errno == errno.ENOMEM:
             return _no_memory()
         if one.errno in _FILES:
-            return ConfigError("This process may open no more files. Raise its limit, as with: ulimit -n 65536.")
+            return no_files()
         if one.errno in _DISK and one.filename is not None:
             return ConfigError(
                 f"Cannot write {one.filename}: {one.strerror}. Make room there, or choose another folder with "
                 "--state-dir, or with TMPDIR for temporary files."
             )
     return None
+
+
+def no_files() -> ConfigError:
+    """The error for a process that has reached its limit of open files."""
+    return ConfigError("This process may open no more files. Raise its limit, as with: ulimit -n 65536.")
+
+
+def may_open(files: int) -> bool:
+    """False when this process could not open so many more files now: SQLite gives no reason of its own."""
+    opened: list[int] = []
+    try:
+        opened += (os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC) for _ in range(files))
+    except OSError as why:
+        return why.errno not in _FILES
+    finally:
+        for each in opened:
+            os.close(each)
+    return True
 
 
 def _no_memory() -> ConfigError:

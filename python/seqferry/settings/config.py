@@ -353,6 +353,7 @@ class Settings:
         Raises:
             ConfigError: as ``prepare_state_dir``, unless a database is there to be read (SQLite).
         """
+        _require_text(self.state_dir, "The state folder", "--state-dir or SEQFERRY_STATE_DIR")
         is_read_only = self.uses_sqlite and self._is_read_only() and os.path.lexists(self.sqlite_path)
         if not is_read_only or private_files.planted(self.state_dir) is not None:
             self.prepare_state_dir()  # its error says what is in the way
@@ -372,6 +373,7 @@ class Settings:
         Raises:
             ConfigError: the folder cannot be created or written, or holds files of another user.
         """
+        _require_text(self.state_dir, "The state folder", "--state-dir or SEQFERRY_STATE_DIR")
         if self.state_dir == _NO_STATE_DIR:
             raise ConfigError(
                 f"There is no state folder: user {os.getuid()} has no home folder here, and HOME is not set. Name a "
@@ -414,6 +416,22 @@ class Settings:
                 self.state_dir,
                 self.state_dir.stat().st_mode & 0o777,
             )
+
+
+def _require_text(path: Path, what: str, option: str) -> None:
+    """Refuse a path whose bytes are no UTF-8: the database and the engine name files by text.
+
+    Raises:
+        ConfigError: it is none.
+    """
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        shown = str(path).encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+        raise ConfigError(
+            f"{what} {shown} has a name that is not UTF-8, which cannot be used. Rename it, or name another one with "
+            f"{option}."
+        ) from None
 
 
 def _default_state_dir(env: Mapping[str, str]) -> Path:
@@ -507,6 +525,10 @@ def _postgres_url(text: str) -> str:
 
 
 def _check(settings: Settings) -> None:
+    if settings.cache is not None:
+        _require_text(settings.cache, "The folder of the cache", "--cache or SEQFERRY_CACHE")
+    if settings.trace is not None:
+        _require_text(Path(settings.trace), "The trace", "SEQFERRY_TRACE")
     if settings.max_requests < 1:
         raise UsageError("--max-requests, or SEQFERRY_MAX_REQUESTS: at least 1 request must be allowed in flight.")
     if settings.max_requests > MOST_REQUESTS:
