@@ -130,7 +130,7 @@ def test_files_that_the_page_of_the_architecture_names_exist() -> None:
         ('where is "did you mean" made', "preflight/suggestions.py"),
         ("where is an extra object removed", "planning/removal_rules.py"),
         ("where is an operation added", "workflows/operations"),
-        ("where is an option added", "spec/option_groups.py"),
+        ("where is an option added", "model/option_groups.py"),
         ("where is a store added", "crates/store/src"),
         ("where is a retry decided", "crates/client/src/retry.rs"),
         ("where is a part planned", "crates/transfer/src/plan.rs"),

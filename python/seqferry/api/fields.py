@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final, Union, get_args, get_origin
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, create_model
 
-from seqferry.spec.option_fields import Http, Option, option_fields
+from seqferry.model.option_fields import Http, Option, option_fields
 
 
 def _is_number(value: object) -> object:

@@ -28,18 +28,7 @@ from seqferry.model.models import (
 from seqferry.planning.unpacking import build_operation_spec
 from seqferry.spec import properties
 from seqferry.spec.build import data_path
-from seqferry.spec.option_groups import (
-    Attributes,
-    Endpoints,
-    Filters,
-    Names,
-    Parts,
-    Protection,
-    Selection,
-    Speed,
-    Storage,
-    Versions,
-)
+from seqferry.spec.option_groups import OF_REQUESTS
 
 Priority = Annotated[int, Field(ge=-MOST_PRIORITY, le=MOST_PRIORITY), WHOLE]
 
@@ -67,12 +56,10 @@ class SourcesBody(BaseModel):
 
     @abstractmethod
     def recursive_arguments(self) -> dict[str, Any] | None:
-        """The arguments of ``build_one`` that sources are looked up with; None when none is to be."""
+        """The arguments of ``draft_spec`` that sources are looked up with; None when none is to be."""
 
 
-class TransferRequest(
-    SourcesBody, body_of(Selection, Filters, Versions, Names, Speed, Parts, Storage, Endpoints, Protection, Attributes)
-):
+class TransferRequest(SourcesBody, body_of(*OF_REQUESTS)):
     """Objects to copy, and options; as the options of ``seqferry cp``."""
 
     source: Annotated[
@@ -387,15 +374,13 @@ def seconds(time: datetime | None) -> float | None:
 
 def _options(spec: TransferSpec) -> dict[str, Any]:
     options: dict[str, Any] = {
-        "if_exists": spec.if_exists,
-        "verify": spec.verify,
-        "part_size": spec.part_size,
-        "copy_threshold": spec.copy_threshold,
-        "storage_class": spec.storage_class,
+        "if_exists": spec.selection.if_exists,
+        "verify": spec.storage.verify,
+        "part_size": spec.parts.part_size,
+        "copy_threshold": spec.parts.copy_threshold,
+        "storage_class": spec.storage.storage_class,
     }
-    for name in properties.OF_TARGETS:
-        if (value := getattr(spec, name)) not in (None, (), False):
-            options[name] = value
+    options |= properties.asked_for(spec)
     for side, place in (("source", spec.source), ("target", spec.target)):
         for name in ("endpoint_url", "region", "profile"):
             options[f"{side}_{name}"] = getattr(place, name) if isinstance(place, S3Location) else None

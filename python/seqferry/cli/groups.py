@@ -18,10 +18,11 @@ import typer
 
 from seqferry.cli import options
 from seqferry.model.errors import UsageError
-from seqferry.model.models import MOST_PRIORITY, MOST_STARTS, S3Location
+from seqferry.model.models import MOST_PRIORITY, S3Location
+from seqferry.model.option_fields import OptionField, option_fields
+from seqferry.model.option_groups import MOST_STARTS
 from seqferry.settings.config import MOST_REQUESTS
 from seqferry.spec.build import check_place, parse_uri
-from seqferry.spec.option_fields import OptionField, option_fields
 from seqferry.spec.option_groups import OneEndpoint
 
 if TYPE_CHECKING:

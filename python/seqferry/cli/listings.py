@@ -12,7 +12,7 @@ from seqferry.cli.storage import new_engine
 from seqferry.model.models import S3Location
 from seqferry.spec.build import check_place, parse_uri
 from seqferry.spec.patterns import Wildcards
-from seqferry.spec.selection import Selection, has_wildcard, literal_start, matcher
+from seqferry.spec.selection import Conditions, has_wildcard, literal_start, matcher
 
 if TYPE_CHECKING:
     from seqferry.engine.engine import Engine, ObjectInfo
@@ -36,7 +36,7 @@ def matching_entries(
     entries: Iterable[ObjectInfo | str], name: str | None, pattern: str | None
 ) -> Iterator[ObjectInfo | str]:
     """Objects whose last name, or whole key, matches; prefixes are left out."""
-    whole = matcher(Selection(pattern=pattern))
+    whole = matcher(Conditions(pattern=pattern))
     wanted = None if name is None else Wildcards([(True, name)], "rule", "--name")
     for entry in entries:
         if isinstance(entry, str):

@@ -14,9 +14,10 @@ from typing import Annotated, Any, Final, Literal
 
 import typer
 
+from seqferry.model.option_fields import Notation, OptionField, option_fields
+from seqferry.model.option_groups import Filters
 from seqferry.settings.config import Bandwidth, parse_size
-from seqferry.spec.option_fields import Notation, OptionField, option_fields
-from seqferry.spec.option_groups import Endpoints, Filters, Protection, Speed
+from seqferry.spec.option_groups import Endpoints, ProtectionOptions, SpeedOptions
 
 
 def size(written: str) -> int:
@@ -79,15 +80,15 @@ NoProgress = Annotated[
 EndpointUrl = Annotated[str | None, shared(Endpoints, "endpoint_url")]
 Profile = Annotated[str | None, shared(Endpoints, "profile")]
 Region = Annotated[str | None, shared(Endpoints, "region")]
-RequestPayer = Annotated[Literal["requester"] | None, shared(Protection, "request_payer")]
+RequestPayer = Annotated[Literal["requester"] | None, shared(ProtectionOptions, "request_payer")]
 NoSignRequest = Annotated[bool, shared(Endpoints, "no_sign_request")]
 
-MaxRequests = Annotated[int | None, shared(Speed, "max_requests")]
-MaxBandwidth = Annotated[Bandwidth | None, shared(Speed, "max_bandwidth")]
-TpsLimit = Annotated[int | None, shared(Speed, "tpslimit")]
-Memory = Annotated[int | None, shared(Speed, "memory")]
-Cache = Annotated[str | None, shared(Speed, "cache")]
-MaxCacheSize = Annotated[int | None, shared(Speed, "max_cache_size")]
+MaxRequests = Annotated[int | None, shared(SpeedOptions, "max_requests")]
+MaxBandwidth = Annotated[Bandwidth | None, shared(SpeedOptions, "max_bandwidth")]
+TpsLimit = Annotated[int | None, shared(SpeedOptions, "tpslimit")]
+Memory = Annotated[int | None, shared(SpeedOptions, "memory")]
+Cache = Annotated[str | None, shared(SpeedOptions, "cache")]
+MaxCacheSize = Annotated[int | None, shared(SpeedOptions, "max_cache_size")]
 
 MinSize = Annotated[int | None, shared(Filters, "min_size")]
 MaxSize = Annotated[int | None, shared(Filters, "max_size")]

@@ -34,7 +34,7 @@ from seqferry.places import paths, private_files
 from seqferry.settings.config import Settings
 from seqferry.spec import identity, stored
 from seqferry.spec.build import build_spec, parse_uri
-from seqferry.spec.option_groups import Speed, Storage
+from seqferry.spec.option_groups import SpeedOptions, StorageOptions
 from seqferry.spec.selection import has_wildcard
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class _Work:
     settings: Settings
     engine: Engine
     output: Output
-    speed: Speed
+    speed: SpeedOptions
 
 
 def is_asked_for(places: Places) -> bool:
@@ -76,7 +76,7 @@ def refuse(places: Places, option: str) -> None:
         raise UsageError(f"Standard input and output cannot be used with {option}.")
 
 
-def check(places: Places, storage: Storage, start: Start, output: Output) -> None:
+def check(places: Places, storage: StorageOptions, start: Start, output: Output) -> None:
     """Refuse options that do not fit a pipe, before a byte is read.
 
     Raises:
@@ -107,7 +107,7 @@ def _check_open(places: Places) -> None:
         raise UsageError(f"Standard {side} is closed; give it a file or a pipe.")
 
 
-def copy(output: Output, speed: Speed, given: dict[str, Any], pipe: PipeOptions) -> int:
+def copy(output: Output, speed: SpeedOptions, given: dict[str, Any], pipe: PipeOptions) -> int:
     """Carry a checked transfer from standard input, or to standard output; returns the exit code."""
     from seqferry.engine.engine import Engine  # --help need not wait for it
 

@@ -15,6 +15,7 @@ from seqferry.cli.output import display
 from seqferry.model.errors import UsageError
 from seqferry.spec import key_lists
 from seqferry.spec.build import is_s3_uri
+from seqferry.spec.option_groups import ListFormat
 from seqferry.spec.selection import has_wildcard, only_includes
 
 if TYPE_CHECKING:
@@ -103,7 +104,7 @@ def name_keys(given: dict[str, Any]) -> None:
     if rules and only_includes(rules):
         display.say("--include brings back what an --exclude before it leaves out, and selects nothing by itself.")
         display.say("For only those objects write: --exclude '*' --include PATTERN")
-    form: key_lists.Format = given.pop("files_format")
+    form: ListFormat = given.pop("files_format")
     if files_from is not None:
         given |= _listed(files_from, form)
 
@@ -140,7 +141,7 @@ def _check_several(sources: list[str]) -> None:
             raise UsageError(f"There is no file '{source}'; check its path, or write s3://bucket/key.")
 
 
-def _listed(name: str, asked: key_lists.Format) -> dict[str, Any]:
+def _listed(name: str, asked: ListFormat) -> dict[str, Any]:
     """Arguments of ``build_spec`` for the objects that a list or an inventory names."""
     form = key_lists.format_of(name, asked)
     if form == "inventory":

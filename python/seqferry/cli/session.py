@@ -23,7 +23,7 @@ from seqferry.model.models import (
     TransferSpec,
 )
 from seqferry.settings.config import Settings
-from seqferry.spec.option_groups import Speed
+from seqferry.spec.option_groups import SpeedOptions
 
 if TYPE_CHECKING:
     from seqferry.planning.listing import KnownObjects
@@ -145,7 +145,7 @@ class Session:
     def result(self, status: Status) -> summary.Result:
         kind = status.spec.kind
         failures = self.service.failures(status.id, keys=summary.KEYS_PER_GROUP) if status.totals.failed else []
-        removed = self.service.removed(status.id) if status.spec.delete else 0
+        removed = self.service.removed(status.id) if status.spec.removal.delete else 0
         moved = self.service.moved(status.id) if kind.removes_sources or kind.of_lines else 0
         found_nothing = status.state == "done" and status.totals.objects == 0 and not kind.aborts
         nearest = self.service.nearest(status.spec) if found_nothing else ()
@@ -227,7 +227,7 @@ def open_session(
 
 
 def session_of(
-    output: Output, speed: Speed | None = None, *, check: TransferSpec | None = None, records: bool = True
+    output: Output, speed: SpeedOptions | None = None, *, check: TransferSpec | None = None, records: bool = True
 ) -> AbstractContextManager[Session]:
     """``open_session`` with the groups of options of a command."""
     return open_session(

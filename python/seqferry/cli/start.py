@@ -12,12 +12,12 @@ from seqferry.cli.session import Session, actor, session_of
 from seqferry.model.models import Submission, TransferSpec
 from seqferry.spec import identity
 from seqferry.spec.build import with_attempts
-from seqferry.spec.option_groups import Speed
+from seqferry.spec.option_groups import SpeedOptions
 
 _KEYS_PER_CAUSE: Final = 20
 
 
-def start_transfer(spec: TransferSpec, speed: Speed, start: Start, output: Output, pricing: Pricing) -> int:
+def start_transfer(spec: TransferSpec, speed: SpeedOptions, start: Start, output: Output, pricing: Pricing) -> int:
     """Preview, record or do the transfer; returns the exit code."""
     price = pricing.checked()
     spec = identity.resolved(with_attempts(spec, speed.attempts))

@@ -375,7 +375,7 @@ class Engine:
             self._cache_settings is None
             or not isinstance(spec.source, S3Location)
             or not isinstance(spec.target, LocalFolder)
-            or spec.verify == "content"
+            or spec.storage.verify == "content"
         ):
             return None
         try:
@@ -601,9 +601,9 @@ class Engine:
                 _endpoint(spec.target),
                 spec.target.container,
                 spec.target.key,
-                if_exists=spec.if_exists,
-                part_size=spec.part_size,
-                storage_class=spec.storage_class,
+                if_exists=spec.selection.if_exists,
+                part_size=spec.parts.part_size,
+                storage_class=spec.storage.storage_class,
                 properties=_native.Properties(**properties.for_engine(spec)),
                 journal=journal,
             )
@@ -674,13 +674,13 @@ def _policy(spec: TransferSpec, *, transfer: str, resumed: bool, since: float, o
         target_bucket=spec.target.container,
         source_prefix=spec.source.key,
         target_prefix=spec.target.key,
-        if_exists=spec.if_exists,
-        verify=spec.verify,
-        part_size=spec.part_size,
-        copy_threshold=spec.copy_threshold,
-        storage_class=spec.storage_class,
+        if_exists=spec.selection.if_exists,
+        verify=spec.storage.verify,
+        part_size=spec.parts.part_size,
+        copy_threshold=spec.parts.copy_threshold,
+        storage_class=spec.storage.storage_class,
         properties=_native.Properties(**properties.for_engine(spec)),
-        md5=spec.md5,
+        md5=spec.storage.md5,
         data_path=data_path(spec),
         resumed=resumed,
         since=since,

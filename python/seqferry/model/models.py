@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, Final, Literal
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Literal, Self
 
 from seqferry.model import operations
 from seqferry.model.operations import Operation
+from seqferry.model.option_groups import (
+    MEMBER_OF,
+    Attributes,
+    Filters,
+    Names,
+    Parts,
+    Protection,
+    Removal,
+    Selection,
+    Speed,
+    Storage,
+)
 
-IfExists = Literal["same", "size", "skip", "overwrite", "fail"]
-Verify = Literal["auto", "checksum", "content"]
 Symlinks = Literal["follow", "skip", "keep"]
 
 DataPath = Literal["copy", "stream"]
@@ -215,7 +225,9 @@ OPERATION_HISTORY: Final = "history"
 
 @dataclass(frozen=True, slots=True)
 class TransferSpec:
-    """The request of a transfer. Stored in the ``transfer`` row (``spec.stored``) and never changed.
+    """The request of a transfer: places, and groups of options (``option_groups``).
+
+    Stored in the ``transfer`` row (``spec.stored``) and never changed.
 
     Which objects: with ``keys`` those (each is ``source.key + one of keys``); else with ``single`` the one object
     ``source.key``; else all whose key starts with ``source.key``. Where to: the target key is ``target.key`` followed
@@ -232,22 +244,19 @@ class TransferSpec:
     strip: str = ""
     single: bool = False
     keys: tuple[str, ...] | None = None
-    if_exists: IfExists = "same"
-    verify: Verify = "auto"
-    part_size: int | None = None
-    copy_threshold: int | None = None
-    storage_class: str | None = None
-    md5: bool = False
-    """Keep the MD5 of each local file with its object."""
-    delete: bool = False
-    max_delete: int | None = None
+    selection: Selection = field(default_factory=Selection)
+    filters: Filters = field(default_factory=Filters)
+    """With ``pattern`` and the rules of ``names``, the objects that are meant: see ``spec.selection``."""
+    names: Names = field(default_factory=Names)
+    removal: Removal = field(default_factory=Removal)
+    speed: Speed = field(default_factory=Speed)
+    """As submitted; see ``Adjustment`` for now."""
+    parts: Parts = field(default_factory=Parts)
+    storage: Storage = field(default_factory=Storage)
+    protection: Protection = field(default_factory=Protection)
+    attributes: Attributes = field(default_factory=Attributes)
     pattern: str | None = None
-    """A wildcard that a source key has to match as a whole: see ``selection``, as for the next six."""
-    rules: tuple[str, ...] = ()
-    min_size: int | None = None
-    max_size: int | None = None
-    newer_than: str | None = None
-    older_than: str | None = None
+    """A wildcard that a source key has to match as a whole: see ``spec.selection``."""
     as_of: float | None = None
     """The time that ages count from, in seconds since the epoch."""
     versions: tuple[str, ...] = ()
@@ -256,42 +265,8 @@ class TransferSpec:
     """Names of ``keys`` below the target, in their order; empty texts for those that keep their name."""
     ranges: tuple[KeyRange, ...] = ()
     """Several sources, all in the container of ``source``, whose key is what their keys begin with."""
-    rename: tuple[str, ...] = ()
-    """Rules for the names below the target: see ``renaming``."""
     inventory: str | None = None
     """The manifest of an S3 Inventory that lists the source: see ``inventory``."""
-    restore: bool = False
-    """Archived objects are restored first."""
-    restore_days: int | None = None
-    restore_tier: Literal["Standard", "Bulk", "Expedited"] | None = None
-    settle: str | None = None
-    """An age: what was changed since is left alone, as it may still grow. ``AT_REST``: files do not change."""
-    content_type: str | None = None
-    """An attribute of targets, as the next five, over the source's own."""
-    content_encoding: str | None = None
-    content_language: str | None = None
-    content_disposition: str | None = None
-    cache_control: str | None = None
-    expires: str | None = None
-    metadata: tuple[str, ...] = ()
-    """User metadata of targets, each ``name=value``."""
-    metadata_directive: Literal["COPY", "REPLACE"] | None = None
-    tags: tuple[str, ...] | None = None
-    """Tags of targets instead of the source's, each ``name=value``."""
-    copy_props: Literal["none", "metadata-directive", "default"] | None = None
-    checksum_algorithm: Literal["CRC64NVME", "CRC32", "CRC32C", "SHA1", "SHA256"] | None = None
-    sse: Literal["AES256", "aws:kms", "aws:kms:dsse", "none"] | None = None
-    """Encryption of targets; None: what is encrypted stays so; ``none``: as the bucket does by default."""
-    sse_kms_key_id: str | None = None
-    acl: str | None = None
-    grants: tuple[str, ...] = ()
-    object_lock: Literal["copy"] | None = None
-    object_lock_mode: Literal["GOVERNANCE", "COMPLIANCE"] | None = None
-    object_lock_until: str | None = None
-    """RFC 3339."""
-    object_lock_legal_hold: bool = False
-    tpslimit: int | None = None
-    """Requests started per second by each process that works at it, as submitted; see ``Adjustment`` for now."""
     preflight: bool = True
     """The first objects are looked at before one is moved."""
     operation: str = OPERATION_TRANSFER
@@ -305,6 +280,13 @@ class TransferSpec:
     def kind(self) -> Operation:
         """The operation that ``operation`` names."""
         return operations.of(self.operation)
+
+    def with_options(self, **options: Any) -> Self:
+        """The spec with other values of options, named as in the groups that hold them."""
+        changed: dict[str, dict[str, Any]] = {}
+        for name, value in options.items():
+            changed.setdefault(MEMBER_OF[name], {})[name] = value
+        return replace(self, **{member: replace(getattr(self, member), **new) for member, new in changed.items()})
 
 
 @dataclass(frozen=True, slots=True)
@@ -347,8 +329,6 @@ class LiveActivity:
 MOST_PRIORITY: Final = 10
 MOST_ATTEMPTS: Final = 100
 """Tries of a request: with the pauses between them, more take hours."""
-MOST_STARTS: Final = 100_000
-"""Requests started per second, as a limit: more than one process makes."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -201,7 +201,7 @@ def _as_python_writes(found: re.Match[str]) -> str:
 def _list(parsed: ParsedArguments, words: Sequence[str]) -> int:
     from seqferry.model.models import S3Location
     from seqferry.spec.build import check_place, parse_uri
-    from seqferry.spec.selection import Selection, has_wildcard, literal_start, matcher
+    from seqferry.spec.selection import Conditions, has_wildcard, literal_start, matcher
 
     if len(parsed.operands) != 1:
         raise RefusedError("ls takes one address here: s3://bucket/prefix.")
@@ -211,7 +211,7 @@ def _list(parsed: ParsedArguments, words: Sequence[str]) -> int:
     place = S3Location(bucket, key, anonymous=bool(found.pop("no_sign_request", False)), **found)
     check_place(place)
     selects = has_wildcard(key)
-    fits = matcher(Selection(pattern=key)) if selects else None
+    fits = matcher(Conditions(pattern=key)) if selects else None
     # What a wildcard selects is shown below the last slash before it, as s5cmd does.
     start = literal_start(key)
     lines = 0

@@ -11,7 +11,7 @@ import json
 import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from seqferry.engine.engine import CopyItem, Engine, Events, FailedLookup, Job, Listed
@@ -110,7 +110,7 @@ class Transfer:
         self._known = known
         self._engine = engine
         # Files of a task that has ended are at rest: the command does not wait to look at them again.
-        self._spec = replace(spec, settle=AT_REST)
+        self._spec = spec.with_options(settle=AT_REST)
         self._arrived = arrived
         self._flow = flow
         self._jobs: list[Job] = []

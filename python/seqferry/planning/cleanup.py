@@ -78,7 +78,7 @@ def stale(engine: Engine, spec: TransferSpec, in_use: UploadsInUse) -> Iterator[
     Raises:
         StorageError: the uploads cannot be listed, or are more than may be aborted.
     """
-    until = moment(spec.older_than or OLDER_THAN, spec.as_of or 0.0)
+    until = moment(spec.filters.older_than or OLDER_THAN, spec.as_of or 0.0)
     found = [one for one in buckets.uploads(engine, spec.source) if 0 < one.initiated < until]
     most: int | None = spec.options.get(MOST)
     if most is not None and len(found) > most:

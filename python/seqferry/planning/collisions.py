@@ -26,7 +26,7 @@ Item = TypeVar("Item")
 
 def are_possible(spec: TransferSpec) -> bool:
     """True when two objects of the source can get one name. Lists of keys are checked by ``target_keys.check``."""
-    return bool(spec.ranges) or (bool(spec.rename) and spec.keys is None)
+    return bool(spec.ranges) or (bool(spec.names.rename) and spec.keys is None)
 
 
 class Spool(Generic[Item]):

@@ -14,9 +14,10 @@ from typing import Final, Literal, NamedTuple, Protocol
 
 from seqferry.engine.engine import FailedLookup, equal_as_listed, path_refusal
 from seqferry.model.models import LocalFolder, Location, TransferSpec
+from seqferry.model.option_groups import Filters
 from seqferry.places import paths
 from seqferry.settings import policy
-from seqferry.spec.build import is_same_store, selection_of
+from seqferry.spec.build import conditions_of, is_same_store
 from seqferry.spec.check import MISSING_AT_SOURCE
 from seqferry.spec.selection import age, matcher, moment
 from seqferry.spec.target_keys import nul_refusal, target_key
@@ -117,10 +118,14 @@ def decide(
     decision = decide_names(spec, found.key, to, found.size, found.refusal, rules)
     if decision.action != "copy":
         return decision
-    if spec.settle is not None and age(spec.settle) and found.last_modified > moment(spec.settle, spec.as_of or 0.0):
-        why = f"{spec.source.at(found.key)}: it was changed within the last {spec.settle} and may still grow."
+    if (
+        spec.selection.settle is not None
+        and age(spec.selection.settle)
+        and found.last_modified > moment(spec.selection.settle, spec.as_of or 0.0)
+    ):
+        why = f"{spec.source.at(found.key)}: it was changed within the last {spec.selection.settle} and may still grow."
         return refuse(to, "Unsettled", f"{why} Run the same command again later.")
-    if there is not None and there.refusal is None and spec.if_exists == "size":
+    if there is not None and there.refusal is None and spec.selection.if_exists == "size":
         if found.size == there.size:
             return Decision("skip", to, verified="size", target_etag=there.etag)
     elif there is not None and there.refusal is None:
@@ -193,7 +198,7 @@ def foreseen(spec: TransferSpec, size: int | None, decision: Decision, there: Li
         return PredictedAction("skip", "equal sizes" if decision.verified == "size" else "equal ETags")
     if there is None or there.refusal is not None:
         return PredictedAction("copy", "absent")
-    match spec.if_exists:
+    match spec.selection.if_exists:
         case "skip":
             return PredictedAction("skip", "it exists")
         case "fail":
@@ -212,22 +217,21 @@ def foreseen(spec: TransferSpec, size: int | None, decision: Decision, there: Li
 
 def is_selected(spec: TransferSpec, found: SelectableObject) -> bool:
     """True when wildcard, rules, sizes and ages of the spec select an object of the source."""
-    test = matcher(selection_of(spec))
+    test = matcher(conditions_of(spec))
     return test is None or test(found.key, found.size, found.last_modified)
 
 
 def is_key_selected(spec: TransferSpec, key: str) -> bool:
     """True when wildcard and rules select the key, whatever the size and the age of its object."""
-    selection = selection_of(spec)
-    test = matcher(selection._replace(min_size=None, max_size=None, newer_than=None, older_than=None))
+    test = matcher(conditions_of(spec)._replace(filters=Filters()))
     return test is None or test(key, 0, 0.0)
 
 
 def compares_listings(spec: TransferSpec) -> bool:
     """True when equal ETags, or sizes, in the listings of both sides are enough to skip an object."""
     on_disk = isinstance(spec.source, LocalFolder) or isinstance(spec.target, LocalFolder)
-    enough = spec.verify == "auto" or (spec.verify == "checksum" and spec.kind.compares)
-    return (spec.if_exists == "size" or (spec.if_exists == "same" and enough)) and not on_disk
+    enough = spec.storage.verify == "auto" or (spec.storage.verify == "checksum" and spec.kind.compares)
+    return (spec.selection.if_exists == "size" or (spec.selection.if_exists == "same" and enough)) and not on_disk
 
 
 def is_left_out(spec: TransferSpec, source_key: str, size: int) -> bool:
@@ -274,7 +278,7 @@ def refusal(
     if target_key == "":
         why = f"{source()} is the source prefix itself, so that no name is left for it in {spec.target.at('')}."
         return "EmptyTargetKey", f"{why} Choose a target prefix, for example {spec.target.at('copy/')}."
-    if spec.rename and {".", ".."} & (set(target_key.split("/")) - set(source_key.split("/"))):
+    if spec.names.rename and {".", ".."} & (set(target_key.split("/")) - set(source_key.split("/"))):
         why = f"{source()} would become {spec.target.at(target_key)}, and some storages take '.' and '..' for folders."
         return "DotSegment", f"{why} Change the rule of --rename."
     # The storage may hold keys that are not UTF-8: they count as many bytes as they have.

@@ -27,6 +27,7 @@ from urllib.parse import unquote_plus
 from seqferry.engine.engine import CopyItem, Engine, Listed, ObjectInfo, inventory_rows
 from seqferry.model.errors import StorageError, UsageError
 from seqferry.model.models import LocalFolder, S3Location, TransferSpec
+from seqferry.model.option_groups import Selection
 from seqferry.settings.scratch import scratch_folder
 from seqferry.spec.build import parse_uri
 
@@ -286,7 +287,7 @@ def _fetched(engine: Engine, place: S3Location, key: str, folder: Path, most: in
         LocalFolder(str(folder.resolve()), "data"),
         strip=key,
         single=True,
-        if_exists="overwrite",
+        selection=Selection("overwrite"),
     )
     item = CopyItem(id=1, source_key=key, target_key="data", size=info.size, etag=info.etag, target_absent=True)
     job = engine.start(spec, [item], transfer="", resumed=False, since=time.time())

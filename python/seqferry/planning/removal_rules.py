@@ -12,7 +12,7 @@ from seqferry.model.formatting import count
 from seqferry.model.models import LocalFolder, TransferSpec
 from seqferry.places import paths
 from seqferry.planning.decision import ListedObject, SelectableObject, is_own, is_selected
-from seqferry.spec.build import selection_of
+from seqferry.spec.build import conditions_of
 from seqferry.spec.selection import matcher
 from seqferry.spec.target_keys import source_key
 
@@ -54,9 +54,9 @@ def why_kept(spec: TransferSpec, objects: int, failed: int) -> RemovalRefusal | 
 
 def too_many(spec: TransferSpec, found: int) -> RemovalRefusal | None:
     """Reason to remove nothing when ``found`` objects would be; None when they are within ``max_delete``."""
-    if spec.max_delete is None or found <= spec.max_delete:
+    if spec.removal.max_delete is None or found <= spec.removal.max_delete:
         return None
-    why = f"More than {spec.max_delete} objects at {spec.target.uri} are not in the source."
+    why = f"More than {spec.removal.max_delete} objects at {spec.target.uri} are not in the source."
     advice = "Nothing was removed; look at them with --dry-run, then allow more with --max-delete."
     return RemovalRefusal("TooManyToDelete", f"{why} {advice}", True)
 
@@ -95,7 +95,7 @@ def removable(spec: TransferSpec, there: ListedObject, own: str) -> str | None:
     if there.refusal is not None or is_own(spec.target, there.key, own):
         return None
     key = source_key(spec, there.key)
-    test = matcher(selection_of(spec))
+    test = matcher(conditions_of(spec))
     return key if test is None or test(key, there.size, there.last_modified) else None
 
 

@@ -26,7 +26,7 @@ from seqferry.places import paths
 from seqferry.planning import decision
 from seqferry.planning.decision import NO_RULES, Decision, KeyRules
 from seqferry.spec import pack
-from seqferry.spec.build import MAX_KEYS, build_spec, checked, parse_uri, selection_of
+from seqferry.spec.build import MAX_KEYS, build_spec, checked, conditions_of, parse_uri
 from seqferry.spec.selection import matcher
 
 OPTIONS: Final = frozenset({"members", "index", "links", "duplicates", "tolerate", "empty_directories", "no_sync"})
@@ -184,7 +184,7 @@ class MemberSelection:
 
     def __init__(self, spec: TransferSpec) -> None:
         # Rules are held against whole paths of the archive: nothing of them is the archive's own key.
-        self._test = matcher(selection_of(spec)._replace(strip="", pattern=None, is_path=False))
+        self._test = matcher(conditions_of(spec)._replace(strip="", pattern=None, is_path=False))
         named: list[str] | None = spec.options.get("members")
         self._named = None if named is None else {_plain(one): one for one in named}
         self._missing = dict(self._named or {})

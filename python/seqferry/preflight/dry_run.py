@@ -61,12 +61,12 @@ def removals(
         own: the folder of our records.
         failed: objects that are refused.
     """
-    if not spec.delete:
+    if not spec.removal.delete:
         return
     if (kept := removal_rules.why_kept(spec, objects, failed)) is not None:
         yield kept
         return
-    if spec.max_delete is not None:
+    if spec.removal.max_delete is not None:
         found = 0
         for keys in listing.extras(engine, spec, own):
             found += len(keys)
@@ -156,7 +156,7 @@ def _archives_there(engine: Engine, spec: TransferSpec, keys: list[str]) -> list
         return engine.head(spec.target, keys)
     except StorageError as why:
         # Write-only access: the archive is written without a look then.
-        if not (why.is_denied and spec.if_exists == "overwrite"):
+        if not (why.is_denied and spec.selection.if_exists == "overwrite"):
             raise
         return [None] * len(keys)
 

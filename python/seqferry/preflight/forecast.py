@@ -154,7 +154,7 @@ class Forecast:
             price or costs.region_of(*(place.region for place in on_aws)),
             requests,
             self.bytes,
-            storage_class=self.spec.storage_class,
+            storage_class=self.spec.storage.storage_class,
             leaves=leaves,
             arrives=isinstance(target, S3Location) and (price is not None or target in on_aws),
         )
@@ -185,7 +185,8 @@ class Forecast:
 
     def _copy(self, size: int) -> None:
         inside = data_path(self.spec) == "copy"
-        parts = rules.parts_of(size, inside=inside, part_size=self.spec.part_size, threshold=self.spec.copy_threshold)
+        of = self.spec.parts
+        parts = rules.parts_of(size, inside=inside, part_size=of.part_size, threshold=of.copy_threshold)
         self._parallel += parts
         from_s3, to_s3 = isinstance(self.spec.source, S3Location), isinstance(self.spec.target, S3Location)
         if from_s3 and not inside:

@@ -138,7 +138,7 @@ def inspect(engine: Engine, spec: TransferSpec, rules: KeyRules, *, at_most: int
                 if trouble is None:
                     if info.size and len(probe) < write_probe.PROBED:
                         probe.append((info, target_key))
-                elif not (spec.restore and trouble.code == ARCHIVED):
+                elif not (spec.selection.restore and trouble.code == ARCHIVED):
                     report.add(trouble, info.key, info.size)
             if not report.whole:
                 break

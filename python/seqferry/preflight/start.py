@@ -22,7 +22,7 @@ from seqferry.model.models import (
 from seqferry.places import paths
 from seqferry.planning.listing import LOOKED_UP_AT_ONCE, KnownObjects, objects
 from seqferry.spec import identity, source_ranges
-from seqferry.spec.build import build_one, checked
+from seqferry.spec.build import checked, draft_spec
 
 log: Final = logging.getLogger("seqferry.preflight")
 
@@ -102,7 +102,7 @@ def check_buckets(engine: Engine, spec: TransferSpec) -> None:
     if isinstance(spec.target, LocalFolder):
         paths.check_target(spec.target.path)
     elif spec.target != spec.source:
-        _check_bucket(engine, spec.target, is_listed=spec.delete)
+        _check_bucket(engine, spec.target, is_listed=spec.removal.delete)
 
 
 def _lists_source(spec: TransferSpec) -> bool:
@@ -152,7 +152,7 @@ def _single(given: Mapping[str, Any]) -> Iterator[tuple[int, S3Location]]:
     """Numbers and places of the sources that name one object of S3."""
     for at, source in enumerate(_sources(given)):
         one: dict[str, Any] = {**given, "source": source, "allow_local": True}
-        spec = build_one(**one)
+        spec = draft_spec(**one)
         if spec.single and not spec.versions and isinstance(spec.source, S3Location):
             yield at, spec.source
 

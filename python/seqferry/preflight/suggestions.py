@@ -50,7 +50,7 @@ def _wanted(spec: TransferSpec) -> str:
     """The key that the user had in mind: the wildcard, or else the last rule that includes."""
     if spec.pattern is not None:
         return spec.pattern
-    included = next((rule[2:] for rule in reversed(spec.rules) if rule.startswith("+ ")), "")
+    included = next((rule[2:] for rule in reversed(spec.names.rules) if rule.startswith("+ ")), "")
     return spec.source.key + included
 
 

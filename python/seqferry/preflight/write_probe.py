@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 from seqferry.engine.engine import CopyItem, Engine, Events
@@ -61,7 +61,7 @@ def refusal(
     if isinstance(spec.target, LocalFolder):  # ``paths.check_target`` has looked at it
         return None
     # Any object goes in parts then, and files are not read for their MD5.
-    spec = replace(spec, copy_threshold=0, md5=False)
+    spec = spec.with_options(copy_threshold=0, md5=False)
     found: Refusal | None = None
     for item, key in zip(items[:PROBED], keys, strict=False):
         why = _try(engine, spec, item, transfer, since, epoch, check, tell)

@@ -19,13 +19,13 @@ from seqferry.model.models import (
     DONE_STATES,
     ENDED_TRANSFER_STATES,
     MOST_PRIORITY,
-    MOST_STARTS,
     Adjustment,
     Status,
     Submission,
     TransferSpec,
     TransferState,
 )
+from seqferry.model.option_groups import MOST_STARTS, Removal
 from seqferry.service import authority
 from seqferry.service.service import Service
 from seqferry.settings.config import MOST_REQUESTS, Bandwidth
@@ -142,7 +142,7 @@ def _spec_of_retry(service: Service, asked: Status, latest: Status) -> TransferS
         also = "" if latest is asked else f" All of it has arrived with transfer {latest.id}."
         raise ConflictError(f"Nothing is left of transfer {asked.id} to retry: no object has failed.{also}")
     # To remove what the source has not, all of the source has to be known: that is for the whole transfer.
-    return replace(spec, retry_of=latest.id, delete=False, max_delete=None)
+    return replace(spec, retry_of=latest.id, removal=Removal())
 
 
 def _rest_of_run(service: Service, asked: Status, latest: Status) -> TransferSpec:

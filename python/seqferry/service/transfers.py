@@ -82,7 +82,7 @@ class Transfers(Queries):
             if not new and (unfinished := transfers.same(connection, spec, actor)) is not None:
                 transfers.join(connection, unfinished, time.time(), actor, idempotency_key)
                 self._renew(connection, unfinished, spec, actor)
-                _limit(connection, unfinished.id, spec.tpslimit, actor)
+                _limit(connection, unfinished.id, spec.speed.tpslimit, actor)
                 joined = Submission(unfinished.id, goes_on=True, blocked=unfinished.blocked_by is not None)
                 if also is not None:
                     also(connection, joined)
@@ -95,7 +95,7 @@ class Transfers(Queries):
                 at=time.time(),
                 actor=actor,
                 idempotency_key=idempotency_key,
-                adjustment=Adjustment(priority=priority, tpslimit=spec.tpslimit),
+                adjustment=Adjustment(priority=priority, tpslimit=spec.speed.tpslimit),
             )
             if queued and blocked_by is None:
                 lane = identity.lane(identity.needs(spec))
@@ -115,8 +115,8 @@ class Transfers(Queries):
         operations.require(spec.operation)
         if not -MOST_PRIORITY <= priority <= MOST_PRIORITY:
             raise UsageError(f"--priority {priority}: a priority is from -{MOST_PRIORITY} to {MOST_PRIORITY}.")
-        if spec.tpslimit is None:
-            spec = replace(spec, tpslimit=self.settings.tpslimit)
+        if spec.speed.tpslimit is None:
+            spec = spec.with_options(tpslimit=self.settings.tpslimit)
         spec = checked(identity.resolved(spec))
         local = _is_local(spec)
         if local and not self.database.is_sqlite:

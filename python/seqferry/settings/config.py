@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
 from seqferry.model.errors import ConfigError, UsageError
-from seqferry.model.models import MOST_ATTEMPTS, MOST_STARTS
+from seqferry.model.models import MOST_ATTEMPTS
+from seqferry.model.option_groups import MOST_STARTS
 from seqferry.places import home, paths, private_files
 from seqferry.settings import audit_key
 from seqferry.settings.channels import Notices

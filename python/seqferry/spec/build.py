@@ -5,27 +5,41 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
-from typing import Any, Final, Unpack, cast, get_args, get_type_hints
+from functools import cache, partial
+from typing import Any, Final, Literal, NamedTuple, get_args, get_origin
 
 from seqferry.model.errors import UsageError
 from seqferry.model.models import (
     MOST_ATTEMPTS,
-    MOST_STARTS,
     OPERATION_HISTORY,
+    OPERATION_TRANSFER,
     DataPath,
-    IfExists,
     LocalFolder,
+    Location,
     S3Location,
     Symlinks,
     TransferSpec,
-    Verify,
+)
+from seqferry.model.option_fields import option_fields
+from seqferry.model.option_groups import (
+    MEMBERS,
+    MOST_RESTORE_DAYS,
+    MOST_STARTS,
+    Filters,
+    Names,
+    Parts,
+    Protection,
+    Selection,
+    Speed,
+    Storage,
+    part,
 )
 from seqferry.places import customer_keys, endpoints, paths
 from seqferry.spec import properties, source_ranges, target_keys
-from seqferry.spec.selection import Selection, age, has_wildcard, literal_start
+from seqferry.spec.options import NOTHING_LISTED, Listed, Options
+from seqferry.spec.selection import Conditions, age, has_wildcard, literal_start
 from seqferry.spec.selection import check as check_selection
 
 MIB: Final = 1024 * 1024
@@ -36,8 +50,6 @@ MAX_COPY_THRESHOLD: Final = 5 * 1024 * MIB
 
 MAX_KEYS: Final = 100_000
 """Keys named one by one: the spec is read as a whole each time, and looking each up before the start takes minutes."""
-
-MAX_RESTORE_DAYS: Final = 30_000
 
 MAX_KEY_BYTES: Final = 1024
 _MAX_LISTED_BYTES: Final = 1536
@@ -78,86 +90,86 @@ def parse_uri(text: str) -> tuple[str, str]:
 
 
 def build_spec(source: str | Sequence[str], target: str, **given: Any) -> TransferSpec:
-    """The spec of ``cp SOURCE TARGET``; ``given`` is what ``build_one`` takes. Several sources go below one target.
+    """The spec of ``cp SOURCE TARGET``; ``given`` is what ``draft_spec`` takes.
 
     Raises:
         UsageError: an address or a value is not valid, or options contradict each other.
     """
+    return checked(draft_spec(source, target, **given))
+
+
+def draft_spec(
+    source: str | Sequence[str],
+    target: str,
+    *,
+    keys: Sequence[str] | None = None,
+    versions: Sequence[str] = (),
+    targets: Sequence[str] = (),
+    inventory: str | None = None,
+    below: bool = False,
+    allow_local: bool = False,
+    preflight: bool = True,
+    **options: Any,
+) -> TransferSpec:
+    """The spec of a request, not yet ``checked``. Several sources go below one target.
+
+    ``keys`` names objects below the source; ``versions`` and ``targets`` say more of each of them. ``options`` are
+    those of ``Options.of``. The rest is as in ``build_one``.
+
+    Raises:
+        UsageError: an address or a value is not valid.
+    """
+    if keys is not None and not (versions or targets):
+        keys = list(dict.fromkeys(keys))
+    listed = Listed(
+        None if keys is None else tuple(keys),
+        tuple(versions) if any(versions) else (),
+        tuple(targets) if any(targets) else (),
+        inventory,
+    )
+    build = partial(
+        build_one,
+        options=Options.of(options),
+        listed=listed,
+        below=below,
+        allow_local=allow_local,
+        preflight=preflight,
+    )
     if isinstance(source, str):
-        return checked(build_one(source, target, **given))
+        return build(source, target)
     if len(source) == 1:
-        return checked(build_one(source[0], target, **given))
+        return build(source[0], target)
     if not source:
         raise UsageError("No source was given; name at least one.")
-    if given.get("version_id") is not None:
+    if options.get("version_id") is not None:
         raise UsageError("--version-id is for one object; name several with their versions in --files-from FILE.csv.")
-    if given.get("keys") is not None or given.get("below"):
+    if keys is not None or below:
         raise UsageError("Several sources are for cp alone: give one source for sync, and beside a list of keys.")
-    below = target if target.endswith("/") else f"{target}/"
-    specs = [build_one(one, below, **given) for one in source]
-    for spec, one in zip(specs, source, strict=True):
+    return _of_several(source, target if target.endswith("/") else f"{target}/", build)
+
+
+def _of_several(sources: Sequence[str], below: str, build: Callable[[str, str], TransferSpec]) -> TransferSpec:
+    specs = [build(one, below) for one in sources]
+    for spec, one in zip(specs, sources, strict=True):
         if isinstance(spec.source, S3Location) and not spec.source.key:
             raise UsageError(f"'{_shown(one)}' is a whole bucket, which holds the other sources; give it alone.")
-    spec = source_ranges.combined(specs, source)
+    spec = source_ranges.combined(specs, sources)
     if isinstance(spec.target, LocalFolder):
         place = replace(spec.target, path=paths.target(below, None)[0], key="")
     else:
         place = replace(spec.target, key=parse_uri(below)[1])
-    return checked(replace(spec, target=place))
+    return replace(spec, target=place)
 
 
 def build_one(
     source: str,
     target: str,
+    options: Options,
+    listed: Listed = NOTHING_LISTED,
     *,
-    endpoint_url: str | None = None,
-    source_endpoint_url: str | None = None,
-    target_endpoint_url: str | None = None,
-    region: str | None = None,
-    source_region: str | None = None,
-    target_region: str | None = None,
-    profile: str | None = None,
-    source_profile: str | None = None,
-    target_profile: str | None = None,
-    no_sign_request: bool = False,
-    if_exists: str = "same",
-    verify: str = "auto",
-    part_size: int | None = None,
-    copy_threshold: int | None = None,
-    storage_class: str | None = None,
-    md5: bool = False,
-    symlinks: str = "follow",
-    empty_directories: bool = False,
-    page_cache: bool = False,
-    preserve_permissions: bool = False,
-    delete: bool = False,
-    max_delete: int | None = None,
-    rules: Sequence[str] | None = None,
-    min_size: int | None = None,
-    max_size: int | None = None,
-    newer_than: str | None = None,
-    older_than: str | None = None,
-    settle: str | None = None,
-    restore: bool = False,
-    restore_days: int | None = None,
-    restore_tier: str | None = None,
-    raw: bool = False,
-    keys: Sequence[str] | None = None,
-    versions: Sequence[str] = (),
-    version_id: str | None = None,
-    all_versions: bool = False,
-    targets: Sequence[str] = (),
-    rename: Sequence[str] | None = None,
-    inventory: str | None = None,
     below: bool = False,
     allow_local: bool = False,
-    tpslimit: int | None = None,
-    sse_c_key: str | None = None,
-    sse_c_copy_source_key: str | None = None,
-    request_payer: str | None = None,
-    attempts: int | None = None,
     preflight: bool = True,
-    **attributes: Unpack[properties.PropertyOptions],
 ) -> TransferSpec:
     """The spec of one source, not yet ``checked``.
 
@@ -172,16 +184,70 @@ def build_one(
     callers that may read and write what this process may.
 
     ``*`` and ``?`` in the source select objects, unless ``raw``; what follows the last slash before them is the name
-    below the target. ``keys`` names objects below the source; ``versions`` and ``targets`` say more of each of them.
-    ``rename`` are rules for the names below the target. ``version_id`` is the version of one object.
+    below the target.
 
     ``sse_c_key`` names the key of the target, or of the source where the target is a disk; ``sse_c_copy_source_key``
-    that of the source of a copy. ``properties`` are what objects carry at the target: see ``spec.properties``.
+    that of the source of a copy.
 
     Raises:
         UsageError: an address or a value is not valid, or options contradict each other.
     """
     is_local = [paths.is_local(text) for text in (source, target)]
+    _check_sides(source, target, is_local, allow_local=allow_local)
+    selects = has_wildcard(source) and not options.selection.raw and not (is_local[0] and os.path.lexists(source))
+    if selects and (below or listed.keys is not None):
+        raise UsageError(
+            f"'{_shown(source)}' holds a wildcard, which selects objects by itself. For sync give the prefix and "
+            "--include or --exclude; beside a list of keys leave the wildcard out; --raw takes * and ? as they are."
+        )
+    below = below or listed.keys is not None
+    folder, buckets = _places(options, into_local=is_local[1])
+    if is_local[0]:
+        read = _read_folder(source, folder, selects=selects, below=below)
+    else:
+        read = _read_bucket(source, buckets.source, selects=selects, below=below)
+    key = read.place.key
+    single = read.pattern is None and key != "" and not key.endswith("/")
+    name = key.rsplit("/", 1)[-1] if single else None
+    versions = listed.versions
+    if (version_id := options.versions.version_id) is not None:
+        if is_local[0] or not single or listed.keys is not None or version_id == "":
+            raise UsageError("--version-id copies that version of one object: name its key in S3, and nothing else.")
+        versions = (version_id,)
+    if options.protection.sse_c_copy_source_key is not None and any(is_local):
+        raise UsageError("--sse-c-copy-source-key is for copies between S3 places; give --sse-c-key alone.")
+    if is_local[1]:
+        path, target_key = paths.target(target, name)
+        place: Location = replace(folder, path=path, key=target_key)
+    else:
+        place = _written_bucket(target, buckets.target, name)
+    spec = TransferSpec(
+        source=read.place,
+        target=place,
+        strip=read.strip,
+        single=single,
+        keys=listed.keys,
+        versions=versions,
+        targets=listed.targets,
+        inventory=listed.inventory,
+        pattern=read.pattern,
+        selection=part(Selection, options.selection),
+        filters=options.filters,
+        names=part(Names, options.names),
+        removal=options.removal,
+        speed=part(Speed, options.speed),
+        parts=part(Parts, options.parts),
+        storage=part(Storage, options.storage),
+        protection=part(Protection, options.protection),
+        attributes=options.attributes,
+        as_of=time.time() if _counts_ages(options) else None,
+        preflight=preflight,
+        operation=OPERATION_HISTORY if options.versions.all_versions else OPERATION_TRANSFER,
+    )
+    return with_attempts(spec, options.speed.attempts)
+
+
+def _check_sides(source: str, target: str, is_local: Sequence[bool], *, allow_local: bool) -> None:
     if any(is_local) and not allow_local:
         raise UsageError(
             f"'{_shown(source if is_local[0] else target)}' is a local path, and those are taken on the command line "
@@ -192,112 +258,86 @@ def build_one(
             f"'{_shown(source)}' and '{_shown(target)}' are both local paths; one side has to be s3://bucket/prefix/ "
             "(within a machine use cp or rsync)."
         )
-    on_disk = partial(
-        LocalFolder,
-        symlinks=cast("Symlinks", symlinks),
-        empty_directories=empty_directories,
-        page_cache=page_cache,
-        preserve_permissions=preserve_permissions,
+
+
+class _Buckets(NamedTuple):
+    """Places in S3 without a bucket, with what the options say of each side."""
+
+    source: S3Location
+    target: S3Location
+
+
+class _Source(NamedTuple):
+    """A source as it was written: its place, the wildcard in it, and the start of its keys that no target has."""
+
+    place: Location
+    pattern: str | None
+    strip: str
+
+
+def _places(options: Options, *, into_local: bool) -> tuple[LocalFolder, _Buckets]:
+    """A folder and buckets as the options describe them, without a path or a name."""
+    of, protection = options.endpoints, options.protection
+    source = S3Location(
+        bucket="",
+        endpoint_url=of.source_endpoint_url or of.endpoint_url,
+        region=of.source_region or of.region,
+        profile=of.source_profile or of.profile,
+        anonymous=of.no_sign_request,
+        request_payer=protection.request_payer,
     )
-    source_url, target_url = source_endpoint_url or endpoint_url, target_endpoint_url or endpoint_url
-    _check_endpoint(source_url)
-    _check_endpoint(target_url)
-    selects = has_wildcard(source) and not raw and not (is_local[0] and os.path.lexists(source))
-    if selects and (below or keys is not None):
-        raise UsageError(
-            f"'{_shown(source)}' holds a wildcard, which selects objects by itself. For sync give the prefix and "
-            "--include or --exclude; beside a list of keys leave the wildcard out; --raw takes * and ? as they are."
-        )
-    below = below or keys is not None
+    target = replace(
+        source,
+        endpoint_url=of.target_endpoint_url or of.endpoint_url,
+        region=of.target_region or of.region,
+        profile=of.target_profile or of.profile,
+        anonymous=False,
+    )
+    _check_endpoint(source.endpoint_url)
+    _check_endpoint(target.endpoint_url)
+    key_of_source = protection.sse_c_key if into_local else protection.sse_c_copy_source_key
+    source = replace(source, sse_c=customer_keys.named(key_of_source))
+    folder = LocalFolder(
+        path="",
+        symlinks=options.selection.symlinks,
+        empty_directories=options.selection.empty_directories,
+        page_cache=options.parts.page_cache,
+        preserve_permissions=options.storage.preserve_permissions,
+    )
+    return folder, _Buckets(source, replace(target, sse_c=customer_keys.named(protection.sse_c_key)))
+
+
+def _read_folder(source: str, folder: LocalFolder, *, selects: bool, below: bool) -> _Source:
     pattern = None
-    if is_local[0]:
-        if selects:
-            folder, pattern = _split_pattern(source)
-            source_bucket, source_key = paths.source(folder)
-        else:
-            source_bucket, source_key = paths.source(source)
-        if below and source_key:
-            raise UsageError(f"'{source}' is a file, and only folders and prefixes can be kept in sync; use cp.")
-        strip = source_key
-        from_ = on_disk(source_bucket, source_key)
-    else:
-        source_bucket, source_key = parse_uri(source if not below or source.endswith("/") else f"{source}/")
-        strip = source_key
-        if selects:
-            pattern, source_key = source_key, literal_start(source_key)
-            strip = source_key[: source_key.rfind("/") + 1]
-        from_ = S3Location(
-            bucket=source_bucket,
-            key=source_key,
-            endpoint_url=source_url,
-            region=source_region or region,
-            profile=source_profile or profile,
-            anonymous=no_sign_request,
-            request_payer=request_payer,
-            sse_c=customer_keys.named(sse_c_key if is_local[1] else sse_c_copy_source_key),
-        )
-    single = pattern is None and source_key != "" and not source_key.endswith("/")
-    name = source_key.rsplit("/", 1)[-1] if single else None
-    if is_local[1]:
-        target_bucket, target_key = paths.target(target, name)
-        to = on_disk(target_bucket, target_key)
-    else:
-        target_bucket, target_key = parse_uri(target)
-        if target_key == "" or target_key.endswith("/"):
-            target_key += name or ""
-        elif not single:
-            target_key += "/"
-        to = S3Location(
-            bucket=target_bucket,
-            key=target_key,
-            endpoint_url=target_url,
-            region=target_region or region,
-            profile=target_profile or profile,
-            request_payer=request_payer,
-            sse_c=customer_keys.named(sse_c_key),
-        )
-    if version_id is not None:
-        if is_local[0] or not single or keys is not None or version_id == "":
-            raise UsageError("--version-id copies that version of one object: name its key in S3, and nothing else.")
-        versions = (version_id,)
-    if sse_c_copy_source_key is not None and any(is_local):
-        raise UsageError("--sse-c-copy-source-key is for copies between S3 places; give --sse-c-key alone.")
-    spec = TransferSpec(
-        source=from_,
-        target=to,
-        strip=strip,
-        single=single,
-        keys=None if keys is None else tuple(keys if versions or targets else dict.fromkeys(keys)),
-        versions=tuple(versions) if any(versions) else (),
-        targets=tuple(targets) if any(targets) else (),
-        rename=tuple(rename or ()),
-        inventory=inventory,
-        pattern=pattern,
-        rules=tuple(rules or ()),
-        min_size=min_size,
-        max_size=max_size,
-        newer_than=newer_than,
-        older_than=older_than,
-        settle=settle,
-        restore=restore,
-        restore_days=restore_days,
-        restore_tier=cast("Any", restore_tier),
-        as_of=time.time() if any(age is not None for age in (newer_than, older_than, settle)) else None,
-        if_exists=cast("IfExists", if_exists),
-        verify=cast("Verify", verify),
-        part_size=part_size,
-        copy_threshold=copy_threshold,
-        storage_class=storage_class,
-        md5=md5,
-        delete=delete,
-        max_delete=max_delete,
-        tpslimit=tpslimit,
-        preflight=preflight,
-        **properties.fields(attributes),
-    )
-    if all_versions:
-        spec = replace(spec, operation=OPERATION_HISTORY)
-    return with_attempts(spec, attempts)
+    if selects:
+        source, pattern = _split_pattern(source)
+    path, key = paths.source(source)
+    if below and key:
+        raise UsageError(f"'{source}' is a file, and only folders and prefixes can be kept in sync; use cp.")
+    return _Source(replace(folder, path=path, key=key), pattern, strip=key)
+
+
+def _read_bucket(source: str, place: S3Location, *, selects: bool, below: bool) -> _Source:
+    bucket, key = parse_uri(source if not below or source.endswith("/") else f"{source}/")
+    if not selects:
+        return _Source(replace(place, bucket=bucket, key=key), None, strip=key)
+    start = literal_start(key)
+    return _Source(replace(place, bucket=bucket, key=start), key, strip=start[: start.rfind("/") + 1])
+
+
+def _written_bucket(target: str, place: S3Location, name: str | None) -> S3Location:
+    """The place of a target, below which ``name`` is the one object; None: there are several."""
+    bucket, key = parse_uri(target)
+    if key == "" or key.endswith("/"):
+        key += name or ""
+    elif name is None:
+        key += "/"
+    return replace(place, bucket=bucket, key=key)
+
+
+def _counts_ages(options: Options) -> bool:
+    of = options.filters
+    return any(age is not None for age in (of.newer_than, of.older_than, options.selection.settle))
 
 
 def with_attempts(spec: TransferSpec, attempts: int | None) -> TransferSpec:
@@ -316,7 +356,7 @@ def build_mirror_spec(
 ) -> TransferSpec:
     """The spec of S3Mirror's ``/start_transfer``: prefixes are plain strings, and ``src_keys`` follow ``src_prefix``.
 
-    ``given`` are options that ``build_one`` takes.
+    ``given`` are options that ``draft_spec`` takes.
 
     Raises:
         UsageError: as ``build_spec``.
@@ -326,7 +366,7 @@ def build_mirror_spec(
         parse_uri(f"s3://{bucket}")
         if "/" in bucket:
             raise UsageError(f"'{_shown(bucket)}' cannot be the name of a bucket.")
-    spec = build_one(f"s3://{src_bucket}/", f"s3://{dst_bucket}/", **given)
+    spec = draft_spec(f"s3://{src_bucket}/", f"s3://{dst_bucket}/", **given)
     return checked(
         replace(
             spec,
@@ -346,31 +386,29 @@ def checked(spec: TransferSpec) -> TransferSpec:
         UsageError: a value is out of its range, or options contradict each other or the places.
     """
     _check_text(spec)
-    _check_choice("--if-exists", spec.if_exists, get_args(IfExists))
-    _check_choice("--verify", spec.verify, get_args(Verify))
+    for member, kind in MEMBERS.items():
+        _check_choices(kind, getattr(spec, member))
     for place in (spec.source, spec.target):
         if isinstance(place, LocalFolder):
             _check_choice("--symlinks", place.symlinks, get_args(Symlinks))
-    for name in ("sse", "metadata_directive", "copy_props", "checksum_algorithm", "object_lock", "object_lock_mode"):
-        _check_literal(name, getattr(spec, name))
     properties.check(spec)
-    if spec.storage_class is not None and isinstance(spec.target, LocalFolder):
+    if spec.storage.storage_class is not None and isinstance(spec.target, LocalFolder):
         raise UsageError("--storage-class is for copies in S3, and the target is a local path; leave it out.")
-    if spec.tpslimit is not None and not 1 <= spec.tpslimit <= MOST_STARTS:
-        raise UsageError(f"--tpslimit {spec.tpslimit}: from 1 to {MOST_STARTS} requests can start per second.")
-    if spec.md5 and not isinstance(spec.source, LocalFolder):
+    if spec.speed.tpslimit is not None and not 1 <= spec.speed.tpslimit <= MOST_STARTS:
+        raise UsageError(f"--tpslimit {spec.speed.tpslimit}: from 1 to {MOST_STARTS} requests can start per second.")
+    if spec.storage.md5 and not isinstance(spec.source, LocalFolder):
         raise UsageError(
             f"--md5 is for local files that are copied to S3, and the source is {_shown(spec.source.uri)}; leave it "
             "out (what objects carry already travels with them)."
         )
-    if spec.part_size is not None and not MIN_PART_SIZE <= spec.part_size <= MAX_PART_SIZE:
+    if spec.parts.part_size is not None and not MIN_PART_SIZE <= spec.parts.part_size <= MAX_PART_SIZE:
         raise UsageError(
-            f"--part-size {spec.part_size} is outside what S3 allows; choose between 5MiB ({MIN_PART_SIZE}) "
+            f"--part-size {spec.parts.part_size} is outside what S3 allows; choose between 5MiB ({MIN_PART_SIZE}) "
             f"and 5GiB ({MAX_PART_SIZE})."
         )
-    if spec.copy_threshold is not None and not 0 <= spec.copy_threshold <= MAX_COPY_THRESHOLD:
+    if spec.parts.copy_threshold is not None and not 0 <= spec.parts.copy_threshold <= MAX_COPY_THRESHOLD:
         raise UsageError(
-            f"--copy-threshold {spec.copy_threshold} is outside what S3 allows; choose between 0 and "
+            f"--copy-threshold {spec.parts.copy_threshold} is outside what S3 allows; choose between 0 and "
             f"5GiB ({MAX_COPY_THRESHOLD})."
         )
     if spec.keys is not None and not spec.keys:
@@ -380,15 +418,15 @@ def checked(spec: TransferSpec) -> TransferSpec:
             f"The list names {len(spec.keys):,} keys, and at most {MAX_KEYS:,} can be named at once. "
             "Start several transfers, or leave the list out to copy all that is under the prefix."
         )
-    check_selection(selection_of(spec))
-    _check_settle(spec.settle)
+    check_selection(conditions_of(spec))
+    _check_settle(spec.selection.settle)
     _check_restore(spec)
     target_keys.check(spec)
     if spec.inventory is not None:
         _check_inventory(spec)
-    if spec.delete and (spec.single or spec.keys is not None or spec.pattern is not None or spec.ranges):
+    if spec.removal.delete and (spec.single or spec.keys is not None or spec.pattern is not None or spec.ranges):
         raise UsageError("--delete is for everything below a prefix or a folder, not for named objects.")
-    if spec.max_delete is not None and (not spec.delete or spec.max_delete < 0):
+    if spec.removal.max_delete is not None and (not spec.removal.delete or spec.removal.max_delete < 0):
         raise UsageError("--max-delete is the most objects that --delete may remove: give both, and 0 or more.")
     for key in (spec.source.key, spec.target.key, *spec.targets):
         _check_key(key)
@@ -410,7 +448,7 @@ def checked(spec: TransferSpec) -> TransferSpec:
             )
         if (same := _copied_onto_itself(spec)) is not None:
             raise UsageError(f"Source and target are the same: {same}. Choose another target.")
-        if spec.delete and source.key.startswith(target.key):
+        if spec.removal.delete and source.key.startswith(target.key):
             raise UsageError(
                 f"The source {source.uri} lies inside the target {target.uri}, so that --delete would remove it. "
                 "Choose a target beside it."
@@ -442,10 +480,10 @@ def _check_history(spec: TransferSpec) -> None:
     """Refuse what makes holes in a history."""
     if is_local(spec):
         raise UsageError("--all-versions copies from S3 to S3: files of a disk have no versions.")
-    if spec.keys is not None or spec.ranges or spec.inventory is not None or spec.rename or spec.versions:
+    if spec.keys is not None or spec.ranges or spec.inventory is not None or spec.names.rename or spec.versions:
         raise UsageError("--all-versions takes one object, a wildcard or a prefix, and no list or new names.")
-    chosen = (spec.min_size, spec.max_size, spec.newer_than, spec.older_than, spec.settle)
-    if any(one is not None for one in chosen) or spec.delete or spec.restore or spec.if_exists != "same":
+    selects = spec.filters != Filters() or spec.selection.settle is not None
+    if selects or spec.removal.delete or spec.selection.restore or spec.selection.if_exists != "same":
         raise UsageError(
             "--all-versions copies whole histories; leave out sizes, ages, --delete, --restore and --if-exists."
         )
@@ -465,7 +503,7 @@ def _check_inventory(spec: TransferSpec) -> None:
         raise UsageError(f"'{_shown(spec.inventory or '')}' is not a manifest; give s3://bucket/.../manifest.json.")
     if not isinstance(spec.source, S3Location) or spec.single or spec.keys is not None or spec.ranges:
         raise UsageError("An inventory lists a bucket or a prefix in S3; give one of those as SRC, ending in a slash.")
-    if spec.delete or not spec.kind.is_plain:
+    if spec.removal.delete or not spec.kind.is_plain:
         raise UsageError(
             "An inventory is of yesterday or older: it lists what is copied, not what is removed or packed."
         )
@@ -500,8 +538,8 @@ def _on_one_endpoint(spec: TransferSpec) -> bool:
 
 def takes_all(spec: TransferSpec) -> bool:
     """True when all of the source is wanted: no condition selects, and no list names."""
-    conditions = selection_of(spec)._replace(as_of=None, strip="", is_path=False)
-    return spec.keys is None and spec.options.get("members") is None and conditions == Selection()
+    conditions = conditions_of(spec)._replace(as_of=None, strip="", is_path=False)
+    return spec.keys is None and spec.options.get("members") is None and conditions == Conditions()
 
 
 def is_empty_archive(spec: TransferSpec, objects: int) -> bool:
@@ -509,15 +547,12 @@ def is_empty_archive(spec: TransferSpec, objects: int) -> bool:
     return objects == 0 and spec.kind.unpacks and takes_all(spec)
 
 
-def selection_of(spec: TransferSpec) -> Selection:
+def conditions_of(spec: TransferSpec) -> Conditions:
     """The conditions that select the objects of its source."""
-    return Selection(
+    return Conditions(
         pattern=spec.pattern,
-        rules=spec.rules,
-        min_size=spec.min_size,
-        max_size=spec.max_size,
-        newer_than=spec.newer_than,
-        older_than=spec.older_than,
+        rules=spec.names.rules,
+        filters=spec.filters,
         as_of=spec.as_of,
         strip=spec.strip,
         is_path=isinstance(spec.source, LocalFolder),
@@ -561,7 +596,7 @@ def _check_text(spec: TransferSpec) -> None:
         _check_utf8(f"The {side} region", place.region)
         _check_utf8(f"The {side} profile", place.profile)
         check_place(place)
-    _check_utf8("--storage-class", spec.storage_class)
+    _check_utf8("--storage-class", spec.storage.storage_class)
 
 
 def _check_utf8(what: str, text: str | None) -> None:
@@ -580,13 +615,16 @@ def _check_choice(option: str, word: str, choices: tuple[str, ...]) -> None:
 
 
 def _check_restore(spec: TransferSpec) -> None:
-    _check_literal("restore_tier", spec.restore_tier)
-    if not spec.restore and (spec.restore_days is not None or spec.restore_tier is not None):
+    if not spec.selection.restore and (
+        spec.selection.restore_days is not None or spec.selection.restore_tier is not None
+    ):
         raise UsageError("--days and --tier say how archived objects are restored: give --restore with them.")
-    if spec.restore and isinstance(spec.source, LocalFolder):
+    if spec.selection.restore and isinstance(spec.source, LocalFolder):
         raise UsageError("--restore is for archived objects in S3, and the source is a local path; leave it out.")
-    if spec.restore_days is not None and not 1 <= spec.restore_days <= MAX_RESTORE_DAYS:
-        raise UsageError(f"--days {spec.restore_days}: a restored copy is kept for 1 to {MAX_RESTORE_DAYS} days.")
+    if spec.selection.restore_days is not None and not 1 <= spec.selection.restore_days <= MOST_RESTORE_DAYS:
+        raise UsageError(
+            f"--days {spec.selection.restore_days}: a restored copy is kept for 1 to {MOST_RESTORE_DAYS} days."
+        )
 
 
 def settle_seconds(spec: TransferSpec) -> float:
@@ -595,7 +633,7 @@ def settle_seconds(spec: TransferSpec) -> float:
     Returns:
         0.0 with ``--settle 0s``: the files are at rest.
     """
-    return 0.0 if spec.settle is not None and not age(spec.settle) else SETTLE_SECONDS
+    return 0.0 if spec.selection.settle is not None and not age(spec.selection.settle) else SETTLE_SECONDS
 
 
 def _check_settle(written: str | None) -> None:
@@ -603,11 +641,22 @@ def _check_settle(written: str | None) -> None:
         raise UsageError(f"--settle '{_shown(written)}' is no age; write for example 60s or 5m.")
 
 
-def _check_literal(name: str, word: str | None) -> None:
-    if word is not None:
-        hint = get_type_hints(TransferSpec)[name]
-        choices = tuple(one for part in get_args(hint) for one in get_args(part))
-        _check_choice("--" + name.replace("_", "-"), word, choices)
+def _check_choices(kind: type[Any], group: Any) -> None:
+    """Refuse a word that is not one of those that its option takes."""
+    for name, choices in _choices(kind):
+        if (word := getattr(group, name)) is not None:
+            _check_choice("--" + name.replace("_", "-"), word, choices)
+
+
+@cache
+def _choices(group: type[Any]) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """The options of a group that take one of several words, and these words."""
+    found: list[tuple[str, tuple[str, ...]]] = []
+    for field in option_fields(group):
+        kinds: tuple[Any, ...] = (field.kept, *get_args(field.kept))
+        if words := tuple(word for kind in kinds if get_origin(kind) is Literal for word in get_args(kind)):
+            found.append((field.name, words))
+    return tuple(found)
 
 
 def check_place(place: S3Location) -> None:

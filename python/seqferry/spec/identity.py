@@ -30,7 +30,7 @@ from seqferry.model.models import (
     TransferSpec,
 )
 from seqferry.places import customer_keys, endpoints, profiles
-from seqferry.spec import properties, stored
+from seqferry.spec import stored
 
 _PROOF_DIGITS: Final = 12
 """Hexadecimal digits of a SHA-256 that are kept: too few to find a key, enough to tell a site's identities apart."""
@@ -259,7 +259,9 @@ def _form(spec: TransferSpec) -> dict[str, Any]:
 
     So what asks for the same has the same form in all versions.
     """
-    form = asdict(spec)
+    form = stored.values(spec)
+    form |= {side: asdict(form[side]) for side in ("source", "target")}
+    form["ranges"] = [asdict(one) for one in spec.ranges]
     if form["operation"] == OPERATION_TRANSFER:
         del form["operation"]
     if not form["options"]:
@@ -267,7 +269,7 @@ def _form(spec: TransferSpec) -> dict[str, Any]:
     # Ages mean the same when the command is given again; a limit of speed, and a look at what is copied, change nothing
     # of what is asked.
     del form["as_of"], form["tpslimit"], form["preflight"]
-    for name in _LATER_FIELDS:
+    for name in form.keys() - _FIRST_FIELDS:
         if form[name] is False or (not form[name] and form[name] != 0):
             del form[name]
     for side in ("source", "target"):
@@ -284,12 +286,12 @@ def _form(spec: TransferSpec) -> dict[str, Any]:
     return form
 
 
-_LATER_FIELDS: Final = (
-    "settle", "restore", "restore_days", "restore_tier",
-    "pattern", "rules", "min_size", "max_size", "newer_than", "older_than",
-    "versions", "targets", "ranges", "rename", "inventory", "retry_of",
-    *properties.OF_TARGETS,
-)  # fmt: skip
+_FIRST_FIELDS: Final = frozenset({
+    "source", "target", "strip", "single", "keys", "if_exists", "verify", "part_size", "copy_threshold",
+    "storage_class", "md5", "delete", "max_delete", "operation", "options",
+})  # fmt: skip
+"""Fields that all versions have recorded. This list stays; what came later, and asks for nothing, is left out."""
+
 _LATER_FIELDS_OF_PLACES: Final = ("request_payer", "sse_c", "sse_c_proof")
 
 _OF_PLACE: Final = {

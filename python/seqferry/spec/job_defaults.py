@@ -14,25 +14,9 @@ from types import UnionType
 from typing import Any, Final, Union, get_args, get_origin
 
 from seqferry.model.errors import UsageError
+from seqferry.model.option_fields import OptionField, option_fields
 from seqferry.settings.config import Settings, parse_size
-from seqferry.spec.option_fields import OptionField, option_fields
-from seqferry.spec.option_groups import (
-    Attributes,
-    Endpoints,
-    Filters,
-    Names,
-    Parts,
-    Protection,
-    Selection,
-    Speed,
-    Storage,
-    Versions,
-)
-
-GROUPS: Final = (
-    Selection, Filters, Versions, Names, Speed, Parts, Storage, Endpoints, Protection, Attributes,
-)  # fmt: skip
-"""The groups of options that a request for a transfer has."""
+from seqferry.spec.option_groups import OF_REQUESTS
 
 _SETTINGS: Final = frozenset(one.name for one in fields(Settings))
 _YES: Final = frozenset({"1", "true", "t", "yes", "y", "on"})
@@ -47,7 +31,7 @@ def variable(field: OptionField) -> str:
 
 def variable_of(name: str) -> str:
     """The environment variable of the option of this name."""
-    return next(variable(field) for group in GROUPS for field in option_fields(group) if field.name == name)
+    return next(variable(field) for group in OF_REQUESTS for field in option_fields(group) if field.name == name)
 
 
 def read(environ: Mapping[str, str]) -> dict[str, Any]:
@@ -57,7 +41,7 @@ def read(environ: Mapping[str, str]) -> dict[str, Any]:
         UsageError: a value cannot be read; its variable is named.
     """
     found: dict[str, Any] = {}
-    for group in GROUPS:
+    for group in OF_REQUESTS:
         for field in option_fields(group):
             text = environ.get(name := variable(field), "")
             if text == "" or field.option.http is None or field.name in _SETTINGS:

@@ -18,8 +18,7 @@ from typing import Final, Literal, NamedTuple
 from seqferry.model import encoding
 from seqferry.model.errors import UsageError
 from seqferry.spec.build import MAX_KEYS, is_s3_uri
-
-Format = Literal["auto", "lines", "csv", "inventory"]
+from seqferry.spec.option_groups import ListFormat
 
 MAX_BYTES: Final = 256 * 1024 * 1024
 """Most bytes of a list: the most keys of the greatest length, with room for versions and names."""
@@ -41,7 +40,7 @@ class NamedKey(NamedTuple):
     target_key: str = ""
 
 
-def format_of(name: str, asked: Format = "auto") -> Literal["lines", "csv", "inventory"]:
+def format_of(name: str, asked: ListFormat = "auto") -> Literal["lines", "csv", "inventory"]:
     """The format of a list by its name, unless it was given."""
     if asked != "auto":
         return asked

@@ -18,7 +18,7 @@ from typing import Final, Literal, NamedTuple
 
 from seqferry.model.models import LocalFolder, Location, TransferSpec
 from seqferry.places import endpoints
-from seqferry.spec.selection import Selection, literal_start, matcher
+from seqferry.spec.selection import Conditions, literal_start, matcher
 from seqferry.spec.target_keys import target_key
 
 Act = Literal["reads", "writes", "removes"]
@@ -147,7 +147,7 @@ def _regions(line: int, spec: TransferSpec) -> Iterator[_Region]:
         return
     yield from _of_source(line, "reads", spec)
     yield from _of_target(line, spec)
-    if spec.delete:
+    if spec.removal.delete:
         yield _Region(line, "removes", spec.target, spec.target.key, is_exact=False)
 
 
@@ -176,7 +176,7 @@ def _of_target(line: int, spec: TransferSpec) -> Iterator[_Region]:
     elif spec.keys is not None:
         for one in spec.keys:
             yield _Region(line, "writes", place, target_key(spec, spec.source.key + one), is_exact=True)
-    elif spec.ranges or spec.rename:
+    elif spec.ranges or spec.names.rename:
         yield _wide(line, "writes", place, start, None)
     else:
         names = _names(spec)
@@ -202,7 +202,9 @@ def _end(pattern: str | None) -> str:
 
 def _names(spec: TransferSpec) -> Callable[[str], bool] | None:
     """The test of a source key by wildcard and rules; sizes and ages are not known here."""
-    test = matcher(Selection(spec.pattern, spec.rules, strip=spec.strip, is_path=isinstance(spec.source, LocalFolder)))
+    test = matcher(
+        Conditions(spec.pattern, spec.names.rules, strip=spec.strip, is_path=isinstance(spec.source, LocalFolder))
+    )
     return None if test is None else lambda key: test(key, 0, 0.0)
 
 

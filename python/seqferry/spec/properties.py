@@ -9,17 +9,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final, Literal, TypedDict, cast
+from typing import Any, Final, cast
 
 from seqferry.model.errors import UsageError
 from seqferry.model.models import LocalFolder, S3Location, TransferSpec
-
-Sse = Literal["AES256", "aws:kms", "aws:kms:dsse", "none"]
-MetadataDirective = Literal["COPY", "REPLACE"]
-CopyProps = Literal["none", "metadata-directive", "default"]
-ChecksumAlgorithm = Literal["CRC64NVME", "CRC32", "CRC32C", "SHA1", "SHA256"]
-LockMode = Literal["GOVERNANCE", "COMPLIANCE"]
 
 _CANNED_ACLS: Final = (
     "private",
@@ -49,103 +44,54 @@ ATTRIBUTES: Final = (
     "cache_control",
     "expires",
 )
-"""Fields of the spec that are attributes of the target."""
-
-OF_TARGETS: Final = (
-    *ATTRIBUTES,
-    "sse",
-    "sse_kms_key_id",
-    "acl",
-    "grants",
-    "metadata",
-    "metadata_directive",
-    "tags",
-    "copy_props",
-    "checksum_algorithm",
-    "object_lock",
-    "object_lock_mode",
-    "object_lock_until",
-    "object_lock_legal_hold",
-)
-"""Fields of the spec that only objects at a target in S3 can have."""
+"""Options that are attributes of the target."""
 
 
-class PropertyOptions(TypedDict, total=False):
-    """Properties as options and clients write them."""
-
-    sse: str | None
-    sse_kms_key_id: str | None
-    acl: str | None
-    grants: Sequence[str] | None
-    content_type: str | None
-    content_encoding: str | None
-    content_language: str | None
-    content_disposition: str | None
-    cache_control: str | None
-    expires: str | None
-    metadata: Mapping[str, str] | Sequence[str] | None
-    metadata_directive: str | None
-    tags: Mapping[str, str] | Sequence[str] | None
-    copy_props: str | None
-    checksum_algorithm: str | None
-    object_lock: str | None
-    object_lock_mode: str | None
-    object_lock_until: str | None
-    object_lock_legal_hold: bool
-
-
-def fields(given: PropertyOptions) -> dict[str, Any]:
-    """The fields of a spec.
-
-    Raises:
-        UsageError: a value cannot be read.
-    """
-    found: dict[str, Any] = dict(given)
-    found["grants"] = tuple(given.get("grants") or ())
-    found["metadata"] = _pairs("--metadata", given.get("metadata"))
-    tags = given.get("tags")
-    found["tags"] = None if tags is None else _pairs("--tags", tags)
-    locked_until = given.get("object_lock_until")
-    found["object_lock_until"] = None if locked_until is None else _until(locked_until)
-    return found
+def asked_for(spec: TransferSpec) -> dict[str, Any]:
+    """The properties that are asked for, by the names of their options: only objects at a target in S3 have them."""
+    found = {
+        one.name: getattr(group, one.name) for group in (spec.attributes, spec.protection) for one in fields(group)
+    }
+    return {name: value for name, value in found.items() if value not in (None, (), False)}
 
 
 def check(spec: TransferSpec) -> None:
     """Raise UsageError when what is asked for cannot be carried."""
     if isinstance(spec.target, LocalFolder):
-        for name in OF_TARGETS:
-            if getattr(spec, name) not in (None, (), False):
-                option = "--" + name.replace("_", "-")
-                raise UsageError(f"{option} is for objects in S3, and the target is a local path; leave it out.")
+        for name in asked_for(spec):
+            option = "--" + name.replace("_", "-")
+            raise UsageError(f"{option} is for objects in S3, and the target is a local path; leave it out.")
     _check_encryption(spec)
     _check_access(spec)
     for name in ATTRIBUTES:
-        _check_value("--" + name.replace("_", "-"), getattr(spec, name))
+        _check_value("--" + name.replace("_", "-"), getattr(spec.attributes, name))
     _check_metadata(spec)
     _check_tags(spec)
     _check_lock(spec)
 
 
 def _check_encryption(spec: TransferSpec) -> None:
-    if spec.sse_kms_key_id is not None and (spec.sse is None or not spec.sse.startswith("aws:kms")):
+    if spec.protection.sse_kms_key_id is not None and (
+        spec.protection.sse is None or not spec.protection.sse.startswith("aws:kms")
+    ):
         raise UsageError("--sse-kms-key-id names a key of KMS: give --sse aws:kms or --sse aws:kms:dsse with it.")
-    _check_value("--sse-kms-key-id", spec.sse_kms_key_id)
+    _check_value("--sse-kms-key-id", spec.protection.sse_kms_key_id)
     has_key = isinstance(spec.target, S3Location) and spec.target.sse_c is not None
-    if has_key and spec.sse not in (None, "none"):
+    if has_key and spec.protection.sse not in (None, "none"):
         raise UsageError("--sse and a customer's key (--sse-c-key) cannot be had together; choose one.")
 
 
 def _check_access(spec: TransferSpec) -> None:
-    if spec.acl is not None and spec.acl not in _CANNED_ACLS:
-        raise UsageError(f"--acl '{spec.acl}' is not known; choose one of {', '.join(_CANNED_ACLS)}.")
-    if spec.acl is not None and spec.grants:
+    if spec.protection.acl is not None and spec.protection.acl not in _CANNED_ACLS:
+        raise UsageError(f"--acl '{spec.protection.acl}' is not known; choose one of {', '.join(_CANNED_ACLS)}.")
+    if spec.protection.acl is not None and spec.protection.grants:
         raise UsageError("--acl and --grants cannot be had together; choose one.")
     grants(spec)
 
 
 def _check_metadata(spec: TransferSpec) -> None:
     size = 0
-    for name, value in _split(spec.metadata):
+    for name, value in _split(spec.attributes.metadata):
         if not _TOKEN.fullmatch(name):
             raise UsageError(f"--metadata '{name}' cannot be a name: use lower-case letters, digits and - or _.")
         _check_value(f"--metadata {name}", value)
@@ -155,20 +101,24 @@ def _check_metadata(spec: TransferSpec) -> None:
 
 
 def _check_tags(spec: TransferSpec) -> None:
-    if spec.tags is not None and len(spec.tags) > _TAGS:
-        raise UsageError(f"--tags: {len(spec.tags)} tags, and S3 allows {_TAGS}.")
-    for name, value in _split(spec.tags or ()):
+    if spec.attributes.tags is not None and len(spec.attributes.tags) > _TAGS:
+        raise UsageError(f"--tags: {len(spec.attributes.tags)} tags, and S3 allows {_TAGS}.")
+    for name, value in _split(spec.attributes.tags or ()):
         if not name or len(name) > _TAG_KEY or len(value) > _TAG_VALUE:
             raise UsageError(f"--tags '{name[:40]}': a tag has 1 to {_TAG_KEY} characters, its value {_TAG_VALUE}.")
 
 
 def _check_lock(spec: TransferSpec) -> None:
-    if (spec.object_lock_mode is None) != (spec.object_lock_until is None):
+    if (spec.protection.object_lock_mode is None) != (spec.protection.object_lock_until is None):
         raise UsageError("--object-lock-mode and --object-lock-until belong together: give both.")
-    if spec.object_lock == "copy" and (spec.object_lock_mode is not None or spec.object_lock_legal_hold):
+    if spec.protection.object_lock == "copy" and (
+        spec.protection.object_lock_mode is not None or spec.protection.object_lock_legal_hold
+    ):
         raise UsageError("--object-lock copy carries the source's lock; leave the other options of Object Lock out.")
-    if spec.object_lock_until is not None and datetime.fromisoformat(spec.object_lock_until) <= datetime.now(UTC):
-        raise UsageError(f"--object-lock-until {spec.object_lock_until} has passed; choose a later time.")
+    if spec.protection.object_lock_until is not None and datetime.fromisoformat(
+        spec.protection.object_lock_until
+    ) <= datetime.now(UTC):
+        raise UsageError(f"--object-lock-until {spec.protection.object_lock_until} has passed; choose a later time.")
 
 
 def _check_value(option: str, value: str | None) -> None:
@@ -185,7 +135,7 @@ def grants(spec: TransferSpec) -> list[tuple[str, str]]:
         UsageError: a grant does not have the form PERMISSION=KIND=GRANTEE.
     """
     found: dict[str, list[str]] = {}
-    for grant in spec.grants:
+    for grant in spec.protection.grants:
         permission, _, grantee = grant.partition("=")
         kind, _, name = grantee.partition("=")
         if permission not in _PERMISSIONS or kind.lower() not in _GRANTEES or not name:
@@ -201,30 +151,32 @@ def grants(spec: TransferSpec) -> list[tuple[str, str]]:
 
 def for_engine(spec: TransferSpec) -> dict[str, Any]:
     """Arguments of the engine's ``Properties`` for a spec."""
-    carries_metadata = spec.metadata_directive != "REPLACE" and spec.copy_props != "none"
-    if spec.metadata and spec.metadata_directive is None and isinstance(spec.source, S3Location):
+    carries_metadata = spec.attributes.metadata_directive != "REPLACE" and spec.attributes.copy_props != "none"
+    if spec.attributes.metadata and spec.attributes.metadata_directive is None and isinstance(spec.source, S3Location):
         # As aws s3 does.
         carries_metadata = False
     return {
         "carry_attributes": carries_metadata,
-        "attributes": {name: getattr(spec, name) for name in ATTRIBUTES if getattr(spec, name) is not None},
-        "metadata": dict(_split(spec.metadata)),
-        "carry_tags": spec.copy_props in (None, "default"),
-        "tags": None if spec.tags is None else list(_split(spec.tags)),
-        "sse": spec.sse,
-        "sse_kms_key_id": spec.sse_kms_key_id,
+        "attributes": {
+            name: getattr(spec.attributes, name) for name in ATTRIBUTES if getattr(spec.attributes, name) is not None
+        },
+        "metadata": dict(_split(spec.attributes.metadata)),
+        "carry_tags": spec.attributes.copy_props in (None, "default"),
+        "tags": None if spec.attributes.tags is None else list(_split(spec.attributes.tags)),
+        "sse": spec.protection.sse,
+        "sse_kms_key_id": spec.protection.sse_kms_key_id,
         "sse_c": isinstance(spec.target, S3Location) and spec.target.sse_c is not None,
-        "acl": spec.acl,
+        "acl": spec.protection.acl,
         "grants": grants(spec),
-        "copy_lock": spec.object_lock == "copy",
-        "lock_mode": spec.object_lock_mode,
-        "lock_until": spec.object_lock_until,
-        "legal_hold": spec.object_lock_legal_hold,
-        "checksum": spec.checksum_algorithm,
+        "copy_lock": spec.protection.object_lock == "copy",
+        "lock_mode": spec.protection.object_lock_mode,
+        "lock_until": spec.protection.object_lock_until,
+        "legal_hold": spec.protection.object_lock_legal_hold,
+        "checksum": spec.attributes.checksum_algorithm,
     }
 
 
-def _pairs(option: str, given: Mapping[str, str] | Sequence[str] | None) -> tuple[str, ...]:
+def pairs(option: str, given: Mapping[str, str] | Sequence[str] | None) -> tuple[str, ...]:
     """Names and values as ``name=value``; what was written as ``a=1,b=2`` or as JSON is taken apart."""
     if given is None:
         return ()
@@ -233,7 +185,7 @@ def _pairs(option: str, given: Mapping[str, str] | Sequence[str] | None) -> tupl
     found: list[str] = []
     for text in given:
         if text.startswith("{"):
-            found += _pairs(option, _json(option, text))
+            found += pairs(option, _json(option, text))
             continue
         # A comma begins another pair where a name and = follow it; else it belongs to the value.
         for part in re.split(r",(?=[^,=]+=)", text):
@@ -279,6 +231,6 @@ def until(text: str) -> datetime:
     return at if at.tzinfo is not None else at.replace(tzinfo=UTC)
 
 
-def _until(text: str) -> str:
-    """The time in RFC 3339."""
+def written_until(text: str) -> str:
+    """The time in RFC 3339, of a time as ``until`` takes it."""
     return until(text).astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -15,9 +15,9 @@ from functools import lru_cache
 from typing import Final
 
 from seqferry.model.errors import UsageError
+from seqferry.model.option_groups import MOST_RENAME_RULES
 from seqferry.spec.patterns import RenameRule, RenameRules
 
-MAX_RULES: Final = 100
 _MAX_RULE: Final = 1000
 """Characters of a rule: longer ones are mistakes."""
 
@@ -43,8 +43,8 @@ def renamed(rules: tuple[str, ...], name: str) -> str:
 
 @lru_cache(maxsize=4)  # a list of rules may take some megabytes
 def _compiled(rules: tuple[str, ...]) -> RenameRules:
-    if len(rules) > MAX_RULES:
-        raise UsageError(f"--rename: at most {MAX_RULES} rules can be given, and these are {len(rules)}.")
+    if len(rules) > MOST_RENAME_RULES:
+        raise UsageError(f"--rename: at most {MOST_RENAME_RULES} rules can be given, and these are {len(rules)}.")
     return RenameRules([_parsed(rule) for rule in rules])
 
 

@@ -3,8 +3,8 @@
 Rules follow the AWS CLI: the last rule that matches decides, and what no rule matches is selected. A pattern is held
 against the key below the source; ``*`` crosses slashes.
 
-What must stay true: no request and no clock; ages count from ``Selection.as_of``, so a transfer that goes on days later
-selects the same objects.
+What must stay true: no request and no clock; ages count from ``Conditions.as_of``, so a transfer that goes on days
+later selects the same objects.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 
 from seqferry.model.errors import UsageError
+from seqferry.model.option_groups import Filters
 from seqferry.spec.patterns import Wildcards
 
 _WILDCARDS: Final = re.compile(r"[*?]")
@@ -24,14 +25,13 @@ _SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400, "y"
 _AGE_FORM: Final = "write an age as 90s, 12h, 7d or 2w, or a time as 2026-11-01 or 2026-11-01T08:00:00Z"
 
 
-class Selection(NamedTuple):
+class Conditions(NamedTuple):
     """Conditions that select the objects of a source.
 
     Attributes:
         pattern: wildcard that a whole key has to match; None for every key.
         rules: ``+ PATTERN`` and ``- PATTERN`` in the order in which they were given.
-        min_size, max_size: in bytes, both inclusive.
-        newer_than, older_than: an age or a time, as a person wrote it.
+        filters: sizes are inclusive; an age or a time is as a person wrote it.
         as_of: the time that ages count from, in seconds since the epoch.
         strip: the start of a key that is not held against ``rules``.
         is_path: the wildcard is one of a shell: only ``**`` crosses slashes.
@@ -39,10 +39,7 @@ class Selection(NamedTuple):
 
     pattern: str | None = None
     rules: tuple[str, ...] = ()
-    min_size: int | None = None
-    max_size: int | None = None
-    newer_than: str | None = None
-    older_than: str | None = None
+    filters: Filters = Filters()
     as_of: float | None = None
     strip: str = ""
     is_path: bool = False
@@ -79,26 +76,29 @@ def moment(written: str, as_of: float) -> float:
     return (found if found.tzinfo is not None else found.replace(tzinfo=UTC)).timestamp()
 
 
-def check(selection: Selection) -> None:
-    """Raise UsageError when the selection makes no sense."""
-    for rule in selection.rules:
+def check(conditions: Conditions) -> None:
+    """Raise UsageError when the conditions make no sense."""
+    for rule in conditions.rules:
         if rule[:2] not in ("+ ", "- ") or len(rule) == 2:
             raise UsageError(f"'{rule}' is not a rule; write '+ PATTERN' to include or '- PATTERN' to exclude.")
-    _wildcards(selection)
-    low, high = selection.min_size, selection.max_size
+    _wildcards(conditions)
+    low, high = conditions.filters.min_size, conditions.filters.max_size
     if low is not None and high is not None and low > high:
         raise UsageError(f"--min-size {low} is more than --max-size {high}: nothing would be selected.")
-    for option, written in (("--newer-than", selection.newer_than), ("--older-than", selection.older_than)):
+    for option, written in (
+        ("--newer-than", conditions.filters.newer_than),
+        ("--older-than", conditions.filters.older_than),
+    ):
         if written is not None:
             try:
-                moment(written, selection.as_of or 0.0)
+                moment(written, conditions.as_of or 0.0)
             except ValueError as why:
                 raise UsageError(f"{option}: {why}.") from None
 
 
-def selects(selection: Selection) -> bool:
+def selects(conditions: Conditions) -> bool:
     """True when a condition could leave an object out; compiles nothing, so that it fails for no pattern on record."""
-    return bool(selection._replace(as_of=None, strip="", is_path=False) != Selection())
+    return bool(conditions._replace(as_of=None, strip="", is_path=False) != Conditions())
 
 
 def only_includes(rules: Iterable[str]) -> bool:
@@ -108,26 +108,26 @@ def only_includes(rules: Iterable[str]) -> bool:
 
 
 @lru_cache(maxsize=64)
-def matcher(selection: Selection) -> Callable[[str, int, float], bool] | None:
+def matcher(conditions: Conditions) -> Callable[[str, int, float], bool] | None:
     """The test of an object by key, size (bytes) and time (seconds since the epoch); None when all are selected."""
     tests: list[Callable[[str, int, float], bool]] = []
-    whole, rules = _wildcards(selection)
+    whole, rules = _wildcards(conditions)
     if whole is not None:
         tests.append(lambda key, _size, _time: whole.decide(key) is True)
     if rules is not None:
-        start = selection.strip
+        start = conditions.strip
         tests.append(lambda key, _size, _time: rules.decide(key.removeprefix(start)) is not False)
-    low, high = selection.min_size, selection.max_size
+    low, high = conditions.filters.min_size, conditions.filters.max_size
     if low is not None:
         tests.append(lambda _key, size, _time: size >= low)
     if high is not None:
         tests.append(lambda _key, size, _time: size <= high)
-    as_of = selection.as_of or 0.0
-    if selection.newer_than is not None:
-        since = moment(selection.newer_than, as_of)
+    as_of = conditions.as_of or 0.0
+    if conditions.filters.newer_than is not None:
+        since = moment(conditions.filters.newer_than, as_of)
         tests.append(lambda _key, _size, time: time > since)
-    if selection.older_than is not None:
-        until = moment(selection.older_than, as_of)
+    if conditions.filters.older_than is not None:
+        until = moment(conditions.filters.older_than, as_of)
         tests.append(lambda _key, _size, time: time < until)
     if not tests:
         return None
@@ -136,11 +136,11 @@ def matcher(selection: Selection) -> Callable[[str, int, float], bool] | None:
     return lambda key, size, time: all(test(key, size, time) for test in tests)
 
 
-def _wildcards(selection: Selection) -> tuple[Wildcards | None, Wildcards | None]:
+def _wildcards(conditions: Conditions) -> tuple[Wildcards | None, Wildcards | None]:
     """The wildcard of the address and the rules, compiled."""
     whole = rules = None
-    if selection.pattern is not None:
-        whole = Wildcards([(True, selection.pattern)], "path" if selection.is_path else "key", "The wildcard of SRC")
-    if selection.rules:
-        rules = Wildcards([(rule[0] == "+", rule[2:]) for rule in selection.rules], "rule", "--include and --exclude")
+    if conditions.pattern is not None:
+        whole = Wildcards([(True, conditions.pattern)], "path" if conditions.is_path else "key", "The wildcard of SRC")
+    if conditions.rules:
+        rules = Wildcards([(rule[0] == "+", rule[2:]) for rule in conditions.rules], "rule", "--include and --exclude")
     return whole, rules

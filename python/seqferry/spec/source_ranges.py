@@ -100,11 +100,11 @@ def parts(spec: TransferSpec) -> list[TransferSpec]:
             single=one.single,
             pattern=one.pattern,
             ranges=(),
-            rename=() if one.single else spec.rename,
+            names=replace(spec.names, rename=()) if one.single else spec.names,
         )
         for one in spec.ranges
     ]
 
 
 def _renamed(spec: TransferSpec, one: KeyRange) -> str:
-    return renaming.renamed(spec.rename, one.into) if one.single else one.into
+    return renaming.renamed(spec.names.rename, one.into) if one.single else one.into

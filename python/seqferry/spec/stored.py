@@ -28,6 +28,8 @@ from seqferry.model.models import (
     TransferSpec,
 )
 from seqferry.model.operations import OPERATIONS
+from seqferry.model.option_fields import is_of_texts
+from seqferry.model.option_groups import MEMBER_OF, MEMBERS
 
 VERSION: Final = 2
 
@@ -36,9 +38,6 @@ PARTS: Final = "parts"
 
 _PLACES: Final[dict[str, type[S3Location | LocalFolder]]] = {"s3": S3Location, "folder": LocalFolder}
 _TAGS: Final = {kind: tag for tag, kind in _PLACES.items()}
-
-_TUPLES: Final = ("keys", "rules", "versions", "targets", "rename", "metadata", "tags", "grants")
-"""Fields that are lists in JSON."""
 
 _FIRST_VERSION: Final = 2
 _FIRST_PLACES: Final = frozenset({"s3", "folder"})
@@ -83,6 +82,17 @@ _LATER_OPTIONS: Final[dict[str, frozenset[str]]] = {
 }
 """Options that operations got later: a worker needs a version that knows them."""
 
+_FIRST_ORDER: Final = (
+    "source", "target", "strip", "single", "keys", "if_exists", "verify", "part_size", "copy_threshold",
+    "storage_class", "md5", "delete", "max_delete", "pattern", "rules", "min_size", "max_size", "newer_than",
+    "older_than", "as_of", "versions", "targets", "ranges", "rename", "inventory", "restore", "restore_days",
+    "restore_tier", "settle", "content_type", "content_encoding", "content_language", "content_disposition",
+    "cache_control", "expires", "metadata", "metadata_directive", "tags", "copy_props", "checksum_algorithm", "sse",
+    "sse_kms_key_id", "acl", "grants", "object_lock", "object_lock_mode", "object_lock_until",
+    "object_lock_legal_hold", "tpslimit", "preflight", "operation", "options", "retry_of",
+)  # fmt: skip
+"""The order of features, of which lanes of the queue are digests. This list stays: later options come after these."""
+
 _NESTED: Final[dict[str, type[Any]]] = {"access": Access, "identity": Identity, "ranges": KeyRange}
 """Records within a spec or a place, by the names that features have for them: ``field access.fips``."""
 
@@ -113,7 +123,7 @@ def read(text: str) -> TransferSpec:
     for side in ("source", "target"):
         if side in data:
             data[side] = _place(data[side], side)
-    data |= {name: tuple(data[name]) for name in _TUPLES if isinstance(data.get(name), list)}
+    data |= {name: tuple(data[name]) for name in _lists() if isinstance(data.get(name), list)}
     if isinstance(data.get("ranges"), list):
         found = (_mapping(one, "source") for one in cast("list[Any]", data["ranges"]))
         data["ranges"] = tuple(_record(KeyRange, one, "source") for one in found)
@@ -236,10 +246,10 @@ def _legible(text: str) -> TransferSpec:
         data = {}
     known = _known(TransferSpec, data)
     known |= {side: _legible_place(data.get(side)) for side in ("source", "target")}
-    for name in _TUPLES:
+    for name in _lists():
         if isinstance(data.get(name), list):
             known |= _known(TransferSpec, {name: tuple(data[name])})
-    return TransferSpec(**known)
+    return _made(TransferSpec, known)
 
 
 def _legible_place(data: Any) -> Location:
@@ -288,7 +298,19 @@ def _record(kind: type[_Record], data: dict[str, Any], where: str) -> _Record:
     for name, needed in _needed(kind).items():
         if needed and name not in data:
             raise UnsupportedError.of(f"no '{name}' in its {where}")
-    return kind(**data)
+    return _made(kind, data)
+
+
+def _made(kind: type[_Record], known: Mapping[str, Any]) -> _Record:
+    """A value of ``kind`` out of its fields, which of a spec are those of its groups as well."""
+    if kind is not TransferSpec:
+        return kind(**known)
+    own: dict[str, Any] = {}
+    groups: dict[str, dict[str, Any]] = {}
+    for name, value in known.items():
+        member = MEMBER_OF.get(name)
+        (own if member is None else groups.setdefault(member, {}))[name] = value
+    return kind(**own, **{member: MEMBERS[member](**found) for member, found in groups.items()})
 
 
 def _short(value: Any) -> str:
@@ -304,7 +326,18 @@ def _mapping(data: Any, where: str) -> dict[str, Any]:
 
 @cache
 def _hints(kind: type[Any]) -> dict[str, Any]:
-    return get_type_hints(kind)
+    """The types of the fields by their names as they are stored: options are fields of the spec."""
+    found = get_type_hints(kind)
+    if kind is TransferSpec:
+        of_groups = [get_type_hints(group) for group in MEMBERS.values()]
+        found |= {name: hint for hints in of_groups for name, hint in hints.items() if name in MEMBER_OF}
+    return {name: hint for name, hint in found.items() if kind is not TransferSpec or name not in MEMBERS}
+
+
+@cache
+def _lists() -> tuple[str, ...]:
+    """Fields of a spec that are lists of texts in JSON."""
+    return tuple(name for name, hint in _hints(TransferSpec).items() if is_of_texts(hint))
 
 
 @cache
@@ -332,13 +365,31 @@ def _filled(
     record: TransferSpec | Location | Access | Identity | KeyRange, without: tuple[str, ...] = ()
 ) -> dict[str, Any]:
     """The fields that do not hold their default."""
-    kept: dict[str, Any] = {}
-    for one in fields(record):
-        value = getattr(record, one.name)
-        default = one.default if one.default_factory is MISSING else one.default_factory()
-        if one.name not in without and value != default:
-            kept[one.name] = _plain(value)
-    return kept
+    found = values(record) if isinstance(record, TransferSpec) else _own(record)
+    defaults = _defaults(type(record))
+    return {name: _plain(found[name]) for name in defaults if name not in without and found[name] != defaults[name]}
+
+
+def _own(record: Any) -> dict[str, Any]:
+    return {one.name: getattr(record, one.name) for one in fields(record)}
+
+
+@cache
+def _defaults(kind: type[Any]) -> dict[str, Any]:
+    """Defaults of the fields by their names as they are stored, in the order of features; ``MISSING``: it has none."""
+    found = {one.name: one.default if one.default_factory is MISSING else one.default_factory() for one in fields(kind)}
+    if kind is not TransferSpec:
+        return found
+    for member in MEMBERS:
+        found |= _own(found.pop(member))
+    later = [name for name in found if name not in _FIRST_ORDER]
+    return {name: found[name] for name in (*_FIRST_ORDER, *later)}
+
+
+def values(spec: TransferSpec) -> dict[str, Any]:
+    """All that a spec holds, by the names that its stored form has for it; options are fields of the spec."""
+    own = {one.name: getattr(spec, one.name) for one in fields(spec) if one.name not in MEMBERS}
+    return own | {name: getattr(getattr(spec, member), name) for name, member in MEMBER_OF.items()}
 
 
 def _plain(value: Any) -> Any:

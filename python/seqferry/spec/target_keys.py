@@ -24,7 +24,7 @@ def target_key(spec: TransferSpec, source_key: str, version_id: str | None = Non
         given, named = _named_targets(spec), source_key.removeprefix(spec.source.key)
         if found := given.get((named, version_id or "")) or given.get((named, "")):
             return spec.target.key + found
-    return spec.target.key + (renaming.renamed(spec.rename, name) if spec.rename else name)
+    return spec.target.key + (renaming.renamed(spec.names.rename, name) if spec.names.rename else name)
 
 
 _NAMED_KEPT: Final = 8
@@ -55,14 +55,14 @@ def source_key(spec: TransferSpec, target_key: str) -> str:
 
 def check(spec: TransferSpec) -> None:
     """Refuse lists and rules that name no object, or two for the same target."""
-    renaming.check(spec.rename)
-    if spec.rename and spec.single:
+    renaming.check(spec.names.rename)
+    if spec.names.rename and spec.single:
         raise UsageError("--rename is for names below a prefix or a folder; give the new name of one object as DST.")
-    if spec.rename and spec.delete:
+    if spec.names.rename and spec.removal.delete:
         raise UsageError(
             "--delete removes what has no object of its name at SRC, and --rename changes the names; leave out one."
         )
-    if (spec.rename or spec.targets or spec.versions) and not spec.kind.copies:
+    if (spec.names.rename or spec.targets or spec.versions) and not spec.kind.copies:
         raise UsageError(f"New names and versions are for cp and sync; {spec.operation} takes the objects as they are.")
     if spec.versions and spec.kind.removes_sources:
         raise UsageError("mv removes what it has copied, and an earlier version is not what is there now; use cp.")
@@ -72,9 +72,9 @@ def check(spec: TransferSpec) -> None:
             raise UsageError(f"The list has {len(keys)} keys and {len(given)} {what}; give one for each key.")
     if spec.versions and isinstance(spec.source, LocalFolder):
         raise UsageError("Local files have no versions; leave the version ids out.")
-    if spec.versions and spec.restore:
+    if spec.versions and spec.selection.restore:
         raise UsageError("--restore is for current objects; restore earlier versions with the storage's own tools.")
-    if spec.single or (not spec.targets and not spec.rename and not spec.versions):
+    if spec.single or (not spec.targets and not spec.names.rename and not spec.versions):
         return
     if both := {key for key, version in zip(keys, spec.versions, strict=False) if not version} & {
         key for key, version in zip(keys, spec.versions, strict=False) if version

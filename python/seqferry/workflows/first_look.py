@@ -124,7 +124,9 @@ class _FirstLook:
             if one.size > _LARGEST and isinstance(self.spec.target, S3Location):
                 message = f"{self.spec.source.at(one.source_key)} has more bytes than S3 takes in one object."
                 findings.add(PredictedFailure("EntityTooLarge", "plan", message), one.source_key, one.size)
-        archived = [] if self.spec.restore else [one for one in wanted if one.storage_class in report.ARCHIVES]
+        archived = (
+            [] if self.spec.selection.restore else [one for one in wanted if one.storage_class in report.ARCHIVES]
+        )
         why = self._ask(findings, wanted, archived) if len(wanted) > SAMPLED else None
         if len(wanted) <= SAMPLED:
             self._add_archived(findings, archived)
@@ -168,7 +170,7 @@ class _FirstLook:
         if still:
             self._add_archived(findings, archived)
         # What is at the target already may be passed over without a look at its source.
-        passes_over = self.spec.if_exists in ("skip", "fail") and not self.target_absent
+        passes_over = self.spec.selection.if_exists in ("skip", "fail") and not self.target_absent
         all_looked = len(looked) == len(asked) + len(cold)
         if looked and not readable and all_looked and not passes_over and not _is_named(self.spec):
             first = troubles[0]

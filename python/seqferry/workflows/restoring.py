@@ -43,7 +43,7 @@ def restore(runtime: Runtime, transfer_id: str, spec: TransferSpec) -> None:
     """
     place = spec.source
     assert isinstance(place, S3Location)
-    days, tier = spec.restore_days or DAYS, spec.restore_tier or TIER
+    days, tier = spec.selection.restore_days or DAYS, spec.selection.restore_tier or TIER
     pause, told = _FIRST_LOOK_SECONDS, False
     while True:
         archived, watched = 0, list[str]()

@@ -166,7 +166,7 @@ def _plan(runtime: Runtime, transfer_id: str, row: sa.Row[Any], inline: InlineBa
         # Not synced, as the rows of the plan below: the begin of a batch syncs what is before it.
         with runtime.database.write(durable=False) as connection:
             transfers.set_target_absent(connection, transfer_id, absent)
-    if spec.restore:
+    if spec.selection.restore:
         restoring.restore(runtime, transfer_id, spec)
     planner = Planner(runtime, transfer_id, spec, inline)
     pages = operation.find(runtime, spec, known, transfer_id=transfer_id, target_absent=absent)

@@ -327,9 +327,9 @@ def test_what_the_environment_of_the_server_says_reaches_its_jobs(
         checked = client.post("/api/v1/checks", json={"source": source, "target": f"{target}c/"}).json()["id"]
 
     specs = [own.status(one).spec for one in (mirrored, posted, moved)]
-    assert [one.part_size for one in specs] == [16 * 2**20, 8 * 2**20, 16 * 2**20]
-    assert {one.copy_threshold for one in specs} == {32 * 2**20}
-    assert {one.if_exists for one in specs} == {"skip"}
+    assert [one.parts.part_size for one in specs] == [16 * 2**20, 8 * 2**20, 16 * 2**20]
+    assert {one.parts.copy_threshold for one in specs} == {32 * 2**20}
+    assert {one.selection.if_exists for one in specs} == {"skip"}
     assert specs[0].keys == ("a",)
     assert specs[0].strip == "run/"
     assert own.status(checked).spec.operation == "check"

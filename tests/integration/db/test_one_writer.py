@@ -56,7 +56,7 @@ def test_the_same_submission_goes_on_until_the_transfer_has_ended(ferry: Ferry) 
     first = service.submission(spec, actor="ada")
 
     assert service.submission(spec, actor="bob") == replace(first, goes_on=True)
-    assert not service.submission(replace(spec, if_exists="skip"), actor="ada").goes_on
+    assert not service.submission(spec.with_options(if_exists="skip"), actor="ada").goes_on
     assert len(service.transfers()) == 2
     assert service.submission(spec, actor="bob").id == first.id
     assert _kinds(service, first.id) == ["submitted", "joined"]
@@ -239,7 +239,7 @@ def test_an_idempotency_key_of_a_submission_that_goes_on_is_kept(service: Servic
     assert service.submit(spec, actor="ada", idempotency_key="K") == first
     assert service.submitted(spec, "K", actor="ada") == first
     with pytest.raises(ConflictError):
-        service.submit(replace(spec, if_exists="skip"), actor="ada", idempotency_key="K")
+        service.submit(spec.with_options(if_exists="skip"), actor="ada", idempotency_key="K")
     assert len(service.transfers()) == 1
 
 

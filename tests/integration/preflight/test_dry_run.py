@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
 from ferry import Ferry
@@ -66,7 +65,7 @@ def test_the_dry_run_of_a_removal_names_keys_or_the_reason(
     client = ferry.server.client()
     for name in ("a", "x", "y", "z"):
         client.put_object(Bucket=ferry.target, Key=f"in/{name}", Body=b"abc")
-    spec = replace(ferry.spec(source, "in/"), delete=True, max_delete=max_delete)
+    spec = ferry.spec(source, "in/").with_options(delete=True, max_delete=max_delete)
     forecast = Forecast(spec)
     for planned in ferry.service.preview(spec):
         forecast.add(planned)

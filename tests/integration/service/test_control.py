@@ -280,11 +280,11 @@ def test_a_limit_of_starts_holds_from_the_first_request_and_changes_under_way(fe
 def test_a_limit_of_starts_is_recorded_by_submissions(sqlite_settings: Settings) -> None:
     with Service.open(replace(sqlite_settings, tpslimit=40)) as service:
         first = service.submit(spec_number(0), actor="ada")
-        second = service.submit(replace(spec_number(1), tpslimit=7), actor="ada")
-        assert [service.status(one).spec.tpslimit for one in (first, second)] == [40, 7]
+        second = service.submit(spec_number(1).with_options(tpslimit=7), actor="ada")
+        assert [service.status(one).spec.speed.tpslimit for one in (first, second)] == [40, 7]
         assert [service.status(one).adjustment.tpslimit for one in (first, second)] == [40, 7]
         with pytest.raises(UsageError, match="--tpslimit 0"):
-            service.submit(replace(spec_number(2), tpslimit=0), actor="ada")
+            service.submit(spec_number(2).with_options(tpslimit=0), actor="ada")
 
 
 def test_limits_of_an_operator_are_lowered_and_those_of_ones_own_replaced() -> None:

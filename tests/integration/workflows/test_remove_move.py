@@ -298,7 +298,7 @@ def test_a_source_stays_whose_size_alone_was_compared(ferry: Ferry, tmp_path: Pa
                 (Path(place) / name).write_bytes(body)
     ferry.work()
 
-    spec = replace(_move_spec(ferry, f"{from_}/", f"{to}/"), if_exists="size")
+    spec = _move_spec(ferry, f"{from_}/", f"{to}/").with_options(if_exists="size")
     if is_listed:
         spec = build_run_spec([Command(1, spec)], "list")
     status = ferry.until_ended(ferry.service.submit(spec, actor="ada"))

@@ -53,11 +53,11 @@ def test_equal_digests_in_both_listings_are_enough_to_skip(etag: str, there: Fou
     ("spec", "compares"),
     [
         (SPEC, True),
-        (replace(SPEC, if_exists="overwrite"), False),
-        (replace(SPEC, if_exists="skip"), False),
-        (replace(SPEC, if_exists="fail"), False),
-        (replace(SPEC, verify="checksum"), False),
-        (replace(SPEC, verify="content"), False),
+        (SPEC.with_options(if_exists="overwrite"), False),
+        (SPEC.with_options(if_exists="skip"), False),
+        (SPEC.with_options(if_exists="fail"), False),
+        (SPEC.with_options(verify="checksum"), False),
+        (SPEC.with_options(verify="content"), False),
         (replace(SPEC, source=LocalFolder("/data/run")), False),
         (replace(SPEC, target=LocalFolder("/data/run")), False),
     ],
@@ -89,7 +89,7 @@ def test_what_cannot_go_is_refused_and_what_nobody_meant_is_left_out(
 
 
 def test_nothing_is_removed_for_a_source_that_is_empty_or_did_not_arrive() -> None:
-    spec = replace(SPEC, delete=True, max_delete=2)
+    spec = SPEC.with_options(delete=True, max_delete=2)
 
     empty, failed = removal_rules.why_kept(spec, 0, 0), removal_rules.why_kept(spec, 5, 1)
     assert empty is not None
@@ -98,7 +98,7 @@ def test_nothing_is_removed_for_a_source_that_is_empty_or_did_not_arrive() -> No
     assert (failed.code, failed.is_failure) == ("NotAllArrived", False)
     assert removal_rules.why_kept(spec, 5, 0) is None
     assert [removal_rules.too_many(spec, found) is None for found in (0, 2, 3)] == [True, True, False]
-    assert removal_rules.too_many(replace(spec, max_delete=None), 10**6) is None
+    assert removal_rules.too_many(spec.with_options(max_delete=None), 10**6) is None
 
 
 @pytest.mark.parametrize(

@@ -85,7 +85,7 @@ def test_other_services_have_no_list_price() -> None:
 
 def test_other_services_are_priced_as_a_region_of_aws_on_request() -> None:
     place = S3Location("to", "in/", endpoint_url=URL)
-    spec = replace(SPEC, source=replace(place, bucket="from"), target=place, storage_class="GLACIER_IR")
+    spec = replace(SPEC, source=replace(place, bucket="from"), target=place).with_options(storage_class="GLACIER_IR")
 
     estimate = _forecast(spec, *[GIB] * 3).estimate(price="us-east-1")
 
@@ -112,7 +112,7 @@ def test_prices_are_those_of_the_region_of_the_target(region: str, known: str, d
 
 
 def test_a_class_without_a_price_has_none() -> None:
-    assert _forecast(replace(SPEC, storage_class="OUTPOSTS"), GIB).estimate().request_dollars is None
+    assert _forecast(SPEC.with_options(storage_class="OUTPOSTS"), GIB).estimate().request_dollars is None
 
 
 def test_an_archive_is_one_upload_of_all_members() -> None:
@@ -139,7 +139,7 @@ def test_objects_that_are_there_cost_their_listing() -> None:
 
 
 def test_parts_stay_within_ten_thousand() -> None:
-    estimate = _forecast(replace(SPEC, part_size=5 * MIB), 1000 * GIB).estimate()
+    estimate = _forecast(SPEC.with_options(part_size=5 * MIB), 1000 * GIB).estimate()
 
     assert estimate.requests["UploadPartCopy"] == 10_000
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from seqferry.spec.selection import Selection, matcher
+from seqferry.spec.selection import Conditions, matcher
 
 ROOT = Path(__file__).parents[3]
 KEYS = (
@@ -56,7 +56,7 @@ def _rules(case: int) -> tuple[str, ...]:
 
 
 def _ours(case: int) -> set[str]:
-    test = matcher(Selection(rules=_rules(case), strip="run/"))
+    test = matcher(Conditions(rules=_rules(case), strip="run/"))
     assert test is not None
     return {key for key in KEYS if test(f"run/{key}", 1, 0.0)}
 

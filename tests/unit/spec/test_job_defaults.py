@@ -7,8 +7,9 @@ from pydantic import BaseModel
 
 from seqferry.api.schemas import TransferRequest
 from seqferry.model.errors import UsageError
+from seqferry.model.option_fields import option_fields
 from seqferry.spec import job_defaults
-from seqferry.spec.option_fields import option_fields
+from seqferry.spec.option_groups import OF_REQUESTS
 
 
 def test_values_are_those_that_a_request_has() -> None:
@@ -56,7 +57,7 @@ def test_a_value_that_cannot_be_read_is_named(name: str, value: str) -> None:
 
 def test_every_option_of_a_request_has_a_twin() -> None:
     body: type[BaseModel] = TransferRequest
-    for group in job_defaults.GROUPS:
+    for group in OF_REQUESTS:
         for field in option_fields(group):
             if field.option.http is not None:
                 assert field.name in body.model_fields

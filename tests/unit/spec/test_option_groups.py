@@ -5,29 +5,30 @@ from __future__ import annotations
 import inspect
 import re
 from dataclasses import dataclass, fields, is_dataclass
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any
 
 import pytest
 
 from seqferry.api.fields import body_of
 from seqferry.api.schemas import TransferRequest
 from seqferry.cli import options
-from seqferry.model.models import MOST_PRIORITY
+from seqferry.model.models import MOST_PRIORITY, TransferSpec
+from seqferry.model.option_fields import Http, Option, OptionField, option_fields
+from seqferry.model.option_groups import MEMBER_OF, MEMBERS
 from seqferry.spec import option_groups
-from seqferry.spec.build import build_one
-from seqferry.spec.option_fields import Http, Option, OptionField, option_fields
-from seqferry.spec.properties import PropertyOptions
+from seqferry.spec.build import build_spec, draft_spec
+from seqferry.spec.options import option_names
 
-GROUPS: list[type[Any]] = [one for one in vars(option_groups).values() if is_dataclass(one) and hasattr(one, "PANEL")]
+GROUPS: list[type[Any]] = [
+    *(one for one in vars(option_groups).values() if is_dataclass(one) and hasattr(one, "PANEL")),
+    *MEMBERS.values(),
+]
 FIELDS = {one.name: one for group in GROUPS for one in option_fields(group)}
 
 OF_HTTP_ALONE = {
     *("source", "target", "operation", "options", "keys", "objects", "inventory"),
     *("preflight", "new", "priority"),  # options of the start of a command, which has others
 }
-OF_THE_PROCESS = {"max_requests", "max_bandwidth", "memory", "cache", "max_cache_size"}
-OF_THE_DOORS = {"include", "exclude", "files_from", "files_format", "recursive"}
-"""``rules``, ``keys`` and ``source`` are made of these."""
 
 
 @pytest.mark.parametrize("group", GROUPS, ids=lambda group: group.__name__)
@@ -43,24 +44,45 @@ def test_each_field_of_http_that_is_an_option_comes_from_a_group() -> None:
     assert of_http == of_groups
 
 
-def test_each_field_of_a_group_is_an_argument_of_a_spec() -> None:
-    parameters = {name: one.default for name, one in inspect.signature(build_one).parameters.items()}
-    del parameters["attributes"]
-    properties = set(get_type_hints(PropertyOptions))
-    given = {name: one for name, one in FIELDS.items() if name not in OF_THE_PROCESS | OF_THE_DOORS}
+def test_a_spec_takes_each_option_but_those_that_a_door_obeys() -> None:
+    of_doors = {name for name, one in FIELDS.items() if one.option.of_door}
 
-    assert set(given) <= properties | set(parameters)
-    assert properties <= set(given)
-    assert {name: given[name].default for name in given if name not in properties}.items() <= parameters.items()
-    assert set(parameters) - set(given) == {
-        *("source", "target", "keys", "versions", "targets", "inventory", "preflight", "below", "allow_local")
+    assert of_doors == {
+        *("max_requests", "max_bandwidth", "memory", "cache", "max_cache_size"),
+        # ``rules``, ``keys`` and ``source`` are made of these.
+        *("include", "exclude", "files_from", "files_format", "recursive"),
+    }
+    assert option_names() == FIELDS.keys() - of_doors
+
+
+def test_an_option_that_no_group_has_is_an_error_of_the_program() -> None:
+    for given in ({"part_sizes": 1}, {"recursive": True}, {"files_from": "list"}):
+        with pytest.raises(TypeError, match=next(iter(given))):
+            build_spec("s3://a/x", "s3://b/x", **given)
+
+
+def test_each_option_of_a_spec_is_in_one_group_and_has_a_name_of_its_own() -> None:
+    assert len(MEMBER_OF) == sum(len(fields(group)) for group in MEMBERS.values())
+    assert not MEMBER_OF.keys() & {one.name for one in fields(TransferSpec)}
+    assert {one.name: one.type for one in fields(TransferSpec) if one.name in MEMBERS} == {
+        member: group.__name__ for member, group in MEMBERS.items()
     }
 
 
-def test_each_field_of_http_is_taken_by_a_spec() -> None:
-    taken = set(inspect.signature(build_one).parameters) | set(get_type_hints(PropertyOptions))
+def test_a_spec_holds_what_was_given_for_each_option() -> None:
+    spec = build_spec("s3://a/x/", "s3://b/x/", rename=["s/a/b/"], tags={"a": "1"}, tpslimit=3, min_size=0)
 
-    assert set(TransferRequest(source="s3://a/x", target="s3://b/x").arguments()) <= taken
+    assert spec == build_spec("s3://a/x/", "s3://b/x/").with_options(
+        rename=("s/a/b/",), tags=("a=1",), tpslimit=3, min_size=0
+    )
+    assert (spec.names.rename, spec.attributes.tags) == (("s/a/b/",), ("a=1",))
+    assert (spec.speed.tpslimit, spec.filters.min_size) == (3, 0)
+
+
+def test_each_field_of_http_is_taken_by_a_spec() -> None:
+    of_spec = set(inspect.signature(draft_spec).parameters) | option_names()
+
+    assert set(TransferRequest(source="s3://a/x", target="s3://b/x").arguments()) <= of_spec
 
 
 @pytest.mark.parametrize(

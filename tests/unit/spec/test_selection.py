@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from seqferry.model.errors import UsageError
-from seqferry.spec.selection import Selection, check, matcher, moment
+from seqferry.model.option_groups import Filters
+from seqferry.spec.selection import Conditions, check, matcher, moment
 
 KEYS = {
     "a": "a.txt",
@@ -28,7 +29,7 @@ KEYS = {
 ALL = "".join(KEYS)
 
 
-def _taken(selection: Selection) -> str:
+def _taken(selection: Conditions) -> str:
     test = matcher(selection)
     return "".join(name for name, key in KEYS.items() if test is None or test(f"run/{key}", 1, 0.0))
 
@@ -64,7 +65,7 @@ def _without(left_out: str) -> str:
     ],
 )
 def test_rules_leave_out_what_the_aws_cli_leaves_out(rules: tuple[str, ...], left_out: str) -> None:
-    assert _taken(Selection(rules=rules, strip="run/")) == _without(left_out)
+    assert _taken(Conditions(rules=rules, strip="run/")) == _without(left_out)
 
 
 @pytest.mark.parametrize(
@@ -81,12 +82,12 @@ def test_rules_leave_out_what_the_aws_cli_leaves_out(rules: tuple[str, ...], lef
     ],
 )
 def test_a_wildcard_crosses_slashes_in_keys_and_not_in_paths(pattern: str, is_path: bool, taken: str) -> None:
-    assert _taken(Selection(pattern=pattern, is_path=is_path)) == taken
+    assert _taken(Conditions(pattern=pattern, is_path=is_path)) == taken
 
 
 def test_sizes_and_ages_count_from_the_submission() -> None:
     day = 86_400.0
-    test = matcher(Selection(min_size=10, max_size=20, newer_than="7d", older_than="1970-01-15", as_of=14 * day))
+    test = matcher(Conditions(filters=Filters(10, 20, "7d", "1970-01-15"), as_of=14 * day))
 
     assert test is not None
     assert [test("key", size, 10 * day) for size in (9, 10, 20, 21)] == [False, True, True, False]
@@ -103,12 +104,12 @@ def test_an_age_is_a_span_or_a_time(written: str, seconds: float) -> None:
 @pytest.mark.parametrize(
     ("selection", "named"),
     [
-        (Selection(rules=("*.txt",)), "*.txt"),
-        (Selection(min_size=2, max_size=1), "--min-size"),
-        (Selection(newer_than="soon"), "--newer-than: 'soon'"),
+        (Conditions(rules=("*.txt",)), "*.txt"),
+        (Conditions(filters=Filters(2, 1)), "--min-size"),
+        (Conditions(filters=Filters(newer_than="soon")), "--newer-than: 'soon'"),
     ],
 )
-def test_a_selection_that_makes_no_sense_is_refused_by_name(selection: Selection, named: str) -> None:
+def test_a_selection_that_makes_no_sense_is_refused_by_name(selection: Conditions, named: str) -> None:
     with pytest.raises(UsageError) as why:
         check(selection)
     assert named in str(why.value)

@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from seqferry.model.errors import UsageError
-from seqferry.model.models import LocalFolder, S3Location
+from seqferry.model.models import LocalFolder, S3Location, TransferSpec
+from seqferry.model.option_groups import Parts
 from seqferry.planning import decision
 from seqferry.spec import stored
 from seqferry.spec.build import build_mirror_spec, build_spec, checked, data_path, parse_uri, why_streamed
@@ -329,7 +330,7 @@ def test_the_md5_of_what_is_no_file_is_refused(here: Path, target: str) -> None:
 def test_the_md5_of_files_is_part_of_the_spec(here: Path) -> None:
     spec = build_spec("run", "s3://b", md5=True, allow_local=True)
 
-    assert stored.read(stored.write(spec)).md5
+    assert stored.read(stored.write(spec)).storage.md5
 
 
 @pytest.mark.parametrize(
@@ -408,7 +409,7 @@ def test_an_option_out_of_its_range_is_refused_by_name(options: dict[str, Any], 
 
 @pytest.mark.parametrize("part_size", [5 * 2**20, 5 * 2**30])
 def test_the_ends_of_the_range_of_parts_are_allowed(part_size: int) -> None:
-    assert build_spec("s3://a/", "s3://b/", part_size=part_size, copy_threshold=0).part_size == part_size
+    assert build_spec("s3://a/", "s3://b/", part_size=part_size, copy_threshold=0).parts.part_size == part_size
 
 
 @pytest.mark.parametrize(
@@ -506,9 +507,7 @@ def test_a_spec_comes_back_from_its_text(
     source: str, target: str, keys: list[str] | None, part_size: int | None
 ) -> None:
     spec = build_mirror_spec("a", source, keys, "b", target)
-    spec = checked(
-        type(spec)(source=spec.source, target=spec.target, strip=spec.strip, keys=spec.keys, part_size=part_size)
-    )
+    spec = checked(TransferSpec(spec.source, spec.target, spec.strip, keys=spec.keys, parts=Parts(part_size)))
 
     assert stored.read(stored.write(spec)) == spec
 

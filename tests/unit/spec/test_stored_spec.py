@@ -13,6 +13,7 @@ from seqferry.model import operations
 from seqferry.model.errors import UnsupportedError
 from seqferry.model.models import Access, Identity, KeyRange, LocalFolder, S3Location, TransferSpec
 from seqferry.model.operations import OPERATIONS, Operation
+from seqferry.model.option_groups import Parts, Removal, Selection, Storage
 from seqferry.spec import identity, stored
 from seqferry.spec.build import build_mirror_spec, build_spec
 
@@ -61,7 +62,7 @@ def test_a_local_folder_of_the_first_version() -> None:
 
     assert spec.source == LocalFolder("/data/run", symlinks="keep")
     assert spec.source.uri == "/data/run/"
-    assert spec.md5
+    assert spec.storage.md5
 
 
 def test_all_that_a_spec_holds_is_read_again() -> None:
@@ -71,14 +72,10 @@ def test_all_that_a_spec_holds_is_read_again() -> None:
         source=LocalFolder("/data", "sub/ü", "skip", True, True, True),
         target=place,
         strip="sub/ü",
-        if_exists="fail",
-        verify="content",
-        part_size=5 << 20,
-        copy_threshold=0,
-        storage_class="GLACIER",
-        md5=True,
-        delete=True,
-        max_delete=7,
+        selection=Selection("fail"),
+        storage=Storage("content", "GLACIER", md5=True),
+        parts=Parts(5 << 20, 0),
+        removal=Removal(True, 7),
         options={"level": 3},
     )
 
@@ -135,7 +132,7 @@ def test_what_is_known_of_an_unknown_spec_is_shown() -> None:
 
     assert spec.source.uri == "(gcs) run/"
     assert spec.target == SPEC.target
-    assert (spec.verify, spec.keys) == ("content", ("a", "b"))
+    assert (spec.storage.verify, spec.keys) == ("content", ("a", "b"))
 
 
 def test_an_operation_that_is_not_known_is_refused_with_words() -> None:
@@ -183,7 +180,7 @@ def test_a_worker_tells_which_features_it_has(feature: str, known: bool) -> None
 def test_values_that_came_later_are_features_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stored, "_FIRST_VALUES", {"verify": ("auto",)})
     monkeypatch.setattr(stored, "_FIRST_FIELDS", stored._FIRST_FIELDS - {"region"})  # pyright: ignore[reportPrivateUsage]
-    spec = replace(SPEC, verify="content", target=S3Location("to", "in/", region="eu-west-1"))
+    spec = replace(SPEC, target=S3Location("to", "in/", region="eu-west-1")).with_options(verify="content")
 
     assert stored.features(spec) == ["value verify=content", "field region"]
     assert identity.missing(identity.needs(spec)) is None
@@ -283,10 +280,7 @@ def test_the_same_submission_has_the_same_digest_in_all_versions() -> None:
         source=LocalFolder("/tmp/run", symlinks="keep"),
         target=S3Location("to", "run/"),
         strip="",
-        md5=True,
-        delete=True,
-        max_delete=3,
-    )
+    ).with_options(md5=True, delete=True, max_delete=3)
 
     # As the versions without tags have recorded them.
     assert identity.submission(spec) == "e58be3a7c2709767fce8ea4bfee9dd43963cdf69c6f2ef75dbe259fdefbc14d4"

@@ -12,6 +12,7 @@ from typing import Any, Final
 import pytest
 
 from seqferry.model.models import KeyRange, LocalFolder, S3Location, TransferSpec
+from seqferry.model.option_groups import MEMBER_OF, MEMBERS
 from seqferry.planning.cleanup import build_cleanup_spec
 from seqferry.planning.removals import build_remove_spec
 from seqferry.planning.unpacking import build_unpack_spec
@@ -26,7 +27,7 @@ KEPT: Final[Mapping[str, Mapping[str, Any]]] = json.loads(
 )
 """Written by the version before the spec was made of groups of options: ``text``, ``submission`` and ``features``."""
 
-FIELDS: Final = {one.name for one in fields(TransferSpec)}
+FIELDS: Final = {*(one.name for one in fields(TransferSpec)), *MEMBER_OF} - set(MEMBERS)
 PROPERTIES: Final[dict[str, Any]] = {
     "sse": "aws:kms",
     "sse_kms_key_id": "key",

@@ -13,7 +13,8 @@ from seqferry.api.fields import WHOLE
 from seqferry.api.problems import shortened
 from seqferry.api.schemas import Priority, Submitted, TransferOut
 from seqferry.model.errors import NotFoundError, UsageError
-from seqferry.model.models import MOST_STARTS, TransferState
+from seqferry.model.models import TransferState
+from seqferry.model.option_groups import MOST_STARTS
 from seqferry.service import control
 from seqferry.service.control import Filter, Result, Verb
 from seqferry.service.service import Service

@@ -99,7 +99,7 @@ def _preview(service: Service, spec: TransferSpec, limit: int, price: str | None
             complete = False
             break
     removals, kept = list[str](), None
-    if spec.delete and complete:
+    if spec.removal.delete and complete:
         for removed in service.preview_removal(spec, forecast):
             if isinstance(removed, RemovalRefusal):
                 kept = removed.reason

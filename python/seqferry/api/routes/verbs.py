@@ -19,11 +19,12 @@ from seqferry.api.fields import DOCUMENTED, body_of
 from seqferry.api.schemas import SourcesBody, Submitted, TransferRequest
 from seqferry.model import operations
 from seqferry.model.errors import UsageError
-from seqferry.model.models import OPERATION_MOVE, S3Location, TransferSpec, Verify
+from seqferry.model.models import OPERATION_MOVE, S3Location, TransferSpec
+from seqferry.model.option_groups import Filters, Verify
 from seqferry.planning import cleanup, removals
 from seqferry.spec import check as check_spec
 from seqferry.spec.build import build_spec, checked
-from seqferry.spec.option_groups import Endpoints, Filters, OneEndpoint
+from seqferry.spec.option_groups import Endpoints, OneEndpoint
 
 router = APIRouter(prefix="/api/v1", tags=["verbs"])
 

@@ -12,9 +12,9 @@ from seqferry.cli.groups import Output, Places, merged
 from seqferry.cli.output import text
 from seqferry.cli.session import Session, actor, session_of
 from seqferry.cli.start import detached
-from seqferry.model.models import Verify
+from seqferry.model.option_groups import Verify
 from seqferry.spec import identity
-from seqferry.spec.option_groups import Endpoints, Names, Selection, Speed
+from seqferry.spec.option_groups import Endpoints, NameOptions, SelectionOptions, SpeedOptions
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +56,9 @@ class DetachOption:
 def check(
     places: Places,
     comparison: Comparison,
-    selection: Selection,
-    names: Names,
-    speed: Speed,
+    selection: SelectionOptions,
+    names: NameOptions,
+    speed: SpeedOptions,
     endpoints: Endpoints,
     detach: DetachOption,
     output: Output,

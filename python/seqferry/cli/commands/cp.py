@@ -6,31 +6,30 @@ from seqferry.cli import pipes, selecting
 from seqferry.cli.groups import Output, PipeOptions, Places, Pricing, Start
 from seqferry.cli.start import start_transfer
 from seqferry.model.errors import UsageError
+from seqferry.model.option_groups import Attributes, Filters
 from seqferry.spec.build import build_spec
 from seqferry.spec.option_groups import (
-    Attributes,
     Endpoints,
-    Filters,
-    Names,
-    Parts,
-    Protection,
-    Selection,
-    Speed,
-    Storage,
+    NameOptions,
+    PartOptions,
+    ProtectionOptions,
+    SelectionOptions,
+    SpeedOptions,
+    StorageOptions,
     Versions,
 )
 
 
 def cp(
     places: Places,
-    selection: Selection,
+    selection: SelectionOptions,
     filters: Filters,
-    names: Names,
+    names: NameOptions,
     versions: Versions,
-    speed: Speed,
-    parts: Parts,
-    storage: Storage,
-    protection: Protection,
+    speed: SpeedOptions,
+    parts: PartOptions,
+    storage: StorageOptions,
+    protection: ProtectionOptions,
     attributes: Attributes,
     pipe: PipeOptions,
     endpoints: Endpoints,

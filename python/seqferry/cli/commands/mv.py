@@ -10,16 +10,23 @@ from seqferry.cli.start import start_transfer
 from seqferry.model.errors import UsageError
 from seqferry.model.models import OPERATION_MOVE, LocalFolder, S3Location, TransferSpec
 from seqferry.spec.build import build_spec, checked
-from seqferry.spec.option_groups import Endpoints, Names, Parts, Selection, Speed, Storage
+from seqferry.spec.option_groups import (
+    Endpoints,
+    NameOptions,
+    PartOptions,
+    SelectionOptions,
+    SpeedOptions,
+    StorageOptions,
+)
 
 
 def mv(
     places: Places,
-    selection: Selection,
-    names: Names,
-    speed: Speed,
-    parts: Parts,
-    storage: Storage,
+    selection: SelectionOptions,
+    names: NameOptions,
+    speed: SpeedOptions,
+    parts: PartOptions,
+    storage: StorageOptions,
     endpoints: Endpoints,
     start: Start,
     pricing: Pricing,

@@ -13,9 +13,10 @@ from seqferry.cli.output import display, preview, text
 from seqferry.cli.session import Session, actor, session_of
 from seqferry.cli.start import detached
 from seqferry.model.models import PlannedCopy, TransferSpec
+from seqferry.model.option_groups import Filters
 from seqferry.spec import identity
 from seqferry.spec.build import why_streamed
-from seqferry.spec.option_groups import Endpoints, Filters, Names, Selection, Speed
+from seqferry.spec.option_groups import Endpoints, NameOptions, SelectionOptions, SpeedOptions
 from seqferry.spec.pack import build_pack_spec
 
 
@@ -80,11 +81,11 @@ class Archive:
 
 def pack(
     packed: PackingPlaces,
-    selection: Selection,
+    selection: SelectionOptions,
     filters: Filters,
-    names: Names,
+    names: NameOptions,
     archive: Archive,
-    speed: Speed,
+    speed: SpeedOptions,
     endpoints: Endpoints,
     start: Start,
     pricing: Pricing,

@@ -14,7 +14,7 @@ from seqferry.cli.session import session_of
 from seqferry.model.errors import UsageError
 from seqferry.spec import identity
 from seqferry.spec.build import build_spec
-from seqferry.spec.option_groups import Endpoints, Names, Selection
+from seqferry.spec.option_groups import Endpoints, NameOptions, SelectionOptions
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Recursion:
 
     PANEL: ClassVar = "Options"
 
-    recursive: Annotated[bool, options.shared(Selection, "recursive")] = False
+    recursive: Annotated[bool, options.shared(SelectionOptions, "recursive")] = False
 
 
 def preflight(
@@ -46,7 +46,7 @@ def preflight(
     if looked.source is None or looked.target is None:
         raise UsageError("Give SRC and DST, as for cp. See `seqferry preflight --help`.")
     places = Places(sources=[looked.source], target=looked.target)
-    given = selecting.spec_arguments(places, recursion, endpoints, Names())
+    given = selecting.spec_arguments(places, recursion, endpoints, NameOptions())
     spec = identity.resolved(build_spec(**given, allow_local=True))
     with session_of(output, records=False) as session:
         session.service.check(spec)

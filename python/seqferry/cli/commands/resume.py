@@ -8,10 +8,10 @@ from seqferry.cli.many import code_of, each, only_one, see_all, tell
 from seqferry.cli.output import display
 from seqferry.cli.session import Session, actor, session_of
 from seqferry.model.models import DONE_STATES
-from seqferry.spec.option_groups import Speed
+from seqferry.spec.option_groups import SpeedOptions
 
 
-def resume(which: TransferSelection, background: Background, speed: Speed, output: Output) -> int:
+def resume(which: TransferSelection, background: Background, speed: SpeedOptions, output: Output) -> int:
     """Go on with a transfer and show it until it ends. Finished objects and parts are not copied again."""
     from seqferry.service import control
 
@@ -28,7 +28,7 @@ def resume(which: TransferSelection, background: Background, speed: Speed, outpu
         return see_all(session, results)
 
 
-def _resume_one(session: Session, wanted: str, speed: Speed, *, detach: bool) -> int:
+def _resume_one(session: Session, wanted: str, speed: SpeedOptions, *, detach: bool) -> int:
     from seqferry.service import control
 
     found = session.service.status(wanted)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from seqferry.cli.groups import Background, Output, TransferSelection
 from seqferry.cli.many import code_of, each, say, see_all, tell
 from seqferry.cli.session import session_of
-from seqferry.spec.option_groups import Speed
+from seqferry.spec.option_groups import SpeedOptions
 
 
-def retry(which: TransferSelection, background: Background, speed: Speed, output: Output) -> int:
+def retry(which: TransferSelection, background: Background, speed: SpeedOptions, output: Output) -> int:
     """Copy what has failed of an ended transfer, and nothing else, as a transfer of its own."""
     with session_of(output, speed) as session:
         results = each(session, "retry", which)

@@ -18,7 +18,7 @@ from seqferry.cli.start import detached
 from seqferry.model.errors import UsageError
 from seqferry.model.models import TransferSpec
 from seqferry.spec import identity
-from seqferry.spec.option_groups import Names, OneEndpoint
+from seqferry.spec.option_groups import NameOptions, OneEndpoint
 
 if TYPE_CHECKING:
     from seqferry.planning.removals import RemovalCandidate
@@ -88,7 +88,7 @@ class RemovalSelection:
 def rm(
     doomed: Sources,
     which: RemovalSelection,
-    names: Names,
+    names: NameOptions,
     consent: Consent,
     endpoint: OneEndpoint,
     start: Start,
@@ -114,7 +114,7 @@ def rm(
         return session.copy(spec, new=start.new, priority=start.priority)
 
 
-def spec_arguments(sources: list[str], which: RemovalSelection, names: Names) -> dict[str, Any]:
+def spec_arguments(sources: list[str], which: RemovalSelection, names: NameOptions) -> dict[str, Any]:
     """The arguments of ``build_remove_spec``, but for the endpoint."""
     listed = names.files_from
     if listed is not None and len(sources) != 1:

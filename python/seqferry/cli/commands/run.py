@@ -22,7 +22,14 @@ from seqferry.model import encoding
 from seqferry.model.errors import UsageError
 from seqferry.model.models import TransferSpec
 from seqferry.spec.build import build_spec
-from seqferry.spec.option_groups import Endpoints, Names, Parts, Selection, Speed, Storage
+from seqferry.spec.option_groups import (
+    Endpoints,
+    NameOptions,
+    PartOptions,
+    SelectionOptions,
+    SpeedOptions,
+    StorageOptions,
+)
 
 _MAX_BYTES: Final = 64 * 1024 * 1024
 _PROGRAMS: Final = (["aws", "s3"], ["s3"], ["s5cmd"], ["seqferry"])
@@ -54,7 +61,7 @@ class CommandList:
 
 
 def run(
-    commands: CommandList, consent: Consent, speed: Speed, endpoints: Endpoints, start: Start, output: Output
+    commands: CommandList, consent: Consent, speed: SpeedOptions, endpoints: Endpoints, start: Start, output: Output
 ) -> int:
     """Do the commands of a list as one durable transfer, side by side and in no order.
 
@@ -147,15 +154,29 @@ class _Parser:
         made = self._commands[words[0]].main(words[1:], prog_name=words[0], standalone_mode=False)
         return cast("TransferSpec", made)
 
-    def cp(self, places: Places, selection: Selection, names: Names, parts: Parts, storage: Storage) -> TransferSpec:
+    def cp(
+        self,
+        places: Places,
+        selection: SelectionOptions,
+        names: NameOptions,
+        parts: PartOptions,
+        storage: StorageOptions,
+    ) -> TransferSpec:
         pipes.refuse(places, "run")
         given = selecting.spec_arguments(places, selection, names, parts, storage, self._endpoints)
         return build_spec(**given, allow_local=True)
 
-    def mv(self, places: Places, selection: Selection, names: Names, parts: Parts, storage: Storage) -> TransferSpec:
+    def mv(
+        self,
+        places: Places,
+        selection: SelectionOptions,
+        names: NameOptions,
+        parts: PartOptions,
+        storage: StorageOptions,
+    ) -> TransferSpec:
         return mv_command.of(self.cp(places, selection, names, parts, storage))
 
-    def rm(self, doomed: Sources, which: RemovalSelection, names: Names) -> TransferSpec:
+    def rm(self, doomed: Sources, which: RemovalSelection, names: NameOptions) -> TransferSpec:
         from seqferry.planning import removals
 
         endpoint = self._endpoints

@@ -15,17 +15,15 @@ from seqferry.cli.output import display, text
 from seqferry.cli.session import Session, actor, open_session
 from seqferry.model.errors import UsageError
 from seqferry.model.models import MOST_PRIORITY, TransferSpec
+from seqferry.model.option_groups import Attributes, Filters, Removal
 from seqferry.spec.build import build_spec
 from seqferry.spec.option_groups import (
-    Attributes,
     Endpoints,
-    Filters,
-    Names,
-    Parts,
-    Protection,
-    Removal,
-    Selection,
-    Storage,
+    NameOptions,
+    PartOptions,
+    ProtectionOptions,
+    SelectionOptions,
+    StorageOptions,
 )
 
 if TYPE_CHECKING:
@@ -259,12 +257,12 @@ def _spec(words: list[str]) -> TransferSpec:
 
 def _cp(
     places: Places,
-    selection: Selection,
+    selection: SelectionOptions,
     filters: Filters,
-    names: Names,
-    parts: Parts,
-    storage: Storage,
-    protection: Protection,
+    names: NameOptions,
+    parts: PartOptions,
+    storage: StorageOptions,
+    protection: ProtectionOptions,
     attributes: Attributes,
     endpoints: Endpoints,
 ) -> TransferSpec:
@@ -277,13 +275,13 @@ def _cp(
 
 def _sync(
     places: Places,
-    selection: Selection,
+    selection: SelectionOptions,
     filters: Filters,
-    names: Names,
+    names: NameOptions,
     removal: Removal,
-    parts: Parts,
-    storage: Storage,
-    protection: Protection,
+    parts: PartOptions,
+    storage: StorageOptions,
+    protection: ProtectionOptions,
     attributes: Attributes,
     endpoints: Endpoints,
 ) -> TransferSpec:

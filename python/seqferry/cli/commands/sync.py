@@ -5,31 +5,29 @@ from __future__ import annotations
 from seqferry.cli import pipes, selecting
 from seqferry.cli.groups import Output, Places, Pricing, Start
 from seqferry.cli.start import start_transfer
+from seqferry.model.option_groups import Attributes, Filters, Removal
 from seqferry.spec.build import build_spec
 from seqferry.spec.option_groups import (
-    Attributes,
     Endpoints,
-    Filters,
-    Names,
-    Parts,
-    Protection,
-    Removal,
-    Selection,
-    Speed,
-    Storage,
+    NameOptions,
+    PartOptions,
+    ProtectionOptions,
+    SelectionOptions,
+    SpeedOptions,
+    StorageOptions,
 )
 
 
 def sync(
     places: Places,
-    selection: Selection,
+    selection: SelectionOptions,
     filters: Filters,
-    names: Names,
+    names: NameOptions,
     removal: Removal,
-    speed: Speed,
-    parts: Parts,
-    storage: Storage,
-    protection: Protection,
+    speed: SpeedOptions,
+    parts: PartOptions,
+    storage: StorageOptions,
+    protection: ProtectionOptions,
     attributes: Attributes,
     endpoints: Endpoints,
     start: Start,

@@ -10,8 +10,8 @@ import typer
 from seqferry.cli import selecting
 from seqferry.cli.groups import Output, Pricing, Start, merged
 from seqferry.cli.start import start_transfer
-from seqferry.model.models import IfExists
-from seqferry.spec.option_groups import Endpoints, Filters, Names, Parts, Speed, Storage
+from seqferry.model.option_groups import Filters, IfExists
+from seqferry.spec.option_groups import Endpoints, NameOptions, PartOptions, SpeedOptions, StorageOptions
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,12 +112,12 @@ def unpack(
     places: ArchivePlaces,
     members: Members,
     filters: Filters,
-    names: Names,
+    names: NameOptions,
     safety: Safety,
     scratch: Scratch,
-    speed: Speed,
-    parts: Parts,
-    storage: Storage,
+    speed: SpeedOptions,
+    parts: PartOptions,
+    storage: StorageOptions,
     endpoints: Endpoints,
     start: Start,
     pricing: Pricing,

@@ -18,7 +18,7 @@ from seqferry.model.models import (
     Verification,
 )
 from seqferry.model.operations import OPERATIONS, TRANSFER, Operation
-from seqferry.spec.build import is_empty_archive, selection_of, why_streamed
+from seqferry.spec.build import conditions_of, is_empty_archive, why_streamed
 from seqferry.spec.selection import selects
 
 if TYPE_CHECKING:
@@ -138,12 +138,12 @@ def lines(result: Result, *, status_command: str) -> list[str]:
     if status.totals.objects:
         out += _figures(result, status_command)
     elif status.state == "done" and status.spec.kind.aborts:
-        place, age = text.printable(status.spec.source.uri), status.spec.older_than
+        place, age = text.printable(status.spec.source.uri), status.spec.filters.older_than
         out.append(f"  nothing to abort: no open upload at {place} is older than {age}")
     elif status.state == "done" and is_empty_archive(status.spec, 0):
         out.append(f"  no files are in {text.printable(status.spec.source.uri)}")
     elif status.state == "done":
-        is_selection = selects(selection_of(status.spec))
+        is_selection = selects(conditions_of(status.spec))
         out.append(f"  nothing {'selected ' if is_selection else ''}is at {text.printable(status.spec.source.uri)}")
         if result.nearest:
             out.append(f"  nearest   {text.printable(', '.join(map(status.spec.source.at, result.nearest)))}")
@@ -195,7 +195,7 @@ def _figures(result: Result, status_command: str) -> list[str]:
         out.append(f"  removed   {text.count(result.moved, 'object')} from the source after arrival")
     if result.removed:
         out.append(f"  removed   {text.count(result.removed, 'object')} that the source does not have")
-    elif result.status.spec.delete and totals.failed:
+    elif result.status.spec.removal.delete and totals.failed:
         out.append("  removed   nothing, since not all has arrived")
     verified = ", ".join(f"{number:,} by {kind}" for kind, number in result.verified().items() if kind != "none")
     if verified:

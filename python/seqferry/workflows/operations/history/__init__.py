@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import Final
 
 from seqferry.db import objects
@@ -61,7 +60,7 @@ class History:
 
     def start(self, runtime: Runtime, spec: TransferSpec, work: BatchWork) -> jobs.Job:
         # Whether a version is there already is decided by the history as a whole.
-        spec = replace(spec, if_exists="overwrite")
+        spec = spec.with_options(if_exists="overwrite")
 
         def start(items: Sequence[OpenObject], epoch: int | None) -> Job:
             return runtime.engine.start(

@@ -58,7 +58,7 @@ def _wanted(runtime: Runtime, transfer_id: str) -> TransferSpec | None:
             return None
         spec = stored.read(row.spec)
         totals = transfers.statuses(connection, runtime.database, ids=[transfer_id], limit=1)[0].totals
-    if not spec.delete:
+    if not spec.removal.delete:
         return None
     if (kept := removal_rules.why_kept(spec, totals.objects, totals.failed)) is not None:
         if kept.is_failure:
@@ -73,7 +73,7 @@ def _remove(runtime: Runtime, transfer_id: str, spec: TransferSpec, *, claimed: 
     if (changed := removal_rules.names_changed(spec, _arrived_unseen(runtime, transfer_id, spec))) is not None:
         _stop(runtime, transfer_id, changed.code, changed.reason)
         return
-    if spec.max_delete is not None:
+    if spec.removal.max_delete is not None:
         found = 0
         for page in _extras(runtime, transfer_id, spec):
             found += len(page)

@@ -1,14 +1,17 @@
-"""Description of an option for all doors, as the annotation of a field in a frozen dataclass (``option_groups``)."""
+"""Description of an option for all doors, as the annotation of a field in a frozen dataclass (``option_groups``).
+
+A field that a spec holds has the type of the spec; ``OptionField`` says how a door takes it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass, fields
 from functools import cache
-from typing import Any, Literal, get_args, get_type_hints
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
-Notation = Literal["size", "bandwidth", "pairs"]
-"""Form of a value on the command line: ``64MiB``, ``200MiB`` or a timetable, ``NAME=VALUE``.
+Notation = Literal["size", "bandwidth", "pairs", "moment"]
+"""Form of a value on the command line: ``64MiB``, ``200MiB`` or a timetable, ``NAME=VALUE``, a time or an age to come.
 
 Over HTTP a size is a number of bytes, and pairs are an object.
 """
@@ -44,6 +47,8 @@ class Option:
     most: int | None = None
     hidden: bool = False
     """True for an option that ``--help`` does not list."""
+    of_door: bool = False
+    """True for an option that the door or the process obeys: it is no argument of a spec."""
     http: Http | None = Http()
     """None: no field over HTTP. The option is about this machine, this process, or a form of the command line."""
 
@@ -54,9 +59,13 @@ class OptionField:
 
     name: str
     type: Any
-    """Type of the field, without its annotation."""
+    """Type at the doors, without its annotation: several texts are a list, or nothing."""
     default: Any
+    """Default at the doors."""
     option: Option
+    kept: Any
+    """Type of the field itself."""
+    kept_default: Any
 
 
 @cache
@@ -71,4 +80,17 @@ def _option_fields(group: type[Any]) -> Iterator[OptionField]:
         kind, *notes = get_args(hints[field.name]) or (hints[field.name],)
         for note in notes:
             if isinstance(note, Option):
-                yield OptionField(field.name, kind, field.default, note)
+                several = is_of_texts(kind)
+                yield OptionField(
+                    field.name,
+                    list[str] | None if several else kind,
+                    None if several else field.default,
+                    note,
+                    kind,
+                    field.default,
+                )
+
+
+def is_of_texts(kind: Any) -> bool:
+    """True of the type of a field that holds several texts."""
+    return any(get_origin(one) is tuple and get_args(one)[0] is str for one in (kind, *get_args(kind)))
