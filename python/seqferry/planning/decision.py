@@ -17,9 +17,9 @@ from seqferry.model.models import LocalFolder, Location, TransferSpec
 from seqferry.model.option_groups import Filters
 from seqferry.places import paths
 from seqferry.settings import policy
-from seqferry.spec.build import conditions_of, is_same_store
+from seqferry.spec.build import is_same_store
 from seqferry.spec.check import MISSING_AT_SOURCE
-from seqferry.spec.selection import age, matcher, moment
+from seqferry.spec.selection import age, conditions_of, matcher, moment
 from seqferry.spec.target_keys import nul_refusal, target_key
 
 Action = Literal["copy", "skip", "leave_out", "refuse", "ignore"]

@@ -12,8 +12,7 @@ from seqferry.model.formatting import count
 from seqferry.model.models import LocalFolder, TransferSpec
 from seqferry.places import paths
 from seqferry.planning.decision import ListedObject, SelectableObject, is_own, is_selected
-from seqferry.spec.build import conditions_of
-from seqferry.spec.selection import matcher
+from seqferry.spec.selection import conditions_of, matcher
 from seqferry.spec.target_keys import source_key
 
 _NAMED_AT_MOST: Final = 3

@@ -26,8 +26,8 @@ from seqferry.places import paths
 from seqferry.planning import decision
 from seqferry.planning.decision import NO_RULES, Decision, KeyRules
 from seqferry.spec import pack
-from seqferry.spec.build import MAX_KEYS, build_spec, checked, conditions_of, parse_uri
-from seqferry.spec.selection import matcher
+from seqferry.spec.build import MAX_KEYS, build_spec, checked, parse_uri
+from seqferry.spec.selection import conditions_of, matcher
 
 OPTIONS: Final = frozenset({"members", "index", "links", "duplicates", "tolerate", "empty_directories", "no_sync"})
 

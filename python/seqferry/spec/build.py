@@ -39,7 +39,7 @@ from seqferry.model.option_groups import (
 from seqferry.places import customer_keys, endpoints, paths
 from seqferry.spec import properties, source_ranges, target_keys
 from seqferry.spec.options import NOTHING_LISTED, Listed, Options
-from seqferry.spec.selection import Conditions, age, has_wildcard, literal_start
+from seqferry.spec.selection import Conditions, age, conditions_of, has_wildcard, literal_start
 from seqferry.spec.selection import check as check_selection
 
 MIB: Final = 1024 * 1024
@@ -545,18 +545,6 @@ def takes_all(spec: TransferSpec) -> bool:
 def is_empty_archive(spec: TransferSpec, objects: int) -> bool:
     """True when a transfer of so many objects is that of an archive that holds none: it is done, and nothing missed."""
     return objects == 0 and spec.kind.unpacks and takes_all(spec)
-
-
-def conditions_of(spec: TransferSpec) -> Conditions:
-    """The conditions that select the objects of its source."""
-    return Conditions(
-        pattern=spec.pattern,
-        rules=spec.names.rules,
-        filters=spec.filters,
-        as_of=spec.as_of,
-        strip=spec.strip,
-        is_path=isinstance(spec.source, LocalFolder),
-    )
 
 
 def _split_pattern(path: str) -> tuple[str, str]:

@@ -17,8 +17,9 @@ from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
 from seqferry.model.models import LocalFolder, Location, TransferSpec
+from seqferry.model.option_groups import Filters
 from seqferry.places import endpoints
-from seqferry.spec.selection import Conditions, literal_start, matcher
+from seqferry.spec.selection import conditions_of, literal_start, matcher
 from seqferry.spec.target_keys import target_key
 
 Act = Literal["reads", "writes", "removes"]
@@ -202,9 +203,7 @@ def _end(pattern: str | None) -> str:
 
 def _names(spec: TransferSpec) -> Callable[[str], bool] | None:
     """The test of a source key by wildcard and rules; sizes and ages are not known here."""
-    test = matcher(
-        Conditions(spec.pattern, spec.names.rules, strip=spec.strip, is_path=isinstance(spec.source, LocalFolder))
-    )
+    test = matcher(conditions_of(spec)._replace(filters=Filters()))
     return None if test is None else lambda key: test(key, 0, 0.0)
 
 

@@ -11,12 +11,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Final, NamedTuple
 
 from seqferry.model.errors import UsageError
-from seqferry.model.option_groups import Filters
+from seqferry.model.models import LocalFolder, TransferSpec
+from seqferry.model.option_groups import Filters, Names
 from seqferry.spec.patterns import Wildcards
 
 _WILDCARDS: Final = re.compile(r"[*?]")
@@ -30,19 +32,31 @@ class Conditions(NamedTuple):
 
     Attributes:
         pattern: wildcard that a whole key has to match; None for every key.
-        rules: ``+ PATTERN`` and ``- PATTERN`` in the order in which they were given.
+        names: those that select keys, as rules in the order in which they were given; none that renames.
         filters: sizes are inclusive; an age or a time is as a person wrote it.
         as_of: the time that ages count from, in seconds since the epoch.
-        strip: the start of a key that is not held against ``rules``.
+        strip: the start of a key that is not held against ``names``.
         is_path: the wildcard is one of a shell: only ``**`` crosses slashes.
     """
 
     pattern: str | None = None
-    rules: tuple[str, ...] = ()
+    names: Names = Names()
     filters: Filters = Filters()
     as_of: float | None = None
     strip: str = ""
     is_path: bool = False
+
+
+def conditions_of(spec: TransferSpec) -> Conditions:
+    """The conditions that select the objects of its source."""
+    return Conditions(
+        pattern=spec.pattern,
+        names=replace(spec.names, rename=()),
+        filters=spec.filters,
+        as_of=spec.as_of,
+        strip=spec.strip,
+        is_path=isinstance(spec.source, LocalFolder),
+    )
 
 
 def has_wildcard(text: str) -> bool:
@@ -78,7 +92,7 @@ def moment(written: str, as_of: float) -> float:
 
 def check(conditions: Conditions) -> None:
     """Raise UsageError when the conditions make no sense."""
-    for rule in conditions.rules:
+    for rule in conditions.names.rules:
         if rule[:2] not in ("+ ", "- ") or len(rule) == 2:
             raise UsageError(f"'{rule}' is not a rule; write '+ PATTERN' to include or '- PATTERN' to exclude.")
     _wildcards(conditions)
@@ -141,6 +155,8 @@ def _wildcards(conditions: Conditions) -> tuple[Wildcards | None, Wildcards | No
     whole = rules = None
     if conditions.pattern is not None:
         whole = Wildcards([(True, conditions.pattern)], "path" if conditions.is_path else "key", "The wildcard of SRC")
-    if conditions.rules:
-        rules = Wildcards([(rule[0] == "+", rule[2:]) for rule in conditions.rules], "rule", "--include and --exclude")
+    if conditions.names.rules:
+        rules = Wildcards(
+            [(rule[0] == "+", rule[2:]) for rule in conditions.names.rules], "rule", "--include and --exclude"
+        )
     return whole, rules

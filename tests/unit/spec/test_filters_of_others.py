@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from seqferry.model.option_groups import Names
 from seqferry.spec.selection import Conditions, matcher
 
 ROOT = Path(__file__).parents[3]
@@ -56,7 +57,7 @@ def _rules(case: int) -> tuple[str, ...]:
 
 
 def _ours(case: int) -> set[str]:
-    test = matcher(Conditions(rules=_rules(case), strip="run/"))
+    test = matcher(Conditions(names=Names(_rules(case)), strip="run/"))
     assert test is not None
     return {key for key in KEYS if test(f"run/{key}", 1, 0.0)}
 

@@ -15,6 +15,7 @@ import pytest
 
 import seqferry
 from seqferry.model.errors import UsageError
+from seqferry.model.option_groups import Names
 from seqferry.preflight.suggestions import most_alike
 from seqferry.spec.patterns import MAX_RULES, Wildcards
 from seqferry.spec.renaming import check, renamed
@@ -117,7 +118,7 @@ def test_a_rule_takes_time_that_is_linear_in_the_name(rule: str) -> None:
 @pytest.mark.parametrize("wildcard", ["*a" * 500 + "b", "?*" * 500 + "b", "**a" * 300 + "b", "*" * 1000 + "b"])
 @pytest.mark.parametrize("is_path", [False, True])
 def test_a_wildcard_takes_time_that_is_linear_in_the_key(wildcard: str, is_path: bool) -> None:
-    for selection in (Conditions(pattern=wildcard, is_path=is_path), Conditions(rules=(f"- {wildcard}",) * 100)):
+    for selection in (Conditions(pattern=wildcard, is_path=is_path), Conditions(names=Names((f"- {wildcard}",) * 100))):
         test = matcher(selection)
         assert test is not None
         assert _seconds(lambda test=test: test("a" * 4000, 1, 0.0)) < 1
@@ -220,11 +221,11 @@ def test_rules_and_names_have_bounds() -> None:
     with pytest.raises(UsageError, match="more than 4,096 bytes"):
         renamed(("s/a/" + "a" * 900 + "/g",) * 5, "aaa")
     with pytest.raises(UsageError, match="at most 1,000 rules"):
-        check_selection(Conditions(rules=("- a",) * (MAX_RULES + 1)))
+        check_selection(Conditions(names=Names(("- a",) * (MAX_RULES + 1))))
     with pytest.raises(UsageError, match="more than 4,096 characters"):
-        check_selection(Conditions(rules=("- " + "a" * 5000,)))
+        check_selection(Conditions(names=Names(("- " + "a" * 5000,))))
     with pytest.raises(UsageError, match="all rules together have more than"):
-        check_selection(Conditions(rules=("- " + "a" * 4000,) * 100))
+        check_selection(Conditions(names=Names(("- " + "a" * 4000,) * 100)))
 
 
 def test_bytes_that_are_no_utf8_stay_what_they_are() -> None:

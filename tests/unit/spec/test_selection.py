@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from seqferry.model.errors import UsageError
-from seqferry.model.option_groups import Filters
+from seqferry.model.option_groups import Filters, Names
 from seqferry.spec.selection import Conditions, check, matcher, moment
 
 KEYS = {
@@ -65,7 +65,7 @@ def _without(left_out: str) -> str:
     ],
 )
 def test_rules_leave_out_what_the_aws_cli_leaves_out(rules: tuple[str, ...], left_out: str) -> None:
-    assert _taken(Conditions(rules=rules, strip="run/")) == _without(left_out)
+    assert _taken(Conditions(names=Names(rules), strip="run/")) == _without(left_out)
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ def test_an_age_is_a_span_or_a_time(written: str, seconds: float) -> None:
 @pytest.mark.parametrize(
     ("selection", "named"),
     [
-        (Conditions(rules=("*.txt",)), "*.txt"),
+        (Conditions(names=Names(("*.txt",))), "*.txt"),
         (Conditions(filters=Filters(2, 1)), "--min-size"),
         (Conditions(filters=Filters(newer_than="soon")), "--newer-than: 'soon'"),
     ],

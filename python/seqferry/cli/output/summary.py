@@ -18,8 +18,8 @@ from seqferry.model.models import (
     Verification,
 )
 from seqferry.model.operations import OPERATIONS, TRANSFER, Operation
-from seqferry.spec.build import conditions_of, is_empty_archive, why_streamed
-from seqferry.spec.selection import selects
+from seqferry.spec.build import is_empty_archive, why_streamed
+from seqferry.spec.selection import conditions_of, selects
 
 if TYPE_CHECKING:
     from seqferry.db.record.ledger import Head
