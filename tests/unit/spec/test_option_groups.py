@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import inspect
+import json
 import re
 from dataclasses import dataclass, fields, is_dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 import pytest
 
 from seqferry.api.fields import body_of
 from seqferry.api.schemas import TransferRequest
 from seqferry.cli import options
-from seqferry.model.models import MOST_PRIORITY, TransferSpec
-from seqferry.model.option_fields import Http, Option, OptionField, option_fields
+from seqferry.model.models import MOST_PRIORITY, S3Location, TransferSpec
+from seqferry.model.option_fields import Http, Option, OptionField, is_of_texts, option_fields
 from seqferry.model.option_groups import MEMBER_OF, MEMBERS
-from seqferry.spec import option_groups
+from seqferry.spec import identity, option_groups, stored
 from seqferry.spec.build import build_spec, draft_spec
 from seqferry.spec.options import option_names
 
@@ -77,6 +78,32 @@ def test_a_spec_holds_what_was_given_for_each_option() -> None:
     )
     assert (spec.names.rename, spec.attributes.tags) == (("s/a/b/",), ("a=1",))
     assert (spec.speed.tpslimit, spec.filters.min_size) == (3, 0)
+
+
+def _other_value(field: OptionField) -> Any:
+    """A value of an option that is not its default."""
+    if is_of_texts(field.kept):
+        return ("a=1",)
+    choices = [one for kind in (field.kept, *get_args(field.kept)) for one in get_args(kind) if isinstance(one, str)]
+    kinds = (field.kept, *get_args(field.kept))
+    others = [*choices[1:], *choices, *([True] if bool in kinds else []), *([7] if int in kinds else []), "text"]
+    return next(one for one in others if one != field.kept_default)
+
+
+@pytest.mark.parametrize("name", MEMBER_OF)
+def test_each_option_of_a_group_is_stored_compared_and_asked_of_a_worker(name: str) -> None:
+    value = _other_value(FIELDS[name])
+    default = TransferSpec(S3Location("from", "run/"), S3Location("to", "in/"))
+    spec = default.with_options(**{name: value})
+    text = json.loads(stored.write(spec))
+
+    assert name in text
+    assert name not in json.loads(stored.write(default))
+    assert stored.read(stored.write(spec)) == spec != default
+    assert stored.lacking(stored.features(spec)) is None
+    assert stored.features(spec) or name in stored._FIRST_FIELDS  # pyright: ignore[reportPrivateUsage]
+    # A limit of speed changes nothing of what is asked.
+    assert (identity.submission(spec) == identity.submission(default)) == (name == "tpslimit")
 
 
 def test_each_field_of_http_is_taken_by_a_spec() -> None:
