@@ -133,6 +133,15 @@ class Names:
             ),
         ),
     ] = ()
+    max_depth: Annotated[
+        int | None,
+        Option(
+            "Only objects at most N levels below SRC: 1 = those directly in it, without its folders.",
+            "N",
+            least=1,
+            http=Http(text="Only objects at most so many levels below the source: 1 = those directly in it."),
+        ),
+    ] = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -96,6 +96,10 @@ def check(conditions: Conditions) -> None:
         if rule[:2] not in ("+ ", "- ") or len(rule) == 2:
             raise UsageError(f"'{rule}' is not a rule; write '+ PATTERN' to include or '- PATTERN' to exclude.")
     _wildcards(conditions)
+    if conditions.names.max_depth is not None and conditions.names.max_depth < 1:
+        raise UsageError(
+            f"--max-depth {conditions.names.max_depth}: 1 is for the objects directly in SRC; give 1 or more."
+        )
     low, high = conditions.filters.min_size, conditions.filters.max_size
     if low is not None and high is not None and low > high:
         raise UsageError(f"--min-size {low} is more than --max-size {high}: nothing would be selected.")
@@ -131,6 +135,9 @@ def matcher(conditions: Conditions) -> Callable[[str, int, float], bool] | None:
     if rules is not None:
         start = conditions.strip
         tests.append(lambda key, _size, _time: rules.decide(key.removeprefix(start)) is not False)
+    if (depth := conditions.names.max_depth) is not None:
+        above = conditions.strip
+        tests.append(lambda key, _size, _time: key.removeprefix(above).count("/") < depth)
     low, high = conditions.filters.min_size, conditions.filters.max_size
     if low is not None:
         tests.append(lambda _key, size, _time: size >= low)

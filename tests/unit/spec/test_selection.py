@@ -6,6 +6,10 @@ import pytest
 
 from seqferry.model.errors import UsageError
 from seqferry.model.option_groups import Filters, Names
+from seqferry.nextflow.unrecorded import ListingEntry
+from seqferry.planning import decision, removal_rules
+from seqferry.planning.unpacking import MemberSelection, build_unpack_spec
+from seqferry.spec.build import build_spec, takes_all
 from seqferry.spec.selection import Conditions, check, matcher, moment
 
 KEYS = {
@@ -95,6 +99,35 @@ def test_sizes_and_ages_count_from_the_submission() -> None:
 
 
 @pytest.mark.parametrize(
+    ("source", "depth", "taken"),
+    [
+        ("s3://b/run/", 1, ["run/a"]),
+        ("s3://b/run", 1, ["run/a"]),
+        ("s3://b/run/", 2, ["run/a", "run/d/", "run/d/b"]),
+        ("s3://b", 2, ["run/a"]),
+        ("s3://b/run/*", 1, ["run/a"]),
+        ("s3://b/r*", 2, ["run/a"]),
+    ],
+)
+def test_a_depth_counts_levels_below_the_source(source: str, depth: int, taken: list[str]) -> None:
+    spec = build_spec(source, "s3://c/in/", below=source.endswith("run"), max_depth=depth)
+    keys = ["run/a", "run/d/", "run/d/b", "run/d/e/c"]
+
+    assert [key for key in keys if decision.is_key_selected(spec, key)] == taken
+    assert [key for key in keys if decision.is_selected(spec, ListingEntry(key, 1, "e"))] == taken
+
+
+def test_what_is_deeper_is_neither_copied_nor_removed_nor_unpacked() -> None:
+    synced = build_spec("s3://b/run/", "s3://c/in", below=True, delete=True, max_depth=1, max_delete=1)
+    unpacked = MemberSelection(build_unpack_spec("s3://b/x.tar", "s3://c/in/", max_depth=2))
+
+    there = [ListingEntry(key, 1, "e") for key in ("in/a", "in/d/b")]
+    assert [removal_rules.removable(synced, one, "/state") for one in there] == ["run/a", None]
+    assert [unpacked.wants(name) for name in ("a", "d/b", "d/e/c")] == [True, True, False]
+    assert not takes_all(synced)
+
+
+@pytest.mark.parametrize(
     ("written", "seconds"), [("90s", 910.0), ("2m", 880.0), ("1970-01-01T00:10:00Z", 600.0), ("1970-01-02", 86_400.0)]
 )
 def test_an_age_is_a_span_or_a_time(written: str, seconds: float) -> None:
@@ -106,6 +139,7 @@ def test_an_age_is_a_span_or_a_time(written: str, seconds: float) -> None:
     [
         (Conditions(names=Names(("*.txt",))), "*.txt"),
         (Conditions(filters=Filters(2, 1)), "--min-size"),
+        (Conditions(names=Names(max_depth=0)), "--max-depth 0"),
         (Conditions(filters=Filters(newer_than="soon")), "--newer-than: 'soon'"),
     ],
 )
