@@ -232,7 +232,7 @@ def scan(engine: Engine, spec: TransferSpec, *, retain: bool = False) -> Iterato
         concatenated="concatenated" in tolerated,
         trailing_bytes="trailing-bytes" in tolerated,
         lenient_sizes="two-sizes" in tolerated,
-        proven=retain and spec.verify != "auto",
+        proven=retain and spec.storage.verify != "auto",
     )
 
 
