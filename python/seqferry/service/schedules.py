@@ -104,7 +104,7 @@ def add(
     timezone: str = UTC_ZONE,
     priority: int = 0,
 ) -> Schedule:
-    """Add a schedule. Where and as whom its transfers run is resolved now, by the environment of this process.
+    """Add a schedule. The environment of this process resolves places and identities of its transfers now.
 
     Raises:
         UsageError: the expression, the zone, the name or the spec is not valid.

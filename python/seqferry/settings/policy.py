@@ -1,4 +1,4 @@
-"""The policy of a server: where its clients may send it, and as whom. Commands on this machine are not bound by it."""
+"""The policy of a server: places and identities that its clients may name. Commands on this machine are not bound."""
 
 from __future__ import annotations
 

@@ -2,8 +2,8 @@
 
 The settings that decide where (endpoint, region, certificates, variants of AWS endpoints) are taken as they were. The
 identity is compared: ``Identity.proof`` is computed alike by the process that submits and by the one that works, from
-the environment and the files of the AWS tools, without a request. docs/develop/adr/20261123-where-and-as-whom.md has
-the rules.
+the environment and the files of the AWS tools, without a request. Rules:
+docs/develop/adr/20261123-places-and-identities.md.
 """
 
 from __future__ import annotations

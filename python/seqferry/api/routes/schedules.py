@@ -170,7 +170,7 @@ ChangeableDep = Annotated[str, Depends(_changeable)]
     responses=answers(400, 409, 502, 504),
 )
 async def add(body: ScheduleRequest, context: ContextDep, actor: ActorDep) -> ScheduleOut:
-    """Looks at both buckets first. Where its transfers run and as whom is resolved now, as for a transfer."""
+    """Looks at both buckets first. Places and identities of its transfers are resolved now, as for a transfer."""
     wanted = body.transfer
     spec = await context.spec_of_sources(wanted, spec_of_request)
     await context.checks.check(spec)

@@ -84,7 +84,7 @@ def add(
 ) -> int:
     """Add a schedule. A running `seqferry serve` or `seqferry worker` starts its transfers.
 
-    Where they run and as whom is taken from the environment now, as for cp.
+    Their places and identities are taken from the environment now, as for cp.
     """
     import time
 

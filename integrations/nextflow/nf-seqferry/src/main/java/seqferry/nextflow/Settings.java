@@ -5,7 +5,7 @@ import java.util.Map;
 import nextflow.Global;
 
 /**
- * How the helper is started: its command, and the variables that say where and as whom.
+ * How the helper is started: its command, and the variables of its endpoint and identity.
  *
  * @param environment on top of that of Nextflow. May hold a secret: never printed.
  */
