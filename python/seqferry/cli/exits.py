@@ -40,7 +40,7 @@ def of_transfer(status: Status, failures: Iterable[FailureGroup]) -> int:
     groups = list(failures)
     # The archive of an unpacking is not what its storage states: none of its members was taken.
     is_contradicted = status.error_code == "ContentMismatch"
-    if is_contradicted or any(group.error_class == "mismatch" for group in groups):
+    if is_contradicted or any(group.error_class == "mismatch" or status.spec.kind.of_record for group in groups):
         return MISMATCH
     if status.state != "done" or groups or status.totals.failed or status.totals.cancelled:
         return FAILED

@@ -6,10 +6,11 @@ import getpass
 import os
 import shlex
 import socket
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from seqferry.cli import exits, follow
@@ -76,9 +77,15 @@ class Session:
         return self.carry(spec, new=new, known=known, priority=priority)[1]
 
     def carry(
-        self, spec: TransferSpec, *, new: bool = False, known: KnownObjects | None = None, priority: int = 0
+        self,
+        spec: TransferSpec,
+        *,
+        new: bool = False,
+        known: KnownObjects | None = None,
+        priority: int = 0,
+        report: Callable[[Status], int] | None = None,
     ) -> tuple[str, int]:
-        """Does what ``copy`` does; returns the id of the transfer as well."""
+        """Does what ``copy`` does; returns the id of the transfer as well. ``report`` tells of its end."""
         known = known or self.known
         with follow.interruptible() as watch, follow.WorkerSupervisor(self.settings, self.service, watch) as supervisor:
             submission = supervisor.submit(spec, actor(), new=new, known=known, priority=priority)
@@ -90,7 +97,7 @@ class Session:
                 show.note(
                     f"Another process does the work, within limits of its own: {', '.join(self.limits)} of no effect."
                 )
-            code = self._see_through(transfer_id, show, watch, supervisor)
+            code = self._see_through(transfer_id, show, watch, supervisor, report or self.report_end)
         if not (self.quiet or self.as_json or supervisor.other_works):
             self._tell_of_others(transfer_id)
         return transfer_id, code
@@ -110,7 +117,8 @@ class Session:
         """
         with follow.interruptible() as watch:
             supervisor = follow.WorkerSupervisor(self.settings, self.service, watch) if work else None
-            return self._see_through(transfer_id, self.display(), watch, supervisor, wanted)
+            report = partial(self.report_end, wanted=wanted)
+            return self._see_through(transfer_id, self.display(), watch, supervisor, report)
 
     def _see_through(
         self,
@@ -118,13 +126,13 @@ class Session:
         show: Display,
         watch: follow.Watch,
         supervisor: follow.WorkerSupervisor | None,
-        wanted: str = "done",
+        report: Callable[[Status], int],
     ) -> int:
         try:
             end = follow.follow(self.service, transfer_id, show, watch, supervisor, self.command)
         except follow.Interruption as interruption:
             return self._interrupted(transfer_id, going_on=interruption.going_on)
-        return self.report_end(end, wanted)
+        return report(end)
 
     def report_end(self, status: Status, wanted: str = "done") -> int:
         """The summary of a transfer that has ended; returns the exit code."""

@@ -50,6 +50,9 @@ PLANNED: Final = (
     "verified",
 )
 
+EXPECTED: Final = ("part_size", "checksum_algorithm", "checksum")
+"""Columns of planned rows that are held against what is on record, after those of ``PLANNED``."""
+
 # By name: as values they would be looked at for each row. The states are words of ours, without quotes.
 _OPEN: Final = "state in (" + ", ".join(f"'{state}'" for state in sorted(OPEN_OBJECT_STATES)) + ")"
 
@@ -86,17 +89,23 @@ def known_versions(connection: sa.Connection, transfer_id: str, keys: Iterable[s
     return pairs
 
 
-def insert(connection: sa.Connection, transfer_id: str, number: int, rows: Iterable[Row]) -> bool:
+def insert(
+    connection: sa.Connection, transfer_id: str, number: int, rows: Iterable[Row], *, is_expected: bool = False
+) -> bool:
     """Add objects to a batch. False when one of them is there already, in the database or among ``rows``.
 
     The caller's transaction has failed then: call it within a savepoint.
+
+    Args:
+        is_expected: the rows hold the values of ``EXPECTED`` as well, behind the others.
     """
+    insert_sqlite, copy_postgres = _INSERT_EXPECTED if is_expected else _INSERT
     if _is_sqlite(connection):
         values = [(transfer_id, number, *row) for row in rows]
         if not values:  # many times nothing is once with nothing, to the driver
             return True
         try:
-            connection.exec_driver_sql(_INSERT_SQLITE, values)
+            connection.exec_driver_sql(insert_sqlite, values)
         except IntegrityError as why:
             if "UNIQUE" in str(why.orig):
                 return False
@@ -106,9 +115,9 @@ def insert(connection: sa.Connection, transfer_id: str, number: int, rows: Itera
 
     driver = cast("psycopg.Connection[Any]", connection.connection.driver_connection)
     try:
-        with driver.cursor() as cursor, cursor.copy(_COPY_POSTGRES) as copy:
+        with driver.cursor() as cursor, cursor.copy(copy_postgres) as copy:
             for row in rows:
-                copy.write_row((transfer_id, number, *row, 0, 0))
+                copy.write_row((0, 0, transfer_id, number, *row))
     except UniqueViolation:
         return False
     return True
@@ -157,11 +166,14 @@ _TYPES: Final = (
 )
 
 
-def _statements() -> tuple[str, bytes, str, sa.TextClause]:
-    planned, marks = ", ".join(PLANNED), ", ".join("?" for _ in PLANNED)
-    columns = f"transfer_id, batch_number, {planned}, attempts, retries"
-    insert_sqlite = f"insert into object ({columns}) values (?, ?, {marks}, 0, 0)"  # noqa: S608 - constants
-    copy_postgres = f"copy object ({columns}) from stdin".encode()
+def _insertions(names: Sequence[str]) -> tuple[str, bytes]:
+    columns = f"attempts, retries, transfer_id, batch_number, {', '.join(names)}"
+    marks = ", ".join("?" for _ in names)
+    insert_sqlite = f"insert into object ({columns}) values (0, 0, ?, ?, {marks})"  # noqa: S608 - constants
+    return insert_sqlite, f"copy object ({columns}) from stdin".encode()
+
+
+def _updates() -> tuple[str, sa.TextClause]:
     update_sqlite = f"""
         update object set {", ".join(f"{name} = ?" for name in _SET)}, attempts = attempts + ?, retries = retries + ?,
             upload_id = case when ? then upload_id end
@@ -175,7 +187,9 @@ def _statements() -> tuple[str, bytes, str, sa.TextClause]:
         from unnest({arrays}) as new({", ".join(RESULT_COLUMNS)})
         where object.id = new.id and object.{_OPEN}
     """  # noqa: S608 - constants
-    return insert_sqlite, copy_postgres, update_sqlite, sa.text(update_postgres)
+    return update_sqlite, sa.text(update_postgres)
 
 
-_INSERT_SQLITE, _COPY_POSTGRES, _UPDATE_SQLITE, _UPDATE_POSTGRES = _statements()
+_INSERT: Final = _insertions(PLANNED)
+_INSERT_EXPECTED: Final = _insertions((*PLANNED, *EXPECTED))
+_UPDATE_SQLITE, _UPDATE_POSTGRES = _updates()

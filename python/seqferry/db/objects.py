@@ -28,12 +28,22 @@ from seqferry.spec.target_keys import nul_refusal, without_nul
 _Statement = TypeVar("_Statement", sa.Update, sa.Select[Any])
 
 
+class ExpectedContent(NamedTuple):
+    """Content that an object is to have at its target, as another transfer has recorded it."""
+
+    target_etag: str | None
+    part_size: int | None
+    checksum_algorithm: str | None
+    checksum: str | None
+
+
 @dataclass(slots=True)  # not frozen: that takes three times as long to make, and there is one for each object
 class PlannedObject:
     """An object of the source, and where it goes.
 
     ``refusal`` (code, message) tells why it cannot be copied, if so: with ``left_out`` it was not meant to be.
-    ``error_class`` and ``operation`` are those of a refusal.
+    ``error_class`` and ``operation`` are those of a refusal. ``expected`` is what it is compared with; all objects of a
+    transfer have it, or none.
     """
 
     source_key: str
@@ -51,6 +61,7 @@ class PlannedObject:
     """ETag that it has at the target already; None: that of the source."""
     error_class: str = "object"
     operation: str = "plan"
+    expected: ExpectedContent | None = None
 
 
 class OpenObject(NamedTuple):
@@ -165,7 +176,11 @@ def _insert(
     """Add those objects that are not there; returns them."""
     # Nearly always none is there: to look first would take longer than to add them.
     attempt = connection.begin_nested()
-    if bulk.insert(connection, transfer_id, number, (_object_row(planned, at) for planned in group)):
+    is_expected = any(planned.expected is not None for planned in group)
+    row_of = _expected_row if is_expected else _object_row
+    if bulk.insert(
+        connection, transfer_id, number, (row_of(planned, at) for planned in group), is_expected=is_expected
+    ):
         attempt.commit()
         return group
     attempt.rollback()
@@ -176,8 +191,8 @@ def _insert(
         version = (planned.source_key, planned.version_id or "")
         if version not in known:
             fresh.setdefault(version, planned)
-    rows = [_object_row(planned, at) for planned in fresh.values()]
-    if rows and not bulk.insert(connection, transfer_id, number, rows):
+    rows = [row_of(planned, at) for planned in fresh.values()]
+    if rows and not bulk.insert(connection, transfer_id, number, rows, is_expected=is_expected):
         raise AssertionError("objects of a transfer were added by two planners at once")
     return list(fresh.values())
 
@@ -204,7 +219,13 @@ def _object_row(planned: PlannedObject, at: float) -> bulk.Row:
     if planned.verified is not None:
         etag = planned.etag if planned.target_etag is None else planned.target_etag
         return (*found, "skipped", at, None, None, None, None, at, "none", etag, planned.verified)
-    return (*found, "pending", None, None, None, None, None, None, None, None, None)
+    expected = None if planned.expected is None else planned.expected.target_etag
+    return (*found, "pending", None, None, None, None, None, None, None, expected, None)
+
+
+def _expected_row(planned: PlannedObject, at: float) -> bulk.Row:
+    expected = planned.expected or ExpectedContent(None, None, None, None)
+    return (*_object_row(planned, at), expected.part_size, expected.checksum_algorithm, expected.checksum)
 
 
 def count_arrived(connection: sa.Connection, transfer_id: str) -> int:
@@ -292,6 +313,15 @@ def lost(connection: sa.Connection, runs: Sequence[BatchRun]) -> set[BatchRun]:
 def open_objects(connection: sa.Connection, run: BatchRun) -> list[OpenObject]:
     """The batch's objects that have not ended, at most 1,000."""
     return _for_the_engine(connection, sa.and_(*_of_batch(run), object_.c.state.in_(OPEN_OBJECT_STATES)))
+
+
+def expected(connection: sa.Connection, transfer_id: str, ids: Sequence[int]) -> dict[int, ExpectedContent]:
+    """The content that objects of a batch are compared with, by their ids."""
+    columns = (object_.c.id, *(object_.c[name] for name in ExpectedContent._fields))
+    rows = connection.execute(
+        sa.select(*columns).where(object_.c.transfer_id == transfer_id, object_.c.id.in_(list(ids)))
+    )
+    return {row.id: _expected(row) for row in rows}
 
 
 class WholeBatch(NamedTuple):
@@ -615,12 +645,19 @@ def cancel_queued(connection: sa.Connection, transfer_id: str, at: float, limit:
 
 
 def unfinished_of(
-    connection: sa.Connection, transfer_id: str, after: int, limit: int, *, also_cancelled: bool
+    connection: sa.Connection,
+    transfer_id: str,
+    after: int,
+    limit: int,
+    *,
+    also_cancelled: bool,
+    is_expected: bool = False,
 ) -> tuple[list[PlannedObject], int | None]:
     """A page of the objects that a transfer has not brought to its target, and where the next page begins.
 
     Args:
         also_cancelled: those that were given up with it, besides those that have failed.
+        is_expected: with the content that they are compared with.
     """
     query = sa.select(object_).where(object_.c.transfer_id == transfer_id, object_.c.id > after)
     if also_cancelled:
@@ -640,10 +677,15 @@ def unfinished_of(
             refusal=(row.error_code or "", row.error_message or "") if _is_refused(row) else None,
             error_class=row.error_class or "object",
             operation=row.error_operation or "plan",
+            expected=_expected(row) if is_expected else None,
         )
         for row in rows
     ]
     return found, rows[-1].id if len(rows) == limit else None
+
+
+def _expected(row: sa.Row[Any]) -> ExpectedContent:
+    return ExpectedContent(row.target_etag, row.part_size, row.checksum_algorithm, row.checksum)
 
 
 def _is_refused(row: sa.Row[Any]) -> bool:

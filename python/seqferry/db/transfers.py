@@ -36,6 +36,7 @@ from seqferry.model import operations
 from seqferry.model.errors import UnsupportedError
 from seqferry.model.models import (
     ENDED_TRANSFER_STATES,
+    OPERATION_VERIFY,
     WITH_FAILURES,
     ActiveObject,
     Adjustment,
@@ -45,7 +46,7 @@ from seqferry.model.models import (
     TransferSpec,
     TransferState,
 )
-from seqferry.spec import identity, keyspace, stored
+from seqferry.spec import identity, keyspace, stored, verification
 
 LIVE_SECONDS: Final = 5.0
 """Reports of workers are written each second; one that is older than this comes from a worker that is gone."""
@@ -154,16 +155,24 @@ def _client(actor: str) -> str:
 
 
 def first_asked_by(connection: sa.Connection, transfer_id: str) -> str:
-    """The actor of a transfer, or of the first one that it retries; empty for none that is on record."""
+    """The actor of a transfer, or of the first one that it retries or verifies; empty for none that is on record."""
     found, wanted, seen = "", transfer_id, set[str]()
     while wanted and wanted not in seen:
         seen.add(wanted)
-        query = sa.select(transfer.c.created_by, transfer.c.retry_of).where(transfer.c.id == wanted)
+        query = sa.select(transfer.c.created_by, transfer.c.retry_of, transfer.c.spec).where(transfer.c.id == wanted)
         row = connection.execute(query).one_or_none()
         if row is None:
             break
-        found, wanted = row.created_by, row.retry_of
+        found, wanted = row.created_by, row.retry_of or _verified_by(row.spec)
     return found
+
+
+def _verified_by(written: str) -> str | None:
+    """The transfer that is verified by one with this spec, if that is what it does."""
+    if f'"{OPERATION_VERIFY}"' not in written:  # most are not, and reading one may take long
+        return None
+    spec, _ = stored.shown(written)
+    return str(spec.options[verification.OF]) if spec.kind.of_record and verification.OF in spec.options else None
 
 
 def is_http(actor: str) -> bool:

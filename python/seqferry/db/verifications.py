@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Final, NamedTuple
+
 import sqlalchemy as sa
 
+from seqferry.db.objects import HAS_ERROR
 from seqferry.db.tables import object_
 from seqferry.model.models import Verification
 
@@ -42,3 +45,45 @@ def read(connection: sa.Connection, transfer_id: str) -> list[Verification]:
         )
         for row in rows
     ]
+
+
+_PAGE: Final = 1000
+
+
+class EndedObjects(NamedTuple):
+    """Number of objects of a verification that have ended alike."""
+
+    state: str
+    verified: str | None
+    error_code: str | None
+    objects: int
+
+
+class FailedObject(NamedTuple):
+    """An object of a verification that is not as received."""
+
+    id: int
+    target_key: str
+    error_code: str | None
+    error_message: str | None
+
+
+def ended(connection: sa.Connection, transfer_id: str) -> list[EndedObjects]:
+    """Objects by state, kind of verification and code of their failure."""
+    alike = (object_.c.state, object_.c.verified, object_.c.error_code)
+    rows = connection.execute(
+        sa.select(*alike, sa.func.count()).where(object_.c.transfer_id == transfer_id).group_by(*alike)
+    )
+    return [EndedObjects(*row) for row in rows]
+
+
+def failed(connection: sa.Connection, transfer_id: str, after: int) -> tuple[list[FailedObject], int | None]:
+    """A page of the failed objects in the order of their rows, and where the next page begins."""
+    rows = connection.execute(
+        sa.select(*(object_.c[name] for name in FailedObject._fields))
+        .where(object_.c.transfer_id == transfer_id, object_.c.id > after, object_.c.state == "failed", HAS_ERROR)
+        .order_by(object_.c.id)
+        .limit(_PAGE)
+    )
+    found = [FailedObject(*row) for row in rows]
+    return found, found[-1].id if len(found) == _PAGE else None

@@ -221,6 +221,7 @@ OPERATION_CHECK: Final = "check"
 OPERATION_CLEANUP: Final = "cleanup"
 OPERATION_RUN: Final = "run"
 OPERATION_HISTORY: Final = "history"
+OPERATION_VERIFY: Final = "verify"
 
 
 @dataclass(frozen=True, slots=True)

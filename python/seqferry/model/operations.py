@@ -37,6 +37,7 @@ class Operation:
         unpacks: its source is an archive, and its objects are the members.
         of_versions: copies all versions of objects.
         of_lines: made of the lines of a list, each with a spec of its own.
+        of_record: its objects are those on record of another transfer, and it writes nothing.
     """
 
     name: str
@@ -59,6 +60,7 @@ class Operation:
     unpacks: bool = False
     of_versions: bool = False
     of_lines: bool = False
+    of_record: bool = False
 
     @property
     def is_plain(self) -> bool:
@@ -129,6 +131,19 @@ OPERATIONS: Final[dict[str, Operation]] = {
             finds_done=False,
             at_one_place=True,
             aborts=True,
+        ),
+        Operation(
+            "verify",
+            f"{_WORK}.verify",
+            command="verify",
+            verb="verify",
+            done="same",
+            finished="as received",
+            again="Verify again",
+            did="verified what another one brought and wrote nothing",
+            finds_done=False,
+            at_one_place=True,
+            of_record=True,
         ),
         Operation("history", f"{_WORK}.history", copies=True, of_versions=True),
         Operation(

@@ -9,6 +9,7 @@ What must stay true: what a command of this machine's user has begun and has go 
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from typing import Final
 
 from seqferry.db import transfers
@@ -17,7 +18,7 @@ from seqferry.model.models import S3Location, TransferSpec
 from seqferry.places import endpoints
 from seqferry.settings import policy, tokens
 from seqferry.settings.config import Settings
-from seqferry.spec import identity, run
+from seqferry.spec import identity, run, verification
 
 _STARTING: Final = ("submit", "admin")
 """Roles that may start transfers."""
@@ -37,7 +38,7 @@ def check(settings: Settings, spec: TransferSpec, *, addresses: bool = False, pl
         PolicyError: today's policy does not allow it.
     """
     resolved = set[str | None]()
-    for one in run.line_specs(spec) if spec.kind.of_lines else (spec,):
+    for one in _each_place(spec):
         asked = identity.as_asked(one)
         if places_only:
             settings.policy.check_places(asked)
@@ -47,6 +48,12 @@ def check(settings: Settings, spec: TransferSpec, *, addresses: bool = False, pl
         if addresses and not endpoint <= resolved:
             policy.check_addresses(one)
             resolved |= endpoint
+
+
+def _each_place(spec: TransferSpec) -> Iterable[TransferSpec]:
+    if spec.kind.of_record:
+        return verification.place_specs(spec)
+    return run.line_specs(spec) if spec.kind.of_lines else (spec,)
 
 
 def check_start(settings: Settings, spec: TransferSpec, *, created_by: str, actor: str) -> None:

@@ -29,7 +29,7 @@ from seqferry.model.option_groups import MOST_STARTS, Removal
 from seqferry.service import authority
 from seqferry.service.service import Service
 from seqferry.settings.config import MOST_REQUESTS, Bandwidth
-from seqferry.spec import identity, run, stored
+from seqferry.spec import identity, run, stored, verification
 
 Verb = Literal["pause", "resume", "retry", "cancel", "set"]
 
@@ -152,6 +152,36 @@ def _rest_of_run(service: Service, asked: Status, latest: Status) -> TransferSpe
     ended = [one.data["line"] for one in service.events(latest.id) if one.kind == run.LINE_ENDED]
     spec = identity.renewed(latest.spec)
     return replace(spec, options={**spec.options, run.AFTER: max(ended)}) if ended else spec
+
+
+def verify(
+    service: Service, transfer_id: str, *, actor: str, content: bool = False, idempotency_key: str | None = None
+) -> Submission:
+    """Start a transfer that looks at all objects again that another one has brought; with ``content`` they are read.
+
+    Raises:
+        NotFoundError: no transfer has this id.
+        ConflictError: the transfer has not ended, or it brings nothing to its target.
+        PolicyError: a client over HTTP asks, and today's policy does not allow where the transfer has written.
+        UnsupportedError: this version does not know all of the transfer.
+    """
+    status = service.status(transfer_id)
+    spec = verification_of(status, content=content)
+    if transfers.is_http(actor):
+        creator = service.first_asked_by(status.id)
+        authority.check_start(service.settings, spec, created_by=creator, actor=actor)
+    return service.submission(spec, actor=actor, idempotency_key=idempotency_key)
+
+
+def verification_of(status: Status, *, content: bool = False) -> TransferSpec:
+    """The spec of the transfer that ``verify`` starts.
+
+    Raises:
+        ConflictError, UnsupportedError: as ``verify``.
+    """
+    if status.unsupported is not None:
+        raise UnsupportedError.of(status.unsupported)
+    return verification.build_verification_spec(status, content=content)
 
 
 def adjust(

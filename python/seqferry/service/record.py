@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from seqferry.model.errors import ConfigError, UsageError
+from seqferry.model.errors import ConfigError, ConflictError, UsageError
 from seqferry.model.models import Status
 from seqferry.service.queries import Queries
 
@@ -43,14 +43,16 @@ class Audit:
 
 @dataclass(frozen=True, slots=True)
 class TargetLook:
-    """A look at the target of a transfer.
+    """The result of a verification.
 
     Attributes:
-        differences: objects that are not as received. The look is made as they are read, and noted at the end.
-        counts: what was looked at; whole when all differences were read.
-        record: changes to the record itself, which the look relies on.
+        differences: objects that are not as received.
+        counts: what was looked at.
+        verified: the id of the transfer that was verified.
+        record: changes to the record of that transfer, which the look relies on.
     """
 
+    verified: str
     differences: Iterator[Difference]
     counts: VerificationCounts
     record: list[Finding] = field(default_factory=list["Finding"])
@@ -65,22 +67,21 @@ class Record(Queries):
 
         return report.stream(self.database, transfer_id, form, findings)
 
-    def look_at_target(self, status: Status, *, actor: str, content: bool = False) -> TargetLook:
-        """Compare each object at the target, today, with the receipt; with ``content`` all bytes are read.
+    def verification(self, status: Status) -> TargetLook:
+        """The result of a verification, and changes to the record that it relies on.
 
         Raises:
-            ConflictError: the transfer has not ended, or it brings nothing to its target.
-            AccessError, StorageError: the target cannot be looked at. All three as the differences are read.
+            ConflictError: the transfer is no verification.
         """
         from seqferry.proof import target
+        from seqferry.spec import verification
 
-        counts = target.VerificationCounts()
-
-        def differences() -> Iterator[Difference]:
-            yield from target.verify(self.database, self.engine, status, counts, content=content)
-            target.record(self.database, status, counts, at=time.time(), actor=actor, content=content)
-
-        return TargetLook(differences(), counts, self.record_findings(status.id))
+        if not status.spec.kind.of_record:
+            raise ConflictError(f"Transfer {status.id} is no verification: it has no result of one.")
+        counts = target.counts(self.database, status.id, is_pruned=status.pruned_at is not None)
+        verified = str(status.spec.options[verification.OF])
+        record = self.record_findings(verified) if status.ended else []
+        return TargetLook(verified, target.differences(self.database, status), counts, record)
 
     def ledger_head(self) -> Head:
         """The head of the ledger now. Kept elsewhere, it shows later that nothing before it was changed."""

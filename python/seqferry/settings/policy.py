@@ -86,6 +86,10 @@ class Policy:
         Raises:
             PolicyError: the policy does not allow the spec.
         """
+        if spec.kind.of_record:
+            # What clients may write, they may look at again where it was written.
+            _check_below("write", self.write, spec.target, [spec.target.key])
+            return
         named = [spec.source.key + key for key in spec.keys or ()] + [one.key for one in spec.ranges]
         _check_below("read", self.read, spec.source, [spec.source.key, *named])
         if spec.inventory is not None:

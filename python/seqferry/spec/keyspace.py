@@ -13,8 +13,14 @@ from seqferry.spec.target_keys import target_key
 _DISK: Final = "disk"
 
 
+_NOWHERE: Final = "nowhere"
+"""The place of what writes nothing, waits for no writer and keeps none waiting."""
+
+
 def place(spec: TransferSpec) -> str:
     """The bucket of the target at its endpoint, or this machine's disks. Keys of different places never meet."""
+    if spec.kind.of_record:
+        return _NOWHERE
     if isinstance(spec.target, LocalFolder):
         return _DISK
     return f"{endpoints.of(spec.target) or 'aws'} {spec.target.bucket}"
@@ -29,7 +35,7 @@ def prefix(spec: TransferSpec) -> str:
 
 def overlap(one: TransferSpec, other: TransferSpec) -> bool:
     """True when both may write to the same key."""
-    if place(one) != place(other):
+    if place(one) != place(other) or place(one) == _NOWHERE:
         return False
     named, others = _named(one), _named(other)
     if named is not None and others is not None:

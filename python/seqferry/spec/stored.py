@@ -18,7 +18,6 @@ from typing import Any, Final, Literal, TypeVar, Union, cast, get_args, get_orig
 
 from seqferry.model.errors import SeqferryError, UnsupportedError
 from seqferry.model.models import (
-    OPERATION_RUN,
     Access,
     Identity,
     KeyRange,
@@ -72,9 +71,10 @@ _FIRST_OPTIONS: Final[dict[str, frozenset[str]]] = {
     "cleanup": frozenset({"most"}),
     "history": frozenset(),
     "run": frozenset({PARTS}),
+    "verify": frozenset({"of", "brought_by", "content", PARTS}),
 }
-"""Options that each version knows which knows their operation. This list stays as well; a later operation is not in it
-and has no features of options."""
+"""Options that each version knows which knows their operation. What is in this list stays as well; a later operation
+gets an entry with the options that it begins with."""
 
 _LATER_OPTIONS: Final[dict[str, frozenset[str]]] = {
     "run": frozenset({"in_order", "after"}),
@@ -165,7 +165,7 @@ def features(spec: TransferSpec) -> list[str]:
     first = _FIRST_OPTIONS.get(spec.operation)
     if first is not None:
         found += [f"option {spec.operation}.{name}" for name in sorted(spec.options.keys() - first)]
-    if spec.operation == OPERATION_RUN:
+    if PARTS in spec.options:
         found += _features_of_parts(spec.options.get(PARTS))
     return list(dict.fromkeys(found))
 

@@ -1,4 +1,4 @@
-"""A job in Python, for work that the engine has no jobs for: a thread that acts on a chunk of the batch at a time.
+"""Jobs in Python, for work that the engine has no jobs for: a thread that acts on a chunk of the batch at a time.
 
 What must stay true: each object ends once, and none that was not acted on is told of.
 """
@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, fields
+from itertools import islice
 from typing import Any, Final
 
 from seqferry.db.objects import OpenObject
@@ -31,6 +33,8 @@ class End:
     method: str = "none"
     target_version_id: str | None = None
     target_etag: str | None = None
+    checksum_algorithm: str | None = None
+    checksum: str | None = None
     verified: str = "none"
     failure: StorageError | None = None
 
@@ -94,13 +98,20 @@ class _Failure:
     message: str
 
 
-class ChunkJob:
-    """See ``workflows.jobs.Job``. ``act`` gets a chunk and the epoch of the lease, and tells how each object ended."""
+Ended = Generator[Sequence[End]]
+"""Pages of the ends of objects as they come; empty ones while waiting. It is closed to stop the work."""
+
+
+class PagedJob:
+    """See ``workflows.jobs.Job``. ``act`` gets a chunk and the epoch of the lease, and tells how objects end, in pages.
+
+    An object that is in a page has ended, though others of its chunk have not.
+    """
 
     def __init__(
         self,
         items: Sequence[OpenObject],
-        act: Callable[[Sequence[OpenObject], int | None], Sequence[End]],
+        act: Callable[[Sequence[OpenObject], int | None], Ended],
         *,
         chunk: int,
         epoch: int | None,
@@ -122,25 +133,37 @@ class ChunkJob:
         threading.Thread(target=self._run, name="seqferry-chunks", daemon=True).start()
 
     def _run(self) -> None:
-        left = list(self._items)
+        left = {one.id: one for one in self._items}
         try:
             while left and not self._only_clean:
                 with self._changed:
                     if self._stopped:
                         break
                     epoch = self._epoch
-                chunk, left = left[: self._chunk], left[self._chunk :]
-                started_at = time.time()
-                self._tell(started_at, self._act(chunk, epoch))
+                self._work(list(islice(left.values(), self._chunk)), epoch, left)
         except SeqferryError as why:
             self._fail(why)
         except Exception as why:  # noqa: BLE001 - reported in the thread that waits
             self._fail(StorageError(f"unexpected {type(why).__name__}: {why}", "object", "Unexpected"))
         with self._changed:
             if self._only_clean or self._tells_cancelled:
-                self._cancelled += [one.id for one in left]
+                self._cancelled += left
             self._over = True
             self._changed.notify_all()
+
+    def _work(self, chunk: Sequence[OpenObject], epoch: int | None, left: dict[int, OpenObject]) -> None:
+        """Act on a chunk, and take out of ``left`` what has ended."""
+        started_at = time.time()
+        with closing(self._act(chunk, epoch)) as pages:
+            for ends in pages:
+                for end in ends:
+                    left.pop(end.id)
+                if ends:
+                    self._tell(started_at, ends)
+                if self._stopped:
+                    return
+        if any(one.id in left for one in chunk):
+            raise StorageError("Some objects have no result, and are tried again.")
 
     def _tell(self, started_at: float, ends: Sequence[End]) -> None:
         ended_at = time.time()
@@ -206,3 +229,21 @@ class ChunkJob:
         with self._changed:
             self._stopped = True
             self._tells_cancelled = abort_uploads
+
+
+class ChunkJob(PagedJob):
+    """A job whose ``act`` tells how all objects of a chunk have ended, at once."""
+
+    def __init__(
+        self,
+        items: Sequence[OpenObject],
+        act: Callable[[Sequence[OpenObject], int | None], Sequence[End]],
+        *,
+        chunk: int,
+        epoch: int | None,
+        only_clean: bool = False,
+    ) -> None:
+        def pages(chunk: Sequence[OpenObject], epoch: int | None) -> Ended:
+            yield act(chunk, epoch)
+
+        super().__init__(items, pages, chunk=chunk, epoch=epoch, only_clean=only_clean)

@@ -53,7 +53,12 @@ def find(runtime: Runtime, spec: TransferSpec, transfer_id: str) -> Iterator[lis
     while after is not None:
         with runtime.database.read() as connection:
             page, after = objects.unfinished_of(
-                connection, spec.retry_of, after, _PAGE, also_cancelled=other.state not in DONE_STATES
+                connection,
+                spec.retry_of,
+                after,
+                _PAGE,
+                also_cancelled=other.state not in DONE_STATES,
+                is_expected=spec.kind.of_record,
             )
         yield _allowed(spec, _looked_at_again(runtime, spec, page, rules), rules)
 

@@ -146,6 +146,61 @@ def test_a_client_has_what_a_command_named_go_on_below_what_clients_may_write(
             assert client.post(f"/api/v1/transfers/{transfer_id}/resume").status_code == status
 
 
+@pytest.fixture
+def arrived(service: Service, spec: TransferSpec, start_worker: Callable[[Service], Worker]) -> str:
+    """A transfer of the token ``lab`` that has brought an object; no worker is there any more."""
+    tokens.add(service.settings.state_dir, "lab", "submit")
+    whole = replace(spec, source=replace(spec.source, key="run/"), strip="run/", single=False)
+    transfer_id = service.submit(whole, actor=LAB)
+    worker = start_worker(service)
+    assert until_ended(service, transfer_id).totals.done == 1
+    worker.stop()
+    return transfer_id
+
+
+def test_clients_verify_their_own_transfers_where_they_may_write_today(
+    service: Service, spec: TransferSpec, arrived: str
+) -> None:
+    headers = _as_lab(service)
+    others = bearer(tokens.add(service.settings.state_dir, "other", "submit"))
+    write_only = replace(service.settings, policy=Policy(read=("s3://vendor/",), write=(spec.target.uri,)))
+    of_command = service.submission(replace(spec, target=replace(spec.target, key="own/")), actor="ada").id
+    service.cancel(of_command, actor="ada")
+    with http_of(service) as client:
+
+        def asked(transfer_id: str, **options: Any) -> tuple[int, str | None]:
+            answer = client.post(f"/api/v1/transfers/{transfer_id}/verify", **options)
+            return answer.status_code, answer.json().get("code")
+
+        service.settings = write_only  # type: ignore[misc]
+        assert asked(arrived, headers=headers) == (202, None)
+        assert asked(arrived, headers=headers) == (200, None), "the same one goes on"
+        assert asked(arrived, headers=others) == (403, "not_allowed")
+        assert asked(of_command, headers=headers) == (403, "not_allowed")
+        assert asked(of_command) == (403, "not_allowed"), "an admin is held to the policy as well"
+        _narrow(service, "s3://elsewhere/")
+        assert asked(arrived, headers=headers) == (403, "not_allowed")
+        _narrow(service, "s3://")
+        assert asked(of_command) == (202, None)
+    _narrow(service, "s3://elsewhere/")
+    assert control.verify(service, arrived, actor="ada", content=True).id, "a command is not bound"
+
+
+def test_a_verification_of_a_token_is_stopped_where_today_does_not_allow_it(
+    service: Service, arrived: str, start_worker: Callable[[Service], Worker]
+) -> None:
+    of_token = control.verify(service, arrived, actor=LAB).id
+    of_command = control.verify(service, arrived, actor="ada", content=True).id
+    _narrow(service, "s3://elsewhere/")
+    start_worker(service)
+
+    ended = until_ended(service, of_token)
+
+    assert (ended.state, ended.error_code, ended.totals.objects) == ("failed", "not_allowed", 0)
+    assert until_ended(service, of_command).totals.done == 1
+    assert [one.data["verification"] for one in service.events(arrived) if one.kind == "verified"] == [of_command]
+
+
 # --- schedules --------------------------------------------------------------------------------------------------------
 
 

@@ -5,19 +5,22 @@ from __future__ import annotations
 import random
 import signal
 import sys
+from collections import Counter
 from collections.abc import Callable
 
 import psycopg
 import pytest
 import sqlalchemy as sa
-from control import counters_fit_rows, spec_on, until_ended
+from control import command, counters_fit_rows, spec_on, until_ended
 from mirror import MULTIPART, SMALL, digests, fill, open_uploads
 
-from seqferry.model.models import TransferSpec
+from seqferry.model.models import Status, TransferSpec
+from seqferry.proof import auditing
+from seqferry.service import control
 from seqferry.service.service import Service
 from seqferry.settings.config import Settings
 from support.postgres import Postgres
-from support.processes import RunningProcess
+from support.processes import RunningProcess, seqferry
 from support.proxy import Proxy, held
 from support.servers import S3Server
 from support.waiting import eventually
@@ -198,3 +201,91 @@ def test_a_worker_that_is_asked_to_stop_leaves_soon_and_gives_its_work_back(
 
     assert (status.state, status.totals.done) == ("done", 32)
     assert open_uploads(s3server, target) == []
+
+
+@pytest.fixture
+def arrived(service: Service, proxy: Proxy, s3server: S3Server, make_bucket: BucketFactory, rng: random.Random) -> str:
+    """The id of a transfer of 150 objects; the log of the proxy is empty."""
+    source, target = make_bucket(s3server), make_bucket(s3server)
+    fill(s3server, source, {f"run/{number:03d}": SMALL for number in range(150)}, rng)
+    with _worker(service.settings):
+        spec = spec_on(proxy.server, f"s3://{source}/run/", f"s3://{target}/in/")
+        transfer_id = service.submit(spec, actor="ada")
+        assert until_ended(service, transfer_id, deadline=60).totals.done == 150
+    proxy.clear_log()
+    return transfer_id
+
+
+_READ_AT_ONCE = 32
+"""Objects that the engine reads at a time: their results come in order, so that they wait for the first of them."""
+
+
+def _each_was_read_once(service: Service, proxy: Proxy, verification: str, *, recorded: int) -> None:
+    status = until_ended(service, verification, deadline=60)
+    assert (status.state, status.totals.done) == ("done", 150)
+    reads = Counter(one.key for one in proxy.log("GetObject") if one.took_effect)
+    repeated = {key for key, count in reads.items() if count > 1}
+    assert len(reads) == 150
+    assert max(reads.values()) <= 2
+    assert len(repeated) <= 2 * _READ_AT_ONCE, "more than what was in flight was read again"
+    assert all(key is not None and int(key.removeprefix("in/")) >= recorded for key in repeated)
+    assert {one.verified for one in service.objects(verification)} == {"content"}
+    counters_fit_rows(service, verification)
+    noted = [one.data["verification"] for one in service.events(_of(status)) if one.kind == "verified"]
+    assert noted == [verification]
+    assert status.receipt_digest is not None
+    assert list(auditing.verify(service.database, auditing.AuditCounts())) == []
+
+
+def _of(status: Status) -> str:
+    return str(status.spec.options["of"])
+
+
+def test_a_killed_verification_reads_no_finished_object_again(service: Service, proxy: Proxy, arrived: str) -> None:
+    verification = control.verify(service, arrived, actor="ada", content=True).id
+    with held(proxy, "GetObject", key="in/100"), _worker(service.settings) as first:
+        eventually(lambda: service.status(verification).totals.done == 100, what="the objects before that one")
+        proxy.wait_held()
+        first.kill()
+    proxy.wait_idle()
+    assert service.status(verification).state == "running"
+
+    with _worker(service.settings):
+        _each_was_read_once(service, proxy, verification, recorded=100)
+
+    assert "resumed" in [event.kind for event in service.events(verification)]
+
+
+def test_a_killed_verify_command_is_resumed(service: Service, proxy: Proxy, arrived: str) -> None:
+    if not service.database.is_sqlite:
+        pytest.skip("the command finds a database in the state folder")
+    line = [str(seqferry()), "verify", arrived, "--content", "--state-dir", str(service.settings.state_dir)]
+    with held(proxy, "GetObject", key="in/040"), RunningProcess(line) as first:
+        proxy.wait_held()
+        verification = service.transfers()[0].id
+        eventually(lambda: service.status(verification).totals.done == 40, what="the objects before that one")
+        first.kill()
+    proxy.wait_idle()
+
+    ran = command(service, "resume", verification)
+
+    assert ran.returncode == 0, ran.stderr
+    _each_was_read_once(service, proxy, verification, recorded=40)
+    ran = command(service, "verify", arrived)
+    assert (ran.returncode, ran.stdout) == (0, ""), ran.stderr
+    assert "Looked at 150 objects" in ran.stderr
+    assert "150 as received, 0 changed, 0 missing." in ran.stderr
+
+
+def test_a_cancelled_verification_stops_reading_and_notes_no_result(
+    service: Service, proxy: Proxy, arrived: str
+) -> None:
+    verification = control.verify(service, arrived, actor="ada", content=True).id
+    with held(proxy, "GetObject", key="in/010"), _worker(service.settings):
+        eventually(lambda: service.status(verification).totals.done == 10, what="the objects before that one")
+        service.cancel(verification, actor="ada")
+        status = until_ended(service, verification, deadline=30)
+
+    assert (status.state, status.totals.done, status.totals.cancelled) == ("cancelled", 10, 140)
+    assert "verified" not in [event.kind for event in service.events(arrived)]
+    counters_fit_rows(service, verification)

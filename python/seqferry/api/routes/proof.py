@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from itertools import islice
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Query
+from fastapi import APIRouter, Depends, Header, Query, Response, status
 from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, Field
+from pydantic.json_schema import SkipJsonSchema
 
 from seqferry.api.deps import ActorDep, ChangeableIdDep, ServiceDep, require_admin
 from seqferry.api.documented import answers
+from seqferry.api.schemas import Submitted
+from seqferry.model.models import DONE_STATES, TransferState
 from seqferry.proof import report as proof_report
+from seqferry.service import control
 
 router = APIRouter(prefix="/api/v1", tags=["proof"])
 
 MOST_FINDINGS = 1000
 """That an answer holds; the number of all is beside them."""
+
+
+KeyHeader = Annotated[Annotated[str, Field(min_length=1, max_length=255)] | SkipJsonSchema[None], Header()]
 
 
 class FindingOut(BaseModel):
@@ -85,13 +93,19 @@ class DifferenceOut(BaseModel):
 
 
 class VerificationOut(BaseModel):
-    intact: bool
+    id: str
+    """Of the verification, which is a transfer: it is followed, paused and cancelled as one."""
+    transfer_id: str
+    """Of the transfer that is verified."""
+    state: TransferState
+    intact: bool | None
+    """Null while it has not ended, and where it was stopped."""
     objects: int
     same: int
     missing: int
     changed: int
     unreadable: int
-    """The storage does not give their bytes."""
+    """The storage does not show them, or does not give their bytes."""
     content: int
     """Of those that are the same: all bytes were read, and have the digest on record."""
     size_only: int
@@ -99,29 +113,53 @@ class VerificationOut(BaseModel):
     differences: list[DifferenceOut]
     """At most 1,000 of them."""
     record: list[FindingOut]
-    """Changes to the receipt itself; at most 1,000 of them."""
+    """Changes to the receipt itself; at most 1,000 of them. Looked at once it has ended."""
 
 
 @router.post(
     "/transfers/{transfer_id}/verify",
+    status_code=status.HTTP_202_ACCEPTED,
     summary="Look at the target again, today",
-    responses=answers(400, 409, 502, 504),
+    responses=answers(400, 409)
+    | {status.HTTP_200_OK: {"model": Submitted, "description": "The same verification is unfinished and goes on"}},
 )
 def verify(
-    transfer_id: ChangeableIdDep, service: ServiceDep, actor: ActorDep, content: bool = False
-) -> VerificationOut:
-    """Compares size and ETag of each object at the target (HEAD) with the receipt; the record notes the result.
+    transfer_id: ChangeableIdDep,
+    service: ServiceDep,
+    actor: ActorDep,
+    response: Response,
+    content: bool = False,
+    idempotency_key: KeyHeader = None,
+) -> Submitted:
+    """Starts a transfer that compares size and ETag of each object at the target (HEAD) with the receipt.
 
-    With ``content`` all bytes are read and compared with the checksums in the receipt; the answer comes after that.
+    With `content` all bytes are read and compared with the checksums in the receipt. The answer is the id of the
+    verification; `GET /api/v1/verifications/{id}` has its result, which the record notes at its end.
     """
-    status = service.status(transfer_id)
-    look, named = service.look_at_target(status, actor=actor, content=content), list[DifferenceOut]()
-    for one in look.differences:
-        if len(named) < MOST_FINDINGS:
-            named.append(DifferenceOut(**asdict(one)))
+    found = control.verify(service, transfer_id, actor=actor, content=content, idempotency_key=idempotency_key)
+    if found.goes_on:
+        response.status_code = status.HTTP_200_OK
+    response.headers["Location"] = f"{router.prefix}/verifications/{found.id}"
+    return Submitted(id=found.id)
+
+
+@router.get("/verifications/{transfer_id}", summary="The result of a verification", responses=answers(409))
+def verification(transfer_id: str, service: ServiceDep) -> VerificationOut:
+    """By its id: what was found so far, or at its end."""
+    found = service.status(transfer_id)
+    look = service.verification(found)
+    named = [DifferenceOut(**asdict(one)) for one in islice(look.differences, MOST_FINDINGS)]
     record = [FindingOut(**asdict(one)) for one in look.record[:MOST_FINDINGS]]
-    intact = not look.counts.differ and not look.record
-    return VerificationOut(intact=intact, differences=named, record=record, **asdict(look.counts))
+    intact = not look.counts.differ and not look.record if found.state in DONE_STATES else None
+    return VerificationOut(
+        id=found.id,
+        transfer_id=look.verified,
+        state=found.state,
+        intact=intact,
+        differences=named,
+        record=record,
+        **asdict(look.counts),
+    )
 
 
 Heads = Annotated[list[Annotated[str, Field(pattern=r"^[0-9]{1,15}-[0-9a-f]{64}$")]], Query(max_length=100)]

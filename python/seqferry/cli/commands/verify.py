@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Annotated
+from functools import partial
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from seqferry.cli import exits, options
 from seqferry.cli.output import display, text
-from seqferry.cli.session import actor, open_session
+from seqferry.cli.session import Session, actor, open_session
+from seqferry.cli.start import detached
+from seqferry.model.models import DONE_STATES, Status
+
+if TYPE_CHECKING:
+    from seqferry.service.record import TargetLook
 
 
 def verify(
@@ -22,48 +28,73 @@ def verify(
             help="Read all bytes, and compare them with the checksums that are on record.",
         ),
     ] = False,
+    detach: Annotated[
+        bool,
+        typer.Option("--detach", envvar="SEQFERRY_DETACH", help="Record the verification, print its id and return."),
+    ] = False,
     as_json: options.Json = False,
     state_dir: options.StateDir = None,
 ) -> int:
     """Look at the target again, today, and compare each object with its receipt. Exit code 3 when one differs.
 
-    Seals and events are looked at first: a receipt that is not as it was written is named, and the exit code is 3.
+    The verification is a transfer of its own: stopped, it goes on with: seqferry resume ID. Seals and events are looked
+    at too: a receipt that is not as it was written is named, and the exit code is 3.
 
     Examples: seqferry verify 3f2a; seqferry verify 3f2a --content
     """
+    from seqferry.service import control
+    from seqferry.spec.verification import RecordedPlaces
+
     with open_session(as_json=as_json, state_dir=state_dir) as session:
-        service = session.service
-        status = service.status(transfer)
-        look = service.look_at_target(status, actor=actor(), content=content)
-        looked, findings = look.counts, look.record
-        for one in findings:
-            if as_json:
-                display.emit("finding", **asdict(one))
-            else:
-                print(f"record\t{text.printable(one.message)}")
+        verified = session.service.status(transfer)
+        spec = control.verification_of(verified, content=content)
+        if detach:
+            return detached(session, session.service.submission(spec, actor=actor()))
+        RecordedPlaces(spec).require()
+        return session.carry(spec, report=partial(_report, session, verified, content=content))[1]
+
+
+def _report(session: Session, verified: Status, end: Status, *, content: bool) -> int:
+    """Tell of a verification that has ended; returns the exit code."""
+    if end.state not in DONE_STATES:
+        return session.report_end(end)
+    look = session.service.verification(end)
+    looked, findings = look.counts, look.record
+    code = exits.MISMATCH if looked.differ or findings else exits.OK if looked.objects else exits.NOTHING
+    if session.as_json:
+        for finding in findings:
+            display.emit("finding", **asdict(finding))
         for one in look.differences:
-            if as_json:
-                display.emit("difference", id=status.id, **asdict(one))
-            else:
-                print(f"{one.outcome}\t{text.printable(one.key)}\twas {one.recorded}\tis {one.found}")
-        code = exits.MISMATCH if looked.differ or findings else exits.OK if looked.objects else exits.NOTHING
-        if as_json:
-            display.emit("verified", id=status.id, record_findings=len(findings), **asdict(looked), exit_code=code)
-        else:
-            display.say(
-                f"Looked at {text.count(looked.objects, 'object')} at {text.printable(status.spec.target.uri)}: "
-                f"{looked.same:,} as received, {looked.changed:,} changed, {looked.missing:,} missing"
-                f"{f', {looked.unreadable:,} unreadable' if looked.unreadable else ''}."
-            )
-            if findings:
-                display.say(
-                    f"  record    {text.count(len(findings), 'finding')}: the receipt itself is not as it was written "
-                    "(audit verify)"
-                )
-            if content:
-                display.say(f"  content   {text.count(looked.content, 'object')} read, with the digest on record")
-                if unread := looked.same - looked.content:
-                    display.say(f"  note      {text.count(unread, 'object')} not read: no digest of them is on record")
-            if looked.size_only:
-                display.say(f"  note      {text.count(looked.size_only, 'object')} compared by size only")
+            display.emit("difference", id=verified.id, **asdict(one))
+        facts = {"verification": end.id, "record_findings": len(findings), **asdict(looked), "exit_code": code}
+        display.emit("verified", id=verified.id, **facts)
         return code
+    for finding in findings:
+        print(f"record\t{text.printable(finding.message)}")
+    for one in look.differences:
+        found = text.printable(one.found)
+        print(f"{one.outcome}\t{text.printable(one.key)}\twas {text.printable(one.recorded)}\tis {found}")
+    for line in _lines(verified, look, content=content):
+        display.say(line)
+    return code
+
+
+def _lines(verified: Status, look: TargetLook, *, content: bool) -> list[str]:
+    looked = look.counts
+    first = (
+        f"Looked at {text.count(looked.objects, 'object')} at {text.printable(verified.spec.target.uri)}: "
+        f"{looked.same:,} as received, {looked.changed:,} changed, {looked.missing:,} missing"
+    )
+    out = [f"{first}, {looked.unreadable:,} unreadable." if looked.unreadable else f"{first}."]
+    if look.record:
+        out.append(
+            f"  record    {text.count(len(look.record), 'finding')}: the receipt itself is not as it was written "
+            "(audit verify)"
+        )
+    if content:
+        out.append(f"  content   {text.count(looked.content, 'object')} read, with the digest on record")
+        if unread := looked.same - looked.content:
+            out.append(f"  note      {text.count(unread, 'object')} not read: no digest of them is on record")
+    if looked.size_only:
+        out.append(f"  note      {text.count(looked.size_only, 'object')} compared by size only")
+    return out

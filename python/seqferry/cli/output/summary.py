@@ -49,6 +49,7 @@ _NEXT_STEP: Final[dict[str, str]] = {
 _NEXT_STEP_OF_CODE: Final = {
     "NoSuchUpload": f"Something removes uploads that are under way, which the message names: stop it, and {_AGAIN}.",
     "MissingAtTarget": "Copy what is missing: seqferry cp with the same places.",
+    "ChangedAtTarget": "Something else has written these since: find out what, and copy them again with seqferry cp.",
     "MissingAtSource": "Only the target has these; look at them before seqferry sync --delete removes them.",
     "Differs": "One of the two is wrong: find out which, then copy that way with seqferry cp.",
     "TooManyToDelete": "Look at them with --dry-run, then add --yes.",

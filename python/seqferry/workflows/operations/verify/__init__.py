@@ -1,0 +1,172 @@
+"""The operation ``verify``: the objects that another transfer has brought are looked at again, at its target.
+
+An object that is as received ends as done. All others fail: the object is missing, has changed, or cannot be read. The
+columns of each row hold what it was compared with, so that the receipt says it.
+
+What must stay true: no request of the operation writes, and the verified transfer gets one event of the result.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from itertools import islice
+from typing import Any, Final
+
+from seqferry.db import objects, transfers
+from seqferry.db.objects import ExpectedContent, OpenObject, PlannedObject
+from seqferry.db.record import events
+from seqferry.model import names
+from seqferry.model.errors import StorageError
+from seqferry.model.models import ENDED_TRANSFER_STATES, TransferSpec
+from seqferry.planning.listing import KnownObjects
+from seqferry.proof import target
+from seqferry.spec import stored, verification
+from seqferry.spec.verification import RecordedPlace, RecordedPlaces
+from seqferry.workflows.chunks import End, Ended, PagedJob
+from seqferry.workflows.jobs import Job
+from seqferry.workflows.operations import BatchWork, OperationWork
+from seqferry.workflows.runtime import Runtime, leave_if_paused
+
+_PAGE: Final = 1000
+
+_LOOKED_UP_AT_ONCE: Final = 250
+"""Objects whose outcomes by HEAD are recorded together: a kill repeats no more of them in each batch."""
+
+VERIFIED: Final = "verified"
+"""Event of the verified transfer."""
+
+
+class Verify:
+    """See ``workflows.operations.OperationWork``."""
+
+    options = verification.OPTIONS
+    pages_are_batches = False
+
+    def prepare(self, runtime: Runtime, spec: TransferSpec, known: KnownObjects | None) -> None:
+        """Does nothing: a place that cannot be looked at shows with its first object."""
+
+    def target_is_empty(self, runtime: Runtime, spec: TransferSpec, known: KnownObjects | None) -> bool:
+        del runtime, spec, known
+        return False
+
+    def find(
+        self, runtime: Runtime, spec: TransferSpec, known: KnownObjects | None, *, transfer_id: str, target_absent: bool
+    ) -> Iterator[list[PlannedObject]]:
+        del known, transfer_id, target_absent
+        verified = str(spec.options[verification.OF])
+        with runtime.database.read() as connection:
+            row = transfers.row_of(connection, verified)
+        if row is None:
+            raise StorageError(f"There is no transfer {verified} on record.", "object", "NoSuchTransfer", "plan", True)
+        recorded = stored.read(row.spec)
+        rows = target.arrived(runtime.database, verified, recorded)
+        while page := list(islice(rows, _PAGE)):
+            yield [_planned(one, is_archive=recorded.kind.packs) for one in page]
+
+    def start(self, runtime: Runtime, spec: TransferSpec, work: BatchWork) -> Job:
+        is_content = bool(spec.options.get(verification.CONTENT))
+        places = RecordedPlaces(spec)
+        places.require()
+        with runtime.database.read() as connection:
+            expected = objects.expected(connection, work.transfer_id, [one.id for one in work.items])
+
+        def act(items: Sequence[OpenObject], epoch: int | None) -> Ended:
+            del epoch  # nothing is written
+            known = {one.id: one for one in items}
+            for at, group in _by_place(places, items):
+                recorded = [_recorded(one, expected[one.id], at) for one in group]
+                with closing(target.compare(runtime.engine, at.place, recorded, content=is_content)) as pages:
+                    for page in pages:
+                        yield [_end(known[one.recorded.id], one) for one in page]
+
+        chunk = _PAGE if is_content else _LOOKED_UP_AT_ONCE
+        return PagedJob(work.items, act, chunk=chunk, epoch=work.epoch, only_clean=work.only_clean)
+
+    def finish(self, runtime: Runtime, transfer_id: str, *, claimed: bool) -> None:
+        """Put the result on the record of the verified transfer, once."""
+        with runtime.database.read() as connection:
+            row = transfers.row_of(connection, transfer_id)
+        if row is None or row.state in ENDED_TRANSFER_STATES or transfers.is_stopping(row) or row.planned_at is None:
+            return
+        spec = stored.read(row.spec)
+        verified = str(spec.options[verification.OF])
+        data = _facts(transfer_id, spec, target.counts(runtime.database, transfer_id))
+        with runtime.database.write() as connection:
+            if claimed:
+                runtime.claim(connection, *names.transfer_workflow_ids(transfer_id))
+            leave_if_paused(transfers.row_of(connection, transfer_id))
+            transfers.row_of(connection, verified, lock=True)
+            noted = events.read(connection, verified, 0, kind=VERIFIED)
+            if not any(one.data.get("verification") == transfer_id for one in noted):
+                events.append(connection, verified, time.time(), VERIFIED, row.created_by, data)
+
+    def tidy(self, runtime: Runtime, spec: TransferSpec) -> None:
+        """Does nothing: no file was kept."""
+
+
+OPERATION: Final[OperationWork] = Verify()
+
+
+def _planned(row: target.Row, *, is_archive: bool) -> PlannedObject:
+    return PlannedObject(
+        source_key=row["source_key"],
+        target_key=row["target_key"],
+        size=0 if is_archive else row["size"],
+        etag=row["etag"],
+        last_modified=row["last_modified"] / 1_000_000,
+        version_id=row["version_id"] or None,
+        storage_class=row["storage_class"],
+        expected=ExpectedContent(**{name: row[name] for name in ExpectedContent._fields}),
+    )
+
+
+def _by_place(places: RecordedPlaces, items: Sequence[OpenObject]) -> Iterator[tuple[RecordedPlace, list[OpenObject]]]:
+    """Objects by the place where they are: one place, but for a run."""
+    found: dict[RecordedPlace, list[OpenObject]] = {}
+    for one in items:
+        found.setdefault(places.of(one.source_key), []).append(one)
+    yield from found.items()
+
+
+def _recorded(one: OpenObject, expected: ExpectedContent, at: RecordedPlace) -> target.RecordedObject:
+    size, etag = (None, None) if at.holds_archives else (one.size, one.etag)
+    return target.RecordedObject(one.id, one.target_key, size, etag, expected)
+
+
+def _end(one: OpenObject, compared: target.ComparedObject) -> End:
+    """The outcome, beside what the object was compared with."""
+    expected, failure = compared.recorded.content, compared.failure
+    return End(
+        one.id,
+        "done" if failure is None else "failed",
+        one.size if compared.size is None or failure is not None else compared.size,
+        one.etag,
+        _method(compared),
+        target_etag=expected.target_etag,
+        checksum_algorithm=expected.checksum_algorithm,
+        checksum=expected.checksum,
+        verified="none" if failure is not None else compared.seen,
+        failure=failure,
+    )
+
+
+def _method(compared: target.ComparedObject) -> str:
+    is_read = compared.seen == "content" or (compared.failure is not None and compared.failure.operation == "GetObject")
+    return "read" if is_read else "head"
+
+
+def _facts(transfer_id: str, spec: TransferSpec, counts: target.VerificationCounts) -> dict[str, Any]:
+    is_content = bool(spec.options.get(verification.CONTENT))
+    facts: dict[str, Any] = {
+        "verification": transfer_id,
+        "objects": counts.objects,
+        "same": counts.same,
+        "missing": counts.missing,
+        "changed": counts.changed,
+        "how": "content" if is_content else "head",
+    }
+    if is_content or counts.unreadable:
+        facts["unreadable"] = counts.unreadable
+    return facts | ({"content": counts.content} if is_content else {})
