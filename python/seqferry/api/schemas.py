@@ -14,6 +14,7 @@ from seqferry.api.problems import shortened
 from seqferry.db.paging import Cursor
 from seqferry.db.samples import Counts, EngineCounts, Point
 from seqferry.model.errors import UsageError
+from seqferry.model.labels import MOST_LABELS, MOST_NAME, Description
 from seqferry.model.models import (
     MOST_PRIORITY,
     DataPath,
@@ -31,6 +32,9 @@ from seqferry.spec.build import data_path
 from seqferry.spec.option_groups import OF_REQUESTS
 
 Priority = Annotated[int, Field(ge=-MOST_PRIORITY, le=MOST_PRIORITY), WHOLE]
+
+DESCRIPTION: Final = {"name", "labels"}
+"""Fields of ``DescribedBody``, which are no arguments of a spec."""
 
 MAX_LISTED: Final = 1000
 """Rows of a list in a request: its body holds at most 10,000 values. A longer list goes by a manifest in S3."""
@@ -59,7 +63,22 @@ class SourcesBody(BaseModel):
         """The arguments of ``draft_spec`` that sources are looked up with; None when none is to be."""
 
 
-class TransferRequest(SourcesBody, body_of(*OF_REQUESTS)):
+class DescribedBody(BaseModel):
+    """A body of a submission with the name and the labels of its transfer."""
+
+    model_config = DOCUMENTED
+
+    name: Annotated[str | None, Field(max_length=MOST_NAME, examples=["Run 42"])] = None
+    """For people, in lists and notices. No part of the equality of submissions."""
+    labels: Annotated[dict[str, str], Field(max_length=MOST_LABELS, examples=[{"project": "X"}])] = {}
+    """For people and filters; keys of a-z, 0-9, dot, hyphen, underscore and slash."""
+
+    def description(self) -> Description:
+        """Name and labels; a service checks them."""
+        return Description(self.name, self.labels)
+
+
+class TransferRequest(DescribedBody, SourcesBody, body_of(*OF_REQUESTS)):
     """Objects to copy, and options; as the options of ``seqferry cp``."""
 
     source: Annotated[
@@ -94,7 +113,9 @@ class TransferRequest(SourcesBody, body_of(*OF_REQUESTS)):
 
     def arguments(self) -> dict[str, Any]:
         """Those of ``build_spec``."""
-        given = self.model_dump(exclude={"new", "priority", "operation", "options", "objects", "recursive"})
+        given = self.model_dump(
+            exclude={"new", "priority", "operation", "options", "objects", "recursive", *DESCRIPTION}
+        )
         if self.objects is not None:
             if self.keys is not None:
                 raise UsageError("'keys' and 'objects' name the same thing; give one of them.")
@@ -152,6 +173,8 @@ class LiveOut(BaseModel):
 
 class TransferOut(BaseModel):
     id: str
+    name: str | None
+    labels: dict[str, str]
     state: TransferState
     operation: str
     source: str
@@ -189,6 +212,8 @@ class TransferOut(BaseModel):
     def of(cls, status: Status) -> TransferOut:
         return cls(
             id=status.id,
+            name=status.description.name,
+            labels=dict(status.description.labels),
             state=status.state,
             operation=status.spec.operation,
             source=status.spec.source.uri,

@@ -19,6 +19,7 @@ from seqferry.cli import exits
 from seqferry.cli.output import text
 from seqferry.cli.output.display import Display
 from seqferry.model.errors import WorkerBusyError
+from seqferry.model.labels import NOTHING, Description
 from seqferry.model.models import Status, Submission, TransferSpec
 from seqferry.settings.config import Settings
 
@@ -138,13 +139,16 @@ class WorkerSupervisor:
         new: bool = False,
         known: KnownObjects | None = None,
         priority: int = 0,
+        description: Description = NOTHING,
     ) -> Submission:
         """Record a transfer: with the worker that this process becomes, or else for the one that is there."""
         self._become(queue=False)
         if self._worker is None:
-            found = self._service.submission(spec, actor=actor, new=new, priority=priority)
+            found = self._service.submission(spec, actor=actor, new=new, priority=priority, description=description)
         else:
-            found = self._worker.submission(spec, actor=actor, new=new, known=known, priority=priority)
+            found = self._worker.submission(
+                spec, actor=actor, new=new, known=known, priority=priority, description=description
+            )
         if found.goes_on:
             self._renewal = found.id, spec, actor
         return found

@@ -17,7 +17,9 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, get_type_hints
 import typer
 
 from seqferry.cli import options
+from seqferry.model import labels
 from seqferry.model.errors import UsageError
+from seqferry.model.labels import Description
 from seqferry.model.models import MOST_PRIORITY, S3Location
 from seqferry.model.option_fields import OptionField, option_fields
 from seqferry.model.option_groups import MOST_STARTS
@@ -196,8 +198,40 @@ def bucket_of(written: str, endpoint: OneEndpoint) -> S3Location:
 
 
 @dataclass(frozen=True, slots=True)
-class Start:
-    """Options for the start of a transfer: dry run, preflight, detaching, a second transfer, priority."""
+class Described:
+    """Options for the name and the labels of a transfer."""
+
+    PANEL: ClassVar = "Output"
+
+    transfer_name: Annotated[
+        str | None,
+        typer.Option(
+            "--name",
+            envvar="SEQFERRY_TRANSFER_NAME",
+            metavar="TEXT",
+            help="Name of the transfer in lists and notices, as 'Run 42'. Commands take it in place of the id.",
+        ),
+    ] = None
+    label: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--label", envvar="SEQFERRY_LABEL", metavar="KEY=VALUE", help="Label of the transfer. May be repeated."
+        ),
+    ] = None
+
+    @property
+    def description(self) -> Description:
+        """Name and labels.
+
+        Raises:
+            UsageError: one of them is not valid.
+        """
+        return labels.parsed(self.transfer_name, self.label or ())
+
+
+@dataclass(frozen=True, slots=True)
+class Start(Described):
+    """Options for the start of a transfer: dry run, preflight, detaching, a second transfer, priority, its name."""
 
     PANEL: ClassVar = "Output"
 

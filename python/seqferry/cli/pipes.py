@@ -29,6 +29,7 @@ from seqferry.cli.groups import Output, PipeOptions, Places, Start, merged
 from seqferry.cli.output import display, text
 from seqferry.cli.session import Session, session_of
 from seqferry.model.errors import ConfigError, SeqferryError, StorageError, UsageError
+from seqferry.model.labels import NOTHING, Description
 from seqferry.model.models import AT_REST, S3Location, TransferSpec
 from seqferry.places import paths, private_files
 from seqferry.settings.config import Settings
@@ -63,6 +64,7 @@ class _Work:
     engine: Engine
     output: Output
     speed: SpeedOptions
+    description: Description
 
 
 def is_asked_for(places: Places) -> bool:
@@ -107,12 +109,14 @@ def _check_open(places: Places) -> None:
         raise UsageError(f"Standard {side} is closed; give it a file or a pipe.")
 
 
-def copy(output: Output, speed: SpeedOptions, given: dict[str, Any], pipe: PipeOptions) -> int:
+def copy(
+    output: Output, speed: SpeedOptions, given: dict[str, Any], pipe: PipeOptions, description: Description = NOTHING
+) -> int:
     """Carry a checked transfer from standard input, or to standard output; returns the exit code."""
     from seqferry.engine.engine import Engine  # --help need not wait for it
 
     settings = Settings.load(state_dir=output.state_dir, **merged(speed))
-    return _copy(_Work(settings, Engine.of(settings), output, speed), given, pipe)
+    return _copy(_Work(settings, Engine.of(settings), output, speed, description), given, pipe)
 
 
 def _copy(work: _Work, given: dict[str, Any], pipe: PipeOptions) -> int:
@@ -122,7 +126,7 @@ def _copy(work: _Work, given: dict[str, Any], pipe: PipeOptions) -> int:
     # What is read twice has to be on the disk.
     if pipe.spool or given["md5"] or given["verify"] == "content":
         with session_of(work.output, work.speed) as session:
-            return _spool(session, given)
+            return _spool(session, given, work.description)
     return _store_input(work, given) if given["source"] == "-" else _write_output(work, given)
 
 
@@ -211,27 +215,27 @@ def _through(work: _Work, pipe: Pipe, uri: str) -> int:
     return exits.OK
 
 
-def _spool(session: Session, given: dict[str, Any]) -> int:
+def _spool(session: Session, given: dict[str, Any], description: Description) -> int:
     with _folder(session.settings, session.service.engine, recorded=True) as folder:
         if given["source"] == "-":
             source = folder / _INPUT
             _fill(source)
-            code = _see_through(session, {**given, "source": str(source), "settle": AT_REST})
+            code = _see_through(session, {**given, "source": str(source), "settle": AT_REST}, description)
             if code == exits.INTERRUPTED:
                 # Without the lock file the input stays. The process that resumes the transfer reads and removes it.
                 (folder / paths.LOCK).unlink()
             return code
         target = folder / _OUTPUT
         # It is read once more, at once.
-        code = _see_through(session, {**given, "target": str(target), "page_cache": True})
+        code = _see_through(session, {**given, "target": str(target), "page_cache": True}, description)
         if code == exits.OK:
             _pour(target)
         return code
 
 
-def _see_through(session: Session, given: dict[str, Any]) -> int:
+def _see_through(session: Session, given: dict[str, Any], description: Description) -> int:
     spec = build_spec(**given, allow_local=True)
-    return session.copy(spec, known=session.service.check(spec))
+    return session.copy(spec, known=session.service.check(spec), description=description)
 
 
 def _pour(path: Path) -> None:

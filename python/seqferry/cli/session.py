@@ -17,6 +17,7 @@ from seqferry.cli import exits, follow
 from seqferry.cli.groups import Output, merged
 from seqferry.cli.output import display, summary
 from seqferry.cli.output.display import Display
+from seqferry.model.labels import NOTHING, Description
 from seqferry.model.models import (
     ObjectRecord,
     Status,
@@ -71,10 +72,16 @@ class Session:
         display.say(f"Going on with transfer {submission.id}{done}; --new starts another.")
 
     def copy(
-        self, spec: TransferSpec, *, new: bool = False, known: KnownObjects | None = None, priority: int = 0
+        self,
+        spec: TransferSpec,
+        *,
+        new: bool = False,
+        known: KnownObjects | None = None,
+        priority: int = 0,
+        description: Description = NOTHING,
     ) -> int:
         """Submit the transfer and see it through; returns the exit code. ``known`` is what its check has found."""
-        return self.carry(spec, new=new, known=known, priority=priority)[1]
+        return self.carry(spec, new=new, known=known, priority=priority, description=description)[1]
 
     def carry(
         self,
@@ -84,11 +91,14 @@ class Session:
         known: KnownObjects | None = None,
         priority: int = 0,
         report: Callable[[Status], int] | None = None,
+        description: Description = NOTHING,
     ) -> tuple[str, int]:
         """Does what ``copy`` does; returns the id of the transfer as well. ``report`` tells of its end."""
         known = known or self.known
         with follow.interruptible() as watch, follow.WorkerSupervisor(self.settings, self.service, watch) as supervisor:
-            submission = supervisor.submit(spec, actor(), new=new, known=known, priority=priority)
+            submission = supervisor.submit(
+                spec, actor(), new=new, known=known, priority=priority, description=description
+            )
             transfer_id = submission.id
             show = self.display()
             show.submitted(transfer_id)

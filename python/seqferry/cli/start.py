@@ -20,6 +20,7 @@ _KEYS_PER_CAUSE: Final = 20
 def start_transfer(spec: TransferSpec, speed: SpeedOptions, start: Start, output: Output, pricing: Pricing) -> int:
     """Preview, record or do the transfer; returns the exit code."""
     price = pricing.checked()
+    description = start.description  # before the storage is asked
     spec = identity.resolved(with_attempts(spec, speed.attempts))
     if start.preflight is False:
         spec = replace(spec, preflight=False)
@@ -29,9 +30,11 @@ def start_transfer(spec: TransferSpec, speed: SpeedOptions, start: Start, output
         if start.preflight and not passes(session, spec):
             return exits.FAILED
         if start.detach:
-            submission = session.service.submission(spec, actor=actor(), new=start.new, priority=start.priority)
+            submission = session.service.submission(
+                spec, actor=actor(), new=start.new, priority=start.priority, description=description
+            )
             return detached(session, submission)
-        return session.copy(spec, new=start.new, priority=start.priority)
+        return session.copy(spec, new=start.new, priority=start.priority, description=description)
 
 
 def passes(session: Session, spec: TransferSpec) -> bool:

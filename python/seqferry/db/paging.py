@@ -75,9 +75,11 @@ class TransferFilter:
 
     Attributes:
         states: any of these.
-        text: part of the id, the source or the target; upper and lower case are the same (of ASCII).
+        text: part of the id, the name, the source or the target; upper and lower case are the same (of ASCII).
         prefix: start of the source or of the target, as ``s3://bucket/run42/``.
         person: part of the name of the person who started it; upper and lower case are the same (of ASCII).
+        name: part of its name; upper and lower case are the same (of ASCII).
+        labels: it has all of these, with this value or (None) with any.
         since, until: when it was created, in seconds since the epoch; ``until`` itself is left out.
     """
 
@@ -85,6 +87,8 @@ class TransferFilter:
     text: str | None = None
     prefix: str | None = None
     person: str | None = None
+    name: str | None = None
+    labels: tuple[tuple[str, str | None], ...] = ()
     since: float | None = None
     until: float | None = None
 

@@ -73,6 +73,10 @@ transfer: Final = sa.Table(
     sa.Column("max_requests", sa.Integer),
     sa.Column("max_bandwidth", sa.Text),
     sa.Column("tpslimit", sa.Integer),
+    # For people, see ``labels.Description``. Labels are JSON, none without any.
+    sa.Column("name", sa.Text),
+    sa.Column("labels", sa.Text),
+    sa.Index("ix_transfer_name", "name"),
     sa.Index("ix_transfer_created", "created_at"),
     sa.Index("ix_transfer_retry_of", "retry_of"),
 )
@@ -260,6 +264,8 @@ schedule: Final = sa.Table(
     sa.Column("revision", sa.Integer, nullable=False),
     sa.Column("created_at", sa.Double, nullable=False),
     sa.Column("created_by", sa.Text, nullable=False),
+    # Of its transfers, as those of a transfer.
+    sa.Column("labels", sa.Text),
 )
 
 # The latest runs of a schedule. Each is written in the transaction of its transfer.

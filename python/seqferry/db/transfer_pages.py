@@ -21,10 +21,10 @@ def read(
     connection: sa.Connection, database: Database, wanted: TransferFilter, cursor: Cursor | None, limit: int
 ) -> Page[Status]:
     """A page of transfers, as they are now."""
-    texts = (wanted.text, wanted.prefix, wanted.person)
+    texts = (wanted.text, wanted.prefix, wanted.person, wanted.name, *(value for _, value in wanted.labels))
     if any("\0" in text for text in texts if text):
         return Page([], None, None)  # the databases search for no NUL
-    query = sa.select(transfer.c.id).where(*_conditions(wanted)).limit(limit + 1)
+    query = sa.select(transfer.c.id).where(*_conditions(wanted, is_sqlite=database.is_sqlite)).limit(limit + 1)
     if cursor is None:
         query = query.order_by(*_ORDER)
     else:
@@ -51,23 +51,36 @@ def _from(query: sa.Select[Any], created_at: float, cursor: Cursor) -> sa.Select
     return query.where(at <= created_at, older).order_by(*_ORDER)
 
 
-def _conditions(wanted: TransferFilter) -> list[sa.ColumnElement[bool]]:
+def _conditions(wanted: TransferFilter, *, is_sqlite: bool) -> list[sa.ColumnElement[bool]]:
     conditions: list[sa.ColumnElement[bool]] = []
     places = (transfer.c.source_uri, transfer.c.target_uri)
     if wanted.states:
         conditions.append(transfers.has_state(wanted.states))
     if wanted.text:
-        columns = (transfer.c.id, *places)
+        columns = (transfer.c.id, transfer.c.name, *places)
         conditions.append(sa.or_(*(column.icontains(wanted.text, autoescape=True) for column in columns)))
     if wanted.prefix:
         conditions.append(sa.or_(*(_starts_with(place, wanted.prefix) for place in places)))
     if wanted.person:
         conditions.append(transfer.c.created_by.icontains(wanted.person, autoescape=True))
+    if wanted.name:
+        conditions.append(transfer.c.name.icontains(wanted.name, autoescape=True))
+    conditions += [_has_label(key, value, is_sqlite=is_sqlite) for key, value in wanted.labels]
     if wanted.since is not None:
         conditions.append(transfer.c.created_at >= wanted.since)
     if wanted.until is not None:
         conditions.append(transfer.c.created_at < wanted.until)
     return conditions
+
+
+def _has_label(key: str, value: str | None, *, is_sqlite: bool) -> sa.ColumnElement[bool]:
+    # No key of a label holds a character that ends the quotes of a path.
+    found = (
+        sa.func.json_extract(transfer.c.labels, f'$."{key}"')
+        if is_sqlite
+        else sa.cast(transfer.c.labels, sa.JSON)[key].as_string()
+    )
+    return found.is_not(None) if value is None else found == value
 
 
 def _starts_with(column: sa.Column[Any], prefix: str) -> sa.ColumnElement[bool]:

@@ -32,8 +32,9 @@ from seqferry.db.advisory import AdvisoryLock, take
 from seqferry.db.database import Database, clock
 from seqferry.db.record import events, receipts, sealed_row
 from seqferry.db.tables import batch, event, submission_key, tally, transfer, worker_live
-from seqferry.model import operations
+from seqferry.model import labels, operations
 from seqferry.model.errors import UnsupportedError
+from seqferry.model.labels import Description
 from seqferry.model.models import (
     ENDED_TRANSFER_STATES,
     OPERATION_VERIFY,
@@ -90,6 +91,7 @@ def insert(
     actor: str,
     idempotency_key: str | None,
     adjustment: Adjustment = _UNADJUSTED,
+    description: Description = labels.NOTHING,
 ) -> str | None:
     """Add a transfer, after those that are unfinished. The caller holds the lock of submissions.
 
@@ -117,6 +119,8 @@ def insert(
         "target_uri": spec.target.uri,
         "retry_of": spec.retry_of,
         **asdict(adjustment),
+        "name": description.name,
+        "labels": description.stored_labels(),
     }
     connection.execute(transfer.insert().values(values))
     connection.execute(tally.insert().values(transfer_id=transfer_id))
@@ -124,8 +128,31 @@ def insert(
     data: dict[str, Any] = {"spec": json.loads(text), sealed_row.SEALED: sealed}
     if blocked_by is not None:
         data["waits_for"] = blocked_by
+    if description:
+        data |= _told(description)
     events.append(connection, transfer_id, at, "submitted", actor, data)
     return blocked_by
+
+
+def describe(connection: sa.Connection, row: sa.Row[Any], description: Description, at: float, actor: str) -> None:
+    """Give a transfer another name or other labels; what is not given stays. An event tells of a change."""
+    before = labels.stored(row.name, row.labels)
+    after = description.over(before)
+    if after == before:
+        return
+    values = {"name": after.name, "labels": after.stored_labels()}
+    connection.execute(transfer.update().where(transfer.c.id == row.id).values(values))
+    events.append(connection, row.id, at, "described", actor, _told(after))
+
+
+def _told(description: Description) -> dict[str, Any]:
+    return {"name": description.name, "labels": dict(description.labels)}
+
+
+def ids_named(connection: sa.Connection, name: str, limit: int) -> list[str]:
+    """Ids of the newest transfers of this name."""
+    query = sa.select(transfer.c.id).where(transfer.c.name == name).order_by(transfer.c.created_at.desc())
+    return list(connection.execute(query.limit(limit)).scalars())
 
 
 def same(connection: sa.Connection, spec: TransferSpec, actor: str) -> sa.Row[Any] | None:
@@ -657,6 +684,7 @@ def _status(row: sa.Row[Any], totals: Totals, live: LiveActivity, bytes_in_progr
         pruned_at=row.pruned_at,
         adjustment=adjustment_of(row),
         retried_by=row.retried_by,
+        description=labels.stored(row.name, row.labels),
     )
 
 

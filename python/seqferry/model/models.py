@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal, Self
 
 from seqferry.model import operations
+from seqferry.model.labels import NOTHING, Description
 from seqferry.model.operations import Operation
 from seqferry.model.option_groups import (
     MEMBER_OF,
@@ -379,6 +380,7 @@ class Status:
     adjustment: Adjustment = field(default_factory=lambda: Adjustment())
     retried_by: str | None = None
     """The latest transfer that copies what has failed of this one."""
+    description: Description = NOTHING
 
     @property
     def ended(self) -> bool:

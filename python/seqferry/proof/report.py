@@ -26,6 +26,7 @@ from seqferry.db.record.findings import Finding
 from seqferry.db.tables import event, transfer
 from seqferry.db.tables import ledger as ledger_table
 from seqferry.model import formatting
+from seqferry.model.labels import NOTHING, Description
 from seqferry.model.models import ENDED_TRANSFER_STATES, TransferSpec
 from seqferry.spec import stored
 
@@ -84,6 +85,7 @@ class _TransferRecord:
     spec: TransferSpec
     pruned_at: float | None
     findings: Sequence[Finding]
+    description: Description
 
     @property
     def key_id(self) -> str | None:
@@ -154,7 +156,14 @@ def _read(database: Database, transfer_id: str, findings: Sequence[Finding]) -> 
             spec=stored.shown(row.spec)[0],
             pruned_at=row.pruned_at,
             findings=findings,
+            description=_description(events),
         )
+
+
+def _description(events: Sequence[dict[str, Any]]) -> Description:
+    """The latest name and labels by the record of events, whose hashes hold them."""
+    given = [one["data"] for one in events if one["kind"] in ("submitted", "described") and "labels" in one["data"]]
+    return Description(given[-1]["name"], given[-1]["labels"]) if given else NOTHING
 
 
 def _objects(database: Database, known: _TransferRecord) -> Iterator[dict[str, Any]]:
@@ -174,6 +183,8 @@ def _json(known: _TransferRecord, objects: Iterator[dict[str, Any]]) -> Iterator
         "digest": known.digest,
         "made_at": time_text(receipts.microseconds(time.time())),
         "made_by": receipts.software(),
+        "name": known.description.name,
+        "labels": dict(known.description.labels),
         "source": known.spec.source.uri,
         "target": known.spec.target.uri,
         "pruned_at": time_text(receipts.microseconds(known.pruned_at)),
@@ -218,7 +229,7 @@ def _taken(buffer: io.StringIO) -> str:
 
 def _html(known: _TransferRecord, objects: Iterator[dict[str, Any]]) -> Iterator[str]:
     facts = known.facts
-    title = f"Transfer {facts['id']}"
+    title = f"Transfer {known.description.name or facts['id']}"
     yield (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         f"<title>{_text(title)}</title><style>{_PAGE_CSS}</style></head><body>\n<h1>{_text(title)}</h1>\n"
@@ -247,6 +258,9 @@ def _summary(known: _TransferRecord) -> dict[str, Any]:
     facts, totals = known.facts, known.facts["totals"]
     return {
         "Record": _record_text(known),
+        "Id": facts["id"],
+        "Name": known.description.name,
+        "Labels": ", ".join(f"{key}={value}" for key, value in known.description.labels.items()) or None,
         "State": facts["state"],
         "Asked for by": facts["created_by"],
         "Operation": known.spec.operation,

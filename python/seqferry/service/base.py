@@ -14,6 +14,7 @@ from seqferry.db.migrate import migrate, require_current
 from seqferry.db.queue import Queue
 from seqferry.db.record import signing
 from seqferry.model.errors import NotFoundError
+from seqferry.model.labels import Description
 from seqferry.settings.config import Settings
 
 if TYPE_CHECKING:
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
     from seqferry.engine.engine import Engine
 
 SHORTEST_ID: Final = 4
+
+_SHOWN_IDS: Final = 3
+"""Ids of transfers of one name that an error shows."""
 
 
 class Base:
@@ -95,14 +99,38 @@ class Base:
             return self._engine
 
     def _resolve(self, connection: sa.Connection, text: str) -> str:
-        """The full id that ``text`` is, or is the start of."""
+        """The full id that ``text`` is, or is the start of; at the command line also of the only one of this name."""
+        named = self._named(connection, text)
+        if named is not None and not is_start_of_id(text):
+            return named
         wanted = start_of_id(text)
         found = transfers.ids_starting_with(connection, wanted, limit=2)
         if not found:
+            if named is not None:
+                return named
             raise NotFoundError(f"There is no transfer '{text}'. See all with: seqferry status")
         if len(found) > 1 and found[0] != wanted:
             raise NotFoundError(f"Several transfers start with '{text}'; give more of the id.")
         return found[0]
+
+    def _named(self, connection: sa.Connection, name: str) -> str | None:
+        """The full id of the only transfer of this name; None when no transfer has it.
+
+        A name is for people at the command line. Over HTTP only ids count: a client must not be able to have another
+        one's request mean a transfer that it has named so.
+        """
+        if self.serves or not Description(name).is_valid():
+            return None
+        found = transfers.ids_named(connection, name, limit=_SHOWN_IDS)
+        if len(found) > 1 and not is_start_of_id(name):
+            raise NotFoundError(f"Several transfers have the name '{name}': give the id of one, as {', '.join(found)}.")
+        return found[0] if len(found) == 1 else None
+
+
+def is_start_of_id(text: str) -> bool:
+    """True for a text that can be the start of the id of a transfer."""
+    wanted = text.strip().lower()
+    return len(wanted) >= SHORTEST_ID and all(one in "0123456789abcdef-" for one in wanted)
 
 
 def start_of_id(text: str) -> str:

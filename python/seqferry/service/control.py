@@ -122,7 +122,7 @@ def retry(service: Service, transfer_id: str, *, actor: str) -> Submission:
                 f"seqferry resume {asked.id}"
             )
         return Submission(latest.id, goes_on=True)
-    return service.submission(_spec_of_retry(service, asked, latest), actor=actor)
+    return service.submission(_spec_of_retry(service, asked, latest), actor=actor, description=asked.description)
 
 
 def _spec_of_retry(service: Service, asked: Status, latest: Status) -> TransferSpec:

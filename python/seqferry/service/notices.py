@@ -116,6 +116,8 @@ def test_notice(notice_id: str) -> Notice:
 
 def _title(status: Status, kind: NoticeKind) -> str:
     totals, what = status.totals, f"{status.spec.source.uri} to {status.spec.target.uri}"
+    if status.description.name is not None:
+        what = f"{status.description.name} ({what})"
     if kind == "stalled":
         return f"Seqferry: stalled at {totals.ended:,} of {totals.objects:,} objects: {what}"
     if kind == "person":
@@ -141,8 +143,11 @@ def _body(status: Status, causes: list[FailureGroup], command: str | None, head:
         f"{totals.done:,} copied, {totals.skipped:,} already there, {totals.failed:,} failed, "
         f"{totals.cancelled:,} cancelled, of {totals.objects:,}; {size(totals.bytes_done)} of {size(totals.bytes)}"
     )
+    described = status.description
     lines = [
         f"transfer  {status.id} ({status.state}), started by {status.created_by}",
+        *([] if described.name is None else [f"name      {described.name}"]),
+        *(f"label     {key}={value}" for key, value in described.labels.items()),
         f"from      {status.spec.source.uri}",
         f"to        {status.spec.target.uri}",
         f"objects   {counts}",
@@ -176,6 +181,8 @@ def _payload(
         "timestamp": _time(time.time()),
         "data": {
             "id": status.id,
+            "name": status.description.name,
+            "labels": dict(status.description.labels),
             "state": status.state,
             "title": title,
             "source": status.spec.source.uri,

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from seqferry.db import changes, feed, file_rows, gauges, samples
     from seqferry.db.record.findings import Finding
 
-from seqferry.service.base import Base, start_of_id
+from seqferry.service.base import Base, is_start_of_id
 
 MAX_PAGE: Final = 10_000
 
@@ -57,15 +57,16 @@ class Queries(Base):
         return None if missing is None else (other, missing)
 
     def status(self, transfer_id: str) -> Status:
-        """One transfer; a unique start of its id of at least 4 characters is enough.
+        """One transfer; a unique start of its id of at least 4 characters, or a unique name, is enough.
 
         Raises:
             NotFoundError: no transfer has this id, or the start is not unique.
         """
         with self.database.read() as connection:
             # Mostly the id is whole: then this is asked often, and need not be looked up first.
-            wanted = start_of_id(transfer_id)
-            found = transfers.statuses(connection, self.database, ids=[wanted], limit=1)
+            found: list[Status] = []
+            if is_start_of_id(transfer_id):
+                found = transfers.statuses(connection, self.database, ids=[transfer_id.strip().lower()], limit=1)
             if not found:
                 full_id = self._resolve(connection, transfer_id)
                 found = transfers.statuses(connection, self.database, ids=[full_id], limit=1)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import time
 import uuid
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, cast
 
@@ -25,6 +26,8 @@ from seqferry.model.errors import (
     UnsupportedError,
     UsageError,
 )
+from seqferry.model.labels import Description
+from seqferry.model.labels import stored as stored_labels
 from seqferry.model.models import Event, S3Location, Submission, TransferSpec
 from seqferry.service import authority, cron
 from seqferry.service.cron import UTC_ZONE, Cron
@@ -89,6 +92,8 @@ class Schedule:
     created_by: str
     next_at: float | None
     runs: tuple[Run, ...]
+    labels: Mapping[str, str]
+    """Of its transfers, which have its name as well."""
 
 
 # --- what people do ---------------------------------------------------------------------------------------------------
@@ -103,16 +108,21 @@ def add(
     name: str | None = None,
     timezone: str = UTC_ZONE,
     priority: int = 0,
+    labels: Mapping[str, str] | None = None,
 ) -> Schedule:
     """Add a schedule. The environment of this process resolves places and identities of its transfers now.
 
+    Its transfers have its name, and these labels.
+
     Raises:
-        UsageError: the expression, the zone, the name or the spec is not valid.
+        UsageError: the expression, the zone, the name, a label or the spec is not valid.
         ConflictError: the name is taken, or there are as many schedules as can be.
     """
     now = time.time()
     fires = cron.parsed(expression, timezone, now)
     spec = service.submittable(spec, priority=priority)
+    described = Description(labels=labels or {})
+    described.check()
     schedule_id = str(uuid.uuid4())
     name = f"{spec.operation}-{schedule_id[:8]}" if name is None else name
     if not re.fullmatch(NAME, name):
@@ -144,8 +154,13 @@ def add(
             revision=1,
             created_at=now,
             created_by=actor,
+            labels=described.stored_labels(),
         )
-        data = {"cron": fires.expression, "timezone": fires.timezone, "spec": text, "priority": priority}
+        data: dict[str, Any] = {
+            "cron": fires.expression, "timezone": fires.timezone, "spec": text, "priority": priority,
+        }  # fmt: skip
+        if described:
+            data["labels"] = dict(described.labels)
         schedule_rows.record(connection, schedule_id, name, now, "added", actor, data)
     return found(service, name)
 
@@ -295,6 +310,7 @@ def _schedule(row: sa.Row[Any], runs: list[sa.Row[Any]]) -> Schedule:
         created_at=row.created_at,
         created_by=row.created_by,
         next_at=fires.after(time.time()) if row.state == schedule_rows.ACTIVE else None,
+        labels=stored_labels(row.name, row.labels).labels,
         runs=tuple(
             Run(one.id, one.due_at, one.at, cast("Outcome", one.outcome), one.transfer_id, one.message) for one in runs
         ),
@@ -390,7 +406,14 @@ def _submit(service: Service, row: sa.Row[Any], run: Run) -> Run:
     actor = f"{row.created_by} by schedule {row.name}"
     try:
         _check_authority(service, row, row.created_by)
-        service.submission(_spec_now(row.spec), actor=actor, idempotency_key=run.id, priority=row.priority, also=also)
+        service.submission(
+            _spec_now(row.spec),
+            actor=actor,
+            idempotency_key=run.id,
+            priority=row.priority,
+            description=stored_labels(row.name, row.labels),
+            also=also,
+        )
     except (UsageError, ConflictError, UnsupportedError, PolicyError) as why:
         return _failed(service, row, run, why)
     return done

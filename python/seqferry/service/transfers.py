@@ -15,6 +15,7 @@ from seqferry.db import objects, transfers, worker_reports
 from seqferry.db.worker_reports import Attendant
 from seqferry.model import names, operations
 from seqferry.model.errors import AccessError, ConflictError, UnsupportedError, UsageError
+from seqferry.model.labels import NOTHING, Description
 from seqferry.model.models import (
     MOST_PRIORITY,
     Adjustment,
@@ -52,6 +53,7 @@ class Transfers(Queries):
         queued: bool = True,
         new: bool = False,
         priority: int = 0,
+        description: Description = NOTHING,
         also: Callable[[sa.Connection, Submission], None] | None = None,
     ) -> Submission:
         """Record a transfer and put it on the queue, both or none; or go on with an unfinished one that is the same.
@@ -62,15 +64,17 @@ class Transfers(Queries):
         transfer is recorded though the same is unfinished; so it is where that was submitted by another client over
         HTTP. One that writes to the same keys as an unfinished one waits for its end. ``priority`` is that of a
         new transfer (``Adjustment``). Not ``queued`` is for the worker of a state folder that does it at once; the next
-        worker queues what is left. ``also`` is done in the same transaction, and not where the key was used before.
+        worker queues what is left. A ``description`` is no part of the equality: an unfinished transfer that goes on
+        gets what is given of it. ``also`` is done in the same transaction, and not where the key was used before.
 
         Raises:
-            UsageError: the spec is not valid, or needs this machine's disk while any machine may do the work, or the
-                idempotency key is empty or longer than 255 bytes.
+            UsageError: the spec or the description is not valid, or the spec needs this machine's disk while any
+                machine may do the work, or the idempotency key is empty or longer than 255 bytes.
             ConflictError: the key was used for another spec.
             UnsupportedError: there is no such operation.
         """
         spec = self.submittable(spec, priority=priority)
+        description.check()
         if idempotency_key is not None and not 0 < len(idempotency_key.encode()) <= _IDEMPOTENCY_KEY_BYTES:
             raise UsageError(f"An idempotency key has 1 to {_IDEMPOTENCY_KEY_BYTES} bytes.")
         with self.database.write() as connection:
@@ -83,6 +87,7 @@ class Transfers(Queries):
                 transfers.join(connection, unfinished, time.time(), actor, idempotency_key)
                 self._renew(connection, unfinished, spec, actor)
                 _limit(connection, unfinished.id, spec.speed.tpslimit, actor)
+                transfers.describe(connection, unfinished, description, time.time(), actor)
                 joined = Submission(unfinished.id, goes_on=True, blocked=unfinished.blocked_by is not None)
                 if also is not None:
                     also(connection, joined)
@@ -96,6 +101,7 @@ class Transfers(Queries):
                 actor=actor,
                 idempotency_key=idempotency_key,
                 adjustment=Adjustment(priority=priority, tpslimit=spec.speed.tpslimit),
+                description=description,
             )
             if queued and blocked_by is None:
                 lane = identity.lane(identity.needs(spec))

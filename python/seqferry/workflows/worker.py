@@ -36,6 +36,7 @@ from seqferry.db.worker_rows import Gone
 from seqferry.engine.engine import version
 from seqferry.model import names
 from seqferry.model.errors import WorkerBusyError
+from seqferry.model.labels import NOTHING, Description
 from seqferry.model.models import Submission, TransferSpec
 from seqferry.model.shortages import shortage
 from seqferry.model.workers import Process, ProcessKind
@@ -210,6 +211,7 @@ class Worker:
         new: bool = False,
         known: KnownObjects | None = None,
         priority: int = 0,
+        description: Description = NOTHING,
     ) -> Submission:
         """Record a transfer as ``Service.submission`` does; run it inline as long as it is small.
 
@@ -219,9 +221,11 @@ class Worker:
             UsageError: the spec is not valid.
         """
         if not self._database.is_sqlite:
-            return self.service.submission(spec, actor=actor, new=new, priority=priority)
+            return self.service.submission(spec, actor=actor, new=new, priority=priority, description=description)
         with self._lock:  # else *control* could take it for another worker's before it is known to be ours
-            submission = self.service.submission(spec, actor=actor, queued=False, new=new, priority=priority)
+            submission = self.service.submission(
+                spec, actor=actor, queued=False, new=new, priority=priority, description=description
+            )
             if not (submission.goes_on or submission.blocked):
                 if known is not None:
                     self._runtime.keep_preflight(submission.id, known)

@@ -41,7 +41,7 @@ class ScheduleRequest(BaseModel):
     name: Annotated[str | None, Field(max_length=63, pattern=_NAME, examples=["nightly"])] = None
     """Null: one is made up."""
     transfer: TransferRequest
-    """As for ``POST /api/v1/transfers``; ``new`` of no effect."""
+    """As for ``POST /api/v1/transfers``; ``new`` and ``name`` of no effect: its transfers have the schedule's name."""
 
 
 class ScheduleChange(BaseModel):
@@ -85,6 +85,8 @@ class ScheduleOut(BaseModel):
     source: str
     target: str
     priority: int
+    labels: dict[str, str]
+    """Of its transfers."""
     created_at: datetime
     created_by: str
     next_at: datetime | None
@@ -103,6 +105,7 @@ class ScheduleOut(BaseModel):
             source=one.spec.source.uri,
             target=one.spec.target.uri,
             priority=one.priority,
+            labels=dict(one.labels),
             created_at=_time(one.created_at),
             created_by=one.created_by,
             next_at=None if one.next_at is None else _time(one.next_at),
@@ -183,6 +186,7 @@ async def add(body: ScheduleRequest, context: ContextDep, actor: ActorDep) -> Sc
         name=body.name,
         timezone=body.timezone,
         priority=wanted.priority,
+        labels=wanted.labels,
     )
     return ScheduleOut.of(made)
 

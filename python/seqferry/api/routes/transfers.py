@@ -33,6 +33,8 @@ from seqferry.api.schemas import (
 from seqferry.api.streams import EventStream
 from seqferry.db.feed import POSITION, Position
 from seqferry.db.paging import OBJECT_CURSOR, TRANSFER_CURSOR, Cursor, ObjectFilter, TransferFilter
+from seqferry.model.labels import MOST_LABELS
+from seqferry.model.labels import wanted as wanted_labels
 from seqferry.model.models import ObjectState, TransferState
 
 router = APIRouter(prefix="/api/v1/transfers", tags=["transfers"])
@@ -100,6 +102,7 @@ async def submit(
             idempotency_key=idempotency_key,
             new=body.new,
             priority=body.priority,
+            description=body.description(),
         )
         transfer_id = submission.id
         if submission.goes_on:
@@ -118,6 +121,11 @@ def list_transfers(
         Annotated[str, Field(max_length=MAX_TEXT)] | SkipJsonSchema[None],
         Query(description="Part of the name of who started it, as `ada` or `http pipeline`."),
     ] = None,
+    name: Text = None,
+    label: Annotated[
+        list[Annotated[str, Field(max_length=MAX_TEXT)]],
+        Query(max_length=MOST_LABELS, description="`key=value`, or `key` for any value. All of these."),
+    ] = [],  # noqa: B006
     created_after: Time = None,
     created_before: Time = None,
     cursor: Annotated[
@@ -125,12 +133,14 @@ def list_transfers(
     ] = None,
     limit: Annotated[int, Query(ge=1, le=1000)] = 50,
 ) -> TransferPage:
-    """All filters that are given have to hold; ``text`` looks into id, source and target."""
+    """All filters that are given have to hold; ``text`` looks into id, name, source and target."""
     wanted = TransferFilter(
         states=tuple(state),
         text=text,
         prefix=prefix,
         person=person,
+        name=name,
+        labels=wanted_labels(label),
         since=seconds(created_after),
         until=seconds(created_before),
     )

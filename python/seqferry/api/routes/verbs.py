@@ -16,9 +16,10 @@ from starlette.concurrency import run_in_threadpool
 from seqferry.api.deps import ActorDep, Context, ContextDep
 from seqferry.api.documented import answers
 from seqferry.api.fields import DOCUMENTED, body_of
-from seqferry.api.schemas import SourcesBody, Submitted, TransferRequest
+from seqferry.api.schemas import DESCRIPTION, DescribedBody, SourcesBody, Submitted, TransferRequest
 from seqferry.model import operations
 from seqferry.model.errors import UsageError
+from seqferry.model.labels import Description
 from seqferry.model.models import OPERATION_MOVE, S3Location, TransferSpec
 from seqferry.model.option_groups import Filters, Verify
 from seqferry.planning import cleanup, removals
@@ -29,6 +30,7 @@ from seqferry.spec.option_groups import Endpoints, OneEndpoint
 router = APIRouter(prefix="/api/v1", tags=["verbs"])
 
 _TRANSFERS: Final = "/api/v1/transfers"
+_NOT_OF_SPECS: Final = {"yes", *DESCRIPTION}
 _GOES_ON: Final[dict[int | str, dict[str, Any]]] = answers(400, 409, 502, 504) | {
     status.HTTP_200_OK: {"model": Submitted, "description": "The same one is unfinished and goes on"}
 }
@@ -39,7 +41,7 @@ class MoveRequest(TransferRequest):
     """Objects to move; as the options of ``seqferry mv``. It has no ``operation`` or ``options`` of its own."""
 
 
-class RemovalRequest(body_of(OneEndpoint, Filters)):
+class RemovalRequest(DescribedBody, body_of(OneEndpoint, Filters)):
     """Objects to remove; as the options of ``seqferry rm``."""
 
     model_config = DOCUMENTED
@@ -55,7 +57,7 @@ class RemovalRequest(body_of(OneEndpoint, Filters)):
     """Remove more than 1,000 objects; otherwise nothing is removed where there are more."""
 
 
-class CheckRequest(SourcesBody, body_of(Endpoints, Filters)):
+class CheckRequest(DescribedBody, SourcesBody, body_of(Endpoints, Filters)):
     """Places to compare; as the options of ``seqferry check``."""
 
     source: Annotated[str, Field(examples=["s3://vendor/run42/"])]
@@ -69,10 +71,10 @@ class CheckRequest(SourcesBody, body_of(Endpoints, Filters)):
     """A name in `source` that no object has is a prefix: all below it is compared."""
 
     def recursive_arguments(self) -> dict[str, Any] | None:
-        return self.model_dump(exclude={"recursive", "one_way"}) if self.recursive else None
+        return self.model_dump(exclude={"recursive", "one_way", *DESCRIPTION}) if self.recursive else None
 
 
-class CleanupRequest(body_of(OneEndpoint)):
+class CleanupRequest(DescribedBody, body_of(OneEndpoint)):
     """Open uploads to abort; as the options of ``seqferry cleanup``."""
 
     model_config = DOCUMENTED
@@ -93,7 +95,7 @@ async def move(
     spec = await context.spec_of_sources(body, _move_spec, key=idempotency_key, actor=actor)
     if isinstance(spec.source, S3Location) and spec.source.anonymous:
         raise UsageError("A move removes objects at the source, which 'no_sign_request' does not allow.")
-    return await _start(context, spec, actor, response, idempotency_key, new=body.new)
+    return await _start(context, spec, actor, response, idempotency_key, body.description(), new=body.new)
 
 
 @router.post("/removals", status_code=status.HTTP_202_ACCEPTED, summary="Remove objects", responses=_GOES_ON)
@@ -102,8 +104,10 @@ async def remove(
 ) -> Submitted:
     """Removes objects, each on record before it is removed."""
     most = None if body.yes else removals.UNASKED
-    spec = context.spec_of(body, lambda one: removals.build_remove_spec(most=most, **one.model_dump(exclude={"yes"})))
-    return await _start(context, spec, actor, response, idempotency_key)
+    spec = context.spec_of(
+        body, lambda one: removals.build_remove_spec(most=most, **one.model_dump(exclude=_NOT_OF_SPECS))
+    )
+    return await _start(context, spec, actor, response, idempotency_key, body.description())
 
 
 @router.post("/checks", status_code=status.HTTP_202_ACCEPTED, summary="Compare two places", responses=_GOES_ON)
@@ -112,7 +116,7 @@ async def check(
 ) -> Submitted:
     """Compares and changes nothing: identical objects end as skipped, all others as failed."""
     spec = await context.spec_of_sources(body, _check_spec, key=idempotency_key, actor=actor)
-    return await _start(context, spec, actor, response, idempotency_key)
+    return await _start(context, spec, actor, response, idempotency_key, body.description())
 
 
 @router.post("/cleanups", status_code=status.HTTP_202_ACCEPTED, summary="Abort open uploads", responses=_GOES_ON)
@@ -121,8 +125,10 @@ async def clean_up(
 ) -> Submitted:
     """Aborts multipart uploads that were never completed."""
     most = None if body.yes else removals.UNASKED
-    spec = context.spec_of(body, lambda one: cleanup.build_cleanup_spec(most=most, **one.model_dump(exclude={"yes"})))
-    return await _start(context, spec, actor, response, idempotency_key)
+    spec = context.spec_of(
+        body, lambda one: cleanup.build_cleanup_spec(most=most, **one.model_dump(exclude=_NOT_OF_SPECS))
+    )
+    return await _start(context, spec, actor, response, idempotency_key, body.description())
 
 
 def _move_spec(body: MoveRequest) -> TransferSpec:
@@ -130,17 +136,26 @@ def _move_spec(body: MoveRequest) -> TransferSpec:
 
 
 def _check_spec(body: CheckRequest) -> TransferSpec:
-    return check_spec.build_check_spec(**body.model_dump(exclude={"recursive"}))
+    return check_spec.build_check_spec(**body.model_dump(exclude={"recursive", *DESCRIPTION}))
 
 
 async def _start(
-    context: Context, spec: TransferSpec, actor: str, response: Response, key: str | None, *, new: bool = False
+    context: Context,
+    spec: TransferSpec,
+    actor: str,
+    response: Response,
+    key: str | None,
+    description: Description,
+    *,
+    new: bool = False,
 ) -> Submitted:
     service = context.service
     transfer_id = await run_in_threadpool(service.submitted, spec, key, actor=actor) if key else None
     if transfer_id is None:
         await context.checks.check(spec)
-        submission = await run_in_threadpool(service.submission, spec, actor=actor, idempotency_key=key, new=new)
+        submission = await run_in_threadpool(
+            service.submission, spec, actor=actor, idempotency_key=key, new=new, description=description
+        )
         transfer_id = submission.id
         if submission.goes_on:
             response.status_code = status.HTTP_200_OK

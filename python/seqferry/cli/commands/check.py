@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar
 import typer
 
 from seqferry.cli import pipes, selecting
-from seqferry.cli.groups import Output, Places, merged
+from seqferry.cli.groups import Described, Output, Places, merged
 from seqferry.cli.output import text
 from seqferry.cli.session import Session, actor, session_of
 from seqferry.cli.start import detached
@@ -61,6 +61,7 @@ def check(
     speed: SpeedOptions,
     endpoints: Endpoints,
     detach: DetachOption,
+    described: Described,
     output: Output,
 ) -> int:
     """Compare SRC with DST and change nothing: what differs is printed, and the exit code is 3.
@@ -76,8 +77,8 @@ def check(
     spec = identity.resolved(check_spec.build_check_spec(**given, allow_local=True))
     with session_of(output, speed, check=spec) as session:
         if detach.detach:
-            return detached(session, session.service.submission(spec, actor=actor()))
-        transfer_id, code = session.carry(spec)
+            return detached(session, session.service.submission(spec, actor=actor(), description=described.description))
+        transfer_id, code = session.carry(spec, description=described.description)
         if not (session.as_json or session.quiet):
             _report(session, transfer_id, combined=combined)
         return code

@@ -61,9 +61,12 @@ def cleanup(place: Place, age: Age, consent: Consent, endpoint: OneEndpoint, sta
             return _preview(session, spec)
         if start.detach:
             return detached(
-                session, session.service.submission(spec, actor=actor(), new=start.new, priority=start.priority)
+                session,
+                session.service.submission(
+                    spec, actor=actor(), new=start.new, priority=start.priority, description=start.description
+                ),
             )
-        return session.copy(spec, new=start.new, priority=start.priority)
+        return session.copy(spec, new=start.new, priority=start.priority, description=start.description)
 
 
 def _preview(session: Session, spec: TransferSpec) -> int:

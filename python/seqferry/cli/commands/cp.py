@@ -46,7 +46,7 @@ def cp(
         given = selecting.spec_arguments(
             places, selection, filters, names, versions, parts, storage, protection, attributes, endpoints
         )
-        return pipes.copy(output, speed, given, pipe)
+        return pipes.copy(output, speed, given, pipe, start.description)
     if pipe.spool:
         raise UsageError("--spool is for standard input and output (-); leave it out.")
     given = selecting.spec_arguments(

@@ -104,9 +104,11 @@ def pack(
         if start.dry_run:
             return _preview(session, spec, price)
         if start.detach:
-            submission = session.service.submission(spec, actor=actor(), new=start.new, priority=start.priority)
+            submission = session.service.submission(
+                spec, actor=actor(), new=start.new, priority=start.priority, description=start.description
+            )
             return detached(session, submission)
-        return session.copy(spec, new=start.new, priority=start.priority)
+        return session.copy(spec, new=start.new, priority=start.priority, description=start.description)
 
 
 def _preview(session: Session, spec: TransferSpec, price: str | None) -> int:

@@ -9,7 +9,7 @@ import typer
 
 from seqferry.cli import exits, groups
 from seqferry.cli.commands.rm import confirmed
-from seqferry.cli.groups import Bucket, Consent, Output, merged
+from seqferry.cli.groups import Bucket, Consent, Described, Output, merged
 from seqferry.cli.output import display, text
 from seqferry.cli.session import session_of
 from seqferry.spec import identity
@@ -30,7 +30,9 @@ class Force:
     ] = False
 
 
-def rb(bucket: Bucket, force: Force, consent: Consent, endpoint: OneEndpoint, output: Output) -> int:
+def rb(
+    bucket: Bucket, force: Force, consent: Consent, endpoint: OneEndpoint, described: Described, output: Output
+) -> int:
     """Remove a bucket that is empty; with --force remove all that is in it first, on record as rm does."""
     from seqferry.planning import removals
 
@@ -41,7 +43,7 @@ def rb(bucket: Bucket, force: Force, consent: Consent, endpoint: OneEndpoint, ou
         with session_of(output, check=spec) as session:
             if not consent.yes and not confirmed(session, spec):
                 return exits.FAILED
-            code = session.copy(spec)
+            code = session.copy(spec, description=described.description)
             if code not in (exits.OK, exits.NOTHING):
                 return code
             session.service.abort_uploads(spec.source)

@@ -109,9 +109,12 @@ def rm(
             return exits.FAILED
         if start.detach:
             return detached(
-                session, session.service.submission(spec, actor=actor(), new=start.new, priority=start.priority)
+                session,
+                session.service.submission(
+                    spec, actor=actor(), new=start.new, priority=start.priority, description=start.description
+                ),
             )
-        return session.copy(spec, new=start.new, priority=start.priority)
+        return session.copy(spec, new=start.new, priority=start.priority, description=start.description)
 
 
 def spec_arguments(sources: list[str], which: RemovalSelection, names: NameOptions) -> dict[str, Any]:

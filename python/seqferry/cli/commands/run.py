@@ -84,9 +84,12 @@ def run(
             from seqferry.cli.session import actor
 
             return detached(
-                session, session.service.submission(spec, actor=actor(), new=start.new, priority=start.priority)
+                session,
+                session.service.submission(
+                    spec, actor=actor(), new=start.new, priority=start.priority, description=start.description
+                ),
             )
-        return session.copy(spec, new=start.new, priority=start.priority)
+        return session.copy(spec, new=start.new, priority=start.priority, description=start.description)
 
 
 def _preview(session: Any, part: Any) -> int:

@@ -13,6 +13,7 @@ from seqferry.cli import exits, fingers, options, pipes, selecting
 from seqferry.cli.groups import Places
 from seqferry.cli.output import display, text
 from seqferry.cli.session import Session, actor, open_session
+from seqferry.model import labels
 from seqferry.model.errors import UsageError
 from seqferry.model.models import MOST_PRIORITY, TransferSpec
 from seqferry.model.option_groups import Attributes, Filters, Removal
@@ -79,6 +80,15 @@ def add(
             help="Transfers of a higher priority are served first, from -10 to 10.",
         ),
     ] = 0,
+    label: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--label",
+            envvar="SEQFERRY_LABEL",
+            metavar="KEY=VALUE",
+            help="Label of its transfers, which have its name as well. May be repeated.",
+        ),
+    ] = None,
     as_json: options.Json = False,
     state_dir: options.StateDir = None,
 ) -> int:
@@ -94,10 +104,18 @@ def add(
 
     timezone = timezone or UTC_ZONE
     parsed(cron, timezone, time.time())  # before the storage is asked
+    given = labels.parsed(None, label or ())
     spec = identity.resolved(_spec(command))
     with open_session(as_json=as_json, state_dir=state_dir, check=spec) as session:
         made = schedules.add(
-            session.service, cron, spec, actor=actor(), name=name, timezone=timezone, priority=priority
+            session.service,
+            cron,
+            spec,
+            actor=actor(),
+            name=name,
+            timezone=timezone,
+            priority=priority,
+            labels=given.labels,
         )
         _show_state(session, made)
         if not as_json:
@@ -306,6 +324,7 @@ def facts(one: Schedule) -> dict[str, Any]:
         "source": one.spec.source.uri,
         "target": one.spec.target.uri,
         "priority": one.priority,
+        "labels": dict(one.labels),
         "created_at": text.optional_timestamp(one.created_at),
         "created_by": one.created_by,
         "next_at": text.optional_timestamp(one.next_at),

@@ -9,6 +9,8 @@ import typer
 from seqferry.cli import exits, options
 from seqferry.cli.output import display, summary, text
 from seqferry.cli.session import Session, open_session
+from seqferry.db.paging import TransferFilter
+from seqferry.model import labels
 from seqferry.model.models import Adjustment, Status
 from seqferry.spec.build import data_path, why_streamed
 
@@ -28,6 +30,16 @@ def status(
     limit: Annotated[
         int, typer.Option("--limit", envvar="SEQFERRY_LIMIT", min=1, help="Without ID: how many transfers.")
     ] = 20,
+    transfer_name: Annotated[
+        str | None,
+        typer.Option("--name", metavar="TEXT", help="Without ID: those with this in their name."),
+    ] = None,
+    label: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--label", metavar="KEY[=VALUE]", help="Without ID: those with this label. May be repeated: all have to be."
+        ),
+    ] = None,
     as_json: options.Json = False,
     state_dir: options.StateDir = None,
 ) -> int:
@@ -35,9 +47,13 @@ def status(
     for option, given in (("--watch", watch), ("--failed", failed), ("--objects", objects)):
         if given and transfer is None:
             raise typer.BadParameter("needs the ID of a transfer.", param_hint=option)
+    for option, given in (("--name", transfer_name), ("--label", label)):
+        if given and transfer is not None:
+            raise typer.BadParameter("is for the list; leave it out, or the ID.", param_hint=option)
+    wanted = TransferFilter(name=transfer_name, labels=labels.wanted(label or ()))
     with open_session(as_json=as_json, state_dir=state_dir, reads=True) as session:
         if transfer is None:
-            _recent(session, limit)
+            _recent(session, wanted, limit)
             return exits.OK
         found = session.service.status(transfer)
         if watch:
@@ -48,21 +64,27 @@ def status(
         return exits.OK
 
 
-def _recent(session: Session, limit: int) -> None:
-    found = session.service.transfers(limit)
+def _recent(session: Session, wanted: TransferFilter, limit: int) -> None:
+    found = session.service.transfer_page(wanted, limit=limit).entries
     if session.as_json:
         for each in found:
             display.emit("status", **status_facts(each))
         return
+    if not found and wanted != TransferFilter():
+        display.say("No transfer matched.")
+        return
     if not found:
         display.say("No transfers yet. Start one with: seqferry cp s3://from/prefix/ s3://to/prefix/")
         return
-    rows = [("ID", "STATE", "OBJECTS", "FAILED", "BYTES", "CREATED", "FROM", "TO")]
+    # Most lists have no names: then there is no column of them.
+    is_named = any(each.description.name is not None for each in found)
+    rows = [("ID", *(("NAME",) if is_named else ()), "STATE", "OBJECTS", "FAILED", "BYTES", "CREATED", "FROM", "TO")]
     for each in found:
         totals = each.totals
         rows.append(
             (
                 each.id,
+                *((text.printable(each.description.name or "-"),) if is_named else ()),
                 text.words(each.state) if each.waits_for is None else f"{text.words(each.state)}, waits",
                 f"{totals.ended - totals.cancelled}/{totals.objects}{'' if each.planned or each.ended else '+'}",
                 str(totals.failed),
@@ -94,6 +116,11 @@ def _show(session: Session, found: Status) -> None:
         return
     spec = found.spec
     print(f"transfer  {found.id}")
+    if found.description.name is not None:
+        print(f"name      {text.printable(found.description.name)}")
+    if found.description.labels:
+        given = ", ".join(f"{key}={value}" for key, value in found.description.labels.items())
+        print(f"labels    {text.printable(given)}")
     print(f"from      {text.printable(spec.source.uri)}")
     print(f"to        {text.printable(spec.target.uri)}")
     if (why := why_streamed(spec)) is not None:
@@ -158,6 +185,8 @@ def status_facts(found: Status) -> dict[str, Any]:
     spec = found.spec
     return {
         **display.progress_facts(found),
+        "name": found.description.name,
+        "labels": dict(found.description.labels),
         "source": spec.source.uri,
         "target": spec.target.uri,
         "way": data_path(spec),

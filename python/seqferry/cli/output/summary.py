@@ -134,6 +134,8 @@ def lines(result: Result, *, status_command: str) -> list[str]:
     """The summary for a person; every line is printable as it is. ``status_command`` shows this transfer."""
     status = result.status
     out = [f"{_title(result)} in {text.duration(result.seconds)}"]
+    if status.description.name is not None:
+        out.append(f"  name      {text.printable(status.description.name)}")
     if status.error_message:
         out.append(f"  why       {text.printable(status.error_message)}")
     if status.totals.objects:
@@ -235,6 +237,8 @@ def facts(result: Result, exit_code: int) -> dict[str, Any]:
     status = result.status
     return {
         "id": status.id,
+        "name": status.description.name,
+        "labels": dict(status.description.labels),
         "state": status.state,
         "source": status.spec.source.uri,
         "target": status.spec.target.uri,

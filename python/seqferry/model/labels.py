@@ -1,0 +1,116 @@
+"""Name and labels of a transfer, by which people know it. They say nothing of the work, and may be alike."""
+
+from __future__ import annotations
+
+import json
+import re
+import unicodedata
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from seqferry.model.errors import UsageError
+
+MOST_NAME: Final = 200
+MOST_LABELS: Final = 20
+MOST_VALUE: Final = 200
+"""Characters of a name, labels, and characters of a value: fit for a line of a list, and a bounded row."""
+
+KEY: Final = "[a-z0-9._/-]{1,63}"
+"""Pattern of the key of a label."""
+
+_NOT_IN_TEXTS: Final = frozenset({"Cc", "Cs", "Zl", "Zp"})
+"""Categories of characters that no name or value holds: control characters, halves of characters, ends of lines."""
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """Name and labels of a transfer, for people. No part of its equality."""
+
+    name: str | None = None
+    labels: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    def __bool__(self) -> bool:
+        """True when something is given."""
+        return self.name is not None or bool(self.labels)
+
+    def check(self) -> None:
+        """Raise UsageError when the name or a label is not valid."""
+        if self.name is not None and not (_is_text(self.name, MOST_NAME) and self.name.strip()):
+            raise UsageError(
+                f"The name of a transfer has 1 to {MOST_NAME} characters, not all of them blank, and no control "
+                "characters; give another name."
+            )
+        if len(self.labels) > MOST_LABELS:
+            raise UsageError(f"A transfer has at most {MOST_LABELS} labels, and {len(self.labels)} are given.")
+        for key, value in self.labels.items():
+            if not re.fullmatch(KEY, key):
+                raise UsageError(
+                    f"'{key[:63]}' cannot be the key of a label: use 1 to 63 of a-z, 0-9, dot, hyphen, underscore and "
+                    "slash."
+                )
+            if not _is_text(value, MOST_VALUE):
+                raise UsageError(
+                    f"The value of the label '{key}' has at most {MOST_VALUE} characters, and no control characters."
+                )
+
+    def is_valid(self) -> bool:
+        """True when ``check`` raises nothing."""
+        try:
+            self.check()
+        except UsageError:
+            return False
+        return True
+
+    def over(self, before: Description) -> Description:
+        """This one, with what it leaves open as before: a name replaces the name, labels replace all labels."""
+        return Description(before.name if self.name is None else self.name, self.labels or before.labels)
+
+    def stored_labels(self) -> str | None:
+        """Labels as a row holds them: JSON, the same text for equal labels; None without any."""
+        return json.dumps(dict(sorted(self.labels.items())), ensure_ascii=False) if self.labels else None
+
+
+NOTHING: Final = Description()
+
+
+def stored(name: str | None, labels: str | None) -> Description:
+    """The description that a row holds."""
+    return Description(name, {} if labels is None else json.loads(labels))
+
+
+def parsed(name: str | None, labels: Iterable[str]) -> Description:
+    """The description that options give, each label as ``key=value``.
+
+    Raises:
+        UsageError: the name or a label is not valid, or two labels have the same key.
+    """
+    found: dict[str, str] = {}
+    for written in labels:
+        key, equals, value = written.partition("=")
+        if not equals:
+            raise UsageError(f"'{written[:100]}' is no label; write it as key=value, for example project=run42.")
+        if key in found:
+            raise UsageError(f"The label '{key[:63]}' is given twice; give it once.")
+        found[key] = value
+    made = Description(name, found)
+    made.check()
+    return made
+
+
+def wanted(labels: Iterable[str]) -> tuple[tuple[str, str | None], ...]:
+    """Labels that a list is filtered by: ``key=value``, or ``key`` for any value.
+
+    Raises:
+        UsageError: a key is none that a label can have.
+    """
+    found: list[tuple[str, str | None]] = []
+    for written in labels:
+        key, equals, value = written.partition("=")
+        Description(labels={key: ""}).check()
+        found.append((key, value if equals else None))
+    return tuple(found)
+
+
+def _is_text(value: str, most: int) -> bool:
+    return len(value) <= most and not any(unicodedata.category(one) in _NOT_IN_TEXTS for one in value)
