@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from abc import abstractmethod
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -390,6 +391,15 @@ class EngineSamples(BaseModel):
 
 def cursor_text(cursor: Cursor | None) -> str | None:
     return None if cursor is None else str(cursor)
+
+
+def is_time(given: object) -> object:
+    """Refuse numbers, which pydantic takes for seconds since the epoch."""
+    if not isinstance(given, (str, datetime)) or (
+        isinstance(given, str) and not re.match(r"\d{4}-\d\d-\d\d[Tt]", given)
+    ):
+        raise ValueError("write it as 2026-11-24T08:00:00Z")
+    return given
 
 
 def seconds(time: datetime | None) -> float | None:

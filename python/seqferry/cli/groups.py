@@ -30,6 +30,8 @@ from seqferry.spec.option_groups import OneEndpoint
 if TYPE_CHECKING:
     from typer._click.core import Parameter
 
+    from seqferry.db.paging import TransferFilter
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Places:
@@ -77,7 +79,7 @@ class RecordedTransfer:
 
 @dataclass(frozen=True, slots=True)
 class TransferSelection:
-    """Options that select transfers on record: by id, or by properties.
+    """Options that name transfers on record, for commands that change them.
 
     They have no environment variables, so that no command changes transfers by accident.
     """
@@ -89,6 +91,26 @@ class TransferSelection:
         typer.Argument(metavar="ID", help="Ids of transfers, or the starts of them. Without: see the options."),
     ] = None
     everything: Annotated[bool, typer.Option("--all", help="All transfers that the command is for.")] = False
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", "--dryrun", help="Only show which they are, and change nothing.")
+    ] = False
+    expect: Annotated[
+        int | None,
+        typer.Option(
+            "--expect", metavar="N", min=0, help="Do it only if so many are selected, as --dry-run has counted them."
+        ),
+    ] = None
+
+
+@dataclass(frozen=True, slots=True)
+class TransferFilters:
+    """Options that select transfers on record by properties, for lists and for commands that change them.
+
+    They have no environment variables: see ``TransferSelection``.
+    """
+
+    PANEL: ClassVar = "Selection"
+
     state: Annotated[
         list[str] | None,
         typer.Option("--state", metavar="STATE", help="Those in this state, as queued or running. May be repeated."),
@@ -97,10 +119,65 @@ class TransferSelection:
         str | None,
         typer.Option("--prefix", metavar="URI", help="Those whose source or target begins with this."),
     ] = None
+    text: Annotated[
+        str | None,
+        typer.Option("--text", metavar="TEXT", help="Those with this in their id, name, source or target."),
+    ] = None
+    person: Annotated[
+        str | None,
+        typer.Option("--person", metavar="TEXT", help="Those with this in the name of who started them."),
+    ] = None
+    name: Annotated[
+        str | None,
+        typer.Option("--name", metavar="TEXT", help="Those with this in their name."),
+    ] = None
+    label: Annotated[
+        list[str] | None,
+        typer.Option("--label", metavar="KEY[=VALUE]", help="Those with this label. May be repeated: all have to be."),
+    ] = None
     created_by: Annotated[
         str | None,
         typer.Option("--created-by", metavar="NAME", help="Those that this person has started, as ada or ada@host."),
     ] = None
+    created_after: Annotated[
+        float | None,
+        typer.Option(
+            "--created-after",
+            metavar="AGE|TIME",
+            parser=options.moment,
+            help="Those that were created since: an age as 7d or 12h, or a time.",
+        ),
+    ] = None
+    created_before: Annotated[
+        float | None,
+        typer.Option(
+            "--created-before", metavar="AGE|TIME", parser=options.moment, help="Those that were created before."
+        ),
+    ] = None
+
+    @property
+    def filter(self) -> TransferFilter:
+        """The filter, as the service takes it."""
+        from seqferry.db.paging import TransferFilter  # --help need not wait for it
+
+        return TransferFilter(
+            states=tuple(self.state or ()),
+            text=self.text or None,
+            prefix=self.prefix or None,
+            person=self.person or None,
+            created_by=self.created_by or None,
+            name=self.name or None,
+            labels=labels.wanted(self.label or ()),
+            since=self.created_after,
+            until=self.created_before,
+        )
+
+    @property
+    def selects(self) -> bool:
+        """True when an option says something: an empty text selects nothing in particular."""
+        from seqferry.db.paging import ALL_TRANSFERS
+
+        return self.filter != ALL_TRANSFERS
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from seqferry.cli import exits
 from seqferry.cli.commands.status import status_facts
-from seqferry.cli.groups import TransferSelection
+from seqferry.cli.groups import TransferFilters, TransferSelection
 from seqferry.cli.output import display, text
 from seqferry.cli.session import Session, actor
 from seqferry.model.errors import UsageError
@@ -15,23 +15,27 @@ if TYPE_CHECKING:
     from seqferry.service.control import Result, Verb
 
 
-def only_one(which: TransferSelection) -> str | None:
+def only_one(which: TransferSelection, wanted: TransferFilters) -> str | None:
     """The only transfer that is named, if so."""
     named = which.transfers or []
-    return named[0] if len(named) == 1 and not (which.everything or which.state or which.prefix) else None
+    is_plain = not (which.everything or which.dry_run or which.expect is not None or wanted.selects)
+    return named[0] if len(named) == 1 and is_plain else None
 
 
-def each(session: Session, verb: Verb, which: TransferSelection, **change: Any) -> list[Result]:
+def each(
+    session: Session, verb: Verb, which: TransferSelection, wanted: TransferFilters, **change: Any
+) -> list[Result]:
     """Do it to all that are named, or that the filter selects.
 
     Raises:
         UsageError: neither says which, or both do.
+        ConflictError: another number than ``--expect`` says is selected by now; nothing was done.
     """
     from seqferry.service import control
+    from seqferry.service.queries import check_count
 
-    by_filter = which.everything or which.state or which.prefix or which.created_by
-    if bool(which.transfers) == bool(by_filter):
-        raise UsageError("Say which transfers: give their ids, or --all, --state, --prefix or --created-by.")
+    ids = _selected(session, verb, which, wanted)
+    check_count(len(ids), which.expect)
     if which.transfers:
         if len(which.transfers) == 1:  # its error is that of the command
             found = session.service.status(which.transfers[0])
@@ -40,11 +44,43 @@ def each(session: Session, verb: Verb, which: TransferSelection, **change: Any) 
                 raise results[0].error
             return results
         return control.each(session.service, verb, which.transfers, actor=actor(), **change)
-    states = control.Filter(tuple(which.state or ()), which.prefix, which.created_by)
-    ids = control.selected(session.service, verb, states)
     if not ids:
         say(session, "No transfer matched.")
     return control.each(session.service, verb, ids, actor=actor(), **change)
+
+
+def _selected(session: Session, verb: Verb, which: TransferSelection, wanted: TransferFilters) -> list[str]:
+    from seqferry.service import control
+
+    if bool(which.transfers) == (which.everything or wanted.selects):
+        raise UsageError(
+            "Say which transfers: give their ids, or --all, or options that select, as --state, --prefix or "
+            "--created-by."
+        )
+    return which.transfers or control.selected(session.service, verb, wanted.filter)
+
+
+def preview(session: Session, verb: Verb, which: TransferSelection, wanted: TransferFilters) -> int:
+    """Show to which transfers it would be done; returns the exit code.
+
+    Raises:
+        UsageError, ConflictError: as ``each``.
+    """
+    from seqferry.service import control
+    from seqferry.service.queries import check_count
+
+    ids = _selected(session, verb, which, wanted)
+    check_count(len(ids), which.expect)
+    results = control.seen(session.service, ids)
+    for result in tell(session, results):
+        status = result.status
+        if status is not None and not session.as_json:
+            places = f"{status.spec.source.uri} -> {status.spec.target.uri}"
+            print(f"{status.id}  {text.words(status.state)}  {text.printable(places)}")
+    if session.as_json:
+        display.emit("selected", count=len(ids))
+    say(session, f"Dry run: {verb} would be done to {text.count(len(ids), 'transfer')} (--expect {len(ids)}).")
+    return code_of(results)
 
 
 def tell(session: Session, results: list[Result]) -> list[Result]:

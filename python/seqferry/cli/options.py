@@ -9,6 +9,7 @@ show in the process list or the shell history.
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable
 from typing import Annotated, Any, Final, Literal
 
@@ -128,6 +129,16 @@ LogFormat = Annotated[
 
 
 _SECONDS: Final = {"m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
+
+
+def moment(written: str) -> float:
+    """Seconds since the epoch of an age, as ``7d``, or a time; a parser for Typer."""
+    from seqferry.spec import selection  # few commands need it
+
+    try:
+        return selection.moment(written, time.time())
+    except ValueError as why:
+        raise typer.BadParameter(f"{why}.") from None
 
 
 def duration(written: str) -> float:

@@ -28,6 +28,7 @@ from seqferry.settings.config import Settings
 from seqferry.spec.option_groups import SpeedOptions
 
 if TYPE_CHECKING:
+    from seqferry.db.paging import ObjectFilter
     from seqferry.planning.listing import KnownObjects
     from seqferry.service.service import Service
 
@@ -151,7 +152,9 @@ class Session:
         code = exits.OK if is_as_wanted else exits.of_transfer(status, result.failures)
         if self.as_json:
             if result.failures:
-                self.emit_objects(status.id, state="failed")
+                from seqferry.db.paging import ObjectFilter
+
+                self.emit_objects(status.id, ObjectFilter("failed"))
             display.emit("summary", **summary.facts(result, code))
         elif code != exits.OK or not self.quiet:
             for line in self.summary_lines(result):
@@ -173,15 +176,17 @@ class Session:
     def summary_lines(self, result: summary.Result) -> list[str]:
         return summary.lines(result, status_command=self.command("status", result.status.id))
 
-    def objects(self, transfer_id: str, *, state: str | None = None) -> Iterator[ObjectRecord]:
-        """All objects (in ``state``), read a page at a time."""
-        after = 0
-        while page := self.service.objects(transfer_id, state=state, after=after, limit=1000):
-            yield from page
-            after = page[-1].row
+    def objects(self, transfer_id: str, wanted: ObjectFilter | None = None) -> Iterator[ObjectRecord]:
+        """All objects that the filter selects, read a page at a time."""
+        cursor = None
+        while True:
+            page = self.service.object_page(transfer_id, wanted, cursor=cursor)
+            yield from page.entries
+            if (cursor := page.next) is None:
+                return
 
-    def emit_objects(self, transfer_id: str, *, state: str | None = None) -> None:
-        for record in self.objects(transfer_id, state=state):
+    def emit_objects(self, transfer_id: str, wanted: ObjectFilter | None = None) -> None:
+        for record in self.objects(transfer_id, wanted):
             display.emit("object", id=transfer_id, **summary.object_facts(record))
 
     def _interrupted(self, transfer_id: str, *, going_on: bool) -> int:
@@ -245,7 +250,12 @@ def open_session(
 
 
 def session_of(
-    output: Output, speed: SpeedOptions | None = None, *, check: TransferSpec | None = None, records: bool = True
+    output: Output,
+    speed: SpeedOptions | None = None,
+    *,
+    check: TransferSpec | None = None,
+    records: bool = True,
+    reads: bool = False,
 ) -> AbstractContextManager[Session]:
     """``open_session`` with the groups of options of a command."""
     return open_session(
@@ -255,6 +265,7 @@ def session_of(
         state_dir=output.state_dir,
         check=check,
         records=records,
+        reads=reads,
         **merged(*([] if speed is None else [speed])),
     )
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, Generic, TypeVar
+from typing import Final, Generic, TypeVar, get_args
 
 from seqferry.model.errors import UsageError
+from seqferry.model.models import TransferState
 
 T = TypeVar("T")
 
@@ -71,13 +72,14 @@ class ObjectFilter:
 
 @dataclass(frozen=True, slots=True)
 class TransferFilter:
-    """A filter of transfers. All conditions that are given have to hold.
+    """A filter of transfers, of lists and of acts on many. All conditions that are given have to hold.
 
     Attributes:
-        states: any of these.
+        states: any of these, of ``models.TransferState``.
         text: part of the id, the name, the source or the target; upper and lower case are the same (of ASCII).
         prefix: start of the source or of the target, as ``s3://bucket/run42/``.
         person: part of the name of the person who started it; upper and lower case are the same (of ASCII).
+        created_by: start of that name, as ``ada`` of ``ada@host``.
         name: part of its name; upper and lower case are the same (of ASCII).
         labels: it has all of these, with this value or (None) with any.
         since, until: when it was created, in seconds since the epoch; ``until`` itself is left out.
@@ -87,10 +89,21 @@ class TransferFilter:
     text: str | None = None
     prefix: str | None = None
     person: str | None = None
+    created_by: str | None = None
     name: str | None = None
     labels: tuple[tuple[str, str | None], ...] = ()
     since: float | None = None
     until: float | None = None
+
+    def check(self) -> None:
+        """Raise UsageError for a state that there is not."""
+        for state in self.states:
+            if state not in get_args(TransferState):
+                known = ", ".join(get_args(TransferState))
+                raise UsageError(f"'{state}' is not a state of transfers; choose one of {known}.")
+
+
+ALL_TRANSFERS: Final = TransferFilter()
 
 
 def cut(found: Sequence[T], cursor: Cursor | None, limit: int) -> tuple[list[T], bool, bool]:

@@ -21,10 +21,7 @@ def read(
     connection: sa.Connection, database: Database, wanted: TransferFilter, cursor: Cursor | None, limit: int
 ) -> Page[Status]:
     """A page of transfers, as they are now."""
-    texts = (wanted.text, wanted.prefix, wanted.person, wanted.name, *(value for _, value in wanted.labels))
-    if any("\0" in text for text in texts if text):
-        return Page([], None, None)  # the databases search for no NUL
-    query = sa.select(transfer.c.id).where(*_conditions(wanted, is_sqlite=database.is_sqlite)).limit(limit + 1)
+    query = sa.select(transfer.c.id).where(*conditions(wanted, is_sqlite=database.is_sqlite)).limit(limit + 1)
     if cursor is None:
         query = query.order_by(*_ORDER)
     else:
@@ -51,7 +48,18 @@ def _from(query: sa.Select[Any], created_at: float, cursor: Cursor) -> sa.Select
     return query.where(at <= created_at, older).order_by(*_ORDER)
 
 
-def _conditions(wanted: TransferFilter, *, is_sqlite: bool) -> list[sa.ColumnElement[bool]]:
+def conditions(wanted: TransferFilter, *, is_sqlite: bool) -> list[sa.ColumnElement[bool]]:
+    """Conditions that all hold of the transfers that a filter selects."""
+    texts = (
+        wanted.text,
+        wanted.prefix,
+        wanted.person,
+        wanted.created_by,
+        wanted.name,
+        *(value for _, value in wanted.labels),
+    )
+    if any("\0" in text for text in texts if text):
+        return [sa.false()]  # the databases search for no NUL
     conditions: list[sa.ColumnElement[bool]] = []
     places = (transfer.c.source_uri, transfer.c.target_uri)
     if wanted.states:
@@ -63,6 +71,9 @@ def _conditions(wanted: TransferFilter, *, is_sqlite: bool) -> list[sa.ColumnEle
         conditions.append(sa.or_(*(_starts_with(place, wanted.prefix) for place in places)))
     if wanted.person:
         conditions.append(transfer.c.created_by.icontains(wanted.person, autoescape=True))
+    if wanted.created_by:
+        start = sa.func.substr(transfer.c.created_by, 1, len(wanted.created_by))
+        conditions.append(start == wanted.created_by)
     if wanted.name:
         conditions.append(transfer.c.name.icontains(wanted.name, autoescape=True))
     conditions += [_has_label(key, value, is_sqlite=is_sqlite) for key, value in wanted.labels]

@@ -473,12 +473,18 @@ def has_state(states: Collection[str]) -> sa.ColumnElement[bool]:
     return sa.or_(written, ended_so) if WITH_FAILURES in states else sa.and_(written, sa.not_(ended_so))
 
 
-def in_states(connection: sa.Connection, states: Sequence[str], *, with_failures: bool) -> Sequence[Any]:
-    """Id, actor and spec (JSON) of all transfers in these states, the oldest first.
+def in_states(
+    connection: sa.Connection,
+    states: Sequence[str],
+    conditions: Sequence[sa.ColumnElement[bool]],
+    *,
+    with_failures: bool,
+) -> list[str]:
+    """Ids of all transfers in these states of which the conditions hold, the oldest first.
 
     With ``with_failures`` those of which something has failed, and which no other retries.
     """
-    query = sa.select(transfer.c.id, transfer.c.created_by, transfer.c.spec).where(has_state(states))
+    query = sa.select(transfer.c.id).where(has_state(states), *conditions)
     if ENDED_TRANSFER_STATES.isdisjoint(states):
         query = query.where(_UNFINISHED)
     if with_failures:
@@ -486,7 +492,7 @@ def in_states(connection: sa.Connection, states: Sequence[str], *, with_failures
         retried = sa.select(child.c.id).where(child.c.retry_of == transfer.c.id)
         query = query.join(tally, tally.c.transfer_id == transfer.c.id)
         query = query.where(sa.or_(tally.c.failed > 0, transfer.c.state == "failed"), sa.not_(retried.exists()))
-    return connection.execute(query.order_by(transfer.c.created_at, transfer.c.id)).all()
+    return list(connection.execute(query.order_by(transfer.c.created_at, transfer.c.id)).scalars())
 
 
 def stopping(connection: sa.Connection, ids: Iterable[str]) -> set[str]:

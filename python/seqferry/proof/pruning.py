@@ -13,7 +13,9 @@ from typing import Final
 
 import sqlalchemy as sa
 
+from seqferry.db import transfer_pages
 from seqferry.db.database import Database
+from seqferry.db.paging import ALL_TRANSFERS, TransferFilter
 from seqferry.db.queue import Queue
 from seqferry.db.record import events, merkle, receipts
 from seqferry.db.tables import object_, sample, seal, tally, transfer
@@ -34,15 +36,22 @@ class PrunedTransfer:
 
 
 def prune(
-    database: Database, queue: Queue, *, ended_before: float, now: float, actor: str, dry_run: bool = False
+    database: Database,
+    queue: Queue,
+    *,
+    ended_before: float,
+    now: float,
+    actor: str,
+    wanted: TransferFilter = ALL_TRANSFERS,
+    dry_run: bool = False,
 ) -> Iterator[PrunedTransfer]:
-    """Prune all transfers that ended before a time and are not needed by a retry that goes on.
+    """Prune all wanted transfers that ended before a time and are not needed by a retry that goes on.
 
     Raises:
         ConflictError: the rows of a batch are not those of its seal; that transfer stays as it is.
     """
     after = ""
-    while found := _candidates(database, ended_before, after):
+    while found := _candidates(database, ended_before, wanted, after):
         for one in found:
             if dry_run:
                 yield one
@@ -51,18 +60,29 @@ def prune(
         after = found[-1].id
 
 
-def _candidates(database: Database, ended_before: float, after: str) -> list[PrunedTransfer]:
+def count(database: Database, *, ended_before: float, wanted: TransferFilter = ALL_TRANSFERS) -> int:
+    """Number of the transfers that ``prune`` would prune."""
+    query = (
+        sa.select(sa.func.count())
+        .select_from(transfer)
+        .where(*_prunable(ended_before, wanted, is_sqlite=database.is_sqlite))
+    )
+    with database.read() as connection:
+        return connection.execute(query).scalar_one()
+
+
+def _prunable(ended_before: float, wanted: TransferFilter, *, is_sqlite: bool) -> list[sa.ColumnElement[bool]]:
     child = transfer.alias("child")
     needed = sa.select(child.c.id).where(child.c.retry_of == transfer.c.id, child.c.ended_at.is_(None))
+    ended = (transfer.c.ended_at < ended_before, transfer.c.pruned_at.is_(None), sa.not_(needed.exists()))
+    return [*ended, *transfer_pages.conditions(wanted, is_sqlite=is_sqlite)]
+
+
+def _candidates(database: Database, ended_before: float, wanted: TransferFilter, after: str) -> list[PrunedTransfer]:
     query = (
         sa.select(transfer.c.id, transfer.c.ended_at, tally.c.objects)
         .join(tally, tally.c.transfer_id == transfer.c.id)
-        .where(
-            transfer.c.id > after,
-            transfer.c.ended_at < ended_before,
-            transfer.c.pruned_at.is_(None),
-            sa.not_(needed.exists()),
-        )
+        .where(transfer.c.id > after, *_prunable(ended_before, wanted, is_sqlite=database.is_sqlite))
         .order_by(transfer.c.id)
         .limit(_AT_ONCE)
     )

@@ -9,11 +9,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Final, Literal, get_args
+from typing import Any, Final, Literal
 
-import sqlalchemy as sa
-
-from seqferry.db import transfers
+from seqferry.db import transfer_pages, transfers
+from seqferry.db.paging import TransferFilter
 from seqferry.model.errors import ConflictError, SeqferryError, UnsupportedError, UsageError
 from seqferry.model.models import (
     DONE_STATES,
@@ -23,13 +22,12 @@ from seqferry.model.models import (
     Status,
     Submission,
     TransferSpec,
-    TransferState,
 )
 from seqferry.model.option_groups import MOST_STARTS, Removal
 from seqferry.service import authority
 from seqferry.service.service import Service
 from seqferry.settings.config import MOST_REQUESTS, Bandwidth
-from seqferry.spec import identity, run, stored, verification
+from seqferry.spec import identity, run, verification
 
 Verb = Literal["pause", "resume", "retry", "cancel", "set"]
 
@@ -244,28 +242,6 @@ def check(adjustment: Adjustment) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Filter:
-    """A filter of transfers. A field that is not given selects all.
-
-    Attributes:
-        states: of ``models.TransferState``.
-        prefix: the start of the source or of the target, as ``s3://bucket/run42/``.
-        created_by: the start of the actor that submitted it, as ``ada`` of ``ada@host``.
-    """
-
-    states: tuple[str, ...] = ()
-    prefix: str | None = None
-    created_by: str | None = None
-
-    def check(self) -> None:
-        """Raise UsageError for a state that there is not."""
-        for state in self.states:
-            if state not in get_args(TransferState):
-                known = ", ".join(get_args(TransferState))
-                raise UsageError(f"'{state}' is not a state of transfers; choose one of {known}.")
-
-
-@dataclass(frozen=True, slots=True)
 class Result:
     """Outcome of an act on one transfer: its status after the act, or the error that prevented it.
 
@@ -279,22 +255,28 @@ class Result:
     started: str | None = None
 
 
-def selected(service: Service, verb: Verb, which: Filter) -> list[str]:
-    """Ids of the transfers that the filter selects and the verb is for, the oldest first."""
+def selected(service: Service, verb: Verb, which: TransferFilter) -> list[str]:
+    """Ids of the transfers that the filter selects and the verb is for, the oldest first.
+
+    Raises:
+        UsageError: there is no such state.
+    """
     which.check()
     states = tuple(state for state in _CANDIDATES[verb] if not which.states or state in which.states)
+    conditions = transfer_pages.conditions(replace(which, states=()), is_sqlite=service.database.is_sqlite)
     with service.database.read() as connection:
-        found = transfers.in_states(connection, states, with_failures=verb == "retry")
-        return [row.id for row in found if _fits(row, which)]
+        return transfers.in_states(connection, states, conditions, with_failures=verb == "retry")
 
 
-def _fits(row: sa.Row[Any], which: Filter) -> bool:
-    if which.created_by is not None and not row.created_by.startswith(which.created_by):
-        return False
-    if which.prefix is None:
-        return True
-    spec, _ = stored.shown(row.spec)
-    return any(place.uri.startswith(which.prefix) for place in (spec.source, spec.target))
+def seen(service: Service, ids: list[str]) -> list[Result]:
+    """The transfers as they are."""
+    results: list[Result] = []
+    for one in ids:
+        try:
+            results.append(_done(service.status(one)))
+        except SeqferryError as why:
+            results.append(Result(one, error=why))
+    return results
 
 
 def each(service: Service, verb: Verb, ids: list[str], *, actor: str, **change: Any) -> list[Result]:

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, Final, get_args
 import sqlalchemy as sa
 
 from seqferry.db import objects, transfers
-from seqferry.db.paging import Cursor, ObjectFilter, Page, TransferFilter
+from seqferry.db.paging import ALL_TRANSFERS, Cursor, ObjectFilter, Page, TransferFilter
 from seqferry.db.record import events, ledger, receipts
 from seqferry.db.record.ledger import Head
-from seqferry.model.errors import NotFoundError, UsageError
+from seqferry.model.errors import ConflictError, NotFoundError, UsageError
 from seqferry.model.models import (
     Event,
     FailureGroup,
@@ -88,13 +88,13 @@ class Queries(Base):
             return transfers.unfinished_states(connection, _page_size(limit))
 
     def transfer_page(
-        self, wanted: TransferFilter | None = None, *, cursor: Cursor | None = None, limit: int = 50
+        self, wanted: TransferFilter = ALL_TRANSFERS, *, cursor: Cursor | None = None, limit: int = 50
     ) -> Page[Status]:
         """A page of transfers, newest first."""
         from seqferry.db import transfer_pages
 
+        wanted.check()
         with self.database.read() as connection:
-            wanted = wanted or TransferFilter()
             return transfer_pages.read(connection, self.database, wanted, cursor, _page_size(limit))
 
     def object_page(
@@ -308,6 +308,19 @@ class Queries(Base):
             elif event.kind == "not_removed":
                 removed.difference_update(event.data["keys"])
         return len(removed)
+
+
+def check_count(found: int, expected: int | None) -> None:
+    """See that as many transfers are selected as the asker has seen.
+
+    Raises:
+        ConflictError: there are more or fewer by now.
+    """
+    if expected is not None and found != expected:
+        raise ConflictError(
+            f"{found:,} transfers are selected by now, and {expected:,} were expected. Nothing was done; look at them "
+            "again, then ask with their number."
+        )
 
 
 def _page_size(limit: int) -> int:

@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING
 
+from seqferry.db.paging import ALL_TRANSFERS, TransferFilter
 from seqferry.model.errors import ConfigError, ConflictError, UsageError
 from seqferry.model.models import Status
-from seqferry.service.queries import Queries
+from seqferry.service.queries import Queries, check_count
 
 if TYPE_CHECKING:
     # Imported by the verb that needs them: few commands do.
@@ -145,16 +146,29 @@ class Record(Queries):
 
         return anchors.overdue(self.database, self.settings)
 
-    def prune(self, *, older_than: float, actor: str, dry_run: bool = False) -> Iterator[PrunedTransfer]:
+    def prune(
+        self,
+        *,
+        older_than: float,
+        actor: str,
+        wanted: TransferFilter = ALL_TRANSFERS,
+        expected: int | None = None,
+        dry_run: bool = False,
+    ) -> Iterator[PrunedTransfer]:
         """Move the objects of transfers that ended more than ``older_than`` seconds ago into their receipts.
 
         Raises:
-            ConflictError: the rows of a batch are not those of its seal; that transfer stays as it is.
+            UsageError: there is no such state.
+            ConflictError: there are more or fewer than ``expected``, and nothing was done; or, as they are read, the
+                rows of a batch are not those of its seal, and that transfer stays as it is.
         """
         from seqferry.proof import pruning
 
+        wanted.check()
         now = time.time()
         ended_before = now - older_than
+        if expected is not None:
+            check_count(pruning.count(self.database, ended_before=ended_before, wanted=wanted), expected)
         return pruning.prune(
-            self.database, self.queue, ended_before=ended_before, now=now, actor=actor, dry_run=dry_run
+            self.database, self.queue, ended_before=ended_before, now=now, actor=actor, wanted=wanted, dry_run=dry_run
         )

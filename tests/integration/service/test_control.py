@@ -5,19 +5,22 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
-from control import ANY_SPEC, counters_fit_rows, spec_number
+from control import ANY_SPEC, command, counters_fit_rows, spec_number
 from ferry import Ferry
-from http_client import http_of
+from http_client import bearer, http_of
 from mirror import MULTIPART, SMALL
 
+from seqferry.db.paging import TransferFilter
+from seqferry.db.tables import transfer
 from seqferry.model.errors import ConflictError, UsageError
 from seqferry.model.models import Adjustment
 from seqferry.service import control
-from seqferry.service.control import Filter
 from seqferry.service.service import Service
+from seqferry.settings import tokens
 from seqferry.settings.config import Settings
 from seqferry.workflows.limits import Limits, limits_of
 from seqferry.workflows.worker import Worker
@@ -331,7 +334,7 @@ def test_many_are_selected_by_state_place_and_person(service: Service) -> None:
     control.pause(service, ids[2], actor="ada")
 
     def of(verb: control.Verb, **which: object) -> list[str]:
-        return control.selected(service, verb, Filter(**which))  # type: ignore[arg-type]
+        return control.selected(service, verb, TransferFilter(**which))  # type: ignore[arg-type]
 
     assert of("cancel") == ids
     assert of("pause") == ids[:2]
@@ -347,6 +350,99 @@ def test_many_are_selected_by_state_place_and_person(service: Service) -> None:
 
     assert [one.error is None for one in results] == [True, True, True, False]
     assert {service.status(one).state for one in ids} == {"cancelled"}
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        TransferFilter(),
+        TransferFilter(states=("paused", "queued")),
+        TransferFilter(states=("done",)),
+        TransferFilter(text="NUMBER1"),
+        TransferFilter(text="%"),
+        TransferFilter(prefix="s3://ours/number2"),
+        TransferFilter(prefix="s3://OURS/"),
+        TransferFilter(person="LAB"),
+        TransferFilter(created_by="http lab"),
+        TransferFilter(created_by="HTTP"),
+        TransferFilter(created_by="%"),
+        TransferFilter(created_by="a\0"),
+        TransferFilter(since=1001.0, until=1002.0),
+        TransferFilter(states=("queued",), person="ada", prefix="s3://vendor/", since=0.0),
+    ],
+    ids=str,
+)
+def test_an_act_is_for_what_a_list_with_the_same_filter_shows(service: Service, wanted: TransferFilter) -> None:
+    actors = ("ada@a", "http lab from 10.0.0.1", "ada%@b")
+    ids = [service.submit(spec_number(number), actor=actor) for number, actor in enumerate(actors)]
+    control.pause(service, ids[2], actor="ada")
+    with service.database.write() as connection:
+        for number, each in enumerate(ids):
+            connection.execute(transfer.update().where(transfer.c.id == each).values(created_at=1000.0 + number))
+
+    listed = [one.id for one in service.transfer_page(wanted).entries]
+
+    assert control.selected(service, "cancel", wanted) == listed[::-1]
+
+
+def test_an_act_is_refused_where_another_number_is_selected_by_now(service: Service) -> None:
+    tokens.owner_token(service.settings.state_dir)
+    lab = bearer(tokens.add(service.settings.state_dir, "lab", "submit"))
+    own = service.submit(spec_number(0), actor="http lab from 10.0.0.1")
+    others = [service.submit(spec_number(number), actor="ada@a") for number in (1, 2)]
+    asked: dict[str, Any] = {"action": "cancel", "prefix": "s3://ours/"}
+    with http_of(service) as client:
+
+        def act(headers: dict[str, str] | None = None, **body: Any) -> tuple[int, Any]:
+            answer = client.post("/api/v1/actions", json=asked | body, headers=headers)
+            return answer.status_code, answer.json()
+
+        status, shown = act(dry_run=True)
+        assert (status, shown["count"], len(shown["results"])) == (200, 3, 3)
+        assert act(lab, dry_run=True)[1]["count"] == 1, "others' transfers are neither selected nor counted"
+        more = service.submit(spec_number(3), actor="ada@a")
+        for body in ({"expected": 3}, {"expected": 3, "dry_run": True}, {"expected": 0}):
+            status, refused = act(**body)
+            assert (status, refused["code"]) == (409, "conflict")
+            assert "4 transfers are selected by now" in refused["detail"]
+        ids = {"prefix": None, "ids": [own, more]}
+        assert act(expected=1, **ids)[0] == 409
+        assert {one.state for one in service.transfers()} == {"queued"}
+        assert act(prefix="")[0] == 400, "an empty text selects nothing in particular"
+        assert act(created_after=5)[0] == 422
+        status, done = act(lab, expected=1)
+        assert (status, done["count"], [one["id"] for one in done["results"]]) == (200, 1, [own])
+        status, done = act(expected=3, created_after="2020-01-01T00:00:00Z", person="ADA")
+        assert (status, done["count"]) == (200, 3)
+    assert {service.status(one).state for one in (own, more, *others)} == {"cancelled"}
+
+
+def test_commands_take_the_filters_of_lists_and_the_number_that_was_seen(service: Service) -> None:
+    if not service.database.is_sqlite:
+        pytest.skip("the command finds a database in the state folder")
+    ids = [service.submit(spec_number(number), actor="ada@a") for number in range(3)]
+
+    def ran(*words: str) -> tuple[int, list[str], str]:
+        done = command(service, *words)
+        return done.returncode, [line.split()[0] for line in done.stdout.splitlines()], done.stderr
+
+    assert ran("status", "--text", "number1")[1] == ["ID", ids[1]]
+    assert ran("status", "--created-before", "1d")[1:] == ([], "No transfer matched.\n")
+    assert ran("status", "--state", "asleep")[0] == 2
+    assert ran("status", ids[0], "--created-by", "ada")[0] == 2
+    code, shown, said = ran("cancel", "--created-by", "ada", "--dry-run")
+    assert (code, shown) == (0, ids)
+    assert "--expect 3" in said
+    code, _, said = ran("pause", "--created-by", "ada", "--expect", "2")
+    assert (code, service.status(ids[0]).state) == (1, "queued")
+    assert "3 transfers are selected by now, and 2 were expected" in said
+    assert ran("pause", ids[0], "--created-by", "ada")[0] == 2
+    assert ran("pause", "--text", "")[0] == 2
+    assert ran("pause", "--created-by", "ada", "--expect", "3")[0] == 0
+    assert {service.status(one).state for one in ids} == {"paused"}
+    assert ran("cancel", ids[0], "--expect", "1", "--detach")[0] == 0
+    assert ran("prune", "--older-than", "1m", "--expect", "1")[0] == 1, "it has ended just now"
+    assert ran("prune", "--older-than", "1m", "--expect", "0", "--text", ids[0])[0] == 0
 
 
 def test_all_of_it_over_http(ferry: Ferry, proxy: Proxy) -> None:

@@ -18,7 +18,6 @@ from seqferry.db.record.audit import AuditCounts
 from seqferry.model.models import Status
 from seqferry.proof import auditing
 from seqferry.service import control, notices
-from seqferry.service.control import Filter
 from seqferry.service.service import Service
 from seqferry.settings.config import Settings
 
@@ -70,8 +69,8 @@ def test_the_record_stays_whole(service: Service, both: tuple[str, str]) -> None
 
 def test_a_retry_copies_what_has_failed_and_is_the_one_next_step(service: Service, both: tuple[str, str]) -> None:
     whole, partly = both
-    assert control.selected(service, "retry", Filter(states=(WITH_FAILURES,))) == [partly]
-    assert control.selected(service, "retry", Filter(states=("done",))) == []
+    assert control.selected(service, "retry", TransferFilter(states=(WITH_FAILURES,))) == [partly]
+    assert control.selected(service, "retry", TransferFilter(states=("done",))) == []
 
     again = control.retry(service, partly, actor="ada")
 

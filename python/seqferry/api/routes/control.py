@@ -5,21 +5,27 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, status
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field
 
 from seqferry.api.deps import ActorDep, ChangeableIdDep, IdentityDep, ServiceDep, is_own
 from seqferry.api.documented import answers
 from seqferry.api.fields import WHOLE
 from seqferry.api.problems import shortened
-from seqferry.api.schemas import Priority, Submitted, TransferOut
+from seqferry.api.schemas import Priority, Submitted, TransferOut, is_time, seconds
+from seqferry.db.paging import ALL_TRANSFERS, TransferFilter
+from seqferry.model import labels
 from seqferry.model.errors import NotFoundError, UsageError
+from seqferry.model.labels import MOST_LABELS
 from seqferry.model.models import TransferState
 from seqferry.model.option_groups import MOST_STARTS
 from seqferry.service import control
-from seqferry.service.control import Filter, Result, Verb
+from seqferry.service.control import Result, Verb
+from seqferry.service.queries import check_count
 from seqferry.service.service import Service
 from seqferry.settings.config import MOST_REQUESTS
 from seqferry.settings.tokens import Identity
+
+MOST_SEEN = 1000
 
 router = APIRouter(prefix="/api/v1/transfers", tags=["transfers"])
 actions = APIRouter(prefix="/api/v1", tags=["transfers"])
@@ -38,8 +44,15 @@ class Adjustment(BaseModel):
     """Requests started per second by each such process."""
 
 
+Text = Annotated[str | None, Field(max_length=1024)]
+Time = Annotated[AwareDatetime, BeforeValidator(is_time)]
+
+
 class Action(BaseModel):
-    """A verb for many transfers: for those in ``ids``, or for all that the other fields select."""
+    """A verb for many transfers: for those in ``ids``, or for all that the other fields select.
+
+    The fields that select are the filters of the list of transfers.
+    """
 
     model_config = ConfigDict(extra="forbid")
 
@@ -48,11 +61,41 @@ class Action(BaseModel):
     all: Annotated[bool, Field(strict=True)] = False
     """Needed where neither ids nor another field says which."""
     states: list[TransferState] = []
-    prefix: str | None = None
+    text: Text = None
+    """Part of the id, the name, the source or the target."""
+    prefix: Text = None
     """The start of the source or of the target."""
-    created_by: str | None = None
+    person: Text = None
+    """Part of the name of who started it."""
+    created_by: Text = None
+    """The start of that name."""
+    name: Text = None
+    """Part of its name."""
+    label: Annotated[list[Annotated[str, Field(max_length=1024)]], Field(max_length=MOST_LABELS)] = []
+    """``key=value``, or ``key`` for any value. All of these."""
+    created_after: Time | None = None
+    created_before: Time | None = None
+    expected: Annotated[int, Field(ge=0, le=2**31), WHOLE] | None = None
+    """The number of transfers that the client has seen to be selected: where it is another by now, the answer is 409
+    and nothing is done."""
+    dry_run: Annotated[bool, Field(strict=True)] = False
+    """Only tell which are selected: `count` is the number to be sent as `expected`."""
     change: Adjustment | None = None
     """For ``set``."""
+
+    @property
+    def filter(self) -> TransferFilter:
+        return TransferFilter(
+            states=tuple(self.states),
+            text=self.text or None,
+            prefix=self.prefix or None,
+            person=self.person or None,
+            created_by=self.created_by or None,
+            name=self.name or None,
+            labels=labels.wanted(self.label),
+            since=seconds(self.created_after),
+            until=seconds(self.created_before),
+        )
 
 
 class ActionResult(BaseModel):
@@ -71,7 +114,10 @@ class ActionResult(BaseModel):
 
 
 class ActionResults(BaseModel):
+    count: int
+    """Transfers that were selected, or named."""
     results: list[ActionResult]
+    """One for each; of a dry run at most 1,000, as they are."""
 
 
 @router.post(
@@ -111,26 +157,30 @@ def adjust(transfer_id: ChangeableIdDep, body: Adjustment, service: ServiceDep, 
     return TransferOut.of(control.adjust(service, transfer_id, actor=actor, **_given(body)))
 
 
-@actions.post("/actions", summary="The same for many transfers at once", responses=answers(400))
+@actions.post("/actions", summary="The same for many transfers at once", responses=answers(400, 409))
 def act(body: Action, service: ServiceDep, actor: ActorDep, identity: IdentityDep) -> ActionResults:
     """An act that one transfer refuses is done to the others. Only transfers of the client's own are
     selected, unless its role is ``admin``."""
-    by_filter = body.all or body.states or body.prefix is not None or body.created_by is not None
-    if bool(body.ids) == bool(by_filter):
-        raise UsageError("Say which transfers: give ids, or all, states, prefix or created_by.")
+    which = body.filter
+    if bool(body.ids) == (body.all or which != ALL_TRANSFERS):
+        raise UsageError("Say which transfers: give ids, or all, or filters as states or prefix.")
     if (body.action == "set") != (body.change is not None):
         raise UsageError("Give 'change' with the action 'set', and with no other.")
     verb: Verb = body.action
-    which = Filter(tuple(body.states), body.prefix, body.created_by)
     ids = body.ids or control.selected(service, verb, which)
     own = [one for one in ids if _is_own(service, identity, one)]
+    named = ids if body.ids else own  # what is not the client's is not selected, and not counted
+    check_count(len(named), body.expected)
+    if body.dry_run:
+        found = control.seen(service, own[:MOST_SEEN])
+        return ActionResults(count=len(named), results=[ActionResult.of(one) for one in found])
     change = {} if body.change is None else _given(body.change)
     results = control.each(service, verb, own, actor=actor, **change)
     refused = [] if body.ids is None else [one for one in ids if one not in own]
     foreign = [
         ActionResult(id=one, code="not_allowed", detail="The transfer is not the client's own.") for one in refused
     ]
-    return ActionResults(results=[ActionResult.of(one) for one in results] + foreign)
+    return ActionResults(count=len(named), results=[ActionResult.of(one) for one in results] + foreign)
 
 
 def _is_own(service: Service, identity: Identity, transfer_id: str) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Annotated, Final
 
 from fastapi import APIRouter, Header, Query, Response, status
@@ -27,6 +26,7 @@ from seqferry.api.schemas import (
     TransferPage,
     TransferRequest,
     cursor_text,
+    is_time,
     seconds,
     spec_of_request,
 )
@@ -55,15 +55,8 @@ Prefix = Annotated[
 ]
 
 
-def _is_time(given: object) -> object:
-    """Refuse numbers, which pydantic takes for seconds since the epoch."""
-    if isinstance(given, str) and not re.match(r"\d{4}-\d\d-\d\d[Tt]", given):
-        raise ValueError("write it as 2026-11-24T08:00:00Z")
-    return given
-
-
 Time = Annotated[
-    Annotated[AwareDatetime, BeforeValidator(_is_time)] | SkipJsonSchema[None],
+    Annotated[AwareDatetime, BeforeValidator(is_time)] | SkipJsonSchema[None],
     Query(description="RFC 3339, with its offset from UTC."),
 ]
 
@@ -121,6 +114,10 @@ def list_transfers(
         Annotated[str, Field(max_length=MAX_TEXT)] | SkipJsonSchema[None],
         Query(description="Part of the name of who started it, as `ada` or `http pipeline`."),
     ] = None,
+    created_by: Annotated[
+        Annotated[str, Field(max_length=MAX_TEXT)] | SkipJsonSchema[None],
+        Query(description="Start of that name, as `ada` of `ada@host`."),
+    ] = None,
     name: Text = None,
     label: Annotated[
         list[Annotated[str, Field(max_length=MAX_TEXT)]],
@@ -133,12 +130,16 @@ def list_transfers(
     ] = None,
     limit: Annotated[int, Query(ge=1, le=1000)] = 50,
 ) -> TransferPage:
-    """All filters that are given have to hold; ``text`` looks into id, name, source and target."""
+    """All filters that are given have to hold; ``text`` looks into id, name, source and target.
+
+    ``POST /api/v1/actions`` takes the same ones.
+    """
     wanted = TransferFilter(
         states=tuple(state),
         text=text,
         prefix=prefix,
         person=person,
+        created_by=created_by,
         name=name,
         labels=wanted_labels(label),
         since=seconds(created_after),

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from seqferry.cli import exits
-from seqferry.cli.groups import Background, End, Output, TransferSelection
-from seqferry.cli.many import code_of, each, only_one, see_all, tell
+from seqferry.cli.groups import Background, End, Output, TransferFilters, TransferSelection
+from seqferry.cli.many import code_of, each, only_one, preview, see_all, tell
 from seqferry.cli.output import display
 from seqferry.cli.session import Session, actor, session_of
 
 
-def cancel(which: TransferSelection, end: End, background: Background, output: Output) -> int:
+def cancel(which: TransferSelection, wanted: TransferFilters, end: End, background: Background, output: Output) -> int:
     """Cancel transfers. Finished objects stay; uploads that are open are aborted."""
-    with session_of(output) as session:
-        if (wanted := only_one(which)) is not None:
-            return _cancel_one(session, wanted, abandon=end.abandon, detach=background.detach)
-        results = each(session, "cancel", which, abandon=end.abandon)
+    with session_of(output, reads=which.dry_run) as session:
+        if which.dry_run:
+            return preview(session, "cancel", which, wanted)
+        if (named := only_one(which, wanted)) is not None:
+            return _cancel_one(session, named, abandon=end.abandon, detach=background.detach)
+        results = each(session, "cancel", which, wanted, abandon=end.abandon)
         if background.detach:
             tell(session, results)
             return code_of(results)

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 from seqferry.cli import exits
-from seqferry.cli.groups import Background, Output, TransferSelection
-from seqferry.cli.many import code_of, each, only_one, see_all, tell
+from seqferry.cli.groups import Background, Output, TransferFilters, TransferSelection
+from seqferry.cli.many import code_of, each, only_one, preview, see_all, tell
 from seqferry.cli.output import display
 from seqferry.cli.session import Session, actor, session_of
 from seqferry.model.models import DONE_STATES
 from seqferry.spec.option_groups import SpeedOptions
 
 
-def resume(which: TransferSelection, background: Background, speed: SpeedOptions, output: Output) -> int:
+def resume(
+    which: TransferSelection, wanted: TransferFilters, background: Background, speed: SpeedOptions, output: Output
+) -> int:
     """Go on with a transfer and show it until it ends. Finished objects and parts are not copied again."""
     from seqferry.service import control
 
-    with session_of(output, speed) as session:
-        if (wanted := only_one(which)) is not None:
-            return _resume_one(session, wanted, speed, detach=background.detach)
-        results = each(session, "resume", which)
+    with session_of(output, speed, reads=which.dry_run) as session:
+        if which.dry_run:
+            return preview(session, "resume", which, wanted)
+        if (named := only_one(which, wanted)) is not None:
+            return _resume_one(session, named, speed, detach=background.detach)
+        results = each(session, "resume", which, wanted)
         if speed.tpslimit is not None:
             going_on = [result.id for result in results if result.status is not None and not result.status.ended]
             control.each(session.service, "set", going_on, actor=actor(), tpslimit=speed.tpslimit)

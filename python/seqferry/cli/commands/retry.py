@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from seqferry.cli.groups import Background, Output, TransferSelection
-from seqferry.cli.many import code_of, each, say, see_all, tell
+from seqferry.cli.groups import Background, Output, TransferFilters, TransferSelection
+from seqferry.cli.many import code_of, each, preview, say, see_all, tell
 from seqferry.cli.session import session_of
 from seqferry.spec.option_groups import SpeedOptions
 
 
-def retry(which: TransferSelection, background: Background, speed: SpeedOptions, output: Output) -> int:
+def retry(
+    which: TransferSelection, wanted: TransferFilters, background: Background, speed: SpeedOptions, output: Output
+) -> int:
     """Copy what has failed of an ended transfer, and nothing else, as a transfer of its own."""
-    with session_of(output, speed) as session:
-        results = each(session, "retry", which)
+    with session_of(output, speed, reads=which.dry_run) as session:
+        if which.dry_run:
+            return preview(session, "retry", which, wanted)
+        results = each(session, "retry", which, wanted)
         for result in tell(session, results):
             say(session, f"transfer {result.started} retries {result.id}")
         if background.detach:

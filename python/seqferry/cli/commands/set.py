@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from seqferry.cli.groups import Change, Output, TransferSelection
-from seqferry.cli.many import code_of, each, say, tell
+from seqferry.cli.groups import Change, Output, TransferFilters, TransferSelection
+from seqferry.cli.many import code_of, each, preview, say, tell
 from seqferry.cli.session import session_of
 from seqferry.model.errors import UsageError
 
 
 def set(  # noqa: A001 - the name of the command
-    which: TransferSelection, change: Change, output: Output
+    which: TransferSelection, wanted: TransferFilters, change: Change, output: Output
 ) -> int:
     """Change the priority or the limits of transfers under way, as `seqferry set ID --max-bandwidth 50MB`.
 
@@ -24,8 +24,10 @@ def set(  # noqa: A001 - the name of the command
     if not changes:
         options = "--priority, --max-requests, --max-bandwidth, --tpslimit"
         raise UsageError(f"Nothing is to be changed: give {options} or --defaults.")
-    with session_of(output) as session:
-        results = each(session, "set", which, **changes)
+    with session_of(output, reads=which.dry_run) as session:
+        if which.dry_run:
+            return preview(session, "set", which, wanted)
+        results = each(session, "set", which, wanted, **changes)
         for result in tell(session, results):
             say(session, f"Set. See it with: {session.command('status', result.id)}")
         return code_of(results)

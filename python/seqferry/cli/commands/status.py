@@ -2,75 +2,96 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, ClassVar
 
 import typer
 
 from seqferry.cli import exits, options
+from seqferry.cli.groups import TransferFilters
 from seqferry.cli.output import display, summary, text
 from seqferry.cli.session import Session, open_session
-from seqferry.db.paging import TransferFilter
-from seqferry.model import labels
+from seqferry.db.paging import ALL_TRANSFERS, ObjectFilter, TransferFilter
+from seqferry.model.errors import UsageError
 from seqferry.model.models import Adjustment, Status
 from seqferry.spec.build import data_path, why_streamed
 
 
-def status(
+@dataclass(frozen=True, slots=True)
+class View:
+    """Argument and options that say what is shown."""
+
+    PANEL: ClassVar = "Arguments"
+
     transfer: Annotated[
         str | None,
         typer.Argument(metavar="[ID]", help="A transfer's id, or the start of it. Without: the recent ones."),
-    ] = None,
-    watch: Annotated[bool, typer.Option("--watch", envvar="SEQFERRY_WATCH", help="Follow it until it ends.")] = False,
+    ] = None
+    watch: Annotated[bool, typer.Option("--watch", envvar="SEQFERRY_WATCH", help="Follow it until it ends.")] = False
     failed: Annotated[
         bool, typer.Option("--failed", envvar="SEQFERRY_FAILED", help="List every failed object with its cause.")
-    ] = False,
+    ] = False
     objects: Annotated[
-        bool, typer.Option("--objects", envvar="SEQFERRY_OBJECTS", help="List every object with its fate.")
-    ] = False,
+        bool,
+        typer.Option(
+            "--objects",
+            envvar="SEQFERRY_OBJECTS",
+            help="List every object with its fate, or those that --state, --prefix and --text select by state and key.",
+        ),
+    ] = False
     limit: Annotated[
         int, typer.Option("--limit", envvar="SEQFERRY_LIMIT", min=1, help="Without ID: how many transfers.")
-    ] = 20,
-    transfer_name: Annotated[
-        str | None,
-        typer.Option("--name", metavar="TEXT", help="Without ID: those with this in their name."),
-    ] = None,
-    label: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--label", metavar="KEY[=VALUE]", help="Without ID: those with this label. May be repeated: all have to be."
-        ),
-    ] = None,
-    as_json: options.Json = False,
-    state_dir: options.StateDir = None,
-) -> int:
+    ] = 20
+    as_json: options.Json = False
+    state_dir: options.StateDir = None
+
+
+def status(view: View, wanted: TransferFilters) -> int:
     """Show transfers, or one of them. Watching never does the work; `seqferry resume` does."""
-    for option, given in (("--watch", watch), ("--failed", failed), ("--objects", objects)):
-        if given and transfer is None:
+    for option, given in (("--watch", view.watch), ("--failed", view.failed), ("--objects", view.objects)):
+        if given and view.transfer is None:
             raise typer.BadParameter("needs the ID of a transfer.", param_hint=option)
-    for option, given in (("--name", transfer_name), ("--label", label)):
-        if given and transfer is not None:
-            raise typer.BadParameter("is for the list; leave it out, or the ID.", param_hint=option)
-    wanted = TransferFilter(name=transfer_name, labels=labels.wanted(label or ()))
-    with open_session(as_json=as_json, state_dir=state_dir, reads=True) as session:
-        if transfer is None:
-            _recent(session, wanted, limit)
+    with open_session(as_json=view.as_json, state_dir=view.state_dir, reads=True) as session:
+        if view.transfer is None:
+            _recent(session, wanted.filter, view.limit)
             return exits.OK
-        found = session.service.status(transfer)
-        if watch:
+        of_objects = _object_filter(view, wanted)
+        found = session.service.status(view.transfer)
+        if view.watch:
             return session.see_through(found.id, work=False)
         _show(session, found)
-        if failed or objects:
-            _list_objects(session, found, failed_only=not objects)
+        if view.failed or view.objects:
+            _list_objects(session, found, of_objects, failed_only=not view.objects)
         return exits.OK
 
 
+def _object_filter(view: View, wanted: TransferFilters) -> ObjectFilter:
+    """The filter of the objects of one transfer.
+
+    Raises:
+        UsageError: an option selects transfers, and one is named.
+    """
+    states = wanted.state or ()
+    given = wanted.filter
+    of_objects = ObjectFilter(states[0] if states else None, given.text, given.prefix)
+    rest = replace(given, states=(), text=None, prefix=None)
+    if rest != ALL_TRANSFERS or (wanted.selects and not (view.failed or view.objects)):
+        raise UsageError("Options that select transfers are for the list of transfers; leave them or the ID out.")
+    if len(states) > 1 or (states and not view.objects):
+        raise UsageError("Objects are listed in one state: give one --state with --objects, and none with --failed.")
+    return of_objects if view.objects else replace(of_objects, state="failed")
+
+
 def _recent(session: Session, wanted: TransferFilter, limit: int) -> None:
-    found = session.service.transfer_page(wanted, limit=limit).entries
+    found: Sequence[Status] = session.service.transfers(limit)
+    if wanted != ALL_TRANSFERS:
+        found = session.service.transfer_page(wanted, limit=limit).entries
     if session.as_json:
         for each in found:
             display.emit("status", **status_facts(each))
         return
-    if not found and wanted != TransferFilter():
+    if not found and wanted != ALL_TRANSFERS:
         display.say("No transfer matched.")
         return
     if not found:
@@ -166,12 +187,11 @@ def _adjusted(adjustment: Adjustment) -> str | None:
     return ", ".join(said) or None
 
 
-def _list_objects(session: Session, found: Status, *, failed_only: bool) -> None:
-    state = "failed" if failed_only else None
+def _list_objects(session: Session, found: Status, wanted: ObjectFilter, *, failed_only: bool) -> None:
     if session.as_json:
-        session.emit_objects(found.id, state=state)
+        session.emit_objects(found.id, wanted)
         return
-    for record in session.objects(found.id, state=state):
+    for record in session.objects(found.id, wanted):
         key = text.printable(record.source_key)
         if failed_only:
             cause = record.error_code or record.error_class or "unknown"
