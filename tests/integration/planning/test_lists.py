@@ -13,6 +13,7 @@ from control import spec_on
 from ferry import Ferry
 
 from seqferry.model.models import TransferSpec
+from seqferry.model.option_groups import Filters, Names
 from seqferry.service import control
 from seqferry.service.service import Service
 from seqferry.settings.config import Settings
@@ -88,7 +89,7 @@ def test_a_list_of_one_key_that_is_never_answered_ends_as_a_failed_object(ferry:
 
 
 def test_a_key_that_rules_leave_out_does_not_fail(ferry: Ferry) -> None:
-    failed, _ = _carry(ferry, _listed(ferry, "a", "absent.bai", "z", rules=("- *.bai",), min_size=2))
+    failed, _ = _carry(ferry, _listed(ferry, "a", "absent.bai", "z", names=Names(("- *.bai",)), filters=Filters(2)))
 
     assert failed == {}
     assert set(ferry.arrived()) == {"z"}

@@ -12,6 +12,7 @@ import sqlalchemy as sa
 from ferry import Ferry
 
 from seqferry.db.tables import transfer
+from seqferry.model.option_groups import Names
 from seqferry.service.service import Service
 from seqferry.spec import stored
 from seqferry.workflows.worker import Worker
@@ -43,11 +44,11 @@ def _record(service: Service, transfer_id: str, **changes: Any) -> None:
 @pytest.mark.parametrize(
     ("changes", "named"),
     [
-        ({"rename": (r"s/(a)\1/x/",)}, "what a group has matched"),
-        ({"rename": ("s/(a{1000}){1000}/x/",)}, "more than 1024 KiB"),
-        ({"rename": ("s/a/" + "a" * 900 + "/g",) * 3}, "more than 4,096 bytes"),
-        ({"rules": ("- b",) * 1001}, "at most 1,000 rules"),
-        ({"rules": ("- " + "*" * 5000,)}, "more than 4,096 characters"),
+        ({"names": Names(rename=(r"s/(a)\1/x/",))}, "what a group has matched"),
+        ({"names": Names(rename=("s/(a{1000}){1000}/x/",))}, "more than 1024 KiB"),
+        ({"names": Names(rename=("s/a/" + "a" * 900 + "/g",) * 3)}, "more than 4,096 bytes"),
+        ({"names": Names(rules=("- b",) * 1001)}, "at most 1,000 rules"),
+        ({"names": Names(rules=("- " + "*" * 5000,))}, "more than 4,096 characters"),
         ({"pattern": "run/" + "*" * 5000}, "more than 4,096 characters"),
     ],
 )
