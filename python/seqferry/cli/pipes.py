@@ -149,7 +149,7 @@ def _expanded(work: _Work, given: dict[str, Any]) -> dict[str, Any]:
 
 def _readable(given: dict[str, Any]) -> TransferSpec:
     # The target is only for the checks: nothing is written there.
-    return identity.resolved(build_spec(**{**given, "target": os.sep}, allow_local=True))
+    return identity.resolve(build_spec(**{**given, "target": os.sep}, allow_local=True))
 
 
 def _concatenate(work: _Work, given: dict[str, Any], pipe: PipeOptions) -> int:
@@ -183,7 +183,7 @@ def _write_output(work: _Work, given: dict[str, Any]) -> int:
 def _store_input(work: _Work, given: dict[str, Any]) -> int:
     """Standard input to the object, in parts as they come."""
     # The source stands for any one file: its name is nowhere used, since the target is a whole key.
-    spec = identity.resolved(build_spec(**{**given, "source": sys.executable}, allow_local=True))
+    spec = identity.resolve(build_spec(**{**given, "source": sys.executable}, allow_local=True))
     assert isinstance(spec.target, S3Location)
     with _folder(work.settings, work.engine) as folder:
         _keep(folder / _SPEC, stored.write(spec))

@@ -20,6 +20,7 @@ from seqferry.cli.output.display import Display
 from seqferry.model.labels import NOTHING, Description
 from seqferry.model.models import (
     ObjectRecord,
+    ResolvedSpec,
     Status,
     Submission,
     TransferSpec,
@@ -210,7 +211,7 @@ def open_session(
     quiet: bool = False,
     progress: bool = True,
     state_dir: str | None = None,
-    check: TransferSpec | None = None,
+    check: ResolvedSpec | None = None,
     records: bool = True,
     reads: bool = False,
     **settings: Any,
@@ -253,7 +254,7 @@ def session_of(
     output: Output,
     speed: SpeedOptions | None = None,
     *,
-    check: TransferSpec | None = None,
+    check: ResolvedSpec | None = None,
     records: bool = True,
     reads: bool = False,
 ) -> AbstractContextManager[Session]:

@@ -21,9 +21,9 @@ def start_transfer(spec: TransferSpec, speed: SpeedOptions, start: Start, output
     """Preview, record or do the transfer; returns the exit code."""
     price = pricing.checked()
     description = start.description  # before the storage is asked
-    spec = identity.resolved(with_attempts(spec, speed.attempts))
     if start.preflight is False:
         spec = replace(spec, preflight=False)
+    spec = identity.resolve(with_attempts(spec, speed.attempts))
     with session_of(output, speed, check=spec, records=not start.dry_run) as session:
         if start.dry_run:
             return preview.show(session, spec, price=price)

@@ -42,6 +42,7 @@ from seqferry.model.models import (
     ActiveObject,
     Adjustment,
     LiveActivity,
+    ResolvedSpec,
     Status,
     Totals,
     TransferSpec,
@@ -84,7 +85,7 @@ def lock_submissions(connection: sa.Connection) -> None:
 
 def insert(
     connection: sa.Connection,
-    spec: TransferSpec,
+    spec: ResolvedSpec,
     *,
     transfer_id: str,
     at: float,
@@ -155,7 +156,7 @@ def ids_named(connection: sa.Connection, name: str, limit: int) -> list[str]:
     return list(connection.execute(query.limit(limit)).scalars())
 
 
-def same(connection: sa.Connection, spec: TransferSpec, actor: str) -> sa.Row[Any] | None:
+def same(connection: sa.Connection, spec: ResolvedSpec, actor: str) -> sa.Row[Any] | None:
     """The unfinished transfer of the same submission that is not being given up; the latest, should there be more.
 
     Over HTTP, only one that was submitted with the same token. One with another temporary key of the account is only
@@ -221,7 +222,7 @@ def join(connection: sa.Connection, row: sa.Row[Any], at: float, actor: str, ide
         events.append(connection, row.id, at, "joined", actor)
 
 
-def renew(connection: sa.Connection, transfer_id: str, spec: TransferSpec, at: float, actor: str) -> None:
+def renew(connection: sa.Connection, transfer_id: str, spec: ResolvedSpec, at: float, actor: str) -> None:
     """Go on with a newer key of the same name."""
     needs = identity.needs(spec)
     values = {"spec": stored.write(spec), "needs": needs, "lane": identity.lane(needs), "waits_for": None}

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any, Final, Literal, Self
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Final, Literal, Self, cast
 
 from seqferry.model import operations
 from seqferry.model.labels import NOTHING, Description
@@ -289,6 +289,38 @@ class TransferSpec:
         for name, value in options.items():
             changed.setdefault(MEMBER_OF[name], {})[name] = value
         return replace(self, **{member: replace(getattr(self, member), **new) for member, new in changed.items()})
+
+    def __eq__(self, other: object) -> bool:
+        # What a spec asks for counts, not whether it was checked.
+        return isinstance(other, TransferSpec) and all(
+            getattr(self, one.name) == getattr(other, one.name) for one in fields(TransferSpec)
+        )
+
+
+class CheckedSpec(TransferSpec):
+    """A spec that makes sense (``spec.build.checked``). With other values (``replace``) it is a plain one again."""
+
+    __slots__ = ()
+
+    def __new__(cls, *args: Any, **given: Any) -> Self:
+        return cast("Self", TransferSpec(*args, **given))
+
+    @classmethod
+    def of(cls, spec: TransferSpec) -> Self:
+        """For ``checked`` and its kind alone: the caller has seen to what the class says of the spec."""
+        found = object.__new__(cls)
+        for one in fields(TransferSpec):
+            object.__setattr__(found, one.name, getattr(spec, one.name))
+        return found
+
+
+class ResolvedSpec(CheckedSpec):
+    """A checked spec whose places have their endpoint, region and identity: of ``spec.identity.resolve``, or a record.
+
+    All that plans and does a transfer takes it, and neither resolves nor checks it again.
+    """
+
+    __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from seqferry.model.errors import StorageError
 from seqferry.model.models import (
     LocalFolder,
     PlannedCopy,
+    ResolvedSpec,
     TransferSpec,
 )
 from seqferry.places import paths
@@ -26,18 +27,16 @@ from seqferry.planning.removal_rules import RemovalRefusal
 from seqferry.planning.versions import Fate
 from seqferry.preflight import start
 from seqferry.spec import pack
-from seqferry.spec.build import checked
 
 _ABSENT: Final = PredictedAction("copy", "absent")
 
 
-def copies(engine: Engine, spec: TransferSpec, rules: KeyRules) -> Iterator[PlannedCopy]:
+def copies(engine: Engine, spec: ResolvedSpec, rules: KeyRules) -> Iterator[PlannedCopy]:
     """Planned copies of a transfer, object by object, in no order.
 
     Raises:
-        UsageError, StorageError: the spec makes no sense, a named object is not there, or a place cannot be used.
+        UsageError, StorageError: a named object is not there, or a place cannot be used.
     """
-    checked(spec)
     start.check_buckets(engine, spec)
     if spec.kind.unpacks:
         yield from _unpacked(engine, spec, rules)

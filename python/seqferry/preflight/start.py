@@ -16,25 +16,25 @@ from seqferry.model.errors import StorageError, UsageError
 from seqferry.model.models import (
     LocalFolder,
     Location,
+    ResolvedSpec,
     S3Location,
     TransferSpec,
 )
 from seqferry.places import paths
 from seqferry.planning.listing import LOOKED_UP_AT_ONCE, KnownObjects, objects
 from seqferry.spec import identity, source_ranges
-from seqferry.spec.build import checked, draft_spec
+from seqferry.spec.build import draft_spec
 
 log: Final = logging.getLogger("seqferry.preflight")
 
 
-def check(engine: Engine, spec: TransferSpec) -> KnownObjects:
+def check(engine: Engine, spec: ResolvedSpec) -> KnownObjects:
     """See that both buckets can be used and that a source of one object is there.
 
     Raises:
-        UsageError: the spec is not valid, or the object is not there.
+        UsageError: the object is not there.
         StorageError: a bucket cannot be used, or the storage not be reached.
     """
-    checked(spec)
     if spec.kind.of_versions:  # an object may be below a delete marker
         check_buckets(engine, spec)
         return KnownObjects()

@@ -15,7 +15,6 @@ from seqferry.model.models import (
 )
 from seqferry.places import paths
 from seqferry.spec import identity
-from seqferry.spec.build import checked
 
 if TYPE_CHECKING:
     # Imported by the verb that needs them: a command takes longer to import than to do its work.
@@ -67,7 +66,7 @@ class Storage(Queries):
         """
         from seqferry.preflight import start
 
-        return start.check(self.engine, identity.resolved(spec))
+        return start.check(self.engine, identity.resolve(spec))
 
     def preview(self, spec: TransferSpec, *, for_client: bool = False) -> Iterator[PlannedCopy]:
         """Planned copies of a transfer, object by object, in no order and bounded memory; nothing is written.
@@ -79,7 +78,7 @@ class Storage(Queries):
         """
         from seqferry.preflight import dry_run
 
-        return dry_run.copies(self.engine, spec, self._key_rules(for_client=for_client))
+        return dry_run.copies(self.engine, identity.resolve(spec), self._key_rules(for_client=for_client))
 
     def _key_rules(self, *, for_client: bool = False) -> KeyRules:
         from seqferry.planning.decision import KeyRules
@@ -129,7 +128,7 @@ class Storage(Queries):
         from seqferry.planning import cleanup
         from seqferry.preflight import start
 
-        checked(spec)
+        spec = identity.resolve(spec)
         start.check_buckets(self.engine, spec)
 
         def in_use(ids: Sequence[str]) -> set[str]:
@@ -143,7 +142,7 @@ class Storage(Queries):
         from seqferry.planning import removals
         from seqferry.preflight import start
 
-        checked(spec)
+        spec = identity.resolve(spec)
         start.check_buckets(self.engine, spec)
         return removals.doomed(self.engine, spec)
 

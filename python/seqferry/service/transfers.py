@@ -20,6 +20,7 @@ from seqferry.model.models import (
     MOST_PRIORITY,
     Adjustment,
     LocalFolder,
+    ResolvedSpec,
     S3Location,
     Status,
     Submission,
@@ -29,7 +30,7 @@ from seqferry.places import paths, processes
 from seqferry.planning import batching
 from seqferry.service.queries import Queries
 from seqferry.spec import identity, stored
-from seqferry.spec.build import checked, is_local
+from seqferry.spec.build import is_local
 
 log: Final = logging.getLogger("seqferry.service")
 _IDEMPOTENCY_KEY_BYTES: Final = 255
@@ -111,7 +112,7 @@ class Transfers(Queries):
                 also(connection, submission)
         return submission
 
-    def submittable(self, spec: TransferSpec, *, priority: int = 0) -> TransferSpec:
+    def submittable(self, spec: TransferSpec, *, priority: int = 0) -> ResolvedSpec:
         """The spec as it would be recorded: with what the environment of this process says of both places.
 
         Raises:
@@ -121,16 +122,16 @@ class Transfers(Queries):
         operations.require(spec.operation)
         if not -MOST_PRIORITY <= priority <= MOST_PRIORITY:
             raise UsageError(f"--priority {priority}: a priority is from -{MOST_PRIORITY} to {MOST_PRIORITY}.")
-        if spec.speed.tpslimit is None:
+        if spec.speed.tpslimit is None and self.settings.tpslimit is not None:
             spec = spec.with_options(tpslimit=self.settings.tpslimit)
-        spec = checked(identity.resolved(spec))
-        local = _is_local(spec)
+        found = identity.resolve(spec)
+        local = _is_local(found)
         if local and not self.database.is_sqlite:
             raise UsageError(
                 "Local files cannot be moved with PostgreSQL: any worker may take the work, and each machine has disks "
                 "of its own. Unset SEQFERRY_DATABASE_URL for this command."
             )
-        return spec
+        return found
 
     def renew(self, transfer_id: str, spec: TransferSpec, *, actor: str) -> bool:
         """Let the unfinished transfer of a submission go on with the key that its submission has now; ``_renew``.
@@ -150,7 +151,7 @@ class Transfers(Queries):
             row = transfers.row_of(connection, transfer_id, lock=True)
             return row is None or row.ended_at is not None or self._renew(connection, row, spec, actor)
 
-    def _renew(self, connection: sa.Connection, row: sa.Row[Any], spec: TransferSpec, actor: str) -> bool:
+    def _renew(self, connection: sa.Connection, row: sa.Row[Any], spec: ResolvedSpec, actor: str) -> bool:
         """Let an unfinished transfer go on with the key that its submission has now, where that is a newer one.
 
         A worker that is at it goes on with its own key: taken from it, the rest would wait for that worker's end. So
@@ -215,7 +216,7 @@ class Transfers(Queries):
         """
         with self.database.read() as connection:
             earlier = transfers.by_idempotency_key(connection, idempotency_key, actor)
-        return None if earlier is None else _same_submission(*earlier, identity.resolved(spec))
+        return None if earlier is None else _same_submission(*earlier, identity.with_resolved_places(spec))
 
     def submitted_spec(self, idempotency_key: str, *, actor: str) -> TransferSpec | None:
         """The spec of the transfer that this client has submitted with this key, None when there is none."""
@@ -348,7 +349,7 @@ def _is_local(spec: TransferSpec) -> bool:
 
 def _same_submission(transfer_id: str, earlier: str, now: TransferSpec) -> str:
     # An older version has recorded fewer fields, and resolved nothing.
-    if identity.submission(identity.resolved(stored.read(earlier))) != identity.submission(now):
+    if identity.submission(identity.with_resolved_places(stored.read(earlier))) != identity.submission(now):
         raise ConflictError(
             f"This idempotency key was used before for another transfer ({transfer_id}). Use a new key for a new one."
         )

@@ -15,6 +15,7 @@ from seqferry.model.models import (
     MOST_ATTEMPTS,
     OPERATION_HISTORY,
     OPERATION_TRANSFER,
+    CheckedSpec,
     DataPath,
     LocalFolder,
     Location,
@@ -89,7 +90,7 @@ def parse_uri(text: str) -> tuple[str, str]:
     return bucket, key
 
 
-def build_spec(source: str | Sequence[str], target: str, **given: Any) -> TransferSpec:
+def build_spec(source: str | Sequence[str], target: str, **given: Any) -> CheckedSpec:
     """The spec of ``cp SOURCE TARGET``; ``given`` is what ``draft_spec`` takes.
 
     Raises:
@@ -379,13 +380,42 @@ def build_mirror_spec(
     )
 
 
-def checked(spec: TransferSpec) -> TransferSpec:
-    """Return ``spec`` when it makes sense.
+def checked(spec: TransferSpec) -> CheckedSpec:
+    """Return ``spec`` when it makes sense; one that is checked comes back as it is.
 
     Raises:
         UsageError: a value is out of its range, or options contradict each other or the places.
     """
+    if isinstance(spec, CheckedSpec):
+        return spec
     _check_text(spec)
+    _check_options(spec)
+    _check_keys(spec)
+    for one in source_ranges.parts(spec):
+        if spec.ranges:
+            checked(one)
+        else:
+            _check_attempts(one)
+            if one.kind.of_versions:
+                _check_history(one)
+            _check_one_store(one)
+    return CheckedSpec.of(spec)
+
+
+def check_places(spec: TransferSpec) -> None:
+    """Check what depends on endpoints and regions, of a spec that was checked before they were filled in.
+
+    Raises:
+        UsageError: a place cannot be one, or source and target overlap.
+    """
+    for place in (spec.source, spec.target):
+        if isinstance(place, S3Location):
+            check_place(place)
+    for one in source_ranges.parts(spec):
+        _check_one_store(one)
+
+
+def _check_options(spec: TransferSpec) -> None:
     for member, kind in MEMBERS.items():
         _check_choices(kind, getattr(spec, member))
     for place in (spec.source, spec.target):
@@ -411,6 +441,18 @@ def checked(spec: TransferSpec) -> TransferSpec:
             f"--copy-threshold {spec.parts.copy_threshold} is outside what S3 allows; choose between 0 and "
             f"5GiB ({MAX_COPY_THRESHOLD})."
         )
+    check_selection(conditions_of(spec))
+    _check_settle(spec.selection.settle)
+    _check_restore(spec)
+    if spec.inventory is not None:
+        _check_inventory(spec)
+    if spec.removal.delete and (spec.single or spec.keys is not None or spec.pattern is not None or spec.ranges):
+        raise UsageError("--delete is for everything below a prefix or a folder, not for named objects.")
+    if spec.removal.max_delete is not None and (not spec.removal.delete or spec.removal.max_delete < 0):
+        raise UsageError("--max-delete is the most objects that --delete may remove: give both, and 0 or more.")
+
+
+def _check_keys(spec: TransferSpec) -> None:
     if spec.keys is not None and not spec.keys:
         raise UsageError("The list of keys is empty; name at least one, or leave the list out to copy all.")
     if spec.keys is not None and len(spec.keys) > MAX_KEYS:
@@ -418,27 +460,15 @@ def checked(spec: TransferSpec) -> TransferSpec:
             f"The list names {len(spec.keys):,} keys, and at most {MAX_KEYS:,} can be named at once. "
             "Start several transfers, or leave the list out to copy all that is under the prefix."
         )
-    check_selection(conditions_of(spec))
-    _check_settle(spec.selection.settle)
-    _check_restore(spec)
     target_keys.check(spec)
-    if spec.inventory is not None:
-        _check_inventory(spec)
-    if spec.removal.delete and (spec.single or spec.keys is not None or spec.pattern is not None or spec.ranges):
-        raise UsageError("--delete is for everything below a prefix or a folder, not for named objects.")
-    if spec.removal.max_delete is not None and (not spec.removal.delete or spec.removal.max_delete < 0):
-        raise UsageError("--max-delete is the most objects that --delete may remove: give both, and 0 or more.")
     for key in (spec.source.key, spec.target.key, *spec.targets):
         _check_key(key)
     for key in spec.keys or ():
         _check_listed_key(key)
-    if spec.ranges:
-        for part in source_ranges.parts(spec):
-            checked(part)
-        return spec
-    _check_attempts(spec)
-    if spec.kind.of_versions:
-        _check_history(spec)
+
+
+def _check_one_store(spec: TransferSpec) -> None:
+    """Refuse a transfer within one bucket that would read or remove what it writes."""
     if is_same_store(spec) and not spec.kind.at_one_place:
         source, target = spec.source, spec.target
         if spec.kind.packs and spec.source.key == "" and not spec.single:
@@ -459,7 +489,6 @@ def checked(spec: TransferSpec) -> TransferSpec:
                 f"The target {target.uri} lies inside the source {source.uri}, so the copy would list its own output. "
                 "Choose a target outside of it."
             )
-    return spec
 
 
 def _copied_onto_itself(spec: TransferSpec) -> str | None:

@@ -23,14 +23,16 @@ from seqferry.model.formatting import printable
 from seqferry.model.models import (
     OPERATION_TRANSFER,
     Access,
+    CheckedSpec,
     Identity,
     LocalFolder,
     Location,
+    ResolvedSpec,
     S3Location,
     TransferSpec,
 )
 from seqferry.places import customer_keys, endpoints, profiles
-from seqferry.spec import stored
+from seqferry.spec import build, stored
 
 _PROOF_DIGITS: Final = 12
 """Hexadecimal digits of a SHA-256 that are kept: too few to find a key, enough to tell a site's identities apart."""
@@ -60,8 +62,26 @@ Proofs of profiles whose keys rotate do not change.
 """
 
 
-def resolved(spec: TransferSpec) -> TransferSpec:
-    """The spec with what the environment and the files of this process say of both places."""
+def resolve(spec: TransferSpec) -> ResolvedSpec:
+    """The spec with what the environment and the files of this process say of both places, checked.
+
+    One that is resolved comes back as it is; of one that is checked only the places are looked at again.
+
+    Raises:
+        UsageError: the spec makes no sense, or not with these places.
+    """
+    if isinstance(spec, ResolvedSpec):
+        return spec
+    found = with_resolved_places(spec)
+    if isinstance(spec, CheckedSpec):
+        build.check_places(found)
+    else:
+        found = build.checked(found)
+    return ResolvedSpec.of(found)
+
+
+def with_resolved_places(spec: TransferSpec) -> TransferSpec:
+    """The same without a check: for a spec that is only compared with another, as one of an older version."""
     return replace(spec, source=resolved_place(spec.source), target=resolved_place(spec.target))
 
 

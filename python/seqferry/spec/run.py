@@ -103,7 +103,7 @@ def build_run_spec(commands: Sequence[Command], name: str, *, in_order: bool = F
         raise UsageError(f"{name} holds no command; write one on each line, as cp s3://bucket/key s3://other/")
     if len(commands) > MAX_LINES:
         raise UsageError(f"{name} holds {len(commands):,} commands; split it into lists of {MAX_LINES:,}.")
-    resolved = [replace(command, spec=identity.resolved(command.spec)) for command in commands]
+    resolved = [replace(command, spec=identity.resolve(command.spec)) for command in commands]
     if in_order:
         parts = [Part(command.spec, (command.line,)) for command in resolved]
     else:

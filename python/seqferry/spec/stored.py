@@ -23,6 +23,7 @@ from seqferry.model.models import (
     KeyRange,
     LocalFolder,
     Location,
+    ResolvedSpec,
     S3Location,
     TransferSpec,
 )
@@ -107,8 +108,8 @@ def write(spec: TransferSpec) -> str:
     return json.dumps({**_filled(spec, without=("source", "target")), **data}, ensure_ascii=False, sort_keys=True)
 
 
-def read(text: str) -> TransferSpec:
-    """The spec that was stored, by this version or another.
+def read(text: str) -> ResolvedSpec:
+    """The spec that was stored, by this version or another; it was checked and resolved before.
 
     Raises:
         UnsupportedError: the spec holds a field or value that this version does not know.
@@ -127,7 +128,7 @@ def read(text: str) -> TransferSpec:
     if isinstance(data.get("ranges"), list):
         found = (_mapping(one, "source") for one in cast("list[Any]", data["ranges"]))
         data["ranges"] = tuple(_record(KeyRange, one, "source") for one in found)
-    return _record(TransferSpec, data, "spec")
+    return ResolvedSpec.of(_record(TransferSpec, data, "spec"))
 
 
 def is_same(stored: str, recorded: str) -> bool:
@@ -365,8 +366,9 @@ def _filled(
     record: TransferSpec | Location | Access | Identity | KeyRange, without: tuple[str, ...] = ()
 ) -> dict[str, Any]:
     """The fields that do not hold their default."""
-    found = values(record) if isinstance(record, TransferSpec) else _own(record)
-    defaults = _defaults(type(record))
+    is_spec = isinstance(record, TransferSpec)
+    found = values(record) if is_spec else _own(record)
+    defaults = _defaults(TransferSpec if is_spec else type(record))
     return {name: _plain(found[name]) for name in defaults if name not in without and found[name] != defaults[name]}
 
 

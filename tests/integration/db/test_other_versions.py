@@ -121,7 +121,7 @@ def test_a_transfer_of_an_older_version_is_done_and_taken_up_by_its_submission(f
     ferry.fill({"run/a": 10, "run/b": 20})
     service, spec = ferry.service, ferry.spec()
     transfer_id = service.submit(spec, actor="ada")
-    _rewrite(service, transfer_id, _untagged(identity.resolved(spec)))
+    _rewrite(service, transfer_id, _untagged(identity.resolve(spec)))
 
     again = service.submission(spec, actor="bob")
     ferry.work()
@@ -203,7 +203,7 @@ def test_a_run_with_a_part_that_a_worker_does_not_know_is_left_as_it_is(ferry: F
     transfer_id = service.submit(spec, actor="ada")
     parts = [dict(part) for part in spec.options[PARTS]]
     parts[1]["spec"] = json.dumps({**json.loads(parts[1]["spec"]), "operation": "rewind"})
-    newer = replace(identity.resolved(spec), options={PARTS: parts})
+    newer = replace(identity.resolve(spec), options={PARTS: parts})
     _rewrite(service, transfer_id, stored.write(newer))
 
     ferry.work()

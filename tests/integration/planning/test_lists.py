@@ -19,7 +19,7 @@ from seqferry.service.service import Service
 from seqferry.settings.config import Settings
 from seqferry.spec import run
 from seqferry.spec.build import build_spec
-from seqferry.spec.identity import resolved
+from seqferry.spec.identity import resolve
 from seqferry.workflows.worker import Worker
 from support.proxy import Proxy, access_denied, slow_down
 from support.servers import S3Server
@@ -137,7 +137,7 @@ def test_a_line_of_a_run_that_cannot_be_read_fails_alone_and_is_retried(ferry: F
     rule = proxy.rule("HeadObject", access_denied(), bucket=ferry.source, key_is="run/denied")
 
     def line(key: str) -> TransferSpec:
-        return resolved(spec_on(ferry.reached, f"s3://{ferry.source}/run/{key}", f"s3://{ferry.target}/in/{key}"))
+        return resolve(spec_on(ferry.reached, f"s3://{ferry.source}/run/{key}", f"s3://{ferry.target}/in/{key}"))
 
     commands = [run.Command(number, line(key)) for number, key in enumerate(["a", "denied", "absent", "z"], 1)]
     failed, transfer_id = _carry(ferry, run.build_run_spec(commands, "list"))

@@ -50,7 +50,7 @@ def test_a_submitted_transfer_is_on_record_and_on_the_queue(service: Service) ->
     status = service.status(transfer_id)
     assert (status.state, status.spec, status.created_by, status.planned) == (
         "queued",
-        identity.resolved(ANY_SPEC),
+        identity.resolve(ANY_SPEC),
         "ada",
         False,
     )

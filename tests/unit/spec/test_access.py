@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from seqferry.model.errors import AccessError, UsageError
-from seqferry.model.models import S3Location, TransferSpec
+from seqferry.model.models import ResolvedSpec, S3Location, TransferSpec
 from seqferry.places import endpoints
-from seqferry.spec import identity, stored
+from seqferry.spec import identity, properties, stored
 from seqferry.spec.build import build_spec, checked
 
 _CONFIG = """
@@ -95,7 +95,7 @@ def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Environment:
 
 
 def _spec(**options: str) -> TransferSpec:
-    return identity.resolved(build_spec("s3://from/run/", "s3://to/run/", **options))
+    return identity.resolve(build_spec("s3://from/run/", "s3://to/run/", **options))
 
 
 def _missing(spec: TransferSpec) -> str | None:
@@ -122,7 +122,7 @@ def test_what_is_recorded_stays_though_the_environment_changes(environment: Envi
 
     environment.with_key(ENDPOINT_URL="https://elsewhere.example", REGION="eu-west-1")
 
-    assert identity.resolved(spec) == spec
+    assert identity.resolve(spec) == spec
     assert endpoints.of(spec.source) is None
     assert identity.here(spec.source) == spec.source
 
@@ -265,10 +265,47 @@ def test_rows_of_before_leave_all_to_the_worker(environment: Environment) -> Non
 
 
 def test_requests_without_a_signature_are_for_any_worker(environment: Environment) -> None:
-    spec = identity.resolved(build_spec("s3://from/run/", "s3://to/run/", no_sign_request=True, profile="lab"))
+    spec = identity.resolve(build_spec("s3://from/run/", "s3://to/run/", no_sign_request=True, profile="lab"))
     public = replace(spec, target=spec.source)
     environment.with_key("AKIAOTHER")
     environment.credentials.unlink()
 
     assert identity.here(public.source).profile is None
     assert _missing(spec) == "profile lab"
+
+
+def test_a_resolved_spec_is_neither_resolved_nor_checked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    done: list[str] = []
+    look, check = identity.resolved_place, properties.check
+    monkeypatch.setattr(identity, "resolved_place", lambda place: done.append("place") or look(place))
+    monkeypatch.setattr(properties, "check", lambda spec: done.append("check") or check(spec))
+
+    spec = build_spec("s3://from/run/", "s3://to/run/")
+    resolved = identity.resolve(spec)
+
+    assert done == ["check", "place", "place"]
+    assert checked(spec) is spec
+    assert identity.resolve(resolved) is checked(resolved) is resolved
+    assert type(stored.read(stored.write(resolved))) is ResolvedSpec
+    assert done == ["check", "place", "place"]
+
+
+def test_a_spec_with_another_value_is_checked_again() -> None:
+    for spec in (build_spec("s3://from/run/", "s3://to/run/"), identity.resolve(_spec())):
+        changed = replace(spec, source=replace(spec.target, key="run/"), strip="run/")
+        assert type(changed) is TransferSpec
+        assert replace(spec) == spec
+        with pytest.raises(UsageError, match="Source and target are the same"):
+            checked(changed)
+        with pytest.raises(UsageError, match="--tpslimit 0"):
+            identity.resolve(spec.with_options(tpslimit=0))
+
+
+def test_places_that_become_one_by_their_endpoints_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL_S3", "https://one.example")
+    spec = build_spec("s3://b/run/", "s3://b/run/sub/", target_endpoint_url="https://two.example")
+    same = checked(replace(spec, target=replace(spec.target, endpoint_url="https://other.example")))
+    monkeypatch.setenv("AWS_ENDPOINT_URL_S3", "https://other.example")
+
+    with pytest.raises(UsageError, match="lies inside the source"):
+        identity.resolve(same)

@@ -83,7 +83,7 @@ async def preview(
         prices.shipped(price)
     spec = await context.spec_of_sources(body, spec_of_request)
     await context.checks.check(spec)
-    return await run_in_threadpool(_preview, context.service, identity.resolved(spec), limit, price)
+    return await run_in_threadpool(_preview, context.service, identity.resolve(spec), limit, price)
 
 
 def _preview(service: Service, spec: TransferSpec, limit: int, price: str | None) -> Preview:

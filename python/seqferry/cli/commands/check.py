@@ -74,7 +74,7 @@ def check(
     given = selecting.spec_arguments(places, selection, names, endpoints) | merged(comparison)
     given["attempts"] = speed.attempts
     combined = given.pop("combined")
-    spec = identity.resolved(check_spec.build_check_spec(**given, allow_local=True))
+    spec = identity.resolve(check_spec.build_check_spec(**given, allow_local=True))
     with session_of(output, speed, check=spec) as session:
         if detach.detach:
             return detached(session, session.service.submission(spec, actor=actor(), description=described.description))

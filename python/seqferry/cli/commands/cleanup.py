@@ -55,7 +55,7 @@ def cleanup(place: Place, age: Age, consent: Consent, endpoint: OneEndpoint, sta
     from seqferry.planning.cleanup import build_cleanup_spec  # it brings the engine, which --help need not wait for
 
     most = None if consent.yes else _ASKED_FROM
-    spec = identity.resolved(build_cleanup_spec(place.place, older_than=age.older_than, most=most, **merged(endpoint)))
+    spec = identity.resolve(build_cleanup_spec(place.place, older_than=age.older_than, most=most, **merged(endpoint)))
     with session_of(output, check=spec, records=not start.dry_run) as session:
         if start.dry_run:
             return _preview(session, spec)

@@ -99,7 +99,7 @@ def pack(
     places = Places(sources=[packed.source], target=packed.target)
     given = selecting.spec_arguments(places, selection, filters, names, archive, endpoints, together=True)
     spec = build_pack_spec(**given, allow_local=True)
-    spec, price = identity.resolved(spec), pricing.checked()
+    spec, price = identity.resolve(spec), pricing.checked()
     with session_of(output, speed, check=spec, records=not start.dry_run) as session:
         if start.dry_run:
             return _preview(session, spec, price)

@@ -47,7 +47,7 @@ def preflight(
         raise UsageError("Give SRC and DST, as for cp. See `seqferry preflight --help`.")
     places = Places(sources=[looked.source], target=looked.target)
     given = selecting.spec_arguments(places, recursion, endpoints, NameOptions())
-    spec = identity.resolved(build_spec(**given, allow_local=True))
+    spec = identity.resolve(build_spec(**given, allow_local=True))
     with session_of(output, records=False) as session:
         session.service.check(spec)
         findings = session.service.inspect(spec, at_most=None if every.everything else report.LOOKED_AT)

@@ -39,7 +39,7 @@ def rb(
     place = groups.bucket_of(bucket.bucket, endpoint)
     if force.force:
         given: dict[str, Any] = {**merged(endpoint), "recursive": True, "versions": True}
-        spec = identity.resolved(removals.build_remove_spec([bucket.bucket], **given))
+        spec = identity.resolve(removals.build_remove_spec([bucket.bucket], **given))
         with session_of(output, check=spec) as session:
             if not consent.yes and not confirmed(session, spec):
                 return exits.FAILED

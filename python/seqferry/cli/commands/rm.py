@@ -101,7 +101,7 @@ def rm(
     from seqferry.planning import removals  # it brings the engine, which --help need not wait for
 
     given = spec_arguments(doomed.sources or [], which, names) | merged(endpoint)
-    spec = identity.resolved(removals.build_remove_spec(**given))
+    spec = identity.resolve(removals.build_remove_spec(**given))
     with session_of(output, check=spec, records=not start.dry_run) as session:
         if start.dry_run:
             return preview(session, spec)

@@ -105,7 +105,7 @@ def add(
     timezone = timezone or UTC_ZONE
     parsed(cron, timezone, time.time())  # before the storage is asked
     given = labels.parsed(None, label or ())
-    spec = identity.resolved(_spec(command))
+    spec = identity.resolve(_spec(command))
     with open_session(as_json=as_json, state_dir=state_dir, check=spec) as session:
         made = schedules.add(
             session.service,
