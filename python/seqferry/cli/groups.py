@@ -352,19 +352,11 @@ class Start(Described):
 
 @dataclass(frozen=True, slots=True)
 class Pricing:
-    """Option for the prices of a dry run."""
+    """Option for the prices of a dry run, and of the end of a transfer."""
 
     PANEL: ClassVar = "Output"
 
-    price: Annotated[
-        str | None,
-        typer.Option(
-            "--price",
-            envvar="SEQFERRY_PRICE",
-            metavar="REGION",
-            help="With --dry-run: prices of this region of AWS, as us-east-1, whatever the storage is.",
-        ),
-    ] = None
+    price: options.Price = None
 
     def checked(self) -> str | None:
         """The region.

@@ -117,6 +117,16 @@ StateDir = Annotated[
     ),
 ]
 
+Price = Annotated[
+    str | None,
+    typer.Option(
+        "--price",
+        envvar="SEQFERRY_PRICE",
+        metavar="REGION",
+        help="Show the cost by prices of this region of AWS, as us-east-1, whatever the storage is.",
+    ),
+]
+
 LogFormat = Annotated[
     str | None,
     typer.Option(

@@ -9,7 +9,7 @@ import socket
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -52,6 +52,8 @@ class Session:
     state_dir: str | None
     limits: tuple[str, ...] = ()
     known: KnownObjects | None = None
+    price: str | None = None
+    """Region of AWS whose prices hold, whatever the storage is."""
 
     def display(self) -> Display:
         return display.choose(as_json=self.as_json, quiet=self.quiet, progress=self.progress)
@@ -164,7 +166,8 @@ class Session:
                 display.say(summary.retry_line(status.spec.kind, self.command(status.next_step, status.id)))
         return code
 
-    def result(self, status: Status) -> summary.Result:
+    def result(self, status: Status, *, priced: bool = False) -> summary.Result:
+        """All there is to tell about a transfer that has ended; ``priced``: with its cost on AWS."""
         kind = status.spec.kind
         failures = self.service.failures(status.id, keys=summary.KEYS_PER_GROUP) if status.totals.failed else []
         removed = self.service.removed(status.id) if status.spec.removal.delete else 0
@@ -172,7 +175,16 @@ class Session:
         found_nothing = status.state == "done" and status.totals.objects == 0 and not kind.aborts
         nearest = self.service.nearest(status.spec) if found_nothing else ()
         head = self.service.keyed_head()
-        return summary.Result(status, self.service.verifications(status.id), failures, removed, nearest, moved, head)
+        verifications = self.service.verifications(status.id)
+        found = summary.Result(status, verifications, failures, removed, nearest, moved, head)
+        return self._priced(found) if priced or self.price is not None else found
+
+    def _priced(self, found: summary.Result) -> summary.Result:
+        from seqferry.spec import pricing  # few commands show a cost
+
+        requests = self.service.requests(found.status.id)
+        cost = pricing.counted(found.status.spec, requests, found.bytes_copied, self.price)
+        return replace(found, requests=requests, cost=cost)
 
     def summary_lines(self, result: summary.Result) -> list[str]:
         return summary.lines(result, status_command=self.command("status", result.status.id))

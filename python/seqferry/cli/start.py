@@ -34,7 +34,8 @@ def start_transfer(spec: TransferSpec, speed: SpeedOptions, start: Start, output
                 spec, actor=actor(), new=start.new, priority=start.priority, description=description
             )
             return detached(session, submission)
-        return session.copy(spec, new=start.new, priority=start.priority, description=description)
+        priced = replace(session, price=price)
+        return priced.copy(spec, new=start.new, priority=start.priority, description=description)
 
 
 def passes(session: Session, spec: TransferSpec) -> bool:

@@ -297,6 +297,18 @@ def close(connection: sa.Connection, run: BatchRun, at: float) -> bool:
     return True
 
 
+def count_requests(connection: sa.Connection, run: BatchRun, requests: int) -> None:
+    """Add the requests of a run to those of its batch, whichever run is the latest one: they were made."""
+    if requests:
+        connection.execute(_batch_where(run, batch.update()).values(requests=batch.c.requests + requests))
+
+
+def requests(connection: sa.Connection, transfer_id: str) -> int:
+    """Requests of all batches of a transfer."""
+    total = sa.select(sa.func.coalesce(sa.func.sum(batch.c.requests), 0)).where(batch.c.transfer_id == transfer_id)
+    return int(connection.execute(total).scalar_one())
+
+
 def lost(connection: sa.Connection, runs: Sequence[BatchRun]) -> set[BatchRun]:
     """Runs, among the given ones, that a later run has shut out."""
     found = {

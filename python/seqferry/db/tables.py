@@ -108,6 +108,8 @@ batch: Final = sa.Table(
     sa.Column("runs", sa.Integer, nullable=False, default=0),
     # Runs in a row that were cut off before they moved a byte.
     sa.Column("barren_runs", sa.Integer, nullable=False, default=0),
+    # Requests of its runs, but of those that were killed.
+    sa.Column("requests", sa.BigInteger, nullable=False, server_default="0", default=0),
     sa.Column("started_at", sa.Double),
     sa.Column("ended_at", sa.Double),
     sa.Index("ix_batch_state", "transfer_id", "state"),

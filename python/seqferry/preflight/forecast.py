@@ -13,9 +13,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from seqferry.cost import requests as rules
-from seqferry.cost import transfer as costs
-from seqferry.model.models import LocalFolder, Location, PlannedCopy, S3Location, Status, TransferSpec
-from seqferry.places import endpoints
+from seqferry.model.models import Location, PlannedCopy, S3Location, Status, TransferSpec
+from seqferry.spec import pricing
 from seqferry.spec.build import data_path
 
 _MIB: Final = 1024 * 1024
@@ -128,10 +127,10 @@ class Forecast:
         requests = self._requests + self._around()
         seconds, based_on = self._duration(requests, earlier, max_bandwidth)
         found = Estimate(dict(sorted(requests.items())), seconds, based_on, None, None)
-        cost = self._cost(requests, price)
+        cost = pricing.cost(self.spec, requests, self.bytes, price)
         if cost is None:
             return found
-        is_priced = price is not None or all(_is_aws(place) for place in (self.spec.source, self.spec.target))
+        is_priced = pricing.has_prices(self.spec, price)
         return replace(
             found,
             request_dollars=cost.requests if is_priced else None,
@@ -140,23 +139,6 @@ class Forecast:
             price_region=cost.region,
             datasync_basic_dollars=cost.datasync_basic if is_priced else None,
             datasync_enhanced_dollars=cost.datasync_enhanced if is_priced else None,
-        )
-
-    def _cost(self, requests: Counter[str], price: str | None) -> costs.TransferCost | None:
-        """Cost in a region that was asked for, or in that of the places on AWS; None where there is none."""
-        source, target = self.spec.source, self.spec.target
-        on_aws = [place for place in (target, source) if isinstance(place, S3Location) and _is_aws(place)]
-        if price is None and not on_aws:
-            return None
-        inside = data_path(self.spec) == "copy"
-        leaves = isinstance(source, S3Location) and (price is not None or source in on_aws) and not inside
-        return costs.price(
-            price or costs.region_of(*(place.region for place in on_aws)),
-            requests,
-            self.bytes,
-            storage_class=self.spec.storage.storage_class,
-            leaves=leaves,
-            arrives=isinstance(target, S3Location) and (price is not None or target in on_aws),
         )
 
     def _around(self) -> Counter[str]:
@@ -211,10 +193,6 @@ class Forecast:
             rate, based_on = float(max_bandwidth), "--max-bandwidth"
         writes = sum(count for name, count in requests.items() if name in rules.WRITES)
         return max(self.bytes / rate, writes / _WRITES_PER_SECOND), based_on
-
-
-def _is_aws(place: Location) -> bool:
-    return isinstance(place, LocalFolder) or endpoints.of(place) is None
 
 
 def _earlier_rates(spec: TransferSpec, earlier: Iterable[Status]) -> list[float]:

@@ -9,16 +9,18 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from html import escape
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import sqlalchemy as sa
 
+from seqferry.db import objects as object_rows
 from seqferry.db.database import Database
 from seqferry.db.record import ledger, receipts
 from seqferry.db.record.events import told
@@ -29,6 +31,9 @@ from seqferry.model import formatting
 from seqferry.model.labels import NOTHING, Description
 from seqferry.model.models import ENDED_TRANSFER_STATES, TransferSpec
 from seqferry.spec import stored
+
+if TYPE_CHECKING:
+    from seqferry.cost.transfer import TransferCost
 
 Format = Literal["json", "csv", "html"]
 
@@ -84,6 +89,8 @@ class _TransferRecord:
     seals: dict[int, tuple[int, str]]
     spec: TransferSpec
     pruned_at: float | None
+    requests: int
+    cost: TransferCost | None
     findings: Sequence[Finding]
     description: Description
 
@@ -93,13 +100,23 @@ class _TransferRecord:
         return self.events[-1]["key_id"] if self.events else None
 
 
-def stream(database: Database, transfer_id: str, form: Format, findings: Sequence[Finding] = ()) -> Iterator[str]:
+def stream(
+    database: Database,
+    transfer_id: str,
+    form: Format,
+    findings: Sequence[Finding] = (),
+    price: str | None = None,
+) -> Iterator[str]:
     """The report in pieces. A failure after the first one is a report that is cut off, and shows as such.
 
     Args:
         findings: what a look at seals and events has found right before (``Service.record_findings``).
+        price: region of AWS whose prices hold, whatever the storage is.
+
+    Raises:
+        UsageError: there are no prices of that region.
     """
-    known = _read(database, transfer_id, findings)
+    known = _read(database, transfer_id, findings, price)
     writers = {"json": _json, "csv": _csv, "html": _html}
     return writers[form](known, _objects(database, known))
 
@@ -112,7 +129,7 @@ def time_text(microseconds: int | None) -> str | None:
     return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{rest:06d}Z"
 
 
-def _read(database: Database, transfer_id: str, findings: Sequence[Finding]) -> _TransferRecord:
+def _read(database: Database, transfer_id: str, findings: Sequence[Finding], price: str | None) -> _TransferRecord:
     with database.read() as connection:
         row = connection.execute(sa.select(transfer).where(transfer.c.id == transfer_id)).one()
         found = connection.execute(
@@ -145,7 +162,14 @@ def _read(database: Database, transfer_id: str, findings: Sequence[Finding]) -> 
             ended_at=row.ended_at,
             software=about or receipts.software(),
         )
+        from seqferry.spec import pricing  # a server that starts need not wait for it
+
+        spec = stored.shown(row.spec)[0]
+        requests = object_rows.requests(connection, transfer_id)
+        ended = row.state in ENDED_TRANSFER_STATES
         return _TransferRecord(
+            requests=requests,
+            cost=pricing.counted(spec, requests, facts["totals"]["bytes_done"], price) if ended else None,
             facts=facts,
             digest=row.receipt_digest,
             events=events,
@@ -153,7 +177,7 @@ def _read(database: Database, transfer_id: str, findings: Sequence[Finding]) -> 
             head=str(ledger.head(connection)),
             batches=receipts.batch_numbers(connection, transfer_id),
             seals={one.number: (one.objects, one.root) for one in receipts.seals(connection, transfer_id)},
-            spec=stored.shown(row.spec)[0],
+            spec=spec,
             pruned_at=row.pruned_at,
             findings=findings,
             description=_description(events),
@@ -188,6 +212,7 @@ def _json(known: _TransferRecord, objects: Iterator[dict[str, Any]]) -> Iterator
         "source": known.spec.source.uri,
         "target": known.spec.target.uri,
         "pruned_at": time_text(receipts.microseconds(known.pruned_at)),
+        "cost": None if known.cost is None else {"requests_counted": known.requests, **asdict(known.cost)},
         "record": {
             "intact": not known.findings,
             "key_id": known.key_id,
@@ -273,11 +298,25 @@ def _summary(known: _TransferRecord) -> dict[str, Any]:
         "Objects": f"{totals['objects']:,}: "
         + ", ".join(f"{totals[name]:,} {name}" for name in ("done", "skipped", "failed", "cancelled")),
         "Bytes": f"{totals['bytes']:,} ({formatting.size(totals['bytes'])})",
+        "Cost at list prices": _cost_text(known),
         "Software": f"Seqferry {facts['software']['version']}, build {facts['software']['build']}",
         "Digest of the receipt (SHA-256)": known.digest or "none yet",
         "Entries of the ledger": ", ".join(f"{one['number']} ({one['kind']})" for one in known.entries),
         "Head of the ledger": known.head,
     }
+
+
+def _cost_text(known: _TransferRecord) -> str | None:
+    """The cost of the counted requests on AWS, at most; None where they have no price."""
+    cost = known.cost
+    if cost is None:
+        return None
+    egress = f"; up to ${cost.egress:,.2f} for traffic out of AWS" if cost.egress else ""
+    most = math.ceil(cost.requests * 10_000) / 10_000
+    return (
+        f"at most ${most:,.4f} for {known.requests:,} requests, {cost.region}{egress} "
+        f"(DataSync asks ${cost.datasync_enhanced:,.2f}, in Basic mode ${cost.datasync_basic:,.2f})"
+    )
 
 
 def _record_text(known: _TransferRecord) -> str:

@@ -185,6 +185,11 @@ class Queries(Base):
         with self.database.read() as connection:
             return verifications.read(connection, self._resolve(connection, transfer_id))
 
+    def requests(self, transfer_id: str) -> int:
+        """Requests that the batches of a transfer have made, without listings and without killed processes."""
+        with self.database.read() as connection:
+            return objects.requests(connection, self._resolve(connection, transfer_id))
+
     def receipt_digest(self, transfer_id: str) -> str | None:
         """SHA-256 of the receipt of a transfer, in hexadecimal; None before its end."""
         with self.database.read() as connection:

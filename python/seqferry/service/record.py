@@ -62,11 +62,20 @@ class TargetLook:
 class Record(Queries):
     """Verbs on the record."""
 
-    def report(self, transfer_id: str, form: Format, findings: Sequence[Finding]) -> Iterator[str]:
-        """Everything on record of a transfer, by its whole id, in pieces; ``findings`` are those of its record."""
+    def report(
+        self, transfer_id: str, form: Format, findings: Sequence[Finding], price: str | None = None
+    ) -> Iterator[str]:
+        """Everything on record of a transfer, by its whole id, in pieces; ``findings`` are those of its record.
+
+        Args:
+            price: region of AWS whose prices hold, whatever the storage is.
+
+        Raises:
+            UsageError: there are no prices of that region.
+        """
         from seqferry.proof import report
 
-        return report.stream(self.database, transfer_id, form, findings)
+        return report.stream(self.database, transfer_id, form, findings, price)
 
     def verification(self, status: Status) -> TargetLook:
         """The result of a verification, and changes to the record that it relies on.

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 import time
+from dataclasses import dataclass, field
 from typing import Final
 
 from seqferry.db import objects, transfers
@@ -66,11 +67,11 @@ def _run(runtime: Runtime, transfer_id: str, number: int) -> None:
             "See the log of the worker.",
         )  # fmt: skip
         return
-    failure, cancelled = None, set[int]()
+    end = _CopyEnd()
     if items and not run.stopping:
         with runtime.supervising(transfer_id):
-            failure, cancelled = _copy(runtime, spec, run, items, epoch)
-    _close(runtime, spec, run, failure, cancelled)
+            end = _copy(runtime, spec, run, items, epoch)
+    _close(runtime, spec, run, end)
 
 
 def _readable(run: BatchRun) -> TransferSpec:
@@ -112,13 +113,23 @@ def end_failed(runtime: Runtime, transfer_id: str, number: int, cause: str) -> N
     runtime.notify()
 
 
-def _copy(
-    runtime: Runtime, spec: TransferSpec, run: BatchRun, items: list[OpenObject], epoch: int | None
-) -> tuple[tuple[str, str] | None, set[int]]:
-    """Copy the items.
+@dataclass(frozen=True, slots=True)
+class _CopyEnd:
+    """The end of a job.
 
-    Returns:
-        Code and message of a job-wide error, if any, and the ids of objects that the job ended as cancelled.
+    Attributes:
+        failure: code and message of a job-wide error.
+        cancelled: ids of objects that the job ended as cancelled.
+        requests: all that it made.
+    """
+
+    failure: tuple[str, str] | None = None
+    cancelled: set[int] = field(default_factory=set[int])
+    requests: int = 0
+
+
+def _copy(runtime: Runtime, spec: TransferSpec, run: BatchRun, items: list[OpenObject], epoch: int | None) -> _CopyEnd:
+    """Copy the items.
 
     Raises:
         StepSuspension: the job was suspended.
@@ -137,20 +148,21 @@ def _copy(
         job = work_of(spec).start(runtime, spec, work)
     except StorageError as why:
         if why.job_wide:
-            return (why.error_code or why.code, why.message), set()
+            return _CopyEnd((why.error_code or why.code, why.message))
         raise
     with runtime.running_batch(run, job, epoch=epoch) as running:
         _record_until_finished(runtime, running)
         if running.suspended:
-            if running.paused:
-                # A pause says nothing about the batch.
-                with runtime.database.write(durable=False) as connection:
+            with runtime.database.write(durable=False) as connection:
+                objects.count_requests(connection, run, job.progress().requests)
+                if running.paused:
+                    # A pause says nothing about the batch.
                     objects.clear_barren(connection, run)
             running.leave()
     notes.tell(runtime, run.transfer_id, spec, job.notes())
     failure = job.failure()
     told = None if failure is None else (failure.error_code or failure.error_class, failure.message)
-    return told, running.cancelled
+    return _CopyEnd(told, running.cancelled, job.progress().requests)
 
 
 def _record_until_finished(runtime: Runtime, running: RunningBatch) -> None:
@@ -202,14 +214,13 @@ def _record(runtime: Runtime, running: RunningBatch, events: Events) -> list[int
     return [one.id for one in begun]
 
 
-def _close(
-    runtime: Runtime, spec: TransferSpec, run: BatchRun, failure: tuple[str, str] | None, cancelled: set[int]
-) -> None:
+def _close(runtime: Runtime, spec: TransferSpec, run: BatchRun, end: _CopyEnd) -> None:
     """End the batch. Objects that are still open were given up: their uploads are aborted and they end as cancelled."""
-    if failure is not None:
+    if end.failure is not None:
         with runtime.database.write() as connection:
-            transfers.request_stop(connection, run.transfer_id, time.time(), runtime.actor, *failure)
+            transfers.request_stop(connection, run.transfer_id, time.time(), runtime.actor, *end.failure)
     with runtime.database.write(durable=False) as connection:
+        objects.count_requests(connection, run, end.requests)
         if objects.close(connection, run, time.time()):
             return
         left = objects.open_objects(connection, run)
@@ -221,7 +232,7 @@ def _close(
         )
     if not (run.run == 1 and run.stopping):  # else nothing was ever begun
         # The job of this run has aborted the uploads of those that it cancelled.
-        given_up = [one._replace(upload_id=None) if one.id in cancelled else one for one in left]
+        given_up = [one._replace(upload_id=None) if one.id in end.cancelled else one for one in left]
         if not _clean(runtime, spec, run, given_up):
             raise StepSuspension
     now = time.time()

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import unicodedata
 
+import pytest
 from cli_process import Cli, Places
 
 from support.servers import MOVER
@@ -66,6 +67,33 @@ def test_json_is_one_event_per_line_and_nothing_else(cli: Cli, places: Places) -
     assert (summary["exit_code"], summary["state"]) == (0, "done")
     assert sum(summary["verified"].values()) == 9
     assert all(re.fullmatch(r"\d{4}-\d\d-\d\dT[\d:]{8}\.\d{3}Z", event["at"]) for event in ran.events)
+
+
+def test_what_counted_requests_cost_is_told_by_the_prices_of_a_region(cli: Cli, versitygw_places: Places) -> None:
+    places = versitygw_places
+    places.fill(["a", "b", "c"])
+
+    ran = cli.run("cp", *places.uris, "--price", "us-east-1", "--json")
+
+    assert ran.code == 0, ran.err
+    cost = ran.events[-1]["cost"]
+    assert cost["requests_counted"] >= 3
+    assert cost["requests"] == pytest.approx(cost["requests_counted"] * 0.005 / 1000)
+    assert (cost["region"], cost["egress"]) == ("us-east-1", None)
+    transfer = ran.events[0]["id"]
+    [status] = cli.run("status", transfer, "--price", "us-east-1", "--json").events
+    assert status["cost"] == cost
+    shown = cli.run("status", transfer, "--price", "eu-west-1").out
+    assert f"cost      at most $0.0001 for {cost['requests_counted']} requests, list prices of eu-west-1" in shown
+    assert "DataSync asks $0.55" in shown
+    receipt = json.loads(cli.run("report", transfer, "--price", "us-east-1").out)
+    assert receipt["cost"] == cost
+    assert "Cost at list prices" in cli.run("report", transfer, "--price", "us-east-1", "--format", "html").out
+    [plain] = cli.run("status", transfer, "--json").events
+    assert plain["cost"] is None, "a service that is not AWS has no prices"
+    for command in (("status", transfer), ("report", transfer), ("cp", *places.uris)):
+        refused = cli.run(*command, "--price", "mars-1")
+        assert (refused.code, refused.out, len(refused.err.splitlines())) == (2, "", 1)
 
 
 def test_quiet_says_nothing_when_all_is_well(cli: Cli, places: Places) -> None:

@@ -14,6 +14,7 @@ from pydantic.json_schema import SkipJsonSchema
 from seqferry.api.deps import ActorDep, ChangeableIdDep, ServiceDep, require_admin
 from seqferry.api.documented import answers
 from seqferry.api.schemas import Submitted
+from seqferry.model import prices
 from seqferry.model.models import DONE_STATES, TransferState
 from seqferry.proof import report as proof_report
 from seqferry.service import control
@@ -68,15 +69,22 @@ class HeadOut(BaseModel):
     response_class=StreamingResponse,
     responses={200: {"content": {kind.partition(";")[0]: {} for kind in proof_report.MEDIA_TYPES.values()}}},
 )
-def report(transfer_id: str, service: ServiceDep, format: proof_report.Format = "json") -> StreamingResponse:  # noqa: A002
+def report(
+    transfer_id: str,
+    service: ServiceDep,
+    format: proof_report.Format = "json",  # noqa: A002
+    price: Annotated[str | None, Query(min_length=1, max_length=64)] = None,
+) -> StreamingResponse:
     """Streams: JSON that can be checked by itself, CSV, or one page of HTML.
 
     The record is looked at first; the header `Seqferry-Record` says `intact`, or `changed` where it is not as it was
-    written.
+    written. `price` names a region of AWS whose list prices hold, whatever the storage is.
     """
+    if price is not None:
+        prices.shipped(price)
     full_id = service.status(transfer_id).id
     findings = service.record_findings(full_id)
-    report = service.report(full_id, format, findings)
+    report = service.report(full_id, format, findings, price)
     pieces = (piece.encode("utf-8", "backslashreplace") for piece in report)
     name = f'attachment; filename="seqferry-{full_id}.{format}"'
     headers = {"Seqferry-Record": "changed" if findings else "intact"}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar
 
 import typer
@@ -108,7 +108,8 @@ def pack(
                 spec, actor=actor(), new=start.new, priority=start.priority, description=start.description
             )
             return detached(session, submission)
-        return session.copy(spec, new=start.new, priority=start.priority, description=start.description)
+        priced = replace(session, price=price)
+        return priced.copy(spec, new=start.new, priority=start.priority, description=start.description)
 
 
 def _preview(session: Session, spec: TransferSpec, price: str | None) -> int:

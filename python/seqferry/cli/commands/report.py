@@ -13,6 +13,7 @@ from typing import Annotated, Final, Literal
 import typer
 
 from seqferry.cli import exits, options
+from seqferry.cli.groups import Pricing
 from seqferry.cli.output import display, text
 from seqferry.cli.session import open_session
 from seqferry.model.errors import ConfigError
@@ -30,6 +31,7 @@ def report(
         str | None,
         typer.Option("--output", "-o", envvar="SEQFERRY_OUTPUT", metavar="FILE", help="Default: standard output."),
     ] = None,
+    price: options.Price = None,
     state_dir: options.StateDir = None,
 ) -> int:
     """Write everything on record of a transfer: who asked, each object with its fate and checksums, and the digest.
@@ -38,6 +40,7 @@ def report(
 
     Example: seqferry report 3f2a --format html -o receipt.html
     """
+    price = Pricing(price).checked()
     with open_session(state_dir=state_dir, reads=True) as session:
         found = session.service.status(transfer)
         findings = session.service.record_findings(found.id)
@@ -45,7 +48,7 @@ def report(
             display.say(f"record  {text.printable(one.message)}")
         if findings:
             display.say(f"The record is not as it was written: {text.count(len(findings), 'finding')} (audit verify).")
-        pieces = session.service.report(found.id, form, findings)
+        pieces = session.service.report(found.id, form, findings, price)
         if output is None:
             _print(pieces)
         else:

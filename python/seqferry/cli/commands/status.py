@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar
 import typer
 
 from seqferry.cli import exits, options
-from seqferry.cli.groups import TransferFilters
+from seqferry.cli.groups import Pricing, TransferFilters
 from seqferry.cli.output import display, summary, text
 from seqferry.cli.session import Session, open_session
 from seqferry.db.paging import ALL_TRANSFERS, ObjectFilter, TransferFilter
@@ -43,6 +43,7 @@ class View:
     limit: Annotated[
         int, typer.Option("--limit", envvar="SEQFERRY_LIMIT", min=1, help="Without ID: how many transfers.")
     ] = 20
+    price: options.Price = None
     as_json: options.Json = False
     state_dir: options.StateDir = None
 
@@ -52,6 +53,7 @@ def status(view: View, wanted: TransferFilters) -> int:
     for option, given in (("--watch", view.watch), ("--failed", view.failed), ("--objects", view.objects)):
         if given and view.transfer is None:
             raise typer.BadParameter("needs the ID of a transfer.", param_hint=option)
+    price = Pricing(view.price).checked()
     with open_session(as_json=view.as_json, state_dir=view.state_dir, reads=True) as session:
         if view.transfer is None:
             _recent(session, wanted.filter, view.limit)
@@ -60,7 +62,7 @@ def status(view: View, wanted: TransferFilters) -> int:
         found = session.service.status(view.transfer)
         if view.watch:
             return session.see_through(found.id, work=False)
-        _show(session, found)
+        _show(replace(session, price=price), found)
         if view.failed or view.objects:
             _list_objects(session, found, of_objects, failed_only=not view.objects)
         return exits.OK
@@ -133,7 +135,8 @@ def _say_unanchored(session: Session) -> None:
 
 def _show(session: Session, found: Status) -> None:
     if session.as_json:
-        display.emit("status", **status_facts(found), preflight=session.service.preflight(found.id))
+        cost = summary.cost_facts(session.result(found, priced=True)) if found.ended else None
+        display.emit("status", **status_facts(found), preflight=session.service.preflight(found.id), cost=cost)
         return
     spec = found.spec
     print(f"transfer  {found.id}")
@@ -159,7 +162,7 @@ def _show(session: Session, found: Status) -> None:
 
         print("\n".join(text.printable(line) for line in report.lines(looked_at, spec.source.uri)), end="\n\n")
     if found.ended:
-        print("\n".join(session.summary_lines(session.result(found))))
+        print("\n".join(session.summary_lines(session.result(found, priced=True))))
         if found.next_step is not None:
             print(summary.retry_line(spec.kind, session.command(found.next_step, found.id)))
         if found.pruned_at is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -22,6 +23,7 @@ from seqferry.spec.build import is_empty_archive, why_streamed
 from seqferry.spec.selection import conditions_of, selects
 
 if TYPE_CHECKING:
+    from seqferry.cost.transfer import TransferCost
     from seqferry.db.record.ledger import Head
 
 KEYS_PER_GROUP: Final = 20
@@ -86,6 +88,10 @@ class Result:
     """Objects that were removed at the source, of a move."""
     ledger: Head | None = None
     """Head of the audit ledger after the end; None where no key signs it."""
+    requests: int | None = None
+    """Requests of the work, counted; None where the cost is not asked for."""
+    cost: TransferCost | None = None
+    """Cost of these at most; None where they have no price."""
 
     @property
     def seconds(self) -> float:
@@ -210,12 +216,23 @@ def _figures(result: Result, status_command: str) -> list[str]:
         )
     if result.retries:
         out.append(f"  retried   {text.count(result.retries, 'request')}")
+    if result.cost is not None:
+        out.append(f"  cost      {_cost(result.cost, result.requests or 0)}")
     if result.not_carried:
         lacking = text.count(result.not_carried, "object")
         out.append(
             f"  note      {lacking} copied without all of its tags or headers: {status_command} --objects --json"
         )
     return out
+
+
+def _cost(cost: TransferCost, requests: int) -> str:
+    """The cost at most, and the price of the same by DataSync."""
+    most = math.ceil(cost.requests * 10_000) / 10_000
+    counted = f"at most ${most:,.4f} for {text.count(requests, 'request')}, list prices of {cost.region}"
+    egress = f"; up to ${cost.egress:,.2f} for traffic out of AWS" if cost.egress else ""
+    month = "" if cost.month is None else f"; ${cost.month:,.2f} for each month of storage"
+    return f"{counted}{egress}{month} (DataSync asks ${cost.datasync_enhanced:,.2f}, Basic ${cost.datasync_basic:,.2f})"
 
 
 def _group(group: FailureGroup, operation: Operation, status_command: str) -> list[str]:
@@ -263,8 +280,14 @@ def facts(result: Result, exit_code: int) -> dict[str, Any]:
             {**asdict(group), "next_step": next_step(group.error_class, group.error_code, status.spec.kind)}
             for group in result.failures
         ],
+        "cost": cost_facts(result),
         "exit_code": exit_code,
     }
+
+
+def cost_facts(result: Result) -> dict[str, Any] | None:
+    """The cost as values for JSON; None where it has no price, or was not asked for."""
+    return None if result.cost is None else {"requests_counted": result.requests, **asdict(result.cost)}
 
 
 def object_facts(record: ObjectRecord) -> dict[str, Any]:

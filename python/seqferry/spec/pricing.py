@@ -1,0 +1,66 @@
+"""The cost of a transfer on AWS, by its places and its storage class: before it from an estimate, after it counted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from seqferry.cost import transfer as costs
+from seqferry.cost.transfer import TransferCost
+from seqferry.model.models import LocalFolder, Location, S3Location, TransferSpec
+from seqferry.places import endpoints
+from seqferry.spec.build import data_path
+
+
+def is_on_aws(place: Location) -> bool:
+    """True for a local place as well, which has no price of its own."""
+    return isinstance(place, LocalFolder) or endpoints.of(place) is None
+
+
+def has_prices(spec: TransferSpec, region: str | None = None) -> bool:
+    """True when all requests of the transfer have a price: all places are on AWS, or a region was asked for."""
+    return region is not None or all(is_on_aws(place) for place in (spec.source, spec.target))
+
+
+def cost(spec: TransferSpec, requests: Mapping[str, int], moved: int, region: str | None = None) -> TransferCost | None:
+    """The cost of requests by operation, and of so many bytes.
+
+    Args:
+        region: of AWS, whose prices hold whatever the storage is; None: that of the places, where one is on AWS.
+
+    Returns:
+        None where no place is on AWS, and where the list has no price of the storage class.
+
+    Raises:
+        UsageError: the list has no prices of the region.
+    """
+    source, target = spec.source, spec.target
+    on_aws = [place for place in (target, source) if isinstance(place, S3Location) and is_on_aws(place)]
+    if region is None and not on_aws:
+        return None
+    leaves = isinstance(source, S3Location) and (region is not None or source in on_aws)
+    return costs.price(
+        region or costs.region_of(*(place.region for place in on_aws)),
+        requests,
+        moved,
+        storage_class=spec.storage.storage_class,
+        leaves=leaves and data_path(spec) != "copy",
+        arrives=isinstance(target, S3Location) and (region is not None or target in on_aws),
+    )
+
+
+def counted(spec: TransferSpec, requests: int, moved: int, region: str | None = None) -> TransferCost | None:
+    """The cost of a transfer that has ended, at most: only downloads make no requests at the price of writes.
+
+    Args:
+        requests: counted, of all kinds.
+
+    Returns:
+        None where not all requests have a price.
+
+    Raises:
+        UsageError: the list has no prices of the region.
+    """
+    if not has_prices(spec, region):
+        return None
+    operation = "GetObject" if isinstance(spec.target, LocalFolder) else "PutObject"
+    return cost(spec, {operation: requests}, moved, region)
