@@ -11,10 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from control import command
-from ended import add_ended_batch, begin, ended, finish
+from control import command, planned
+from ended import AT, add_ended_batch, begin, ended, finish
 from http_client import http_of
 
+from seqferry.db import objects
+from seqferry.db.objects import ObjectOutcome
 from seqferry.proof import auditing, report
 from seqferry.service.service import Service
 from support.run import ROOT
@@ -97,6 +99,30 @@ def test_a_report_has_all_that_was_asked_and_found(service: Service, odd: str) -
     failed = receipt["objects"][-1]
     assert (failed["source_key"], failed["error_code"]) == ("run/failed", "AccessDenied")
     assert failed["ended_at"] == "2023-11-14T22:13:21.750000Z"
+
+
+def test_requests_of_all_runs_are_counted_and_priced(service: Service) -> None:
+    transfer_id = begin(service)
+    with service.database.write() as connection:
+        [batch] = objects.add_batches(connection, transfer_id, [[planned("a", 10)]], AT)
+        runs = [objects.begin_batch(connection, transfer_id, batch, AT) for _ in range(2)]
+    for run, requests in zip(runs, (1000, 500), strict=True):
+        assert run is not None
+        with service.database.write() as connection:
+            objects.count_requests(connection, run, requests)  # also those of the run that was shut out
+    assert runs[1] is not None
+    before = json.loads("".join(service.report(transfer_id, "json", (), "us-east-1")))
+    add_ended_batch(service, transfer_id, ["b"])
+    with service.database.write() as connection:
+        objects.end_open(connection, runs[1], ObjectOutcome(state="cancelled", ended_at=AT))
+    finish(service, transfer_id)
+
+    told = json.loads("".join(service.report(transfer_id, "json", (), "us-east-1")))
+
+    assert before["cost"] is None, "it has not ended"
+    assert service.requests(transfer_id) == told["cost"]["requests_counted"] == 1500
+    assert told["cost"]["requests"] == pytest.approx(1.5 * 0.005)
+    assert told["digest"] == service.receipt_digest(transfer_id), "the cost is no fact of the receipt"
 
 
 def test_the_table_has_a_line_for_each_object(service: Service, odd: str) -> None:
