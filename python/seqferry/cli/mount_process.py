@@ -71,8 +71,8 @@ def serve(spec: MountSpec, ready: Callable[[], None]) -> int:
         ready: called when the folder can be used.
     """
     # Imported here: the engine's threads must be made in the process that serves.
-    from seqferry.engine.engine import mount as start
-    from seqferry.engine.engine import trace
+    from seqferry.engine.mounting import mount as start
+    from seqferry.engine.traces import trace
 
     asked: list[int] = []
 

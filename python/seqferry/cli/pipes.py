@@ -39,7 +39,8 @@ from seqferry.spec.option_groups import SpeedOptions, StorageOptions
 from seqferry.spec.selection import has_wildcard
 
 if TYPE_CHECKING:
-    from seqferry.engine.engine import Engine, Pipe
+    from seqferry.engine.engine import Engine
+    from seqferry.engine.pipes import Pipe
 
 log: Final = logging.getLogger("seqferry.pipes")
 

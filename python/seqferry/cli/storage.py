@@ -35,7 +35,8 @@ def new_engine() -> Engine:
     """An engine by the settings of this process."""
     settings = Settings.load()
     # Imported here: `seqferry --help` need not wait for the engine.
-    from seqferry.engine.engine import Engine, trace
+    from seqferry.engine.engine import Engine
+    from seqferry.engine.traces import trace
 
     trace(settings.trace)
     return Engine(max_requests=settings.max_requests, memory=settings.memory, tpslimit=settings.tpslimit)

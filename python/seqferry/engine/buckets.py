@@ -10,7 +10,8 @@ from typing import Final, Literal, NamedTuple, cast
 
 from seqferry import _native
 from seqferry._native import DigestRequest, ObjectFacts, ObjectVersion
-from seqferry.engine.engine import Engine, FailedLookup, native, native_endpoint, translated
+from seqferry.engine.engine import Engine, FailedLookup, native
+from seqferry.engine.native_calls import native_endpoint, translated
 from seqferry.model.errors import StorageError
 from seqferry.model.models import Location
 

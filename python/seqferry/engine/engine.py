@@ -1,19 +1,15 @@
-"""Typed Python interface of the Rust engine; only this module and ``buckets`` import ``_native``.
+"""Typed Python interface of the Rust engine; only the modules of this package import ``_native``.
 
-Adds nothing but the translation of places (``Location``) and failures (``StorageError``). ``buckets`` has the calls
-about buckets as a whole and single objects.
+Adds nothing but the translation of places (``Location``) and failures (``StorageError``). ``Engine`` has jobs,
+listings, limits and statistics; ``buckets`` has the calls about buckets as a whole and single objects.
 """
 
 from __future__ import annotations
 
 import logging
 import os
-import resource
 import threading
-from collections.abc import Collection, Generator, Iterable, Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -30,27 +26,21 @@ from seqferry._native import (
     ObjectInfo,
     Progress,
 )
-from seqferry.engine.mounts import MountSpec
-from seqferry.model.errors import ConfigError, MismatchError, StorageError
-from seqferry.model.models import (
-    ERROR_CLASSES,
-    Access,
-    Identity,
-    LocalFolder,
-    Location,
-    S3Location,
-    TransferSpec,
-)
-from seqferry.places import customer_keys, endpoints
-from seqferry.settings import memory_limits
+from seqferry.engine import lookups, process_limits
+from seqferry.engine.caches import cached_place, disk_cache
+from seqferry.engine.jobs import JobContext, policy
+from seqferry.engine.lookups import FailedLookup, Listed
+from seqferry.engine.native_calls import native_endpoint, process_settings, translated
+from seqferry.engine.pipes import Pipe
+from seqferry.engine.traces import trace, traced_transfer
+from seqferry.model.errors import ConfigError, StorageError
+from seqferry.model.models import LocalFolder, Location, S3Location, TransferSpec
 from seqferry.settings.config import Settings
-from seqferry.spec import identity, properties
-from seqferry.spec.build import MAX_KEY_BYTES, data_path, settle_seconds
+from seqferry.spec import properties
 
 __all__ = [
     "CheckReport",
     "CopyItem",
-    "DiskCache",
     "Engine",
     "EngineStats",
     "Events",
@@ -58,83 +48,13 @@ __all__ = [
     "Failure",
     "FoundMember",
     "Job",
+    "JobContext",
     "Listed",
     "ObjectInfo",
     "Progress",
-    "audit_names",
-    "cached_place",
-    "disk_cache",
-    "equal_as_listed",
-    "has_warmed",
-    "mount",
     "native",
-    "native_endpoint",
-    "pack_shards",
-    "path_refusal",
-    "trace",
-    "traced_as",
-    "translated",
     "version",
-    "warm",
 ]
-
-
-def path_refusal(key: str, size: int) -> tuple[str, str] | None:
-    """Refusal of this key as a file below a folder, as code and cause with advice; None when a file can have it."""
-    try:
-        return _native.path_refusal(key, size)
-    except UnicodeEncodeError:
-        # Halves of characters stand for bytes that are no UTF-8. What is asked for does not depend on them.
-        return _native.path_refusal(key.encode("utf-8", "replace").decode(), size)
-
-
-equal_as_listed: Final = _native.equal_as_listed
-
-
-def pack_shards(names: list[str], sizes: list[int], shard_size: int) -> list[int]:
-    """Cut members into archives of at most ``shard_size`` bytes: the ordinals at which shards end.
-
-    Raises:
-        StorageError: the members have more bytes than any tar can hold.
-    """
-    try:
-        return _native.pack_shards(names, sizes, shard_size)
-    except ValueError as why:
-        raise StorageError(f"{why}.", "object", "ArchiveTooLarge", "plan", True) from None
-
-
-_trace: str | None = None
-
-
-def trace(target: str | None) -> None:
-    """Write spans of the engine as lines of JSON to ``stderr`` or to a file, from now on; None changes nothing.
-
-    Raises:
-        ConfigError: the file cannot be written, or another one was named before.
-    """
-    global _trace
-    if target is None or target == _trace:
-        return
-    try:
-        _native.start_trace(None if target == "stderr" else target)
-    except OSError as why:
-        raise ConfigError(
-            f"Cannot write a trace to {target}: {why}. Name a file that can be written with SEQFERRY_TRACE, or stderr."
-        ) from None
-    _trace = target
-
-
-_transfer: Final = ContextVar("_transfer", default="")
-
-
-@contextmanager
-def traced_as(transfer: str) -> Generator[None]:
-    """Traces of what this thread lists meanwhile name this transfer."""
-    token = _transfer.set(transfer)
-    try:
-        yield
-    finally:
-        _transfer.reset(token)
 
 
 def version() -> str:
@@ -144,149 +64,10 @@ def version() -> str:
 
 log: Final = logging.getLogger("seqferry.engine")
 
-LEASE_LAPSED: Final = "LeaseLapsed"
-"""Error code of writes that were not made because this process has lost the right to write."""
-
-_OTHER_FILES: Final = 256
-"""Open files besides connections to the storage: databases, logs, HTTP clients of ``serve``."""
-
-_FEWEST_FILES: Final = 64
-"""Open files with which one object at a time is still copied; below, some library fails at a random place."""
-
-_ALL_FILES: Final = 65_536
-"""More open files than any process here has use for; some programs loop over all that are allowed."""
-
-
-_UNRESOLVED: Final = Access(Identity("anonymous"))
-
-
-@contextmanager
-def _translated() -> Generator[None]:
-    try:
-        yield
-    except _native.EngineError as failure:
-        kind = MismatchError if failure.args[1] == "mismatch" else StorageError
-        raise kind(*failure.args) from None
-    except BaseException as panic:
-        # A fault of the engine. It is no Exception, and handlers of failures must not miss it.
-        if type(panic).__name__ == "PanicException":
-            message = f"The engine failed by a fault of its own, which is worth a report: {panic}"
-            raise StorageError(message, "person", "Panicked", job_wide=True) from panic
-        raise
-
-
-class _ProcessSettings:
-    """Settings that hold for all requests of this process."""
-
-    attempts: int | None = None
-
-
-_process_settings: Final = _ProcessSettings()
 _MAX_ATTEMPTS: Final = "AWS_MAX_ATTEMPTS"
 
-
-def _endpoint(place: Location, copies_from: Location | None = None) -> _native.Endpoint:
-    if isinstance(place, LocalFolder):
-        return _native.Endpoint(
-            disk=True,
-            symlinks=place.symlinks,
-            empty_directories=place.empty_directories,
-            page_cache=place.page_cache,
-            preserve_permissions=place.preserve_permissions,
-        )
-    own = identity.here(place)
-    found = own.access or _UNRESOLVED
-    return _native.Endpoint(
-        endpoint_url=own.endpoint_url,
-        region=own.region,
-        profile=own.profile,
-        anonymous=own.anonymous,
-        resolved=own.access is not None,
-        ca_bundle=found.ca_bundle,
-        use_fips=found.fips,
-        use_dual_stack=found.dual_stack,
-        path_style=found.path_style,
-        accelerate=found.accelerate,
-        sign_bodies=found.sign_bodies,
-        request_payer=own.request_payer is not None,
-        attempts=_process_settings.attempts or own.attempts,
-        customer_key=customer_keys.read(place),
-        copy_source_key=None if copies_from is None else customer_keys.read(copies_from),
-    )
-
-
-def _open_files() -> int:
-    """Number of files that this process may open, after raising the limit as far as the system allows."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = _ALL_FILES if hard == resource.RLIM_INFINITY else min(hard, _ALL_FILES)
-    if soft == resource.RLIM_INFINITY or soft >= wanted:
-        return _ALL_FILES if soft == resource.RLIM_INFINITY else soft
-    try:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-    except (OSError, ValueError):
-        # macOS names no limit and still has one.
-        return soft
-    return wanted
-
-
-def _fitting(memory: int, requests: int) -> memory_limits.Fit:
-    """Buffers and requests in flight that fit into the memory that this process may take; says so where it is less."""
-    room = memory_limits.room()
-    found = memory_limits.fit(room, resident=memory_limits.resident(), memory=memory, requests=requests)
-    if room is not None and (found.memory, found.requests) != (memory, requests):
-        log.info(
-            "%d MiB of buffers and %d requests in flight instead of %d MiB and %d: %d MiB are left of %s (%d MiB)",
-            found.memory >> 20, found.requests, memory >> 20, requests,
-            room.free >> 20, room.cause, room.limit >> 20,
-        )  # fmt: skip
-    return found
-
-
-@dataclass(frozen=True, slots=True)
-class FailedLookup:
-    """A named object that is absent or could not be looked up; its other fields are those of ``ObjectInfo``."""
-
-    key: str
-    failure: StorageError
-    version_id: str | None = None
-    is_absent: bool = False
-    size: int = 0
-    etag: str = ""
-    last_modified: float = 0.0
-    storage_class: str | None = None
-
-    @property
-    def refusal(self) -> tuple[str, str]:
-        return self.failure.error_code or self.failure.code, self.failure.message
-
-    @classmethod
-    def absent(cls, place: Location, key: str, version_id: str | None = None) -> FailedLookup:
-        """The entry of an object that is not at the place."""
-        version = f" (version {version_id})" if version_id else ""
-        what = "file" if isinstance(place, LocalFolder) else "object"
-        why = f"There is no {what} {place.at(key)}{version}. Check its name."
-        failure = StorageError(why, "object", "NoSuchKey", "HeadObject")
-        return cls(key, failure, version_id, is_absent=True)
-
-    @classmethod
-    def of(cls, key: str, why: StorageError, version_id: str | None = None) -> FailedLookup:
-        """The entry of an object that the storage refuses to show."""
-        # An answer to HEAD has no body, and so no better code.
-        code = "AccessDenied" if why.error_code == "Forbidden" else why.error_code
-        known = why.error_class if why.error_class in ERROR_CLASSES else "object"
-        return cls(key, StorageError(why.message, known, code, why.operation), version_id)
-
-
-def _is_too_long(place: Location, key: str) -> bool:
-    return isinstance(place, S3Location) and len(key.encode("utf-8", "surrogateescape")) > MAX_KEY_BYTES
-
-
-def _too_long(key: str) -> str:
-    return f"'{key[:80]}...' is longer than the {MAX_KEY_BYTES} bytes that S3 allows for a key. Correct the list."
-
-
-Listed = ObjectInfo | FailedLookup
-"""An object as a listing or a look-up shows it, or a named one that could not be looked up."""
+LEASE_LAPSED: Final = "LeaseLapsed"
+"""Error code of writes that were not made because this process has lost the right to write."""
 
 
 class Engine:
@@ -311,20 +92,8 @@ class Engine:
         Raises:
             ConfigError: so few files may be open that nothing works.
         """
-        limit = _open_files()
-        if limit < _FEWEST_FILES:
-            raise ConfigError(
-                f"This process may open {limit} files, and needs {_FEWEST_FILES}: connections, files and the database. "
-                "Raise its limit, as with: ulimit -n 65536."
-            )
-        files = max(limit - _OTHER_FILES, 1)
-        if files < max_requests:
-            log.info(
-                "%d requests in flight instead of %d: no more files may be open (raise it with ulimit -Hn)",
-                files,
-                max_requests,
-            )
-        fitting = _fitting(memory, min(max_requests, files))
+        files = process_limits.files_for_requests(max_requests)
+        fitting = process_limits.fitting(memory, min(max_requests, files))
         self._most_requests = min(files, fitting.most_requests)
         self._max_requests = fitting.requests
         self._native = _native.Engine(max_requests=fitting.requests, memory=fitting.memory, max_bandwidth=max_bandwidth)
@@ -342,7 +111,7 @@ class Engine:
         if settings.attempts is not None:
             # The engine reads it as all AWS tools do, for each endpoint that it connects to.
             os.environ[_MAX_ATTEMPTS] = str(settings.attempts)
-            _process_settings.attempts = settings.attempts
+            process_settings.attempts = settings.attempts
         return cls(
             max_requests=settings.max_requests,
             memory=settings.memory,
@@ -421,13 +190,13 @@ class Engine:
 
     def check_bucket(self, place: Location) -> None:
         """Raise StorageError when the bucket of this place cannot be used."""
-        with _translated():
-            self._native.check_bucket(_endpoint(place), place.container)
+        with translated():
+            self._native.check_bucket(native_endpoint(place), place.container)
 
     def head(self, place: Location, keys: list[str]) -> list[ObjectInfo | None]:
         """Look each key up; None where there is no such object."""
-        with _translated():
-            return self._native.head(_endpoint(place), place.container, keys)
+        with translated():
+            return self._native.head(native_endpoint(place), place.container, keys)
 
     def head_each(self, place: Location, keys: list[str]) -> list[Listed]:
         """Look each key up, with an outcome for each: one that fails keeps no other from it. Tried as for a transfer.
@@ -435,13 +204,17 @@ class Engine:
         Raises:
             StorageError: no key can fare better, or the storage is out of reach.
         """
-        asked = [key for key in keys if not _is_too_long(place, key)]
-        with _translated():
-            answers = dict(zip(asked, self._native.head_each(_endpoint(place), place.container, asked), strict=True))
+        asked = [key for key in keys if not lookups.is_too_long(place, key)]
+        with translated():
+            answers = dict(
+                zip(asked, self._native.head_each(native_endpoint(place), place.container, asked), strict=True)
+            )
         found: list[Listed] = []
         passing = 0
         for key in keys:
-            info, told = answers.get(key, (None, ("object", "KeyTooLongError", "HeadObject", _too_long(key), False)))
+            info, told = answers.get(
+                key, (None, ("object", "KeyTooLongError", "HeadObject", lookups.too_long(key), False))
+            )
             if info is not None:
                 found.append(info)
             elif told is None:
@@ -471,8 +244,8 @@ class Engine:
         One that is not there counts as removed; of those before a StorageError some are. With an ``epoch`` only within
         the lease (see ``lease``): ``LEASE_LAPSED`` else.
         """
-        with _translated():
-            return self._native.delete(_endpoint(place), place.container, list(objects), epoch=epoch)
+        with translated():
+            return self._native.delete(native_endpoint(place), place.container, list(objects), epoch=epoch)
 
     def lease(self, until: int, epoch: int) -> None:
         """Let jobs of this epoch write until then, by ``lease_clock``, and no other job that has an epoch."""
@@ -488,9 +261,9 @@ class Engine:
 
         Yields an empty page now and then while waiting, so that the caller can look around.
         """
-        with _translated():
+        with translated():
             listing = self._native.list(
-                _endpoint(place), place.container, place.key, limit=limit, transfer=_transfer.get()
+                native_endpoint(place), place.container, place.key, limit=limit, transfer=traced_transfer()
             )
             try:
                 while (page := listing.next(0.5)) is not None:
@@ -503,9 +276,9 @@ class Engine:
 
         One request, in the order of the service, which is that of keys nearly everywhere.
         """
-        with _translated():
+        with translated():
             found, _, more = self._native.list_page(
-                _endpoint(place), place.container, place.key, start_after=after or None, max_keys=at_most
+                native_endpoint(place), place.container, place.key, start_after=after or None, max_keys=at_most
             )
         return found, more is None
 
@@ -514,9 +287,9 @@ class Engine:
         more: str | None = None
         seen: set[str | None] = set()
         while True:
-            with _translated():
+            with translated():
                 found, prefixes, more = self._native.list_page(
-                    _endpoint(place), place.container, place.key, delimiter="/", continuation=more
+                    native_endpoint(place), place.container, place.key, delimiter="/", continuation=more
                 )
             yield found, prefixes
             if more is None:
@@ -526,54 +299,23 @@ class Engine:
                 raise StorageError(f"ListObjectsV2 {place.uri}: {why}", "object", "MalformedReply", "ListObjectsV2")
             seen = {more}
 
-    def start(
-        self,
-        spec: TransferSpec,
-        items: Iterable[CopyItem],
-        *,
-        transfer: str,
-        resumed: bool,
-        since: float,
-        only_clean: bool = False,
-        epoch: int | None = None,
-    ) -> Job:
-        """Start copying ``items`` as ``spec`` asks. See ``_native`` for the other arguments."""
-        with _translated():
-            policy = _policy(spec, transfer=transfer, resumed=resumed, since=since, only_clean=only_clean)
-            return self._native.start(policy, list(items), epoch=epoch, cache=self._cache_of(spec))
+    def start(self, spec: TransferSpec, items: Iterable[CopyItem], context: JobContext) -> Job:
+        """Start copying ``items`` as ``spec`` asks."""
+        with translated():
+            cache = self._cache_of(spec)
+            return self._native.start(policy(spec, context), list(items), epoch=context.epoch, cache=cache)
 
-    def pack(
-        self,
-        spec: TransferSpec,
-        items: Iterable[CopyItem],
-        *,
-        index: bool,
-        transfer: str,
-        resumed: bool,
-        since: float,
-        only_clean: bool = False,
-        epoch: int | None = None,
-    ) -> Job:
-        """Start packing ``items`` into one archive. See ``_native`` for the other arguments."""
-        with _translated():
-            policy = _policy(spec, transfer=transfer, resumed=resumed, since=since, only_clean=only_clean)
-            return self._native.pack(policy, list(items), strip=spec.strip, index=index, epoch=epoch)
+    def pack(self, spec: TransferSpec, items: Iterable[CopyItem], context: JobContext, *, index: bool) -> Job:
+        """Start packing ``items`` into one archive."""
+        with translated():
+            chosen = policy(spec, context)
+            return self._native.pack(chosen, list(items), strip=spec.strip, index=index, epoch=context.epoch)
 
-    def start_members(
-        self,
-        spec: TransferSpec,
-        items: Iterable[CopyItem],
-        *,
-        transfer: str,
-        resumed: bool,
-        since: float,
-        only_clean: bool = False,
-        epoch: int | None = None,
-    ) -> Job:
+    def start_members(self, spec: TransferSpec, items: Iterable[CopyItem], context: JobContext) -> Job:
         """Start unpacking members of the archive ``spec.source``: the versions of ``items`` are their places."""
-        with _translated():
-            policy = _policy(spec, transfer=transfer, resumed=resumed, since=since, only_clean=only_clean)
-            return self._native.start_members(policy, spec.source.key, list(items), epoch=epoch)
+        with translated():
+            chosen = policy(spec, context)
+            return self._native.start_members(chosen, spec.source.key, list(items), epoch=context.epoch)
 
     def write_output(
         self, place: S3Location, *, version_id: str | None = None, bytes_range: tuple[int, int | None] | None = None
@@ -582,7 +324,7 @@ class Engine:
 
         ``bytes_range``: the offsets of the first and the last byte (None: the end); a negative one counts from the end.
         """
-        endpoint = _endpoint(place)
+        endpoint = native_endpoint(place)
         return Pipe(
             _native.write_output(
                 self._native, endpoint, place.bucket, place.key, version_id=version_id, range=bytes_range
@@ -598,7 +340,7 @@ class Engine:
         return Pipe(
             _native.store_input(
                 self._native,
-                _endpoint(spec.target),
+                native_endpoint(spec.target),
                 spec.target.container,
                 spec.target.key,
                 if_exists=spec.selection.if_exists,
@@ -615,8 +357,8 @@ class Engine:
         Raises:
             StorageError: an object cannot be looked at, or not be restored.
         """
-        with _translated():
-            return _native.restore(self._native, _endpoint(place), place.bucket, keys, days, tier)
+        with translated():
+            return _native.restore(self._native, native_endpoint(place), place.bucket, keys, days, tier)
 
     def abort_upload(self, place: S3Location, upload_id: str) -> None:
         """Abort a multipart upload to ``place``; one that is gone counts as aborted.
@@ -624,8 +366,8 @@ class Engine:
         Raises:
             StorageError: the upload cannot be aborted.
         """
-        with _translated():
-            _native.abort_upload(self._native, _endpoint(place), place.bucket, place.key, upload_id)
+        with translated():
+            _native.abort_upload(self._native, native_endpoint(place), place.bucket, place.key, upload_id)
 
     def check_archive(self, place: Location, **options: Any) -> Iterator[CheckReport]:
         """Reports of comparing an archive with its index, empty ones while waiting. ``options``: ``ScanOptions``.
@@ -633,9 +375,9 @@ class Engine:
         Raises:
             StorageError: the archive cannot be read, is refused as a whole, or its index is damaged or another's.
         """
-        with _translated():
+        with translated():
             chosen = _native.ScanOptions(**options)
-            check = self._native.check_archive(_endpoint(place), place.container, place.key, chosen)
+            check = self._native.check_archive(native_endpoint(place), place.container, place.key, chosen)
             while (report := check.next(0.5)) is not None:
                 yield report
 
@@ -645,8 +387,8 @@ class Engine:
         Raises:
             StorageError: the archive cannot be read or is refused as a whole, or the index cannot be written.
         """
-        with _translated():
-            return self._native.index_archive(_endpoint(place), place.container, place.key)
+        with translated():
+            return self._native.index_archive(native_endpoint(place), place.container, place.key)
 
     def scan_archive(self, place: Location, *, retain: bool = False, **options: Any) -> Iterator[list[FoundMember]]:
         """Pages of the members of an archive in its order; empty pages while waiting. ``options``: ``ScanOptions``.
@@ -656,173 +398,14 @@ class Engine:
         Raises:
             StorageError: the archive cannot be read, or is refused as a whole; no page came before that.
         """
-        with _translated():
+        with translated():
             chosen = _native.ScanOptions(**options)
-            scan = self._native.scan_archive(_endpoint(place), place.container, place.key, chosen, retain=retain)
+            scan = self._native.scan_archive(native_endpoint(place), place.container, place.key, chosen, retain=retain)
             try:
                 while (page := scan.next(0.5)) is not None:
                     yield page
             finally:
                 scan.close()
-
-
-def _policy(spec: TransferSpec, *, transfer: str, resumed: bool, since: float, only_clean: bool) -> _native.CopyPolicy:
-    return _native.CopyPolicy(
-        source=_endpoint(spec.source),
-        source_bucket=spec.source.container,
-        target=_endpoint(spec.target, spec.source),
-        target_bucket=spec.target.container,
-        source_prefix=spec.source.key,
-        target_prefix=spec.target.key,
-        if_exists=spec.selection.if_exists,
-        verify=spec.storage.verify,
-        part_size=spec.parts.part_size,
-        copy_threshold=spec.parts.copy_threshold,
-        storage_class=spec.storage.storage_class,
-        properties=_native.Properties(**properties.for_engine(spec)),
-        md5=spec.storage.md5,
-        data_path=data_path(spec),
-        resumed=resumed,
-        since=since,
-        only_clean=only_clean,
-        compare_only=spec.kind.compares,
-        no_sync=bool(spec.options.get("no_sync")),
-        transfer=transfer,
-        settle_seconds=settle_seconds(spec),
-    )
-
-
-class Pipe:
-    """An object that goes to standard output, or comes from standard input."""
-
-    def __init__(self, native: _native.Pipe) -> None:
-        self._native = native
-
-    def wait(self, seconds: float) -> bool:
-        """True when it has ended, after waiting at most so long."""
-        return self._native.wait(seconds)
-
-    def cancel(self) -> None:
-        """Stop it. An open upload is aborted before it ends."""
-        self._native.cancel()
-
-    @property
-    def bytes(self) -> int:
-        """Bytes that have gone through."""
-        return self._native.bytes
-
-    def end(self) -> _native.PipeReport | None:
-        """Report of its end; None when it was cancelled. To be asked once, after it has ended.
-
-        Raises:
-            MismatchError: the bytes are not what the storage promises, or what was sent.
-            StorageError: another failure of the storage.
-            OSError: standard input or output failed; BrokenPipeError: the reader has gone.
-        """
-        with _translated():
-            return self._native.end()
-
-
-def disk_cache(path: str, *, max_size: int | None = None, makes_room: bool = False) -> DiskCache:
-    """Open or make a disk cache. With ``makes_room`` a thread keeps it within its size.
-
-    Raises:
-        ConfigError: the folder cannot be used.
-    """
-    try:
-        return DiskCache(path, max_size=max_size, makes_room=makes_room)
-    except OSError as error:
-        raise ConfigError(f"{error}".rstrip(".") + ".") from None
-
-
-def cached_place(place: S3Location) -> tuple[str, str, str]:
-    """A prefix as a disk cache names it: endpoint, bucket, start of the keys."""
-    return endpoints.of(place) or "aws", place.bucket, place.key
-
-
-def inventory_rows(
-    path: Path, at_once: int, needed: Collection[str]
-) -> Iterator[tuple[str, int | None, str | None, int | None, str | None, bool | None, bool | None]]:
-    """The rows of a file of S3 Inventory in Parquet, ``at_once`` of them in memory; see ``InventoryRows.next_rows``.
-
-    Raises:
-        ValueError: the file, or a row of it, cannot be read, or it lacks a needed column; says which and why.
-    """
-    rows = _native.InventoryRows(str(path))
-    if missing := sorted(set(needed) - set(rows.columns)):
-        raise ValueError(f"it has no column '{missing[0]}', and the manifest names one")
-    while page := rows.next_rows(at_once):
-        yield from page
-
-
-def warm(cache: DiskCache, place: S3Location, *, ranges: int, max_bandwidth: int | None = None) -> _native.CacheWarming:
-    """Read a prefix into a disk cache with threads of this process."""
-    return cache.warm(_endpoint(place), cached_place(place), ranges=ranges, max_bandwidth=max_bandwidth)
-
-
-def has_warmed(warming: _native.CacheWarming, seconds: float) -> bool:
-    """True when warming has ended, after waiting at most so long.
-
-    Raises:
-        StorageError: the prefix cannot be listed.
-    """
-    with _translated():
-        return warming.wait(seconds)
-
-
-def audit_names(place: S3Location, prefix: str, *, most: int) -> _native.NameAudit:
-    """Walk over everything that a mount of this prefix would show, and name up to ``most`` keys that it would hide.
-
-    Raises:
-        ConfigError: the bucket cannot be listed.
-    """
-    try:
-        return _native.audit_names(
-            _endpoint(place), endpoint_name=endpoints.of(place) or "aws", bucket=place.bucket, prefix=prefix, most=most
-        )
-    except OSError as error:
-        raise ConfigError(f"{error}".rstrip(".") + ".") from None
-
-
-def mount(spec: MountSpec) -> _native.Mount:
-    """Mount a bucket; it is served by threads of this process until it is unmounted.
-
-    Raises:
-        ConfigError: the folder cannot be mounted, for the reason in the text; nothing is left mounted.
-    """
-    _open_files()
-    fitting = _fitting(spec.memory, spec.max_requests)
-    try:
-        return _native.Mount(
-            _endpoint(spec.place),
-            endpoint_name=endpoints.of(spec.place) or "aws",
-            bucket=spec.place.bucket,
-            prefix=spec.prefix,
-            directory=str(spec.directory),
-            source=spec.place.at(spec.prefix),
-            archive=spec.archive,
-            lifetime=spec.lifetime,
-            freshness=spec.freshness,
-            memory=fitting.memory,
-            max_requests=fitting.requests,
-            max_bandwidth=spec.max_bandwidth,
-            cache=None if spec.cache is None else str(spec.cache),
-            max_cache_size=spec.max_cache_size,
-            pin=spec.pin,
-            manifest=None if spec.manifest is None else str(spec.manifest),
-            allow_other=spec.allow_other,
-            allow_non_empty=spec.allow_non_empty,
-            uid=spec.uid,
-            gid=spec.gid,
-            file_mode=spec.file_mode,
-            directory_mode=spec.directory_mode,
-        )
-    except OSError as error:
-        raise ConfigError(f"{error}".rstrip(".") + ".") from None
-
-
-native_endpoint: Final = _endpoint
-translated: Final = _translated
 
 
 def native(engine: Engine) -> _native.Engine:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
-from seqferry.engine.engine import CopyItem, Engine, Events, FailedLookup, Job, Listed
+from seqferry.engine.engine import CopyItem, Engine, Events, FailedLookup, Job, JobContext, Listed
 from seqferry.model.errors import StorageError
 from seqferry.model.models import AT_REST, RESULT_COLUMNS, LocalFolder, TransferSpec
 from seqferry.places import paths
@@ -196,7 +196,7 @@ class Transfer:
             )
             self._next += 1
         # An earlier process of the same task may have been killed; what it left open is not known here.
-        self._jobs.append(self._engine.start(self._spec, items, transfer=self._flow, resumed=False, since=time.time()))
+        self._jobs.append(self._engine.start(self._spec, items, JobContext(self._flow, time.time())))
 
     def _turn(self) -> None:
         """Take what has come from each job; one that has failed as a whole ends the transfer."""

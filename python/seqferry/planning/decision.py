@@ -12,7 +12,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, Literal, NamedTuple, Protocol
 
-from seqferry.engine.engine import FailedLookup, equal_as_listed, path_refusal
+from seqferry.engine.engine import FailedLookup
+from seqferry.engine.rules import equal_as_listed, path_refusal
 from seqferry.model.models import LocalFolder, Location, TransferSpec
 from seqferry.model.option_groups import Filters
 from seqferry.places import paths

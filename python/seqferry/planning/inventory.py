@@ -24,7 +24,8 @@ from pathlib import Path
 from typing import Any, Final, Literal, cast
 from urllib.parse import unquote_plus
 
-from seqferry.engine.engine import CopyItem, Engine, Listed, ObjectInfo, inventory_rows
+from seqferry.engine.engine import CopyItem, Engine, JobContext, Listed, ObjectInfo
+from seqferry.engine.inventories import inventory_rows
 from seqferry.model.errors import StorageError, UsageError
 from seqferry.model.models import LocalFolder, S3Location, TransferSpec
 from seqferry.model.option_groups import Selection
@@ -243,17 +244,15 @@ def _row(row: dict[str, str], name: str, line: int) -> Row:
 def _rows_of_parquet(path: Path, of: Manifest, name: str) -> Iterator[Row]:
     needed = {column for column in _PARQUET_COLUMNS if column.replace("_", "") in of.columns}
     try:
-        for key, size, etag, modified, storage_class, is_latest, is_delete_marker in inventory_rows(
-            path, _PAGE, needed
-        ):
-            if is_latest is False or is_delete_marker:
+        for row in inventory_rows(path, _PAGE, needed):
+            if row.is_latest is False or row.is_delete_marker:
                 continue
             yield Row(
-                key=key,
-                size=size or 0,
-                etag=etag or "",
-                last_modified=0.0 if modified is None else modified / 1000,
-                storage_class=storage_class or None,
+                key=row.key,
+                size=row.size or 0,
+                etag=row.etag or "",
+                last_modified=0.0 if row.modified is None else row.modified / 1000,
+                storage_class=row.storage_class or None,
             )
     except ValueError as why:
         text = f"{name}: {why}. Make the inventory anew."
@@ -290,7 +289,7 @@ def _fetched(engine: Engine, place: S3Location, key: str, folder: Path, most: in
         selection=Selection("overwrite"),
     )
     item = CopyItem(id=1, source_key=key, target_key="data", size=info.size, etag=info.etag, target_absent=True)
-    job = engine.start(spec, [item], transfer="", resumed=False, since=time.time())
+    job = engine.start(spec, [item], JobContext("", time.time()))
     while not job.finished():
         events = job.wait(_WAIT_SECONDS)
         if events.ended and (failed := json.loads(f"[{events.results()['error_message']}]", strict=False)[0]):

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from seqferry.engine.engine import Engine, FailedLookup, ObjectInfo, pack_shards
+from seqferry.engine.engine import Engine, FailedLookup, ObjectInfo
+from seqferry.engine.rules import pack_shards
 from seqferry.model.errors import StorageError
 from seqferry.model.models import LocalFolder, TransferSpec
 from seqferry.places import paths

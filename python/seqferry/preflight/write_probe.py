@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from seqferry.engine.engine import CopyItem, Engine, Events
+from seqferry.engine.engine import CopyItem, Engine, Events, JobContext
 from seqferry.model.errors import StorageError
 from seqferry.model.models import LocalFolder, TransferSpec
 
@@ -84,7 +84,7 @@ def _try(
     """Code, operation and message of a refusal; None when the upload was created, or something else came first."""
     try:
         at = time.time() if since is None else since
-        job = engine.start(spec, [item], transfer=transfer, resumed=since is not None, since=at, epoch=epoch)
+        job = engine.start(spec, [item], JobContext(transfer, at, resumed=since is not None, epoch=epoch))
     except StorageError:
         return None
     if epoch is not None:

@@ -24,7 +24,7 @@ from seqferry.db.record.findings import Finding, KnownHead
 from seqferry.db.record.ledger import Head
 from seqferry.engine import buckets
 from seqferry.engine.buckets import ObjectVersion
-from seqferry.engine.engine import CopyItem, Engine
+from seqferry.engine.engine import CopyItem, Engine, JobContext
 from seqferry.model.errors import SeqferryError, StorageError
 from seqferry.model.models import AT_REST, S3Location
 from seqferry.places import endpoints
@@ -192,7 +192,7 @@ def _put(
         [info] = engine.head(spec.source, [_FILE])
         assert info is not None
         item = CopyItem(id=0, source_key=_FILE, target_key=at_key.key, size=info.size, etag=info.etag)
-        job = engine.start(spec, [item], transfer="", resumed=False, since=time.time())
+        job = engine.start(spec, [item], JobContext("", time.time()))
         results: dict[str, Any] = {}
         while not job.finished():
             if ends():

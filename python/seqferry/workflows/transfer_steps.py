@@ -17,7 +17,7 @@ from seqferry.db import objects, transfers
 from seqferry.db.objects import PlannedObject
 from seqferry.db.queue import place_of
 from seqferry.db.record import receipts
-from seqferry.engine.engine import traced_as
+from seqferry.engine.traces import traced_as
 from seqferry.model import names
 from seqferry.model.errors import StorageError, UsageError
 from seqferry.model.models import ENDED_TRANSFER_STATES, TransferSpec

@@ -16,7 +16,7 @@ from seqferry.model.models import S3Location
 from seqferry.spec.build import check_place, parse_uri
 
 if TYPE_CHECKING:
-    from seqferry.engine.engine import DiskCache
+    from seqferry.engine.caches import CachedPlace, DiskCache
 
 cache = typer.Typer(help="Look at the disk cache of mounts, check it, empty it and fill it.", rich_markup_mode=None)
 
@@ -41,7 +41,7 @@ def _group() -> None:
 
 def _open(folder: Path, max_size: int | None = None) -> DiskCache:
     # Imported here: `seqferry --help` need not wait for the engine.
-    from seqferry.engine.engine import disk_cache
+    from seqferry.engine.caches import disk_cache
 
     return disk_cache(os.path.abspath(folder), max_size=max_size)  # noqa: PTH100 - made when it is opened
 
@@ -75,8 +75,8 @@ def _location(
     return location
 
 
-def _prefix(place: str | None, endpoint_url: str | None, profile: str | None) -> tuple[str, str, str] | None:
-    from seqferry.engine.engine import cached_place
+def _prefix(place: str | None, endpoint_url: str | None, profile: str | None) -> CachedPlace | None:
+    from seqferry.engine.caches import cached_place
 
     return None if place is None else cached_place(_location(place, endpoint_url, profile))
 
@@ -97,33 +97,32 @@ def warm(
     as_json: options.Json = False,
 ) -> int:
     """Read everything below a prefix into the cache. What is there already is not fetched again."""
-    from seqferry.engine import engine
+    from seqferry.engine import caches
 
     location = _location(place, endpoint_url, profile, region, anonymous=no_sign_request)
     opened = _open(folder, max_cache_size)
     if pin:
-        opened.pin(engine.cached_place(location))
-    warming = engine.warm(opened, location, ranges=_RANGES, max_bandwidth=max_bandwidth)
+        opened.pin(caches.cached_place(location))
+    warming = caches.warm(opened, location, ranges=_RANGES, max_bandwidth=max_bandwidth)
     try:
-        while not engine.has_warmed(warming, _LOOK):
+        while not caches.has_warmed(warming, _LOOK):
             pass
     except KeyboardInterrupt:
         warming.cancel()
         raise
-    objects, size, present, fetched, failed, no_room, failures = warming.report()
+    end = caches.outcome(warming)
     if as_json:
-        facts = {"objects": objects, "bytes": size, "present": present, "fetched": fetched, "failed": failed}
-        display.emit("warmed", **facts, no_room=no_room, failures=dict(failures))
+        display.emit("warmed", **(end._asdict() | {"failures": dict(end.failures)}))
     else:
-        for key, reason in failures:
+        for key, reason in end.failures:
             display.say(text.printable(f"{location.at(key)}: {reason}"))
-        told = f"{fetched} bytes fetched, {present} bytes were in the cache, {failed} failed."
-        display.say(f"{text.count(objects, 'object')}: {told}")
-    if no_room:
+        facts = f"{end.fetched} bytes fetched, {end.present} bytes were in the cache, {end.failed} failed."
+        display.say(f"{text.count(end.objects, 'object')}: {facts}")
+    if end.no_room:
         display.say("The cache has no room for all of it: raise --max-cache-size, or remove what is pinned.")
-    if failed:
+    if end.failed:
         return exits.FAILED
-    return exits.OK if objects else exits.NOTHING
+    return exits.OK if end.objects else exits.NOTHING
 
 
 @cache.command()
@@ -135,27 +134,30 @@ def ls(
     as_json: options.Json = False,
 ) -> int:
     """List cached objects: last use (UTC), cached bytes, bytes of the object, name; pinned ones with a star."""
-    found = _existing(folder).list(_prefix(place, endpoint_url, profile))
-    found.sort(key=lambda each: each[:3])
-    for endpoint, bucket, key, version, size, cached, disk, used, pinned in found:
+    from seqferry.engine import caches
+
+    found = caches.cached(_existing(folder), _prefix(place, endpoint_url, profile))
+    found.sort(key=lambda one: (one.endpoint, one.bucket, one.key))
+    for one in found:
         if as_json:
             display.emit(
                 "cached",
-                endpoint=endpoint,
-                bucket=bucket,
-                key=key,
-                version=version,
-                size=size,
-                cached=cached,
-                disk=disk,
-                last_used=text.timestamp(used, milliseconds=True),
-                pinned=pinned,
+                endpoint=one.endpoint,
+                bucket=one.bucket,
+                key=one.key,
+                version=one.version,
+                size=one.size,
+                cached=one.cached,
+                disk=one.disk,
+                last_used=text.timestamp(one.used, milliseconds=True),
+                pinned=one.pinned,
             )
             continue
-        moment = datetime.fromtimestamp(used, UTC).strftime("%Y-%m-%d %H:%M:%S")
-        print(text.printable(f"{moment} {cached:>13} {size:>13} {'*' if pinned else ' '} s3://{bucket}/{key}"))
+        moment = datetime.fromtimestamp(one.used, UTC).strftime("%Y-%m-%d %H:%M:%S")
+        star = "*" if one.pinned else " "
+        print(text.printable(f"{moment} {one.cached:>13} {one.size:>13} {star} s3://{one.bucket}/{one.key}"))
     if not as_json:
-        display.say(f"{len(found)} objects, {sum(each[6] for each in found)} bytes on the disk.")
+        display.say(f"{len(found)} objects, {sum(one.disk for one in found)} bytes on the disk.")
     return exits.OK if found else exits.NOTHING
 
 
@@ -168,16 +170,18 @@ def verify(
     as_json: options.Json = False,
 ) -> int:
     """Read every cached block and drop those that are damaged. They are fetched again when they are read."""
-    found = _existing(folder).verify(_prefix(place, endpoint_url, profile))
-    damaged = sum(each[3] for each in found)
-    for bucket, key, sound, bad, busy in found:
+    from seqferry.engine import caches
+
+    found = caches.verify(_existing(folder), _prefix(place, endpoint_url, profile))
+    damaged = sum(one.damaged for one in found)
+    for one in found:
         if as_json:
-            display.emit("verified", bucket=bucket, key=key, sound=sound, damaged=bad, busy=busy)
-        elif bad or busy:
-            what = f"{bad} damaged blocks dropped" if bad else "in use, not looked at"
-            print(text.printable(f"s3://{bucket}/{key}: {what}"))
+            display.emit("verified", **one._asdict())
+        elif one.damaged or one.busy:
+            what = f"{one.damaged} damaged blocks dropped" if one.damaged else "in use, not looked at"
+            print(text.printable(f"s3://{one.bucket}/{one.key}: {what}"))
     if not as_json:
-        display.say(f"{len(found)} objects: {sum(each[2] for each in found)} blocks sound, {damaged} damaged.")
+        display.say(f"{len(found)} objects: {sum(one.sound for one in found)} blocks sound, {damaged} damaged.")
     return exits.MISMATCH if damaged else exits.OK
 
 
@@ -193,18 +197,20 @@ def rm(
     as_json: options.Json = False,
 ) -> int:
     """Remove objects from the cache, and the pin of the prefix. Objects in use stay."""
+    from seqferry.engine import caches
+
     if (place is None) != everything:
         raise UsageError("Name a prefix (s3://bucket/prefix), or --all for the whole cache.")
     opened = _existing(folder)
     prefix = _prefix(place, endpoint_url, profile)
     if prefix is not None:
         opened.unpin(prefix)
-    objects, freed, busy = opened.remove(prefix)
+    removed = caches.remove(opened, prefix)
     if as_json:
-        display.emit("removed", objects=objects, bytes=freed, busy=busy)
+        display.emit("removed", **removed._asdict())
     else:
         display.say(
-            f"Removed {text.count(objects, 'object')}, {text.count(freed, 'byte')}."
-            + (f" {busy} are in use and stayed." if busy else "")
+            f"Removed {text.count(removed.objects, 'object')}, {text.count(removed.bytes, 'byte')}."
+            + (f" {removed.busy} are in use and stayed." if removed.busy else "")
         )
-    return exits.FAILED if busy else exits.OK
+    return exits.FAILED if removed.busy else exits.OK

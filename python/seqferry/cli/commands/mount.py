@@ -255,7 +255,7 @@ def _take_key(file: str, place: S3Location) -> None:
 
 
 def _check(spec: MountSpec, *, as_json: bool) -> int:
-    from seqferry.engine.engine import audit_names
+    from seqferry.engine.mounting import audit_names
 
     found = audit_names(spec.place, spec.prefix, most=_NAMED)
     if as_json:

@@ -14,6 +14,7 @@ from importlib import import_module
 from typing import Protocol
 
 from seqferry.db.objects import OpenObject, PlannedObject
+from seqferry.engine.engine import JobContext
 from seqferry.model import operations
 from seqferry.model.errors import UnsupportedError
 from seqferry.model.models import TransferSpec
@@ -42,6 +43,13 @@ class BatchWork:
     resumed: bool
     only_clean: bool
     epoch: int | None
+
+    @property
+    def context(self) -> JobContext:
+        """The same for the engine."""
+        return JobContext(
+            self.transfer_id, self.since, resumed=self.resumed, only_clean=self.only_clean, epoch=self.epoch
+        )
 
 
 class Barrier(list[PlannedObject]):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Final
 
 from seqferry.db import objects
@@ -63,15 +64,8 @@ class History:
         spec = spec.with_options(if_exists="overwrite")
 
         def start(items: Sequence[OpenObject], epoch: int | None) -> Job:
-            return runtime.engine.start(
-                spec,
-                [copy_item(one) for one in items],
-                transfer=work.transfer_id,
-                resumed=work.resumed,
-                since=work.since,
-                only_clean=work.only_clean,
-                epoch=epoch,
-            )
+            context = replace(work.context, epoch=epoch)
+            return runtime.engine.start(spec, [copy_item(one) for one in items], context)
 
         if work.only_clean:
             return start(work.items, work.epoch)

@@ -76,12 +76,8 @@ class Pack:
         return runtime.engine.pack(
             spec,
             [copy_item(one) for one in items],
+            work.context,
             index=pack.NO_INDEX not in spec.options,
-            transfer=work.transfer_id,
-            resumed=work.resumed,
-            since=work.since,
-            only_clean=work.only_clean,
-            epoch=work.epoch,
         )
 
     def finish(self, runtime: Runtime, transfer_id: str, *, claimed: bool) -> None: ...

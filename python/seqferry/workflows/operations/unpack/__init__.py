@@ -71,11 +71,7 @@ class Unpack:
         return runtime.engine.start_members(
             spec,
             [copy_item(one, target_absent=work.target_absent) for one in work.items],
-            transfer=work.transfer_id,
-            resumed=work.resumed,
-            since=work.since,
-            only_clean=work.only_clean,
-            epoch=work.epoch,
+            work.context,
         )
 
     def finish(self, runtime: Runtime, transfer_id: str, *, claimed: bool) -> None:

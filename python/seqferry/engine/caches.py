@@ -1,0 +1,124 @@
+"""The disk cache of mounts and transfers: opened, named, warmed."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from seqferry import _native
+from seqferry._native import DiskCache
+from seqferry.engine.native_calls import native_endpoint, translated
+from seqferry.model.errors import ConfigError
+from seqferry.model.models import S3Location
+from seqferry.places import endpoints
+
+__all__ = ["DiskCache"]
+
+
+class CachedPlace(NamedTuple):
+    """A prefix as a disk cache names it."""
+
+    endpoint: str
+    bucket: str
+    prefix: str
+
+
+class CachedObject(NamedTuple):
+    """An object of which a disk cache holds blocks.
+
+    Attributes:
+        cached: its bytes that are there.
+        disk: bytes that these take on the disk.
+        used: time of the last use, seconds since the epoch.
+    """
+
+    endpoint: str
+    bucket: str
+    key: str
+    version: str
+    size: int
+    cached: int
+    disk: int
+    used: float
+    pinned: bool
+
+
+class VerifiedObject(NamedTuple):
+    """Blocks of a cached object after a look at each; damaged ones are dropped. A ``busy`` one was not looked at."""
+
+    bucket: str
+    key: str
+    sound: int
+    damaged: int
+    busy: bool
+
+
+class Removed(NamedTuple):
+    """Cached objects that were removed, their bytes, and objects that are in use and stayed."""
+
+    objects: int
+    bytes: int
+    busy: int
+
+
+class Warmed(NamedTuple):
+    """Outcome of warming. ``present`` and ``fetched`` are bytes; ``failures`` are keys and reasons."""
+
+    objects: int
+    bytes: int
+    present: int
+    fetched: int
+    failed: int
+    no_room: bool
+    failures: list[tuple[str, str]]
+
+
+def cached(cache: DiskCache, place: CachedPlace | None) -> list[CachedObject]:
+    """Objects in a cache below a place, or all."""
+    return [CachedObject._make(each) for each in cache.list(place)]
+
+
+def verify(cache: DiskCache, place: CachedPlace | None) -> list[VerifiedObject]:
+    """Look at each block below a place, or at all, and drop damaged ones."""
+    return [VerifiedObject._make(each) for each in cache.verify(place)]
+
+
+def remove(cache: DiskCache, place: CachedPlace | None) -> Removed:
+    """Remove what is below a place, or all."""
+    return Removed._make(cache.remove(place))
+
+
+def outcome(warming: _native.CacheWarming) -> Warmed:
+    """Outcome of warming up to now."""
+    return Warmed._make(warming.report())
+
+
+def disk_cache(path: str, *, max_size: int | None = None, makes_room: bool = False) -> DiskCache:
+    """Open or make a disk cache. With ``makes_room`` a thread keeps it within its size.
+
+    Raises:
+        ConfigError: the folder cannot be used.
+    """
+    try:
+        return DiskCache(path, max_size=max_size, makes_room=makes_room)
+    except OSError as error:
+        raise ConfigError(f"{error}".rstrip(".") + ".") from None
+
+
+def cached_place(place: S3Location) -> CachedPlace:
+    """A prefix as a disk cache names it."""
+    return CachedPlace(endpoints.of(place) or "aws", place.bucket, place.key)
+
+
+def warm(cache: DiskCache, place: S3Location, *, ranges: int, max_bandwidth: int | None = None) -> _native.CacheWarming:
+    """Read a prefix into a disk cache with threads of this process."""
+    return cache.warm(native_endpoint(place), cached_place(place), ranges=ranges, max_bandwidth=max_bandwidth)
+
+
+def has_warmed(warming: _native.CacheWarming, seconds: float) -> bool:
+    """True when warming has ended, after waiting at most so long.
+
+    Raises:
+        StorageError: the prefix cannot be listed.
+    """
+    with translated():
+        return warming.wait(seconds)

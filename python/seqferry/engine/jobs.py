@@ -1,0 +1,56 @@
+"""Jobs of the engine: the policy of a transfer, and the context of one of its batches."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from seqferry import _native
+from seqferry.engine.native_calls import native_endpoint
+from seqferry.model.models import TransferSpec
+from seqferry.spec import properties
+from seqferry.spec.build import data_path, settle_seconds
+
+
+@dataclass(frozen=True, slots=True)
+class JobContext:
+    """The work that a job belongs to.
+
+    Attributes:
+        transfer: its id, by which jobs share a flow and traces are named; empty for none.
+        resumed: an earlier run may have begun it.
+        since: start of the transfer, seconds since the epoch.
+        only_clean: abort what an earlier run has left, and copy nothing.
+        epoch: of the lease to write (``Engine.lease``); None: the job needs none.
+    """
+
+    transfer: str
+    since: float
+    resumed: bool = False
+    only_clean: bool = False
+    epoch: int | None = None
+
+
+def policy(spec: TransferSpec, context: JobContext) -> _native.CopyPolicy:
+    return _native.CopyPolicy(
+        source=native_endpoint(spec.source),
+        source_bucket=spec.source.container,
+        target=native_endpoint(spec.target, spec.source),
+        target_bucket=spec.target.container,
+        source_prefix=spec.source.key,
+        target_prefix=spec.target.key,
+        if_exists=spec.selection.if_exists,
+        verify=spec.storage.verify,
+        part_size=spec.parts.part_size,
+        copy_threshold=spec.parts.copy_threshold,
+        storage_class=spec.storage.storage_class,
+        properties=_native.Properties(**properties.for_engine(spec)),
+        md5=spec.storage.md5,
+        data_path=data_path(spec),
+        resumed=context.resumed,
+        since=context.since,
+        only_clean=context.only_clean,
+        compare_only=spec.kind.compares,
+        no_sync=bool(spec.options.get("no_sync")),
+        transfer=context.transfer,
+        settle_seconds=settle_seconds(spec),
+    )

@@ -1,0 +1,66 @@
+"""Mounts by the engine; their settings are in ``mounts``, which needs no engine."""
+
+from __future__ import annotations
+
+from seqferry import _native
+from seqferry.engine import process_limits
+from seqferry.engine.mounts import MountSpec
+from seqferry.engine.native_calls import native_endpoint
+from seqferry.model.errors import ConfigError
+from seqferry.model.models import S3Location
+from seqferry.places import endpoints
+
+
+def audit_names(place: S3Location, prefix: str, *, most: int) -> _native.NameAudit:
+    """Walk over everything that a mount of this prefix would show, and name up to ``most`` keys that it would hide.
+
+    Raises:
+        ConfigError: the bucket cannot be listed.
+    """
+    try:
+        return _native.audit_names(
+            native_endpoint(place),
+            endpoint_name=endpoints.of(place) or "aws",
+            bucket=place.bucket,
+            prefix=prefix,
+            most=most,
+        )
+    except OSError as error:
+        raise ConfigError(f"{error}".rstrip(".") + ".") from None
+
+
+def mount(spec: MountSpec) -> _native.Mount:
+    """Mount a bucket; it is served by threads of this process until it is unmounted.
+
+    Raises:
+        ConfigError: the folder cannot be mounted, for the reason in the text; nothing is left mounted.
+    """
+    process_limits.open_files()
+    fitting = process_limits.fitting(spec.memory, spec.max_requests)
+    try:
+        return _native.Mount(
+            native_endpoint(spec.place),
+            endpoint_name=endpoints.of(spec.place) or "aws",
+            bucket=spec.place.bucket,
+            prefix=spec.prefix,
+            directory=str(spec.directory),
+            source=spec.place.at(spec.prefix),
+            archive=spec.archive,
+            lifetime=spec.lifetime,
+            freshness=spec.freshness,
+            memory=fitting.memory,
+            max_requests=fitting.requests,
+            max_bandwidth=spec.max_bandwidth,
+            cache=None if spec.cache is None else str(spec.cache),
+            max_cache_size=spec.max_cache_size,
+            pin=spec.pin,
+            manifest=None if spec.manifest is None else str(spec.manifest),
+            allow_other=spec.allow_other,
+            allow_non_empty=spec.allow_non_empty,
+            uid=spec.uid,
+            gid=spec.gid,
+            file_mode=spec.file_mode,
+            directory_mode=spec.directory_mode,
+        )
+    except OSError as error:
+        raise ConfigError(f"{error}".rstrip(".") + ".") from None
