@@ -168,7 +168,7 @@ def verify(
     if transfers.is_http(actor):
         creator = service.first_asked_by(status.id)
         authority.check_start(service.settings, spec, created_by=creator, actor=actor)
-    return service.submission(spec, actor=actor, idempotency_key=idempotency_key)
+    return service.submission(spec, actor=actor, idempotency_key=idempotency_key, description=status.description)
 
 
 def verification_of(status: Status, *, content: bool = False) -> TransferSpec:

@@ -180,6 +180,8 @@ def test_5_an_event_that_was_removed_is_named(service: Service, three: list[str]
         {"max_requests": 1},
         {"max_bandwidth": "1MB/s"},
         {"tpslimit": 1},
+        {"name": "another"},
+        {"labels": '{"project": "X"}'},
         {"planned_at": None},
         {"pruned_at": 1.0},
     ],

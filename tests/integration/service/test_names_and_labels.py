@@ -103,6 +103,9 @@ def test_a_submission_with_another_name_goes_on_with_the_same_transfer_and_renam
         {"name": "Run 43", "labels": {"b": "1"}},
     ]
     assert service.record_findings(first.id) == []
+    with service.database.write() as connection:
+        connection.execute(transfer.update().where(transfer.c.id == first.id).values(name="Run 42"))
+    assert [(one.kind, one.row) for one in service.record_findings(first.id)] == [("transfer_changed", "name")]
     keyed = service.submission(spec_number(2), actor="ada", idempotency_key="k", description=RUN)
     repeated = service.submission(spec_number(2), actor="ada", idempotency_key="k", description=Description("other"))
     assert repeated.id == keyed.id

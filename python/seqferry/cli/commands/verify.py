@@ -49,9 +49,10 @@ def verify(
         verified = session.service.status(transfer)
         spec = control.verification_of(verified, content=content)
         if detach:
-            return detached(session, session.service.submission(spec, actor=actor()))
+            return detached(session, session.service.submission(spec, actor=actor(), description=verified.description))
         RecordedPlaces(spec).require()
-        return session.carry(spec, report=partial(_report, session, verified, content=content))[1]
+        report = partial(_report, session, verified, content=content)
+        return session.carry(spec, report=report, description=verified.description)[1]
 
 
 def _report(session: Session, verified: Status, end: Status, *, content: bool) -> int:

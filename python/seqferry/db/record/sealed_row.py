@@ -1,4 +1,4 @@
-"""Columns of a transfer's row that its events seal: where from and to, what it retries, its priority and limits.
+"""Columns of a transfer's row that its events seal: where from and to, what it retries, priority, limits, name.
 
 The event of the submission holds their values, and each event that changes one holds the new value. Their presence is
 the version of the seal: of a transfer that was recorded by an earlier version, nothing is known of these columns until
@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, Final, cast
+
+from seqferry.model.labels import Description
 
 SEALED: Final = "sealed"
 """Key in the data of an event."""
@@ -21,6 +23,8 @@ COLUMNS: Final = (
     "max_requests",
     "max_bandwidth",
     "tpslimit",
+    "name",
+    "labels",
 )
 _SUBMITTED: Final = "submitted"
 _TIMES: Final = {"planned": "planned_at", "pruned": "pruned_at"}
@@ -48,6 +52,9 @@ class SealedRow:
                 self._times = dict.fromkeys(_TIMES.values())
         if kind == "adjusted" and self._values:
             self._values.update({name: data[name] for name in COLUMNS if name in data})
+        if kind == "described" and self._values:
+            described = Description(data["name"], data["labels"])
+            self._values.update(name=described.name, labels=described.stored_labels())
         if kind in _TIMES and self._times:
             self._times[_TIMES[kind]] = at
 
