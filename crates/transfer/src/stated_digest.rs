@@ -10,6 +10,7 @@ use seqferry_store::{ChecksumKind, ObjectMeta, ObjectRef, PinnedObject, Range};
 
 use crate::etags::{Origin, StatedEtag, judged};
 use crate::limits::CopyLimits;
+use crate::outcome::VerificationLevel;
 use crate::plan::etag_parts;
 use crate::verification::{ExpectedDigest, SegmentedDigest, Verdict};
 
@@ -30,7 +31,7 @@ pub(crate) struct StatedDigest {
 #[derive(Debug)]
 pub(crate) enum Comparison {
     /// The bytes are those that the storage states.
-    Equal,
+    Equal(VerificationLevel),
     /// The storage states nothing that can be compared.
     Nothing,
     /// The statement contradicts the bytes; the text names both values.
@@ -125,7 +126,7 @@ impl StatedDigest {
             }
         }
         Ok(match verdict {
-            Verdict::Proven(_) => Comparison::Equal,
+            Verdict::Proven(level) => Comparison::Equal(level),
             Verdict::Differs(how) => Comparison::Differs(how),
             Verdict::Doubtful(_) | Verdict::Unknown => Comparison::Nothing,
         })

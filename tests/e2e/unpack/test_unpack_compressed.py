@@ -210,6 +210,50 @@ def test_hostile_and_damaged_zips_are_refused(
     assert names(tmp_path / "wrong") == []
 
 
+def test_a_volume_of_a_split_zip_is_named(
+    versitygw: S3Server, make_bucket: BucketFactory, make_mover: MoverFactory, rng: random.Random, tmp_path: Path
+) -> None:
+    bucket, mover, folder = make_bucket(versitygw), make_mover(versitygw), tmp_path / "from"
+    folder.mkdir()
+    for name in ("a", "b"):
+        (folder / name).write_bytes(rng.randbytes(100_000))
+    made = {"zip": ["zip", "-q", "-s", "64k", "x.zip", "a", "b"], "7z": ["7z", "a", "-v64k", "y.zip", "a", "b"]}
+    for program, command in made.items():
+        if shutil.which(program) is None:
+            pytest.skip(f"{program} is not installed (Debian: zip, p7zip-full)")
+        subprocess.run(command, cwd=folder, stdout=subprocess.DEVNULL, check=True)
+    volumes = sorted(path.name for path in folder.iterdir() if len(path.name) > 1)
+    assert {"x.z01", "x.zip", "y.zip.001", "y.zip.002"} <= set(volumes)
+
+    for name in volumes:
+        put(versitygw, bucket, name, (folder / name).read_bytes())
+        code, summary, _ = mover.copy(f"s3://{bucket}/{name}", f"{tmp_path}/to", verb="unpack")
+        assert (code, summary["error_code"]) == (1, "SplitArchive"), (name, summary)
+        assert "split (multi-disk) zip" in str(summary["error_message"])
+        assert "volumes" in str(summary["error_message"])
+    assert names(tmp_path / "to") == []
+
+    joined = b"".join((folder / name).read_bytes() for name in volumes if name.startswith("y.zip."))
+    put(versitygw, bucket, "whole.zip", joined)
+    code, _, err = mover.copy(f"s3://{bucket}/whole.zip", f"{tmp_path}/to", verb="unpack")
+    assert (code, names(tmp_path / "to")) == (0, ["a", "b"]), err
+
+
+@pytest.mark.parametrize("key", ["x.tar.gz", "x.TGZ", "x.tar.zst", "x.zip", "x.tar"])
+def test_an_archive_of_no_bytes_is_named(
+    versitygw: S3Server, make_bucket: BucketFactory, make_mover: MoverFactory, tmp_path: Path, key: str
+) -> None:
+    bucket, mover = make_bucket(versitygw), make_mover(versitygw)
+    put(versitygw, bucket, key, b"")
+
+    code, summary, _ = mover.copy(f"s3://{bucket}/{key}", f"{tmp_path}/to", verb="unpack")
+
+    # GNU tar takes an empty file for an empty archive, and gzip, zstd and unzip refuse one.
+    wanted = "TruncatedArchive" if key == "x.tar" else "EmptyArchive"
+    assert (code, summary["error_code"]) == (1, wanted)
+    assert key == "x.tar" or "0 bytes" in str(summary["error_message"])
+
+
 def test_archives_are_listed(versitygw: S3Server, make_bucket: BucketFactory, make_mover: MoverFactory) -> None:
     bucket, mover = make_bucket(versitygw), make_mover(versitygw)
     members = {"a": b"12345", "d/b": b""}

@@ -353,8 +353,11 @@ pub fn advice(operation: &str, code: &str, class: ErrorClass) -> &'static str {
         }
         code::LEASE_LAPSED => "See that the database is up; what is done is not repeated.",
         "QuotaExceeded" => "Make room at the target, then run the same command again.",
+        "SplitArchive" => {
+            "Unpack its volumes together (`7z x x.zip`), or join those of 7-Zip (`cat x.zip.* > whole.zip`)."
+        }
         "NotAnArchive" => "Name a tar, a compressed tar or a zip.",
-        "TruncatedArchive" | "InvalidArchive" | "DamagedArchive" | "ArchiveTooLarge" => {
+        "TruncatedArchive" | "EmptyArchive" | "InvalidArchive" | "DamagedArchive" | "ArchiveTooLarge" => {
             "Fetch the archive again, or have it made anew."
         }
         "ForeignIndex" => "Make the index anew with `seqferry tar index`, or read the archive without it (--no-index).",

@@ -9,20 +9,20 @@
 //! its headers have shown that it is what the index says.
 
 mod admission;
+mod format;
 mod headers;
 mod lines;
 mod whole;
 
-use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use seqferry_archive::index::{Gaps, IndexMatch};
 use seqferry_archive::scan::ZEROS_AFTER_END;
 use seqferry_archive::tree::{DuplicatePolicy, LinkPolicy};
-use seqferry_archive::{ArchiveError, BLOCK, Fault, ReadOptions, Scanner, Step};
+use seqferry_archive::{ArchiveError, Fault, ReadOptions};
 use seqferry_client::{RequestError, RetryContext, RetryingClient};
-use seqferry_store::{ErrorClass, ObjectMeta, ObjectRef, PinnedObject, Range, StoreError};
+use seqferry_store::{ErrorClass, ObjectMeta, ObjectRef, PinnedObject, StoreError};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 
@@ -37,6 +37,7 @@ use crate::pack::sidecar;
 use crate::stated_digest::{Comparison, Effort, StatedDigest};
 use crate::verification::SegmentedDigest;
 use admission::MemberAdmission;
+use format::{is_named_compressed, is_named_volume};
 use lines::identity;
 
 pub use admission::FoundMember;
@@ -179,18 +180,27 @@ impl Scan {
         let ArchiveRef { bucket, key } = &self.archive;
         let meta = self.client.head(ObjectRef::new(bucket, key)).await?;
         let pinned = PinnedObject::of(bucket, key, &meta);
+        if pinned.size == 0 && is_named_compressed(key) {
+            return Err(self.without_bytes().into());
+        }
         let named = self.format_by_name(&pinned);
         let format = match named {
             Some(format) => format,
             None => self.format(&pinned).await?,
         };
         let read = self.members(&pinned, format, &meta).await;
-        match read {
+        let read = match read {
             // What is named a tar may be something else that is read.
             Err(error) if named.is_some() && is_other_format(&error) => match self.format(&pinned).await? {
                 Format::Plain => Err(error),
                 format => self.members(&pinned, format, &meta).await,
             },
+            read => read,
+        };
+        match read {
+            Err(ScanError::Failed(RequestError::Failed(error))) if is_broken(&error) && is_named_volume(key) => {
+                Err(self.volume().into())
+            }
             read => read,
         }
     }
@@ -204,7 +214,8 @@ impl Scan {
         admission.format = format;
         let lines = match self.index(pinned, &mut admission).await? {
             Some(lines) if !self.options.proven || admission.has_all_sums() => lines,
-            found => self.read_lines(pinned, meta, found, &mut admission).await?,
+            // Boxed, as what it awaits: several kilobytes each.
+            found => Box::pin(self.read_lines(pinned, meta, found, &mut admission)).await?,
         };
         admission.close();
         let mut page = Vec::with_capacity(PAGE);
@@ -258,7 +269,7 @@ impl Scan {
     /// When the statement contradicts the bytes: the archive is refused as a whole.
     async fn is_proven(&self, stated: &StatedDigest, read: Option<SegmentedDigest>) -> Result<bool, RequestError> {
         match stated.compare(read).await? {
-            Comparison::Equal => Ok(true),
+            Comparison::Equal(_) => Ok(true),
             Comparison::Nothing => Ok(false),
             Comparison::Differs(how) => {
                 let message = format!(
@@ -270,42 +281,12 @@ impl Scan {
         }
     }
 
-    /// The format that the name says, where it leaves no doubt: that of a tar. It saves a request.
-    fn format_by_name(&self, archive: &PinnedObject) -> Option<Format> {
-        let plain = Path::new(&self.archive.key).extension().is_some_and(|ending| ending.eq_ignore_ascii_case("tar"));
-        (plain || archive.size == 0).then_some(Format::Plain)
-    }
-
-    /// The format, by the first bytes.
-    async fn format(&self, archive: &PinnedObject) -> Result<Format, ScanError> {
-        if archive.size == 0 {
-            return Ok(Format::Plain);
-        }
-        let range = Range { first: 0, last: archive.size.min(BLOCK) - 1 };
-        let read = self.client.read_range(archive, range).await?;
-        Ok(match &read.bytes[..] {
-            [0x1f, 0x8b, ..] => Format::Gzip,
-            // A frame, or one that is skipped.
-            [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => Format::Zstd,
-            [b'P', b'K', 3, 4, ..] | [b'P', b'K', 5, 6, ..] => Format::ZipDeflated,
-            // A zip may lie behind a program that unpacks it, or behind anything else.
-            block if !begins_a_tar(block) && self.ends_a_zip(archive).await? => Format::ZipDeflated,
-            _ => Format::Plain,
-        })
-    }
-
-    /// True when the directory of a zip ends where the object ends.
-    async fn ends_a_zip(&self, archive: &PinnedObject) -> Result<bool, ScanError> {
-        let range = Range { first: archive.size.saturating_sub(zip::LONGEST_END), last: archive.size - 1 };
-        let read = self.client.read_range(archive, range).await?;
-        Ok(zip::is_end(&read.bytes))
-    }
-
     /// The members of a zip.
     async fn zip(&self, archive: PinnedObject, mut admission: MemberAdmission, etag: &str) -> Result<(), ScanError> {
         let members = match zip::list(self.client.clone(), archive, self.options.members).await {
             Ok(members) => members,
             Err(ZipError::Request(error)) => return Err(error.into()),
+            Err(ZipError::Split) => return Err(self.volume().into()),
             Err(ZipError::Bad(cause)) => {
                 let message = format!("the zip is damaged: {cause}. Nothing of it is unpacked");
                 return Err(self.error("InvalidArchive", message).into());
@@ -401,6 +382,20 @@ impl Scan {
         Ok(Some(index))
     }
 
+    /// The archive is one volume of a split zip.
+    fn volume(&self) -> StoreError {
+        let message = "it is one volume of a split (multi-disk) zip, and members may lie in several. Nothing of it is \
+                       unpacked";
+        self.error("SplitArchive", message.to_owned())
+    }
+
+    /// The object has the name of a compressed archive, and no bytes.
+    fn without_bytes(&self) -> StoreError {
+        let message = "it has 0 bytes, and what its name tells has never fewer than 18: its writer has written nothing, \
+                       or was cut off. Nothing of it is unpacked";
+        self.error("EmptyArchive", message.to_owned())
+    }
+
     fn error(&self, code: &str, message: String) -> StoreError {
         let ArchiveRef { bucket, key } = &self.archive;
         let mut error = StoreError::new("GetObject", bucket, Some(key), code, None).with_message(message);
@@ -471,15 +466,9 @@ fn is_other_format(error: &ScanError) -> bool {
     matches!(error.code.as_str(), NOT_AN_ARCHIVE | TRUNCATED)
 }
 
-/// True when a tar may begin with these bytes: with a header, or with zeros.
-fn begins_a_tar(block: &[u8]) -> bool {
-    let mut scanner = Scanner::new(None, ReadOptions::default());
-    while let Ok(Step::Need { offset, .. }) = scanner.step() {
-        if offset > 0 || scanner.supply(offset, block) == 0 {
-            break;
-        }
-    }
-    !matches!(scanner.step(), Err(ArchiveError { fault: Fault::NotTar(_), .. })) && block.len() as u64 == BLOCK
+/// True when an archive was refused for what its bytes are.
+fn is_broken(error: &StoreError) -> bool {
+    matches!(error.code.as_str(), NOT_AN_ARCHIVE | TRUNCATED | "InvalidArchive")
 }
 
 const FOREIGN: &str = super::members::FOREIGN;

@@ -101,6 +101,8 @@ pub(super) enum ZipError {
     Request(RequestError),
     /// The zip is refused as a whole.
     Bad(String),
+    /// It is one volume of several.
+    Split,
 }
 
 /// Lists the members of a zip in the order of their local headers, `most` at most.
@@ -109,10 +111,9 @@ pub(super) async fn list(client: RetryingClient, object: PinnedObject, most: u64
     let read = tokio::task::spawn_blocking(move || {
         let ranges =
             Ranges { client, object, runtime, here: RefCell::new((0, Bytes::new())), failed: RefCell::new(None) };
-        entries(&ranges, most).map_err(|cause| match ranges.failed.take() {
-            Some(error) => ZipError::Request(error),
-            None => ZipError::Bad(cause),
-        })
+        let listed =
+            if is_volume(&ranges) { Err(ZipError::Split) } else { entries(&ranges, most).map_err(ZipError::Bad) };
+        listed.map_err(|error| ranges.failed.take().map_or(error, ZipError::Request))
     });
     read.await.unwrap_or_else(|_| Err(ZipError::Bad("reading it was stopped".to_owned())))
 }
@@ -130,6 +131,26 @@ pub(super) fn is_end(tail: &[u8]) -> bool {
         let comment = usize::from(u16::from_le_bytes([record[20], record[21]]));
         record.starts_with(END_SIGNATURE) && at + 22 + comment == tail.len()
     })
+}
+
+/// First bytes of the first volume of a split zip.
+pub(super) const FIRST_VOLUME: &[u8] = b"PK\x07\x08";
+
+/// True when the zip is the last of several volumes: its end record states the number of this volume, which is not 0,
+/// or that its directory begins in another one.
+fn is_volume(ranges: &Ranges) -> bool {
+    let size = ranges.object.size;
+    let mut tail = vec![0; usize::try_from(size.min(LONGEST_END)).unwrap_or(0)];
+    let start = size - tail.len() as u64;
+    if ranges.fill(&mut tail, start).is_err() {
+        return false;
+    }
+    let mut records = tail.windows(22).filter(|record| record.starts_with(END_SIGNATURE));
+    let Some(record) = records.next_back() else { return false };
+    let short = |at: usize| u16::from_le_bytes([record[at], record[at + 1]]);
+    // The numbers of a large zip stand elsewhere; such volumes have this number all the same.
+    let (this, of_directory, here, all) = (short(4), short(6), short(8), short(10));
+    this != u16::MAX && (this != 0 || of_directory != u16::MAX && of_directory != 0 || here != all)
 }
 
 type Listed = Result<Vec<ZipMember>, String>;
