@@ -83,6 +83,19 @@ impl VerificationLevel {
             Self::Content => "content",
         }
     }
+
+    /// Returns the weaker one, as that of reading and writing.
+    #[must_use]
+    pub fn weaker(self, other: Self) -> Self {
+        let strength = |level| match level {
+            Self::No => 0,
+            Self::Size | Self::Time => 1,
+            Self::Etag => 2,
+            Self::Checksum => 3,
+            Self::Content => 4,
+        };
+        if strength(self) <= strength(other) { self } else { other }
+    }
 }
 
 /// Class of an object's failure: the store's classes, and those that only a copy can know.

@@ -25,6 +25,7 @@ mod rest;
 mod run;
 pub(crate) mod sidecar;
 mod split;
+mod split_members;
 mod trouble;
 mod young;
 

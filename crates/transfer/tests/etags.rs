@@ -251,3 +251,75 @@ async fn digests_over_parts_of_uneven_lengths_are_evidence_as_well() {
         }
     }
 }
+
+fn packing(data_path: DataPath) -> Policy {
+    let limits = seqferry_transfer::CopyLimits {
+        minimum_part: 700,
+        maximum_part: 20_000,
+        stream_threshold: 100_000,
+        stream_part_grown: 2000,
+        maximum_object: 1 << 30,
+        ..small_limits()
+    };
+    Policy { limits, data_path, ..policy() }
+}
+
+async fn pack(fixture: &TransferFixture, items: &[Item]) -> std::collections::HashMap<u64, Outcome> {
+    let connection = fixture.connection.clone();
+    let spec = job(connection.clone(), connection, packing(DataPath::Stream), items.to_vec());
+    let options = PackOptions { strip: String::new(), index: false };
+    let handle = tokio::runtime::Handle::current();
+    drain(seqferry_transfer::Job::start_pack(&handle, fixture.scheduler(), spec, options)).await.0
+}
+
+async fn members_of_several_parts(fixture: &TransferFixture) -> Vec<Item> {
+    let sha256 = Some((ChecksumAlgorithm::Sha256, ChecksumKind::Composite));
+    let mut items = vec![
+        fixture.object(1, "across", &bytes(1, 3000)).await,
+        fixture.object(2, "small", &bytes(2, 10)).await,
+        fixture.object(6, "long", &bytes(6, 9000)).await,
+        of_parts(fixture, 10, None, &[2000, 2000, 2000, 700]).await,
+        of_parts(fixture, 20, None, &[800, 700, 2000, 900]).await,
+        of_parts(fixture, 30, sha256, &[2000, 2000, 500]).await,
+        // They lie in one part of the archive, and are themselves of parts.
+        of_parts(fixture, 40, None, &[100]).await,
+        of_parts(fixture, 50, None, &[30, 70]).await,
+    ];
+    for item in &mut items {
+        item.target_key = "run.tar".into();
+    }
+    items
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn members_in_several_parts_of_an_archive_are_compared_with_their_etag() {
+    let fixture = TransferFixture::of(plain());
+    let items = members_of_several_parts(&fixture).await;
+    // So that the archive is compared as well.
+    fixture.connection.quirks.learn_silent_sums();
+
+    let outcomes = pack(&fixture, &items).await;
+
+    for item in &items {
+        let outcome = &outcomes[&item.id];
+        assert_eq!((outcome.state, outcome.verified), (State::Done, VerificationLevel::Etag), "{outcome:?}");
+    }
+    assert_eq!(fixture.budget.memory_reserved(), 0, "buffer bytes leaked");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn members_in_several_parts_that_their_etag_contradicts_are_not_packed() {
+    for number in 0..8 {
+        let fixture = TransferFixture::of(plain());
+        let items = members_of_several_parts(&fixture).await;
+        let spoiled = &items[number];
+        spoil(&fixture, &spoiled.source_key);
+
+        let outcomes = pack(&fixture, &items).await;
+
+        assert_mismatch(&outcomes[&spoiled.id]);
+        assert_eq!(fixture.read(TARGET, "run.tar").await, None);
+        assert_eq!(fixture.open_uploads().await, 0);
+        assert_eq!(fixture.budget.memory_reserved(), 0, "buffer bytes leaked");
+    }
+}

@@ -38,6 +38,17 @@ pub enum Piece {
     Zeros(u64),
 }
 
+impl Piece {
+    /// Bytes of the archive.
+    pub fn size(&self) -> u64 {
+        match self {
+            Self::Header(bytes) => bytes.len() as u64,
+            Self::Contents { range, .. } => range.end - range.start,
+            Self::Zeros(size) => *size,
+        }
+    }
+}
+
 /// An archive cannot be planned.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]

@@ -26,7 +26,7 @@ impl Report<'_> {
                 kind: ChecksumKind::FullObject,
             });
             let verified = match read {
-                Some((_, of_member)) => weaker(*of_member, packed.verified),
+                Some((_, of_member)) => of_member.weaker(packed.verified),
                 // Copied inside the storage, or read by an earlier run: every part was answered for.
                 None if packed.state == State::Done && packed.verified != VerificationLevel::No => {
                     VerificationLevel::Size
@@ -101,16 +101,4 @@ impl Report<'_> {
         self.pack.shared.tell(Event::Ended(Box::new(outcome)));
         counters.end(&active, Some(state));
     }
-}
-
-/// Returns the weaker verification of reading and writing.
-fn weaker(one: VerificationLevel, other: VerificationLevel) -> VerificationLevel {
-    let strength = |verified| match verified {
-        VerificationLevel::No => 0,
-        VerificationLevel::Size | VerificationLevel::Time => 1,
-        VerificationLevel::Etag => 2,
-        VerificationLevel::Checksum => 3,
-        VerificationLevel::Content => 4,
-    };
-    if strength(one) <= strength(other) { one } else { other }
 }

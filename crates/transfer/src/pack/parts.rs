@@ -18,28 +18,29 @@ use seqferry_client::{RequestError, RequestSpec, RetryContext, RetryingClient, U
 use seqferry_store::checksum::base64;
 use seqferry_store::error::classify::code;
 use seqferry_store::{
-    ChecksumAlgorithm, CompletedPart, DigestAlgorithm, Digester, Digests, ErrorClass, FetchedObject, ObjectRef,
-    PinnedObject, Range as ByteRange, StoreError,
+    ChecksumAlgorithm, CompletedPart, DigestAlgorithm, Digester, Digests, ErrorClass, FetchedObject, ObjectMeta,
+    ObjectRef, PinnedObject, Range as ByteRange, StoreError,
 };
 use tokio::sync::{Mutex, RwLock};
 use tokio::task::JoinSet;
 
 use super::plan::{Members, Plan};
+use super::split_members::{OTHER_CRCS, SplitMembers};
 use super::young::YoungMembers;
 use crate::etags::{Origin, StatedEtag, judged};
 use crate::limits::CopyLimits;
 use crate::outcome::VerificationLevel;
 use crate::progress::ObjectTracker;
 use crate::schedule::JobSlots;
+use crate::stated_digest::{Comparison, Effort, StatedDigest};
 use crate::verification::{ExpectedDigest, Verdict, is_digest, shown, unhex};
-
-/// CRCs that can be joined, besides the CRC-32C that every range has.
-const OTHER_CRCS: [ChecksumAlgorithm; 2] = [ChecksumAlgorithm::Crc64Nvme, ChecksumAlgorithm::Crc32];
 
 /// Members of one part that are fetched at a time. How many requests are under way is the budget's to decide.
 const FETCHES: usize = 64;
 /// Copies that wait for the budget: enough for its turns, while the others cost nothing.
 const AHEAD: usize = 8;
+/// Bytes that are hashed at a time: about 2 ms of a thread of the engine.
+const HASHED: usize = 1 << 20;
 
 /// Reason why a part could not be made.
 #[derive(Debug)]
@@ -56,7 +57,7 @@ pub(super) enum PartError {
 }
 
 impl PartError {
-    fn of(request: RequestError, failed: impl FnOnce(StoreError) -> Self) -> Self {
+    pub(super) fn of(request: RequestError, failed: impl FnOnce(StoreError) -> Self) -> Self {
         match request {
             RequestError::Cancelled => Self::Cancelled,
             RequestError::Failed(error) => failed(error),
@@ -85,6 +86,18 @@ impl FetchedRange {
     }
 }
 
+/// Bytes of a part, with their memory: it is given back when nothing holds the bytes any more.
+struct HeldBytes {
+    buffer: Vec<u8>,
+    _memory: Option<MemoryPermit>,
+}
+
+impl AsRef<[u8]> for HeldBytes {
+    fn as_ref(&self) -> &[u8] {
+        &self.buffer
+    }
+}
+
 /// A part that is in the upload.
 #[derive(Debug)]
 pub(super) struct SentPart {
@@ -105,6 +118,8 @@ pub(super) struct Sender {
     pub(super) target: RetryingClient,
     pub(super) session: RwLock<UploadSession>,
     pub(super) members: Arc<Members>,
+    /// Members that are read for several parts.
+    pub(super) split: SplitMembers,
     pub(super) plan: Arc<Plan>,
     pub(super) sum: Option<ChecksumAlgorithm>,
     pub(super) limits: CopyLimits,
@@ -205,7 +220,11 @@ impl Sender {
         let Some(part) = self.plan.part(number) else { return Err(PartError::Cancelled) };
         let mut buffer = vec![0; usize::try_from(part.range.end - part.range.start).unwrap_or(usize::MAX)];
         let fetches = self.fill(&part.range, &mut buffer).await?;
-        self.send(number, &part.range, buffer.into(), memory, fetches).await
+        let bytes = Bytes::from_owner(HeldBytes { buffer, _memory: memory });
+        let in_order = self.feed_split_members(&part.range, &bytes);
+        let sent = self.send(number, &part.range, bytes.clone(), fetches);
+        let (sent, ()) = futures::future::try_join(sent, in_order).await?;
+        Ok(sent)
     }
 
     /// Write a range of the archive into a buffer of zeros.
@@ -213,12 +232,7 @@ impl Sender {
         let mut wanted = Vec::new();
         let mut rest = buffer;
         for piece in self.plan.layout().pieces(range.clone()) {
-            let len = match &piece {
-                Piece::Header(bytes) => bytes.len() as u64,
-                Piece::Zeros(len) => *len,
-                Piece::Contents { range, .. } => range.end - range.start,
-            };
-            let (place, after) = rest.split_at_mut(usize::try_from(len).unwrap_or(usize::MAX));
+            let (place, after) = rest.split_at_mut(usize::try_from(piece.size()).unwrap_or(usize::MAX));
             rest = after;
             match piece {
                 Piece::Header(bytes) => place.copy_from_slice(&bytes),
@@ -257,12 +271,16 @@ impl Sender {
                 let fetched = store.fetch(&object, partly).await?;
                 check_pin(&object, &fetched.meta)?;
                 self.young.note(member, fetched.meta.last_modified, opening);
+                let meta = fetched.meta.clone();
                 let mut place = place.lock().await;
-                self.read(&object, fetched, partly.is_none(), &mut place).await
+                Ok((self.read(&object, fetched, partly.is_none(), &mut place).await?, meta))
             })
             .await;
-        let (crc32c, other_crcs, verdict) =
-            read.map_err(|request| PartError::of(request, |error| PartError::Member(member, error)))?;
+        let of_member = |request| PartError::of(request, |error| PartError::Member(member, error));
+        let ((crc32c, other_crcs, mut verdict), meta) = read.map_err(of_member)?;
+        if verdict == Verdict::Unknown && partly.is_none() {
+            verdict = self.over_parts(&object, &meta, place.into_inner()).await.map_err(of_member)?;
+        }
         let stated = StatedEtag {
             client: &self.source,
             object: ObjectRef::new(&self.source_bucket, &object.key).at_version(object.version_id.as_deref()),
@@ -271,14 +289,32 @@ impl Sender {
             origin: Origin::Found,
             is_exact: false,
         };
-        let judged = judged(verdict, &[stated], &self.retry_context).await;
-        let verified =
-            match judged.map_err(|request| PartError::of(request, |error| PartError::Member(member, error)))? {
-                Verdict::Differs(how) => return Err(PartError::Misread(member, how)),
-                Verdict::Proven(verified) => verified,
-                Verdict::Doubtful(_) | Verdict::Unknown => VerificationLevel::Size,
-            };
+        let verified = match judged(verdict, &[stated], &self.retry_context).await.map_err(of_member)? {
+            Verdict::Differs(how) => return Err(PartError::Misread(member, how)),
+            Verdict::Proven(verified) => verified,
+            Verdict::Doubtful(_) | Verdict::Unknown => VerificationLevel::Size,
+        };
         Ok(FetchedRange { member, range, crc32c, other_crcs, verified })
+    }
+
+    /// Verdict on the bytes of a whole member by a digest over parts: an `ETag`, or a composite checksum.
+    async fn over_parts(
+        &self,
+        object: &PinnedObject,
+        meta: &ObjectMeta,
+        bytes: &[u8],
+    ) -> Result<Verdict, RequestError> {
+        let stated = StatedDigest::of(&self.source, object, meta, &self.limits, Effort::Whole).await?;
+        let Some(mut digest) = stated.digest() else { return Ok(Verdict::Unknown) };
+        for chunk in bytes.chunks(HASHED) {
+            digest.update(chunk);
+            tokio::task::yield_now().await;
+        }
+        Ok(match stated.compare(Some(digest)).await? {
+            Comparison::Equal(level) => Verdict::Proven(level),
+            Comparison::Differs(how) => Verdict::Differs(how),
+            Comparison::Nothing => Verdict::Unknown,
+        })
     }
 
     /// Reads the bytes of a reply into their place. Returns their CRC-32C, the other CRCs of a part of a member, and the
@@ -328,13 +364,12 @@ impl Sender {
         Ok((base64(&crc32c.finish()), others, verdict))
     }
 
-    /// Send an assembled part. Its memory is given back when nothing holds its bytes any more.
+    /// Send an assembled part.
     async fn send(
         &self,
         number: u32,
         range: &Range<u64>,
         bytes: Bytes,
-        memory: Option<MemoryPermit>,
         fetches: Vec<FetchedRange>,
     ) -> Result<SentPart, PartError> {
         let sum =
@@ -343,7 +378,7 @@ impl Sender {
         let md5 = (keeps_digests && (sum.is_none() || self.target.quirks().silent_sums()))
             .then(|| Digester::of(DigestAlgorithm::Md5, &bytes));
         let digests = Digests { checksum: sum.clone(), md5: md5.as_deref().map(base64) };
-        let sent = self.session.read().await.put_part(number, PartBody { bytes, digests, memory }).await;
+        let sent = self.session.read().await.put_part(number, PartBody { bytes, digests, memory: None }).await;
         let copied = sent.map_err(|request| PartError::of(request, PartError::Write))?;
         let sum = sum.map(|(_, value)| value);
         if let (Some(ours), Some(theirs)) = (&sum, &copied.checksum)
@@ -398,8 +433,8 @@ impl Contents {
         for (member, mut pieces) in pieces {
             pieces.sort_by_key(|piece| piece.range.start);
             let read: u64 = pieces.iter().map(|piece| piece.range.end - piece.range.start).sum();
-            let proven = pieces.iter().all(|piece| piece.verified == VerificationLevel::Checksum);
-            let verified = if proven { VerificationLevel::Checksum } else { VerificationLevel::Size };
+            let levels = pieces.iter().map(|piece| piece.verified);
+            let verified = levels.reduce(VerificationLevel::weaker).unwrap_or(VerificationLevel::Size);
             let values = pieces.iter().map(|piece| (piece.crc32c.as_str(), piece.range.end - piece.range.start));
             if read == members.items()[member].size
                 && let Some(crc32c) = ChecksumAlgorithm::Crc32C.joined(values)

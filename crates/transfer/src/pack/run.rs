@@ -22,6 +22,7 @@ use super::outcome::Report;
 use super::parts::{Sender, SentPart};
 use super::plan::{Members, PartRules, Plan};
 use super::sidecar;
+use super::split_members::SplitMembers;
 use super::trouble::{ArchiveFailure, PackError};
 use super::young::YoungMembers;
 use crate::clock::now;
@@ -163,12 +164,15 @@ impl PackJob {
             sum = sum.filter(|_| !self.target.capabilities().digests);
         }
         self.recorded = session.open().cloned();
+        let sums = self.source.capabilities().digests;
+        let split = if sums { SplitMembers::of(&plan, &self.members, &done) } else { SplitMembers::default() };
         let sender = Arc::new(Sender {
             source: self.source.clone(),
             source_bucket: self.policy.source_bucket.clone(),
             target: self.target.clone(),
             session: RwLock::new(session),
             members: Arc::clone(&self.members),
+            split,
             plan,
             sum,
             limits: self.policy.limits,

@@ -1,73 +1,127 @@
-//! Members that were read in several parts. Services state the checksum of an object only with all of its bytes, so that
-//! the parts are joined to one CRC over the member, which is compared with the source's before the archive is made.
+//! Members that lie in several parts of the archive, compared with the digest that the source states of the whole.
+//!
+//! Services state digests of whole objects only. A CRC is joined from those of the parts. MD5 and SHA digests cannot be
+//! joined: the parts of a member feed one digest in their order, while they are being sent. A part that waits for its
+//! turn holds its memory. The part at its turn never waits for memory, since parts get memory in their order.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
+use std::ops::Range;
 
+use bytes::Bytes;
 use futures::stream::{self, StreamExt as _};
+use seqferry_archive::write::Piece;
 use seqferry_client::reading::check_pin;
 use seqferry_client::{RequestError, RequestSpec};
 use seqferry_store::{Checksum, ChecksumKind, ErrorClass, ObjectMeta, ObjectRef, StoreError};
 
 use super::parts::{FetchedRange, PartError, Sender, SentPart};
+use super::split_members::{Digests, SplitMember};
 use crate::outcome::VerificationLevel;
+use crate::stated_digest::{Comparison, Effort, StatedDigest, hashed};
 
-/// HEAD requests that wait at a time. How many are under way is the budget's to decide.
-const HEADS: usize = 64;
+/// Members that are compared at a time. How many requests are under way is the budget's to decide.
+const COMPARISONS: usize = 64;
 
 impl Sender {
-    /// Compares each member that was read in several parts with the CRC that the source states of it, one HEAD for each.
-    /// Members without one, and those that an earlier run has read in part, keep their level.
-    pub(super) async fn verify_split_members(&self, sent: &mut BTreeMap<u32, SentPart>) -> Result<(), PartError> {
-        if !self.source.capabilities().digests {
-            return Ok(());
-        }
-        let ranges = self.split_members(sent);
-        let checks: Vec<_> = ranges.iter().map(|(member, ranges)| self.has_stated_crc(*member, ranges)).collect();
-        let mut checks = stream::iter(checks).buffer_unordered(HEADS);
-        let mut verified = HashSet::new();
-        while let Some(proven) = checks.next().await {
-            verified.extend(proven?);
-        }
-        drop(checks);
-        let fetches = sent.values_mut().flat_map(|part| &mut part.fetches);
-        for fetch in fetches.filter(|fetch| verified.contains(&fetch.member)) {
-            fetch.verified = VerificationLevel::Checksum;
+    /// Adds the members in a part of the archive to their digests, each as soon as the ranges before it are in.
+    pub(super) async fn feed_split_members(&self, part: &Range<u64>, bytes: &Bytes) -> Result<(), PartError> {
+        let mut at = 0;
+        for piece in self.plan.layout().pieces(part.clone()) {
+            let start = at;
+            at += usize::try_from(piece.size()).unwrap_or(usize::MAX);
+            if let Piece::Contents { member, range } = piece
+                && let Some(split) = self.split.get(member)
+            {
+                self.feed(member, split, &range, bytes.slice(start..at)).await?;
+            }
         }
         Ok(())
     }
 
-    /// Ranges, in order, of each member whose bytes this run has read in several parts.
+    async fn feed(
+        &self,
+        member: usize,
+        split: &SplitMember,
+        range: &Range<u64>,
+        bytes: Bytes,
+    ) -> Result<(), PartError> {
+        // The sender lives as long as this.
+        let _ = split.turn.subscribe().wait_for(|turn| *turn == range.start).await;
+        if range.start == 0 {
+            let digests = self.stated_of(member).await?;
+            *split.digests() = digests;
+        }
+        let read = split.digests().read.take();
+        let read = hashed(read, bytes).await;
+        split.digests().read = read;
+        split.turn.send_replace(range.end);
+        Ok(())
+    }
+
+    /// Asks for what the source states of a member, before its first byte is hashed.
+    async fn stated_of(&self, member: usize) -> Result<Digests, PartError> {
+        let Some(meta) = self.head_member(member).await? else { return Ok(Digests::default()) };
+        if let Some(crc) = meta.checksum.clone().filter(|sum| sum.kind == ChecksumKind::FullObject)
+            && crc.algorithm.spans_parts()
+        {
+            return Ok(Digests { crc: Some(crc), ..Digests::default() });
+        }
+        let pinned = self.members.pinned(&self.source_bucket, member);
+        let stated = StatedDigest::of(&self.source, &pinned, &meta, &self.limits, Effort::Whole).await;
+        let stated = stated.map_err(|request| PartError::of(request, |error| PartError::Member(member, error)))?;
+        Ok(Digests { crc: None, read: stated.digest(), stated: Some(stated) })
+    }
+
+    /// Compares each member that was read for several parts with the digest that the source states of it. Members
+    /// without one, and those that an earlier run has read in part, keep their level.
+    pub(super) async fn verify_split_members(&self, sent: &mut BTreeMap<u32, SentPart>) -> Result<(), PartError> {
+        let ranges = self.split_members(sent);
+        let checks: Vec<_> = ranges.iter().map(|(member, ranges)| self.verify_split_member(*member, ranges)).collect();
+        let mut checks = stream::iter(checks).buffer_unordered(COMPARISONS);
+        let mut levels = HashMap::new();
+        while let Some(level) = checks.next().await {
+            levels.extend(level?);
+        }
+        drop(checks);
+        for fetch in sent.values_mut().flat_map(|part| &mut part.fetches) {
+            if let Some(level) = levels.get(&fetch.member) {
+                fetch.verified = *level;
+            }
+        }
+        Ok(())
+    }
+
+    /// Ranges, in order, of each member whose bytes this run has read for several parts.
     fn split_members(&self, sent: &BTreeMap<u32, SentPart>) -> HashMap<usize, Vec<FetchedRange>> {
         let mut members: HashMap<usize, Vec<FetchedRange>> = HashMap::new();
-        for fetch in sent.values().flat_map(|part| &part.fetches).filter(|fetch| !fetch.other_crcs.is_empty()) {
-            members.entry(fetch.member).or_default().push(fetch.clone());
+        for fetch in sent.values().flat_map(|part| &part.fetches) {
+            if self.split.get(fetch.member).is_some() {
+                members.entry(fetch.member).or_default().push(fetch.clone());
+            }
         }
         for ranges in members.values_mut() {
             ranges.sort_by_key(|fetch| fetch.range.start);
         }
-        members.retain(|member, ranges| {
-            let read: u64 = ranges.iter().map(|fetch| fetch.range.end - fetch.range.start).sum();
-            read == self.members.items()[*member].size
-        });
         members
     }
 
-    /// Returns the member if the source states a CRC of it that can be joined, and its parts have that.
-    async fn has_stated_crc(&self, member: usize, ranges: &[FetchedRange]) -> Result<Option<usize>, PartError> {
-        let Some(stated) = self.head_member(member).await?.and_then(|meta| meta.checksum) else { return Ok(None) };
-        let values: Option<Vec<(&str, u64)>> = ranges
-            .iter()
-            .map(|fetch| Some((fetch.crc(stated.algorithm)?, fetch.range.end - fetch.range.start)))
-            .collect();
-        let Some(value) = values.and_then(|values| stated.algorithm.joined(values)) else { return Ok(None) };
-        let read = Checksum { algorithm: stated.algorithm, value, kind: ChecksumKind::FullObject };
-        match read.agrees(&stated) {
-            Some(false) => {
-                let (name, value) = (stated.algorithm.name(), &stated.value);
-                let how = format!("the source states {name} {value}, and the bytes read in parts have {}", read.value);
-                Err(PartError::Misread(member, how))
-            }
-            agrees => Ok(agrees.and(Some(member))),
+    /// Returns the member with its level, if its source states a digest, and its ranges have that.
+    async fn verify_split_member(
+        &self,
+        member: usize,
+        ranges: &[FetchedRange],
+    ) -> Result<Option<(usize, VerificationLevel)>, PartError> {
+        let Some(split) = self.split.get(member) else { return Ok(None) };
+        let Digests { crc, stated, read } = std::mem::take(&mut *split.digests());
+        if let Some(stated) = crc {
+            return has_stated_crc(member, ranges, &stated);
+        }
+        let Some(stated) = stated else { return Ok(None) };
+        let compared = stated.compare(read).await;
+        match compared.map_err(|request| PartError::of(request, |error| PartError::Member(member, error)))? {
+            Comparison::Equal(level) => Ok(Some((member, level))),
+            Comparison::Nothing => Ok(None),
+            Comparison::Differs(how) => Err(PartError::Misread(member, how)),
         }
     }
 
@@ -87,5 +141,25 @@ impl Sender {
             Err(RequestError::Failed(error)) if error.is_denied() || error.class == ErrorClass::Capability => Ok(None),
             Err(RequestError::Failed(error)) => Err(PartError::Member(member, error)),
         }
+    }
+}
+
+/// Compares the CRC that is joined from those of the ranges of a member with the stated one.
+fn has_stated_crc(
+    member: usize,
+    ranges: &[FetchedRange],
+    stated: &Checksum,
+) -> Result<Option<(usize, VerificationLevel)>, PartError> {
+    let values: Option<Vec<(&str, u64)>> =
+        ranges.iter().map(|fetch| Some((fetch.crc(stated.algorithm)?, fetch.range.end - fetch.range.start))).collect();
+    let Some(value) = values.and_then(|values| stated.algorithm.joined(values)) else { return Ok(None) };
+    let read = Checksum { algorithm: stated.algorithm, value, kind: ChecksumKind::FullObject };
+    match read.agrees(stated) {
+        Some(false) => {
+            let (name, value) = (stated.algorithm.name(), &stated.value);
+            let how = format!("the source states {name} {value}, and the bytes read in parts have {}", read.value);
+            Err(PartError::Misread(member, how))
+        }
+        agrees => Ok(agrees.and(Some((member, VerificationLevel::Checksum)))),
     }
 }
