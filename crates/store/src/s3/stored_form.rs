@@ -1,7 +1,7 @@
 //! The form in which objects come: as they are stored.
 //!
-//! Some services and proxies decompress objects with `Content-Encoding: gzip` on the way, unless the request says that
-//! the reader takes gzip; others compress unless it says that the reader takes nothing else. Requests ask for the plain
+//! Some services and proxies decompress objects with a `Content-Encoding` on the way, unless the request says that the
+//! reader takes that; others compress unless it says that the reader takes nothing else. Requests ask for the plain
 //! form first, as other clients do. An answer about the pinned object with another length than it has was changed on
 //! the way: the object is then requested in the other form, which is remembered.
 
@@ -17,8 +17,8 @@ use crate::types::{ObjectMeta, PinnedObject, Range};
 pub(in crate::s3) enum Form {
     /// `Accept-Encoding: identity`
     Identity,
-    /// `Accept-Encoding: gzip`
-    Gzip,
+    /// `Accept-Encoding` of all codings that are in use.
+    Encoded,
 }
 
 impl Form {
@@ -26,14 +26,14 @@ impl Form {
     pub(in crate::s3) fn header(self) -> &'static str {
         match self {
             Self::Identity => "identity",
-            Self::Gzip => "gzip",
+            Self::Encoded => "gzip, deflate, br, zstd, compress",
         }
     }
 
     pub(super) fn other(self) -> Self {
         match self {
-            Self::Identity => Self::Gzip,
-            Self::Gzip => Self::Identity,
+            Self::Identity => Self::Encoded,
+            Self::Encoded => Self::Identity,
         }
     }
 }
@@ -44,11 +44,11 @@ pub(in crate::s3) struct PreferredForm(AtomicU8);
 
 impl PreferredForm {
     pub(super) fn get(&self) -> Form {
-        if self.0.load(Ordering::Relaxed) == 0 { Form::Identity } else { Form::Gzip }
+        if self.0.load(Ordering::Relaxed) == 0 { Form::Identity } else { Form::Encoded }
     }
 
     pub(super) fn learn(&self, form: Form) {
-        self.0.store(u8::from(form == Form::Gzip), Ordering::Relaxed);
+        self.0.store(u8::from(form == Form::Encoded), Ordering::Relaxed);
     }
 }
 

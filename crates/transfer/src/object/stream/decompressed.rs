@@ -1,12 +1,12 @@
-//! Objects that the service decompresses on the way (`Content-Encoding: gzip`), whatever a request accepts: the body is
+//! Objects that the service decompresses on the way (`Content-Encoding`), whatever a request accepts: the body is
 //! copied as it comes, from one read of the whole object.
 //!
 //! The bytes as they are stored cannot be had. So no digest of the source covers what comes: the copy is reported
 //! without a verification and with a note, and the target gets no `Content-Encoding`. Where a verification is required,
 //! the object fails.
 //!
-//! A body counts as decompressed only if the object is labelled gzip and its body is no gzip, of a length that its
-//! compression could have made of it. Anything else that has another length than is stored fails.
+//! A body counts as decompressed only if the object is labelled with known codings, and its body begins with none of
+//! them and has a length that they could have made of it. Anything else that has another length than is stored fails.
 //!
 //! Its upload is recorded without a part size: no later run can go on with it, since the body has no ranges.
 
@@ -29,9 +29,6 @@ use crate::verification::{StreamRoute, Verdict};
 
 /// Bytes of each part of a body whose length is not stated: 10,000 of them make 312 GiB.
 const PART_OF_UNKNOWN: u64 = 32 << 20;
-
-/// First bytes of every gzip file.
-const GZIP: [u8; 2] = [0x1f, 0x8b];
 
 /// A piece of the body, with the memory that it takes.
 type HeldPiece = (Option<MemoryPermit>, DigestedBytes);
@@ -58,32 +55,34 @@ impl<J: UploadJournal> Object<'_, J> {
         if taken.is_err() {
             (self.item.size, self.stored_size) = (stored, None);
         }
-        let mut copy = taken?;
+        let (mut copy, encoding) = taken?;
         copy.verified = VerificationLevel::No;
         self.not_carried.push(format!(
-            "the {stored} bytes as they are stored, and Content-Encoding: gzip: the service gives the object decompressed only; the {} bytes that came were copied, and nothing verifies them",
+            "the {stored} bytes as they are stored, and Content-Encoding: {encoding}: the service gives the object decompressed only; the {} bytes that came were copied, and nothing verifies them",
             self.item.size
         ));
         self.source.note(format!(
-            "s3://{}: the endpoint decompresses objects on the way (Content-Encoding: gzip): they were copied decompressed, without a verification.",
+            "s3://{}: the endpoint decompresses objects on the way (Content-Encoding: {encoding}): they were copied decompressed, without a verification.",
             self.policy.source_bucket
         ));
         Ok(copy)
     }
 
-    async fn take_body(&mut self, failure: &ObjectFailure) -> Result<CopyResult, AttemptError> {
+    /// The copy, and the encoding that was removed.
+    async fn take_body(&mut self, failure: &ObjectFailure) -> Result<(CopyResult, String), AttemptError> {
         let source = self.head_source().await?;
         if source.archived {
             return Err(self.archived(&source));
         }
-        if !is_gzip(source.attributes.content_encoding.as_deref()) {
+        let encoding = source.attributes.content_encoding.clone().unwrap_or_default();
+        if !is_known(&encoding) {
             return Err(AttemptError::Failed(failure.clone()));
         }
         let source = decompressed(source);
         let mut reads = 1;
         loop {
-            match self.read_body(&source, failure).await {
-                Ok(copy) => return Ok(copy),
+            match self.read_body(&source, &encoding, failure).await {
+                Ok(copy) => return Ok((copy, encoding)),
                 Err(Interrupt::Broken(error)) if reads < WHOLE_READS && error.class == ErrorClass::Retry => {
                     reads += 1;
                     self.retry_context.count_retry();
@@ -97,7 +96,12 @@ impl<J: UploadJournal> Object<'_, J> {
     }
 
     /// One read of the body.
-    async fn read_body(&mut self, source: &ObjectMeta, failure: &ObjectFailure) -> Result<CopyResult, Interrupt> {
+    async fn read_body(
+        &mut self,
+        source: &ObjectMeta,
+        encoding: &str,
+        failure: &ObjectFailure,
+    ) -> Result<CopyResult, Interrupt> {
         let pinned = PinnedObject { size: 0, ..self.pinned() };
         let stored = self.stored_size.unwrap_or_default();
         let call = RequestSpec::read("GetObject", &pinned.bucket).bytes(stored).once();
@@ -113,13 +117,13 @@ impl<J: UploadJournal> Object<'_, J> {
         let part_size = route.parts.plan.part_size;
         let mut reader = PinnedReader::new(body, &pinned);
         let (memory, first) = self.next_piece(&mut reader, part_size, &algorithms).await?;
-        if first.bytes.starts_with(&GZIP) {
+        if codings(encoding).any(|coding| begins_with(&first.bytes, &coding)) {
             return Err(Interrupt::Other(AttemptError::Failed(failure.clone())));
         }
         let read = Verdict::Proven(VerificationLevel::Size);
         if (first.bytes.len() as u64) < part_size {
             self.item.size = first.bytes.len() as u64;
-            self.check_length(failure)?;
+            self.check_length(encoding, failure)?;
             let source = ObjectMeta { size: self.item.size, ..source.clone() };
             let put = self.put_piece(source, first, read).await;
             drop(memory);
@@ -132,7 +136,7 @@ impl<J: UploadJournal> Object<'_, J> {
         let sending = StreamSettings { route: &route, algorithms: algorithms.clone(), sum };
         let (sent, came) = self.send_body(&sending, &mut reader, (memory, first)).await?;
         self.item.size = came;
-        self.check_length(failure)?;
+        self.check_length(encoding, failure)?;
         route.parts.plan.size = came;
         let sending = StreamSettings { route: &route, algorithms, sum };
         let whole = whole_sum(&sending, &sent);
@@ -233,13 +237,14 @@ impl<J: UploadJournal> Object<'_, J> {
         sum.into_iter().chain(md5.then_some(DigestAlgorithm::Md5)).collect()
     }
 
-    /// A gzip file is hardly longer than its content. A body that is much shorter was cut off.
-    fn check_length(&self, failure: &ObjectFailure) -> Result<(), Interrupt> {
-        /// Header and trailer of a gzip file, with a name of usual length.
+    /// A compressed file is hardly longer than its content. A body that is much shorter was cut off.
+    fn check_length(&self, encoding: &str, failure: &ObjectFailure) -> Result<(), Interrupt> {
+        /// Header and trailer of a compressed file, with a name of usual length.
         const ENVELOPE: u64 = 64;
         let (came, stored) = (self.item.size, self.stored_size.unwrap_or_default());
-        // Blocks that do not shrink cost 26 bytes in 64 KiB with bgzip, and less with gzip.
-        if came + came / 512 + ENVELOPE >= stored {
+        // Blocks that do not shrink cost 26 bytes in 64 KiB with bgzip and less with others; LZW has no such blocks.
+        let longest = if codings(encoding).any(|coding| coding.ends_with("compress")) { came / 2 } else { came / 512 };
+        if came + longest + ENVELOPE >= stored {
             return Ok(());
         }
         Err(Interrupt::Other(AttemptError::Failed(failure.clone())))
@@ -254,6 +259,27 @@ fn decompressed(source: ObjectMeta) -> ObjectMeta {
     body
 }
 
-fn is_gzip(encoding: Option<&str>) -> bool {
-    encoding.is_some_and(|encoding| ["gzip", "x-gzip"].iter().any(|known| encoding.eq_ignore_ascii_case(known)))
+/// The codings that an encoding names, in lower case. `aws-chunked` is a coding of requests that some services keep.
+fn codings(encoding: &str) -> impl Iterator<Item = String> {
+    let named = encoding.split(',').map(|coding| coding.trim().to_ascii_lowercase());
+    named.filter(|coding| !matches!(coding.as_str(), "" | "identity" | "aws-chunked"))
+}
+
+/// True when all codings are known, and there is one.
+fn is_known(encoding: &str) -> bool {
+    const KNOWN: [&str; 7] = ["gzip", "x-gzip", "deflate", "br", "zstd", "compress", "x-compress"];
+    codings(encoding).next().is_some() && codings(encoding).all(|coding| KNOWN.contains(&coding.as_str()))
+}
+
+/// True when a body begins as what this coding has made. Brotli has no mark.
+fn begins_with(body: &[u8], coding: &str) -> bool {
+    match coding {
+        "gzip" | "x-gzip" => body.starts_with(&[0x1f, 0x8b]),
+        "zstd" => body.starts_with(&[0x28, 0xb5, 0x2f, 0xfd]),
+        "compress" | "x-compress" => body.starts_with(&[0x1f, 0x9d]),
+        // The header of zlib: deflate with a window of up to 32 KiB, and a check of both bytes.
+        "deflate" => matches!(body, [first, second, ..]
+            if first & 0x8f == 8 && (u16::from(*first) << 8 | u16::from(*second)).is_multiple_of(31)),
+        _ => false,
+    }
 }
