@@ -21,6 +21,11 @@ macro_rules! refusals {
                 match self { $(Self::$name => $word,)* }
             }
 
+            /// Stable code for failures of transfers, in the style of S3's.
+            pub fn code(self) -> &'static str {
+                match self { $(Self::$name => stringify!($name),)* }
+            }
+
             fn text(self) -> &'static str {
                 match self { $(Self::$name => $text,)* }
             }
@@ -91,5 +96,13 @@ mod tests {
             assert_eq!(Refusal::from_word(refusal.word()), Some(*refusal));
         }
         assert_eq!(Refusal::from_word("other"), None);
+    }
+
+    #[test]
+    fn codes_stand_in_receipts_and_keep_their_spelling() {
+        assert_eq!(Refusal::HardLinkTarget.code(), "HardLinkTarget");
+        assert_eq!(Refusal::DriveOrUnc.code(), "DriveOrUnc");
+        let codes: std::collections::HashSet<_> = Refusal::ALL.iter().map(|refusal| refusal.code()).collect();
+        assert_eq!(codes.len(), Refusal::ALL.len());
     }
 }

@@ -17,13 +17,12 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 use rustix::time::{ClockId, clock_gettime};
-use seqferry_store::BucketEncryption;
 use seqferry_store::error::classify::code::LEASE_LAPSED;
 use seqferry_store::prelude::*;
 use seqferry_store::{
-    Body, BucketInfo, BucketService, CompleteUpload, CopyTarget, CreateUpload, Digests, FetchedObject, ListPage,
-    ListRequest, ObjectMeta, ObjectRef, PartsPage, PinnedObject, PutObject, Range, Removal, RemovedObject, Result,
-    StoreError, UploadInfo, UploadRef, VersionsPage, VersionsRequest, WrittenObject, WrittenPart,
+    Body, BucketInfo, BucketService, CompleteUpload, CopyTarget, CreateUpload, Digests, ObjectRef, PartsPage,
+    PinnedObject, PutObject, Range, Removal, RemovedObject, Result, StoreError, UploadInfo, UploadRef, VersionsPage,
+    VersionsRequest, WrittenObject, WrittenPart,
 };
 use tokio::sync::Notify;
 
@@ -180,40 +179,11 @@ impl LeasedStore {
     }
 }
 
-#[async_trait]
-impl ObjectRead for LeasedStore {
-    async fn head_bucket(&self, bucket: &str) -> Result<()> {
-        self.store.head_bucket(bucket).await
-    }
-
-    async fn list(&self, request: &ListRequest) -> Result<ListPage> {
-        self.store.list(request).await
-    }
-
-    async fn head(&self, object: ObjectRef<'_>, part: Option<u32>) -> Result<ObjectMeta> {
-        self.store.head(object, part).await
-    }
-
-    async fn fetch(&self, source: &PinnedObject, range: Option<Range>) -> Result<FetchedObject> {
-        self.store.fetch(source, range).await
-    }
-
-    async fn bucket_encryption(&self, bucket: &str) -> Result<BucketEncryption> {
-        self.store.bucket_encryption(bucket).await
-    }
-
-    async fn restore(&self, object: ObjectRef<'_>, days: u32, tier: &str) -> Result<()> {
-        self.store.restore(object, days, tier).await
-    }
-
-    async fn get_tags(&self, object: ObjectRef<'_>) -> Result<Vec<(String, String)>> {
-        self.store.get_tags(object).await
-    }
-
-    fn forget(&self, source: &PinnedObject) {
-        self.store.forget(source);
-    }
-}
+seqferry_store::forward_object_read!(
+    LeasedStore,
+    store,
+    [head_bucket, list, head, fetch, get_tags, bucket_encryption, restore, forget]
+);
 
 #[async_trait]
 impl ObjectWrite for LeasedStore {
@@ -382,6 +352,14 @@ mod tests {
         holder.admit(1);
 
         assert!(!holder.may_write());
+    }
+
+    #[tokio::test]
+    async fn a_job_that_holds_the_lease_reaches_every_method_of_its_store() {
+        let holder = held(now() + 60 * SECOND).1;
+        let kept =
+            seqferry_store_testing::methods_not_forwarded(|store| LeasedStore::new(store, Arc::new(holder))).await;
+        assert!(kept.is_empty(), "{kept:?}");
     }
 
     #[tokio::test]

@@ -14,9 +14,10 @@ use bytes::Bytes;
 use futures::{StreamExt as _, TryStreamExt as _};
 use seqferry_store::error::classify::code;
 use seqferry_store::{
-    Body, Capabilities, CompleteUpload, CopyTarget, CreateUpload, Digests, FetchedObject, ListPage, ListRequest,
-    MultipartUpload, ObjectMeta, ObjectRead, ObjectRef, ObjectStore, ObjectWrite, PartsPage, PinnedObject, PutObject,
-    Range, Result, StoreError, UploadInfo, UploadRef, WrittenObject, WrittenPart,
+    Body, BucketEncryption, BucketService, Capabilities, CompleteUpload, CopyTarget, CreateUpload, Digests,
+    FetchedObject, LateSync, ListPage, ListRequest, MultipartUpload, ObjectMeta, ObjectRead, ObjectRef, ObjectStore,
+    ObjectWrite, PartsPage, PinnedObject, PutObject, Range, Result, StoreError, UploadInfo, UploadRef, WrittenObject,
+    WrittenPart,
 };
 use tokio::sync::Notify;
 
@@ -360,6 +361,15 @@ impl ObjectRead for FaultStore {
         self.request("GetObjectTagging", bucket, key, None, self.inner.get_tags(object)).await
     }
 
+    async fn bucket_encryption(&self, bucket: &str) -> Result<BucketEncryption> {
+        self.request("GetBucketEncryption", bucket, "", None, self.inner.bucket_encryption(bucket)).await
+    }
+
+    async fn restore(&self, object: ObjectRef<'_>, days: u32, tier: &str) -> Result<()> {
+        let ObjectRef { bucket, key, .. } = object;
+        self.request("RestoreObject", bucket, key, None, self.inner.restore(object, days, tier)).await
+    }
+
     fn forget(&self, source: &PinnedObject) {
         self.inner.forget(source);
     }
@@ -452,6 +462,26 @@ impl MultipartUpload for FaultStore {
 impl ObjectStore for FaultStore {
     fn capabilities(&self) -> Capabilities {
         self.inner.capabilities()
+    }
+
+    fn bucket_service(&self) -> Option<&dyn BucketService> {
+        self.inner.bucket_service()
+    }
+
+    fn encrypts_all(&self) -> bool {
+        self.inner.encrypts_all()
+    }
+
+    fn max_attempts(&self) -> Option<u32> {
+        self.inner.max_attempts()
+    }
+
+    fn take_notes(&self, sends_bodies: bool) -> Vec<String> {
+        self.inner.take_notes(sends_bodies)
+    }
+
+    fn late_sync(&self, bucket: &str) -> Option<Box<dyn LateSync>> {
+        self.inner.late_sync(bucket)
     }
 
     async fn refresh_credentials(&self) -> Result<()> {

@@ -17,6 +17,7 @@ use seqferry_store::{
     Attributes, Capabilities, Checksum, ChecksumAlgorithm, ChecksumKind, CreateUpload, DigestAlgorithm, Digester,
     Digests, ObjectMeta, ObjectStore, PinnedObject, Range, Result, StoreError, UploadRef, WrittenObject, WrittenPart,
 };
+use seqferry_store::{BucketService, LateSync};
 
 mod multipart;
 mod read;
@@ -405,6 +406,26 @@ fn slice(object: &Object, range: Option<Range>) -> Option<Bytes> {
 impl ObjectStore for MemoryStore {
     fn capabilities(&self) -> Capabilities {
         if self.as_files { Capabilities::DISK } else { Capabilities::SERVICE }
+    }
+
+    fn bucket_service(&self) -> Option<&dyn BucketService> {
+        None
+    }
+
+    fn encrypts_all(&self) -> bool {
+        false
+    }
+
+    fn max_attempts(&self) -> Option<u32> {
+        None
+    }
+
+    fn take_notes(&self, _sends_bodies: bool) -> Vec<String> {
+        Vec::new()
+    }
+
+    fn late_sync(&self, _bucket: &str) -> Option<Box<dyn LateSync>> {
+        None
     }
 
     async fn refresh_credentials(&self) -> Result<()> {

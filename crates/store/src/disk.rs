@@ -58,6 +58,8 @@ use crate::checksum::{Checksum, ChecksumAlgorithm, ChecksumKind};
 use crate::error::Result;
 use crate::error::StoreError;
 use crate::error::classify::code;
+use crate::properties::BucketEncryption;
+use crate::store::BucketService;
 use crate::store::{FetchedObject, LateSync, MultipartUpload, ObjectRead, ObjectStore, ObjectWrite};
 use crate::types::{
     Capabilities, CompleteUpload, CopyTarget, CreateUpload, Digests, ListPage, ListRequest, ObjectMeta, ObjectRef,
@@ -248,6 +250,16 @@ impl ObjectRead for DiskStore {
         self.disk.blocking("GetObject", &source.bucket, Some(&source.key), work).await
     }
 
+    async fn bucket_encryption(&self, _bucket: &str) -> Result<BucketEncryption> {
+        Ok(BucketEncryption::Unsupported)
+    }
+
+    async fn restore(&self, object: ObjectRef<'_>, _days: u32, _tier: &str) -> Result<()> {
+        Err(StoreError::new("RestoreObject", object.bucket, Some(object.key), "NotImplemented", None))
+    }
+
+    fn forget(&self, _source: &PinnedObject) {}
+
     async fn get_tags(&self, _object: ObjectRef<'_>) -> Result<Vec<(String, String)>> {
         Ok(Vec::new())
     }
@@ -273,6 +285,10 @@ impl ObjectWrite for DiskStore {
         let (root, name) = (bucket.to_owned(), key.to_owned());
         let work = move |disk: &Arc<Disk>| write::delete(&disk.folders, &disk.options, ObjectRef::new(&root, &name));
         self.disk.blocking("DeleteObject", bucket, Some(key), work).await
+    }
+
+    async fn delete_if(&self, object: ObjectRef<'_>, _etag: &str) -> Result<()> {
+        Err(StoreError::new("DeleteObject", object.bucket, Some(object.key), "NotImplemented", None))
     }
 
     async fn put_tags(&self, object: ObjectRef<'_>, tags: &[(String, String)]) -> Result<()> {
@@ -386,6 +402,22 @@ impl MultipartUpload for DiskStore {
 impl ObjectStore for DiskStore {
     fn capabilities(&self) -> Capabilities {
         Capabilities::DISK
+    }
+
+    fn bucket_service(&self) -> Option<&dyn BucketService> {
+        None
+    }
+
+    fn encrypts_all(&self) -> bool {
+        false
+    }
+
+    fn max_attempts(&self) -> Option<u32> {
+        None
+    }
+
+    fn take_notes(&self, _sends_bodies: bool) -> Vec<String> {
+        Vec::new()
     }
 
     fn late_sync(&self, bucket: &str) -> Option<Box<dyn LateSync>> {

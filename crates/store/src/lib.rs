@@ -13,6 +13,7 @@ mod body;
 pub mod checksum;
 mod disk;
 pub mod error;
+mod forward;
 pub mod priority;
 mod properties;
 mod s3;
@@ -20,7 +21,9 @@ mod store;
 mod throttle;
 mod types;
 
+pub use async_trait::async_trait;
 pub use body::{Body, ByteStream};
+pub use bytes::Bytes;
 pub use checksum::{Checksum, ChecksumAlgorithm, ChecksumKind, DigestAlgorithm, Digester};
 pub use disk::{
     DiskOptions, DiskStore, MTIME, PageCache, Permissions, Symlinks, file_error, mtime_text, path_refusal, read_mtime,
@@ -32,6 +35,7 @@ pub use s3::address;
 pub use s3::{Credentials, EndpointOptions, ResolvedSettings, S3Store};
 pub use store::{
     BucketService, FetchedObject, LateSync, MultipartUpload, ObjectRead, ObjectReadExt, ObjectStore, ObjectWrite,
+    put_whole_part,
 };
 pub use throttle::ByteThrottle;
 pub use types::{

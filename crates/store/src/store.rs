@@ -43,18 +43,14 @@ pub trait ObjectRead: Send + Sync {
     async fn get_tags(&self, object: ObjectRef<'_>) -> Result<Vec<(String, String)>>;
 
     /// Returns the encryption that the bucket gives to objects written without encryption options.
-    async fn bucket_encryption(&self, _bucket: &str) -> Result<BucketEncryption> {
-        Ok(BucketEncryption::Unsupported)
-    }
+    async fn bucket_encryption(&self, bucket: &str) -> Result<BucketEncryption>;
 
     /// Requests a readable copy of an archived object for a number of days. A copy that exists or is being made is a
     /// success.
-    async fn restore(&self, object: ObjectRef<'_>, _days: u32, _tier: &str) -> Result<()> {
-        Err(StoreError::new("RestoreObject", object.bucket, Some(object.key), "NotImplemented", None))
-    }
+    async fn restore(&self, object: ObjectRef<'_>, days: u32, tier: &str) -> Result<()>;
 
     /// Drops all cached bytes of this version: they differ from what the service promised for it.
-    fn forget(&self, _source: &PinnedObject) {}
+    fn forget(&self, source: &PinnedObject);
 }
 
 /// Writes and removes objects.
@@ -68,9 +64,7 @@ pub trait ObjectWrite: Send + Sync {
 
     /// Removes the current version of an object while it has this `ETag`; else `PreconditionFailed`, or `NoSuchKey` if
     /// there is no object. Some services ignore the condition; a store without support for it answers `NotImplemented`.
-    async fn delete_if(&self, object: ObjectRef<'_>, _etag: &str) -> Result<()> {
-        Err(StoreError::new("DeleteObject", object.bucket, Some(object.key), "NotImplemented", None))
-    }
+    async fn delete_if(&self, object: ObjectRef<'_>, etag: &str) -> Result<()>;
 
     /// Replaces the tags of an object.
     async fn put_tags(&self, object: ObjectRef<'_>, tags: &[(String, String)]) -> Result<()>;
@@ -99,16 +93,8 @@ pub trait MultipartUpload: Send + Sync {
 
     /// Sends `size` bytes of a stream as a part, like [`put_part`](MultipartUpload::put_part). An error in the stream
     /// is the result. A store that can write them as they arrive holds few of them at a time; others hold the whole
-    /// part.
-    async fn stream_part(&self, upload: UploadRef<'_>, part: u32, size: u64, mut body: Body) -> Result<WrittenPart> {
-        let bytes = body.take(usize::try_from(size).unwrap_or(usize::MAX), |_| ()).await?;
-        if bytes.len() as u64 != size || body.next().await.transpose()?.is_some() {
-            return Err(StoreError::new("UploadPart", upload.bucket, Some(upload.key), "IncompleteBody", None)
-                .with_message(format!("part {part} was said to have {size} bytes")));
-        }
-        let digests = Digests::crc64nvme(&bytes);
-        self.put_part(upload, part, bytes, &digests).await
-    }
+    /// part ([`put_whole_part`]).
+    async fn stream_part(&self, upload: UploadRef<'_>, part: u32, size: u64, body: Body) -> Result<WrittenPart>;
 
     /// The parts that an upload holds, after part number `after`.
     async fn list_parts(&self, upload: UploadRef<'_>, after: Option<u32>) -> Result<PartsPage>;
@@ -149,6 +135,9 @@ pub trait BucketService: Send + Sync {
 
 /// An S3-shaped object store: single requests, each made once.
 ///
+/// No method has a default: a layer that leaves one out does not compile. [`forward_object_read`](crate::forward_object_read)
+/// and its siblings write those that only pass a request on.
+///
 /// All implementations promise: a returned success is the service's own complete success (a 200 that carries an error,
 /// or lacks a required field, is an error); keys are passed on byte for byte; an error names its cause and its class. A
 /// write whose reply is lost ends as an error although it may have happened.
@@ -158,32 +147,22 @@ pub trait ObjectStore: ObjectRead + ObjectWrite + MultipartUpload + Debug {
     fn capabilities(&self) -> Capabilities;
 
     /// Returns the store's operations on buckets and versions; None where it offers objects only.
-    fn bucket_service(&self) -> Option<&dyn BucketService> {
-        None
-    }
+    fn bucket_service(&self) -> Option<&dyn BucketService>;
 
     /// True when the service encrypts every object by default, as AWS does: `AES256` is then no property of an object.
-    fn encrypts_all(&self) -> bool {
-        false
-    }
+    fn encrypts_all(&self) -> bool;
 
     /// Returns the number of attempts for a request, including the first, that the user's settings of this service
     /// name. None: the engine's default.
-    fn max_attempts(&self) -> Option<u32> {
-        None
-    }
+    fn max_attempts(&self) -> Option<u32>;
 
     /// Returns notes for the user on the settings of this service, each text once. Notes on bodies that are sent are
     /// returned only to a caller that sends some.
-    fn take_notes(&self, _sends_bodies: bool) -> Vec<String> {
-        Vec::new()
-    }
+    fn take_notes(&self, sends_bodies: bool) -> Vec<String>;
 
     /// Makes ready to write many objects to a bucket and to make sure of them together. None: each is sure when its
     /// write has ended. Blocks its thread for a moment.
-    fn late_sync(&self, _bucket: &str) -> Option<Box<dyn LateSync>> {
-        None
-    }
+    fn late_sync(&self, bucket: &str) -> Option<Box<dyn LateSync>>;
 
     /// Reloads the credentials, after the service has reported that the present ones have expired.
     async fn refresh_credentials(&self) -> Result<()>;
@@ -198,46 +177,24 @@ pub trait LateSync: Send + Sync + Debug {
     fn sync(&self) -> Result<()>;
 }
 
-/// Implements [`ObjectStore`] for a layer by forwarding to the store in the named field. The layer implements the roles
-/// itself. A layer that implements [`BucketService`] too says in a third argument when it offers that.
-#[macro_export]
-macro_rules! forward_object_store {
-    ($layer:ty, $store:ident) => {
-        $crate::forward_object_store!($layer, $store, |layer| layer.$store.bucket_service());
-    };
-    ($layer:ty, $store:ident, |$this:ident| $service:expr) => {
-        #[async_trait::async_trait]
-        impl $crate::ObjectStore for $layer {
-            fn capabilities(&self) -> $crate::Capabilities {
-                self.$store.capabilities()
-            }
-
-            fn bucket_service(&self) -> Option<&dyn $crate::BucketService> {
-                let $this = self;
-                $service
-            }
-
-            fn encrypts_all(&self) -> bool {
-                self.$store.encrypts_all()
-            }
-
-            fn max_attempts(&self) -> Option<u32> {
-                self.$store.max_attempts()
-            }
-
-            fn take_notes(&self, sends_bodies: bool) -> Vec<String> {
-                self.$store.take_notes(sends_bodies)
-            }
-
-            fn late_sync(&self, bucket: &str) -> Option<Box<dyn $crate::LateSync>> {
-                self.$store.late_sync(bucket)
-            }
-
-            async fn refresh_credentials(&self) -> $crate::Result<()> {
-                self.$store.refresh_credentials().await
-            }
-        }
-    };
+/// Sends a part for [`MultipartUpload::stream_part`] of a store that takes parts as a whole.
+///
+/// # Errors
+/// Those of the stream and of [`MultipartUpload::put_part`]; `IncompleteBody` when it has not exactly `size` bytes.
+pub async fn put_whole_part<S: MultipartUpload + ?Sized>(
+    store: &S,
+    upload: UploadRef<'_>,
+    part: u32,
+    size: u64,
+    mut body: Body,
+) -> Result<WrittenPart> {
+    let bytes = body.take(usize::try_from(size).unwrap_or(usize::MAX), |_| ()).await?;
+    if bytes.len() as u64 != size || body.next().await.transpose()?.is_some() {
+        return Err(StoreError::new("UploadPart", upload.bucket, Some(upload.key), "IncompleteBody", None)
+            .with_message(format!("part {part} was said to have {size} bytes")));
+    }
+    let digests = Digests::crc64nvme(&bytes);
+    store.put_part(upload, part, bytes, &digests).await
 }
 
 /// Short forms of [`ObjectRead`].

@@ -382,12 +382,6 @@ impl Reader {
         }
         Some(Prefetch { _guards: guards })
     }
-
-    /// Returns true when every block of an object is in memory or on its way.
-    pub fn has_whole(&self, object: &OpenObject) -> bool {
-        let blocks = self.origin.pool.lock();
-        (0..object.version.blocks()).all(|block| blocks.slots.contains_key(&object.key(block)))
-    }
 }
 
 /// A read-ahead fetch; it ends with this value.

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use async_trait::async_trait;
 use bytes::Bytes;
 use md5::{Digest as _, Md5};
+use seqferry_store::{Body, put_whole_part};
 use seqferry_store::{
     Checksum, ChecksumAlgorithm, ChecksumKind, CompleteUpload, CreateUpload, Digests, MultipartUpload, PartInfo,
     PartsPage, PinnedObject, Range, Result, StoreError, UploadInfo, UploadRef, WrittenObject, WrittenPart,
@@ -67,6 +68,10 @@ impl MultipartUpload for MemoryStore {
         let etag = self.etag_of(&body);
         let copied = WrittenPart { etag, ..self.state().put_part("UploadPart", upload, part, body)? };
         Ok(self.answered(copied))
+    }
+
+    async fn stream_part(&self, upload: UploadRef<'_>, part: u32, size: u64, body: Body) -> Result<WrittenPart> {
+        put_whole_part(self, upload, part, size, body).await
     }
 
     async fn list_parts(&self, upload: UploadRef<'_>, after: Option<u32>) -> Result<PartsPage> {

@@ -3,6 +3,7 @@
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures::StreamExt as _;
+use seqferry_store::BucketEncryption;
 use seqferry_store::error::classify::code;
 use seqferry_store::{
     Body, FetchedObject, ListPage, ListRequest, ListedObject, ObjectMeta, ObjectRead, ObjectRef, PinnedObject, Range,
@@ -109,6 +110,16 @@ impl ObjectRead for MemoryStore {
         let meta = ObjectMeta { checksum, ..self.meta(object) };
         Ok(FetchedObject { meta, body: Body::of_chunks(futures::stream::iter(chunks).boxed()) })
     }
+
+    async fn bucket_encryption(&self, _bucket: &str) -> Result<BucketEncryption> {
+        Ok(BucketEncryption::Unsupported)
+    }
+
+    async fn restore(&self, object: ObjectRef<'_>, _days: u32, _tier: &str) -> Result<()> {
+        Err(StoreError::new("RestoreObject", object.bucket, Some(object.key), "NotImplemented", None))
+    }
+
+    fn forget(&self, _source: &PinnedObject) {}
 
     async fn get_tags(&self, object: ObjectRef<'_>) -> Result<Vec<(String, String)>> {
         let ObjectRef { bucket, key, .. } = object;

@@ -14,6 +14,7 @@ use super::failures::malformed;
 use crate::error::Result;
 use crate::error::StoreError;
 use crate::error::classify::code;
+use crate::store::LateSync;
 use crate::store::{BucketService, ObjectStore};
 use crate::types::{Capabilities, PartsPage};
 
@@ -80,6 +81,10 @@ impl ObjectStore for S3Store {
             ));
         }
         notes
+    }
+
+    fn late_sync(&self, _bucket: &str) -> Option<Box<dyn LateSync>> {
+        None
     }
 
     async fn refresh_credentials(&self) -> Result<()> {

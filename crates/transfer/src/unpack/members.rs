@@ -21,6 +21,7 @@ use seqferry_store::{
     ObjectRef, ObjectStore, ObjectWrite, PartsPage, PinnedObject, PutObject, Range, StoreError, UploadInfo, UploadRef,
     WrittenObject, WrittenPart, mtime_text,
 };
+use seqferry_store::{BucketEncryption, BucketService, LateSync, put_whole_part};
 
 use super::bytes::{ArchiveBytes, Span};
 use super::place::{Dress, Format, MemberPlace, PlaceKind, archive_etag, member_etag};
@@ -348,6 +349,16 @@ impl ObjectRead for MemberStore {
         }
     }
 
+    async fn bucket_encryption(&self, _bucket: &str) -> Result<BucketEncryption> {
+        Ok(BucketEncryption::Unsupported)
+    }
+
+    async fn restore(&self, object: ObjectRef<'_>, _days: u32, _tier: &str) -> Result<()> {
+        Err(StoreError::new("RestoreObject", object.bucket, Some(object.key), "NotImplemented", None))
+    }
+
+    fn forget(&self, _source: &PinnedObject) {}
+
     async fn get_tags(&self, _object: ObjectRef<'_>) -> Result<Vec<(String, String)>> {
         Ok(Vec::new())
     }
@@ -361,6 +372,10 @@ impl ObjectWrite for MemberStore {
 
     async fn delete(&self, object: ObjectRef<'_>) -> Result<()> {
         refused("DeleteObject", object.bucket, object.key)
+    }
+
+    async fn delete_if(&self, object: ObjectRef<'_>, _etag: &str) -> Result<()> {
+        Err(StoreError::new("DeleteObject", object.bucket, Some(object.key), "NotImplemented", None))
     }
 
     async fn put_tags(&self, object: ObjectRef<'_>, _tags: &[(String, String)]) -> Result<()> {
@@ -390,6 +405,10 @@ impl MultipartUpload for MemberStore {
         _: &seqferry_store::Digests,
     ) -> Result<WrittenPart> {
         refused("UploadPart", upload.bucket, upload.key)
+    }
+
+    async fn stream_part(&self, upload: UploadRef<'_>, part: u32, size: u64, body: Body) -> Result<WrittenPart> {
+        put_whole_part(self, upload, part, size, body).await
     }
 
     async fn list_parts(&self, upload: UploadRef<'_>, _after: Option<u32>) -> Result<PartsPage> {
@@ -422,12 +441,24 @@ impl ObjectStore for MemberStore {
         }
     }
 
+    fn bucket_service(&self) -> Option<&dyn BucketService> {
+        None
+    }
+
+    fn encrypts_all(&self) -> bool {
+        false
+    }
+
     fn max_attempts(&self) -> Option<u32> {
         self.store.max_attempts()
     }
 
     fn take_notes(&self, sends_bodies: bool) -> Vec<String> {
         self.store.take_notes(sends_bodies)
+    }
+
+    fn late_sync(&self, _bucket: &str) -> Option<Box<dyn LateSync>> {
+        None
     }
 
     async fn refresh_credentials(&self) -> Result<()> {

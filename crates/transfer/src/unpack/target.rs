@@ -2,15 +2,8 @@
 
 use std::sync::Arc;
 
-use async_trait::async_trait;
-use bytes::Bytes;
-use seqferry_store::BucketEncryption;
 use seqferry_store::Result;
-use seqferry_store::{
-    Body, CompleteUpload, CopyTarget, CreateUpload, Digests, FetchedObject, ListPage, ListRequest, MultipartUpload,
-    ObjectMeta, ObjectRead, ObjectRef, ObjectStore, ObjectWrite, PartsPage, PinnedObject, PutObject, Range, StoreError,
-    UploadInfo, UploadRef, WrittenObject, WrittenPart,
-};
+use seqferry_store::{CopyTarget, ObjectStore, PinnedObject, Range, StoreError, UploadRef, WrittenObject, WrittenPart};
 
 use super::ArchiveRef;
 use super::place::{Format, MemberPlace, PlaceKind, archive_etag};
@@ -29,50 +22,14 @@ impl RangeTarget {
     }
 }
 
-#[async_trait]
-impl ObjectRead for RangeTarget {
-    async fn head_bucket(&self, bucket: &str) -> Result<()> {
-        self.store.head_bucket(bucket).await
-    }
+seqferry_store::forward_object_read!(
+    RangeTarget,
+    store,
+    [head_bucket, list, head, fetch, get_tags, bucket_encryption, restore, forget]
+);
 
-    async fn list(&self, request: &ListRequest) -> Result<ListPage> {
-        self.store.list(request).await
-    }
-
-    async fn head(&self, object: ObjectRef<'_>, part: Option<u32>) -> Result<ObjectMeta> {
-        self.store.head(object, part).await
-    }
-
-    async fn fetch(&self, source: &PinnedObject, range: Option<Range>) -> Result<FetchedObject> {
-        self.store.fetch(source, range).await
-    }
-
-    async fn bucket_encryption(&self, bucket: &str) -> Result<BucketEncryption> {
-        self.store.bucket_encryption(bucket).await
-    }
-
-    async fn get_tags(&self, object: ObjectRef<'_>) -> Result<Vec<(String, String)>> {
-        self.store.get_tags(object).await
-    }
-}
-
-#[async_trait]
-impl ObjectWrite for RangeTarget {
-    async fn put_object(&self, object: &PutObject, body: Bytes) -> Result<WrittenObject> {
-        self.store.put_object(object, body).await
-    }
-
-    async fn delete(&self, object: ObjectRef<'_>) -> Result<()> {
-        self.store.delete(object).await
-    }
-
-    async fn delete_if(&self, object: ObjectRef<'_>, etag: &str) -> Result<()> {
-        self.store.delete_if(object, etag).await
-    }
-
-    async fn put_tags(&self, object: ObjectRef<'_>, tags: &[(String, String)]) -> Result<()> {
-        self.store.put_tags(object, tags).await
-    }
+seqferry_store::forward_object_write! {
+    RangeTarget, store, [put_object, delete, delete_if, put_tags]
 
     async fn copy(&self, source: &PinnedObject, _target: CopyTarget<'_>) -> Result<WrittenObject> {
         // CopyObject takes whole objects only.
@@ -80,11 +37,9 @@ impl ObjectWrite for RangeTarget {
     }
 }
 
-#[async_trait]
-impl MultipartUpload for RangeTarget {
-    async fn create_upload(&self, upload: &CreateUpload) -> Result<String> {
-        self.store.create_upload(upload).await
-    }
+seqferry_store::forward_multipart_upload! {
+    RangeTarget, store,
+    [create_upload, put_part, stream_part, list_parts, complete_upload, abort_upload, list_uploads]
 
     async fn copy_part(
         &self,
@@ -110,30 +65,19 @@ impl MultipartUpload for RangeTarget {
         let range = Range { first: place.data + range.first, last: place.data + range.last };
         self.store.copy_part(&archive, range, upload, part).await
     }
-
-    async fn put_part(&self, upload: UploadRef<'_>, part: u32, body: Bytes, digests: &Digests) -> Result<WrittenPart> {
-        self.store.put_part(upload, part, body, digests).await
-    }
-
-    async fn stream_part(&self, upload: UploadRef<'_>, part: u32, size: u64, body: Body) -> Result<WrittenPart> {
-        self.store.stream_part(upload, part, size, body).await
-    }
-
-    async fn list_parts(&self, upload: UploadRef<'_>, after: Option<u32>) -> Result<PartsPage> {
-        self.store.list_parts(upload, after).await
-    }
-
-    async fn complete_upload(&self, upload: &CompleteUpload) -> Result<WrittenObject> {
-        self.store.complete_upload(upload).await
-    }
-
-    async fn abort_upload(&self, upload: UploadRef<'_>) -> Result<()> {
-        self.store.abort_upload(upload).await
-    }
-
-    async fn list_uploads(&self, bucket: &str, prefix: &str) -> Result<Vec<UploadInfo>> {
-        self.store.list_uploads(bucket, prefix).await
-    }
 }
 
 seqferry_store::forward_object_store!(RangeTarget, store);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn all_but_copies_of_whole_objects_reaches_the_store_of_the_target() {
+        let archive = ArchiveRef { bucket: "b".to_owned(), key: "x.tar".to_owned() };
+        let kept = seqferry_store_testing::methods_not_forwarded(|store| RangeTarget::new(store, archive)).await;
+        // A source without a place in the archive is no member, and no part can be copied of it.
+        assert_eq!(kept, ["copy", "copy_part"]);
+    }
+}

@@ -16,9 +16,7 @@ use seqferry_client::reading::check_pin;
 use seqferry_store::BucketEncryption;
 use seqferry_store::prelude::*;
 use seqferry_store::{
-    Body, CompleteUpload, CopyTarget, CreateUpload, Digests, FetchedObject, ListPage, ListRequest, ObjectMeta,
-    ObjectRef, PartsPage, PinnedObject, PutObject, Range, Result, StoreError, UploadInfo, UploadRef, WrittenObject,
-    WrittenPart,
+    Body, FetchedObject, ListPage, ListRequest, ObjectMeta, ObjectRef, PinnedObject, Range, Result, StoreError,
 };
 
 use super::{Admission, DiskCache, lock};
@@ -371,68 +369,10 @@ impl DiskCache {
     }
 }
 
-#[async_trait]
-impl ObjectWrite for CachedStore {
-    async fn put_object(&self, object: &PutObject, body: Bytes) -> Result<WrittenObject> {
-        self.store.put_object(object, body).await
-    }
-
-    async fn delete(&self, object: ObjectRef<'_>) -> Result<()> {
-        self.store.delete(object).await
-    }
-
-    async fn delete_if(&self, object: ObjectRef<'_>, etag: &str) -> Result<()> {
-        self.store.delete_if(object, etag).await
-    }
-
-    async fn put_tags(&self, object: ObjectRef<'_>, tags: &[(String, String)]) -> Result<()> {
-        self.store.put_tags(object, tags).await
-    }
-
-    async fn copy(&self, source: &PinnedObject, target: CopyTarget<'_>) -> Result<WrittenObject> {
-        self.store.copy(source, target).await
-    }
-}
-
-#[async_trait]
-impl MultipartUpload for CachedStore {
-    async fn create_upload(&self, upload: &CreateUpload) -> Result<String> {
-        self.store.create_upload(upload).await
-    }
-
-    async fn copy_part(
-        &self,
-        source: &PinnedObject,
-        range: Range,
-        upload: UploadRef<'_>,
-        part: u32,
-    ) -> Result<WrittenPart> {
-        self.store.copy_part(source, range, upload, part).await
-    }
-
-    async fn put_part(&self, upload: UploadRef<'_>, part: u32, body: Bytes, digests: &Digests) -> Result<WrittenPart> {
-        self.store.put_part(upload, part, body, digests).await
-    }
-
-    async fn stream_part(&self, upload: UploadRef<'_>, part: u32, size: u64, body: Body) -> Result<WrittenPart> {
-        self.store.stream_part(upload, part, size, body).await
-    }
-
-    async fn list_parts(&self, upload: UploadRef<'_>, after: Option<u32>) -> Result<PartsPage> {
-        self.store.list_parts(upload, after).await
-    }
-
-    async fn complete_upload(&self, upload: &CompleteUpload) -> Result<WrittenObject> {
-        self.store.complete_upload(upload).await
-    }
-
-    async fn abort_upload(&self, upload: UploadRef<'_>) -> Result<()> {
-        self.store.abort_upload(upload).await
-    }
-
-    async fn list_uploads(&self, bucket: &str, prefix: &str) -> Result<Vec<UploadInfo>> {
-        self.store.list_uploads(bucket, prefix).await
-    }
-}
-
+seqferry_store::forward_object_write!(CachedStore, store, [put_object, delete, delete_if, put_tags, copy]);
+seqferry_store::forward_multipart_upload!(
+    CachedStore,
+    store,
+    [create_upload, copy_part, put_part, stream_part, list_parts, complete_upload, abort_upload, list_uploads]
+);
 seqferry_store::forward_object_store!(CachedStore, store);

@@ -44,7 +44,7 @@ pub struct CacheTier {
 
 /// Command to the writer thread.
 enum WriterCommand {
-    Keep { object: ObjectVersion, block: u64, bytes: Bytes, admission: Option<Admission> },
+    Keep { object: ObjectVersion, block: u64, bytes: Bytes },
     Flush(oneshot::Sender<()>),
 }
 
@@ -77,13 +77,6 @@ impl CacheTier {
         &self.cache
     }
 
-    /// Keep a block whatever the pattern of reading. Waits for a place in the queue.
-    pub async fn keep_always(&self, object: &ObjectVersion, block: u64, bytes: Bytes) {
-        let work = WriterCommand::Keep { object: object.clone(), block, bytes, admission: Some(Admission::Always) };
-        let Some(queue) = lock(&self.queue).clone() else { return };
-        let _ = tokio::task::spawn_blocking(move || queue.send(work)).await;
-    }
-
     /// Wait until all blocks that were handed over so far are written or dropped.
     pub async fn flush(&self) {
         let (done, written) = oneshot::channel();
@@ -107,7 +100,7 @@ impl BlockTier for CacheTier {
     }
 
     fn keep(&self, version: &ObjectVersion, block: u64, bytes: &Bytes) {
-        let work = WriterCommand::Keep { object: version.clone(), block, bytes: bytes.clone(), admission: None };
+        let work = WriterCommand::Keep { object: version.clone(), block, bytes: bytes.clone() };
         if let Some(queue) = &*lock(&self.queue)
             && let Err(TrySendError::Full(_)) = queue.try_send(work)
         {
@@ -134,8 +127,8 @@ fn write(cache: &DiskCache, queue: &Receiver<WriterCommand>) {
     let mut passes = PassTracker::default();
     for work in queue {
         match work {
-            WriterCommand::Keep { object, block, bytes, admission } => {
-                let admission = admission.unwrap_or_else(|| passes.note(&object, block));
+            WriterCommand::Keep { object, block, bytes } => {
+                let admission = passes.note(&object, block);
                 cache.fill(&object, block, &bytes, admission);
             }
             WriterCommand::Flush(done) => {

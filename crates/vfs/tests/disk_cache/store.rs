@@ -7,7 +7,7 @@ use seqferry_store::prelude::*;
 use seqferry_store::{Attributes, ErrorClass, PinnedObject, Range};
 use seqferry_store_testing::conformance::{ServiceQuirks, conformance};
 use seqferry_store_testing::fault::FaultStore;
-use seqferry_store_testing::{MemoryStore, ObjectWriteExt as _};
+use seqferry_store_testing::{MemoryStore, ObjectWriteExt as _, methods_not_forwarded};
 use seqferry_testkit::data::{self, odd_keys, seed};
 use seqferry_vfs::BLOCK_SIZE;
 use seqferry_vfs::disk_cache::{CachedStore, DiskCache, SourceCache};
@@ -54,6 +54,16 @@ async fn put(setting: &Setting, key: &str, size: usize) -> (PinnedObject, Bytes)
 
 fn part(bytes: &[u8], range: Range) -> &[u8] {
     &bytes[usize::try_from(range.first).unwrap()..=usize::try_from(range.last).unwrap()]
+}
+
+#[tokio::test]
+async fn a_store_behind_a_cache_is_reached_by_every_method() {
+    let scratch = Scratch::new();
+    let cache = Arc::new(scratch.open(limits(1 << 30)));
+
+    let kept = methods_not_forwarded(|store| CachedStore::new(store, cache, "memory")).await;
+
+    assert!(kept.is_empty(), "{kept:?}");
 }
 
 #[tokio::test]

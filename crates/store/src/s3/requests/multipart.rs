@@ -8,6 +8,7 @@ use bytes::Bytes;
 use super::stated::StatedPage;
 use super::{COMPLETE, PartsReply, SHORT, UPLOAD_PAGES, etag};
 use crate::ChecksumAlgorithm;
+use crate::body::Body;
 use crate::error::Result;
 use crate::error::StoreError;
 use crate::error::classify::code;
@@ -22,6 +23,7 @@ use crate::s3::fast_path::ErrorContext;
 use crate::s3::headers::{body_headers, copied_from};
 use crate::s3::{Patience, S3Store, time_limit};
 use crate::store::MultipartUpload;
+use crate::store::put_whole_part;
 use crate::types::{
     CompleteUpload, CreateUpload, Digests, PartInfo, PartsPage, PinnedObject, Range, UploadInfo, UploadRef,
     WrittenObject, WrittenPart,
@@ -167,6 +169,10 @@ impl MultipartUpload for S3Store {
             checksum: answer.checksum.map(|(_, value)| value),
             opaque_etag: answer.opaque_etag,
         })
+    }
+
+    async fn stream_part(&self, upload: UploadRef<'_>, part: u32, size: u64, body: Body) -> Result<WrittenPart> {
+        put_whole_part(self, upload, part, size, body).await
     }
 
     async fn list_parts(&self, upload: UploadRef<'_>, after: Option<u32>) -> Result<PartsPage> {

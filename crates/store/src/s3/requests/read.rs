@@ -339,6 +339,8 @@ impl ObjectRead for S3Store {
         }
     }
 
+    fn forget(&self, _source: &PinnedObject) {}
+
     async fn get_tags(&self, object: ObjectRef<'_>) -> Result<Vec<(String, String)>> {
         let ObjectRef { bucket, key, version } = object;
         let answer = self

@@ -128,7 +128,7 @@ impl MemberAdmission {
     }
 
     fn refuse(&mut self, ordinal: u64, refusal: Refusal) {
-        self.refused.insert(ordinal, (format!("{refusal:?}"), refusal.to_string()));
+        self.refused.insert(ordinal, (refusal.code().to_owned(), refusal.to_string()));
     }
 
     /// All members are in.
@@ -177,7 +177,7 @@ impl MemberAdmission {
         };
         let left_out = matches!(member.kind, MemberKind::CharacterDevice | MemberKind::BlockDevice | MemberKind::Fifo);
         if let Some(refusal) = self.refused.get(&ordinal) {
-            let left_out = left_out || refusal.0 == format!("{:?}", Refusal::LinkExcluded);
+            let left_out = left_out || refusal.0 == Refusal::LinkExcluded.code();
             return Some(FoundMember { refusal: Some(refusal.clone()), left_out, ..told });
         }
         let path = MemberPath::new(&member.name).ok()?;
@@ -208,7 +208,7 @@ impl MemberAdmission {
         };
         let Some((place, size)) = place else {
             // What it leads to was refused when all members were known.
-            let refusal = (format!("{:?}", Refusal::HardLinkTarget), Refusal::HardLinkTarget.to_string());
+            let refusal = (Refusal::HardLinkTarget.code().to_owned(), Refusal::HardLinkTarget.to_string());
             return Some(FoundMember { refusal: Some(refusal), ..told });
         };
         let mut text = path.as_str()?.to_owned();
