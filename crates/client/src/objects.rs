@@ -2,10 +2,9 @@
 
 use bytes::Bytes;
 use futures::stream::{self, StreamExt as _, TryStreamExt as _};
-use seqferry_store::error::classify::code::RANGE_IGNORED;
 use seqferry_store::{
-    BucketService, ErrorClass, ListPage, ListRequest, ObjectMeta, ObjectRef, PinnedObject, Range, Scope, StoreError,
-    VersionsPage, VersionsRequest,
+    BucketService, Cause, ErrorClass, ListPage, ListRequest, ObjectMeta, ObjectRef, PinnedObject, Range, Scope,
+    StoreError, VersionsPage, VersionsRequest,
 };
 
 use crate::client::RetryingClient;
@@ -115,9 +114,9 @@ impl RetryingClient {
     /// answers are of the pinned version. A body that breaks is read again from the start of the range.
     ///
     /// # Errors
-    /// [`ErrorClass::Precondition`] where the object is another version by now. Code
-    /// [`RANGE_IGNORED`] where the service answers ranges with
-    /// something else; [`Quirks::ignores_ranges`](crate::Quirks::ignores_ranges) then says so, and the remark is kept.
+    /// [`ErrorClass::Precondition`] where the object is another version by now. [`Cause::RangeIgnored`] where the
+    /// service answers ranges with something else; [`Quirks::ignores_ranges`](crate::Quirks::ignores_ranges) then says
+    /// so, and the remark is kept.
     pub async fn read_range(&self, object: &PinnedObject, range: Range) -> Result<RangeRead, RequestError> {
         self.reserve_bandwidth(range.len()).await?;
         let spec = RequestSpec::read("GetObject", &object.bucket).bytes(range.len());
@@ -130,7 +129,7 @@ impl RetryingClient {
             })
             .await;
         if let Err(RequestError::Failed(error)) = &read
-            && error.code == RANGE_IGNORED
+            && error.cause() == Cause::RangeIgnored
         {
             self.note_ignored_ranges(error);
         }

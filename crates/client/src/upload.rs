@@ -64,7 +64,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use seqferry_store::{CompleteUpload, CreateUpload, ErrorClass, PartInfo, StoreError, UploadRef, WrittenObject};
+use seqferry_store::{Cause, CompleteUpload, CreateUpload, ErrorClass, PartInfo, StoreError, UploadRef, WrittenObject};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -318,7 +318,7 @@ impl UploadSession {
             }
             // Not understood, and the upload is gone: the target shows whether it became the object.
             Err(RequestError::Failed(error))
-                if error.code == "NoSuchUpload" || is_unclear(&error) && !self.is_open(&upload).await? =>
+                if error.cause() == Cause::UploadGone || is_unclear(&error) && !self.is_open(&upload).await? =>
             {
                 self.open = None;
                 self.gone = Some(upload.upload_id);

@@ -64,6 +64,28 @@ pub enum Scope {
     Job,
 }
 
+/// Cause of a failure that layers above treat in a way of its own. Its class may hold several causes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Cause {
+    /// The multipart upload is not there: it was completed or aborted.
+    UploadGone,
+    /// The object or version is not there, though its bucket is.
+    SourceGone,
+    /// A part of a completion is not one that the upload holds.
+    BadPart,
+    /// The parts of a completion are not in order.
+    BadPartOrder,
+    /// The received bytes do not have the digest that was sent with them.
+    BadDigest,
+    /// The answer to a ranged request is not that range.
+    RangeIgnored,
+    /// The object is archived, and has no readable copy.
+    Archived,
+    /// Any other: the class alone decides.
+    Other,
+}
+
 /// Result of every request to a store.
 pub type Result<T> = std::result::Result<T, StoreError>;
 
@@ -118,6 +140,11 @@ impl StoreError {
     pub fn with_message(mut self, message: impl Into<String>) -> Self {
         self.message = cut(message.into(), LONGEST_MESSAGE);
         self
+    }
+
+    /// The cause, where it calls for more than its class does.
+    pub fn cause(&self) -> Cause {
+        classify::cause(&self.code, self.class)
     }
 
     /// True when other or corrected credentials could succeed.
@@ -207,6 +234,20 @@ impl std::error::Error for StoreError {}
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn causes_are_told_apart_within_a_class() {
+        let cause = |operation, code, status| StoreError::new(operation, "b", Some("k"), code, Some(status)).cause();
+        assert_eq!(cause("UploadPart", "NoSuchUpload", 404), Cause::UploadGone);
+        assert_eq!(cause("GetObject", "NoSuchVersion", 404), Cause::SourceGone);
+        assert_eq!(cause("HeadObject", "NotFound", 404), Cause::SourceGone);
+        assert_eq!(cause("GetObject", "NoSuchBucket", 404), Cause::Other);
+        assert_eq!(cause("CompleteMultipartUpload", "InvalidPart", 400), Cause::BadPart);
+        assert_eq!(cause("CompleteMultipartUpload", "InvalidPartOrder", 400), Cause::BadPartOrder);
+        assert_eq!(cause("PutObject", "BadDigest", 400), Cause::BadDigest);
+        assert_eq!(cause("GetObject", classify::code::RANGE_IGNORED, 200), Cause::RangeIgnored);
+        assert_eq!(cause("GetObject", "InvalidObjectState", 403), Cause::Archived);
+    }
 
     #[test]
     fn what_a_service_says_is_kept_up_to_a_length() {

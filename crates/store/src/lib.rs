@@ -28,7 +28,7 @@ pub use checksum::{Checksum, ChecksumAlgorithm, ChecksumKind, DigestAlgorithm, D
 pub use disk::{
     DiskOptions, DiskStore, MTIME, PageCache, Permissions, Symlinks, file_error, mtime_text, path_refusal, read_mtime,
 };
-pub use error::{Address, ErrorClass, Result, Scope, StoreError};
+pub use error::{Address, Cause, ErrorClass, Result, Scope, StoreError};
 pub use priority::Priority;
 pub use properties::{BucketEncryption, CustomerKey, Encryption, ObjectLock, WriteOptions};
 pub use s3::address;

@@ -17,8 +17,7 @@ use futures::stream::{self, StreamExt as _};
 use seqferry_client::budget::MemoryPermit;
 use seqferry_client::reading::{PinnedReader, check_pin};
 use seqferry_client::{RequestError, RequestSpec, RetryContext, RetryingClient};
-use seqferry_store::error::classify::code::RANGE_IGNORED;
-use seqferry_store::{DigestAlgorithm, ErrorClass, ObjectRef, PinnedObject, Range, StoreError};
+use seqferry_store::{Cause, DigestAlgorithm, ErrorClass, ObjectRef, PinnedObject, Range, StoreError};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -153,7 +152,9 @@ impl DigestTask {
             return self.read_as_one_stream(object).await;
         }
         match self.read_ranges(object).await {
-            Err(RequestError::Failed(error)) if error.code == RANGE_IGNORED => self.read_as_one_stream(object).await,
+            Err(RequestError::Failed(error)) if error.cause() == Cause::RangeIgnored => {
+                self.read_as_one_stream(object).await
+            }
             read => read,
         }
     }

@@ -3,8 +3,9 @@
 use async_trait::async_trait;
 use seqferry_client::reading::check_pin;
 use seqferry_client::{RequestError, RequestSpec, RetryContext, RetryingClient};
-use seqferry_store::error::classify::code::RANGE_IGNORED;
-use seqferry_store::{ErrorClass, ListPage, ListRequest, ObjectMeta, ObjectRef, PinnedObject, Range, StoreError};
+use seqferry_store::{
+    Cause, ErrorClass, ListPage, ListRequest, ObjectMeta, ObjectRef, PinnedObject, Range, StoreError,
+};
 
 use crate::source::{RangeBody, Source, Urgency};
 use crate::version::{ObjectVersion, VersionPin};
@@ -112,7 +113,7 @@ impl ClientSource {
             Ok(fetched) => Ok(RangeBody { meta: fetched.meta, bytes: fetched.body.into_stream() }),
             Err(error) => {
                 let error = failed(error, "GetObject", &object.bucket);
-                if error.code == RANGE_IGNORED {
+                if error.cause() == Cause::RangeIgnored {
                     client.note_ignored_ranges(&error);
                 }
                 Err(error)

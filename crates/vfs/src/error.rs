@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use seqferry_store::{ErrorClass, StoreError};
+use seqferry_store::{Cause, ErrorClass, StoreError};
 
 /// Every operation on files ends in one of these.
 pub type Result<T> = std::result::Result<T, VfsError>;
@@ -46,7 +46,7 @@ impl From<StoreError> for VfsError {
         match error.class {
             ErrorClass::Precondition => Self::Stale,
             ErrorClass::NotFound => Self::NotFound,
-            ErrorClass::Person if error.code == "InvalidObjectState" => Self::Archived(error),
+            ErrorClass::Person if error.cause() == Cause::Archived => Self::Archived(error),
             ErrorClass::Person | ErrorClass::Credentials => Self::Denied(error),
             _ => Self::Failed(error),
         }

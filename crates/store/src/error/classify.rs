@@ -4,7 +4,7 @@
 //! decides only for codes that are not listed and for answers without a body (HEAD). Sources: the S3 error code list
 //! and the API reference; rows where services differ say so.
 
-use super::{ErrorClass, Scope};
+use super::{Cause, ErrorClass, Scope};
 use ErrorClass::{Capability, Credentials, NotFound, Object, Person, Precondition, Redirect, Retry, Throttle};
 
 /// One row: code, class, scope.
@@ -145,6 +145,20 @@ pub const TABLE: &[Row] = &[
     ("MethodNotAllowed", Capability, Scope::Object),
     ("UnsupportedOperation", Capability, Scope::Object),
 ];
+
+/// The cause of an error with this code and class.
+pub(crate) fn cause(code: &str, class: ErrorClass) -> Cause {
+    match (code, class) {
+        ("NoSuchUpload", _) => Cause::UploadGone,
+        ("NoSuchKey" | "NoSuchVersion" | "NotFound", ErrorClass::NotFound) => Cause::SourceGone,
+        ("InvalidPart", _) => Cause::BadPart,
+        ("InvalidPartOrder", _) => Cause::BadPartOrder,
+        ("BadDigest", _) => Cause::BadDigest,
+        (code::RANGE_IGNORED, _) => Cause::RangeIgnored,
+        ("InvalidObjectState", ErrorClass::Person) => Cause::Archived,
+        _ => Cause::Other,
+    }
+}
 
 /// Codes of our own, for failures without a complete answer.
 pub mod code {

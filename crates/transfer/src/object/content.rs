@@ -8,8 +8,7 @@ use futures::stream::{self, StreamExt as _};
 use seqferry_client::budget::MemoryPermit;
 use seqferry_client::reading::{DigestedBytes, PinnedReader, check_pin};
 use seqferry_client::{RequestError, RequestSpec, RetryingClient, UploadJournal};
-use seqferry_store::error::classify::code;
-use seqferry_store::{ErrorClass, ObjectRef, PinnedObject, Range, WrittenObject};
+use seqferry_store::{Cause, ErrorClass, ObjectRef, PinnedObject, Range, WrittenObject};
 
 use super::{AttemptError, Object, TargetAfterWrite};
 use crate::etags::{Origin, StatedEtag, judged};
@@ -268,7 +267,7 @@ impl<J: UploadJournal> Object<'_, J> {
             })
             .await;
         if let Err(RequestError::Failed(error)) = &read
-            && error.code == code::RANGE_IGNORED
+            && error.cause() == Cause::RangeIgnored
         {
             side.note_ignored_ranges(error);
         }
@@ -277,7 +276,7 @@ impl<J: UploadJournal> Object<'_, J> {
 
     fn source_trouble(&self, why: RequestError) -> AttemptError {
         match why {
-            RequestError::Failed(error) if error.code == code::RANGE_IGNORED => AttemptError::RangesIgnored,
+            RequestError::Failed(error) if error.cause() == Cause::RangeIgnored => AttemptError::RangesIgnored,
             RequestError::Failed(error) => self.copy_trouble(error),
             RequestError::Cancelled => AttemptError::Cancelled,
         }
@@ -286,7 +285,9 @@ impl<J: UploadJournal> Object<'_, J> {
 
 fn target_gone(why: RequestError) -> Ended {
     match why {
-        RequestError::Failed(error) if error.code == code::RANGE_IGNORED => Ended::Other(AttemptError::RangesIgnored),
+        RequestError::Failed(error) if error.cause() == Cause::RangeIgnored => {
+            Ended::Other(AttemptError::RangesIgnored)
+        }
         // Overwritten or removed since we wrote it: not our copy any more.
         RequestError::Failed(error) if matches!(error.class, ErrorClass::Precondition | ErrorClass::NotFound) => {
             Ended::Different(ContentComparison::Gone)

@@ -9,7 +9,7 @@ use futures::stream::{FuturesUnordered, StreamExt as _};
 use seqferry_client::quirks::Trial;
 use seqferry_client::upload::ReservedCopy;
 use seqferry_client::{RequestError, UploadJournal};
-use seqferry_store::{CompletedPart, ObjectMeta};
+use seqferry_store::{Cause, CompletedPart, ObjectMeta};
 use tracing::{Instrument as _, debug_span};
 
 use super::upload::{CompletedParts, OpenedUpload};
@@ -155,7 +155,7 @@ impl<'a, J: UploadJournal> Object<'a, J> {
                 self.active.add(range.len());
                 Ok(CompletedPart { number, etag: copied.etag, checksum: copied.checksum })
             }
-            Err(RequestError::Failed(error)) if error.code == "NoSuchUpload" => {
+            Err(RequestError::Failed(error)) if error.cause() == Cause::UploadGone => {
                 Err(AttemptError::Again(self.upload_lost(&error)))
             }
             // The upload has a checksum, and the service computes none of what it copies.

@@ -2,7 +2,7 @@
 
 use seqferry_client::{RequestError, RequestSpec, RetryingClient, UploadJournal};
 use seqferry_store::error::classify::code;
-use seqferry_store::{Address, ChecksumKind, ErrorClass, ObjectMeta, ObjectRef, PinnedObject, StoreError};
+use seqferry_store::{Address, Cause, ChecksumKind, ErrorClass, ObjectMeta, ObjectRef, PinnedObject, StoreError};
 
 use super::{AttemptError, Object, RecheckError};
 use crate::etags::{Origin, StatedEtag};
@@ -182,7 +182,7 @@ impl<J: UploadJournal> Object<'_, J> {
             ErrorClass::Precondition => {
                 AttemptError::Again(self.source_changed(&error, "it was overwritten while it was copied"))
             }
-            ErrorClass::NotFound if matches!(error.code.as_str(), "NoSuchKey" | "NoSuchVersion" | "NotFound") => {
+            ErrorClass::NotFound if error.cause() == Cause::SourceGone => {
                 AttemptError::Failed(self.source_changed(&error, "it is gone"))
             }
             _ => AttemptError::Failed(error.into()),

@@ -20,8 +20,8 @@ use seqferry_client::{RequestError, RequestSpec, Sums, UploadJournal};
 use seqferry_store::checksum::{base64, hex};
 use seqferry_store::error::classify::code;
 use seqferry_store::{
-    Attributes, Checksum, ChecksumAlgorithm, ChecksumKind, DigestAlgorithm, Digests, ErrorClass, MTIME, ObjectMeta,
-    PutObject, StoreError, WrittenObject,
+    Attributes, Cause, Checksum, ChecksumAlgorithm, ChecksumKind, DigestAlgorithm, Digests, ErrorClass, MTIME,
+    ObjectMeta, PutObject, StoreError, WrittenObject,
 };
 
 use super::disk::time_text;
@@ -126,7 +126,7 @@ impl<J: UploadJournal> Object<'_, J> {
             }
             return Some(AttemptError::UnknownCondition);
         }
-        let gone = if_match && error.class == ErrorClass::NotFound && error.code != "NoSuchUpload";
+        let gone = if_match && error.class == ErrorClass::NotFound && error.cause() != Cause::UploadGone;
         if error.class != ErrorClass::Precondition && !gone {
             return None;
         }

@@ -8,7 +8,8 @@ use std::collections::BTreeMap;
 use seqferry_client::upload::{Completion, RecordedWith};
 use seqferry_client::{RecordedUpload, RequestError, RequestSpec, UploadJournal};
 use seqferry_store::{
-    CompleteUpload, CompletedPart, CreateUpload, ErrorClass, ObjectMeta, ObjectRef, PartInfo, StoreError, WrittenObject,
+    Cause, CompleteUpload, CompletedPart, CreateUpload, ErrorClass, ObjectMeta, ObjectRef, PartInfo, StoreError,
+    WrittenObject,
 };
 
 use super::md5::MD5;
@@ -183,16 +184,16 @@ impl<J: UploadJournal> Object<'_, J> {
             Err(RequestError::Failed(error))
                 if route.checksum.is_some()
                     && lacks_checksums
-                    && matches!(error.code.as_str(), "InvalidPart" | "InvalidRequest") =>
+                    && (error.cause() == Cause::BadPart || error.code == "InvalidRequest") =>
             {
                 Err(AttemptError::UselessPartChecksums)
             }
             // The service and we disagree about a part: worth one more try from the first.
-            Err(RequestError::Failed(error)) if matches!(error.code.as_str(), "InvalidPart" | "InvalidPartOrder") => {
+            Err(RequestError::Failed(error)) if matches!(error.cause(), Cause::BadPart | Cause::BadPartOrder) => {
                 Err(AttemptError::Again(error.into()))
             }
             // The service has joined the parts and found bytes that do not have the source's checksum.
-            Err(RequestError::Failed(error)) if route.whole.is_some() && error.code == "BadDigest" => {
+            Err(RequestError::Failed(error)) if route.whole.is_some() && error.cause() == Cause::BadDigest => {
                 let message = format!(
                     "{error}: the parts do not add up to the source's checksum, so the service refused to make the object. Run the same command again."
                 );

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use seqferry_client::RequestError;
 use seqferry_client::upload::{CLOCK_SLACK, Completion};
 use seqferry_store::{
-    Checksum, ChecksumKind, CompleteUpload, CompletedPart, DigestAlgorithm, ErrorClass, ObjectMeta, ObjectRef,
+    Cause, Checksum, ChecksumKind, CompleteUpload, CompletedPart, DigestAlgorithm, ErrorClass, ObjectMeta, ObjectRef,
     StoreError, WrittenObject,
 };
 
@@ -132,7 +132,7 @@ impl PackJob {
             return PackError::failed(None, failure);
         }
         // The service and we disagree about a part: worth one more try from the first.
-        if matches!(error.code.as_str(), "InvalidPart" | "InvalidPartOrder" | "BadDigest") {
+        if matches!(error.cause(), Cause::BadPart | Cause::BadPartOrder | Cause::BadDigest) {
             return PackError::again(None, error.into());
         }
         PackError::failed(None, error)

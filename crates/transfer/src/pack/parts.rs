@@ -18,7 +18,7 @@ use seqferry_client::{RequestError, RequestSpec, RetryContext, RetryingClient, U
 use seqferry_store::checksum::base64;
 use seqferry_store::error::classify::code;
 use seqferry_store::{
-    ChecksumAlgorithm, CompletedPart, DigestAlgorithm, Digester, Digests, ErrorClass, FetchedObject, ObjectMeta,
+    Cause, ChecksumAlgorithm, CompletedPart, DigestAlgorithm, Digester, Digests, ErrorClass, FetchedObject, ObjectMeta,
     ObjectRef, PinnedObject, Range as ByteRange, StoreError,
 };
 use tokio::sync::{Mutex, RwLock};
@@ -206,7 +206,11 @@ impl Sender {
         let copied = self.session.read().await.copy_part(&pinned, reserved).await;
         let copied = copied.map_err(|request| {
             PartError::of(request, |error| {
-                if error.code == "NoSuchUpload" { PartError::Write(error) } else { PartError::Copy(member, error) }
+                if error.cause() == Cause::UploadGone {
+                    PartError::Write(error)
+                } else {
+                    PartError::Copy(member, error)
+                }
             })
         })?;
         self.active.add(len);
@@ -407,9 +411,7 @@ fn broken(object: &PinnedObject, code: &str, message: &str) -> StoreError {
 
 /// True when the error says that a member is gone, or has changed since the archive was planned.
 pub(super) fn is_change(error: &StoreError) -> bool {
-    error.class == ErrorClass::Precondition
-        || error.class == ErrorClass::NotFound
-            && matches!(error.code.as_str(), "NoSuchKey" | "NoSuchVersion" | "NotFound")
+    error.class == ErrorClass::Precondition || error.cause() == Cause::SourceGone
 }
 
 /// Checksums and verification levels of the members that were read.

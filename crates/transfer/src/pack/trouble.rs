@@ -1,7 +1,7 @@
 //! Failures of an archive, and what follows: a retry, a way without something, or the end.
 
 use seqferry_client::RequestError;
-use seqferry_store::{Address, ChecksumAlgorithm, ErrorClass, ObjectRef, StoreError};
+use seqferry_store::{Address, Cause, ChecksumAlgorithm, ErrorClass, ObjectRef, StoreError};
 
 use super::job::PackJob;
 use super::parts::{PartError, is_change};
@@ -90,7 +90,9 @@ impl PackJob {
                 PackError::again(Some(member), failure)
             }
             PartError::Copy(member, error) => self.refused_copy(member, error).await,
-            PartError::Write(error) if error.code == "NoSuchUpload" => PackError::again(None, self.upload_lost(&error)),
+            PartError::Write(error) if error.cause() == Cause::UploadGone => {
+                PackError::again(None, self.upload_lost(&error))
+            }
             PartError::Write(error) => self.refused_write(error, sum),
         }
     }

@@ -14,7 +14,7 @@ use seqferry_client::{RequestError, RequestSpec, RetryContext, RetryingClient};
 use seqferry_store::checksum::base64;
 use seqferry_store::error::classify::code;
 use seqferry_store::{
-    Address, ChecksumKind, DigestAlgorithm, ErrorClass, ObjectMeta, ObjectRef, PinnedObject, Range, StoreError,
+    Address, Cause, ChecksumKind, DigestAlgorithm, ErrorClass, ObjectMeta, ObjectRef, PinnedObject, Range, StoreError,
 };
 use tokio_util::task::AbortOnDropHandle;
 
@@ -394,7 +394,7 @@ impl Output {
     /// Error of the pipe for a failed read.
     fn unread(&self, error: RequestError) -> PipeError {
         let RequestError::Failed(error) = error else { return PipeError::Cancelled };
-        if error.code == code::RANGE_IGNORED {
+        if error.cause() == Cause::RangeIgnored {
             self.client.note_ignored_ranges(&error);
         }
         if error.class != ErrorClass::Precondition {

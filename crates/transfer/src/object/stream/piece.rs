@@ -6,8 +6,9 @@ use seqferry_client::request::join_request;
 use seqferry_client::upload::PartBody;
 use seqferry_client::{RequestError, RequestSpec, UploadJournal};
 use seqferry_store::checksum::{base64, hex, unbase64};
-use seqferry_store::error::classify::code;
-use seqferry_store::{ChecksumAlgorithm, CompletedPart, DigestAlgorithm, Digests, Range, StoreError, WrittenPart};
+use seqferry_store::{
+    Cause, ChecksumAlgorithm, CompletedPart, DigestAlgorithm, Digests, Range, StoreError, WrittenPart,
+};
 use tokio_util::task::AbortOnDropHandle;
 
 use super::super::{AttemptError, Object};
@@ -89,7 +90,7 @@ impl<J: UploadJournal> Object<'_, J> {
 
     /// Returns the failure of a range that could not be read, and notes a service that ignores ranges.
     fn unread(&self, error: StoreError) -> AttemptError {
-        if error.code == code::RANGE_IGNORED {
+        if error.cause() == Cause::RangeIgnored {
             self.source.note_ignored_ranges(&error);
             return AttemptError::RangesIgnored;
         }
@@ -98,7 +99,7 @@ impl<J: UploadJournal> Object<'_, J> {
 
     /// Returns the failure of a part that could not be written: its upload is gone, or the write was refused.
     fn unwritten(&self, error: StoreError, sum: Option<ChecksumAlgorithm>) -> AttemptError {
-        if error.code == "NoSuchUpload" {
+        if error.cause() == Cause::UploadGone {
             AttemptError::Again(self.upload_lost(&error))
         } else {
             self.refused_write(error, sum)
