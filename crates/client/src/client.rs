@@ -14,7 +14,7 @@ use crate::budget::{
 use futures::future::{Either, select};
 use seqferry_store::error::classify::code::LEASE_LAPSED;
 use seqferry_store::prelude::*;
-use seqferry_store::{Capabilities, ErrorClass, StoreError};
+use seqferry_store::{Capabilities, Cause, ErrorClass, StoreError};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::field::Empty;
@@ -152,7 +152,7 @@ impl RetryingClient {
     }
 
     /// Remember that ranges are ignored, and say so once.
-    pub fn note_ignored_ranges(&self, error: &StoreError) {
+    fn note_ignored_ranges(&self, error: &StoreError) {
         if self.quirks().learn_ignored_ranges() {
             self.note(format!(
                 "s3://{}: {}. From now on each object there is read as one stream, which is slower. {}",
@@ -288,6 +288,9 @@ impl RetryingClient {
             }
             attempt += 1;
             let Some(pause) = self.policy.pause(&error, attempt, fastrand::f64()) else {
+                if error.cause() == Cause::RangeIgnored {
+                    self.note_ignored_ranges(&error);
+                }
                 return Err(RequestError::Failed(error));
             };
             retry_context.count_retry();

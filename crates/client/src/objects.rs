@@ -3,13 +3,13 @@
 use bytes::Bytes;
 use futures::stream::{self, StreamExt as _, TryStreamExt as _};
 use seqferry_store::{
-    BucketService, Cause, ErrorClass, ListPage, ListRequest, ObjectMeta, ObjectRef, PinnedObject, Range, Scope,
-    StoreError, VersionsPage, VersionsRequest,
+    BucketService, ErrorClass, ListPage, ListRequest, ObjectMeta, ObjectRef, PinnedObject, Range, Scope, StoreError,
+    VersionsPage, VersionsRequest,
 };
 
 use crate::client::RetryingClient;
 use crate::pages::Pages;
-use crate::reading::{PinnedReader, check_pin};
+use crate::reading::{PinnedReader, fetch_pinned};
 use crate::request::{RequestError, RequestSpec, RetryContext};
 
 /// HEAD requests of one call that wait at a time; the budget decides how many are under way.
@@ -120,20 +120,12 @@ impl RetryingClient {
     pub async fn read_range(&self, object: &PinnedObject, range: Range) -> Result<RangeRead, RequestError> {
         self.reserve_bandwidth(range.len()).await?;
         let spec = RequestSpec::read("GetObject", &object.bucket).bytes(range.len());
-        let read = self
-            .call(spec, &RetryContext::default(), async |store| {
-                let fetched = store.fetch(object, Some(range)).await?;
-                check_pin(object, &fetched.meta)?;
-                let piece = PinnedReader::new(fetched.body, object).take(range.len(), &[]).await?;
-                Ok(RangeRead { meta: fetched.meta, bytes: piece.bytes })
-            })
-            .await;
-        if let Err(RequestError::Failed(error)) = &read
-            && error.cause() == Cause::RangeIgnored
-        {
-            self.note_ignored_ranges(error);
-        }
-        read
+        self.call(spec, &RetryContext::default(), async |store| {
+            let fetched = fetch_pinned(&*store, object, Some(range)).await?;
+            let piece = PinnedReader::new(fetched.body, object).take(range.len(), &[]).await?;
+            Ok(RangeRead { meta: fetched.meta, bytes: piece.bytes })
+        })
+        .await
     }
 
     /// One page of a listing. Each key and common prefix starts with the prefix of the request: a service that

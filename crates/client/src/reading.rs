@@ -1,13 +1,19 @@
-//! Reading of pinned objects: pieces of a body, their digests, and the check of the pin.
+//! Reading of pinned objects: pieces of a body, their digests, the check of the pin, and what follows a broken body.
 //!
-//! A body is taken apart into pieces of known length. [`check_pin`] checks that an answer is about the pinned object.
+//! [`fetch_pinned`] and [`read_pinned`] return bytes of the pinned version or an error, also where the service ignores
+//! the condition of a request. A body is taken apart into pieces of known length. [`Resumption`] decides whether the
+//! rest of a body that broke is requested.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use bytes::Bytes;
 use seqferry_store::error::classify::code;
-use seqferry_store::{Body, DigestAlgorithm, Digester, ErrorClass, ObjectMeta, PinnedObject, StoreError};
+use seqferry_store::{
+    Body, DigestAlgorithm, Digester, ErrorClass, FetchedObject, ObjectMeta, ObjectStore, PinnedObject, Range,
+    StoreError,
+};
 
 /// Bytes that were read, and what was computed over them on the way.
 #[derive(Debug)]
@@ -50,6 +56,63 @@ impl RunningDigests {
     /// The digests of all bytes so far.
     pub fn finish(self) -> HashMap<DigestAlgorithm, Vec<u8>> {
         self.digesters().drain(..).map(|(algorithm, digester)| (algorithm, digester.finish())).collect()
+    }
+}
+
+/// Requests a pinned object, or a range of it. An answer about another version is an error.
+///
+/// # Errors
+/// Those of the request. [`ErrorClass::Precondition`] where the object is another version by now.
+pub async fn fetch_pinned(
+    store: &dyn ObjectStore,
+    source: &PinnedObject,
+    range: Option<Range>,
+) -> Result<FetchedObject, StoreError> {
+    let fetched = store.fetch(source, range).await?;
+    check_pin(source, &fetched.meta)?;
+    Ok(fetched)
+}
+
+/// Reads a range of a pinned object, and computes these digests on the way.
+///
+/// # Errors
+/// Those of [`fetch_pinned`], and when the body breaks or ends early.
+pub async fn read_pinned(
+    store: &dyn ObjectStore,
+    source: &PinnedObject,
+    range: Range,
+    algorithms: &[DigestAlgorithm],
+) -> Result<DigestedBytes, StoreError> {
+    let fetched = fetch_pinned(store, source, Some(range)).await?;
+    PinnedReader::new(fetched.body, source).take(range.len(), algorithms).await
+}
+
+/// First pause before the rest of a broken body is requested. It doubles with each break that brought no bytes.
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+
+/// Decides whether the rest of a body that broke is requested.
+#[derive(Debug)]
+pub struct Resumption {
+    fruitless: u32,
+    limit: u32,
+}
+
+impl Resumption {
+    /// Gives up after `limit` breaks in a row that brought no bytes.
+    pub fn new(limit: u32) -> Self {
+        Self { fruitless: 0, limit }
+    }
+
+    /// Returns the pause after which the rest is requested. `is_gain`: bytes came since the last break.
+    ///
+    /// # Errors
+    /// The error itself, when its class is final or the limit is reached.
+    pub fn pause(&mut self, error: StoreError, is_gain: bool) -> Result<Duration, StoreError> {
+        self.fruitless = if is_gain { 0 } else { self.fruitless + 1 };
+        if self.fruitless >= self.limit || !matches!(error.class, ErrorClass::Retry | ErrorClass::Throttle) {
+            return Err(error);
+        }
+        Ok(FIRST_PAUSE * 2_u32.saturating_pow(self.fruitless))
     }
 }
 
@@ -145,5 +208,35 @@ pub fn check_pin(source: &PinnedObject, answered: &ObjectMeta) -> Result<(), Sto
             }
             _ => Ok(()),
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn error(code: &str) -> StoreError {
+        StoreError::new("GetObject", "b", Some("k"), code, None)
+    }
+
+    #[test]
+    fn a_body_is_resumed_while_bytes_come_and_given_up_after_the_limit() {
+        let mut resumption = Resumption::new(3);
+        for _ in 0..10 {
+            assert_eq!(resumption.pause(error(code::TRUNCATED), true).ok(), Some(FIRST_PAUSE));
+        }
+        assert_eq!(resumption.pause(error(code::TRUNCATED), false).ok(), Some(FIRST_PAUSE * 2));
+        assert_eq!(resumption.pause(error("SlowDown"), false).ok(), Some(FIRST_PAUSE * 4));
+        assert_eq!(
+            resumption.pause(error(code::TIMED_OUT), false).err().map(|error| error.code).as_deref(),
+            Some(code::TIMED_OUT)
+        );
+    }
+
+    #[test]
+    fn a_final_error_ends_a_read_at_once() {
+        let mut resumption = Resumption::new(3);
+        assert!(resumption.pause(error("NoSuchKey"), true).is_err());
+        assert!(resumption.pause(error("AccessDenied"), false).is_err());
     }
 }

@@ -15,7 +15,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::stream::{self, StreamExt as _};
 use seqferry_client::budget::MemoryPermit;
-use seqferry_client::reading::{PinnedReader, check_pin};
+use seqferry_client::reading::{PinnedReader, fetch_pinned};
 use seqferry_client::{RequestError, RequestSpec, RetryContext, RetryingClient};
 use seqferry_store::{Cause, DigestAlgorithm, ErrorClass, ObjectRef, PinnedObject, Range, StoreError};
 use tokio::runtime::Handle;
@@ -191,8 +191,7 @@ impl DigestTask {
         let call = RequestSpec::read("GetObject", &object.bucket).bytes(object.size).once();
         client
             .call(call, &RetryContext::default(), async |store| {
-                let fetched = store.fetch(object, None).await?;
-                check_pin(object, &fetched.meta)?;
+                let fetched = fetch_pinned(&*store, object, None).await?;
                 let mut reader = PinnedReader::new(fetched.body, object);
                 let mut digests = self.request.begin();
                 for range in ranges(object.size, PIECE) {

@@ -1,11 +1,9 @@
 //! The source that asks S3: every request through the retrying client, within the one budget of the process.
 
 use async_trait::async_trait;
-use seqferry_client::reading::check_pin;
+use seqferry_client::reading::fetch_pinned;
 use seqferry_client::{RequestError, RequestSpec, RetryContext, RetryingClient};
-use seqferry_store::{
-    Cause, ErrorClass, ListPage, ListRequest, ObjectMeta, ObjectRef, PinnedObject, Range, StoreError,
-};
+use seqferry_store::{ErrorClass, ListPage, ListRequest, ObjectMeta, ObjectRef, PinnedObject, Range, StoreError};
 
 use crate::source::{RangeBody, Source, Urgency};
 use crate::version::{ObjectVersion, VersionPin};
@@ -103,19 +101,12 @@ impl ClientSource {
         let spec = RequestSpec::read("GetObject", &object.bucket).bytes(range.len());
         // Retried until the answer begins. Where the body breaks, the reader requests the missing rest.
         let fetched = client
-            .call(spec, &RetryContext::default(), async |store| {
-                let fetched = store.fetch(object, Some(range)).await?;
-                check_pin(object, &fetched.meta)?;
-                Ok(fetched)
-            })
+            .call(spec, &RetryContext::default(), async |store| fetch_pinned(&*store, object, Some(range)).await)
             .await;
         match fetched {
             Ok(fetched) => Ok(RangeBody { meta: fetched.meta, bytes: fetched.body.into_stream() }),
             Err(error) => {
                 let error = failed(error, "GetObject", &object.bucket);
-                if error.cause() == Cause::RangeIgnored {
-                    client.note_ignored_ranges(&error);
-                }
                 Err(error)
             }
         }

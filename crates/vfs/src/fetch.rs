@@ -5,10 +5,10 @@
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::time::Duration;
 
 use bytes::Bytes;
 use futures::StreamExt as _;
+use seqferry_client::reading::Resumption;
 use seqferry_store::error::classify::code;
 use seqferry_store::{ErrorClass, ObjectMeta, Range, StoreError};
 use tokio::sync::{OnceCell, watch};
@@ -216,19 +216,11 @@ impl Run {
 
     async fn fetch_all(&self) -> Result<(), StoreError> {
         self.load_from_tier().await?;
-        let mut breaks = 0;
+        let mut resumption = Resumption::new(BREAKS);
         while let Some(missing) = self.next_missing() {
             let before = self.count();
-            match self.fetch_range(&missing).await {
-                Ok(()) => {}
-                Err(error) if matches!(error.class, ErrorClass::Retry | ErrorClass::Throttle) => {
-                    breaks = if self.count() > before { 0 } else { breaks + 1 };
-                    if breaks >= BREAKS {
-                        return Err(error);
-                    }
-                    tokio::time::sleep(Duration::from_millis(100 << breaks)).await;
-                }
-                Err(error) => return Err(error),
+            if let Err(error) = self.fetch_range(&missing).await {
+                tokio::time::sleep(resumption.pause(error, self.count() > before)?).await;
             }
         }
         Ok(())

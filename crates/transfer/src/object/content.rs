@@ -6,7 +6,7 @@ use std::pin::pin;
 use bytes::Bytes;
 use futures::stream::{self, StreamExt as _};
 use seqferry_client::budget::MemoryPermit;
-use seqferry_client::reading::{DigestedBytes, PinnedReader, check_pin};
+use seqferry_client::reading::{DigestedBytes, PinnedReader, fetch_pinned, read_pinned};
 use seqferry_client::{RequestError, RequestSpec, RetryingClient, UploadJournal};
 use seqferry_store::{Cause, ErrorClass, ObjectRef, PinnedObject, Range, WrittenObject};
 
@@ -232,8 +232,8 @@ impl<J: UploadJournal> Object<'_, J> {
             return Ok(None);
         }
         let call = RequestSpec::read("GetObject", &from.bucket).bytes(self.item.size).once();
-        let fetched = side.call(call, &self.retry_context, async |store| store.fetch(from, None).await).await?;
-        check_pin(from, &fetched.meta)?;
+        let fetched =
+            side.call(call, &self.retry_context, async |store| fetch_pinned(&*store, from, None).await).await?;
         Ok(Some(PinnedReader::new(fetched.body, from)))
     }
 
@@ -260,18 +260,7 @@ impl<J: UploadJournal> Object<'_, J> {
     ) -> Result<DigestedBytes, RequestError> {
         // Never two at a time: the second would fill buffers that were not reserved.
         let call = RequestSpec::read("GetObject", &from.bucket).bytes(range.len()).once();
-        let read = side
-            .call(call, &self.retry_context, async |store| {
-                let fetched = store.fetch(from, Some(range)).await?;
-                PinnedReader::new(fetched.body, from).take(range.len(), &[]).await
-            })
-            .await;
-        if let Err(RequestError::Failed(error)) = &read
-            && error.cause() == Cause::RangeIgnored
-        {
-            side.note_ignored_ranges(error);
-        }
-        read
+        side.call(call, &self.retry_context, async |store| read_pinned(&*store, from, range, &[]).await).await
     }
 
     fn source_trouble(&self, why: RequestError) -> AttemptError {

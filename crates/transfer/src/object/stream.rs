@@ -15,7 +15,7 @@ mod piece;
 mod sent;
 mod whole;
 
-use seqferry_client::reading::{DigestedBytes, PinnedReader, check_pin};
+use seqferry_client::reading::{DigestedBytes, PinnedReader, fetch_pinned};
 use seqferry_client::{RequestError, RequestSpec, Sums, UploadJournal};
 use seqferry_store::checksum::{base64, hex};
 use seqferry_store::error::classify::code;
@@ -355,8 +355,7 @@ impl<J: UploadJournal> Object<'_, J> {
         let read = self
             .source
             .call(call, &self.retry_context, async |store| {
-                let fetched = store.fetch(&pinned, None).await?;
-                check_pin(&pinned, &fetched.meta)?;
+                let fetched = fetch_pinned(&*store, &pinned, None).await?;
                 let algorithms = to_send(&fetched.meta);
                 let mut reader = PinnedReader::new(fetched.body, &pinned);
                 let piece = reader.take(size, &algorithms).await?;

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use futures::stream::{FuturesUnordered, StreamExt as _};
 use seqferry_archive::write::{PartSource, Piece};
 use seqferry_client::budget::MemoryPermit;
-use seqferry_client::reading::check_pin;
+use seqferry_client::reading::fetch_pinned;
 use seqferry_client::upload::{PartBody, ReservedCopy};
 use seqferry_client::{RequestError, RequestSpec, RetryContext, RetryingClient, UploadSession};
 use seqferry_store::checksum::base64;
@@ -272,8 +272,7 @@ impl Sender {
             .source
             .call(spec, &self.retry_context, async |store| {
                 let opening = self.young.opening();
-                let fetched = store.fetch(&object, partly).await?;
-                check_pin(&object, &fetched.meta)?;
+                let fetched = fetch_pinned(&*store, &object, partly).await?;
                 self.young.note(member, fetched.meta.last_modified, opening);
                 let meta = fetched.meta.clone();
                 let mut place = place.lock().await;

@@ -8,13 +8,13 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use seqferry_client::budget::MemoryPermit;
-use seqferry_client::reading::{PinnedReader, check_pin};
+use seqferry_client::reading::{PinnedReader, fetch_pinned, read_pinned};
 use seqferry_client::request::join_request;
 use seqferry_client::{RequestError, RequestSpec, RetryContext, RetryingClient};
 use seqferry_store::checksum::base64;
 use seqferry_store::error::classify::code;
 use seqferry_store::{
-    Address, Cause, ChecksumKind, DigestAlgorithm, ErrorClass, ObjectMeta, ObjectRef, PinnedObject, Range, StoreError,
+    Address, ChecksumKind, DigestAlgorithm, ErrorClass, ObjectMeta, ObjectRef, PinnedObject, Range, StoreError,
 };
 use tokio_util::task::AbortOnDropHandle;
 
@@ -225,8 +225,7 @@ impl Output {
         let read = self
             .client
             .call(call, &self.retry_context, async |store| {
-                let fetched = store.fetch(&self.pinned, None).await?;
-                check_pin(&self.pinned, &fetched.meta)?;
+                let fetched = fetch_pinned(&*store, &self.pinned, None).await?;
                 let mut reader = PinnedReader::new(fetched.body, &self.pinned);
                 let piece = reader.take(size, &[]).await?;
                 reader.end().await?;
@@ -289,9 +288,7 @@ impl Output {
             let got = client.call(call, &retry_context, |store| {
                 let (pinned, algorithms) = (pinned.clone(), Vec::from_iter(algorithms));
                 let reading = AbortOnDropHandle::new(tokio::spawn(async move {
-                    let fetched = store.fetch(&pinned, Some(range)).await?;
-                    check_pin(&pinned, &fetched.meta)?;
-                    PinnedReader::new(fetched.body, &pinned).take(range.len(), &algorithms).await
+                    read_pinned(&*store, &pinned, range, &algorithms).await
                 }));
                 join_request(reading, "GetObject")
             });
@@ -362,10 +359,11 @@ impl Output {
         'read: loop {
             reads += 1;
             let call = RequestSpec::read("GetObject", &self.pinned.bucket).bytes(size).once();
-            let fetched =
-                self.client.call(call, &self.retry_context, async |store| store.fetch(&self.pinned, None).await).await;
-            let fetched = fetched.map_err(|error| self.unread(error))?;
-            check_pin(&self.pinned, &fetched.meta).map_err(|error| self.unread(RequestError::Failed(error)))?;
+            let fetched = self
+                .client
+                .call(call, &self.retry_context, async |store| fetch_pinned(&*store, &self.pinned, None).await)
+                .await
+                .map_err(|error| self.unread(error))?;
             let mut reader = PinnedReader::new(fetched.body, &self.pinned);
             let (mut at, written) = (0, self.passed.so_far());
             while at < size {
@@ -394,9 +392,6 @@ impl Output {
     /// Error of the pipe for a failed read.
     fn unread(&self, error: RequestError) -> PipeError {
         let RequestError::Failed(error) = error else { return PipeError::Cancelled };
-        if error.cause() == Cause::RangeIgnored {
-            self.client.note_ignored_ranges(&error);
-        }
         if error.class != ErrorClass::Precondition {
             return RequestError::Failed(error).into();
         }

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::{Bytes, BytesMut};
 use seqferry_client::Endpoint;
-use seqferry_client::reading::{PinnedReader, check_pin};
+use seqferry_client::reading::{PinnedReader, check_pin, fetch_pinned};
 use seqferry_store::{Body, ObjectRef, ObjectStore, PinnedObject, Range, StoreError};
 use tokio::sync::{OnceCell, OwnedMutexGuard};
 
@@ -161,9 +161,7 @@ impl ArchiveBytes {
             return self.plain_body(etag, start, end).await;
         }
         let pinned = self.pinned_part(etag);
-        let fetched = self.store.fetch(&pinned, Some(Range { first: start, last: end - 1 })).await?;
-        check_pin(&pinned, &fetched.meta)?;
-        Ok(fetched.body)
+        Ok(fetch_pinned(&*self.store, &pinned, Some(Range { first: start, last: end - 1 })).await?.body)
     }
 
     /// The decoder of a compressed tar, at a place from which `start` can be read.

@@ -6,12 +6,11 @@
 
 use std::io::{self, BufRead, BufReader, Read};
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::Bytes;
 use ruzstd::decoding::StreamingDecoder;
 use ruzstd::decoding::errors::{FrameDecoderError, ReadFrameHeaderError};
-use seqferry_client::reading::check_pin;
+use seqferry_client::reading::{Resumption, fetch_pinned};
 use seqferry_store::{ErrorClass, ObjectStore, PinnedObject, Range, StoreError};
 use tokio::sync::{mpsc, oneshot};
 
@@ -149,20 +148,17 @@ async fn fetch(
     (mut offset, end): (u64, u64),
     chunks: mpsc::Sender<Result<Bytes, StoreError>>,
 ) {
-    let mut broken = 0;
+    let mut resumption = Resumption::new(READS);
     while offset < end {
-        let error = match store.fetch(&object, Some(Range { first: offset, last: end - 1 })).await {
+        let before = offset;
+        let error = match fetch_pinned(&*store, &object, Some(Range { first: offset, last: end - 1 })).await {
             Err(error) => error,
             Ok(fetched) => {
-                if let Err(error) = check_pin(&object, &fetched.meta) {
-                    let _receiver_gone = chunks.send(Err(error)).await;
-                    return;
-                }
                 let mut body = fetched.body;
                 loop {
                     match body.next().await {
                         Some(Ok(bytes)) => {
-                            (offset, broken) = (offset + bytes.len() as u64, 0);
+                            offset += bytes.len() as u64;
                             if chunks.send(Ok(bytes)).await.is_err() {
                                 return;
                             }
@@ -174,12 +170,13 @@ async fn fetch(
                 }
             }
         };
-        broken += 1;
-        if broken >= READS || !matches!(error.class, ErrorClass::Retry | ErrorClass::Throttle) {
-            let _receiver_gone = chunks.send(Err(error)).await;
-            return;
+        match resumption.pause(error, offset > before) {
+            Ok(pause) => tokio::time::sleep(pause).await,
+            Err(error) => {
+                let _receiver_gone = chunks.send(Err(error)).await;
+                return;
+            }
         }
-        tokio::time::sleep(Duration::from_millis(200) * broken).await;
     }
 }
 

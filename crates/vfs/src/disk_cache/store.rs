@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex};
 use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
 use futures::StreamExt as _;
-use seqferry_client::reading::check_pin;
+use seqferry_client::reading::fetch_pinned;
 use seqferry_store::BucketEncryption;
 use seqferry_store::prelude::*;
 use seqferry_store::{
@@ -59,8 +59,7 @@ impl CachedStore {
                 ..ObjectMeta::default()
             });
         }
-        let answer = self.store.fetch(source, Some(Range { first: 0, last: 0 })).await?;
-        check_pin(source, &answer.meta)?;
+        let answer = fetch_pinned(&*self.store, source, Some(Range { first: 0, last: 0 })).await?;
         self.proofs.add(digest);
         Ok(answer.meta)
     }
@@ -320,8 +319,7 @@ impl CachedRead {
     async fn open(&mut self) -> Result<ObjectMeta> {
         let end = self.run_end();
         let range = Range { first: self.block * BLOCK_SIZE, last: self.object.size.min(end * BLOCK_SIZE) - 1 };
-        let FetchedObject { meta, body } = self.store.fetch(&self.source, Some(range)).await?;
-        check_pin(&self.source, &meta)?;
+        let FetchedObject { meta, body } = fetch_pinned(&*self.store, &self.source, Some(range)).await?;
         self.proofs.add(self.object.digest());
         self.network = Some(Network { body, partial: BytesMut::new(), end });
         Ok(meta)

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 
 use futures::stream::{FuturesUnordered, StreamExt as _};
 use seqferry_client::budget::MemoryPermit;
-use seqferry_client::reading::{DigestedBytes, PinnedReader, check_pin};
+use seqferry_client::reading::{DigestedBytes, PinnedReader, fetch_pinned};
 use seqferry_client::{RequestError, RequestSpec, UploadJournal};
 use seqferry_store::{ChecksumKind, DigestAlgorithm, ErrorClass, FetchedObject, ObjectMeta, PinnedObject};
 
@@ -105,13 +105,13 @@ impl<J: UploadJournal> Object<'_, J> {
         let pinned = PinnedObject { size: 0, ..self.pinned() };
         let stored = self.stored_size.unwrap_or_default();
         let call = RequestSpec::read("GetObject", &pinned.bucket).bytes(stored).once();
-        let fetched = self.source.call(call, &self.retry_context, async |store| store.fetch(&pinned, None).await).await;
+        let fetched =
+            self.source.call(call, &self.retry_context, async |store| fetch_pinned(&*store, &pinned, None).await).await;
         let FetchedObject { meta, body } = match fetched {
             Ok(fetched) => fetched,
             Err(RequestError::Failed(error)) => return Err(Interrupt::Other(self.copy_trouble(error))),
             Err(RequestError::Cancelled) => return Err(Interrupt::Other(AttemptError::Cancelled)),
         };
-        check_pin(&pinned, &meta).map_err(Interrupt::Broken)?;
         let mut route = self.route_of_body(meta.size).map_err(Interrupt::Other)?;
         let algorithms = self.algorithms_of_body(&route);
         let part_size = route.parts.plan.part_size;

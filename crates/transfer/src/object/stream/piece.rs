@@ -1,7 +1,7 @@
 //! One part: read, sent or written while it is read, and compared with what the target answers.
 
 use seqferry_client::budget::MemoryPermit;
-use seqferry_client::reading::{DigestedBytes, PinnedReader, check_pin, with_digests};
+use seqferry_client::reading::{DigestedBytes, fetch_pinned, read_pinned, with_digests};
 use seqferry_client::request::join_request;
 use seqferry_client::upload::PartBody;
 use seqferry_client::{RequestError, RequestSpec, UploadJournal};
@@ -31,9 +31,7 @@ impl<J: UploadJournal> Object<'_, J> {
             .call(call, &self.retry_context, |store| {
                 let (pinned, algorithms) = (pinned.clone(), sending.algorithms.clone());
                 let reading = AbortOnDropHandle::new(tokio::spawn(async move {
-                    let fetched = store.fetch(&pinned, Some(range)).await?;
-                    check_pin(&pinned, &fetched.meta)?;
-                    PinnedReader::new(fetched.body, &pinned).take(range.len(), &algorithms).await
+                    read_pinned(&*store, &pinned, range, &algorithms).await
                 }));
                 join_request(reading, "GetObject")
             })
@@ -64,8 +62,7 @@ impl<J: UploadJournal> Object<'_, J> {
                     sending.algorithms.iter().copied().filter(|wanted| Some(*wanted) != of_target).collect();
                 let writer = self.upload.part_writer();
                 let writing = AbortOnDropHandle::new(tokio::spawn(async move {
-                    let fetched = from.fetch(&pinned, Some(range)).await?;
-                    check_pin(&pinned, &fetched.meta)?;
+                    let fetched = fetch_pinned(&*from, &pinned, Some(range)).await?;
                     let (body, digests) = with_digests(fetched.body, &algorithms);
                     let copied = writer.write(number, range.len(), body).await?;
                     let mut digests = digests.finish();
@@ -88,10 +85,9 @@ impl<J: UploadJournal> Object<'_, J> {
         }
     }
 
-    /// Returns the failure of a range that could not be read, and notes a service that ignores ranges.
+    /// Returns the failure of a range that could not be read.
     fn unread(&self, error: StoreError) -> AttemptError {
         if error.cause() == Cause::RangeIgnored {
-            self.source.note_ignored_ranges(&error);
             return AttemptError::RangesIgnored;
         }
         self.stream_trouble(error)

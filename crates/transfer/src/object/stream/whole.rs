@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use futures::stream::{FuturesUnordered, StreamExt as _};
-use seqferry_client::reading::{PinnedReader, check_pin};
+use seqferry_client::reading::{PinnedReader, fetch_pinned};
 use seqferry_client::{RequestError, RequestSpec, UploadJournal};
 use seqferry_store::{ErrorClass, FetchedObject, StoreError};
 
@@ -46,13 +46,13 @@ impl<J: UploadJournal> Object<'_, J> {
     ) -> Result<(), Interrupt> {
         let pinned = self.pinned();
         let call = RequestSpec::read("GetObject", &pinned.bucket).bytes(self.item.size).once();
-        let fetched = self.source.call(call, &self.retry_context, async |store| store.fetch(&pinned, None).await).await;
-        let FetchedObject { meta, body } = match fetched {
+        let fetched =
+            self.source.call(call, &self.retry_context, async |store| fetch_pinned(&*store, &pinned, None).await).await;
+        let FetchedObject { body, .. } = match fetched {
             Ok(fetched) => fetched,
             Err(RequestError::Failed(error)) => return Err(Interrupt::Other(self.stream_trouble(error))),
             Err(RequestError::Cancelled) => return Err(Interrupt::Other(AttemptError::Cancelled)),
         };
-        check_pin(&pinned, &meta).map_err(Interrupt::Broken)?;
         let mut reader = PinnedReader::new(body, &pinned);
         let mut parts = FuturesUnordered::new();
         let plan = sending.plan();
