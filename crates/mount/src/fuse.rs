@@ -157,7 +157,14 @@ fn errno(refusal: &Refusal, log: &Log) -> Errno {
         VfsError::IsADirectory => (Errno::EISDIR, false),
         VfsError::Invalid => (Errno::EINVAL, false),
         VfsError::Denied(_) => (Errno::EACCES, true),
-        _ => (Errno::EIO, true),
+        VfsError::ReadOnly => (Errno::EROFS, false),
+        VfsError::Exists => (Errno::EEXIST, false),
+        VfsError::NotEmpty => (Errno::ENOTEMPTY, false),
+        VfsError::NoSpace => (Errno::ENOSPC, true),
+        VfsError::NameTooLong => (Errno::ENAMETOOLONG, false),
+        VfsError::CrossDevice => (Errno::EXDEV, false),
+        VfsError::TryLater => (Errno::EAGAIN, false),
+        VfsError::Archived(_) | VfsError::Failed(_) | VfsError::BadArchive(_) => (Errno::EIO, true),
     };
     if is_worth_a_line {
         log.line(&error.to_string());

@@ -10,8 +10,6 @@ mod fuse;
 mod interrupt;
 #[cfg(target_os = "linux")]
 mod log;
-#[cfg(target_os = "linux")]
-mod names;
 mod options;
 #[cfg(target_os = "linux")]
 mod service;

@@ -8,8 +8,9 @@ use seqferry_store::{Cause, ErrorClass, StoreError};
 pub type Result<T> = std::result::Result<T, VfsError>;
 
 /// Error of an operation on a file.
+///
+/// Doors match it without a `_` arm: a new cause has to be given its number in each protocol.
 #[derive(Debug, Clone)]
-#[non_exhaustive]
 pub enum VfsError {
     /// No file or directory has this name.
     NotFound,
@@ -21,6 +22,20 @@ pub enum VfsError {
     IsADirectory,
     /// The operation does not fit the inode, such as reading the target of what is no link.
     Invalid,
+    /// The place of the files cannot be written.
+    ReadOnly,
+    /// The name is in use.
+    Exists,
+    /// The directory has entries.
+    NotEmpty,
+    /// There is no room left.
+    NoSpace,
+    /// A name, or the key that it makes, is longer than the service allows.
+    NameTooLong,
+    /// Source and target of a rename belong to different places.
+    CrossDevice,
+    /// It cannot be done now; the same call succeeds later.
+    TryLater,
     /// The object is archived: its bytes cannot be read before it has been restored.
     Archived(StoreError),
     /// The service denies it.
@@ -36,7 +51,19 @@ impl VfsError {
     pub fn cause(&self) -> Option<&StoreError> {
         match self {
             Self::Archived(error) | Self::Denied(error) | Self::Failed(error) => Some(error),
-            _ => None,
+            Self::NotFound
+            | Self::Stale
+            | Self::NotADirectory
+            | Self::IsADirectory
+            | Self::Invalid
+            | Self::ReadOnly
+            | Self::Exists
+            | Self::NotEmpty
+            | Self::NoSpace
+            | Self::NameTooLong
+            | Self::CrossDevice
+            | Self::TryLater
+            | Self::BadArchive(_) => None,
         }
     }
 }
@@ -61,6 +88,13 @@ impl fmt::Display for VfsError {
             Self::NotADirectory => f.write_str("not a directory"),
             Self::IsADirectory => f.write_str("is a directory"),
             Self::Invalid => f.write_str("invalid argument"),
+            Self::ReadOnly => f.write_str("read-only file system"),
+            Self::Exists => f.write_str("the name is in use"),
+            Self::NotEmpty => f.write_str("the directory is not empty"),
+            Self::NoSpace => f.write_str("no space left"),
+            Self::NameTooLong => f.write_str("the name is too long"),
+            Self::CrossDevice => f.write_str("source and target are in different places"),
+            Self::TryLater => f.write_str("not now: try again"),
             Self::BadArchive(text) => f.write_str(text),
             Self::Archived(error) | Self::Denied(error) | Self::Failed(error) => {
                 write!(f, "{error}. {}", error.advice())

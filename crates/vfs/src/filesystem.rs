@@ -4,6 +4,7 @@
 //! longer has and answers `Stale`: the door's client looks the name up again and gets the new version.
 
 mod archives;
+mod at_rest;
 mod prediction;
 mod xattrs;
 
@@ -20,6 +21,7 @@ use crate::reader::{ReadHandle, ReadStats, Reader, Slices, WHOLE_OBJECT};
 use crate::tree::{Attributes, FileKind, StoredMetadata, Tree};
 pub use archives::Archives;
 use archives::OpenMember;
+use at_rest::KeptHandles;
 use prediction::Predictions;
 pub use xattrs::{HIDDEN_XATTR, REFUSED_XATTR, STATS_XATTR, XATTR_PREFIX};
 
@@ -49,6 +51,8 @@ pub struct FileSystem {
     objects: Mutex<Objects>,
     archives: Option<Archives>,
     predictions: Mutex<Predictions>,
+    /// Handles that are kept for reads that name an inode alone.
+    kept: Mutex<KeptHandles>,
 }
 
 /// An open file.
@@ -92,6 +96,7 @@ impl FileSystem {
             objects: Mutex::default(),
             archives,
             predictions: Mutex::default(),
+            kept: Mutex::default(),
         })
     }
 

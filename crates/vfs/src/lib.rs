@@ -10,6 +10,7 @@ mod client_source;
 mod crc;
 pub mod disk_cache;
 mod error;
+mod export;
 mod fetch;
 pub mod filesystem;
 mod in_flight;
@@ -25,6 +26,7 @@ mod version;
 
 pub use client_source::ClientSource;
 pub use error::{Result, VfsError};
+pub use export::{ArchiveView, Export, ExportSpec, FILE_RETRIES, OpenError, check_bucket};
 pub use fetch::OpenObject;
 pub use filesystem::{Archives, FileSystem, Freshness};
 pub use manifest::{Manifest, ManifestError, ManifestSource};
@@ -32,7 +34,7 @@ pub use pool::Pool;
 pub use reader::{ReadHandle, ReadStats, Reader, Slices};
 pub use source::{BlockTier, RangeBody, Source, TierUse, Urgency};
 pub use tree::{
-    Attributes, AuditReport, DirectoryEntry, FileKind, HiddenKey, HiddenReason, Lookup, ROOT, RestoreReport, Tree,
-    TreeOptions,
+    Attributes, AuditReport, DirectoryEntry, FileKind, HiddenKey, HiddenReason, Lookup, NamePage, ROOT, RestoreReport,
+    Tree, TreeOptions,
 };
 pub use version::{BLOCK_SIZE, ObjectVersion, VersionDigest, VersionPin, block_count, block_length};

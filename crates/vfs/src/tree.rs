@@ -118,6 +118,15 @@ pub struct DirectoryEntry {
     pub attributes: Attributes,
 }
 
+/// Names of a directory in a row, with their facts.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NamePage {
+    /// The names, in their order.
+    pub entries: Vec<(String, Attributes)>,
+    /// The directory ends with them.
+    pub is_end: bool,
+}
+
 /// The names below one prefix of one bucket.
 #[derive(Debug)]
 pub struct Tree {
@@ -358,6 +367,46 @@ impl Tree {
             entries.push(DirectoryEntry { name: name.to_owned(), cookie: u64::from(entry.cookie), attributes });
         }
         Ok(entries)
+    }
+
+    /// Names of a directory after `after` in the order of names (None: from the beginning), at most `most`. A position
+    /// stays right when the directory changes and after a restart. A read from the beginning lists the directory again
+    /// when its lifetime has ended.
+    ///
+    /// # Errors
+    /// When the inode is unknown or no directory, or the listing fails.
+    pub async fn read_names(self: &Arc<Self>, inode: u64, after: Option<&str>, most: usize) -> Result<NamePage> {
+        let directory = self.directory(inode)?;
+        let known = self.read().directories[directory as usize].snapshot.is_some();
+        if after.is_none() || !known {
+            self.list_for_reading(directory, inode).await?;
+            self.credit_walk(directory);
+        }
+        let state = self.read();
+        let directory = &state.directories[directory as usize];
+        let (Some(snapshot), Some(listed)) = (&directory.snapshot, directory.listed) else {
+            return Err(VfsError::Stale);
+        };
+        let valid = self.remaining(listed).unwrap_or_default();
+        let from = after.map_or(0, |after| snapshot.rank(after).map_or_else(|at| at, |at| at + 1));
+        let mut page = NamePage { entries: Vec::new(), is_end: true };
+        for entry in snapshot.ranked(from) {
+            if page.entries.len() >= most {
+                page.is_end = false;
+                break;
+            }
+            let name = snapshot.name(entry);
+            let attributes = match directory.checked.get(name).filter(|checked| checked.at >= listed) {
+                None => self.attributes_of(&state, entry.inode, &entry.facts(), valid),
+                Some(CheckResult { entry: Some(newer), at }) => {
+                    let valid = self.remaining(*at).unwrap_or_default();
+                    self.attributes_of(&state, newer.inode, &newer.facts, valid)
+                }
+                Some(CheckResult { entry: None, .. }) => continue,
+            };
+            page.entries.push((name.to_owned(), attributes));
+        }
+        Ok(page)
     }
 
     /// Remember what was stored with an object, from an answer about it.

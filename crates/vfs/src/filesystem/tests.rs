@@ -69,6 +69,39 @@ async fn a_small_file_costs_one_request() {
 }
 
 #[tokio::test]
+async fn a_read_without_a_handle_keeps_one_and_a_replaced_object_is_stale_until_it_is_looked_up() {
+    let setting = Setting::new(&["d/a"], Freshness::Ttl).await;
+    let inode = setting.inode("d/a").await;
+
+    assert_eq!(setting.files.read_at(inode, 9, 100).await.unwrap().to_bytes(), "d/a");
+    assert_eq!(setting.files.read_at(inode, 0, 5).await.unwrap().to_bytes(), "bytes");
+    assert_eq!(setting.requests(), (2, 0, 1), "one request for both");
+    assert_eq!(setting.files.open_handles(), 1);
+
+    assert!(matches!(setting.files.read_at(ROOT, 0, 1).await, Err(VfsError::IsADirectory)));
+    assert!(matches!(setting.files.read_at(12_345, 0, 1).await, Err(VfsError::Stale)));
+    assert_eq!(setting.files.open_handles(), 1);
+}
+
+#[tokio::test]
+async fn names_are_read_in_their_order_after_any_name_that_was_or_is_there() {
+    let setting = Setting::new(&["d/b", "d/c/x", "d/a", "d/e"], Freshness::Ttl).await;
+    let inode = setting.inode("d").await;
+    let read = async |after: Option<&str>, most| {
+        let page = setting.files.tree().read_names(inode, after, most).await.unwrap();
+        (page.entries.into_iter().map(|(name, _)| name).collect::<Vec<_>>().join(" "), page.is_end)
+    };
+    assert_eq!(read(None, 10).await, ("a b c e".to_owned(), true));
+    assert_eq!(read(None, 2).await, ("a b".to_owned(), false));
+    assert_eq!(read(Some("b"), 2).await, ("c e".to_owned(), true));
+    assert_eq!(read(Some("d"), 2).await, ("e".to_owned(), true));
+    assert_eq!(read(Some("z"), 2).await, (String::new(), true));
+    assert!(read(None, 4).await.1);
+    let file = setting.inode("d/a").await;
+    assert!(matches!(setting.files.tree().read_names(file, None, 1).await, Err(VfsError::NotADirectory)));
+}
+
+#[tokio::test]
 async fn a_replaced_object_is_stale_at_open_and_the_next_lookup_has_the_new_one() {
     for freshness in [Freshness::Ttl, Freshness::Open] {
         let setting = Setting::new(&["a"], freshness).await;

@@ -1,15 +1,14 @@
-//! The table of names of a mount: read from the cache at its start, written there at intervals and at its end.
+//! The table of names of an export: read from the cache at its start, written there at intervals and at its end.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use seqferry_vfs::Tree;
-use seqferry_vfs::disk_cache::DiskCache;
 use tokio::runtime::Handle;
 
-use crate::log::note;
+use crate::disk_cache::DiskCache;
+use crate::tree::Tree;
 
 /// Pause between two checks for notes of the cache.
 const LOOK: Duration = Duration::from_secs(5);
@@ -18,18 +17,19 @@ const LOOKS: u32 = 12;
 
 /// A tree and the file that keeps it.
 #[derive(Debug)]
-pub(crate) struct NameTable {
+pub(super) struct NameTable {
     tree: Arc<Tree>,
     path: PathBuf,
     /// Listings of the tree when it was last written.
     written: AtomicU64,
     /// One write at a time.
     writing: Mutex<()>,
+    note: fn(&str),
 }
 
 impl NameTable {
     /// Take over the names in the file.
-    pub(crate) fn open(tree: Arc<Tree>, path: PathBuf) -> Self {
+    pub(super) fn open(tree: Arc<Tree>, path: PathBuf, note: fn(&str)) -> Self {
         match tree.restore(&path) {
             Ok(report) if report.is_damaged => {
                 note(&format!("the table of names {} is damaged: what is missing is listed anew", path.display()));
@@ -40,24 +40,24 @@ impl NameTable {
             }
         }
         let written = AtomicU64::new(tree.listings());
-        Self { tree, path, written, writing: Mutex::new(()) }
+        Self { tree, path, written, writing: Mutex::new(()), note }
     }
 
     /// Write the table if something was listed since it was last written.
-    pub(crate) fn save(&self) {
+    pub(super) fn save(&self) {
         let _one = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         let listings = self.tree.listings();
         if self.written.swap(listings, Ordering::Relaxed) == listings {
             return;
         }
         if let Err(error) = self.tree.save(&self.path) {
-            note(&format!("cannot write the table of names {}: {error}", self.path.display()));
+            (self.note)(&format!("cannot write the table of names {}: {error}", self.path.display()));
         }
     }
 }
 
 /// Log the notes of the cache and write the table at intervals, for as long as the runtime lives.
-pub(crate) fn maintain(runtime: &Handle, cache: Arc<DiskCache>, table: Option<Arc<NameTable>>) {
+pub(super) fn maintain(runtime: &Handle, cache: Arc<DiskCache>, table: Option<Arc<NameTable>>, note: fn(&str)) {
     runtime.spawn(async move {
         for looks in 1_u32.. {
             tokio::time::sleep(LOOK).await;
