@@ -44,8 +44,24 @@ FORBIDDEN = {
     },
     "seqferry-transfer": {"pyo3", "seqferry-vfs", "seqferry-mount", "seqferry-py", "seqferry-testkit"},
     "seqferry-py": {"seqferry-testkit", "seqferry-store-testing"},
-    "seqferry-vfs": {"pyo3", "fuser", "seqferry-mount", "seqferry-transfer", "seqferry-py", "seqferry-testkit"},
-    "seqferry-mount": {"pyo3", "seqferry-transfer", "seqferry-py", "seqferry-testkit"},
+    "seqferry-vfs": {
+        "pyo3",
+        "fuser",
+        "seqferry-gateway",
+        "seqferry-nfs",
+        "seqferry-mount",
+        "seqferry-transfer",
+        "seqferry-py",
+        "seqferry-testkit",
+    },
+    "seqferry-mount": {
+        "pyo3",
+        "seqferry-gateway",
+        "seqferry-nfs",
+        "seqferry-transfer",
+        "seqferry-py",
+        "seqferry-testkit",
+    },
     # A protocol without files: the layer above implements its trait.
     "seqferry-nfs": {
         "pyo3",
@@ -58,6 +74,7 @@ FORBIDDEN = {
         "seqferry-py",
         "seqferry-testkit",
     },
+    "seqferry-gateway": {"pyo3", "seqferry-mount", "seqferry-py", "seqferry-testkit"},
     "seqferry-store-testing": {
         "pyo3",
         "seqferry-client",

@@ -817,6 +817,80 @@ def audit_names(endpoint: Endpoint, *, endpoint_name: str, bucket: str, prefix: 
     """
 
 @final
+class GatewayShare:
+    """A share of a gateway: a prefix under a name, its clients and users."""
+
+    def __new__(
+        cls,
+        endpoint: Endpoint,
+        *,
+        endpoint_name: str,
+        bucket: str,
+        prefix: str,
+        name: str,
+        lifetime: float | None,
+        clients: list[str],
+        squash: str,
+        anonymous_uid: int,
+        anonymous_gid: int,
+        uid: int,
+        gid: int,
+        file_mode: int,
+        directory_mode: int,
+        free_space: int,
+    ) -> GatewayShare:
+        """Describe a share.
+
+        Args:
+            endpoint_name: stands for the endpoint in file handles.
+            prefix: empty, or with a slash at its end.
+            lifetime: seconds for which listings are believed; None: for good.
+            clients: addresses and networks; none: programs on this machine.
+            squash: ``root`` | ``all`` | ``none``.
+
+        Raises:
+            ValueError: a word or number is none of the above.
+        """
+
+@final
+class Gateway:
+    """Shares served over NFS by this process until it is stopped or this object is dropped."""
+
+    def __new__(
+        cls,
+        shares: list[GatewayShare],
+        *,
+        host: str,
+        port: int,
+        state: str,
+        cache: str | None,
+        max_cache_size: int | None,
+        memory: int,
+        max_requests: int,
+        max_bandwidth: int | None,
+    ) -> Gateway:
+        """Serve; the shares can be mounted when this returns.
+
+        Args:
+            state: a folder for the key and the table of file handles.
+            cache: a folder on a local disk that keeps blocks and names beyond this process.
+
+        Raises:
+            OSError: a share cannot be served, as one sentence for the user; none is served then.
+            ValueError: the host is no address.
+        """
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Host and port."""
+
+    def wait(self, seconds: float) -> bool:
+        """Wait until the gateway has stopped. True when it has."""
+
+    def stop(self) -> None:
+        """Accept no more calls; those under way end."""
+
+@final
 class Mount:
     """A bucket mounted by this process. Linux only. It is served until it is unmounted or this object is dropped."""
 

@@ -1,7 +1,7 @@
 //! Python's door to the engine: converts values and errors, releases the GIL, decides nothing.
 //!
 //! One file per group: [`buckets`] (buckets, single objects, removals), [`cache`] (disk caches of mounts), [`digests`]
-//! (digests of contents), [`engine`] (the process-wide engine), [`inventory`] (S3 Inventory in Parquet), [`job`] (a
+//! (digests of contents), [`engine`] (the process-wide engine), [`gateway`] (shares over NFS), [`inventory`] (S3 Inventory in Parquet), [`job`] (a
 //! running job), [`listing`], [`mount`], [`patterns`] (wildcards, rules that rename), [`pipes`] (standard input and
 //! output), [`properties`] (what objects carry), [`stats`] (metrics), [`unpack`] (members of archives), [`values`] (what
 //! goes in and comes out). The typed picture is `python/seqferry/_native.pyi`.
@@ -14,6 +14,7 @@ mod cache;
 mod digests;
 mod engine;
 mod failure_row;
+mod gateway;
 mod inventory;
 mod job;
 mod listing;
@@ -69,6 +70,8 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<job::Job>()?;
     module.add_class::<listing::Listing>()?;
     #[cfg(target_os = "linux")]
+    module.add_class::<gateway::Gateway>()?;
+    module.add_class::<gateway::GatewayShare>()?;
     module.add_class::<mount::Mount>()?;
     #[cfg(target_os = "linux")]
     module.add_class::<mount::NameAudit>()?;

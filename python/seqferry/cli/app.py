@@ -68,6 +68,7 @@ COMMANDS: Final = (
     "umount",
     "mounts",
     "cache",
+    "gateway",
     "serve",
     "worker",
     "workers",

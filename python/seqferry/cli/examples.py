@@ -89,6 +89,8 @@ EXAMPLES: Final[dict[str, tuple[tuple[str, str], ...]]] = {
     "cache ls": (("seqferry cache ls --cache /scratch/cache", "what is kept"),),
     "cache verify": (("seqferry cache verify --cache /scratch/cache", "check the blocks"),),
     "cache rm": (("seqferry cache rm --cache /scratch/cache s3://reference/hg38/", "make room"),),
+    "gateway": (),
+    "gateway serve": (("seqferry gateway serve --cache /var/cache/seqferry", "the shares of the configuration file"),),
     "serve": (("seqferry serve --port 8080", "HTTP API and a worker"),),
     "worker": (("seqferry worker", "do what is recorded"),),
     "config": (),

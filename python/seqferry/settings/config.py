@@ -25,6 +25,7 @@ from seqferry.settings import audit_key
 from seqferry.settings.channels import Notices
 from seqferry.settings.logs import LogFormat, parse_format
 from seqferry.settings.policy import Policy
+from seqferry.settings.shares import Share
 
 if TYPE_CHECKING:
     from sqlalchemy import URL
@@ -185,6 +186,7 @@ class Settings:
         trusted_proxies: addresses and networks of proxies that are believed about the address of a client.
         config_file: the configuration file that was read, None if there is none.
         notices: channels of notices, from the configuration file only. Their URLs hold secrets.
+        shares: of the gateway, from the configuration file only.
         origins: where each value comes from that the environment may give: ``option``, the name of its variable, the
             file and the line, or ``default``.
     """
@@ -212,6 +214,7 @@ class Settings:
     trusted_proxies: tuple[str, ...] = ()
     config_file: Path | None = None
     notices: Notices = field(default_factory=Notices, repr=False)
+    shares: tuple[Share, ...] = ()
     origins: Mapping[str, str] = field(default_factory=dict[str, str], repr=False, compare=False)
 
     @property

@@ -16,6 +16,8 @@ from seqferry.model.errors import PolicyError, UsageError
 from seqferry.settings.channels import ChannelError, Notices
 from seqferry.settings.channels import parse as parse_notices
 from seqferry.settings.policy import Policy, refuse_address
+from seqferry.settings.shares import Share, ShareError
+from seqferry.settings.shares import parse as parse_shares
 
 SETTINGS: Final = (
     "state_dir",
@@ -69,6 +71,7 @@ def read(path: Path, *, named: bool) -> tuple[dict[str, tuple[int, str]], dict[s
 
 def _fields(path: Path, text: str, tables: dict[str, Any]) -> tuple[dict[str, tuple[int, str]], dict[str, Any]]:
     notices = _notices(path, text, tables.pop("notices", {}))
+    shares = _shares(path, text, tables.pop("share", []))
     settings = _audit(path, text, tables.pop("audit", {}))
     for name, value in tables.items():
         if name in SETTINGS:
@@ -79,7 +82,7 @@ def _fields(path: Path, text: str, tables: dict[str, Any]) -> tuple[dict[str, tu
                 raise UsageError(f"{path}, line {line}: '{name}' is also in the table [audit]; give it once.")
             settings[name] = (line, str(value))
         elif name not in _KEYS:
-            raise _unknown(path, text, None, name, (*_KEYS, "audit", "notices", *SETTINGS))
+            raise _unknown(path, text, None, name, (*_KEYS, "audit", "notices", "share", *SETTINGS))
     server: Any = tables.get("server", {})
     if not isinstance(server, dict):
         raise UsageError(f"{path}, line {_line(text, None, 'server')}: 'server' is a table; write [server].")
@@ -97,7 +100,7 @@ def _fields(path: Path, text: str, tables: dict[str, Any]) -> tuple[dict[str, tu
         except ValueError as why:
             raise UsageError(f"{where}: {why}.") from None
     proxies = parsed.pop("trusted_proxies", ())
-    return settings, {"policy": Policy(**parsed), "trusted_proxies": proxies, "notices": notices}
+    return settings, {"policy": Policy(**parsed), "trusted_proxies": proxies, "notices": notices, "shares": shares}
 
 
 def _audit(path: Path, text: str, table: object) -> dict[str, tuple[int, str]]:
@@ -113,6 +116,14 @@ def _audit(path: Path, text: str, table: object) -> dict[str, tuple[int, str]]:
             raise UsageError(f"{path}, line {line}: [audit] {key} is a text.")
         found[f"audit_{key}"] = (line, value)
     return found
+
+
+def _shares(path: Path, text: str, tables: object) -> tuple[Share, ...]:
+    try:
+        return parse_shares(tables)
+    except ShareError as why:
+        line = _line(text, None, "share") if why.key is None else _line(text, "share", why.key)
+        raise UsageError(f"{path}, line {line}: {why}.") from None
 
 
 def _notices(path: Path, text: str, table: object) -> Notices:

@@ -1,0 +1,12 @@
+//! Shares of buckets, served over NFS.
+//!
+//! [`BucketShare`] gives the files of an export of `seqferry-vfs` an identity that outlives versions and restarts, and
+//! decides who may do what. [`GatewaySpec::start`] serves many of them on one port.
+
+mod ids;
+mod service;
+mod share;
+
+pub use ids::FileTable;
+pub use service::{Gateway, GatewayError, GatewaySpec, ShareSpec};
+pub use share::{BucketShare, ShareDefaults};

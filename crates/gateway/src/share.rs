@@ -1,0 +1,294 @@
+//! A read-only share of a bucket: files of an export by lasting identities, and who may do what.
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use seqferry_nfs::{
+    Access, Attributes, Caller, DirectoryEntry, DirectoryPage, FileError, FileId, FileKind, ReadData, Result, Share,
+    Space,
+};
+use seqferry_store::ErrorClass;
+use seqferry_vfs::{FileSystem, VfsError};
+
+use crate::ids::{FileTable, ROOT};
+
+/// Clients wait a minute for an answer, and send the call again over another connection. Before that they are told to
+/// ask later, which a hard mount does for as long as it takes.
+const PATIENCE: Duration = Duration::from_secs(25);
+/// Versions of a file that one call follows, when each is replaced just then.
+const VERSIONS: u32 = 3;
+/// Directories above a file: a key has 1,024 bytes.
+const DEPTH: usize = 512;
+
+/// Facts about files that store none, and the room that a share shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ShareDefaults {
+    /// Owner.
+    pub uid: u32,
+    /// Group.
+    pub gid: u32,
+    /// Permissions of files.
+    pub file_mode: u32,
+    /// Permissions of directories.
+    pub directory_mode: u32,
+    /// Bytes that are shown as free: a bucket is never full, and some programs refuse a disk that is.
+    pub free_space: u64,
+}
+
+impl Default for ShareDefaults {
+    fn default() -> Self {
+        Self { uid: 65534, gid: 65534, file_mode: 0o644, directory_mode: 0o755, free_space: 1 << 60 }
+    }
+}
+
+/// The files of a bucket or prefix.
+#[derive(Debug)]
+pub struct BucketShare {
+    files: Arc<FileSystem>,
+    ids: FileTable,
+    defaults: ShareDefaults,
+}
+
+/// A file as it is now.
+struct Found {
+    inode: u64,
+    attributes: Attributes,
+}
+
+impl BucketShare {
+    /// Share these files. They must have no archives as folders.
+    pub fn new(files: Arc<FileSystem>, ids: FileTable, defaults: ShareDefaults) -> Self {
+        Self { files, ids, defaults }
+    }
+
+    /// The file of an identity: each name on the way is looked up, which is answered from memory while it is fresh.
+    async fn resolve(&self, file: FileId) -> Result<Found> {
+        let mut names = Vec::new();
+        let mut number = file.number;
+        while number != ROOT {
+            let place = self.ids.place(number).filter(|_| names.len() < DEPTH).ok_or(FileError::Stale)?;
+            number = place.parent;
+            names.push(place.name);
+        }
+        let tree = self.files.tree();
+        let mut found = tree.attributes(seqferry_vfs::ROOT).map_err(status)?;
+        for name in names.iter().rev() {
+            let looked_up = tree.lookup(found.inode, name).await;
+            found = match looked_up.map(|lookup| lookup.attributes) {
+                Ok(Some(attributes)) => attributes,
+                // The name has gone since, or it is a file where a directory was.
+                Ok(None) | Err(VfsError::NotADirectory | VfsError::NotFound) => return Err(FileError::Stale),
+                Err(error) => return Err(status(error)),
+            };
+        }
+        Ok(Found { inode: found.inode, attributes: self.attributes_of(file.number, &found) })
+    }
+
+    fn attributes_of(&self, number: u64, found: &seqferry_vfs::Attributes) -> Attributes {
+        let is_directory = found.kind == seqferry_vfs::FileKind::Directory;
+        let (kind, mode) = match found.kind {
+            seqferry_vfs::FileKind::Directory => (FileKind::Directory, self.defaults.directory_mode),
+            seqferry_vfs::FileKind::File => (FileKind::File, self.defaults.file_mode),
+            seqferry_vfs::FileKind::Symlink => (FileKind::Symlink, 0o777),
+        };
+        let modified = time(found.modified);
+        Attributes {
+            file: FileId { number, generation: 0 },
+            kind,
+            mode: found.permissions.map_or(mode, u32::from),
+            links: if is_directory { 2 } else { 1 },
+            uid: found.uid.unwrap_or(self.defaults.uid),
+            gid: found.gid.unwrap_or(self.defaults.gid),
+            size: found.size,
+            used: found.size,
+            accessed: modified,
+            modified,
+            changed: modified,
+        }
+    }
+
+    /// The file of an identity, if the caller has one of these rights.
+    async fn allowed(&self, caller: &Caller, file: FileId, rights: &[Access]) -> Result<Found> {
+        let found = self.resolve(file).await?;
+        let granted = found.attributes.access(caller);
+        let is_allowed = rights.iter().any(|right| granted.includes(*right));
+        if is_allowed { Ok(found) } else { Err(FileError::AccessDenied) }
+    }
+
+    async fn read_now(&self, caller: &Caller, file: FileId, offset: u64, length: u32) -> Result<ReadData> {
+        let mut last = FileError::Stale;
+        for _ in 0..VERSIONS {
+            // A program that may run a file has it read by its client.
+            let found = self.allowed(caller, file, &[Access::READ, Access::EXECUTE]).await?;
+            match found.attributes.kind {
+                FileKind::Directory => return Err(FileError::IsADirectory),
+                FileKind::Symlink => return Err(FileError::Invalid),
+                FileKind::File => {}
+            }
+            match self.files.read_at(found.inode, offset, length as usize).await {
+                Ok(slices) => {
+                    let end = offset.saturating_add(slices.len() as u64);
+                    let is_end = end >= found.attributes.size;
+                    return Ok(ReadData {
+                        slices: vec![slices.to_bytes()],
+                        is_end,
+                        attributes: Some(found.attributes),
+                    });
+                }
+                Err(VfsError::Stale) => last = FileError::Stale,
+                Err(error) => return Err(status(error)),
+            }
+        }
+        Err(last)
+    }
+
+    async fn list(&self, caller: &Caller, directory: FileId, cookie: u64, most: usize) -> Result<DirectoryPage> {
+        let found = self.allowed(caller, directory, &[Access::READ]).await?;
+        if found.attributes.kind != FileKind::Directory {
+            return Err(FileError::NotADirectory);
+        }
+        let mut entries = Vec::new();
+        if cookie < 1 {
+            let attributes = found.attributes.clone();
+            entries.push(DirectoryEntry { name: Bytes::from_static(b"."), cookie: 1, attributes });
+        }
+        if cookie < 2 {
+            let attributes = self.resolve(FileId { number: self.parent(directory), generation: 0 }).await?.attributes;
+            entries.push(DirectoryEntry { name: Bytes::from_static(b".."), cookie: 2, attributes });
+        }
+        let after = match cookie {
+            0..=2 => None,
+            number => {
+                let place = self.ids.place(number).filter(|place| place.parent == directory.number);
+                Some(place.ok_or(FileError::BadCookie)?.name)
+            }
+        };
+        let most = most.saturating_sub(entries.len()).max(1);
+        let page = self.files.tree().read_names(found.inode, after.as_deref(), most).await.map_err(status)?;
+        let numbers = self.ids.numbers(directory.number, page.entries.iter().map(|(name, _)| name.as_str()));
+        for ((name, attributes), number) in page.entries.iter().zip(numbers) {
+            let Some(number) = number else { continue };
+            let attributes = self.attributes_of(number, attributes);
+            entries.push(DirectoryEntry { name: Bytes::from(name.clone()), cookie: number, attributes });
+        }
+        Ok(DirectoryPage { entries, is_end: page.is_end })
+    }
+
+    fn parent(&self, file: FileId) -> u64 {
+        if file.number == ROOT { ROOT } else { self.ids.place(file.number).map_or(ROOT, |place| place.parent) }
+    }
+}
+
+/// Answer before the client gives the connection up.
+async fn soon<T>(answer: impl Future<Output = Result<T>>) -> Result<T> {
+    tokio::time::timeout(PATIENCE, answer).await.unwrap_or(Err(FileError::TryLater))
+}
+
+fn time(seconds: f64) -> SystemTime {
+    UNIX_EPOCH + Duration::try_from_secs_f64(seconds.max(0.0)).unwrap_or_default()
+}
+
+/// The status of a failed operation. Outages are waited out by the client.
+fn status(error: VfsError) -> FileError {
+    match error {
+        VfsError::NotFound => FileError::NotFound,
+        VfsError::Stale => FileError::Stale,
+        VfsError::NotADirectory => FileError::NotADirectory,
+        VfsError::IsADirectory => FileError::IsADirectory,
+        VfsError::Invalid => FileError::Invalid,
+        VfsError::ReadOnly => FileError::ReadOnly,
+        VfsError::Exists => FileError::Exists,
+        VfsError::NotEmpty => FileError::NotEmpty,
+        VfsError::NoSpace => FileError::NoSpace,
+        VfsError::NameTooLong => FileError::NameTooLong,
+        VfsError::CrossDevice => FileError::CrossDevice,
+        VfsError::TryLater => FileError::TryLater,
+        VfsError::Denied(error) => {
+            tracing::warn!("{error}. {}", error.advice());
+            FileError::AccessDenied
+        }
+        VfsError::Failed(error) if matches!(error.class, ErrorClass::Retry | ErrorClass::Throttle) => {
+            tracing::warn!("{error}. Clients ask again");
+            FileError::TryLater
+        }
+        VfsError::Archived(error) | VfsError::Failed(error) => {
+            tracing::warn!("{error}. {}", error.advice());
+            FileError::Io
+        }
+        VfsError::BadArchive(text) => {
+            tracing::warn!("{text}");
+            FileError::Io
+        }
+    }
+}
+
+#[async_trait]
+impl Share for BucketShare {
+    fn root(&self) -> FileId {
+        FileId { number: ROOT, generation: 0 }
+    }
+
+    async fn attributes(&self, _caller: &Caller, file: FileId) -> Result<Attributes> {
+        Ok(soon(self.resolve(file)).await?.attributes)
+    }
+
+    async fn lookup(&self, caller: &Caller, directory: FileId, name: &[u8]) -> Result<Attributes> {
+        soon(async {
+            let found = self.resolve(directory).await?;
+            if found.attributes.kind != FileKind::Directory {
+                return Err(FileError::NotADirectory);
+            }
+            if !found.attributes.access(caller).includes(Access::LOOKUP) {
+                return Err(FileError::AccessDenied);
+            }
+            match name {
+                b"." => return Ok(found.attributes),
+                b".." => {
+                    let parent = FileId { number: self.parent(directory), generation: 0 };
+                    return Ok(self.resolve(parent).await?.attributes);
+                }
+                _ => {}
+            }
+            // Keys are text: no object has another name.
+            let name = std::str::from_utf8(name).map_err(|_| FileError::NotFound)?;
+            let looked_up = self.files.tree().lookup(found.inode, name).await.map_err(status)?;
+            let attributes = looked_up.attributes.ok_or(FileError::NotFound)?;
+            let number = self.ids.number(directory.number, name).ok_or(FileError::Io)?;
+            Ok(self.attributes_of(number, &attributes))
+        })
+        .await
+    }
+
+    async fn read_link(&self, _caller: &Caller, link: FileId) -> Result<Bytes> {
+        soon(async {
+            let found = self.resolve(link).await?;
+            self.files.read_link(found.inode).await.map_err(status)
+        })
+        .await
+    }
+
+    async fn read(&self, caller: &Caller, file: FileId, offset: u64, length: u32) -> Result<ReadData> {
+        soon(self.read_now(caller, file, offset, length)).await
+    }
+
+    async fn read_directory(
+        &self,
+        caller: &Caller,
+        directory: FileId,
+        cookie: u64,
+        most: usize,
+    ) -> Result<DirectoryPage> {
+        soon(self.list(caller, directory, cookie, most)).await
+    }
+
+    async fn space(&self, _caller: &Caller) -> Result<Space> {
+        let free = self.defaults.free_space;
+        let files = u64::from(u32::MAX);
+        Ok(Space { total_bytes: free, free_bytes: free, total_files: files, free_files: files })
+    }
+}
+
+#[cfg(test)]
+mod tests;

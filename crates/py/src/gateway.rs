@@ -1,0 +1,112 @@
+//! Shares of buckets served by this process: values in, one handle out.
+
+use std::net::IpAddr;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use pyo3::exceptions::{PyOSError, PyValueError};
+use pyo3::prelude::*;
+use seqferry_gateway::{GatewaySpec, ShareDefaults, ShareSpec};
+use seqferry_nfs::Squash;
+use seqferry_vfs::TreeOptions;
+use seqferry_vfs::disk_cache::CacheLimits;
+
+use crate::values::PyEndpoint;
+
+#[pyclass(frozen, module = "seqferry._native")]
+pub struct GatewayShare(ShareSpec);
+
+#[pymethods]
+impl GatewayShare {
+    #[new]
+    #[pyo3(signature = (endpoint, *, endpoint_name, bucket, prefix, name, lifetime, clients, squash, anonymous_uid,
+                        anonymous_gid, uid, gid, file_mode, directory_mode, free_space))]
+    #[allow(clippy::too_many_arguments, clippy::similar_names)] // keyword arguments, one fact each, of users and groups
+    fn new(
+        endpoint: &PyEndpoint,
+        endpoint_name: String,
+        bucket: String,
+        prefix: String,
+        name: String,
+        lifetime: Option<f64>,
+        clients: Vec<String>,
+        squash: &str,
+        anonymous_uid: u32,
+        anonymous_gid: u32,
+        uid: u32,
+        gid: u32,
+        file_mode: u32,
+        directory_mode: u32,
+        free_space: u64,
+    ) -> PyResult<Self> {
+        let squash = match squash {
+            "root" => Squash::Root,
+            "all" => Squash::All,
+            "none" => Squash::None,
+            other => return Err(PyValueError::new_err(format!("squash is none of root, all, none: {other}"))),
+        };
+        let lifetime = lifetime.map(Duration::try_from_secs_f64).transpose();
+        let lifetime = lifetime.map_err(|error| PyValueError::new_err(error.to_string()))?;
+        Ok(Self(ShareSpec {
+            name,
+            endpoint: endpoint.0.clone(),
+            endpoint_name,
+            tree: TreeOptions { prefix, lifetime, ..TreeOptions::bucket(&bucket) },
+            clients,
+            squash,
+            anonymous: (anonymous_uid, anonymous_gid),
+            defaults: ShareDefaults { uid, gid, file_mode, directory_mode, free_space },
+        }))
+    }
+}
+
+#[pyclass(frozen, module = "seqferry._native")]
+pub struct Gateway(Mutex<seqferry_gateway::Gateway>);
+
+#[pymethods]
+impl Gateway {
+    #[new]
+    #[pyo3(signature = (shares, *, host, port, state, cache, max_cache_size, memory, max_requests, max_bandwidth))]
+    #[allow(clippy::too_many_arguments)] // keyword arguments, one fact each
+    fn new(
+        py: Python<'_>,
+        shares: Vec<PyRef<'_, GatewayShare>>,
+        host: &str,
+        port: u16,
+        state: String,
+        cache: Option<String>,
+        max_cache_size: Option<u64>,
+        memory: u64,
+        max_requests: usize,
+        max_bandwidth: Option<u64>,
+    ) -> PyResult<Self> {
+        let host: IpAddr = host.parse().map_err(|_| PyValueError::new_err(format!("'{host}' is no IP address")))?;
+        let spec = GatewaySpec {
+            address: (host, port).into(),
+            state: state.into(),
+            cache: cache.map(|path| (path.into(), CacheLimits::of_size(max_cache_size))),
+            memory,
+            max_requests,
+            max_bandwidth,
+            shares: shares.iter().map(|share| share.0.clone()).collect(),
+        };
+        let started = py.detach(|| spec.start()).map_err(|error| PyOSError::new_err(error.to_string()))?;
+        Ok(Self(Mutex::new(started)))
+    }
+
+    /// Host and port.
+    #[getter]
+    fn address(&self) -> (String, u16) {
+        let address = self.0.lock().unwrap_or_else(PoisonError::into_inner).address();
+        (address.ip().to_string(), address.port())
+    }
+
+    fn wait(&self, py: Python<'_>, seconds: f64) -> PyResult<bool> {
+        let limit = Duration::try_from_secs_f64(seconds).map_err(|error| PyValueError::new_err(error.to_string()))?;
+        Ok(py.detach(|| self.0.lock().unwrap_or_else(PoisonError::into_inner).wait(limit)))
+    }
+
+    fn stop(&self, py: Python<'_>) {
+        py.detach(|| self.0.lock().unwrap_or_else(PoisonError::into_inner).stop());
+    }
+}

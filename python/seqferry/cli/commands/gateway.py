@@ -1,0 +1,143 @@
+"""``seqferry gateway``: shares of buckets over NFS."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from seqferry.cli import exits, options
+from seqferry.cli.mount_process import ending_signals, resolved
+from seqferry.cli.output import display, text
+from seqferry.engine.gateways import GatewaySpec
+from seqferry.engine.mounts import check_sizes
+from seqferry.model.errors import UsageError
+from seqferry.model.models import S3Location
+from seqferry.settings.config import Settings
+from seqferry.spec.build import check_place, parse_uri
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+    from seqferry.settings.shares import Share
+
+_LOOK: Final = 0.2
+"""Seconds between two looks at whether a signal has come."""
+
+gateway = typer.Typer(help="Serve buckets as NFS shares.", rich_markup_mode=None)
+
+
+@gateway.callback()
+def _group() -> None:
+    """Serve buckets as NFS shares."""
+
+
+@gateway.command()
+def serve(
+    host: Annotated[
+        str,
+        typer.Option(
+            "--host",
+            envvar="SEQFERRY_GATEWAY_HOST",
+            metavar="ADDRESS",
+            help="Address to serve at. One beyond this machine needs a list of clients in each share.",
+        ),
+    ] = "127.0.0.1",
+    port: Annotated[
+        int,
+        typer.Option(
+            "--port",
+            envvar="SEQFERRY_GATEWAY_PORT",
+            metavar="N",
+            min=0,
+            max=65535,
+            help="Port of NFS and its mount protocol; 0: one that is free.",
+        ),
+    ] = 2049,
+    memory: Annotated[
+        int | None,
+        typer.Option(
+            "--memory",
+            envvar="SEQFERRY_MOUNT_MEMORY",
+            metavar="SIZE",
+            parser=options.size,
+            help="Bytes of file contents in memory at most. Default: 512MiB; at least 16MiB.",
+        ),
+    ] = None,
+    cache: Annotated[
+        Path | None,
+        typer.Option(
+            "--cache",
+            envvar="SEQFERRY_CACHE",
+            metavar="DIR",
+            help="Keep what was read in this folder of a local disk, for later and other processes.",
+        ),
+    ] = None,
+    max_cache_size: options.MaxCacheSize = None,
+    max_bandwidth: options.PlainBandwidth = None,
+    state_dir: options.StateDir = None,
+    as_json: options.Json = False,
+) -> int:
+    """Serve the shares of the configuration file, read-only, until Ctrl-C or SIGTERM."""
+    settings = Settings.load(state_dir=state_dir)
+    if not settings.shares:
+        raise UsageError(
+            "No share is configured: write [[share]] with a name and a source into the file that "
+            "SEQFERRY_CONFIG names (docs/use/gateway.md)."
+        )
+    check_sizes(memory, max_cache_size)
+    settings.prepare_state_dir(database=False)
+    spec = GatewaySpec(
+        shares=tuple((share, _place(share)) for share in settings.shares),
+        host="127.0.0.1" if host == "localhost" else host,
+        port=port,
+        state=settings.state_dir / "gateway",
+        cache=None if cache is None else resolved(cache),
+        max_cache_size=max_cache_size,
+        memory=512 << 20 if memory is None else memory,
+        max_bandwidth=max_bandwidth,
+    )
+    return _serve(spec, as_json=as_json)
+
+
+def _place(share: Share) -> S3Location:
+    bucket, key = parse_uri(share.source)
+    place = S3Location(
+        bucket=bucket,
+        key=key,
+        endpoint_url=share.endpoint_url,
+        region=share.region,
+        profile=share.profile,
+    )
+    check_place(place)
+    return place
+
+
+def _serve(spec: GatewaySpec, *, as_json: bool) -> int:
+    # Imported here: the engine's threads must be made in the process that serves.
+    from seqferry.engine.gateways import start
+    from seqferry.engine.traces import trace
+
+    asked: list[int] = []
+
+    def stop(number: int, _frame: FrameType | None) -> None:
+        asked.append(number)
+
+    for number in set(ending_signals()) & {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}:
+        signal.signal(number, stop)
+    trace(Settings.load().trace)
+    served = start(spec)
+    host, port = served.address
+    for share, place in spec.shares:
+        if as_json:
+            display.emit("served", share=f"/{share.name}", source=place.at(place.key), host=host, port=port)
+        else:
+            display.say(text.printable(f"{place.at(place.key)} is served at {host}:/{share.name}, port {port}."))
+    while not asked and not served.wait(_LOOK):
+        pass
+    served.stop()
+    while not served.wait(_LOOK):
+        pass
+    return exits.OK

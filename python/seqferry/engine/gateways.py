@@ -1,0 +1,92 @@
+"""Gateways: what is served where. Serving is the engine's."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from seqferry.model.errors import ConfigError
+from seqferry.model.models import S3Location
+from seqferry.places import endpoints
+from seqferry.settings.shares import Share
+
+if TYPE_CHECKING:
+    from seqferry import _native
+
+_MEMORY: Final = 512 << 20
+_REQUESTS: Final = 256
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GatewaySpec:
+    """Settings of a gateway.
+
+    Args:
+        shares: each with its place.
+        state: the folder of the key and the table of file handles.
+        cache: a folder that keeps blocks and names beyond the process, up to ``max_cache_size`` bytes; None: no limit.
+        memory: bytes for blocks; max_bandwidth: bytes per second, None for no limit.
+    """
+
+    shares: tuple[tuple[Share, S3Location], ...]
+    host: str
+    port: int
+    state: Path
+    cache: Path | None = None
+    max_cache_size: int | None = None
+    memory: int = _MEMORY
+    max_requests: int = _REQUESTS
+    max_bandwidth: int | None = None
+
+
+def start(spec: GatewaySpec) -> _native.Gateway:
+    """Serve the shares; they are served by threads of this process until it is stopped.
+
+    Raises:
+        ConfigError: one of them cannot be served, for the reason in the text; none is then.
+    """
+    from seqferry import _native  # its threads must be made in the process that serves
+    from seqferry.engine import process_limits
+
+    process_limits.open_files()
+    fitting = process_limits.fitting(spec.memory, spec.max_requests)
+    shares = [_share(share, place) for share, place in spec.shares]
+    try:
+        return _native.Gateway(
+            shares,
+            host=spec.host,
+            port=spec.port,
+            state=str(spec.state),
+            cache=None if spec.cache is None else str(spec.cache),
+            max_cache_size=spec.max_cache_size,
+            memory=fitting.memory,
+            max_requests=fitting.requests,
+            max_bandwidth=spec.max_bandwidth,
+        )
+    except OSError as error:
+        raise ConfigError(f"{error}".rstrip(".") + ".") from None
+
+
+def _share(share: Share, place: S3Location) -> _native.GatewayShare:
+    from seqferry import _native
+    from seqferry.engine.native_calls import native_endpoint
+
+    prefix = place.key if not place.key or place.key.endswith("/") else f"{place.key}/"
+    return _native.GatewayShare(
+        native_endpoint(place),
+        endpoint_name=endpoints.of(place) or "aws",
+        bucket=place.bucket,
+        prefix=prefix,
+        name=share.name,
+        lifetime=share.stale_after,
+        clients=list(share.clients),
+        squash=share.squash,
+        anonymous_uid=share.anon_uid,
+        anonymous_gid=share.anon_gid,
+        uid=share.uid,
+        gid=share.gid,
+        file_mode=share.file_mode,
+        directory_mode=share.directory_mode,
+        free_space=share.free_space,
+    )

@@ -1,0 +1,102 @@
+"""Shares in the configuration file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from seqferry.model.errors import UsageError
+from seqferry.settings.config import Settings
+
+
+def load(tmp_path: Path, text: str) -> Settings:
+    path = tmp_path / "config.toml"
+    path.write_text(text, encoding="utf-8")
+    return Settings.load({"SEQFERRY_CONFIG": str(path), "HOME": str(tmp_path)})
+
+
+def test_a_share_has_defaults_and_each_key_is_read(tmp_path: Path) -> None:
+    first, second = load(
+        tmp_path,
+        """
+[[share]]
+name = "runs"
+source = "s3://bucket/runs/"
+
+[[share]]
+name = "/other"
+source = "s3://bucket"
+endpoint_url = "http://127.0.0.1:9000"
+region = "eu-central-1"
+profile = "lab"
+read_only = true
+clients = ["10.1.2.0/24", "fd00::1"]
+squash = "all"
+anon_uid = 7
+anon_gid = 8
+uid = 9
+gid = 10
+file_mode = "0440"
+directory_mode = "550"
+stale_after = 5
+free_space = "100TiB"
+""",
+    ).shares
+    assert (first.name, first.clients, first.squash, first.anon_uid, first.stale_after) == (
+        "runs",
+        (),
+        "root",
+        65534,
+        60,
+    )
+    assert second.name == "other"
+    assert second.clients == ("10.1.2.0/24", "fd00::1")
+    assert (second.squash, second.anon_uid, second.gid) == ("all", 7, 10)
+    assert (second.file_mode, second.directory_mode, second.free_space) == (0o440, 0o550, 100 << 40)
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ('nam = "x"', "the key 'nam' in [[share]] is not known; did you mean 'name'?"),
+        ("settle = 5", "the key 'settle' in [[share]] is not known"),
+        ('name = "a/b"', "'a/b' is no name of a share"),
+        ('name = ".."', "'..' is no name of a share"),
+        ('source = "bucket"', "'bucket' is no bucket or prefix"),
+        ('source = "s3://"', "is no bucket or prefix"),
+        ("read_only = false", "shares are read-only"),
+        ('clients = "10.0.0.1"', "name 1 to 100 addresses"),
+        ("clients = []", "name 1 to 100 addresses"),
+        ('clients = ["10.1.2.3/24"]', "'10.1.2.3/24' is no IP address or network"),
+        ('clients = ["host"]', "'host' is no IP address"),
+        ('squash = "some"', "'some' is none of root, all, none"),
+        ("anon_uid = -1", "write a number from 0"),
+        ("uid = true", "write a number from 0"),
+        ("file_mode = 644", "write octal digits as a text"),
+        ('file_mode = "0999"', "write octal digits as a text"),
+        ("stale_after = -1", "write seconds"),
+        ('free_space = "much"', "write a size"),
+        ("free_space = 0", "write a size"),
+    ],
+)
+def test_a_wrong_key_or_value_is_refused_with_its_line(tmp_path: Path, line: str, said: str) -> None:
+    key = line.partition(" ")[0]
+    others = [other for other in ('name = "runs"', 'source = "s3://bucket"') if not other.startswith(f"{key} ")]
+    with pytest.raises(UsageError) as refused:
+        load(tmp_path, "\n".join(["[[share]]", *others, line]))
+    assert said in refused.value.message
+    assert f"line {len(others) + 2}" in refused.value.message
+
+
+def test_shares_need_a_name_a_source_and_names_of_their_own(tmp_path: Path) -> None:
+    for text, said in (
+        ('[[share]]\nsource = "s3://b"', "a share has no name"),
+        ('[[share]]\nname = "b"', "a share has no source"),
+        ('[[share]]\nname = "b"\nsource = "s3://b"\n' * 2, "two shares are named 'b'"),
+        ('[share]\nname = "b"', "write [[share]]"),
+        ("share = 1", "write [[share]]"),
+    ):
+        with pytest.raises(UsageError) as refused:
+            load(tmp_path, text)
+        assert said in refused.value.message, text
