@@ -15,7 +15,7 @@ impl ScanOptions {
     #[new]
     #[pyo3(signature = (*, index="auto", links="inside", duplicates="refuse", missing_end=false, concatenated=false,
                         trailing_bytes=false, lenient_sizes=false, proven=false))]
-    #[allow(clippy::fn_params_excessive_bools)] // keyword arguments, one fact each
+    #[allow(clippy::too_many_arguments, clippy::fn_params_excessive_bools)] // keyword arguments, one fact each
     fn new(
         index: &str,
         links: &str,
