@@ -75,5 +75,5 @@ def of_name(written: str, named: str) -> StorageClass:
     """
     found = CLASSES.get(written.strip().upper().replace("-", "_"))
     if found is None:
-        raise UsageError(f"{named}: there is no storage class {written!r}; known: {', '.join(CLASSES)}.")
+        raise UsageError(f"{named}: there is no storage class {written!r}; choose one of {', '.join(CLASSES)}.")
     return found

@@ -86,7 +86,7 @@ def _disk(item: str, place: int, sizes: Sequence[int], named: str) -> Disk:
         )
     kind = _TYPES.get(match["type"])
     if kind is None:
-        raise UsageError(f"{named}: there is no disk of type {match['type']!r}; known: {', '.join(_TYPES)}.")
+        raise UsageError(f"{named}: there is no disk of type {match['type']!r}; choose one of {', '.join(_TYPES)}.")
     if match["size"] is None and place >= len(sizes):
         raise UsageError(f"{named}: {item!r} is disk {place + 1} of the machine. Write its size, as {item}@200.")
     size = int(match["size"]) if match["size"] is not None else sizes[place]

@@ -114,7 +114,8 @@ def _other(way: str, request: MirrorRequest, pricer: Pricer) -> Offer:
         lines += pricer.lines("a month of DBOS Cloud Pro", "dbos-month", 1)
         asked = MirrorRequest(workload, part_size=_S3MIRROR_PART, to_region=request.to_region)
         return Offer(way, [*lines, *_copied(asked, pricer, _S3MIRROR_PART, threshold=_S3MIRROR_PART)])
-    raise UsageError(f"--against {way!r} is no way to copy; known: {', '.join(WAYS)}, parts:SIZE, as parts:16MiB.")
+    ways = ", ".join(WAYS)
+    raise UsageError(f"--against {way!r} is no way to copy; choose one of {ways}, parts:SIZE, as parts:16MiB.")
 
 
 def _cpu_ms(request: MirrorRequest) -> Decimal:

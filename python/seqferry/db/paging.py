@@ -100,7 +100,7 @@ class TransferFilter:
         for state in self.states:
             if state not in get_args(TransferState):
                 known = ", ".join(get_args(TransferState))
-                raise UsageError(f"'{state}' is not a state of transfers; choose one of {known}.")
+                raise UsageError(f"--state '{state}' is not known; choose one of {known}.")
 
 
 ALL_TRANSFERS: Final = TransferFilter()

@@ -206,7 +206,7 @@ def _table(found: Any, named: str, name: str) -> dict[str, Any]:
 def _refuse_unknown(row: Mapping[str, Any], known: frozenset[str], named: str, name: str) -> None:
     if unknown := sorted(row.keys() - known):
         raise UsageError(
-            f"{named}: the row {name} has {unknown[0]!r}, which no price has; known: {', '.join(sorted(known))}."
+            f"{named}: the row {name} has {unknown[0]!r}, which no price has; choose one of {', '.join(sorted(known))}."
         )
 
 

@@ -199,6 +199,7 @@ def test_version_and_help(cli: Cli) -> None:
     # Every option but --help has its twin.
     options = re.findall(r"^  (?:-\w, )?--([\w-]+)", help_text, flags=re.MULTILINE)
     twins = help_text.replace("\n", " ")
-    for option in set(options) - {"help", "dryrun"}:
+    for option in set(options) - {"help", "dryrun", "name"}:
         assert re.search(rf"SEQFERRY_{option.upper().replace('-', '_')}\b", twins), option
+    assert "SEQFERRY_TRANSFER_NAME" in twins  # SEQFERRY_NAME is the pattern of `ls`
     assert cli.run().code == 2

@@ -71,7 +71,7 @@ def test_a_recorded_pattern_fails_its_transfer_and_no_other(ferry: Ferry, change
 def test_lists_of_keys_are_compared_with_a_recorded_pattern(ferry: Ferry) -> None:
     ferry.fill({"run/aaa": 100, "run/b": 100})
     bad = ferry.submit(target="bad/", keys=["aaa"])
-    _record(ferry.service, bad, rename=(r"s/(a)\1/x/",))
+    _record(ferry.service, bad, names=Names(rename=(r"s/(a)\1/x/",)))
 
     other = ferry.submit(target="bad/", keys=["b"])
 
@@ -84,7 +84,7 @@ def test_a_recorded_rule_that_took_exponential_time_is_applied(ferry: Ferry) -> 
     key = "a" * 200
     ferry.fill({f"run/{key}": 100, f"run/{key}b": 100})
     recorded = ferry.submit(target="in/")
-    _record(ferry.service, recorded, rename=(HARD,))
+    _record(ferry.service, recorded, names=Names(rename=(HARD,)))
 
     ferry.work()
 

@@ -127,10 +127,16 @@ const END_SIGNATURE: &[u8] = b"PK\x05\x06";
 
 /// True when the end record of a zip lies in these last bytes of an object, with a comment up to their end.
 pub(super) fn is_end(tail: &[u8]) -> bool {
-    tail.windows(22).enumerate().any(|(at, record)| {
+    end_records(tail).next().is_some()
+}
+
+/// The records in these last bytes of an object that end it, with their comments. A comment may hold further ones.
+fn end_records(tail: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let ends_it = |&(at, record): &(usize, &[u8])| {
         let comment = usize::from(u16::from_le_bytes([record[20], record[21]]));
         record.starts_with(END_SIGNATURE) && at + 22 + comment == tail.len()
-    })
+    };
+    tail.windows(22).enumerate().filter(ends_it).map(|(_, record)| record)
 }
 
 /// First bytes of the first volume of a split zip.
@@ -145,12 +151,14 @@ fn is_volume(ranges: &Ranges) -> bool {
     if ranges.fill(&mut tail, start).is_err() {
         return false;
     }
-    let mut records = tail.windows(22).filter(|record| record.starts_with(END_SIGNATURE));
-    let Some(record) = records.next_back() else { return false };
-    let short = |at: usize| u16::from_le_bytes([record[at], record[at + 1]]);
-    // The numbers of a large zip stand elsewhere; such volumes have this number all the same.
-    let (this, of_directory, here, all) = (short(4), short(6), short(8), short(10));
-    this != u16::MAX && (this != 0 || of_directory != u16::MAX && of_directory != 0 || here != all)
+    let of_volume = |record: &[u8]| {
+        let short = |at: usize| u16::from_le_bytes([record[at], record[at + 1]]);
+        // The numbers of a large zip stand elsewhere; such volumes have this number all the same.
+        let (this, of_directory, here, all) = (short(4), short(6), short(8), short(10));
+        this != u16::MAX && (this != 0 || of_directory != u16::MAX && of_directory != 0 || here != all)
+    };
+    let mut records = end_records(&tail).peekable();
+    records.peek().is_some() && records.all(of_volume)
 }
 
 type Listed = Result<Vec<ZipMember>, String>;

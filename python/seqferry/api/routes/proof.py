@@ -67,7 +67,8 @@ class HeadOut(BaseModel):
     "/transfers/{transfer_id}/report",
     summary="Everything on record of a transfer",
     response_class=StreamingResponse,
-    responses={200: {"content": {kind.partition(";")[0]: {} for kind in proof_report.MEDIA_TYPES.values()}}},
+    responses=answers(400)
+    | {200: {"content": {kind.partition(";")[0]: {} for kind in proof_report.MEDIA_TYPES.values()}}},
 )
 def report(
     transfer_id: str,
