@@ -204,7 +204,7 @@ async fn answer(context: &Context, address: IpAddr, call: &Call) -> Reply {
     let is_null = call.procedure == 0;
     let credentials = match &call.credentials {
         Ok(credentials) => credentials,
-        // The procedure that does nothing is for everyone.
+        // Each client may call the procedure NULL.
         Err(_) if is_null => &Credentials::None,
         Err(cause) => return denied(call.xid, *cause),
     };

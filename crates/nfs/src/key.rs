@@ -40,7 +40,7 @@ impl HandleKey {
         Self { inner: pad(0x36), outer: pad(0x5c) }
     }
 
-    /// The key in a file; where there is none, a new one is put there, readable by this user alone.
+    /// Reads the key from a file. If the file is missing, a new key is written, readable by its owner alone.
     ///
     /// # Errors
     /// When the file cannot be read or written, or holds something else.

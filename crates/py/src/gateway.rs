@@ -43,7 +43,7 @@ impl GatewayShare {
             "root" => Squash::Root,
             "all" => Squash::All,
             "none" => Squash::None,
-            other => return Err(PyValueError::new_err(format!("squash is none of root, all, none: {other}"))),
+            other => return Err(PyValueError::new_err(format!("squash must be root, all or none, not {other}"))),
         };
         let lifetime = lifetime.map(Duration::try_from_secs_f64).transpose();
         let lifetime = lifetime.map_err(|error| PyValueError::new_err(error.to_string()))?;

@@ -1,4 +1,4 @@
-//! A bucket or prefix opened as files, for every door: checks, source, cache, reader, tree and archives put together.
+//! Opening of a bucket or prefix as files, for each door: checks, source, cache, reader, tree and archives.
 //!
 //! Budget, pool and runtime belong to the process, which may open many.
 

@@ -72,11 +72,11 @@ impl Source for Shared {
     }
 
     async fn list(&self, _: &ListRequest, _: Urgency) -> std::result::Result<ListPage, StoreError> {
-        unimplemented!("nothing is listed")
+        unreachable!("nothing is listed")
     }
 
     async fn head(&self, _: ObjectRef<'_>) -> std::result::Result<ObjectMeta, StoreError> {
-        unimplemented!("nothing is looked up")
+        unreachable!("nothing is looked up")
     }
 
     async fn get(
