@@ -374,6 +374,9 @@ pub fn advice(operation: &str, code: &str, class: ErrorClass) -> &'static str {
         "TruncatedArchive" | "EmptyArchive" | "InvalidArchive" | "DamagedArchive" | "ArchiveTooLarge" => {
             "Fetch the archive again, or have it made anew."
         }
+        "WindowTooLarge" => {
+            "Decompress it with `zstd -d --long=31` and unpack the tar, or have it compressed again without --long."
+        }
         "ForeignIndex" => "Make the index anew with `seqferry tar index`, or read the archive without it (--no-index).",
         "InvalidStorageClass" => "Choose a storage class that this endpoint offers.",
         "RequestTimeTooSkewed" => "Set this machine's clock, then run the same command again.",

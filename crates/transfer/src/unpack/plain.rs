@@ -424,11 +424,9 @@ fn wide_window(object: &PinnedObject, window: u64) -> StoreError {
     let mut error = StoreError::new("GetObject", &object.bucket, Some(&object.key), "WindowTooLarge", None)
         .with_message(format!(
             "it is compressed with a window of {} MiB (zstd --long), and decompressing it would hold as much memory; at \
-             most {} MiB are held. Nothing of it is unpacked. Decompress it with zstd -d --long={} and unpack the tar, \
-             or compress it again without --long",
+             most {} MiB are held. Nothing of it is unpacked",
             mib(window),
             mib(WINDOW),
-            window.next_power_of_two().trailing_zeros(),
         ));
     error.class = ErrorClass::Object;
     error
