@@ -127,6 +127,11 @@ async fn a_page_of_objects_that_contradicts_itself_is_an_error() {
                 "<IsTruncated>false</IsTruncated><NextContinuationToken>t</NextContinuationToken>",
             ),
             ("<IsTruncated>false</IsTruncated>", "<NextContinuationToken>t</NextContinuationToken>"),
+            ("<IsTruncated>false</IsTruncated>", "<IsTruncated>true</IsTruncated>"),
+            (
+                "<IsTruncated>false</IsTruncated>",
+                "<IsTruncated>true</IsTruncated><NextContinuationToken></NextContinuationToken>",
+            ),
             ("<Key>run/d</Key>", "<Key>other/d</Key>"),
             ("<Key>run/d</Key>", "<Key></Key>"),
             ("<Key>run/d</Key>", ""),
@@ -164,6 +169,12 @@ async fn a_page_of_versions_that_contradicts_itself_is_an_error() {
             ("<EncodingType>url</EncodingType>", "<EncodingType>base64</EncodingType>"),
             ("<IsTruncated>false</IsTruncated>", ""),
             ("<IsTruncated>false</IsTruncated>", "<IsTruncated>false</IsTruncated><NextKeyMarker>k</NextKeyMarker>"),
+            ("<IsTruncated>false</IsTruncated>", "<IsTruncated>true</IsTruncated>"),
+            (
+                "<IsTruncated>false</IsTruncated>",
+                "<IsTruncated>true</IsTruncated><NextKeyMarker>run/a</NextKeyMarker>\
+                 <NextVersionIdMarker>v1</NextVersionIdMarker>",
+            ),
             ("<Key>run/b</Key>", "<Key>other/b</Key>"),
             ("<Key>run/c</Key>", ""),
             ("<Size>1</Size>", ""),

@@ -73,12 +73,19 @@ impl StatedPage<'_> {
         Ok(())
     }
 
-    /// The end of the listing: stated, and with a mark of the next page exactly where there is one.
-    pub(super) fn ends(&self, truncated: Option<bool>, next: Option<&str>) -> Result<()> {
+    /// The end of the listing: stated, and with a mark of the next page exactly where there is one. `repeats`: the mark
+    /// is the one that was sent, with which a listing would never end.
+    pub(super) fn ends(&self, truncated: Option<bool>, next: Option<&str>, repeats: bool) -> Result<()> {
         match (truncated, next.filter(|next| !next.is_empty())) {
             (None, _) => Err(self.contradiction("it does not say whether it is the last one (IsTruncated)")),
             (Some(false), Some(_)) => {
                 Err(self.contradiction("it says that it is the last one, and names the beginning of a next one"))
+            }
+            (Some(true), None) => {
+                Err(self.contradiction("it says that it is not the last one, and names no beginning of a next one"))
+            }
+            (Some(true), Some(_)) if repeats => {
+                Err(self.contradiction("it names its own beginning as that of the next one"))
             }
             _ => Ok(()),
         }
