@@ -12,7 +12,6 @@ use crate::budget::{
     FlowId, InteractivePresence, MemoryPermit, PermitRequest, Priority, RequestOutcome, RequestPermit,
 };
 use futures::future::{Either, select};
-use seqferry_store::error::classify::code::LEASE_LAPSED;
 use seqferry_store::prelude::*;
 use seqferry_store::{Capabilities, Cause, ErrorClass, StoreError};
 use tokio::time::Instant;
@@ -279,7 +278,7 @@ impl RetryingClient {
             };
             record_failure(&span, &error);
             drop(span);
-            if error.code == LEASE_LAPSED {
+            if error.cause() == Cause::LeaseLapsed {
                 // The service did not fail: this is not counted as one of its attempts.
                 self.lease_regained(error).await?;
                 retry_context.count_retry();

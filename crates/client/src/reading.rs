@@ -2,7 +2,9 @@
 //!
 //! [`fetch_pinned`] and [`read_pinned`] return bytes of the pinned version or an error, also where the service ignores
 //! the condition of a request. A body is taken apart into pieces of known length. [`Resumption`] decides whether the
-//! rest of a body that broke is requested.
+//! rest of a body that broke is requested, [`WholeReads`] whether a read without ranges starts over.
+
+mod whole;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,9 +13,11 @@ use std::time::Duration;
 use bytes::Bytes;
 use seqferry_store::error::classify::code;
 use seqferry_store::{
-    Body, DigestAlgorithm, Digester, ErrorClass, FetchedObject, ObjectMeta, ObjectStore, PinnedObject, Range,
-    StoreError,
+    Body, DigestAlgorithm, Digester, ErrorClass, FetchedObject, ObjectMeta, ObjectRef, ObjectStore, PinnedObject,
+    Range, StoreError,
 };
+
+pub use whole::{WholeReads, fetch_whole};
 
 /// Bytes that were read, and what was computed over them on the way.
 #[derive(Debug)]
@@ -71,6 +75,17 @@ pub async fn fetch_pinned(
     let fetched = store.fetch(source, range).await?;
     check_pin(source, &fetched.meta)?;
     Ok(fetched)
+}
+
+/// Facts about a pinned object. An answer about another version is an error.
+///
+/// # Errors
+/// Those of the request. [`ErrorClass::Precondition`] where the object is another version by now.
+pub async fn head_pinned(store: &dyn ObjectStore, source: &PinnedObject) -> Result<ObjectMeta, StoreError> {
+    let object = ObjectRef::new(&source.bucket, &source.key).at_version(source.version_id.as_deref());
+    let meta = store.head(object, None).await?;
+    check_pin(source, &meta)?;
+    Ok(meta)
 }
 
 /// Reads a range of a pinned object, and computes these digests on the way.
@@ -196,7 +211,7 @@ fn changed(source: &PinnedObject, how: &str) -> StoreError {
 ///
 /// # Errors
 /// When the answer is about another object or version.
-pub fn check_pin(source: &PinnedObject, answered: &ObjectMeta) -> Result<(), StoreError> {
+fn check_pin(source: &PinnedObject, answered: &ObjectMeta) -> Result<(), StoreError> {
     match &source.if_match {
         Some(wanted) if *wanted != answered.etag => {
             Err(changed(source, &format!("ETag {wanted} became {}", answered.etag)))

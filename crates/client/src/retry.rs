@@ -5,8 +5,7 @@
 
 use std::time::Duration;
 
-use seqferry_store::error::classify::code::MALFORMED;
-use seqferry_store::{ErrorClass, StoreError};
+use seqferry_store::{Cause, ErrorClass, StoreError};
 
 /// Number of attempts of a request, and the pauses between them. Pauses are drawn evenly from zero to the ceiling
 /// ("full jitter"), so that many requests that failed together do not come back together.
@@ -32,7 +31,7 @@ pub struct RetryPolicy {
 
 /// True for the answer to a write that is a success and holds no result: the write may have had its effect.
 pub(crate) fn is_unclear(error: &StoreError) -> bool {
-    error.code == MALFORMED
+    error.cause() == Cause::Unclear
 }
 
 impl Default for RetryPolicy {
@@ -69,7 +68,7 @@ impl RetryPolicy {
     /// True when the request may succeed with credentials that are loaded anew.
     pub fn renews_credentials(&self, error: &StoreError) -> bool {
         // The answer to a HEAD has no code: a 400 is all that it says of an expired token.
-        let is_bare_refusal = error.operation.starts_with("Head") && error.code == "BadRequest";
+        let is_bare_refusal = error.cause() == Cause::BareRefusal;
         error.class == ErrorClass::Credentials
             || self.awaits_credentials && (error.is_about_credentials() || is_bare_refusal)
     }
@@ -81,7 +80,7 @@ impl RetryPolicy {
     /// Other writes have no such look, and are made once more.
     fn attempts(error: &StoreError, attempts: u32) -> u32 {
         match error.operation {
-            _ if error.code != MALFORMED => attempts,
+            _ if !is_unclear(error) => attempts,
             "PutObject" | "CopyObject" | "CompleteMultipartUpload" | "UploadPart" | "UploadPartCopy" => 1,
             "CreateMultipartUpload" | "DeleteObject" | "DeleteObjects" | "PutObjectTagging" | "CreateBucket" => {
                 attempts.min(2)
@@ -108,6 +107,8 @@ impl RetryPolicy {
 
 #[cfg(test)]
 mod tests {
+    use seqferry_store::error::classify::code::MALFORMED;
+
     use super::*;
 
     fn error(code: &str, status: u16) -> StoreError {

@@ -80,8 +80,18 @@ pub enum Cause {
     BadDigest,
     /// The answer to a ranged request is not that range.
     RangeIgnored,
+    /// The bytes of the object are compressed or decompressed on the way.
+    Transformed,
     /// The object is archived, and has no readable copy.
     Archived,
+    /// The service does not accept the form of the request (`InvalidRequest`).
+    BadRequest,
+    /// A HEAD is refused by a status 400 alone, without a code: all that a service says there of an expired token.
+    BareRefusal,
+    /// The answer is a success without a result: a write may have had its effect.
+    Unclear,
+    /// The process held no lease to write any more: the request was not sent.
+    LeaseLapsed,
     /// Any other: the class alone decides.
     Other,
 }
@@ -144,7 +154,7 @@ impl StoreError {
 
     /// The cause, where it calls for more than its class does.
     pub fn cause(&self) -> Cause {
-        classify::cause(&self.code, self.class)
+        classify::cause(self.operation, &self.code, self.class)
     }
 
     /// True when other or corrected credentials could succeed.
@@ -247,6 +257,12 @@ mod tests {
         assert_eq!(cause("PutObject", "BadDigest", 400), Cause::BadDigest);
         assert_eq!(cause("GetObject", classify::code::RANGE_IGNORED, 200), Cause::RangeIgnored);
         assert_eq!(cause("GetObject", "InvalidObjectState", 403), Cause::Archived);
+        assert_eq!(cause("GetObject", classify::code::TRANSFORMED, 200), Cause::Transformed);
+        assert_eq!(cause("CompleteMultipartUpload", "InvalidRequest", 400), Cause::BadRequest);
+        assert_eq!(cause("HeadObject", "BadRequest", 400), Cause::BareRefusal);
+        assert_eq!(cause("GetObject", "BadRequest", 400), Cause::Other);
+        assert_eq!(cause("PutObject", classify::code::MALFORMED, 200), Cause::Unclear);
+        assert_eq!(cause("PutObject", classify::code::LEASE_LAPSED, 0), Cause::LeaseLapsed);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use seqferry_store::{Checksum, ErrorClass, Scope, StoreError};
+use seqferry_store::{Cause, Checksum, ErrorClass, Scope, StoreError};
 
 /// Final state of an object in a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -131,6 +131,8 @@ pub struct ObjectFailure {
     pub class: FailureClass,
     /// Scope of the failure: this object, or the whole job.
     pub scope: Scope,
+    /// Cause that the store has given, where it calls for more than the class does.
+    pub cause: Cause,
     /// The service's code, or one of ours.
     pub code: String,
     /// S3 operation.
@@ -145,6 +147,7 @@ impl From<StoreError> for ObjectFailure {
         Self {
             class: FailureClass::Store(error.class),
             scope: error.scope,
+            cause: error.cause(),
             code: error.code,
             operation: error.operation,
             message,
@@ -155,7 +158,7 @@ impl From<StoreError> for ObjectFailure {
 impl ObjectFailure {
     /// A failure of this object alone.
     pub fn new(class: FailureClass, code: &str, operation: &'static str, message: String) -> Self {
-        Self { class, scope: Scope::Object, code: code.to_owned(), operation, message }
+        Self { class, scope: Scope::Object, cause: Cause::Other, code: code.to_owned(), operation, message }
     }
 }
 

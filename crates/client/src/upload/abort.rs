@@ -3,8 +3,7 @@
 use std::sync::PoisonError;
 use std::time::Duration;
 
-use seqferry_store::error::classify::code::LEASE_LAPSED;
-use seqferry_store::{Address, ErrorClass, PartInfo, UploadRef};
+use seqferry_store::{Address, Cause, ErrorClass, PartInfo, UploadRef};
 
 use super::UploadSession;
 use crate::client::RetryingClient;
@@ -201,7 +200,7 @@ impl UploadSession {
         for _ in 0..ABORTS {
             match abort_once(client, &self.retry_context, UploadRef::new(bucket, key, upload_id)).await {
                 // The next owner has it from the record, or finds it.
-                Err(RequestError::Failed(error)) if error.code == LEASE_LAPSED => return,
+                Err(RequestError::Failed(error)) if error.cause() == Cause::LeaseLapsed => return,
                 Err(RequestError::Failed(error)) => {
                     if client.capabilities().paid_uploads {
                         client.note(format!(

@@ -146,8 +146,8 @@ pub const TABLE: &[Row] = &[
     ("UnsupportedOperation", Capability, Scope::Object),
 ];
 
-/// The cause of an error with this code and class.
-pub(crate) fn cause(code: &str, class: ErrorClass) -> Cause {
+/// The cause of an error of this operation, with this code and class.
+pub(crate) fn cause(operation: &str, code: &str, class: ErrorClass) -> Cause {
     match (code, class) {
         ("NoSuchUpload", _) => Cause::UploadGone,
         ("NoSuchKey" | "NoSuchVersion" | "NotFound", ErrorClass::NotFound) => Cause::SourceGone,
@@ -155,7 +155,12 @@ pub(crate) fn cause(code: &str, class: ErrorClass) -> Cause {
         ("InvalidPartOrder", _) => Cause::BadPartOrder,
         ("BadDigest", _) => Cause::BadDigest,
         (code::RANGE_IGNORED, _) => Cause::RangeIgnored,
+        (code::TRANSFORMED, _) => Cause::Transformed,
         ("InvalidObjectState", ErrorClass::Person) => Cause::Archived,
+        ("InvalidRequest", _) => Cause::BadRequest,
+        ("BadRequest", _) if operation.starts_with("Head") => Cause::BareRefusal,
+        (code::MALFORMED, _) => Cause::Unclear,
+        (code::LEASE_LAPSED, _) => Cause::LeaseLapsed,
         _ => Cause::Other,
     }
 }

@@ -172,7 +172,11 @@ impl<J: UploadJournal> Object<'_, J> {
 
     /// Returns the failure of a read whose bytes go to the target.
     pub(super) fn stream_trouble(&self, error: StoreError) -> AttemptError {
-        if error.code == code::TRANSFORMED { AttemptError::Transformed(error.into()) } else { self.copy_trouble(error) }
+        if error.cause() == Cause::Transformed {
+            AttemptError::Transformed(error.into())
+        } else {
+            self.copy_trouble(error)
+        }
     }
 
     /// Returns the failure of a refused copy or read. A failed precondition means that the source was overwritten: the

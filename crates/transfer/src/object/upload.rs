@@ -184,7 +184,7 @@ impl<J: UploadJournal> Object<'_, J> {
             Err(RequestError::Failed(error))
                 if route.checksum.is_some()
                     && lacks_checksums
-                    && (error.cause() == Cause::BadPart || error.code == "InvalidRequest") =>
+                    && matches!(error.cause(), Cause::BadPart | Cause::BadRequest) =>
             {
                 Err(AttemptError::UselessPartChecksums)
             }

@@ -10,9 +10,9 @@ use std::ops::Range;
 use bytes::Bytes;
 use futures::stream::{self, StreamExt as _};
 use seqferry_archive::write::Piece;
-use seqferry_client::reading::check_pin;
+use seqferry_client::reading::head_pinned;
 use seqferry_client::{RequestError, RequestSpec};
-use seqferry_store::{Checksum, ChecksumKind, ErrorClass, ObjectMeta, ObjectRef, StoreError};
+use seqferry_store::{Checksum, ChecksumKind, ErrorClass, ObjectMeta};
 
 use super::parts::{FetchedRange, PartError, Sender, SentPart};
 use super::split_members::{Digests, SplitMember};
@@ -128,13 +128,8 @@ impl Sender {
     /// Facts about a member, which must be what was found. None: these credentials may not ask for them.
     async fn head_member(&self, member: usize) -> Result<Option<ObjectMeta>, PartError> {
         let pinned = self.members.pinned(&self.source_bucket, member);
-        let object = ObjectRef::new(&pinned.bucket, &pinned.key).at_version(pinned.version_id.as_deref());
         let spec = RequestSpec::read("HeadObject", &pinned.bucket);
-        let head = self.source.call(spec, &self.retry_context, async |store| {
-            let meta = store.head(object, None).await?;
-            check_pin(&pinned, &meta)?;
-            Ok::<_, StoreError>(meta)
-        });
+        let head = self.source.call(spec, &self.retry_context, async |store| head_pinned(&*store, &pinned).await);
         match head.await {
             Ok(meta) => Ok(Some(meta)),
             Err(RequestError::Cancelled) => Err(PartError::Cancelled),

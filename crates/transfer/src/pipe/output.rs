@@ -8,13 +8,12 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use seqferry_client::budget::MemoryPermit;
-use seqferry_client::reading::{PinnedReader, fetch_pinned, read_pinned};
+use seqferry_client::reading::{PinnedReader, WholeReads, fetch_pinned, fetch_whole, read_pinned};
 use seqferry_client::request::join_request;
 use seqferry_client::{RequestError, RequestSpec, RetryContext, RetryingClient};
 use seqferry_store::checksum::base64;
-use seqferry_store::error::classify::code;
 use seqferry_store::{
-    Address, ChecksumKind, DigestAlgorithm, ErrorClass, ObjectMeta, ObjectRef, PinnedObject, Range, StoreError,
+    Address, Cause, ChecksumKind, DigestAlgorithm, ErrorClass, ObjectMeta, ObjectRef, PinnedObject, Range, StoreError,
 };
 use tokio_util::task::AbortOnDropHandle;
 
@@ -33,8 +32,6 @@ const AT_ONCE: u64 = 16 << 20;
 const LONGEST_PART: u64 = 64 << 20;
 /// Ranges under way at a time.
 const AHEAD: usize = 12;
-/// Most attempts to read the whole object as one stream, where ranges are ignored.
-const WHOLE_READS: u32 = 4;
 
 /// Object, or a range of it, that is written to the descriptor.
 #[derive(Debug, Clone)]
@@ -120,7 +117,7 @@ impl Output {
         }
         let parts = first_part.filter(|_| self.has_part_checksums());
         let digest = match self.ranges(0, size, parts, digest, sink).await {
-            Err(PipeError::Failed(failure)) if failure.code == code::RANGE_IGNORED => {
+            Err(PipeError::Failed(failure)) if failure.cause == Cause::RangeIgnored => {
                 let digest = expected.as_ref().map(SegmentedDigest::new);
                 self.in_order(digest, sink).await?
             }
@@ -355,16 +352,10 @@ impl Output {
         sink: &Arc<File>,
     ) -> Result<Option<SegmentedDigest>, PipeError> {
         let size = self.meta.size;
-        let mut reads = 0;
+        let mut reads = WholeReads::default();
         'read: loop {
-            reads += 1;
-            let call = RequestSpec::read("GetObject", &self.pinned.bucket).bytes(size).once();
-            let fetched = self
-                .client
-                .call(call, &self.retry_context, async |store| fetch_pinned(&*store, &self.pinned, None).await)
-                .await
-                .map_err(|error| self.unread(error))?;
-            let mut reader = PinnedReader::new(fetched.body, &self.pinned);
+            let fetched = fetch_whole(&self.client, &self.retry_context, &self.pinned, size).await;
+            let (_, mut reader) = fetched.map_err(|error| self.unread(error))?;
             let (mut at, written) = (0, self.passed.so_far());
             while at < size {
                 let length = RANGE.min(size - at);
@@ -380,8 +371,10 @@ impl Output {
                         digest = self.write(sink, piece, digest).await?;
                     }
                     Ok(_) => {}
-                    Err(error) if error.class == ErrorClass::Retry && reads < WHOLE_READS => continue 'read,
-                    Err(error) => return Err(self.unread(RequestError::Failed(error))),
+                    Err(error) => {
+                        reads.repeat(error, &self.retry_context).map_err(|error| self.unread(error.into()))?;
+                        continue 'read;
+                    }
                 }
                 at += length;
             }

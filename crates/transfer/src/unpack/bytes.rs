@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::{Bytes, BytesMut};
 use seqferry_client::Endpoint;
-use seqferry_client::reading::{PinnedReader, check_pin, fetch_pinned};
+use seqferry_client::reading::{PinnedReader, fetch_pinned, head_pinned};
 use seqferry_store::{Body, ObjectRef, ObjectStore, PinnedObject, Range, StoreError};
 use tokio::sync::{OnceCell, OwnedMutexGuard};
 
@@ -168,9 +168,8 @@ impl ArchiveBytes {
     async fn decoder(&self, etag: &str, start: u64) -> Result<OwnedMutexGuard<Option<DecodedArchive>>, StoreError> {
         let mut decoding = Arc::clone(&self.decoding).lock_owned().await;
         if decoding.as_ref().is_none_or(|there| there.etag != etag || there.first() > start) {
-            let meta = self.store.head(ObjectRef::new(&self.archive.bucket, &self.archive.key), None).await?;
+            let meta = head_pinned(&*self.store, &self.pinned_part(etag)).await?;
             let object = self.pinned(etag, meta.size);
-            check_pin(&object, &meta)?;
             let stream = PlainStream::open(Arc::clone(&self.store), object, (0, meta.size), self.format);
             *decoding = Some(DecodedArchive { etag: etag.to_owned(), stream, kept: VecDeque::new() });
         }

@@ -14,14 +14,14 @@ use std::collections::BTreeMap;
 
 use futures::stream::{FuturesUnordered, StreamExt as _};
 use seqferry_client::budget::MemoryPermit;
-use seqferry_client::reading::{DigestedBytes, PinnedReader, fetch_pinned};
-use seqferry_client::{RequestError, RequestSpec, UploadJournal};
-use seqferry_store::{ChecksumKind, DigestAlgorithm, ErrorClass, FetchedObject, ObjectMeta, PinnedObject};
+use seqferry_client::reading::{DigestedBytes, PinnedReader, WholeReads, fetch_whole};
+use seqferry_client::{RequestError, UploadJournal};
+use seqferry_store::{ChecksumKind, DigestAlgorithm, ObjectMeta, PinnedObject};
 
 use super::super::md5::MD5;
 use super::super::{AttemptError, CopyResult, Object, VerificationRule};
 use super::sent::{StreamSettings, StreamedPart, whole_etag, whole_sum};
-use super::whole::{Interrupt, WHOLE_READS};
+use super::whole::Interrupt;
 use super::{StreamResult, verification};
 use crate::outcome::{ObjectFailure, VerificationLevel};
 use crate::plan::PlanError;
@@ -79,17 +79,15 @@ impl<J: UploadJournal> Object<'_, J> {
             return Err(AttemptError::Failed(failure.clone()));
         }
         let source = decompressed(source);
-        let mut reads = 1;
+        let mut reads = WholeReads::default();
         loop {
             match self.read_body(&source, &encoding, failure).await {
                 Ok(copy) => return Ok((copy, encoding)),
-                Err(Interrupt::Broken(error)) if reads < WHOLE_READS && error.class == ErrorClass::Retry => {
-                    reads += 1;
-                    self.retry_context.count_retry();
+                Err(Interrupt::Broken(error)) => {
+                    reads.repeat(error, &self.retry_context).map_err(|error| self.copy_trouble(error))?;
                     self.active.reset();
                     self.upload.abort(false).await;
                 }
-                Err(Interrupt::Broken(error)) => return Err(self.copy_trouble(error)),
                 Err(Interrupt::Other(trouble)) => return Err(trouble),
             }
         }
@@ -104,18 +102,14 @@ impl<J: UploadJournal> Object<'_, J> {
     ) -> Result<CopyResult, Interrupt> {
         let pinned = PinnedObject { size: 0, ..self.pinned() };
         let stored = self.stored_size.unwrap_or_default();
-        let call = RequestSpec::read("GetObject", &pinned.bucket).bytes(stored).once();
-        let fetched =
-            self.source.call(call, &self.retry_context, async |store| fetch_pinned(&*store, &pinned, None).await).await;
-        let FetchedObject { meta, body } = match fetched {
-            Ok(fetched) => fetched,
-            Err(RequestError::Failed(error)) => return Err(Interrupt::Other(self.copy_trouble(error))),
-            Err(RequestError::Cancelled) => return Err(Interrupt::Other(AttemptError::Cancelled)),
-        };
+        let fetched = fetch_whole(self.source, &self.retry_context, &pinned, stored).await;
+        let (meta, mut reader) = fetched.map_err(|request| match request {
+            RequestError::Failed(error) => Interrupt::Other(self.copy_trouble(error)),
+            RequestError::Cancelled => Interrupt::Other(AttemptError::Cancelled),
+        })?;
         let mut route = self.route_of_body(meta.size).map_err(Interrupt::Other)?;
         let algorithms = self.algorithms_of_body(&route);
         let part_size = route.parts.plan.part_size;
-        let mut reader = PinnedReader::new(body, &pinned);
         let (memory, first) = self.next_piece(&mut reader, part_size, &algorithms).await?;
         if codings(encoding).any(|coding| begins_with(&first.bytes, &coding)) {
             return Err(Interrupt::Other(AttemptError::Failed(failure.clone())));

@@ -3,16 +3,13 @@
 use std::collections::BTreeMap;
 
 use futures::stream::{FuturesUnordered, StreamExt as _};
-use seqferry_client::reading::{PinnedReader, fetch_pinned};
-use seqferry_client::{RequestError, RequestSpec, UploadJournal};
-use seqferry_store::{ErrorClass, FetchedObject, StoreError};
+use seqferry_client::reading::{WholeReads, fetch_whole};
+use seqferry_client::{RequestError, UploadJournal};
+use seqferry_store::StoreError;
 
 use super::super::{AttemptError, Object};
 use super::order::PartOrder;
 use super::sent::{StreamSettings, StreamedPart};
-
-/// Most attempts at one read of the whole object.
-pub(super) const WHOLE_READS: u32 = 4;
 
 impl<J: UploadJournal> Object<'_, J> {
     /// Send every part that is not there, from one read of the whole object. Returns the digest of a reference that has
@@ -22,16 +19,14 @@ impl<J: UploadJournal> Object<'_, J> {
         sending: &StreamSettings<'_>,
         sent: &mut BTreeMap<u32, StreamedPart>,
     ) -> Result<Option<String>, AttemptError> {
-        let mut reads = 1;
+        let mut reads = WholeReads::default();
         loop {
             let order = sending.route.in_order().map(PartOrder::new);
             match self.feed(sending, order.as_ref(), sent).await {
                 Ok(()) => return Ok(order.and_then(|order| order.finish())),
-                Err(Interrupt::Broken(error)) if reads < WHOLE_READS && error.class == ErrorClass::Retry => {
-                    reads += 1;
-                    self.retry_context.count_retry();
+                Err(Interrupt::Broken(error)) => {
+                    reads.repeat(error, &self.retry_context).map_err(|error| self.stream_trouble(error))?;
                 }
-                Err(Interrupt::Broken(error)) => return Err(self.stream_trouble(error)),
                 Err(Interrupt::Other(trouble)) => return Err(trouble),
             }
         }
@@ -45,15 +40,11 @@ impl<J: UploadJournal> Object<'_, J> {
         sent: &mut BTreeMap<u32, StreamedPart>,
     ) -> Result<(), Interrupt> {
         let pinned = self.pinned();
-        let call = RequestSpec::read("GetObject", &pinned.bucket).bytes(self.item.size).once();
-        let fetched =
-            self.source.call(call, &self.retry_context, async |store| fetch_pinned(&*store, &pinned, None).await).await;
-        let FetchedObject { body, .. } = match fetched {
-            Ok(fetched) => fetched,
-            Err(RequestError::Failed(error)) => return Err(Interrupt::Other(self.stream_trouble(error))),
-            Err(RequestError::Cancelled) => return Err(Interrupt::Other(AttemptError::Cancelled)),
-        };
-        let mut reader = PinnedReader::new(body, &pinned);
+        let fetched = fetch_whole(self.source, &self.retry_context, &pinned, self.item.size).await;
+        let (_, mut reader) = fetched.map_err(|request| match request {
+            RequestError::Failed(error) => Interrupt::Other(self.stream_trouble(error)),
+            RequestError::Cancelled => Interrupt::Other(AttemptError::Cancelled),
+        })?;
         let mut parts = FuturesUnordered::new();
         let plan = sending.plan();
         for number in 1..=plan.count() {
