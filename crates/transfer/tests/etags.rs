@@ -1,5 +1,7 @@
 //! Evidence that the bytes contradict: a mismatch on every path, unless the `ETag`s are known to be no digests.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use seqferry_store::prelude::*;
 use seqferry_store::{Attributes, ChecksumAlgorithm, ChecksumKind, CompleteUpload, CompletedPart, CreateUpload};
@@ -320,6 +322,12 @@ async fn members_in_several_parts_that_their_etag_contradicts_are_not_packed() {
         assert_mismatch(&outcomes[&spoiled.id]);
         assert_eq!(fixture.read(TARGET, "run.tar").await, None);
         assert_eq!(fixture.open_uploads().await, 0);
-        assert_eq!(fixture.budget.memory_reserved(), 0, "buffer bytes leaked");
+        // A thread that hashes bytes when the job fails gives them back a moment later.
+        let given_back = async {
+            while fixture.budget.memory_reserved() > 0 {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(30), given_back).await.expect("buffer bytes leaked");
     }
 }

@@ -1,6 +1,7 @@
 //! Tests of jobs, in one program, since each program links all that a job is made of. Tests with a subscriber of traces
 //! have their own.
 
+mod changes;
 mod common;
 mod copying;
 mod digests;
@@ -10,8 +11,12 @@ mod faults;
 mod growing;
 mod hedging;
 mod leases;
+mod missing_features;
+mod open_uploads;
 mod pack;
 mod resume;
+mod stream_evidence;
+mod stream_faults;
 mod streaming;
 mod turns;
 mod unclear;

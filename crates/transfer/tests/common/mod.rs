@@ -2,6 +2,9 @@
 
 #![allow(dead_code, unreachable_pub, missing_docs)] // each test file uses a part of it
 
+pub mod pairs;
+pub mod streams;
+
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
