@@ -406,3 +406,59 @@ def test_a_head_of_another_size_with_the_same_etag_is_named(
 
     assert (code, one.error_code) == (1, "TransformedBody"), (summary, err)
     assert "Content-Encoding" in (one.error_message or ""), one.error_message
+
+
+@pytest.mark.parametrize("chunked", [False, True])
+@pytest.mark.parametrize("asked", [("--range", "2-9"), ("--tail", "3")])
+def test_a_range_of_an_object_that_comes_decompressed_only_says_so_and_how_to_get_at_it(
+    s3server: S3Server, make_bucket: BucketFactory, make_mover: MoverFactory, rng: random.Random,
+    chunked: bool, asked: tuple[str, ...],
+) -> None:  # fmt: skip
+    bucket, stored = make_bucket(s3server), gzip.compress(rng.randbytes(997) * 30)
+    s3server.client().put_object(Bucket=bucket, Key="in/a.gz", Body=stored, ContentEncoding="gzip")
+    with rewriting(s3server, _decompressing(stored), chunked=chunked) as proxy:
+        cat = make_mover(proxy.server).start("cat", *asked, f"s3://{bucket}/in/a.gz")
+        code = cat.wait()
+
+    assert (code, cat.stdout) == (1, ""), cat.stderr
+    assert "Content-Encoding: gzip" in cat.stderr
+    assert "Copy the object to a file, which takes it decompressed" in cat.stderr
+
+
+def test_a_range_of_an_object_whose_endpoint_drops_ranges_says_how_to_get_at_it(
+    s3server: S3Server, make_bucket: BucketFactory, make_mover: MoverFactory
+) -> None:
+    def drop_range(reply: Reply) -> None:
+        if reply.method == "GET" and "content-range" in reply.headers:
+            del reply.headers["content-range"]
+            reply.status, reply.body = 200, b"0123456789"
+
+    bucket = make_bucket(s3server)
+    s3server.client().put_object(Bucket=bucket, Key="a", Body=b"0123456789")
+    with rewriting(s3server, drop_range) as proxy:
+        mover = make_mover(proxy.server)
+        part, whole = (mover.start("cat", *asked, f"s3://{bucket}/a") for asked in (("--range", "2-4"), ()))
+        codes = part.wait(), whole.wait()
+
+    assert (codes, part.stdout, whole.stdout) == ((1, 0), "", "0123456789"), part.stderr + whole.stderr
+    assert "or read the object without a range" in part.stderr
+
+
+def test_a_whole_object_that_comes_decompressed_is_not_printed_as_if_it_were_the_stored_one(
+    s3server: S3Server, make_bucket: BucketFactory, make_mover: MoverFactory, rng: random.Random
+) -> None:
+    bucket, stored = make_bucket(s3server), gzip.compress(rng.randbytes(17 * MIB), compresslevel=0)
+    s3server.client().put_object(Bucket=bucket, Key="in/a.gz", Body=stored, ContentEncoding="gzip")
+    longer = stored + bytes(2)
+
+    def lengthen(reply: Reply) -> None:
+        if reply.method == "GET":
+            reply.headers.pop("content-range", None)
+            reply.status, reply.body = 200, longer
+
+    with rewriting(s3server, lengthen, chunked=True) as proxy:
+        cat = make_mover(proxy.server).start("cat", f"s3://{bucket}/in/a.gz")
+        code = cat.wait()
+
+    assert code == 1, cat.stderr
+    assert "decompresses objects on the way" in cat.stderr

@@ -40,6 +40,14 @@ _ADVICE: Final = {
 }
 """Next steps after refusals of requests about a whole bucket, by operation and code."""
 
+_CHANGED_ON_THE_WAY: Final = (
+    "The object has Content-Encoding: {encoding}, and a service that decompresses such objects on the way has no "
+    "ranges of them. Copy the object to a file, which takes it decompressed if need be, and read the range there; or "
+    "have the endpoint, or the proxy before it, pass objects on as they are stored."
+)
+_WITHOUT_RANGES: Final = (
+    "The endpoint, or a proxy before it, drops the Range header: have that changed, or read the object without a range."
+)
 _LOOKED_AT_ONCE: Final = 32
 _MARKER_CODES: Final = ("MethodNotAllowed", "405")
 _MARKER: Final = ("DeleteMarker", "this version is a delete marker, which holds no bytes")
@@ -180,17 +188,29 @@ def read_range(
     Raises:
         StorageError: the bytes cannot be read, or the object has changed.
     """
-    with translated():
-        return _native.read_range(
-            native(engine),
-            native_endpoint(place),
-            place.container,
-            place.key,
-            etag=found.etag,
-            version_id=version_id,
-            first=first,
-            last=last,
-        )
+    try:
+        with translated():
+            return _native.read_range(
+                native(engine),
+                native_endpoint(place),
+                place.container,
+                place.key,
+                etag=found.etag,
+                version_id=version_id,
+                first=first,
+                last=last,
+            )
+    except StorageError as why:
+        if why.error_code not in ("RangeIgnored", "TransformedBody"):
+            raise
+        if found.content_encoding:
+            advice = _CHANGED_ON_THE_WAY.format(encoding=found.content_encoding)
+        elif why.error_code == "RangeIgnored":
+            advice = _WITHOUT_RANGES
+        else:
+            raise
+        message = f"{why.operation} {place.uri}: {why.error_code} for bytes {first} to {last}. {advice}"
+        raise StorageError(message, why.error_class, why.error_code, why.operation, why.job_wide) from None
 
 
 def digests(

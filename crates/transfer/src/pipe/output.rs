@@ -378,6 +378,11 @@ impl Output {
                 }
                 at += length;
             }
+            // A longer body is not the object as it is stored.
+            if let Err(error) = reader.end().await {
+                reads.repeat(error, &self.retry_context).map_err(|error| self.unread(error.into()))?;
+                continue 'read;
+            }
             return Ok(digest);
         }
     }
