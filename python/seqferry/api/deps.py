@@ -24,11 +24,12 @@ from seqferry.api.readiness import Readiness
 from seqferry.api.schemas import SourcesBody
 from seqferry.api.streams import Hub
 from seqferry.model.errors import NotFoundError, PolicyError
-from seqferry.model.models import TransferSpec
+from seqferry.model.models import ResolvedSpec, TransferSpec
 from seqferry.preflight import start
 from seqferry.service.service import Service
 from seqferry.settings.config import Settings
 from seqferry.settings.tokens import Identity
+from seqferry.spec.identity import resolve
 
 Body = TypeVar("Body", bound=BaseModel)
 Sources = TypeVar("Sources", bound=SourcesBody)
@@ -84,6 +85,14 @@ class Context:
             look = partial(start.with_prefixes, self.service.engine, given)
             found = await self.checks.look(spec, look, operation="HeadObject")
         return self.spec_of(body.model_copy(update={"source": found}), build)
+
+    async def resolved(self, spec: TransferSpec) -> ResolvedSpec:
+        """The spec as it would be recorded; for all that follows it is resolved once. Reads files of the AWS tools.
+
+        Raises:
+            UsageError: it makes no sense with the places of this server.
+        """
+        return await run_in_threadpool(resolve, spec)
 
     def _with_defaults(self, body: Body) -> Body:
         known = type(body).model_fields

@@ -30,7 +30,7 @@ from seqferry.cli.output import display, text
 from seqferry.cli.session import Session, session_of
 from seqferry.model.errors import ConfigError, SeqferryError, StorageError, UsageError
 from seqferry.model.labels import NOTHING, Description
-from seqferry.model.models import AT_REST, S3Location, TransferSpec
+from seqferry.model.models import AT_REST, ResolvedSpec, S3Location
 from seqferry.places import paths, private_files
 from seqferry.settings.config import Settings
 from seqferry.spec import identity, stored
@@ -148,7 +148,7 @@ def _expanded(work: _Work, given: dict[str, Any]) -> dict[str, Any]:
     return {**given, "source": found, "raw": True, "rules": None}
 
 
-def _readable(given: dict[str, Any]) -> TransferSpec:
+def _readable(given: dict[str, Any]) -> ResolvedSpec:
     # The target is only for the checks: nothing is written there.
     return identity.resolve(build_spec(**{**given, "target": os.sep}, allow_local=True))
 
@@ -235,7 +235,7 @@ def _spool(session: Session, given: dict[str, Any], description: Description) ->
 
 
 def _see_through(session: Session, given: dict[str, Any], description: Description) -> int:
-    spec = build_spec(**given, allow_local=True)
+    spec = identity.resolve(build_spec(**given, allow_local=True))
     return session.copy(spec, known=session.service.check(spec), description=description)
 
 

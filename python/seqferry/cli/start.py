@@ -3,27 +3,29 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 from seqferry.cli import exits
 from seqferry.cli.groups import Output, Pricing, Start
 from seqferry.cli.output import display, preview, text
 from seqferry.cli.session import Session, actor, session_of
-from seqferry.model.models import Submission, TransferSpec
+from seqferry.model.models import ResolvedSpec, Submission, TransferSpec
 from seqferry.spec import identity
-from seqferry.spec.build import with_attempts
 from seqferry.spec.option_groups import SpeedOptions
 
 _KEYS_PER_CAUSE: Final = 20
+
+
+def asked_at_start(speed: SpeedOptions, start: Start) -> dict[str, Any]:
+    """Arguments of ``build_spec`` from options that say how a transfer is done: they are checked with the others."""
+    return {"attempts": speed.attempts, "preflight": start.preflight is not False}
 
 
 def start_transfer(spec: TransferSpec, speed: SpeedOptions, start: Start, output: Output, pricing: Pricing) -> int:
     """Preview, record or do the transfer; returns the exit code."""
     price = pricing.checked()
     description = start.description  # before the storage is asked
-    if start.preflight is False:
-        spec = replace(spec, preflight=False)
-    spec = identity.resolve(with_attempts(spec, speed.attempts))
+    spec = identity.resolve(spec)
     with session_of(output, speed, check=spec, records=not start.dry_run) as session:
         if start.dry_run:
             return preview.show(session, spec, price=price)
@@ -38,7 +40,7 @@ def start_transfer(spec: TransferSpec, speed: SpeedOptions, start: Start, output
         return priced.copy(spec, new=start.new, priority=start.priority, description=description)
 
 
-def passes(session: Session, spec: TransferSpec) -> bool:
+def passes(session: Session, spec: ResolvedSpec) -> bool:
     """Look at all objects first; False, with the report, when some would fail."""
     from seqferry.preflight import report  # it brings the engine, which --help need not wait for
 

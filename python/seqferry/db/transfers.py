@@ -695,7 +695,7 @@ def _status(row: sa.Row[Any], totals: Totals, live: LiveActivity, bytes_in_progr
     )
 
 
-def _shown(written: str) -> tuple[TransferSpec, UnsupportedError | None]:
+def _shown(written: str) -> tuple[ResolvedSpec, UnsupportedError | None]:
     spec, unsupported = stored.shown(written)
     try:
         operations.require(spec.operation)

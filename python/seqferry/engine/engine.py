@@ -34,7 +34,7 @@ from seqferry.engine.native_calls import native_endpoint, process_settings, tran
 from seqferry.engine.pipes import Pipe
 from seqferry.engine.traces import trace, traced_transfer
 from seqferry.model.errors import ConfigError, StorageError
-from seqferry.model.models import LocalFolder, Location, S3Location, TransferSpec
+from seqferry.model.models import LocalFolder, Location, ResolvedSpec, S3Location
 from seqferry.settings.config import Settings
 from seqferry.spec import properties
 
@@ -134,7 +134,7 @@ class Engine:
                 self._cache = disk_cache(str(folder), max_size=max_size, makes_room=True)
             return self._cache
 
-    def _cache_of(self, spec: TransferSpec) -> tuple[DiskCache, str] | None:
+    def _cache_of(self, spec: ResolvedSpec) -> tuple[DiskCache, str] | None:
         """The cache that a transfer reads through, and the name of its source there.
 
         Only for downloads: what stays inside the storage is not read here. With ``--verify content`` every byte comes
@@ -299,19 +299,19 @@ class Engine:
                 raise StorageError(f"ListObjectsV2 {place.uri}: {why}", "object", "MalformedReply", "ListObjectsV2")
             seen = {more}
 
-    def start(self, spec: TransferSpec, items: Iterable[CopyItem], context: JobContext) -> Job:
+    def start(self, spec: ResolvedSpec, items: Iterable[CopyItem], context: JobContext) -> Job:
         """Start copying ``items`` as ``spec`` asks."""
         with translated():
             cache = self._cache_of(spec)
             return self._native.start(policy(spec, context), list(items), epoch=context.epoch, cache=cache)
 
-    def pack(self, spec: TransferSpec, items: Iterable[CopyItem], context: JobContext, *, index: bool) -> Job:
+    def pack(self, spec: ResolvedSpec, items: Iterable[CopyItem], context: JobContext, *, index: bool) -> Job:
         """Start packing ``items`` into one archive."""
         with translated():
             chosen = policy(spec, context)
             return self._native.pack(chosen, list(items), strip=spec.strip, index=index, epoch=context.epoch)
 
-    def start_members(self, spec: TransferSpec, items: Iterable[CopyItem], context: JobContext) -> Job:
+    def start_members(self, spec: ResolvedSpec, items: Iterable[CopyItem], context: JobContext) -> Job:
         """Start unpacking members of the archive ``spec.source``: the versions of ``items`` are their places."""
         with translated():
             chosen = policy(spec, context)
@@ -331,7 +331,7 @@ class Engine:
             )
         )
 
-    def store_input(self, spec: TransferSpec, journal: str) -> Pipe:
+    def store_input(self, spec: ResolvedSpec, journal: str) -> Pipe:
         """Start to store standard input at the target of ``spec``, in parts as they come.
 
         Args:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from seqferry import _native
 from seqferry.engine.native_calls import native_endpoint
-from seqferry.model.models import TransferSpec
+from seqferry.model.models import ResolvedSpec
 from seqferry.spec import properties
 from seqferry.spec.build import data_path, settle_seconds
 
@@ -30,7 +30,7 @@ class JobContext:
     epoch: int | None = None
 
 
-def policy(spec: TransferSpec, context: JobContext) -> _native.CopyPolicy:
+def policy(spec: ResolvedSpec, context: JobContext) -> _native.CopyPolicy:
     return _native.CopyPolicy(
         source=native_endpoint(spec.source),
         source_bucket=spec.source.container,

@@ -283,8 +283,15 @@ class TransferSpec:
         """The operation that ``operation`` names."""
         return operations.of(self.operation)
 
-    def with_options(self, **options: Any) -> Self:
-        """The spec with other values of options, named as in the groups that hold them."""
+    def derive(self, **changed: Any) -> Self:
+        """The same with other values, of which the caller knows that they are as right as these.
+
+        A checked spec stays checked and a resolved one resolved, where ``replace`` makes a plain one.
+        """
+        return replace(self, **changed)
+
+    def with_options(self, **options: Any) -> TransferSpec:
+        """The spec with other values of options, named as in the groups that hold them: no longer a checked one."""
         changed: dict[str, dict[str, Any]] = {}
         for name, value in options.items():
             changed.setdefault(MEMBER_OF[name], {})[name] = value
@@ -312,6 +319,9 @@ class CheckedSpec(TransferSpec):
         for one in fields(TransferSpec):
             object.__setattr__(found, one.name, getattr(spec, one.name))
         return found
+
+    def derive(self, **changed: Any) -> Self:
+        return type(self).of(replace(self, **changed))
 
 
 class ResolvedSpec(CheckedSpec):
@@ -388,7 +398,7 @@ class Status:
 
     id: str
     state: TransferState
-    spec: TransferSpec
+    spec: ResolvedSpec
     totals: Totals
     planned: bool
     """False while the source is still being listed, so that the totals still grow."""

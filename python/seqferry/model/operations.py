@@ -70,7 +70,7 @@ class Operation:
     @property
     def reads_below(self) -> bool:
         """True when all below the source may be read, so that a target must not lie in it."""
-        return self.copies or self.packs
+        return self.copies or self.packs or self.compares
 
 
 TRANSFER: Final = "transfer"

@@ -21,11 +21,12 @@ from typing import IO, Any, Final
 
 from seqferry.engine.engine import Engine, ObjectInfo, version
 from seqferry.model.errors import SeqferryError, StorageError, UsageError
-from seqferry.model.models import LocalFolder, S3Location, TransferSpec
+from seqferry.model.models import LocalFolder, ResolvedSpec, S3Location
 from seqferry.nextflow import level
 from seqferry.nextflow.unrecorded import FailedObject, ListingEntry, Result, Transfer
 from seqferry.preflight import start
 from seqferry.settings.config import Settings
+from seqferry.spec import identity
 from seqferry.spec.build import build_spec, parse_uri
 
 log: Final = logging.getLogger("seqferry.nextflow")
@@ -129,7 +130,7 @@ class Helper:
 
     def _copy(self, request: Answer) -> Iterator[Answer]:
         below = bool(request.get("folder"))
-        spec = build_spec(
+        asked = build_spec(
             request["source"],
             request["target"],
             if_exists="overwrite" if request.get("replace", True) else "fail",
@@ -141,6 +142,7 @@ class Helper:
             raw=True,
             storage_class=request.get("storage_class") or None,
         )
+        spec = identity.resolve(asked)
         if below and self._state_dir is not None:
             yield from self._recorded(request, self._state_dir)
             return
@@ -159,7 +161,7 @@ class Helper:
                 self._running.discard(transfer)
         yield self._end_of(spec, result, below=below)
 
-    def _end_of(self, spec: TransferSpec, result: Result, *, below: bool) -> Answer:
+    def _end_of(self, spec: ResolvedSpec, result: Result, *, below: bool) -> Answer:
         if self._stopping:
             return _error("stopped", "", f"The copy of {spec.source.uri} was given up, since the helper was to stop.")
         if result.missing:

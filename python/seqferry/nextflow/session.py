@@ -18,6 +18,7 @@ from seqferry.model.errors import ConfigError
 from seqferry.model.models import TransferSpec
 from seqferry.nextflow.unrecorded import Result, Transfer
 from seqferry.settings.config import Settings
+from seqferry.spec import identity
 from seqferry.spec.build import build_spec
 
 _CHUNK: Final = 1024 * 1024
@@ -49,7 +50,7 @@ def copy(
         SeqferryError: the arguments contradict each other, or the copy failed as a whole.
     """
     with _piped(source, target) as (source_path, target_path):
-        spec = build_spec(
+        asked = build_spec(
             source_path,
             target_path,
             if_exists="overwrite",
@@ -59,6 +60,7 @@ def copy(
             allow_local=True,
             **options,
         )
+        spec = identity.resolve(asked)
         transfer = Transfer(engine(), spec, arrived)
         caught: list[int] = []
 

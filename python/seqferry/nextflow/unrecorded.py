@@ -11,12 +11,12 @@ import json
 import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
 from seqferry.engine.engine import CopyItem, Engine, Events, FailedLookup, Job, JobContext, Listed
 from seqferry.model.errors import StorageError
-from seqferry.model.models import AT_REST, RESULT_COLUMNS, LocalFolder, TransferSpec
+from seqferry.model.models import AT_REST, RESULT_COLUMNS, LocalFolder, ResolvedSpec
 from seqferry.places import paths
 from seqferry.planning import listing
 from seqferry.planning.batching import Batcher
@@ -96,7 +96,7 @@ class Transfer:
     def __init__(
         self,
         engine: Engine,
-        spec: TransferSpec,
+        spec: ResolvedSpec,
         arrived: Callable[[str, str], None] | None = None,
         *,
         known: ListingEntry | None = None,
@@ -110,7 +110,7 @@ class Transfer:
         self._known = known
         self._engine = engine
         # Files of a task that has ended are at rest: the command does not wait to look at them again.
-        self._spec = spec.with_options(settle=AT_REST)
+        self._spec = spec.derive(selection=replace(spec.selection, settle=AT_REST))
         self._arrived = arrived
         self._flow = flow
         self._jobs: list[Job] = []

@@ -13,10 +13,10 @@ from typing import Any, Final, NamedTuple
 from seqferry.engine import buckets
 from seqferry.engine.engine import Engine
 from seqferry.model.errors import StorageError, UsageError
-from seqferry.model.models import OPERATION_CLEANUP, S3Location, TransferSpec
+from seqferry.model.models import OPERATION_CLEANUP, CheckedSpec, ResolvedSpec, S3Location
 from seqferry.places import paths
 from seqferry.planning import decision
-from seqferry.spec.build import build_spec, checked
+from seqferry.spec.build import checked, draft_spec
 from seqferry.spec.selection import moment
 
 OLDER_THAN: Final = "7d"
@@ -45,7 +45,7 @@ class StaleUpload(NamedTuple):
 
 def build_cleanup_spec(
     place: str, *, older_than: str = OLDER_THAN, most: int | None = None, **given: Any
-) -> TransferSpec:
+) -> CheckedSpec:
     """The spec of ``cleanup PLACE``; ``given`` is for ``build_spec``.
 
     Raises:
@@ -54,7 +54,7 @@ def build_cleanup_spec(
     if paths.is_local(place):
         raise UsageError(f"'{place}' is a local path, and open uploads are in buckets; write s3://bucket/prefix/.")
     # A placeholder for the target: no bucket can have the name "-".
-    spec = build_spec(place, "s3://-/", older_than=older_than, raw=True, **given)
+    spec = draft_spec(place, "s3://-/", older_than=older_than, raw=True, **given)
     assert isinstance(spec.source, S3Location)
     found = replace(spec.source, anonymous=False)
     options = {} if most is None else {MOST: most}
@@ -72,7 +72,7 @@ def build_cleanup_spec(
     )
 
 
-def stale(engine: Engine, spec: TransferSpec, in_use: UploadsInUse) -> Iterator[list[StaleUpload]]:
+def stale(engine: Engine, spec: ResolvedSpec, in_use: UploadsInUse) -> Iterator[list[StaleUpload]]:
     """Pages of the uploads that are old enough, with what they hold.
 
     Raises:

@@ -14,7 +14,7 @@ from contextlib import closing
 from typing import Any, Final, Generic, TypeVar
 
 from seqferry.model.errors import UsageError
-from seqferry.model.models import TransferSpec
+from seqferry.model.models import ResolvedSpec
 from seqferry.spec import target_keys
 
 PAGE: Final = 1000
@@ -24,7 +24,7 @@ _CACHE_KIB: Final = 16 * 1024
 Item = TypeVar("Item")
 
 
-def are_possible(spec: TransferSpec) -> bool:
+def are_possible(spec: ResolvedSpec) -> bool:
     """True when two objects of the source can get one name. Lists of keys are checked by ``target_keys.check``."""
     return bool(spec.ranges) or (bool(spec.names.rename) and spec.keys is None)
 
@@ -40,7 +40,7 @@ class Spool(Generic[Item]):
 
     def __init__(
         self,
-        spec: TransferSpec,
+        spec: ResolvedSpec,
         names: Callable[[Item], tuple[str, str, str | None]],
         pack: Callable[[Item], Sequence[Any]],
         unpack: Callable[[Sequence[Any]], Item],

@@ -14,7 +14,7 @@ from typing import Final, Literal, NamedTuple, Protocol
 
 from seqferry.engine.engine import FailedLookup
 from seqferry.engine.rules import equal_as_listed, path_refusal
-from seqferry.model.models import LocalFolder, Location, TransferSpec
+from seqferry.model.models import LocalFolder, Location, ResolvedSpec
 from seqferry.model.option_groups import Filters
 from seqferry.places import paths
 from seqferry.settings import policy
@@ -102,7 +102,7 @@ class ListedObject(SelectableObject, Protocol):
 
 
 def decide(
-    spec: TransferSpec, found: ListedObject, rules: KeyRules = NO_RULES, there: ListedObject | None = None
+    spec: ResolvedSpec, found: ListedObject, rules: KeyRules = NO_RULES, there: ListedObject | None = None
 ) -> Decision:
     """Decides on the action for ``found``, an object of the source. The spec as a whole has been ``checked``.
 
@@ -137,7 +137,7 @@ def decide(
 
 
 def decide_names(
-    spec: TransferSpec,
+    spec: ResolvedSpec,
     source_key: str,
     target_key: str,
     size: int,
@@ -162,7 +162,7 @@ def leave_out(target_key: str, code: str, reason: str) -> Decision:
     return Decision("leave_out", target_key, code, reason)
 
 
-def _not_looked_up(spec: TransferSpec, found: FailedLookup, target_key: str) -> Decision:
+def _not_looked_up(spec: ResolvedSpec, found: FailedLookup, target_key: str) -> Decision:
     """Decision on a named object that is absent or may not be looked at."""
     if not is_key_selected(spec, found.key):
         return Decision("ignore", target_key)
@@ -171,7 +171,7 @@ def _not_looked_up(spec: TransferSpec, found: FailedLookup, target_key: str) -> 
     return Decision("refuse", target_key, code, reason, error_class=failure.error_class, operation=failure.operation)
 
 
-def missing_at_source(spec: TransferSpec, key: str, there: str) -> Decision:
+def missing_at_source(spec: ResolvedSpec, key: str, there: str) -> Decision:
     """Decision on the key ``there`` of the target that a comparison does not find at the source, under ``key``."""
     return refuse(there, MISSING_AT_SOURCE, f"{spec.source.at(key)} is not there, and {spec.target.at(there)} is.")
 
@@ -188,7 +188,7 @@ class PredictedAction(NamedTuple):
     because: str
 
 
-def foreseen(spec: TransferSpec, size: int | None, decision: Decision, there: ListedObject | None) -> PredictedAction:
+def foreseen(spec: ResolvedSpec, size: int | None, decision: Decision, there: ListedObject | None) -> PredictedAction:
     """Predicts from listings the action for an object, for which ``decide`` has returned ``copy`` or ``skip``.
 
     Args:
@@ -216,26 +216,26 @@ def foreseen(spec: TransferSpec, size: int | None, decision: Decision, there: Li
             return PredictedAction("compare", "same size; compared when it is done")
 
 
-def is_selected(spec: TransferSpec, found: SelectableObject) -> bool:
+def is_selected(spec: ResolvedSpec, found: SelectableObject) -> bool:
     """True when wildcard, rules, sizes and ages of the spec select an object of the source."""
     test = matcher(conditions_of(spec))
     return test is None or test(found.key, found.size, found.last_modified)
 
 
-def is_key_selected(spec: TransferSpec, key: str) -> bool:
+def is_key_selected(spec: ResolvedSpec, key: str) -> bool:
     """True when wildcard and rules select the key, whatever the size and the age of its object."""
     test = matcher(conditions_of(spec)._replace(filters=Filters()))
     return test is None or test(key, 0, 0.0)
 
 
-def compares_listings(spec: TransferSpec) -> bool:
+def compares_listings(spec: ResolvedSpec) -> bool:
     """True when equal ETags, or sizes, in the listings of both sides are enough to skip an object."""
     on_disk = isinstance(spec.source, LocalFolder) or isinstance(spec.target, LocalFolder)
     enough = spec.storage.verify == "auto" or (spec.storage.verify == "checksum" and spec.kind.compares)
     return (spec.selection.if_exists == "size" or (spec.selection.if_exists == "same" and enough)) and not on_disk
 
 
-def is_left_out(spec: TransferSpec, source_key: str, size: int) -> bool:
+def is_left_out(spec: ResolvedSpec, source_key: str, size: int) -> bool:
     """True for the empty object whose key is the source prefix itself, when the target is the root of a bucket.
 
     Nothing of the key would be left, and there is nothing to copy.
@@ -243,13 +243,13 @@ def is_left_out(spec: TransferSpec, source_key: str, size: int) -> bool:
     return is_marker(spec, source_key, size) and target_key(spec, source_key) == ""
 
 
-def is_marker(spec: TransferSpec, source_key: str, size: int) -> bool:
+def is_marker(spec: ResolvedSpec, source_key: str, size: int) -> bool:
     """True for the empty object that a console makes for the source prefix itself, as for a "folder"."""
     return size == 0 and source_key == spec.strip
 
 
 def refusal(
-    spec: TransferSpec,
+    spec: ResolvedSpec,
     source_key: str,
     target_key: str,
     size: int,
@@ -321,12 +321,12 @@ class ListedMember(Protocol):
     def left_out(self) -> bool: ...
 
 
-def member_key(spec: TransferSpec, path: str) -> str:
+def member_key(spec: ResolvedSpec, path: str) -> str:
     """Key of a member in records and messages: ``archive.tar!/path``."""
     return f"{spec.source.key}!/{path}"
 
 
-def decide_member(spec: TransferSpec, member: ListedMember, rules: KeyRules) -> Decision:
+def decide_member(spec: ResolvedSpec, member: ListedMember, rules: KeyRules) -> Decision:
     """Decides on a wanted member of the archive ``spec.source``."""
     source_key = member_key(spec, member.path or member.name)
     to = spec.target.key + member.path
@@ -341,7 +341,7 @@ def decide_member(spec: TransferSpec, member: ListedMember, rules: KeyRules) -> 
     return decision
 
 
-def missing_member(spec: TransferSpec, name: str) -> Decision:
+def missing_member(spec: ResolvedSpec, name: str) -> Decision:
     """Decision on a name that no member of the archive has."""
     return refuse(spec.target.key + name, "NoSuchMember", f"The archive {spec.source.uri} has no member '{name}'.")
 
@@ -354,7 +354,7 @@ ListedVersion = tuple[int, str]
 
 
 def decide_versions(
-    spec: TransferSpec, source_key: str, target_key: str, found: Sequence[ListedVersion], there: Sequence[ListedVersion]
+    spec: ResolvedSpec, source_key: str, target_key: str, found: Sequence[ListedVersion], there: Sequence[ListedVersion]
 ) -> list[Decision]:
     """Decides on all versions of one object, whose names are no obstacle; both sides come oldest first.
 
@@ -384,7 +384,7 @@ def verification_of_version(found: ListedVersion, there: ListedVersion) -> str |
     return "size" if found[0] == there[0] and (found[1] == there[1] or in_parts) else None
 
 
-def too_many_versions(spec: TransferSpec, source_key: str, target_key: str, found: int) -> Decision | None:
+def too_many_versions(spec: ResolvedSpec, source_key: str, target_key: str, found: int) -> Decision | None:
     """Decision on an object with more versions than one batch takes; None when they are few enough."""
     if found <= MAX_VERSIONS:
         return None
@@ -392,7 +392,7 @@ def too_many_versions(spec: TransferSpec, source_key: str, target_key: str, foun
     return refuse(target_key, "TooManyVersions", why)
 
 
-def delete_marker(spec: TransferSpec, source_key: str, target_key: str) -> Decision:
+def delete_marker(spec: ResolvedSpec, source_key: str, target_key: str) -> Decision:
     """Decision on a delete marker among the versions of an object."""
     why = f"{spec.source.at(source_key)}: a delete marker holds no bytes, and is not carried."
     return leave_out(target_key, "DeleteMarker", why)

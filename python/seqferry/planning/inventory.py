@@ -27,7 +27,7 @@ from urllib.parse import unquote_plus
 from seqferry.engine.engine import CopyItem, Engine, JobContext, Listed, ObjectInfo
 from seqferry.engine.inventories import inventory_rows
 from seqferry.model.errors import StorageError, UsageError
-from seqferry.model.models import LocalFolder, S3Location, TransferSpec
+from seqferry.model.models import LocalFolder, ResolvedSpec, S3Location
 from seqferry.model.option_groups import Selection
 from seqferry.settings.scratch import scratch_folder
 from seqferry.spec.build import parse_uri
@@ -87,7 +87,7 @@ class Row:
     refusal: tuple[str, str] | None = None
 
 
-def place_of(spec: TransferSpec) -> S3Location:
+def place_of(spec: ResolvedSpec) -> S3Location:
     """The place of the manifest: reached as the source is."""
     assert spec.inventory is not None
     assert isinstance(spec.source, S3Location)
@@ -100,7 +100,7 @@ def folder_of(key: str) -> str:
     return "".join(f"{part}/" for part in key.split("/")[:-2])
 
 
-def manifest(engine: Engine, spec: TransferSpec, own: str | None = None) -> Manifest:
+def manifest(engine: Engine, spec: ResolvedSpec, own: str | None = None) -> Manifest:
     """Read and check the manifest. ``own`` is the state folder, through which it is fetched.
 
     Raises:
@@ -156,7 +156,7 @@ def parsed(data: bytes, place: S3Location, source_bucket: str) -> Manifest:
     return Manifest(place, columns, tuple(named), form)
 
 
-def objects(engine: Engine, spec: TransferSpec, own: str | None = None) -> Iterator[Sequence[Listed]]:
+def objects(engine: Engine, spec: ResolvedSpec, own: str | None = None) -> Iterator[Sequence[Listed]]:
     """Pages of the objects of the inventory below the source, empty ones while a file is fetched.
 
     What an inventory without sizes or ETags names is looked up; what cannot be is a ``FailedLookup`` of its page.
@@ -281,7 +281,7 @@ def _fetched(engine: Engine, place: S3Location, key: str, folder: Path, most: in
         raise UsageError(f"There is no object {place.at(key)}, and the inventory needs it.")
     if most is not None and info.size > most:
         raise UsageError(f"{place.at(key)} has {info.size} bytes, which is too much for a manifest.")
-    spec = TransferSpec(
+    spec = ResolvedSpec(
         replace(place, key=key),
         LocalFolder(str(folder.resolve()), "data"),
         strip=key,

@@ -13,7 +13,7 @@ from typing import Any, Final
 from seqferry.engine import buckets
 from seqferry.engine.engine import Engine, FailedLookup, Listed, ObjectInfo
 from seqferry.model.errors import StorageError
-from seqferry.model.models import LocalFolder, TransferSpec
+from seqferry.model.models import LocalFolder, ResolvedSpec
 from seqferry.places import paths
 from seqferry.planning import decision, removal_rules
 from seqferry.planning.decision import NO_RULES, Decision, KeyRules, PredictedAction
@@ -45,7 +45,7 @@ class KnownObjects:
 
 def decided(
     engine: Engine,
-    spec: TransferSpec,
+    spec: ResolvedSpec,
     rules: KeyRules = NO_RULES,
     *,
     compare: bool = False,
@@ -61,7 +61,7 @@ def decided(
 
 def _decided(
     engine: Engine,
-    spec: TransferSpec,
+    spec: ResolvedSpec,
     pages: Iterator[Sequence[Listed]],
     rules: KeyRules,
     *,
@@ -88,13 +88,13 @@ def _decided(
 
 
 def _sources(
-    engine: Engine, spec: TransferSpec, rules: KeyRules, known: KnownObjects | None = None
-) -> Iterator[tuple[TransferSpec, Iterator[Sequence[Listed]]]]:
+    engine: Engine, spec: ResolvedSpec, rules: KeyRules, known: KnownObjects | None = None
+) -> Iterator[tuple[ResolvedSpec, Iterator[Sequence[Listed]]]]:
     """Each source of a transfer with its objects. Single objects among several sources are looked up together."""
     if known is not None and known.found is not None:
         yield spec, iter([[*known.found]])
         return
-    singles: list[TransferSpec] = []
+    singles: list[ResolvedSpec] = []
     for part in source_ranges.parts(spec):
         if not (spec.ranges and part.single):
             yield part, objects(engine, part, rules.state_dir)
@@ -107,8 +107,8 @@ def _sources(
 
 
 def _looked_up(
-    engine: Engine, singles: Sequence[TransferSpec]
-) -> Iterator[tuple[TransferSpec, Iterator[Sequence[Listed]]]]:
+    engine: Engine, singles: Sequence[ResolvedSpec]
+) -> Iterator[tuple[ResolvedSpec, Iterator[Sequence[Listed]]]]:
     """Each of these single objects, which are in one bucket or folder."""
     if not singles:
         return
@@ -118,7 +118,7 @@ def _looked_up(
 
 
 def foreseen(
-    engine: Engine, spec: TransferSpec, rules: KeyRules
+    engine: Engine, spec: ResolvedSpec, rules: KeyRules
 ) -> Iterator[list[tuple[Listed, Decision, PredictedAction | None]]]:
     """Pages of the objects as ``decided``, each with what the transfer would do; None where it is not copied at all."""
     for part, pages in _sources(engine, spec, rules):
@@ -126,7 +126,7 @@ def foreseen(
 
 
 def _foreseen(
-    engine: Engine, spec: TransferSpec, pages: Iterator[Sequence[Listed]], rules: KeyRules
+    engine: Engine, spec: ResolvedSpec, pages: Iterator[Sequence[Listed]], rules: KeyRules
 ) -> Iterator[list[tuple[Listed, Decision, PredictedAction | None]]]:
     """``foreseen`` for one source."""
     compares = decision.compares_listings(spec)
@@ -145,7 +145,7 @@ def _foreseen(
         yield found
 
 
-def at_keys(engine: Engine, spec: TransferSpec, keys: Sequence[str]) -> dict[str, ObjectInfo]:
+def at_keys(engine: Engine, spec: ResolvedSpec, keys: Sequence[str]) -> dict[str, ObjectInfo]:
     """Objects under these keys of the target, by key: listed where few requests suffice, and else looked up."""
     if not keys:
         return {}
@@ -162,7 +162,7 @@ def at_keys(engine: Engine, spec: TransferSpec, keys: Sequence[str]) -> dict[str
     return found
 
 
-def _at_target(engine: Engine, spec: TransferSpec, page: Sequence[Listed]) -> dict[str, ObjectInfo]:
+def _at_target(engine: Engine, spec: ResolvedSpec, page: Sequence[Listed]) -> dict[str, ObjectInfo]:
     """Objects that listings show at the targets of a page, by key, in a few requests.
 
     An object that they do not show, whatever the order or the refusal of the service, is looked up when it is copied.
@@ -170,7 +170,7 @@ def _at_target(engine: Engine, spec: TransferSpec, page: Sequence[Listed]) -> di
     return _listed_at_target(engine, spec, [_target(spec, info) for info in page])[0]
 
 
-def _listed_at_target(engine: Engine, spec: TransferSpec, at: Sequence[str]) -> tuple[dict[str, ObjectInfo], bool]:
+def _listed_at_target(engine: Engine, spec: ResolvedSpec, at: Sequence[str]) -> tuple[dict[str, ObjectInfo], bool]:
     """Objects that listings show under these keys of the target; True when no other ones of them are there."""
     keys = sorted(at, key=_in_bytes)
     wanted, last, after = set(keys), _in_bytes(keys[-1]), _before(keys[0], spec.target.key)
@@ -199,7 +199,7 @@ def _before(key: str, prefix: str) -> str:
     return f"{head}{chr(end - 1)}~" if 0x21 <= end <= 0x7E else head
 
 
-def _target(spec: TransferSpec, info: Listed) -> str:
+def _target(spec: ResolvedSpec, info: Listed) -> str:
     return target_key(spec, info.key, info.version_id)
 
 
@@ -207,7 +207,7 @@ def _in_bytes(key: str) -> bytes:
     return key.encode("utf-8", "surrogateescape")
 
 
-def objects(engine: Engine, spec: TransferSpec, own: str | None = None) -> Iterator[Sequence[Listed]]:
+def objects(engine: Engine, spec: ResolvedSpec, own: str | None = None) -> Iterator[Sequence[Listed]]:
     """Pages of the objects that the spec asks for, in no order, in bounded memory; empty pages while waiting.
 
     A named object that is absent or cannot be looked up is a ``FailedLookup`` of its page.
@@ -230,7 +230,7 @@ def objects(engine: Engine, spec: TransferSpec, own: str | None = None) -> Itera
         yield engine.head_each(spec.source, keys)
 
 
-def target_is_empty(engine: Engine, spec: TransferSpec) -> bool:
+def target_is_empty(engine: Engine, spec: ResolvedSpec) -> bool:
     """True when nothing is under the target prefix, so that no object needs to be looked for there.
 
     False as well where the credentials may not list the target.
@@ -251,7 +251,7 @@ def target_is_empty(engine: Engine, spec: TransferSpec) -> bool:
 
 def extras(
     engine: Engine,
-    spec: TransferSpec,
+    spec: ResolvedSpec,
     own: str,
     unknown: Callable[[list[str]], list[str]] = lambda keys: keys,
     refused: list[str] | None = None,
@@ -277,7 +277,7 @@ def extras(
             yield dict(there[key] for key, info in zip(keys, found, strict=True) if info is None)
 
 
-def _versions(engine: Engine, spec: TransferSpec) -> Iterator[Sequence[Listed]]:
+def _versions(engine: Engine, spec: ResolvedSpec) -> Iterator[Sequence[Listed]]:
     named = list(zip(_named(spec), spec.versions, strict=True))
     for start in range(0, len(named), LOOKED_UP_AT_ONCE):
         page = named[start : start + LOOKED_UP_AT_ONCE]
@@ -289,7 +289,7 @@ def _versions(engine: Engine, spec: TransferSpec) -> Iterator[Sequence[Listed]]:
         yield [found[one] for one in page]
 
 
-def _named(spec: TransferSpec) -> list[str]:
+def _named(spec: ResolvedSpec) -> list[str]:
     if spec.keys is None:
         return [spec.source.key]
     return [spec.source.key + key for key in spec.keys]

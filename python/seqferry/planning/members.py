@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from seqferry.engine.engine import Engine, FailedLookup, ObjectInfo
 from seqferry.engine.rules import pack_shards
 from seqferry.model.errors import StorageError
-from seqferry.model.models import LocalFolder, TransferSpec
+from seqferry.model.models import LocalFolder, ResolvedSpec
 from seqferry.places import paths
 from seqferry.planning import decision, listing
 from seqferry.planning.decision import KeyRules
@@ -34,7 +34,7 @@ class Member(NamedTuple):
     left_out: tuple[str, str] | None = None
 
 
-def members(engine: Engine, spec: TransferSpec, rules: KeyRules) -> Iterator[list[Member]]:
+def members(engine: Engine, spec: ResolvedSpec, rules: KeyRules) -> Iterator[list[Member]]:
     """Pages of members and of what is left out, in no order; empty pages while waiting.
 
     Raises:
@@ -65,7 +65,7 @@ def members(engine: Engine, spec: TransferSpec, rules: KeyRules) -> Iterator[lis
         raise _refusal("MemberRefused", refused)
 
 
-def _why_not(spec: TransferSpec, found: FailedLookup) -> str:
+def _why_not(spec: ResolvedSpec, found: FailedLookup) -> str:
     return f"{spec.source.at(found.key)} is not there" if found.is_absent else found.failure.message.removesuffix(".")
 
 
@@ -74,7 +74,7 @@ def order(source_key: str) -> bytes:
     return source_key.encode("utf-8", "surrogateescape")
 
 
-def shard_ends(spec: TransferSpec, source_keys: Sequence[str], sizes: Sequence[int]) -> list[int]:
+def shard_ends(spec: ResolvedSpec, source_keys: Sequence[str], sizes: Sequence[int]) -> list[int]:
     """The ordinals at which shards end, of members in their ``order``.
 
     Raises:
@@ -83,7 +83,7 @@ def shard_ends(spec: TransferSpec, source_keys: Sequence[str], sizes: Sequence[i
     return pack_shards([key.removeprefix(spec.strip) for key in source_keys], list(sizes), spec.options[pack.SPLIT])
 
 
-def refuse_later_shards(engine: Engine, spec: TransferSpec, count: int) -> None:
+def refuse_later_shards(engine: Engine, spec: ResolvedSpec, count: int) -> None:
     """Refuse to leave a shard of an earlier pack behind the ``count`` shards of this one.
 
     All shards together would give files that the source no longer has.

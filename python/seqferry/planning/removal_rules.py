@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple, Protocol
 
 from seqferry.model.formatting import count
-from seqferry.model.models import LocalFolder, TransferSpec
+from seqferry.model.models import LocalFolder, ResolvedSpec
 from seqferry.places import paths
 from seqferry.planning.decision import ListedObject, SelectableObject, is_own, is_selected
 from seqferry.spec.selection import conditions_of, matcher
@@ -35,7 +35,7 @@ class RemovalRefusal(NamedTuple):
     cause: str = ""
 
 
-def why_kept(spec: TransferSpec, objects: int, failed: int) -> RemovalRefusal | None:
+def why_kept(spec: ResolvedSpec, objects: int, failed: int) -> RemovalRefusal | None:
     """Reason to remove nothing, from the numbers of source objects and of failures; None when there is none.
 
     A source that could not be read, or is empty, is no reason to remove anything.
@@ -51,7 +51,7 @@ def why_kept(spec: TransferSpec, objects: int, failed: int) -> RemovalRefusal | 
     return None
 
 
-def too_many(spec: TransferSpec, found: int) -> RemovalRefusal | None:
+def too_many(spec: ResolvedSpec, found: int) -> RemovalRefusal | None:
     """Reason to remove nothing when ``found`` objects would be; None when they are within ``max_delete``."""
     if spec.removal.max_delete is None or found <= spec.removal.max_delete:
         return None
@@ -60,7 +60,7 @@ def too_many(spec: TransferSpec, found: int) -> RemovalRefusal | None:
     return RemovalRefusal("TooManyToDelete", f"{why} {advice}", True)
 
 
-def names_changed(spec: TransferSpec, unseen: int) -> RemovalRefusal | None:
+def names_changed(spec: ResolvedSpec, unseen: int) -> RemovalRefusal | None:
     """Reason to remove nothing when ``unseen`` arrived objects are not listed at the target; None when all are.
 
     Some storages change names: what was just copied would pass for what the source has not.
@@ -86,7 +86,7 @@ def hides_objects(there: ListedObject) -> bool:
     return there.refusal is not None and there.refusal[0] not in paths.LEFT_OUT
 
 
-def removable(spec: TransferSpec, there: ListedObject, own: str) -> str | None:
+def removable(spec: ResolvedSpec, there: ListedObject, own: str) -> str | None:
     """The key of the source that an object at the target comes from: it is removed when nothing is there any more.
 
     None for what is never removed: what is no object, what the spec does not select, and records of ours.
@@ -122,7 +122,7 @@ class PresentCopy(ListedObject, Protocol):
 
 
 def source_kept(
-    spec: TransferSpec, copy: RecordedCopy, there: PresentCopy | None, source: ListedObject | None
+    spec: ResolvedSpec, copy: RecordedCopy, there: PresentCopy | None, source: ListedObject | None
 ) -> str | None:
     """Reason why a move leaves the source of an arrived object, in words; None when none is known so far.
 
@@ -143,7 +143,7 @@ def source_kept(
     return None
 
 
-def is_in_doubt(spec: TransferSpec, copy: RecordedCopy, there: PresentCopy) -> bool:
+def is_in_doubt(spec: ResolvedSpec, copy: RecordedCopy, there: PresentCopy) -> bool:
     """True when only the bytes of a copy of the right size show whether it is the recorded one.
 
     A file is the recorded one while its size, time and inode are (its ETag), and it has not been changed after it was
@@ -160,7 +160,7 @@ def is_in_doubt(spec: TransferSpec, copy: RecordedCopy, there: PresentCopy) -> b
     return None not in versions and versions[0] != versions[1]
 
 
-def could_be_one(spec: TransferSpec, source_key: str, target_key: str) -> bool:
+def could_be_one(spec: ResolvedSpec, source_key: str, target_key: str) -> bool:
     """True when source and target could be one object, reached by two addresses of the same storage."""
     return spec.source.container == spec.target.container and source_key == target_key
 
@@ -168,7 +168,7 @@ def could_be_one(spec: TransferSpec, source_key: str, target_key: str) -> bool:
 # --- rm ---------------------------------------------------------------------------------------------------------------
 
 
-def is_doomed(spec: TransferSpec, found: ListedObject) -> bool:
+def is_doomed(spec: ResolvedSpec, found: ListedObject) -> bool:
     """True for an object that ``rm`` removes."""
     return found.refusal is None and is_selected(spec, found)
 
@@ -180,7 +180,7 @@ class RemovableVersion(SelectableObject, Protocol):
     def version_id(self) -> str | None: ...
 
 
-def is_doomed_version(spec: TransferSpec, found: RemovableVersion, *, exact: bool, version_id: str | None) -> bool:
+def is_doomed_version(spec: ResolvedSpec, found: RemovableVersion, *, exact: bool, version_id: str | None) -> bool:
     """True for a version that ``rm`` removes for good.
 
     Args:
@@ -192,7 +192,7 @@ def is_doomed_version(spec: TransferSpec, found: RemovableVersion, *, exact: boo
     return is_selected(spec, found) if version_id is None else found.version_id == version_id
 
 
-def too_many_doomed(spec: TransferSpec, most: int | None, found: int) -> RemovalRefusal | None:
+def too_many_doomed(spec: ResolvedSpec, most: int | None, found: int) -> RemovalRefusal | None:
     """Reason for ``rm`` to remove nothing when ``found`` objects would be; None when they are within ``most``."""
     if most is None or spec.single or found <= most:
         return None

@@ -16,10 +16,10 @@ from seqferry.engine import buckets
 from seqferry.engine.buckets import ObjectVersion
 from seqferry.engine.engine import Engine, FailedLookup, ObjectInfo
 from seqferry.model.errors import StorageError, UsageError
-from seqferry.model.models import OPERATION_REMOVE, S3Location, TransferSpec
+from seqferry.model.models import OPERATION_REMOVE, CheckedSpec, ResolvedSpec, S3Location
 from seqferry.places import paths
 from seqferry.planning import listing, removal_rules
-from seqferry.spec.build import build_spec, checked, parse_uri
+from seqferry.spec.build import checked, draft_spec, parse_uri
 from seqferry.spec.selection import has_wildcard
 
 VERSIONS: Final = "versions"
@@ -61,7 +61,7 @@ def build_remove_spec(
     raw: bool = False,
     keys: Sequence[str] | None = None,
     **given: Any,
-) -> TransferSpec:
+) -> CheckedSpec:
     """The spec of ``rm SOURCE...``; ``given`` is for ``build_spec``.
 
     Raises:
@@ -85,7 +85,7 @@ def build_remove_spec(
     if version_id is not None and (recursive or selects or keys is not None or versions):
         raise UsageError("--version-id removes that version of one object: name its key, and nothing else.")
     # A placeholder for the target: no bucket can have the name "-".
-    spec = build_spec(source, "s3://-/", below=recursive and not selects, raw=raw, keys=keys, **given)
+    spec = draft_spec(source, "s3://-/", below=recursive and not selects, raw=raw, keys=keys, **given)
     assert isinstance(spec.source, S3Location)
     options: dict[str, Any] = {}
     if versions:
@@ -118,7 +118,7 @@ def _together(sources: Sequence[str], *, recursive: bool, raw: bool) -> tuple[st
 
 
 def doomed(
-    engine: Engine, spec: TransferSpec, failed: list[FailedLookup] | None = None
+    engine: Engine, spec: ResolvedSpec, failed: list[FailedLookup] | None = None
 ) -> Iterator[list[RemovalCandidate]]:
     """Pages of what a removal means, in bounded memory; empty pages while waiting. ``failed`` gets named objects that
     are not there, or cannot be looked up.
@@ -143,7 +143,7 @@ def doomed(
         ]
 
 
-def check_most(engine: Engine, spec: TransferSpec) -> None:
+def check_most(engine: Engine, spec: ResolvedSpec) -> None:
     """See that there are no more objects than may be removed.
 
     Raises:

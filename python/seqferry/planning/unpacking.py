@@ -15,18 +15,12 @@ from typing import Any, Final, NamedTuple, cast
 from seqferry.engine.engine import Engine, FoundMember
 from seqferry.model import operations
 from seqferry.model.errors import UsageError
-from seqferry.model.models import (
-    OPERATION_UNPACK,
-    LocalFolder,
-    Location,
-    S3Location,
-    TransferSpec,
-)
+from seqferry.model.models import OPERATION_UNPACK, CheckedSpec, LocalFolder, Location, ResolvedSpec, S3Location
 from seqferry.places import paths
 from seqferry.planning import decision
 from seqferry.planning.decision import NO_RULES, Decision, KeyRules
 from seqferry.spec import pack
-from seqferry.spec.build import MAX_KEYS, build_spec, checked, parse_uri
+from seqferry.spec.build import MAX_KEYS, build_spec, checked, draft_spec, parse_uri
 from seqferry.spec.selection import conditions_of, matcher
 
 OPTIONS: Final = frozenset({"members", "index", "links", "duplicates", "tolerate", "empty_directories", "no_sync"})
@@ -70,7 +64,7 @@ def build_unpack_spec(
     no_sync: bool = False,
     allow_local: bool = False,
     **given: Any,
-) -> TransferSpec:
+) -> CheckedSpec:
     """The spec of ``unpack SOURCE TARGET``; ``given`` is for ``build_spec``.
 
     Rules, sizes and ages select members as they select the objects of a listing. ``keys`` are ``members`` under the
@@ -92,7 +86,7 @@ def build_unpack_spec(
     to_disk = allow_local and paths.is_local(target)
     # Endpoint and identity are resolved as for any transfer. The rules for the target of a single object do not apply
     # here, and both sides may be on this machine: a placeholder stands for the target, as no bucket can be named "-".
-    spec = build_spec(source, "s3://-/", allow_local=allow_local, **given)
+    spec = draft_spec(source, "s3://-/", allow_local=allow_local, **given)
     if not spec.single:
         raise UsageError(f"'{source}' is a prefix or a folder, and unpack takes one archive; name it.")
     if to_disk:
@@ -123,11 +117,11 @@ def build_unpack_spec(
         "no_sync": no_sync or None,
     }
     options = {name: value for name, value in chosen.items() if value is not None}
-    made = replace(spec, single=False, target=place, operation=OPERATION_UNPACK, options=options)
-    return checked(checked_options(made))
+    check_options(options)
+    return checked(replace(spec, single=False, target=place, operation=OPERATION_UNPACK, options=options))
 
 
-def build_operation_spec(operation: str, options: Mapping[str, Any], **given: Any) -> TransferSpec:
+def build_operation_spec(operation: str, options: Mapping[str, Any], **given: Any) -> CheckedSpec:
     """The spec of an operation with options of its own, as a client over HTTP asks for it.
 
     Raises:
@@ -144,13 +138,12 @@ def build_operation_spec(operation: str, options: Mapping[str, Any], **given: An
     return build_spec(**given)
 
 
-def checked_options(spec: TransferSpec) -> TransferSpec:
-    """Return ``spec`` when its options make sense.
+def check_options(options: Mapping[str, Any]) -> None:
+    """Refuse options that make no sense.
 
     Raises:
         UsageError: an option has the wrong type or an unknown value.
     """
-    options = spec.options
     _check_types(options)
     for name, choices in (("index", INDEXES), ("links", LINKS), ("duplicates", DUPLICATES)):
         if name in options and options[name] not in choices:
@@ -162,7 +155,6 @@ def checked_options(spec: TransferSpec) -> TransferSpec:
         raise UsageError("The list of members is empty; name at least one, or leave the list out to unpack all.")
     if len(options.get("members", [])) > MAX_KEYS:
         raise UsageError(f"The list names more than {MAX_KEYS:,} members; select them by --exclude and --include.")
-    return spec
 
 
 def _check_types(options: Mapping[str, Any]) -> None:
@@ -182,7 +174,7 @@ def _check_types(options: Mapping[str, Any]) -> None:
 class MemberSelection:
     """Selection of members: the rules, sizes and ages of a spec, and its list of members."""
 
-    def __init__(self, spec: TransferSpec) -> None:
+    def __init__(self, spec: ResolvedSpec) -> None:
         # Rules are held against whole paths of the archive: nothing of them is the archive's own key.
         self._test = matcher(conditions_of(spec)._replace(strip="", pattern=None, is_path=False))
         named: list[str] | None = spec.options.get("members")
@@ -211,7 +203,7 @@ class MemberSelection:
         return False
 
 
-def scan(engine: Engine, spec: TransferSpec, *, retain: bool = False) -> Iterator[list[FoundMember]]:
+def scan(engine: Engine, spec: ResolvedSpec, *, retain: bool = False) -> Iterator[list[FoundMember]]:
     """Pages of all members of the archive, wanted or not; empty pages while waiting.
 
     Args:
@@ -238,7 +230,7 @@ def scan(engine: Engine, spec: TransferSpec, *, retain: bool = False) -> Iterato
 
 def decided(
     engine: Engine,
-    spec: TransferSpec,
+    spec: ResolvedSpec,
     rules: KeyRules = NO_RULES,
     *,
     retain: bool = False,
@@ -273,12 +265,12 @@ def decided(
     yield [(None, _missing(spec, name)) for name in selection.missing]
 
 
-def _decide(spec: TransferSpec, member: FoundMember, rules: KeyRules) -> MemberDecision:
+def _decide(spec: ResolvedSpec, member: FoundMember, rules: KeyRules) -> MemberDecision:
     source_key = decision.member_key(spec, member.path or member.name)
     return MemberDecision(source_key, decision.decide_member(spec, member, rules))
 
 
-def _missing(spec: TransferSpec, name: str) -> MemberDecision:
+def _missing(spec: ResolvedSpec, name: str) -> MemberDecision:
     return MemberDecision(decision.member_key(spec, name), decision.missing_member(spec, name))
 
 

@@ -16,7 +16,7 @@ from seqferry.engine import buckets
 from seqferry.engine.buckets import FoundVersion, ObjectVersion
 from seqferry.engine.engine import Engine
 from seqferry.model.errors import StorageError
-from seqferry.model.models import TransferSpec
+from seqferry.model.models import ResolvedSpec
 from seqferry.planning import decision
 from seqferry.planning.decision import Decision, KeyRules
 from seqferry.spec.target_keys import target_key
@@ -34,7 +34,7 @@ class Fate(NamedTuple):
     decision: Decision
 
 
-def fates(engine: Engine, spec: TransferSpec, rules: KeyRules) -> Iterator[list[list[Fate]]]:
+def fates(engine: Engine, spec: ResolvedSpec, rules: KeyRules) -> Iterator[list[list[Fate]]]:
     """Pages of objects, each with the fates of its versions, oldest first.
 
     Raises:
@@ -54,7 +54,7 @@ def fates(engine: Engine, spec: TransferSpec, rules: KeyRules) -> Iterator[list[
             yield list(pool.map(of_object, page))
 
 
-def _objects(engine: Engine, spec: TransferSpec) -> Iterator[list[list[ObjectVersion]]]:
+def _objects(engine: Engine, spec: ResolvedSpec) -> Iterator[list[list[ObjectVersion]]]:
     """Pages of selected objects with their versions, oldest first; an object is whole on its page."""
     left: list[ObjectVersion] = []
     for page in buckets.versions(engine, spec.source):
@@ -64,7 +64,7 @@ def _objects(engine: Engine, spec: TransferSpec) -> Iterator[list[list[ObjectVer
     yield [found] if (found := _selected(spec, left)) else []
 
 
-def _selected(spec: TransferSpec, group: list[ObjectVersion]) -> list[ObjectVersion]:
+def _selected(spec: ResolvedSpec, group: list[ObjectVersion]) -> list[ObjectVersion]:
     if not group or (spec.single and group[0].key != spec.source.key):
         return []
     return group[::-1] if decision.is_selected(spec, _found(group[0])) else []
@@ -76,7 +76,7 @@ def _found(one: ObjectVersion, refusal: tuple[str, str] | None = None) -> FoundV
     )
 
 
-def _of_object(engine: Engine, spec: TransferSpec, versions: Sequence[ObjectVersion], rules: KeyRules) -> list[Fate]:
+def _of_object(engine: Engine, spec: ResolvedSpec, versions: Sequence[ObjectVersion], rules: KeyRules) -> list[Fate]:
     key = versions[0].key
     to = target_key(spec, key)
     copied = [(one.size, one.etag) for one in versions if not one.is_delete_marker]
@@ -91,7 +91,7 @@ def _of_object(engine: Engine, spec: TransferSpec, versions: Sequence[ObjectVers
     return [Fate(_found(one), marker if one.is_delete_marker else next(left)) for one in versions]
 
 
-def at_target(engine: Engine, spec: TransferSpec, key: str) -> list[ObjectVersion]:
+def at_target(engine: Engine, spec: ResolvedSpec, key: str) -> list[ObjectVersion]:
     """The versions under this key of the target, oldest first, without delete markers."""
     place = replace(spec.target, key=key)
     found = [one for page in buckets.versions(engine, place) for one in page if one.key == key]

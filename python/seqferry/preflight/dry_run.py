@@ -17,7 +17,6 @@ from seqferry.model.models import (
     LocalFolder,
     PlannedCopy,
     ResolvedSpec,
-    TransferSpec,
 )
 from seqferry.places import paths
 from seqferry.planning import collisions, decision, listing, members, removal_rules, unpacking, versions
@@ -50,7 +49,7 @@ def copies(engine: Engine, spec: ResolvedSpec, rules: KeyRules) -> Iterator[Plan
 
 
 def removals(
-    engine: Engine, spec: TransferSpec, own: str, *, objects: int, failed: int
+    engine: Engine, spec: ResolvedSpec, own: str, *, objects: int, failed: int
 ) -> Iterator[str | RemovalRefusal]:
     """Keys that a transfer of so many objects would remove at the target after all has arrived, or why it would not.
 
@@ -79,7 +78,7 @@ def removals(
         yield kept
 
 
-def _copied(engine: Engine, spec: TransferSpec, rules: KeyRules) -> Iterator[PlannedCopy]:
+def _copied(engine: Engine, spec: ResolvedSpec, rules: KeyRules) -> Iterator[PlannedCopy]:
     found = (
         [_shown(engine, spec, info, decided, seen) for info, decided, seen in page]
         for page in listing.foreseen(engine, spec, rules)
@@ -91,7 +90,7 @@ def _copied(engine: Engine, spec: TransferSpec, rules: KeyRules) -> Iterator[Pla
 
 
 def _shown(
-    engine: Engine, spec: TransferSpec, info: Listed, decided: Decision, seen: PredictedAction | None
+    engine: Engine, spec: ResolvedSpec, info: Listed, decided: Decision, seen: PredictedAction | None
 ) -> PlannedCopy:
     if spec.single and isinstance(info, FailedLookup):
         raise start.missing_error(engine, spec) if info.is_absent else info.failure
@@ -102,7 +101,7 @@ def _names(planned: PlannedCopy) -> tuple[str, str, str | None]:
     return planned.source_key, "", None if planned.refusal else planned.target_key
 
 
-def _unpacked(engine: Engine, spec: TransferSpec, rules: KeyRules) -> Iterator[PlannedCopy]:
+def _unpacked(engine: Engine, spec: ResolvedSpec, rules: KeyRules) -> Iterator[PlannedCopy]:
     """The members of an archive, each with what is at its target."""
     for page in unpacking.decided(engine, spec, rules):
         copied = [one.decision.target_key for _, one in page if one.decision.action == "copy"]
@@ -115,7 +114,7 @@ def _unpacked(engine: Engine, spec: TransferSpec, rules: KeyRules) -> Iterator[P
             yield _planned(source_key, size, decided, seen)
 
 
-def _packed(engine: Engine, spec: TransferSpec, rules: KeyRules) -> Iterator[PlannedCopy]:
+def _packed(engine: Engine, spec: ResolvedSpec, rules: KeyRules) -> Iterator[PlannedCopy]:
     """The members of archives that are made, each with what is at the key of its archive."""
     if pack.SPLIT in spec.options:
         yield from _sharded(engine, spec, rules)
@@ -125,7 +124,7 @@ def _packed(engine: Engine, spec: TransferSpec, rules: KeyRules) -> Iterator[Pla
         yield from (_member(spec, one, spec.target.key, seen) for one in page)
 
 
-def _sharded(engine: Engine, spec: TransferSpec, rules: KeyRules) -> Iterator[PlannedCopy]:
+def _sharded(engine: Engine, spec: ResolvedSpec, rules: KeyRules) -> Iterator[PlannedCopy]:
     found: list[Member] = []
     for page in members.members(engine, spec, rules):
         found += [one for one in page if one.left_out is None]
@@ -140,7 +139,7 @@ def _sharded(engine: Engine, spec: TransferSpec, rules: KeyRules) -> Iterator[Pl
         first = end
 
 
-def _archives_foreseen(engine: Engine, spec: TransferSpec, keys: Sequence[str]) -> Iterator[PredictedAction]:
+def _archives_foreseen(engine: Engine, spec: ResolvedSpec, keys: Sequence[str]) -> Iterator[PredictedAction]:
     """The predicted action for the archive at each key. Its size and its digest are known when it is made."""
     for first in range(0, len(keys), listing.LOOKED_UP_AT_ONCE):
         page = list(keys[first : first + listing.LOOKED_UP_AT_ONCE])
@@ -148,7 +147,7 @@ def _archives_foreseen(engine: Engine, spec: TransferSpec, keys: Sequence[str]) 
             yield decision.foreseen(spec, None, Decision("copy", key), there)
 
 
-def _archives_there(engine: Engine, spec: TransferSpec, keys: list[str]) -> list[ObjectInfo | None]:
+def _archives_there(engine: Engine, spec: ResolvedSpec, keys: list[str]) -> list[ObjectInfo | None]:
     if isinstance(spec.target, LocalFolder) and paths.is_absent(spec.target.path):
         return [None] * len(keys)
     try:
@@ -167,7 +166,7 @@ def _planned(source_key: str, size: int, decided: Decision, seen: PredictedActio
     return PlannedCopy(source_key, decided.target_key, size, action=seen.action, because=seen.because)
 
 
-def _member(spec: TransferSpec, member: Member, target_key: str, seen: PredictedAction) -> PlannedCopy:
+def _member(spec: ResolvedSpec, member: Member, target_key: str, seen: PredictedAction) -> PlannedCopy:
     found = member.found
     if member.left_out is not None:
         return PlannedCopy(found.key, target_key, found.size, member.left_out[1], left_out=True)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from seqferry.cost import requests as rules
-from seqferry.model.models import Location, PlannedCopy, S3Location, Status, TransferSpec
+from seqferry.model.models import Location, PlannedCopy, ResolvedSpec, S3Location, Status
 from seqferry.spec import pricing
 from seqferry.spec.build import data_path
 
@@ -62,7 +62,7 @@ class Estimate:
 class Forecast:
     """Adds up what a dry run shows, object by object, in constant memory."""
 
-    spec: TransferSpec
+    spec: ResolvedSpec
     objects: int = 0
     """Objects that would be copied, or compared first."""
     bytes: int = 0
@@ -195,7 +195,7 @@ class Forecast:
         return max(self.bytes / rate, writes / _WRITES_PER_SECOND), based_on
 
 
-def _earlier_rates(spec: TransferSpec, earlier: Iterable[Status]) -> list[float]:
+def _earlier_rates(spec: ResolvedSpec, earlier: Iterable[Status]) -> list[float]:
     """Bytes per second of transfers between the same containers, the newest few."""
     found: list[float] = []
     places = spec.source.container, spec.target.container

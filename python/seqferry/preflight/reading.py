@@ -11,7 +11,7 @@ from seqferry.engine import buckets
 from seqferry.engine.buckets import ObjectFacts
 from seqferry.engine.engine import Engine
 from seqferry.model.errors import NoMatchError, StorageError, UsageError
-from seqferry.model.models import S3Location, TransferSpec
+from seqferry.model.models import ResolvedSpec, S3Location
 from seqferry.planning import decision, listing
 from seqferry.preflight import start
 from seqferry.preflight.suggestions import nearest
@@ -22,7 +22,7 @@ MOST: Final = 100_000
 _MISSING: Final = ("NotFound", "NoSuchKey", "NoSuchVersion")
 
 
-def selected(engine: Engine, spec: TransferSpec) -> list[str]:
+def selected(engine: Engine, spec: ResolvedSpec) -> list[str]:
     """Keys of the objects that the wildcard of ``spec`` selects, in the order of their bytes; no names of folders.
 
     Raises:
@@ -77,7 +77,7 @@ def _is_readable(key: str) -> bool:
     return not key.endswith("/")
 
 
-def _no_match(engine: Engine, spec: TransferSpec, written: str) -> NoMatchError:
+def _no_match(engine: Engine, spec: ResolvedSpec, written: str) -> NoMatchError:
     alike = nearest(engine, spec)
     if alike:
         return NoMatchError(f"Nothing matches {written}; nearest: {', '.join(map(spec.source.at, alike))}.")

@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple
 from seqferry.engine import buckets
 from seqferry.engine.engine import CopyItem, Engine, Listed
 from seqferry.model.errors import StorageError
-from seqferry.model.models import LocalFolder, TransferSpec
+from seqferry.model.models import LocalFolder, ResolvedSpec
 from seqferry.planning import listing
 from seqferry.planning.decision import Decision, KeyRules
 from seqferry.preflight import write_probe
@@ -114,7 +114,7 @@ class Report:
         return self.causes[-1]
 
 
-def inspect(engine: Engine, spec: TransferSpec, rules: KeyRules, *, at_most: int | None = LOOKED_AT) -> Report:
+def inspect(engine: Engine, spec: ResolvedSpec, rules: KeyRules, *, at_most: int | None = LOOKED_AT) -> Report:
     """Inspect the target and objects of a transfer, up to ``at_most`` (None: all).
 
     Raises:
@@ -186,7 +186,7 @@ def _item(number: int, info: Listed, target_key: str) -> CopyItem:
     )
 
 
-def look_up(engine: Engine, spec: TransferSpec, key: str, version_id: str | None = None) -> PredictedFailure | None:
+def look_up(engine: Engine, spec: ResolvedSpec, key: str, version_id: str | None = None) -> PredictedFailure | None:
     """Trouble with reading an object, as one request shows it; None when nothing speaks against it.
 
     Raises:

@@ -48,12 +48,12 @@ def check(engine: Engine, spec: ResolvedSpec) -> KnownObjects:
     return KnownObjects()
 
 
-def _is_of_one(spec: TransferSpec) -> bool:
+def _is_of_one(spec: ResolvedSpec) -> bool:
     """True when the source is one object."""
     return spec.single or spec.kind.unpacks
 
 
-def _check_single(engine: Engine, spec: TransferSpec) -> KnownObjects:
+def _check_single(engine: Engine, spec: ResolvedSpec) -> KnownObjects:
     """The object itself shows whether its bucket can be used, and a look at the target whether that one can.
 
     The buckets are asked for only when something is wrong, to say what.
@@ -78,7 +78,7 @@ def _check_single(engine: Engine, spec: TransferSpec) -> KnownObjects:
     return KnownObjects((found,), not listed, there)
 
 
-def _looked_up(engine: Engine, spec: TransferSpec) -> ObjectInfo | None:
+def _looked_up(engine: Engine, spec: ResolvedSpec) -> ObjectInfo | None:
     if not spec.versions:
         return engine.head(spec.source, [spec.source.key])[0]
     found = next((info for page in objects(engine, spec) for info in page), None)
@@ -89,7 +89,7 @@ def _looked_up(engine: Engine, spec: TransferSpec) -> ObjectInfo | None:
     return found
 
 
-def check_buckets(engine: Engine, spec: TransferSpec) -> None:
+def check_buckets(engine: Engine, spec: ResolvedSpec) -> None:
     """Raise StorageError when one of the two buckets, or folders, cannot be used. A target folder may be missing.
 
     Permission to list a bucket (s3:ListBucket) is needed only where the bucket is listed: a source of named objects and
@@ -105,7 +105,7 @@ def check_buckets(engine: Engine, spec: TransferSpec) -> None:
         _check_bucket(engine, spec.target, is_listed=spec.removal.delete)
 
 
-def _lists_source(spec: TransferSpec) -> bool:
+def _lists_source(spec: ResolvedSpec) -> bool:
     if spec.ranges:
         return any(not one.single for one in spec.ranges)
     return spec.keys is None and spec.inventory is None and not _is_of_one(spec)
@@ -181,7 +181,7 @@ def _prefixes(engine: Engine, bucket: Location, keys: Sequence[tuple[int, str]])
         return set()
 
 
-def missing_error(engine: Engine, spec: TransferSpec) -> UsageError:
+def missing_error(engine: Engine, spec: ResolvedSpec) -> UsageError:
     """The error for the one object of a spec that is not there."""
     if spec.versions and spec.single:
         return UsageError(missing_version(spec.source, spec.versions[0]))

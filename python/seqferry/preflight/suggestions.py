@@ -15,7 +15,7 @@ from typing import Final
 
 from seqferry.engine.engine import Engine
 from seqferry.model.errors import StorageError
-from seqferry.model.models import Location, TransferSpec
+from seqferry.model.models import Location, ResolvedSpec
 from seqferry.spec.selection import literal_start
 from seqferry.spec.source_ranges import parts
 
@@ -30,7 +30,7 @@ _LETTERS: Final = 100
 """Letters of a name that are compared, from its end: the time grows with the square of them, or faster."""
 
 
-def nearest(engine: Engine, spec: TransferSpec) -> list[str]:
+def nearest(engine: Engine, spec: ResolvedSpec) -> list[str]:
     """Keys of the source that are most like what the spec selects; none where nothing may be listed."""
     if spec.kind.unpacks:
         return []  # the archive is there; names of members are no keys
@@ -46,7 +46,7 @@ def nearest(engine: Engine, spec: TransferSpec) -> list[str]:
     return []
 
 
-def _wanted(spec: TransferSpec) -> str:
+def _wanted(spec: ResolvedSpec) -> str:
     """The key that the user had in mind: the wildcard, or else the last rule that includes."""
     if spec.pattern is not None:
         return spec.pattern

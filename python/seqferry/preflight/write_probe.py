@@ -10,12 +10,12 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from seqferry.engine.engine import CopyItem, Engine, Events, JobContext
 from seqferry.model.errors import StorageError
-from seqferry.model.models import LocalFolder, TransferSpec
+from seqferry.model.models import LocalFolder, ResolvedSpec
 
 PROBED: Final = 3
 """Keys that are probed one after another before a target counts as refusing: a policy may be about one folder."""
@@ -39,7 +39,7 @@ class Refusal:
 
 def refusal(
     engine: Engine,
-    spec: TransferSpec,
+    spec: ResolvedSpec,
     items: Sequence[CopyItem],
     keys: Sequence[str],
     *,
@@ -61,7 +61,7 @@ def refusal(
     if isinstance(spec.target, LocalFolder):  # ``paths.check_target`` has looked at it
         return None
     # Any object goes in parts then, and files are not read for their MD5.
-    spec = spec.with_options(copy_threshold=0, md5=False)
+    spec = spec.derive(parts=replace(spec.parts, copy_threshold=0), storage=replace(spec.storage, md5=False))
     found: Refusal | None = None
     for item, key in zip(items[:PROBED], keys, strict=False):
         why = _try(engine, spec, item, transfer, since, epoch, check, tell)
@@ -73,7 +73,7 @@ def refusal(
 
 def _try(
     engine: Engine,
-    spec: TransferSpec,
+    spec: ResolvedSpec,
     item: CopyItem,
     transfer: str,
     since: float | None,

@@ -31,7 +31,7 @@ from seqferry.places import endpoints
 from seqferry.settings.config import Settings
 from seqferry.settings.scratch import scratch_folder
 from seqferry.spec import identity, properties
-from seqferry.spec.build import build_spec, parse_uri
+from seqferry.spec.build import draft_spec, parse_uri
 
 WRITE_SECONDS: Final = 15.0
 """Time limit for one try to write an anchor."""
@@ -180,15 +180,15 @@ def _put(
 
     With ``locked`` the engine looks at the object afterwards, and removes it unless it shows its lock.
     """
-    lock = (
+    lock: dict[str, Any] = (
         {"object_lock_mode": settings.audit_lock_mode, "object_lock_until": settings.audit_retention} if locked else {}
     )
     with scratch_folder(settings.state_dir, "anchor") as folder:
         (folder / _FILE).write_bytes(body)
-        spec = build_spec(
+        asked = draft_spec(
             f"{folder}/", f"s3://{at_key.bucket}/", allow_local=True, if_exists="fail", settle=AT_REST, **lock
         )
-        spec = replace(spec, target=replace(at_key, key=""))
+        spec = identity.resolve(replace(asked, target=replace(at_key, key="")))
         [info] = engine.head(spec.source, [_FILE])
         assert info is not None
         item = CopyItem(id=0, source_key=_FILE, target_key=at_key.key, size=info.size, etag=info.etag)

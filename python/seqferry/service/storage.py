@@ -10,6 +10,7 @@ from seqferry.model.models import (
     LocalFolder,
     Location,
     PlannedCopy,
+    ResolvedSpec,
     S3Location,
     TransferSpec,
 )
@@ -97,13 +98,13 @@ class Storage(Queries):
         """
         return forecast.estimate(self.transfers(_EARLIER), self.settings.max_bandwidth.now(), price)
 
-    def nearest(self, spec: TransferSpec) -> list[str]:
+    def nearest(self, spec: ResolvedSpec) -> list[str]:
         """Keys of the source that are most like those which were asked for and are not there."""
         from seqferry.preflight import suggestions
 
         return suggestions.nearest(self.engine, spec)
 
-    def inspect(self, spec: TransferSpec, *, at_most: int | None) -> report.Report:
+    def inspect(self, spec: ResolvedSpec, *, at_most: int | None) -> report.Report:
         """Inspect objects of a transfer, up to ``at_most``, for what would make them fail; nothing is written.
 
         Raises:
@@ -113,7 +114,7 @@ class Storage(Queries):
 
         return report.inspect(self.engine, spec, self._key_rules(), at_most=at_most)
 
-    def preview_removal(self, spec: TransferSpec, forecast: Forecast) -> Iterator[str | RemovalRefusal]:
+    def preview_removal(self, spec: ResolvedSpec, forecast: Forecast) -> Iterator[str | RemovalRefusal]:
         """Keys that a transfer would remove at the target after all has arrived, or the reason why it would not.
 
         ``forecast`` has all objects of ``preview``. Memory is bounded.

@@ -122,9 +122,10 @@ class Transfers(Queries):
         operations.require(spec.operation)
         if not -MOST_PRIORITY <= priority <= MOST_PRIORITY:
             raise UsageError(f"--priority {priority}: a priority is from -{MOST_PRIORITY} to {MOST_PRIORITY}.")
-        if spec.speed.tpslimit is None and self.settings.tpslimit is not None:
-            spec = spec.with_options(tpslimit=self.settings.tpslimit)
         found = identity.resolve(spec)
+        if found.speed.tpslimit is None and self.settings.tpslimit is not None:
+            # The settings were checked as this option is.
+            found = found.derive(speed=replace(found.speed, tpslimit=self.settings.tpslimit))
         local = _is_local(found)
         if local and not self.database.is_sqlite:
             raise UsageError(

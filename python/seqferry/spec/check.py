@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from seqferry.model.errors import UsageError
 from seqferry.model.models import OPERATION_CHECK, LocalFolder, TransferSpec
-from seqferry.spec.build import build_spec, checked
+from seqferry.spec.build import checked, draft_spec
 
 ONE_WAY: Final = "one_way"
 """Option: what only the target has is no difference."""
@@ -35,7 +35,7 @@ def build_check_spec(
             "check compares contents, and equal sizes prove none: leave --size-only out. With --verify auto they are "
             "enough where there is no checksum."
         )
-    spec = build_spec(source, target, verify=verify, **given)
+    spec = draft_spec(source, target, verify=verify, **given)
     if isinstance(spec.target, LocalFolder) and not os.path.isdir(spec.target.path):  # noqa: PTH112
         raise UsageError(
             f"There is no folder '{spec.target.path}' to compare with; correct the path, or copy first: seqferry cp."

@@ -13,9 +13,9 @@ from types import NoneType
 from typing import Any, Final
 
 from seqferry.model.errors import UsageError
-from seqferry.model.models import OPERATION_PACK, LocalFolder, TransferSpec
+from seqferry.model.models import OPERATION_PACK, CheckedSpec, LocalFolder, TransferSpec
 from seqferry.places import paths
-from seqferry.spec.build import build_spec, checked, parse_uri
+from seqferry.spec.build import checked, draft_spec, parse_uri
 
 SPLIT: Final = "split"
 """Option: bytes of a shard, in plain numbers."""
@@ -30,7 +30,7 @@ _LARGEST_SHARD: Final = 50 * 1000**4
 
 def build_pack_spec(
     source: str | Sequence[str], target: str, *, split: int | None = None, no_index: bool = False, **given: Any
-) -> TransferSpec:
+) -> CheckedSpec:
     """The spec of ``pack SOURCE TARGET``. ``given`` is what ``build_spec`` takes as well.
 
     SOURCE is a prefix or a folder, with or without its last slash. TARGET is the key of the archive, or a local file.
@@ -52,7 +52,7 @@ def build_pack_spec(
     if looks and paths.is_local(source) and paths.is_local(target):
         spec = _within_this_machine(source, folder, given)
     else:
-        spec = build_spec(source, folder, below=True, **given)
+        spec = draft_spec(source, folder, below=True, **given)
     options: dict[str, Any] = {} if split is None else {SPLIT: split}
     if no_index:
         options[NO_INDEX] = True
@@ -62,7 +62,7 @@ def build_pack_spec(
 def _within_this_machine(source: str, folder: str, given: Mapping[str, Any]) -> TransferSpec:
     """The spec of a folder that becomes a file in another one: ``build_spec`` is for copies with a side in S3."""
     # A placeholder for the target: no bucket can have the name "-".
-    spec = build_spec(source, "s3://-/", below=True, **given)
+    spec = draft_spec(source, "s3://-/", below=True, **given)
     to, _ = paths.target(folder, None)
     assert isinstance(spec.source, LocalFolder)
     if os.path.join(to, "").startswith(os.path.join(spec.source.path, "")):
@@ -72,7 +72,7 @@ def _within_this_machine(source: str, folder: str, given: Mapping[str, Any]) -> 
     return replace(spec, target=LocalFolder(to, page_cache=bool(given.get("page_cache"))))
 
 
-def build_from_options(options: Mapping[str, Any], **given: Any) -> TransferSpec:
+def build_from_options(options: Mapping[str, Any], **given: Any) -> CheckedSpec:
     """The spec of ``pack`` as a client over HTTP asks for it. See ``build_pack_spec``."""
     split, no_index = options.get(SPLIT), options.get(NO_INDEX, False)
     if (unknown := set(options) - OPTIONS) or not isinstance(no_index, bool) or type(split) not in (int, NoneType):

@@ -15,11 +15,11 @@ from seqferry.model.models import (
     OPERATION_RUN,
     LocalFolder,
     Location,
+    ResolvedSpec,
     S3Location,
     TransferSpec,
 )
 from seqferry.spec import identity, overlaps, stored
-from seqferry.spec.build import checked
 
 PARTS: Final = stored.PARTS
 """Option: the parts, each with its ``spec`` and the numbers of its ``lines``: one, or one for each key."""
@@ -51,6 +51,14 @@ class Command:
 
 
 @dataclass(frozen=True, slots=True)
+class _Line:
+    """A line whose spec is resolved."""
+
+    line: int
+    spec: ResolvedSpec
+
+
+@dataclass(frozen=True, slots=True)
 class Part:
     """Lines that are done together.
 
@@ -58,7 +66,7 @@ class Part:
         lines: the number of the line, or one for each key of ``spec``.
     """
 
-    spec: TransferSpec
+    spec: ResolvedSpec
     lines: tuple[int, ...]
 
     def line_of(self, key: str) -> int:
@@ -84,12 +92,12 @@ def _lines_by_key(part: Part) -> dict[str, int]:
 class _Group:
     """Lines of single objects that ask for the same otherwise."""
 
-    spec: TransferSpec
+    spec: ResolvedSpec
     lines: dict[str, int] = field(default_factory=dict[str, int])
     targets: list[str] = field(default_factory=list[str])
 
 
-def build_run_spec(commands: Sequence[Command], name: str, *, in_order: bool = False) -> TransferSpec:
+def build_run_spec(commands: Sequence[Command], name: str, *, in_order: bool = False) -> ResolvedSpec:
     """The spec of ``run``. ``name`` is that of the list, for messages.
 
     Args:
@@ -103,7 +111,7 @@ def build_run_spec(commands: Sequence[Command], name: str, *, in_order: bool = F
         raise UsageError(f"{name} holds no command; write one on each line, as cp s3://bucket/key s3://other/")
     if len(commands) > MAX_LINES:
         raise UsageError(f"{name} holds {len(commands):,} commands; split it into lists of {MAX_LINES:,}.")
-    resolved = [replace(command, spec=identity.resolve(command.spec)) for command in commands]
+    resolved = [_Line(command.line, identity.resolve(command.spec)) for command in commands]
     if in_order:
         parts = [Part(command.spec, (command.line,)) for command in resolved]
     else:
@@ -113,10 +121,10 @@ def build_run_spec(commands: Sequence[Command], name: str, *, in_order: bool = F
     if in_order:
         options[IN_ORDER] = True
     place = _place(parts)
-    return checked(TransferSpec(source=place, target=place, operation=OPERATION_RUN, options=options))
+    return identity.resolve(TransferSpec(source=place, target=place, operation=OPERATION_RUN, options=options))
 
 
-def _check_overlaps(commands: Sequence[Command], name: str) -> None:
+def _check_overlaps(commands: Sequence[_Line], name: str) -> None:
     found = overlaps.first((command.line, command.spec) for command in commands)
     if found is None:
         return
@@ -130,8 +138,8 @@ def _check_overlaps(commands: Sequence[Command], name: str) -> None:
     raise UsageError(f"{name}: {text}, or have the lines done one after the other with --in-order.")
 
 
-def _parts(commands: Iterable[Command]) -> Iterable[Part]:
-    groups: dict[TransferSpec, list[_Group]] = {}
+def _parts(commands: Iterable[_Line]) -> Iterable[Part]:
+    groups: dict[ResolvedSpec, list[_Group]] = {}
     whole: list[Part] = []
     for command in commands:
         spec = command.spec
@@ -145,14 +153,12 @@ def _parts(commands: Iterable[Command]) -> Iterable[Part]:
     yield from whole
 
 
-def _alike(spec: TransferSpec) -> TransferSpec:
+def _alike(spec: ResolvedSpec) -> ResolvedSpec:
     """The part of a spec that all lines of a group have in common."""
-    return replace(
-        spec, source=replace(spec.source, key=""), target=replace(spec.target, key=""), strip="", single=False
-    )
+    return spec.derive(source=replace(spec.source, key=""), target=replace(spec.target, key=""), strip="", single=False)
 
 
-def _add(groups: list[_Group], spec: TransferSpec, line: int) -> None:
+def _add(groups: list[_Group], spec: ResolvedSpec, line: int) -> None:
     group = next((one for one in groups if spec.source.key not in one.lines), None)
     if group is None:
         group = _Group(_alike(spec))
@@ -161,9 +167,10 @@ def _add(groups: list[_Group], spec: TransferSpec, line: int) -> None:
     group.targets.append(spec.target.key)
 
 
-def _of_group(group: _Group) -> TransferSpec:
+def _of_group(group: _Group) -> ResolvedSpec:
+    """The lines of a group as one spec with a list of keys: each line was checked by itself."""
     targets = () if group.spec.kind.removes else tuple(group.targets)
-    return checked(replace(group.spec, keys=tuple(group.lines), targets=targets))
+    return group.spec.derive(keys=tuple(group.lines), targets=targets)
 
 
 def _place(parts: Sequence[Part]) -> Location:
@@ -184,16 +191,16 @@ def parts_of(spec: TransferSpec) -> list[Part]:
     return [Part(stored.read(one["spec"]), tuple(one["lines"])) for one in rows]
 
 
-def line_specs(spec: TransferSpec) -> Iterator[TransferSpec]:
+def line_specs(spec: TransferSpec) -> Iterator[ResolvedSpec]:
     """The specs of the lines of a run, each as it was written."""
     for part in parts_of(spec):
         if part.spec.keys is None or len(part.lines) != len(part.spec.keys):
             yield part.spec
             continue
         targets = part.spec.targets or part.spec.keys
-        plain = replace(part.spec, keys=None, targets=(), single=True)
+        plain = part.spec.derive(keys=None, targets=(), single=True)
         for key, target in zip(part.spec.keys, targets, strict=True):
-            yield replace(plain, source=replace(plain.source, key=key), target=replace(plain.target, key=target))
+            yield plain.derive(source=replace(plain.source, key=key), target=replace(plain.target, key=target))
 
 
 def is_local(spec: TransferSpec) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Final, TypeVar
 
 from seqferry.model.errors import UsageError
 from seqferry.model.models import KeyRange, LocalFolder, S3Location, TransferSpec
@@ -17,6 +17,8 @@ from seqferry.places import endpoints
 from seqferry.spec import renaming
 
 MAX_SOURCES: Final = 10_000
+
+Spec = TypeVar("Spec", bound=TransferSpec)
 
 
 def combined(specs: Sequence[TransferSpec], written: Sequence[str]) -> TransferSpec:
@@ -87,13 +89,12 @@ def _into(spec: TransferSpec, written: str) -> str:
     return ""
 
 
-def parts(spec: TransferSpec) -> list[TransferSpec]:
-    """A spec for each of the sources; the spec itself when it has one."""
+def parts(spec: Spec) -> list[Spec]:
+    """A spec for each of the sources; the spec itself when it has one. Of a resolved one they are resolved."""
     if not spec.ranges:
         return [spec]
     return [
-        replace(
-            spec,
+        spec.derive(
             source=replace(spec.source, key=one.key),
             target=replace(spec.target, key=spec.target.key + _renamed(spec, one)),
             strip=one.strip,

@@ -139,7 +139,7 @@ def is_same(stored: str, recorded: str) -> bool:
         return False
 
 
-def shown(text: str) -> tuple[TransferSpec, UnsupportedError | None]:
+def shown(text: str) -> tuple[ResolvedSpec, UnsupportedError | None]:
     """The spec as far as it can be shown to a person, and what this version does not know of it.
 
     Not for doing the transfer: what is not known is left out.
@@ -147,7 +147,7 @@ def shown(text: str) -> tuple[TransferSpec, UnsupportedError | None]:
     try:
         return read(text), None
     except UnsupportedError as why:
-        return _legible(text), why
+        return ResolvedSpec.of(_legible(text)), why
 
 
 def features(spec: TransferSpec) -> list[str]:

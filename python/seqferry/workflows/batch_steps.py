@@ -17,7 +17,7 @@ from seqferry.db import objects, transfers
 from seqferry.db.objects import BatchRun, ObjectOutcome, OpenObject
 from seqferry.model import names
 from seqferry.model.errors import SeqferryError, StorageError
-from seqferry.model.models import RESULT_COLUMNS, TransferSpec
+from seqferry.model.models import RESULT_COLUMNS, ResolvedSpec
 from seqferry.spec import identity, stored
 from seqferry.workflows import notes
 from seqferry.workflows.jobs import Events
@@ -74,7 +74,7 @@ def _run(runtime: Runtime, transfer_id: str, number: int) -> None:
     _close(runtime, spec, run, end)
 
 
-def _readable(run: BatchRun) -> TransferSpec:
+def _readable(run: BatchRun) -> ResolvedSpec:
     """The spec, of which this process can do all.
 
     Raises:
@@ -128,7 +128,7 @@ class _CopyEnd:
     requests: int = 0
 
 
-def _copy(runtime: Runtime, spec: TransferSpec, run: BatchRun, items: list[OpenObject], epoch: int | None) -> _CopyEnd:
+def _copy(runtime: Runtime, spec: ResolvedSpec, run: BatchRun, items: list[OpenObject], epoch: int | None) -> _CopyEnd:
     """Copy the items.
 
     Raises:
@@ -214,7 +214,7 @@ def _record(runtime: Runtime, running: RunningBatch, events: Events) -> list[int
     return [one.id for one in begun]
 
 
-def _close(runtime: Runtime, spec: TransferSpec, run: BatchRun, end: _CopyEnd) -> None:
+def _close(runtime: Runtime, spec: ResolvedSpec, run: BatchRun, end: _CopyEnd) -> None:
     """End the batch. Objects that are still open were given up: their uploads are aborted and they end as cancelled."""
     if end.failure is not None:
         with runtime.database.write() as connection:
@@ -243,7 +243,7 @@ def _close(runtime: Runtime, spec: TransferSpec, run: BatchRun, end: _CopyEnd) -
         objects.end_batch(connection, run, now)
 
 
-def _clean(runtime: Runtime, spec: TransferSpec, run: BatchRun, given_up: list[OpenObject]) -> bool:
+def _clean(runtime: Runtime, spec: ResolvedSpec, run: BatchRun, given_up: list[OpenObject]) -> bool:
     """Abort the uploads of objects that are given up: those on record, and those that a killed worker did not record.
 
     Best effort: the transfer is over in any case, and the ids of the uploads stay in the rows.

@@ -23,7 +23,7 @@ from seqferry.db.objects import PlannedObject
 from seqferry.db.record import events
 from seqferry.engine.engine import CopyItem
 from seqferry.model.errors import StorageError
-from seqferry.model.models import S3Location, TransferSpec
+from seqferry.model.models import ResolvedSpec, S3Location
 from seqferry.preflight import report, write_probe
 from seqferry.preflight.report import LOOKED_AT, PREFLIGHT, PredictedFailure, Report
 from seqferry.workflows import notes
@@ -48,7 +48,7 @@ _KEYS: Final = 5
 """Examples for each cause in the event, which is kept for good."""
 
 
-def is_wanted(spec: TransferSpec) -> bool:
+def is_wanted(spec: ResolvedSpec) -> bool:
     """True when a transfer is looked at: it copies or moves several objects, without ``--no-preflight``."""
     several = not spec.single
     return spec.preflight and several and spec.kind.from_listing
@@ -57,7 +57,7 @@ def is_wanted(spec: TransferSpec) -> bool:
 def looked_at(
     runtime: Runtime,
     transfer_id: str,
-    spec: TransferSpec,
+    spec: ResolvedSpec,
     pages: Iterator[list[PlannedObject]],
     *,
     target_absent: bool,
@@ -103,7 +103,7 @@ def looked_at(
 class _FirstLook:
     runtime: Runtime
     transfer_id: str
-    spec: TransferSpec
+    spec: ResolvedSpec
     target_absent: bool
     since: float | None
 
@@ -219,7 +219,7 @@ class _FirstLook:
             findings.add(PredictedFailure(report.ARCHIVED, "GetObject", what), one.source_key, one.size)
 
 
-def _is_named(spec: TransferSpec) -> bool:
+def _is_named(spec: ResolvedSpec) -> bool:
     """True when the objects were named one by one: each has a fate of its own, also where all of a sample fail."""
     return spec.keys is not None or bool(spec.ranges) or spec.inventory is not None
 

@@ -7,13 +7,13 @@ from collections.abc import Iterable
 from typing import Final
 
 from seqferry.doctor import endpoint_facts
-from seqferry.model.models import TransferSpec
+from seqferry.model.models import ResolvedSpec
 from seqferry.workflows.runtime import Runtime
 
 log: Final = logging.getLogger("seqferry.notes")
 
 
-def tell(runtime: Runtime, transfer_id: str, spec: TransferSpec, notes: Iterable[str]) -> None:
+def tell(runtime: Runtime, transfer_id: str, spec: ResolvedSpec, notes: Iterable[str]) -> None:
     """Log notes that came with work for a transfer. The engine does not repeat them, so their taker logs them."""
     for note in notes:
         log.warning("transfer %s: %s", transfer_id, note)

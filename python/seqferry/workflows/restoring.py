@@ -14,7 +14,7 @@ from typing import Final
 
 from seqferry.db import transfers
 from seqferry.db.record import events
-from seqferry.model.models import ENDED_TRANSFER_STATES, S3Location, TransferSpec
+from seqferry.model.models import ENDED_TRANSFER_STATES, ResolvedSpec, S3Location
 from seqferry.planning import decision, listing
 from seqferry.workflows.runtime import Runtime
 
@@ -34,7 +34,7 @@ _WATCHED: Final = 100
 """Objects that are looked at again of those not ready; when these are ready, all objects are looked at."""
 
 
-def restore(runtime: Runtime, transfer_id: str, spec: TransferSpec) -> None:
+def restore(runtime: Runtime, transfer_id: str, spec: ResolvedSpec) -> None:
     """Return when all objects that the spec selects can be read, or the transfer is being stopped.
 
     Raises:
@@ -78,7 +78,7 @@ def _waited(runtime: Runtime, transfer_id: str, seconds: float) -> bool:
     return True
 
 
-def _archived(runtime: Runtime, spec: TransferSpec) -> Iterator[list[str]]:
+def _archived(runtime: Runtime, spec: ResolvedSpec) -> Iterator[list[str]]:
     """Keys of selected objects in an archive, some at a time."""
     kept: list[str] = []
     for page in listing.objects(runtime.engine, spec):

@@ -18,7 +18,7 @@ from seqferry.engine.engine import Listed
 from seqferry.model.errors import StorageError
 from seqferry.model.models import (
     DONE_STATES,
-    TransferSpec,
+    ResolvedSpec,
 )
 from seqferry.planning import decision
 from seqferry.planning.decision import KeyRules
@@ -31,12 +31,12 @@ log: Final = logging.getLogger("seqferry.transfer")
 _PAGE: Final = 1000
 
 
-def takes_rows(spec: TransferSpec) -> bool:
+def takes_rows(spec: ResolvedSpec) -> bool:
     """True when the objects come from the rows of another transfer. An archive that is packed is made as a whole."""
     return spec.retry_of is not None and not work_of(spec).pages_are_batches
 
 
-def find(runtime: Runtime, spec: TransferSpec, transfer_id: str) -> Iterator[list[PlannedObject]]:
+def find(runtime: Runtime, spec: ResolvedSpec, transfer_id: str) -> Iterator[list[PlannedObject]]:
     """Pages of the objects, in bounded memory.
 
     Raises:
@@ -64,7 +64,7 @@ def find(runtime: Runtime, spec: TransferSpec, transfer_id: str) -> Iterator[lis
 
 
 def _looked_at_again(
-    runtime: Runtime, spec: TransferSpec, page: list[PlannedObject], rules: KeyRules
+    runtime: Runtime, spec: ResolvedSpec, page: list[PlannedObject], rules: KeyRules
 ) -> list[PlannedObject]:
     """The page, in which what planning had refused is decided anew, where it can be looked at."""
     refused = [one for one in page if one.refusal is not None]
@@ -88,8 +88,8 @@ def _looked_at_again(
 
 
 def _by_part(
-    spec: TransferSpec, refused: Sequence[PlannedObject]
-) -> list[tuple[TransferSpec, list[tuple[str, PlannedObject]]]]:
+    spec: ResolvedSpec, refused: Sequence[PlannedObject]
+) -> list[tuple[ResolvedSpec, list[tuple[str, PlannedObject]]]]:
     """Objects with their keys, by the spec that they belong to: a run has one for each of its parts."""
     if not spec.kind.of_lines:
         return [(spec, [(one.source_key, one) for one in refused])]
@@ -102,13 +102,13 @@ def _by_part(
     return [(lines.parts[number].spec, ones) for number, ones in found.items()]
 
 
-def _found(runtime: Runtime, spec: TransferSpec, wanted: list[tuple[str, str]]) -> Sequence[Listed]:
+def _found(runtime: Runtime, spec: ResolvedSpec, wanted: list[tuple[str, str]]) -> Sequence[Listed]:
     if any(version for _, version in wanted) and spec.versions:
         return cast("Sequence[Listed]", buckets.look_up_versions(runtime.engine, spec.source, wanted))
     return runtime.engine.head_each(spec.source, [key for key, _ in wanted])
 
 
-def _allowed(spec: TransferSpec, page: list[PlannedObject], rules: KeyRules) -> list[PlannedObject]:
+def _allowed(spec: ResolvedSpec, page: list[PlannedObject], rules: KeyRules) -> list[PlannedObject]:
     """The page, in which names are decided anew: the other transfer may have been that of a client with other rules."""
     if spec.kind.copies or spec.kind.unpacks:
         for one in page:

@@ -20,7 +20,7 @@ from seqferry.db.record import receipts
 from seqferry.engine.traces import traced_as
 from seqferry.model import names
 from seqferry.model.errors import StorageError, UsageError
-from seqferry.model.models import ENDED_TRANSFER_STATES, TransferSpec
+from seqferry.model.models import ENDED_TRANSFER_STATES, ResolvedSpec
 from seqferry.planning import batching
 from seqferry.spec import stored
 from seqferry.workflows import first_look, restoring, retries
@@ -191,7 +191,7 @@ class Planner:
     """Turns planned objects into batches, a few per transaction: on the queue, or given to ``inline``."""
 
     def __init__(
-        self, runtime: Runtime, transfer_id: str, spec: TransferSpec, inline: InlineBatches | None = None
+        self, runtime: Runtime, transfer_id: str, spec: ResolvedSpec, inline: InlineBatches | None = None
     ) -> None:
         self._runtime = runtime
         self._transfer_id = transfer_id

@@ -56,9 +56,10 @@ class StartTransfer(BaseModel):
 async def start_transfer(body: StartTransfer, context: ContextDep, actor: ActorDep) -> str:
     """Starts a transfer; answers with its id at once. What cannot be read is an error in the status."""
     named = body.src_bucket, body.src_prefix, body.src_keys, body.dst_bucket, body.dst_prefix
-    context.settings.policy.check(spec := build_mirror_spec(*named))
+    context.settings.policy.check(asked := build_mirror_spec(*named))
     if context.defaults:
-        spec = build_mirror_spec(*named, **context.defaults)
+        asked = build_mirror_spec(*named, **context.defaults)
+    spec = await context.resolved(asked)
     await context.checks.check(spec)
     return await run_in_threadpool(context.service.submit, spec, actor=actor)
 

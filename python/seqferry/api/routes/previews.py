@@ -14,10 +14,9 @@ from seqferry.api.deps import ContextDep
 from seqferry.api.documented import answers
 from seqferry.api.schemas import TransferRequest, spec_of_request
 from seqferry.model import prices
-from seqferry.model.models import PlannedCopy, TransferSpec
+from seqferry.model.models import PlannedCopy, ResolvedSpec
 from seqferry.planning.removal_rules import RemovalRefusal
 from seqferry.service.service import Service
-from seqferry.spec import identity
 
 router = APIRouter(prefix="/api/v1/previews", tags=["transfers"])
 
@@ -81,12 +80,12 @@ async def preview(
     """
     if price is not None:
         prices.shipped(price)
-    spec = await context.spec_of_sources(body, spec_of_request)
+    spec = await context.resolved(await context.spec_of_sources(body, spec_of_request))
     await context.checks.check(spec)
-    return await run_in_threadpool(_preview, context.service, identity.resolve(spec), limit, price)
+    return await run_in_threadpool(_preview, context.service, spec, limit, price)
 
 
-def _preview(service: Service, spec: TransferSpec, limit: int, price: str | None) -> Preview:
+def _preview(service: Service, spec: ResolvedSpec, limit: int, price: str | None) -> Preview:
     from seqferry.preflight.forecast import Forecast  # a server that starts need not wait for it
 
     forecast, shown, complete = Forecast(spec), list[PreviewObject](), True

@@ -175,7 +175,7 @@ ChangeableDep = Annotated[str, Depends(_changeable)]
 async def add(body: ScheduleRequest, context: ContextDep, actor: ActorDep) -> ScheduleOut:
     """Looks at both buckets first. Places and identities of its transfers are resolved now, as for a transfer."""
     wanted = body.transfer
-    spec = await context.spec_of_sources(wanted, spec_of_request)
+    spec = await context.resolved(await context.spec_of_sources(wanted, spec_of_request))
     await context.checks.check(spec)
     made = await run_in_threadpool(
         schedules.add,

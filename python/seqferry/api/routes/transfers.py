@@ -82,7 +82,8 @@ async def submit(
     When the same transfer, submitted with the same token, is unfinished, the answer is 200 and its id.
     """
     service = context.service
-    spec = await context.spec_of_sources(body, spec_of_request, key=idempotency_key, actor=actor)
+    asked = await context.spec_of_sources(body, spec_of_request, key=idempotency_key, actor=actor)
+    spec = await context.resolved(asked)
     transfer_id = None
     if idempotency_key:
         transfer_id = await run_in_threadpool(service.submitted, spec, idempotency_key, actor=actor)

@@ -24,7 +24,7 @@ from seqferry.model.models import OPERATION_MOVE, S3Location, TransferSpec
 from seqferry.model.option_groups import Filters, Verify
 from seqferry.planning import cleanup, removals
 from seqferry.spec import check as check_spec
-from seqferry.spec.build import build_spec, checked
+from seqferry.spec.build import checked, draft_spec
 from seqferry.spec.option_groups import Endpoints, OneEndpoint
 
 router = APIRouter(prefix="/api/v1", tags=["verbs"])
@@ -132,7 +132,7 @@ async def clean_up(
 
 
 def _move_spec(body: MoveRequest) -> TransferSpec:
-    return checked(replace(build_spec(**body.arguments()), operation=OPERATION_MOVE))
+    return checked(replace(draft_spec(**body.arguments()), operation=OPERATION_MOVE))
 
 
 def _check_spec(body: CheckRequest) -> TransferSpec:
@@ -141,7 +141,7 @@ def _check_spec(body: CheckRequest) -> TransferSpec:
 
 async def _start(
     context: Context,
-    spec: TransferSpec,
+    asked: TransferSpec,
     actor: str,
     response: Response,
     key: str | None,
@@ -150,6 +150,7 @@ async def _start(
     new: bool = False,
 ) -> Submitted:
     service = context.service
+    spec = await context.resolved(asked)
     transfer_id = await run_in_threadpool(service.submitted, spec, key, actor=actor) if key else None
     if transfer_id is None:
         await context.checks.check(spec)

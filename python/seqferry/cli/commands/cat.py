@@ -109,9 +109,13 @@ def _selected(engine: Engine, place: S3Location) -> list[S3Location]:
     if not has_wildcard(place.key):
         return [place]
     from seqferry.preflight import reading
+    from seqferry.spec import identity
 
     # Another target stands in, in a bucket whose name no bucket has.
-    spec = build_spec(place.uri, "s3://-/", endpoint_url=place.endpoint_url, region=place.region, profile=place.profile)
+    asked = build_spec(
+        place.uri, "s3://-/", endpoint_url=place.endpoint_url, region=place.region, profile=place.profile
+    )
+    spec = identity.resolve(asked)
     return [replace(place, key=key) for key in reading.selected(engine, spec)]
 
 

@@ -13,7 +13,7 @@ from seqferry.cli.output import display, text
 from seqferry.cli.session import Session, actor, session_of
 from seqferry.cli.start import detached
 from seqferry.model import prices
-from seqferry.model.models import TransferSpec
+from seqferry.model.models import ResolvedSpec
 from seqferry.spec import identity
 from seqferry.spec.option_groups import OneEndpoint
 
@@ -69,7 +69,7 @@ def cleanup(place: Place, age: Age, consent: Consent, endpoint: OneEndpoint, sta
         return session.copy(spec, new=start.new, priority=start.priority, description=start.description)
 
 
-def _preview(session: Session, spec: TransferSpec) -> int:
+def _preview(session: Session, spec: ResolvedSpec) -> int:
     uploads = total = 0
     for page in session.service.preview_cleanup(spec):
         for one in page:

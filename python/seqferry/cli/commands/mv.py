@@ -6,10 +6,10 @@ from dataclasses import replace
 
 from seqferry.cli import pipes, selecting
 from seqferry.cli.groups import Output, Places, Pricing, Start
-from seqferry.cli.start import start_transfer
+from seqferry.cli.start import asked_at_start, start_transfer
 from seqferry.model.errors import UsageError
-from seqferry.model.models import OPERATION_MOVE, LocalFolder, S3Location, TransferSpec
-from seqferry.spec.build import build_spec, checked
+from seqferry.model.models import OPERATION_MOVE, CheckedSpec, LocalFolder, S3Location, TransferSpec
+from seqferry.spec.build import checked, draft_spec
 from seqferry.spec.option_groups import (
     Endpoints,
     NameOptions,
@@ -39,11 +39,12 @@ def mv(
     """
     pipes.refuse(places, "mv")
     given = selecting.spec_arguments(places, selection, names, parts, storage, endpoints)
-    return start_transfer(of(build_spec(**given, allow_local=True)), speed, start, output, pricing)
+    spec = of(draft_spec(**given, **asked_at_start(speed, start), allow_local=True))
+    return start_transfer(spec, speed, start, output, pricing)
 
 
-def of(spec: TransferSpec) -> TransferSpec:
-    """Spec of a move from the spec of a copy.
+def of(spec: TransferSpec) -> CheckedSpec:
+    """Spec of a move, checked, from the draft of a copy.
 
     Raises:
         UsageError: its source cannot be removed.

@@ -12,7 +12,7 @@ from seqferry.cli.groups import Output, Places, Pricing, Start
 from seqferry.cli.output import display, preview, text
 from seqferry.cli.session import Session, actor, session_of
 from seqferry.cli.start import detached
-from seqferry.model.models import PlannedCopy, TransferSpec
+from seqferry.model.models import PlannedCopy, ResolvedSpec
 from seqferry.model.option_groups import Filters
 from seqferry.spec import identity
 from seqferry.spec.build import why_streamed
@@ -112,7 +112,7 @@ def pack(
         return priced.copy(spec, new=start.new, priority=start.priority, description=start.description)
 
 
-def _preview(session: Session, spec: TransferSpec, price: str | None) -> int:
+def _preview(session: Session, spec: ResolvedSpec, price: str | None) -> int:
     """Shows the members, what is at the target already, and what the archive saves: one object instead of many."""
     from seqferry.preflight.forecast import Forecast  # it brings the engine, which --help need not wait for
 
@@ -150,7 +150,7 @@ def _preview(session: Session, spec: TransferSpec, price: str | None) -> int:
     return exits.OK if members else exits.NOTHING
 
 
-def _emit(spec: TransferSpec, planned: PlannedCopy) -> None:
+def _emit(spec: ResolvedSpec, planned: PlannedCopy) -> None:
     if planned.refusal is not None:
         told = {"source_key": planned.source_key, "error_message": planned.refusal, "left_out": planned.left_out}
         display.emit("refused", **told)
@@ -166,7 +166,7 @@ def _emit(spec: TransferSpec, planned: PlannedCopy) -> None:
     )
 
 
-def _foretold(spec: TransferSpec, planned: PlannedCopy) -> str:
+def _foretold(spec: ResolvedSpec, planned: PlannedCopy) -> str:
     """One member of a dry run, in words."""
     source = text.printable(spec.source.at(planned.source_key))
     name = text.printable(planned.source_key.removeprefix(spec.strip))

@@ -16,7 +16,7 @@ from seqferry.cli.output import display, text
 from seqferry.cli.session import Session, actor, session_of
 from seqferry.cli.start import detached
 from seqferry.model.errors import UsageError
-from seqferry.model.models import TransferSpec
+from seqferry.model.models import ResolvedSpec
 from seqferry.spec import identity
 from seqferry.spec.option_groups import NameOptions, OneEndpoint
 
@@ -129,7 +129,7 @@ def spec_arguments(sources: list[str], which: RemovalSelection, names: NameOptio
     return merged(which) | named | {"sources": sources}
 
 
-def preview(session: Session, spec: TransferSpec) -> int:
+def preview(session: Session, spec: ResolvedSpec) -> int:
     """Show what would be removed; returns the exit code."""
     objects = total = 0
     for one in _each(session, spec):
@@ -147,11 +147,11 @@ def preview(session: Session, spec: TransferSpec) -> int:
     return exits.OK if objects else exits.NOTHING
 
 
-def _each(session: Session, spec: TransferSpec) -> Iterator[RemovalCandidate]:
+def _each(session: Session, spec: ResolvedSpec) -> Iterator[RemovalCandidate]:
     return itertools.chain.from_iterable(session.service.preview_remove(spec))
 
 
-def confirmed(session: Session, spec: TransferSpec) -> bool:
+def confirmed(session: Session, spec: ResolvedSpec) -> bool:
     """True when the objects may be removed; a user at a terminal is asked if there are more than ``UNASKED``.
 
     Raises:

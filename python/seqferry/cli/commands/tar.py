@@ -13,7 +13,7 @@ from seqferry.settings.config import Settings
 
 if TYPE_CHECKING:
     from seqferry.engine.engine import FoundMember
-    from seqferry.model.models import TransferSpec
+    from seqferry.model.models import ResolvedSpec
 
 tar = typer.Typer(help="Look at tar archives in S3 or on this machine.", rich_markup_mode=None)
 
@@ -126,11 +126,12 @@ def index(
     return exits.OK
 
 
-def _spec(archive: str, **given: Any) -> TransferSpec:
+def _spec(archive: str, **given: Any) -> ResolvedSpec:
     """A spec that unpacks the archive to nowhere: it names the source and how to read it."""
     from seqferry.planning import unpacking
+    from seqferry.spec import identity
 
-    return unpacking.build_unpack_spec(archive, "s3://nowhere/", allow_local=True, **given)
+    return identity.resolve(unpacking.build_unpack_spec(archive, "s3://nowhere/", allow_local=True, **given))
 
 
 def _facts(member: FoundMember) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import typer
 
 from seqferry.cli import selecting
 from seqferry.cli.groups import Output, Pricing, Start, merged
-from seqferry.cli.start import start_transfer
+from seqferry.cli.start import asked_at_start, start_transfer
 from seqferry.model.option_groups import Filters, IfExists
 from seqferry.spec.option_groups import Endpoints, NameOptions, PartOptions, SpeedOptions, StorageOptions
 
@@ -134,4 +134,5 @@ def unpack(
     selecting.name_keys(given)
     given["index"] = "never" if given.pop("no_index") else "auto"
     given["tolerate"] = given["tolerate"] or ()
-    return start_transfer(unpacking.build_unpack_spec(**given, allow_local=True), speed, start, output, pricing)
+    spec = unpacking.build_unpack_spec(**given, **asked_at_start(speed, start), allow_local=True)
+    return start_transfer(spec, speed, start, output, pricing)

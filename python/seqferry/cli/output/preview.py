@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from seqferry.cli import exits
 from seqferry.cli.output import display, text
-from seqferry.model.models import PlannedCopy, TransferSpec
+from seqferry.model.models import PlannedCopy, ResolvedSpec
 from seqferry.spec.build import data_path, is_empty_archive, why_streamed
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from seqferry.preflight.forecast import Estimate, Forecast
 
 
-def show(session: Session, spec: TransferSpec, *, price: str | None = None) -> int:
+def show(session: Session, spec: ResolvedSpec, *, price: str | None = None) -> int:
     """Shows what would happen to each object, and why. Objects of equal size are compared by the transfer itself.
 
     Args:
@@ -48,7 +48,7 @@ def show(session: Session, spec: TransferSpec, *, price: str | None = None) -> i
     return exits.of_count(spec, forecast.objects + forecast.skipped)
 
 
-def _show_object(session: Session, spec: TransferSpec, planned: PlannedCopy) -> None:
+def _show_object(session: Session, spec: ResolvedSpec, planned: PlannedCopy) -> None:
     if planned.refusal is not None:
         if session.as_json:
             display.emit(
@@ -72,7 +72,7 @@ def _show_object(session: Session, spec: TransferSpec, planned: PlannedCopy) -> 
         print(f"(dry run) {_foretold(spec, planned)}")
 
 
-def _removal(session: Session, spec: TransferSpec, forecast: Forecast) -> str | None:
+def _removal(session: Session, spec: ResolvedSpec, forecast: Forecast) -> str | None:
     """Shows what would be removed, and counts it; returns why nothing would be, if so."""
     from seqferry.planning.removal_rules import RemovalRefusal  # it brings the engine, which --help need not wait for
 
@@ -88,7 +88,7 @@ def _removal(session: Session, spec: TransferSpec, forecast: Forecast) -> str | 
 
 
 def _show_totals(
-    session: Session, spec: TransferSpec, forecast: Forecast, estimate: Estimate, free: int | None
+    session: Session, spec: ResolvedSpec, forecast: Forecast, estimate: Estimate, free: int | None
 ) -> None:
     if (why := why_streamed(spec)) is not None:
         display.say(f"The bytes would pass through the machine that does the work: {why}.")
@@ -108,7 +108,7 @@ def _show_totals(
         display.say(text.printable(f"Nothing is selected at {spec.source.uri}{nearest_words(spec, nearest)}."))
 
 
-def nearest_words(spec: TransferSpec, nearest: list[str]) -> str:
+def nearest_words(spec: ResolvedSpec, nearest: list[str]) -> str:
     """Clause that ends a sentence with the nearest keys that exist; empty when there are none."""
     return f"; nearest: {', '.join(map(spec.source.at, nearest))}" if nearest else ""
 
@@ -141,7 +141,7 @@ def _cost(estimate: Estimate) -> str:
     return cost
 
 
-def _foretold(spec: TransferSpec, planned: PlannedCopy) -> str:
+def _foretold(spec: ResolvedSpec, planned: PlannedCopy) -> str:
     """One object of a dry run, in words."""
     source = text.printable(spec.source.at(planned.source_key))
     target = text.printable(spec.target.at(planned.target_key))

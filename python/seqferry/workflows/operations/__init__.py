@@ -17,7 +17,7 @@ from seqferry.db.objects import OpenObject, PlannedObject
 from seqferry.engine.engine import JobContext
 from seqferry.model import operations
 from seqferry.model.errors import UnsupportedError
-from seqferry.model.models import TransferSpec
+from seqferry.model.models import ResolvedSpec
 from seqferry.planning.batching import Limit
 from seqferry.planning.listing import KnownObjects
 from seqferry.workflows.jobs import Job
@@ -69,7 +69,7 @@ class OperationWork(Protocol):
         """True when each page of ``find`` is a batch as it is. All of them are then added at once, and only once."""
         ...
 
-    def prepare(self, runtime: Runtime, spec: TransferSpec, known: KnownObjects | None) -> None:
+    def prepare(self, runtime: Runtime, spec: ResolvedSpec, known: KnownObjects | None) -> None:
         """See that the places can be used, and make what has to be there. ``known`` was found out just before.
 
         Raises:
@@ -77,12 +77,12 @@ class OperationWork(Protocol):
         """
         ...
 
-    def target_is_empty(self, runtime: Runtime, spec: TransferSpec, known: KnownObjects | None) -> bool:
+    def target_is_empty(self, runtime: Runtime, spec: ResolvedSpec, known: KnownObjects | None) -> bool:
         """True when nothing is at the target, so that no object needs to be looked up there. Called once."""
         ...
 
     def find(
-        self, runtime: Runtime, spec: TransferSpec, known: KnownObjects | None, *, transfer_id: str, target_absent: bool
+        self, runtime: Runtime, spec: ResolvedSpec, known: KnownObjects | None, *, transfer_id: str, target_absent: bool
     ) -> Iterator[list[PlannedObject]]:
         """Pages of the objects to be worked on, in any order and bounded memory; empty pages while waiting.
 
@@ -92,7 +92,7 @@ class OperationWork(Protocol):
         """
         ...
 
-    def start(self, runtime: Runtime, spec: TransferSpec, work: BatchWork) -> Job:
+    def start(self, runtime: Runtime, spec: ResolvedSpec, work: BatchWork) -> Job:
         """Begin the work on a batch.
 
         Raises:
@@ -104,12 +104,12 @@ class OperationWork(Protocol):
         """Do the work that is left when all objects have ended, whether or not all have arrived."""
         ...
 
-    def tidy(self, runtime: Runtime, spec: TransferSpec) -> None:
+    def tidy(self, runtime: Runtime, spec: ResolvedSpec) -> None:
         """Remove what was kept for the transfer on this machine. It has ended."""
         ...
 
 
-def work_of(spec: TransferSpec) -> OperationWork:
+def work_of(spec: ResolvedSpec) -> OperationWork:
     """The work of the operation of a spec.
 
     Raises:
@@ -123,7 +123,7 @@ def work_of(spec: TransferSpec) -> OperationWork:
     return work
 
 
-def batch_limit(spec: TransferSpec) -> Limit | None:
+def batch_limit(spec: ResolvedSpec) -> Limit | None:
     """The limit of batches that an operation asks for with a ``batch_limit`` of its own; None: the usual ones."""
     asked = getattr(work_of(spec), "batch_limit", None)
     return None if asked is None else asked(spec)

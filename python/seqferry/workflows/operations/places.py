@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from seqferry.db.objects import OpenObject
 from seqferry.engine.engine import CopyItem
-from seqferry.model.models import LocalFolder, TransferSpec
+from seqferry.model.models import LocalFolder, ResolvedSpec
 from seqferry.places import paths
 from seqferry.planning import listing
 from seqferry.planning.listing import KnownObjects
@@ -12,7 +12,7 @@ from seqferry.preflight import start
 from seqferry.workflows.runtime import Runtime
 
 
-def prepare(runtime: Runtime, spec: TransferSpec, known: KnownObjects | None) -> None:
+def prepare(runtime: Runtime, spec: ResolvedSpec, known: KnownObjects | None) -> None:
     """Check both places, unless that was just done (``known``), and make the target folder.
 
     Raises:
@@ -24,7 +24,7 @@ def prepare(runtime: Runtime, spec: TransferSpec, known: KnownObjects | None) ->
         paths.make(spec.target.path)
 
 
-def target_is_empty(runtime: Runtime, spec: TransferSpec, known: KnownObjects | None) -> bool:
+def target_is_empty(runtime: Runtime, spec: ResolvedSpec, known: KnownObjects | None) -> bool:
     """True when nothing is below the target."""
     if known is not None and known.target_absent is not None:
         return known.target_absent

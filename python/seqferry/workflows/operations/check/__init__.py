@@ -13,7 +13,7 @@ from seqferry.db import objects, transfers
 from seqferry.db.objects import PlannedObject
 from seqferry.model import names
 from seqferry.model.errors import StorageError
-from seqferry.model.models import ENDED_TRANSFER_STATES, TransferSpec
+from seqferry.model.models import ENDED_TRANSFER_STATES, ResolvedSpec
 from seqferry.planning import decision, listing
 from seqferry.planning.listing import KnownObjects
 from seqferry.preflight import start
@@ -32,11 +32,11 @@ class Check(Transfer):
     def options(self) -> frozenset[str]:
         return check.OPTIONS
 
-    def prepare(self, runtime: Runtime, spec: TransferSpec, known: KnownObjects | None) -> None:
+    def prepare(self, runtime: Runtime, spec: ResolvedSpec, known: KnownObjects | None) -> None:
         if known is None:
             start.check_buckets(runtime.engine, spec)
 
-    def target_is_empty(self, runtime: Runtime, spec: TransferSpec, known: KnownObjects | None) -> bool:
+    def target_is_empty(self, runtime: Runtime, spec: ResolvedSpec, known: KnownObjects | None) -> bool:
         del runtime, spec, known
         return False
 
@@ -56,7 +56,7 @@ class Check(Transfer):
                 code = why.error_code or why.code
                 transfers.request_stop(connection, transfer_id, time.time(), runtime.actor, code, why.message)
 
-    def _add_extras(self, runtime: Runtime, transfer_id: str, spec: TransferSpec, *, claimed: bool) -> None:
+    def _add_extras(self, runtime: Runtime, transfer_id: str, spec: ResolvedSpec, *, claimed: bool) -> None:
         def unknown(keys: list[str]) -> list[str]:
             runtime.check()
             with runtime.database.read() as connection:
@@ -80,7 +80,7 @@ class Check(Transfer):
 OPERATION: Final[OperationWork] = Check()
 
 
-def _extra(spec: TransferSpec, key: str, etag: str) -> PlannedObject:
+def _extra(spec: ResolvedSpec, key: str, etag: str) -> PlannedObject:
     wanted = source_key(spec, key)
     return PlannedObject(
         source_key=wanted,

@@ -12,7 +12,7 @@ from typing import Final
 from seqferry.db import objects
 from seqferry.db.objects import OpenObject, PlannedObject
 from seqferry.engine import buckets
-from seqferry.model.models import TransferSpec
+from seqferry.model.models import ResolvedSpec
 from seqferry.planning import cleanup, decision
 from seqferry.planning.cleanup import StaleUpload
 from seqferry.planning.listing import KnownObjects
@@ -32,16 +32,16 @@ class Cleanup:
     options = cleanup.OPTIONS
     pages_are_batches = False
 
-    def prepare(self, runtime: Runtime, spec: TransferSpec, known: KnownObjects | None) -> None:
+    def prepare(self, runtime: Runtime, spec: ResolvedSpec, known: KnownObjects | None) -> None:
         if known is None:
             start.check_buckets(runtime.engine, spec)
 
-    def target_is_empty(self, runtime: Runtime, spec: TransferSpec, known: KnownObjects | None) -> bool:
+    def target_is_empty(self, runtime: Runtime, spec: ResolvedSpec, known: KnownObjects | None) -> bool:
         del runtime, spec, known
         return False
 
     def find(
-        self, runtime: Runtime, spec: TransferSpec, known: KnownObjects | None, *, transfer_id: str, target_absent: bool
+        self, runtime: Runtime, spec: ResolvedSpec, known: KnownObjects | None, *, transfer_id: str, target_absent: bool
     ) -> Iterator[list[PlannedObject]]:
         del known, transfer_id, target_absent
 
@@ -52,7 +52,7 @@ class Cleanup:
         for page in cleanup.stale(runtime.engine, spec, in_use):
             yield [_planned(one) for one in page]
 
-    def start(self, runtime: Runtime, spec: TransferSpec, work: BatchWork) -> Job:
+    def start(self, runtime: Runtime, spec: ResolvedSpec, work: BatchWork) -> Job:
         def act(items: Sequence[OpenObject], epoch: int | None) -> list[End]:
             uploads = [(one.source_key, one.version_id or "") for one in items]
             ended = buckets.abort(runtime.engine, spec.source, uploads, epoch=epoch)
@@ -68,7 +68,7 @@ class Cleanup:
     def finish(self, runtime: Runtime, transfer_id: str, *, claimed: bool) -> None:
         """Does nothing: no work is left."""
 
-    def tidy(self, runtime: Runtime, spec: TransferSpec) -> None:
+    def tidy(self, runtime: Runtime, spec: ResolvedSpec) -> None:
         """Does nothing: no file was kept."""
 
 

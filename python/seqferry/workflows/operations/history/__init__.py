@@ -14,7 +14,7 @@ from typing import Final
 from seqferry.db import objects
 from seqferry.db.objects import OpenObject, PlannedObject
 from seqferry.engine.engine import Job
-from seqferry.model.models import TransferSpec
+from seqferry.model.models import ResolvedSpec
 from seqferry.planning import decision, versions
 from seqferry.planning.listing import KnownObjects
 from seqferry.planning.versions import Fate
@@ -37,15 +37,15 @@ class History:
     def options(self) -> frozenset[str]:
         return frozenset()
 
-    def prepare(self, runtime: Runtime, spec: TransferSpec, known: KnownObjects | None) -> None:
+    def prepare(self, runtime: Runtime, spec: ResolvedSpec, known: KnownObjects | None) -> None:
         places.prepare(runtime, spec, known)
 
-    def target_is_empty(self, runtime: Runtime, spec: TransferSpec, known: KnownObjects | None) -> bool:
+    def target_is_empty(self, runtime: Runtime, spec: ResolvedSpec, known: KnownObjects | None) -> bool:
         del runtime, spec, known
         return False  # versions below a delete marker are no objects
 
     def find(
-        self, runtime: Runtime, spec: TransferSpec, known: KnownObjects | None, *, transfer_id: str, target_absent: bool
+        self, runtime: Runtime, spec: ResolvedSpec, known: KnownObjects | None, *, transfer_id: str, target_absent: bool
     ) -> Iterator[list[PlannedObject]]:
         del known, target_absent
         batch: list[PlannedObject] = []
@@ -59,9 +59,9 @@ class History:
         if batch:
             yield batch
 
-    def start(self, runtime: Runtime, spec: TransferSpec, work: BatchWork) -> jobs.Job:
+    def start(self, runtime: Runtime, spec: ResolvedSpec, work: BatchWork) -> jobs.Job:
         # Whether a version is there already is decided by the history as a whole.
-        spec = spec.with_options(if_exists="overwrite")
+        spec = spec.derive(selection=replace(spec.selection, if_exists="overwrite"))
 
         def start(items: Sequence[OpenObject], epoch: int | None) -> Job:
             context = replace(work.context, epoch=epoch)
@@ -74,7 +74,7 @@ class History:
 
     def finish(self, runtime: Runtime, transfer_id: str, *, claimed: bool) -> None: ...
 
-    def tidy(self, runtime: Runtime, spec: TransferSpec) -> None: ...
+    def tidy(self, runtime: Runtime, spec: ResolvedSpec) -> None: ...
 
 
 OPERATION: Final[OperationWork] = History()
@@ -97,7 +97,7 @@ def _planned(fate: Fate) -> PlannedObject:
     )
 
 
-def _written(runtime: Runtime, spec: TransferSpec, work: BatchWork) -> list[End]:
+def _written(runtime: Runtime, spec: ResolvedSpec, work: BatchWork) -> list[End]:
     """The versions that an earlier run has written without a record of it: of each object at most the next one."""
     if not work.items:
         return []

@@ -10,13 +10,13 @@ from seqferry.engine.engine import ObjectInfo
 from seqferry.model import digests
 from seqferry.model.digests import ExpectedDigest
 from seqferry.model.errors import StorageError
-from seqferry.model.models import LocalFolder, TransferSpec
+from seqferry.model.models import LocalFolder, ResolvedSpec
 from seqferry.planning import removal_rules
 from seqferry.workflows.runtime import Runtime
 
 
 def as_recorded(
-    runtime: Runtime, spec: TransferSpec, page: Sequence[ArrivedObject], kept: dict[int, str]
+    runtime: Runtime, spec: ResolvedSpec, page: Sequence[ArrivedObject], kept: dict[int, str]
 ) -> list[ArrivedObject]:
     """Objects whose copies are there as they were recorded; ``kept`` gets the rows of the others, and why."""
     try:
@@ -40,7 +40,7 @@ def as_recorded(
 
 
 def _read_again(
-    runtime: Runtime, spec: TransferSpec, in_doubt: Sequence[tuple[ArrivedObject, ObjectInfo]], kept: dict[int, str]
+    runtime: Runtime, spec: ResolvedSpec, in_doubt: Sequence[tuple[ArrivedObject, ObjectInfo]], kept: dict[int, str]
 ) -> list[ArrivedObject]:
     """Objects whose copies have the recorded digest: all of their bytes are read."""
     wanted: list[tuple[ArrivedObject, ObjectInfo, ExpectedDigest]] = []
@@ -61,7 +61,7 @@ def _read_again(
     return found
 
 
-def _expected(spec: TransferSpec, one: ArrivedObject) -> ExpectedDigest | None:
+def _expected(spec: ResolvedSpec, one: ArrivedObject) -> ExpectedDigest | None:
     is_file = isinstance(spec.target, LocalFolder)
     return digests.expected(
         one.size,
@@ -73,7 +73,7 @@ def _expected(spec: TransferSpec, one: ArrivedObject) -> ExpectedDigest | None:
 
 
 def _digests(
-    runtime: Runtime, spec: TransferSpec, wanted: Sequence[tuple[ArrivedObject, ObjectInfo, ExpectedDigest]]
+    runtime: Runtime, spec: ResolvedSpec, wanted: Sequence[tuple[ArrivedObject, ObjectInfo, ExpectedDigest]]
 ) -> list[list[str] | StorageError]:
     """Digests of the bytes at the target, as long as they are what the look before has seen."""
     requests = [

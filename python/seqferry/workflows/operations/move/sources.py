@@ -20,7 +20,7 @@ from seqferry.engine.buckets import AT_ONCE, Removal
 from seqferry.engine.engine import LEASE_LAPSED
 from seqferry.model import names
 from seqferry.model.errors import ConfigError
-from seqferry.model.models import ENDED_TRANSFER_STATES, TransferSpec
+from seqferry.model.models import ENDED_TRANSFER_STATES, ResolvedSpec
 from seqferry.spec import stored
 from seqferry.workflows.operations.move import copies
 from seqferry.workflows.runtime import Runtime, leave_if_paused
@@ -35,11 +35,11 @@ _ATTEMPTS: Final = 4
 _NAMED_AT_MOST: Final = 3
 
 
-SourceResolver = Callable[[TransferSpec, ArrivedObject], tuple[TransferSpec, ArrivedObject] | None]
+SourceResolver = Callable[[ResolvedSpec, ArrivedObject], tuple[ResolvedSpec, ArrivedObject] | None]
 """The spec and the keys of an object, where the transfer is made of several; None for one that is not moved."""
 
 
-def _plainly(spec: TransferSpec, one: ArrivedObject) -> tuple[TransferSpec, ArrivedObject]:
+def _plainly(spec: ResolvedSpec, one: ArrivedObject) -> tuple[ResolvedSpec, ArrivedObject]:
     return spec, one
 
 
@@ -95,10 +95,10 @@ def remove(
 
 
 def _by_part(
-    moved: Sequence[tuple[ArrivedObject, tuple[TransferSpec, ArrivedObject]]],
-) -> list[tuple[TransferSpec, list[tuple[ArrivedObject, ArrivedObject]]]]:
+    moved: Sequence[tuple[ArrivedObject, tuple[ResolvedSpec, ArrivedObject]]],
+) -> list[tuple[ResolvedSpec, list[tuple[ArrivedObject, ArrivedObject]]]]:
     """Objects as their rows name them and as they are, by the spec that moved them."""
-    found: dict[int, tuple[TransferSpec, list[tuple[ArrivedObject, ArrivedObject]]]] = {}
+    found: dict[int, tuple[ResolvedSpec, list[tuple[ArrivedObject, ArrivedObject]]]] = {}
     for one, (part, real) in moved:
         found.setdefault(id(part), (part, []))[1].append((one, real))
     return list(found.values())
@@ -119,7 +119,7 @@ def _begin(runtime: Runtime, transfer_id: str, page: Sequence[ArrivedObject], af
     return True
 
 
-def _remove_page(runtime: Runtime, spec: TransferSpec, page: Sequence[ArrivedObject]) -> dict[int, str]:
+def _remove_page(runtime: Runtime, spec: ResolvedSpec, page: Sequence[ArrivedObject]) -> dict[int, str]:
     """Remove a page; the rows of those that were left, and why."""
     kept: dict[int, str] = {}
     there = copies.as_recorded(runtime, spec, page, kept)

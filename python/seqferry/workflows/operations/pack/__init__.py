@@ -15,7 +15,7 @@ from seqferry.db import objects
 from seqferry.db.objects import PlannedObject
 from seqferry.engine.engine import Job
 from seqferry.model.errors import StorageError
-from seqferry.model.models import TransferSpec
+from seqferry.model.models import ResolvedSpec
 from seqferry.planning import members
 from seqferry.planning.listing import KnownObjects
 from seqferry.spec import pack
@@ -30,16 +30,16 @@ class Pack:
     options = pack.OPTIONS
     pages_are_batches = True
 
-    def prepare(self, runtime: Runtime, spec: TransferSpec, known: KnownObjects | None) -> None:
+    def prepare(self, runtime: Runtime, spec: ResolvedSpec, known: KnownObjects | None) -> None:
         places.prepare(runtime, spec, known)
 
-    def target_is_empty(self, runtime: Runtime, spec: TransferSpec, known: KnownObjects | None) -> bool:
+    def target_is_empty(self, runtime: Runtime, spec: ResolvedSpec, known: KnownObjects | None) -> bool:
         del known
         found = runtime.engine.head(spec.target, [pack.shard_key(spec, 0)])
         return found == [None]
 
     def find(
-        self, runtime: Runtime, spec: TransferSpec, known: KnownObjects | None, *, transfer_id: str, target_absent: bool
+        self, runtime: Runtime, spec: ResolvedSpec, known: KnownObjects | None, *, transfer_id: str, target_absent: bool
     ) -> Iterator[list[PlannedObject]]:
         del known, target_absent
         found: list[PlannedObject] = []
@@ -65,7 +65,7 @@ class Pack:
             members.refuse_later_shards(runtime.engine, spec, len(archives))
         yield from archives
 
-    def start(self, runtime: Runtime, spec: TransferSpec, work: BatchWork) -> Job:
+    def start(self, runtime: Runtime, spec: ResolvedSpec, work: BatchWork) -> Job:
         items = work.items
         if not work.only_clean and items:
             with runtime.database.read() as connection:
@@ -82,14 +82,14 @@ class Pack:
 
     def finish(self, runtime: Runtime, transfer_id: str, *, claimed: bool) -> None: ...
 
-    def tidy(self, runtime: Runtime, spec: TransferSpec) -> None: ...
+    def tidy(self, runtime: Runtime, spec: ResolvedSpec) -> None: ...
 
 
 OPERATION: Final[OperationWork] = Pack()
 
 
 def _archives(
-    spec: TransferSpec, found: list[PlannedObject], left_out: list[PlannedObject]
+    spec: ResolvedSpec, found: list[PlannedObject], left_out: list[PlannedObject]
 ) -> Iterator[list[PlannedObject]]:
     """The members of each archive."""
     if pack.SPLIT not in spec.options:

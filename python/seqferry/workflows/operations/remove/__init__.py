@@ -14,7 +14,7 @@ from seqferry.engine import buckets
 from seqferry.engine.buckets import AT_ONCE, Removal
 from seqferry.engine.engine import FailedLookup
 from seqferry.model.errors import StorageError
-from seqferry.model.models import TransferSpec
+from seqferry.model.models import ResolvedSpec
 from seqferry.planning import removals
 from seqferry.planning.listing import KnownObjects
 from seqferry.planning.removals import RemovalCandidate
@@ -33,16 +33,16 @@ class Remove:
     options = removals.OPTIONS
     pages_are_batches = False
 
-    def prepare(self, runtime: Runtime, spec: TransferSpec, known: KnownObjects | None) -> None:
+    def prepare(self, runtime: Runtime, spec: ResolvedSpec, known: KnownObjects | None) -> None:
         if known is None:
             start.check_buckets(runtime.engine, spec)
 
-    def target_is_empty(self, runtime: Runtime, spec: TransferSpec, known: KnownObjects | None) -> bool:
+    def target_is_empty(self, runtime: Runtime, spec: ResolvedSpec, known: KnownObjects | None) -> bool:
         del runtime, spec, known
         return False
 
     def find(
-        self, runtime: Runtime, spec: TransferSpec, known: KnownObjects | None, *, transfer_id: str, target_absent: bool
+        self, runtime: Runtime, spec: ResolvedSpec, known: KnownObjects | None, *, transfer_id: str, target_absent: bool
     ) -> Iterator[list[PlannedObject]]:
         del known, transfer_id, target_absent
         removals.check_most(runtime.engine, spec)
@@ -52,7 +52,7 @@ class Remove:
             yield [_not_found(one) for one in failed]
             failed.clear()
 
-    def start(self, runtime: Runtime, spec: TransferSpec, work: BatchWork) -> Job:
+    def start(self, runtime: Runtime, spec: ResolvedSpec, work: BatchWork) -> Job:
         def act(items: Sequence[OpenObject], epoch: int | None) -> list[End]:
             wanted = [Removal(one.source_key, one.version_id, one.etag or None) for one in items]
             ended = buckets.remove(runtime.engine, spec.source, wanted, careful=work.resumed, epoch=epoch)
@@ -63,7 +63,7 @@ class Remove:
     def finish(self, runtime: Runtime, transfer_id: str, *, claimed: bool) -> None:
         """Does nothing: no work is left."""
 
-    def tidy(self, runtime: Runtime, spec: TransferSpec) -> None:
+    def tidy(self, runtime: Runtime, spec: ResolvedSpec) -> None:
         """Does nothing: no file was kept."""
 
 
@@ -90,7 +90,7 @@ def _not_found(found: FailedLookup) -> PlannedObject:
     return planned
 
 
-def _end(spec: TransferSpec, one: OpenObject, removed: buckets.RemovalOutcome) -> End:
+def _end(spec: ResolvedSpec, one: OpenObject, removed: buckets.RemovalOutcome) -> End:
     if removed.state == "removed":
         return End(one.id, "done", one.size, one.etag, METHOD, target_version_id=removed.marker)
     failure = removed.failure

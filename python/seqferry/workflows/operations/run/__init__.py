@@ -12,7 +12,7 @@ from typing import Final
 
 from seqferry.db.objects import OpenObject, PlannedObject
 from seqferry.model.errors import SeqferryError, StorageError, UnsupportedError, UsageError
-from seqferry.model.models import LocalFolder, TransferSpec
+from seqferry.model.models import LocalFolder, ResolvedSpec
 from seqferry.places import paths
 from seqferry.planning import collisions, decision
 from seqferry.planning.listing import KnownObjects
@@ -33,15 +33,15 @@ class Run:
     options = run.OPTIONS
     pages_are_batches = False
 
-    def prepare(self, runtime: Runtime, spec: TransferSpec, known: KnownObjects | None) -> None:
+    def prepare(self, runtime: Runtime, spec: ResolvedSpec, known: KnownObjects | None) -> None:
         """Each part is prepared when its objects are found."""
 
-    def target_is_empty(self, runtime: Runtime, spec: TransferSpec, known: KnownObjects | None) -> bool:
+    def target_is_empty(self, runtime: Runtime, spec: ResolvedSpec, known: KnownObjects | None) -> bool:
         del runtime, spec, known
         return False
 
     def find(
-        self, runtime: Runtime, spec: TransferSpec, known: KnownObjects | None, *, transfer_id: str, target_absent: bool
+        self, runtime: Runtime, spec: ResolvedSpec, known: KnownObjects | None, *, transfer_id: str, target_absent: bool
     ) -> Iterator[list[PlannedObject]]:
         del known, target_absent
         # Before the first object is planned: a run with a part that this version does not know is not begun.
@@ -52,7 +52,7 @@ class Run:
         pages = (page for part, operation in parts for page in _found(runtime, transfer_id, part, operation))
         yield from _unique(spec, pages) if overlaps.may_write_one_key(part.spec for part, _ in parts) else pages
 
-    def start(self, runtime: Runtime, spec: TransferSpec, work: BatchWork) -> Job:
+    def start(self, runtime: Runtime, spec: ResolvedSpec, work: BatchWork) -> Job:
         known = Lines(spec)
         items: dict[int, list[OpenObject]] = {}
         for one in work.items:
@@ -70,7 +70,7 @@ class Run:
             return  # each line has removed its sources before the next one
         sources.remove(runtime, transfer_id, claimed=claimed, resolve=lines.moved)
 
-    def tidy(self, runtime: Runtime, spec: TransferSpec) -> None:
+    def tidy(self, runtime: Runtime, spec: ResolvedSpec) -> None:
         for part in run.parts_of(spec):
             if isinstance(part.spec.source, LocalFolder):
                 paths.remove_spooled(runtime.state_dir, part.spec.source.path)
@@ -92,7 +92,7 @@ def _found(runtime: Runtime, transfer_id: str, part: Part, operation: OperationW
         yield [_failed(part, line, why) for line in part.lines]
 
 
-def _unique(spec: TransferSpec, pages: Iterator[list[PlannedObject]]) -> Iterator[list[PlannedObject]]:
+def _unique(spec: ResolvedSpec, pages: Iterator[list[PlannedObject]]) -> Iterator[list[PlannedObject]]:
     """The same pages, after all were seen: lines are done side by side, and content of one would be lost.
 
     Raises:

@@ -14,7 +14,7 @@ from seqferry.db import objects, transfers
 from seqferry.db.objects import ArrivedObject, PlannedObject
 from seqferry.db.record import events, receipts
 from seqferry.model import names
-from seqferry.model.models import ENDED_TRANSFER_STATES, TransferSpec
+from seqferry.model.models import ENDED_TRANSFER_STATES, ResolvedSpec
 from seqferry.spec import run, stored
 from seqferry.spec.run import Part
 from seqferry.workflows.operations import Barrier, OperationWork
@@ -36,7 +36,7 @@ def is_wanted(runtime: Runtime, transfer_id: str) -> bool:
 
 def find(
     runtime: Runtime,
-    spec: TransferSpec,
+    spec: ResolvedSpec,
     transfer_id: str,
     parts: Sequence[tuple[Part, OperationWork]],
     of_line: LineFinder,
@@ -80,7 +80,7 @@ def _stopped_by_failures(runtime: Runtime, transfer_id: str, line: int) -> bool:
 
 
 def _remove_sources(runtime: Runtime, transfer_id: str, line: int) -> None:
-    def of_line(spec: TransferSpec, one: ArrivedObject) -> tuple[TransferSpec, ArrivedObject] | None:
+    def of_line(spec: ResolvedSpec, one: ArrivedObject) -> tuple[ResolvedSpec, ArrivedObject] | None:
         return lines.moved(spec, one) if run.line_of(one.source_key) == line else None
 
     with runtime.database.read() as connection:

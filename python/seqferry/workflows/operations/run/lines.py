@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Final
 
 from seqferry.db.objects import ArrivedObject
-from seqferry.model.models import TransferSpec
+from seqferry.model.models import ResolvedSpec
 from seqferry.spec import run
 from seqferry.spec.run import Lines
 
 
-def moved(spec: TransferSpec, one: ArrivedObject) -> tuple[TransferSpec, ArrivedObject] | None:
+def moved(spec: ResolvedSpec, one: ArrivedObject) -> tuple[ResolvedSpec, ArrivedObject] | None:
     """The part and the keys of an object, if its line is a move."""
     lines = _lines(spec)
     part = lines.parts[lines.number_of(one.source_key)].spec
@@ -20,10 +20,10 @@ def moved(spec: TransferSpec, one: ArrivedObject) -> tuple[TransferSpec, Arrived
     return part, one._replace(source_key=source, target_key=target)
 
 
-_kept: Final[dict[int, tuple[TransferSpec, Lines]]] = {}
+_kept: Final[dict[int, tuple[ResolvedSpec, Lines]]] = {}
 
 
-def _lines(spec: TransferSpec) -> Lines:
+def _lines(spec: ResolvedSpec) -> Lines:
     known = _kept.get(id(spec))
     if known is None or known[0] is not spec:
         _kept.clear()

@@ -13,7 +13,7 @@ from typing import Any, Final
 from seqferry.db.objects import PlannedObject
 from seqferry.engine.engine import Job, Listed
 from seqferry.model.errors import StorageError, UsageError
-from seqferry.model.models import LocalFolder, TransferSpec
+from seqferry.model.models import LocalFolder, ResolvedSpec
 from seqferry.places import paths
 from seqferry.planning import collisions, listing
 from seqferry.planning.decision import Decision, KeyRules
@@ -33,21 +33,21 @@ class Transfer:
     def options(self) -> frozenset[str]:
         return frozenset()
 
-    def prepare(self, runtime: Runtime, spec: TransferSpec, known: KnownObjects | None) -> None:
+    def prepare(self, runtime: Runtime, spec: ResolvedSpec, known: KnownObjects | None) -> None:
         places.prepare(runtime, spec, known)
 
-    def target_is_empty(self, runtime: Runtime, spec: TransferSpec, known: KnownObjects | None) -> bool:
+    def target_is_empty(self, runtime: Runtime, spec: ResolvedSpec, known: KnownObjects | None) -> bool:
         return places.target_is_empty(runtime, spec, known)
 
     def find(
-        self, runtime: Runtime, spec: TransferSpec, known: KnownObjects | None, *, transfer_id: str, target_absent: bool
+        self, runtime: Runtime, spec: ResolvedSpec, known: KnownObjects | None, *, transfer_id: str, target_absent: bool
     ) -> Iterator[list[PlannedObject]]:
         pages = _found(runtime, spec, known, runtime.key_rules(transfer_id), compare=not target_absent)
         if not collisions.are_possible(spec):
             return pages
         return unique(collisions.Spool(spec, _names, astuple, again), pages)
 
-    def start(self, runtime: Runtime, spec: TransferSpec, work: BatchWork) -> Job:
+    def start(self, runtime: Runtime, spec: ResolvedSpec, work: BatchWork) -> Job:
         return runtime.engine.start(
             spec,
             [copy_item(one, target_absent=work.target_absent) for one in work.items],
@@ -57,7 +57,7 @@ class Transfer:
     def finish(self, runtime: Runtime, transfer_id: str, *, claimed: bool) -> None:
         removal.remove_extras(runtime, transfer_id, claimed=claimed)
 
-    def tidy(self, runtime: Runtime, spec: TransferSpec) -> None:
+    def tidy(self, runtime: Runtime, spec: ResolvedSpec) -> None:
         if isinstance(spec.source, LocalFolder):
             paths.remove_spooled(runtime.state_dir, spec.source.path)
 
@@ -66,7 +66,7 @@ OPERATION: Final[OperationWork] = Transfer()
 
 
 def _found(
-    runtime: Runtime, spec: TransferSpec, known: KnownObjects | None, rules: KeyRules, *, compare: bool
+    runtime: Runtime, spec: ResolvedSpec, known: KnownObjects | None, rules: KeyRules, *, compare: bool
 ) -> Iterator[list[PlannedObject]]:
     for page in listing.decided(runtime.engine, spec, rules, compare=compare, known=known):
         yield [planned(info, decision) for info, decision in page]

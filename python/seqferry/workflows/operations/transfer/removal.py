@@ -17,7 +17,7 @@ from seqferry.db.record import events
 from seqferry.engine.engine import LEASE_LAPSED
 from seqferry.model import names
 from seqferry.model.errors import ConfigError, StorageError
-from seqferry.model.models import ENDED_TRANSFER_STATES, LocalFolder, TransferSpec
+from seqferry.model.models import ENDED_TRANSFER_STATES, LocalFolder, ResolvedSpec
 from seqferry.planning import listing, removal_rules
 from seqferry.spec import stored
 from seqferry.spec.target_keys import source_key
@@ -50,7 +50,7 @@ def remove_extras(runtime: Runtime, transfer_id: str, *, claimed: bool = True) -
         runtime.sleep(2.0 ** (attempt - 1))
 
 
-def _wanted(runtime: Runtime, transfer_id: str) -> TransferSpec | None:
+def _wanted(runtime: Runtime, transfer_id: str) -> ResolvedSpec | None:
     """The spec, if anything is to be removed at all."""
     with runtime.database.read() as connection:
         row = transfers.row_of(connection, transfer_id)
@@ -69,7 +69,7 @@ def _wanted(runtime: Runtime, transfer_id: str) -> TransferSpec | None:
     return spec
 
 
-def _remove(runtime: Runtime, transfer_id: str, spec: TransferSpec, *, claimed: bool) -> None:
+def _remove(runtime: Runtime, transfer_id: str, spec: ResolvedSpec, *, claimed: bool) -> None:
     if (changed := removal_rules.names_changed(spec, _arrived_unseen(runtime, transfer_id, spec))) is not None:
         _stop(runtime, transfer_id, changed.code, changed.reason)
         return
@@ -102,7 +102,7 @@ def _remove(runtime: Runtime, transfer_id: str, spec: TransferSpec, *, claimed: 
         _stop(runtime, transfer_id, unseen.code, unseen.reason)
 
 
-def _still_there(runtime: Runtime, spec: TransferSpec, keys: list[str]) -> list[str]:
+def _still_there(runtime: Runtime, spec: ResolvedSpec, keys: list[str]) -> list[str]:
     """Keys, among the given ones, that were not removed, as far as the storage answers."""
     try:
         return [key for key, info in zip(keys, runtime.engine.head(spec.target, keys), strict=True) if info is not None]
@@ -110,7 +110,7 @@ def _still_there(runtime: Runtime, spec: TransferSpec, keys: list[str]) -> list[
         return keys
 
 
-def _arrived_unseen(runtime: Runtime, transfer_id: str, spec: TransferSpec) -> int:
+def _arrived_unseen(runtime: Runtime, transfer_id: str, spec: ResolvedSpec) -> int:
     """Number of objects that have arrived and are not listed at the target under their names.
 
     Some storages change names (a backslash to a slash): what was just copied would pass for what the source has not.
@@ -129,7 +129,7 @@ def _arrived_unseen(runtime: Runtime, transfer_id: str, spec: TransferSpec) -> i
 
 
 def _extras(
-    runtime: Runtime, transfer_id: str, spec: TransferSpec, refused: list[str] | None = None
+    runtime: Runtime, transfer_id: str, spec: ResolvedSpec, refused: list[str] | None = None
 ) -> Iterator[dict[str, str]]:
     """Keys at the target of which neither the transfer nor the source has an object, and their ETags, page by page.
 

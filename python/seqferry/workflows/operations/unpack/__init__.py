@@ -17,7 +17,7 @@ from seqferry.db import transfers
 from seqferry.db.objects import PlannedObject
 from seqferry.db.record import events
 from seqferry.engine.engine import FoundMember, Job
-from seqferry.model.models import LocalFolder, TransferSpec
+from seqferry.model.models import LocalFolder, ResolvedSpec
 from seqferry.places import paths
 from seqferry.planning import unpacking
 from seqferry.planning.batching import Limit
@@ -45,18 +45,18 @@ class Unpack:
     def options(self) -> frozenset[str]:
         return unpacking.OPTIONS
 
-    def batch_limit(self, spec: TransferSpec) -> Limit | None:
+    def batch_limit(self, spec: ResolvedSpec) -> Limit | None:
         """One batch for a compressed tar: each one decompresses it from the start."""
         return COMPRESSED if spec.source.key.lower().endswith(_COMPRESSED_TARS) else None
 
-    def prepare(self, runtime: Runtime, spec: TransferSpec, known: KnownObjects | None) -> None:
+    def prepare(self, runtime: Runtime, spec: ResolvedSpec, known: KnownObjects | None) -> None:
         places.prepare(runtime, spec, known)
 
-    def target_is_empty(self, runtime: Runtime, spec: TransferSpec, known: KnownObjects | None) -> bool:
+    def target_is_empty(self, runtime: Runtime, spec: ResolvedSpec, known: KnownObjects | None) -> bool:
         return places.target_is_empty(runtime, spec, known)
 
     def find(
-        self, runtime: Runtime, spec: TransferSpec, known: KnownObjects | None, *, transfer_id: str, target_absent: bool
+        self, runtime: Runtime, spec: ResolvedSpec, known: KnownObjects | None, *, transfer_id: str, target_absent: bool
     ) -> Iterator[list[PlannedObject]]:
         del known, target_absent  # what is at the target is looked at member by member
         folders: list[FolderMember] = []
@@ -67,7 +67,7 @@ class Unpack:
             yield [_planned(member, decision) for member, decision in page]
         _record_folders(runtime, transfer_id, folders)
 
-    def start(self, runtime: Runtime, spec: TransferSpec, work: BatchWork) -> Job:
+    def start(self, runtime: Runtime, spec: ResolvedSpec, work: BatchWork) -> Job:
         return runtime.engine.start_members(
             spec,
             [copy_item(one, target_absent=work.target_absent) for one in work.items],
@@ -89,7 +89,7 @@ class Unpack:
             for path, mode, modified in event.data["folders"]:
                 paths.dress_folder(target.path, path, mode, modified, preserve_permissions=target.preserve_permissions)
 
-    def tidy(self, runtime: Runtime, spec: TransferSpec) -> None:
+    def tidy(self, runtime: Runtime, spec: ResolvedSpec) -> None:
         """Does nothing: no file was kept."""
 
 

@@ -19,7 +19,7 @@ from seqferry.db.objects import ExpectedContent, OpenObject, PlannedObject
 from seqferry.db.record import events
 from seqferry.model import names
 from seqferry.model.errors import StorageError
-from seqferry.model.models import ENDED_TRANSFER_STATES, TransferSpec
+from seqferry.model.models import ENDED_TRANSFER_STATES, ResolvedSpec
 from seqferry.planning.listing import KnownObjects
 from seqferry.proof import target
 from seqferry.spec import stored, verification
@@ -44,15 +44,15 @@ class Verify:
     options = verification.OPTIONS
     pages_are_batches = False
 
-    def prepare(self, runtime: Runtime, spec: TransferSpec, known: KnownObjects | None) -> None:
+    def prepare(self, runtime: Runtime, spec: ResolvedSpec, known: KnownObjects | None) -> None:
         """Does nothing: a place that cannot be looked at shows with its first object."""
 
-    def target_is_empty(self, runtime: Runtime, spec: TransferSpec, known: KnownObjects | None) -> bool:
+    def target_is_empty(self, runtime: Runtime, spec: ResolvedSpec, known: KnownObjects | None) -> bool:
         del runtime, spec, known
         return False
 
     def find(
-        self, runtime: Runtime, spec: TransferSpec, known: KnownObjects | None, *, transfer_id: str, target_absent: bool
+        self, runtime: Runtime, spec: ResolvedSpec, known: KnownObjects | None, *, transfer_id: str, target_absent: bool
     ) -> Iterator[list[PlannedObject]]:
         del known, transfer_id, target_absent
         verified = str(spec.options[verification.OF])
@@ -65,7 +65,7 @@ class Verify:
         while page := list(islice(rows, _PAGE)):
             yield [_planned(one, is_archive=recorded.kind.packs) for one in page]
 
-    def start(self, runtime: Runtime, spec: TransferSpec, work: BatchWork) -> Job:
+    def start(self, runtime: Runtime, spec: ResolvedSpec, work: BatchWork) -> Job:
         is_content = bool(spec.options.get(verification.CONTENT))
         places = RecordedPlaces(spec)
         places.require()
@@ -102,7 +102,7 @@ class Verify:
             if not any(one.data.get("verification") == transfer_id for one in noted):
                 events.append(connection, verified, time.time(), VERIFIED, row.created_by, data)
 
-    def tidy(self, runtime: Runtime, spec: TransferSpec) -> None:
+    def tidy(self, runtime: Runtime, spec: ResolvedSpec) -> None:
         """Does nothing: no file was kept."""
 
 
@@ -157,7 +157,7 @@ def _method(compared: target.ComparedObject) -> str:
     return "read" if is_read else "head"
 
 
-def _facts(transfer_id: str, spec: TransferSpec, counts: target.VerificationCounts) -> dict[str, Any]:
+def _facts(transfer_id: str, spec: ResolvedSpec, counts: target.VerificationCounts) -> dict[str, Any]:
     is_content = bool(spec.options.get(verification.CONTENT))
     facts: dict[str, Any] = {
         "verification": transfer_id,
