@@ -28,6 +28,7 @@ from seqferry.model.models import (
     TransferState,
 )
 from seqferry.planning.unpacking import build_operation_spec
+from seqferry.proof.costs import CountedCost
 from seqferry.spec import properties
 from seqferry.spec.build import data_path
 from seqferry.spec.option_groups import OF_REQUESTS
@@ -268,14 +269,36 @@ class PreflightOut(BaseModel):
     causes: list[PreflightCause]
 
 
+class CostOut(BaseModel):
+    """US dollars at list prices of AWS; those of requests at most: all but downloads are priced as writes."""
+
+    requests_counted: int
+    """While it worked, without listings and without processes that were killed."""
+    region: str
+    """Region of AWS, by whose prices this is."""
+    requests: float
+    egress: float | None
+    """Of all bytes to the internet; null where they do not leave AWS."""
+    month: float | None
+    """Of the storage of all bytes for a month; null where they do not arrive in AWS."""
+    datasync_basic: float
+    """Price of the same bytes by DataSync, in its Basic mode."""
+    datasync_enhanced: float
+
+
 class TransferNow(TransferOut):
     preflight: PreflightOut | None
     """Null while it has found no trouble."""
+    cost: CostOut | None
+    """Null before its end, and where the storage has no prices: `price` names a region whose prices hold."""
 
     @classmethod
-    def with_preflight(cls, status: Status, found: dict[str, Any] | None) -> TransferNow:
-        told = None if found is None else PreflightOut(**found)
-        return cls(**TransferOut.of(status).model_dump(), preflight=told)
+    def with_details(cls, status: Status, found: dict[str, Any] | None, cost: CountedCost | None) -> TransferNow:
+        return cls(
+            **TransferOut.of(status).model_dump(),
+            preflight=None if found is None else PreflightOut(**found),
+            cost=None if cost is None else CostOut(**cost.facts()),
+        )
 
 
 class TransferPage(BaseModel):

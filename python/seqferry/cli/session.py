@@ -180,11 +180,7 @@ class Session:
         return self._priced(found) if priced or self.price is not None else found
 
     def _priced(self, found: summary.Result) -> summary.Result:
-        from seqferry.spec import pricing  # few commands show a cost
-
-        requests = self.service.requests(found.status.id)
-        cost = pricing.counted(found.status.spec, requests, found.bytes_copied, self.price)
-        return replace(found, requests=requests, cost=cost)
+        return replace(found, cost=self.service.cost(found.status, self.price))
 
     def summary_lines(self, result: summary.Result) -> list[str]:
         return summary.lines(result, status_command=self.command("status", result.status.id))

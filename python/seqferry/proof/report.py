@@ -13,14 +13,13 @@ import math
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from html import escape
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import sqlalchemy as sa
 
-from seqferry.db import objects as object_rows
 from seqferry.db.database import Database
 from seqferry.db.record import ledger, receipts
 from seqferry.db.record.events import told
@@ -30,10 +29,11 @@ from seqferry.db.tables import ledger as ledger_table
 from seqferry.model import formatting
 from seqferry.model.labels import NOTHING, Description
 from seqferry.model.models import ENDED_TRANSFER_STATES, TransferSpec
+from seqferry.proof import costs
 from seqferry.spec import stored
 
 if TYPE_CHECKING:
-    from seqferry.cost.transfer import TransferCost
+    from seqferry.proof.costs import CountedCost
 
 Format = Literal["json", "csv", "html"]
 
@@ -89,8 +89,7 @@ class _TransferRecord:
     seals: dict[int, tuple[int, str]]
     spec: TransferSpec
     pruned_at: float | None
-    requests: int
-    cost: TransferCost | None
+    cost: CountedCost | None
     findings: Sequence[Finding]
     description: Description
 
@@ -162,14 +161,12 @@ def _read(database: Database, transfer_id: str, findings: Sequence[Finding], pri
             ended_at=row.ended_at,
             software=about or receipts.software(),
         )
-        from seqferry.spec import pricing  # a server that starts need not wait for it
-
         spec = stored.shown(row.spec)[0]
-        requests = object_rows.requests(connection, transfer_id)
+        totals = facts["totals"]
+        known = {name: totals[name] for name in ("skipped", "bytes_done")}
         ended = row.state in ENDED_TRANSFER_STATES
         return _TransferRecord(
-            requests=requests,
-            cost=pricing.counted(spec, requests, facts["totals"]["bytes_done"], price) if ended else None,
+            cost=costs.counted(connection, transfer_id, spec, **known, region=price) if ended else None,
             facts=facts,
             digest=row.receipt_digest,
             events=events,
@@ -212,7 +209,7 @@ def _json(known: _TransferRecord, objects: Iterator[dict[str, Any]]) -> Iterator
         "source": known.spec.source.uri,
         "target": known.spec.target.uri,
         "pruned_at": time_text(receipts.microseconds(known.pruned_at)),
-        "cost": None if known.cost is None else {"requests_counted": known.requests, **asdict(known.cost)},
+        "cost": None if known.cost is None else known.cost.facts(),
         "record": {
             "intact": not known.findings,
             "key_id": known.key_id,
@@ -308,13 +305,13 @@ def _summary(known: _TransferRecord) -> dict[str, Any]:
 
 def _cost_text(known: _TransferRecord) -> str | None:
     """The cost of the counted requests on AWS, at most; None where they have no price."""
-    cost = known.cost
-    if cost is None:
+    if known.cost is None:
         return None
+    cost = known.cost.cost
     egress = f"; up to ${cost.egress:,.2f} for traffic out of AWS" if cost.egress else ""
     most = math.ceil(cost.requests * 10_000) / 10_000
     return (
-        f"at most ${most:,.4f} for {known.requests:,} requests, {cost.region}{egress} "
+        f"at most ${most:,.4f} for {known.cost.requests:,} requests, {cost.region}{egress} "
         f"(DataSync asks ${cost.datasync_enhanced:,.2f}, in Basic mode ${cost.datasync_basic:,.2f})"
     )
 

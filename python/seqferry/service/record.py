@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from seqferry.db.record.ledger import Head
     from seqferry.proof.anchors import StoredAnchors, WrittenAnchor
     from seqferry.proof.auditing import Adoption
+    from seqferry.proof.costs import CountedCost
     from seqferry.proof.pruning import PrunedTransfer
     from seqferry.proof.report import Format
     from seqferry.proof.target import Difference, VerificationCounts
@@ -76,6 +77,30 @@ class Record(Queries):
         from seqferry.proof import report
 
         return report.stream(self.database, transfer_id, form, findings, price)
+
+    def cost(self, status: Status, price: str | None = None) -> CountedCost | None:
+        """The cost of the requests that were counted; None before the end, and where they have no price.
+
+        Args:
+            price: region of AWS whose prices hold, whatever the storage is.
+
+        Raises:
+            UsageError: there are no prices of that region.
+        """
+        if not status.ended:
+            return None
+        from seqferry.proof import costs
+
+        totals = status.totals
+        with self.database.read() as connection:
+            return costs.counted(
+                connection,
+                status.id,
+                status.spec,
+                skipped=totals.skipped,
+                bytes_done=totals.bytes_done,
+                region=price,
+            )
 
     def verification(self, status: Status) -> TargetLook:
         """The result of a verification, and changes to the record that it relies on.

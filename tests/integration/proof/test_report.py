@@ -112,6 +112,8 @@ def test_requests_of_all_runs_are_counted_and_priced(service: Service) -> None:
             objects.count_requests(connection, run, requests)  # also those of the run that was shut out
     assert runs[1] is not None
     before = json.loads("".join(service.report(transfer_id, "json", (), "us-east-1")))
+    with http_of(service) as client:
+        assert client.get(f"/api/v1/transfers/{transfer_id}?price=us-east-1").json()["cost"] is None, "it has not ended"
     add_ended_batch(service, transfer_id, ["b"])
     with service.database.write() as connection:
         objects.end_open(connection, runs[1], ObjectOutcome(state="cancelled", ended_at=AT))
@@ -123,6 +125,30 @@ def test_requests_of_all_runs_are_counted_and_priced(service: Service) -> None:
     assert service.requests(transfer_id) == told["cost"]["requests_counted"] == 1500
     assert told["cost"]["requests"] == pytest.approx(1.5 * 0.005)
     assert told["digest"] == service.receipt_digest(transfer_id), "the cost is no fact of the receipt"
+    with http_of(service) as client:
+        now = client.get(f"/api/v1/transfers/{transfer_id}", params={"price": "us-east-1"}).json()
+        plain = client.get(f"/api/v1/transfers/{transfer_id}").json()
+        assert now["cost"] == told["cost"]
+        assert now == plain | {"cost": now["cost"]}
+        own = json.loads("".join(service.report(transfer_id, "json", ())))
+        assert plain["cost"] == own["cost"], "both by the places of the transfer"
+        for path in ("", "/report"):
+            refused = client.get(f"/api/v1/transfers/{transfer_id}{path}", params={"price": "mars-1"})
+            assert (refused.status_code, "mars-1" in refused.json()["detail"]) == (400, True)
+
+
+def test_objects_that_were_there_cost_no_bytes(service: Service) -> None:
+    transfer_id = begin(service)
+    add_ended_batch(service, transfer_id, ["there"], size=10**12, state="skipped", method=None)
+    finish(service, transfer_id)
+
+    told = json.loads("".join(service.report(transfer_id, "json", (), "us-east-1")))
+    counted = service.cost(service.status(transfer_id), "us-east-1")
+
+    assert counted is not None
+    assert told["cost"] == counted.facts()
+    assert told["cost"]["month"] == 0.0
+    assert told["cost"]["datasync_basic"] == 0.0
 
 
 def test_the_table_has_a_line_for_each_object(service: Service, odd: str) -> None:

@@ -33,6 +33,7 @@ from seqferry.api.schemas import (
 from seqferry.api.streams import EventStream
 from seqferry.db.feed import POSITION, Position
 from seqferry.db.paging import OBJECT_CURSOR, TRANSFER_CURSOR, Cursor, ObjectFilter, TransferFilter
+from seqferry.model import prices
 from seqferry.model.labels import MOST_LABELS
 from seqferry.model.labels import wanted as wanted_labels
 from seqferry.model.models import ObjectState, TransferState
@@ -154,10 +155,20 @@ def list_transfers(
     )
 
 
-@router.get("/{transfer_id}", summary="One transfer, now")
-def get_transfer(transfer_id: str, service: ServiceDep) -> TransferNow:
+@router.get("/{transfer_id}", summary="One transfer, now", responses=answers(400))
+def get_transfer(
+    transfer_id: str,
+    service: ServiceDep,
+    price: Annotated[str | None, Query(min_length=1, max_length=64)] = None,
+) -> TransferNow:
+    """Its state and totals; after its end also what its counted requests cost.
+
+    `price` names a region of AWS whose list prices hold, whatever the storage is.
+    """
+    if price is not None:
+        prices.shipped(price)
     found = service.status(transfer_id)
-    return TransferNow.with_preflight(found, service.preflight(found.id))
+    return TransferNow.with_details(found, service.preflight(found.id), service.cost(found, price))
 
 
 @router.get("/{transfer_id}/objects", summary="The fate of each object", responses=answers(400))

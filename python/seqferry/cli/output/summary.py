@@ -23,8 +23,8 @@ from seqferry.spec.build import is_empty_archive, why_streamed
 from seqferry.spec.selection import conditions_of, selects
 
 if TYPE_CHECKING:
-    from seqferry.cost.transfer import TransferCost
     from seqferry.db.record.ledger import Head
+    from seqferry.proof.costs import CountedCost
 
 KEYS_PER_GROUP: Final = 20
 """Failed keys that are named per cause; ``status --failed`` names them all."""
@@ -88,10 +88,8 @@ class Result:
     """Objects that were removed at the source, of a move."""
     ledger: Head | None = None
     """Head of the audit ledger after the end; None where no key signs it."""
-    requests: int | None = None
-    """Requests of the work, counted; None where the cost is not asked for."""
-    cost: TransferCost | None = None
-    """Cost of these at most; None where they have no price."""
+    cost: CountedCost | None = None
+    """Cost of the counted requests; None where they have no price, and where it is not asked for."""
 
     @property
     def seconds(self) -> float:
@@ -217,7 +215,7 @@ def _figures(result: Result, status_command: str) -> list[str]:
     if result.retries:
         out.append(f"  retried   {text.count(result.retries, 'request')}")
     if result.cost is not None:
-        out.append(f"  cost      {_cost(result.cost, result.requests or 0)}")
+        out.append(f"  cost      {_cost(result.cost)}")
     if result.not_carried:
         lacking = text.count(result.not_carried, "object")
         out.append(
@@ -226,10 +224,11 @@ def _figures(result: Result, status_command: str) -> list[str]:
     return out
 
 
-def _cost(cost: TransferCost, requests: int) -> str:
+def _cost(counted_cost: CountedCost) -> str:
     """The cost at most, and the price of the same by DataSync."""
+    cost = counted_cost.cost
     most = math.ceil(cost.requests * 10_000) / 10_000
-    counted = f"at most ${most:,.4f} for {text.count(requests, 'request')}, list prices of {cost.region}"
+    counted = f"at most ${most:,.4f} for {text.count(counted_cost.requests, 'request')}, list prices of {cost.region}"
     egress = f"; up to ${cost.egress:,.2f} for traffic out of AWS" if cost.egress else ""
     month = "" if cost.month is None else f"; ${cost.month:,.2f} for each month of storage"
     return f"{counted}{egress}{month} (DataSync asks ${cost.datasync_enhanced:,.2f}, Basic ${cost.datasync_basic:,.2f})"
@@ -287,7 +286,7 @@ def facts(result: Result, exit_code: int) -> dict[str, Any]:
 
 def cost_facts(result: Result) -> dict[str, Any] | None:
     """The cost as values for JSON; None where it has no price, or was not asked for."""
-    return None if result.cost is None else {"requests_counted": result.requests, **asdict(result.cost)}
+    return None if result.cost is None else result.cost.facts()
 
 
 def object_facts(record: ObjectRecord) -> dict[str, Any]:

@@ -1,0 +1,63 @@
+"""The cost of a transfer that has ended, by the requests that were counted while it worked."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import sqlalchemy as sa
+
+from seqferry.db import objects
+from seqferry.db.tables import object_
+
+if TYPE_CHECKING:
+    from seqferry.cost.transfer import TransferCost
+    from seqferry.model.models import TransferSpec
+
+
+@dataclass(frozen=True, slots=True)
+class CountedCost:
+    """Requests that were counted, and their cost at most."""
+
+    requests: int
+    cost: TransferCost
+
+    def facts(self) -> dict[str, Any]:
+        """As values for JSON, the same for every door."""
+        return {"requests_counted": self.requests, **asdict(self.cost)}
+
+
+def counted(
+    connection: sa.Connection,
+    transfer_id: str,
+    spec: TransferSpec,
+    *,
+    skipped: int,
+    bytes_done: int,
+    region: str | None,
+) -> CountedCost | None:
+    """The cost of a transfer that has ended; None where its requests have no price.
+
+    Args:
+        skipped, bytes_done: of its totals.
+        region: of AWS, whose prices hold whatever the storage is; None: that of its places.
+
+    Raises:
+        UsageError: the list has no prices of the region.
+    """
+    from seqferry.spec import pricing  # a server that starts need not wait for it
+
+    if not pricing.has_prices(spec, region):
+        return None
+    requests = objects.requests(connection, transfer_id)
+    moved = bytes_done - (_bytes_skipped(connection, transfer_id) if skipped else 0)
+    cost = pricing.counted(spec, requests, moved, region)
+    return None if cost is None else CountedCost(requests, cost)
+
+
+def _bytes_skipped(connection: sa.Connection, transfer_id: str) -> int:
+    """Bytes that the target had before. Reads every row of the transfer; 0 once these are pruned."""
+    total = sa.select(sa.func.coalesce(sa.func.sum(object_.c.size), 0)).where(
+        object_.c.transfer_id == transfer_id, object_.c.state == "skipped"
+    )
+    return int(connection.execute(total).scalar_one())
