@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from seqferry.bench import methods, output, plots, transfer, workload
+from seqferry.bench import against, methods, output, plots, transfer, workload
 from seqferry.bench.page import page
 from seqferry.bench.report import document
 from seqferry.bench.storage import Acceleration, Storage, connect
@@ -21,6 +21,8 @@ from seqferry.spec.build import parse_uri
 
 DEFAULT_WORKLOADS: Final = ("1x128MiB", "100x64KiB")
 """A big file and many small ones, of a size that takes minutes on a usual line."""
+ACCELERATIONS: Final = ("auto", "on", "off")
+_MOST_DIGITS: Final = 9
 _WILDCARDS: Final = frozenset("*?[]{}")
 
 
@@ -34,6 +36,9 @@ def ask(
     warm_up: int,
     repetitions: int,
     seed: int | None,
+    threads_up: Sequence[str] = (),
+    threads_down: Sequence[str] = (),
+    acceleration: str = "auto",
 ) -> ComparisonParameters:
     """Parses the options of the command. Lists may be divided by commas as well.
 
@@ -43,8 +48,11 @@ def ask(
     return ComparisonParameters(
         workloads=tuple(dict.fromkeys(workload.parse(each) for each in _items(workloads) or DEFAULT_WORKLOADS)),
         directions=transfer.DIRECTIONS if direction == "both" else (_direction(direction),),
-        methods=tuple(dict.fromkeys(_items(names))) or methods.NAMES,
-        threads=tuple(dict.fromkeys(_number(each) for each in _items(threads))),
+        methods=_methods(_items(names), acceleration),
+        needs_acceleration=acceleration == "on",
+        threads=_numbers("--threads", threads),
+        threads_up=_numbers("--threads-up", threads_up),
+        threads_down=_numbers("--threads-down", threads_down),
         part_sizes=tuple(dict.fromkeys(_part_size(each) for each in _items(part_sizes))),
         warm_up=warm_up,
         repetitions=repetitions,
@@ -63,10 +71,26 @@ def _direction(written: str) -> methods.Direction:
     raise UsageError(f"--direction {written}: choose upload, download or both.")
 
 
-def _number(written: str) -> int:
-    if not written.isascii() or not written.isdigit():
-        raise UsageError(f"--threads {written}: write numbers, for example 1,4,16.")
+def _numbers(option: str, given: Sequence[str]) -> tuple[int, ...]:
+    return tuple(dict.fromkeys(_number(option, each) for each in _items(given)))
+
+
+def _number(option: str, written: str) -> int:
+    if not written.isascii() or not written.isdigit() or len(written) > _MOST_DIGITS:
+        raise UsageError(f"{option} {written}: write numbers, for example 1,4,16.")
     return int(written)
+
+
+def _methods(names: Sequence[str], acceleration: str) -> tuple[str, ...]:
+    if acceleration not in ACCELERATIONS:
+        raise UsageError(f"--acceleration {acceleration}: choose {', '.join(ACCELERATIONS)}.")
+    wanted = tuple(dict.fromkeys(names)) or methods.NAMES
+    accelerated = [name for name in wanted if name.endswith(methods.ACCELERATED)]
+    if acceleration == "off":
+        return tuple(name for name in wanted if name not in accelerated)
+    if acceleration == "on" and not accelerated:
+        raise UsageError("--acceleration on: --methods names none that goes through Transfer Acceleration.")
+    return wanted
 
 
 def _part_size(written: str) -> int:
@@ -85,6 +109,8 @@ class PreparedComparison:
     acceleration: Acceleration | None
     """None: no method that was asked for would use it."""
     left_out: tuple[str, ...]
+    baseline: against.Baseline | None = None
+    """An earlier report that the figures are set against."""
 
     def lines(self, *, keep: bool = False) -> list[str]:
         """Summary of the runs, traffic and price to come, printed before the bench asks for consent."""
@@ -130,7 +156,9 @@ class PreparedComparison:
             tell=tell,
             piece=workload.random_pieces(self.plan.parameters.seed),
         )
-        return outcome, document(self.plan, self.storage.place, self.acceleration, self.left_out, outcome)
+        return outcome, document(
+            self.plan, self.storage.place, self.acceleration, self.left_out, outcome, self.baseline
+        )
 
 
 def prepare(
@@ -141,12 +169,15 @@ def prepare(
     profile: str | None,
     region: str | None,
     tools: Mapping[str, str] | None = None,
+    baseline: Path | None = None,
 ) -> PreparedComparison:
     """Finds the bucket and the methods.
 
     Raises:
         UsageError, ConfigError, StorageError: one of them cannot be used.
     """
+    cases = [(each.name, direction) for each in parameters.workloads for direction in parameters.directions]
+    earlier = None if baseline is None else against.read_baseline(baseline, cases)
     bucket, key = parse_uri(target)
     if _WILDCARDS & set(key):
         raise UsageError(f"{target}: some of the tools take * ? [ ] {{ }} for patterns; choose a prefix without them.")
@@ -155,13 +186,15 @@ def prepare(
     storage = connect(bucket, prefix, endpoint_url=endpoint_url, profile=profile, region=region)
     accelerated = any(each.accelerated and each.name in parameters.methods for each in methods.METHODS)
     acceleration = storage.acceleration() if accelerated else None
+    if parameters.needs_acceleration and not (acceleration and acceleration.available):
+        raise ConfigError(f"--acceleration on: {acceleration.why if acceleration else 'no method would use it.'}")
     found, missing = methods.available(
         parameters.methods, accelerated=acceleration is not None and acceleration.available, tools=tools
     )
     if not found:
         reasons = [*missing, *([acceleration.why] if acceleration and not acceleration.available else [])]
         raise ConfigError(f"There is no method to measure. {'; '.join(reasons)}")
-    return PreparedComparison(transfer.make_plan(parameters, found), storage, acceleration, tuple(missing))
+    return PreparedComparison(transfer.make_plan(parameters, found), storage, acceleration, tuple(missing), earlier)
 
 
 def publish(result: dict[str, Any], folder: Path) -> tuple[list[Path], str | None]:
@@ -170,4 +203,6 @@ def publish(result: dict[str, Any], folder: Path) -> tuple[list[Path], str | Non
     Raises:
         ConfigError: a file cannot be written.
     """
-    return output.publish(result, folder, draw=plots.draw, page=page, earlier=("speed-", "cpu-", "threads-"))
+    return output.publish(
+        result, folder, draw=plots.draw, page=page, earlier=("speed-", "cpu-", "threads-", "streams-")
+    )

@@ -51,6 +51,8 @@ class DataSyncEstimate:
     workload: str
     dollars: float
     bytes_per_second_at_best: float
+    seconds_at_best: float
+    """By the rate alone, without preparing, listing and verifying."""
     basis: str
     label: str = LABEL
 
@@ -62,6 +64,7 @@ def model(workload: Workload) -> list[DataSyncEstimate]:
             workload=workload.name,
             dollars=prices.cost(mode.price, workload.total) + (prices.cost(mode.task, 1) if mode.task else 0.0),
             bytes_per_second_at_best=mode.bytes_per_second,
+            seconds_at_best=workload.total / mode.bytes_per_second,
             basis=mode.basis,
         )
         for mode in MODES

@@ -15,6 +15,7 @@ h1 { font-size: 1.5rem; } h2 { font-size: 1.2rem; margin-top: 2rem; } h3 { font-
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
 th, td { padding: .2rem .7rem .2rem 0; text-align: left; border-bottom: 1px solid #8885; white-space: nowrap; }
 th.n, td.n { text-align: right; }
+tr.ours td { font-weight: 600; background: #cc550022; }
 .wide { overflow-x: auto; }
 .dim { opacity: .75; } .error { color: #b00020; }
 @media (prefers-color-scheme: dark) { .error { color: #ff8a80; } }
@@ -51,13 +52,16 @@ def figures(plots: Sequence[Plot]) -> str:
     return "".join(f"<figure><div class='plot'>{plot.svg}</div></figure>" for plot in plots)
 
 
-def table(head: Sequence[str], rows: Iterable[Sequence[str]], *, words: int = 1) -> str:
-    """A table whose first columns hold words, and the others numbers."""
+def table(head: Sequence[str], rows: Iterable[Sequence[str]], *, words: int = 1, marked: str | None = None) -> str:
+    """A table whose first columns hold words, and the others numbers; rows that begin with ``marked`` stand out."""
 
     def line(cells: Sequence[str], tag: str) -> str:
         return "".join(
             f"<{tag}{' class=n' if index >= words else ''}>{escape(cell)}</{tag}>" for index, cell in enumerate(cells)
         )
 
-    body = "".join(f"<tr>{line(row, 'td')}</tr>" for row in rows)
+    def style(row: Sequence[str]) -> str:
+        return " class=ours" if marked is not None and row[0].startswith(marked) else ""
+
+    body = "".join(f"<tr{style(row)}>{line(row, 'td')}</tr>" for row in rows)
     return f"<div class='wide'><table><thead><tr>{line(head, 'th')}</tr></thead><tbody>{body}</tbody></table></div>"

@@ -29,7 +29,7 @@ def merge(files: Sequence[Path]) -> dict[str, Any]:
     """
     if not 2 <= len(files) <= MOST_REPORTS:
         raise UsageError(f"Merging takes 2 to {MOST_REPORTS} reports, not {len(files)}.")
-    reports = [_read(file) for file in files]
+    reports = [read_report(file) for file in files]
     kinds = list(dict.fromkeys(kind for kind, _ in reports))
     if len(kinds) > 1:
         raise UsageError(f"The reports are of different kinds: {' and '.join(kinds)}. Merge those of one kind.")
@@ -53,15 +53,19 @@ def merge(files: Sequence[Path]) -> dict[str, Any]:
     }
 
 
-def _read(file: Path) -> tuple[str, dict[str, Any]]:
-    """The kind of a report, and the report."""
+def read_report(file: Path) -> tuple[str, dict[str, Any]]:
+    """The kind of a report, and the report.
+
+    Raises:
+        UsageError: the file cannot be read, or is no report.
+    """
     named = printable(str(file))
     try:
         with file.open("rb") as opened:
             text = opened.read(_MOST_BYTES + 1)
         if len(text) > _MOST_BYTES:
             raise UsageError(f"{named} is larger than {_MOST_BYTES // _MIB} MiB: it is no report.")
-        found: Any = json.loads(text)
+        found: Any = json.loads(text, parse_constant=_refuse)
     except OSError as why:
         raise UsageError(f"{named} cannot be read: {why.strerror or why}.") from None
     except (ValueError, RecursionError):
@@ -74,9 +78,13 @@ def _read(file: Path) -> tuple[str, dict[str, Any]]:
         _rows(kind, "", report["results"])
         _where(kind, report)
         str(report["at"])
-    except (AttributeError, KeyError, TypeError):
+    except (AttributeError, KeyError, TypeError, ValueError, OverflowError):
         raise UsageError(f"{named} is no report of seqferry bench gateway or bench transfer.") from None
     return kind, report
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is no number of JSON")
 
 
 def _names(files: Sequence[Path]) -> list[str]:
@@ -96,6 +104,8 @@ def _rows(kind: str, report: str, results: Sequence[dict[str, Any]]) -> list[dic
         speed = each["bytes_per_second"]
         if speed is not None:
             speed = {name: float(speed[name]) for name in ("median", "low", "high")}
+            if not all(0 < value < float("inf") for value in speed.values()):
+                raise TypeError("a speed is a positive number")
         found.append(
             {"case": str(case), "what": str(what), "report": report, "runs": each["runs"], "bytes_per_second": speed}
         )

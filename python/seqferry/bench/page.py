@@ -9,6 +9,7 @@ from typing import Any, Final
 from seqferry.bench import html, table
 from seqferry.bench.plots import Plot
 
+_OURS: Final = "seqferry"
 _EXPLAINED: Final = (
     "Each run is a process of its own, started anew, Python's start included where the method is written in it; "
     "the time is from its start to its end. What arrived was compared with what was sent, byte for byte, after that. "
@@ -18,12 +19,15 @@ _EXPLAINED: Final = (
 
 def page(result: dict[str, Any], plots: Sequence[Plot]) -> str:
     """The whole document."""
-    body = [f"<header><h1>Transfer methods compared</h1>{_facts(result)}<p class='dim'>{_EXPLAINED}</p>"]
+    body = ["<header><h1>Transfer methods compared</h1>"]
     if result["interrupted"] or result["stopped_by"]:
         why = result["stopped_by"] or "interrupted"
         body.append(f"<p class='error'>It did not reach its end: {escape(why)}</p>")
     body.append("</header><main>")
-    body.append(f"<section id='recommendations'><h2>What the figures say</h2>{_advice(result)}</section>")
+    body.append(f"<section id='recommendations'><h2>What to take</h2>{_advice(result)}</section>")
+    body.append(
+        f"<section id='measured'><h2>What was measured</h2>{_facts(result)}<p class='dim'>{_EXPLAINED}</p></section>"
+    )
     if plots:
         body.append(f"<section id='plots'><h2>Plots</h2>{html.figures(plots)}</section>")
     body.append(f"<section id='results'><h2>All figures</h2>{_results(result)}</section>")
@@ -49,21 +53,18 @@ def _facts(result: dict[str, Any]) -> str:
 
 
 def _advice(result: dict[str, Any]) -> str:
-    lines: list[str] = []
-    for each in result["recommendations"]:
-        case = f"<b>{escape(each['direction'])}, {escape(each['workload'])}</b>"
-        lines.append(f"<li>{case}: {escape(each['speed_text'])}. {escape(_sentence(each['cpu_text']))}.</li>")
-    return f"<ul>{''.join(lines)}</ul><p class='dim'>{escape(result['rule'])}</p>"
-
-
-def _sentence(text: str) -> str:
-    return f"CPU: {text}"
+    cases = html.items(each["sentence"] for each in result["recommendations"])
+    by_use = html.items(f"{each['text']}." for each in result["by_use"])
+    uses = f"<h3>By use</h3>{by_use}" if by_use else ""
+    return f"{cases}{uses}<p class='dim'>{escape(result['rule'])} The table tells what is ahead of what.</p>"
 
 
 def _results(result: dict[str, Any]) -> str:
     parts: list[str] = []
     for case, head, rows in table.cases(result):
-        parts.append(f"<h3>{escape(case)}</h3>{html.table(head, rows)}")
+        parts.append(f"<h3>{escape(case)}</h3>{html.table(head, rows, marked=_OURS)}")
+    for case, head, rows in table.streams(result):
+        parts.append(f"<h3>{escape(case)}</h3>{html.table(head, rows, marked=_OURS)}")
     return "".join(parts)
 
 

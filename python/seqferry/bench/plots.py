@@ -1,7 +1,7 @@
 """Plots of a report, each as PNG and as SVG: drawn with matplotlib where it is installed.
 
-Three kinds: speed by method, CPU time by method, and speed by number of threads. Dots are medians, lines reach from the
-lowest to the highest run.
+Four kinds: speed by method, CPU time by method, speed by number of threads, and its percent increase. Bars and dots are
+medians, lines reach from the lowest to the highest run.
 """
 
 from __future__ import annotations
@@ -14,6 +14,9 @@ from typing import Any, Final
 
 MISSING: Final = "There are no plots, since matplotlib is not installed: pip install 'seqferry[bench]'"
 COLOURS: Final = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#bb5566", "#555555", "#997700")
+_OURS: Final = "seqferry"
+_OWN_COLOUR: Final = "#cc5500"
+_OTHER_COLOUR: Final = "#8fa3b5"
 _MARKERS: Final = ("o", "s", "^", "D", "v")
 _MIB: Final = 2**20
 _ROW: Final = 0.34
@@ -34,7 +37,9 @@ class Plot:
 
 def draw(result: dict[str, Any]) -> tuple[list[Plot], str | None]:
     """All plots that there are figures for, and a line for the user when there can be none."""
-    return drawn(lambda figures: [*_by_method(figures, result), *_by_threads(figures, result)])
+    return drawn(
+        lambda figures: [*_by_method(figures, result), *_by_threads(figures, result), *_by_streams(figures, result)]
+    )
 
 
 def drawn(make: Callable[[Any], Iterable[Plot]]) -> tuple[list[Plot], str | None]:
@@ -53,39 +58,44 @@ def drawn(make: Callable[[Any], Iterable[Plot]]) -> tuple[list[Plot], str | None
 def _by_method(figures: Any, result: dict[str, Any]) -> Iterable[Plot]:
     rows = [each for each in result["results"] if each["runs"]]
     kinds = (
-        ("speed", "Speed", "bytes_per_second", _MIB, "MiB/s"),
-        ("cpu", "Client CPU time", "cpu_s_per_gib", 1, "CPU seconds per GiB, less is better"),
+        ("speed", "Speed", "bytes_per_second", _MIB, "MiB/s", True),
+        ("cpu", "Client CPU time", "cpu_s_per_gib", 1, "CPU seconds per GiB, less is better", False),
     )
-    for name, what, field, unit, axis in kinds:
+    for name, what, field, unit, axis, most in kinds:
         for direction in result["asked"]["directions"]:
-            own = [each for each in rows if each["direction"] == direction]
+            own = [each for each in rows if each["direction"] == direction and each[field]]
             if own:
+                own.sort(key=lambda each: each[field]["median"], reverse=most)
                 title = f"{what} by method, {direction}"
                 yield plot(f"{name}-{direction}", title, _ranges(figures, own, field, unit, axis, title))
 
 
 def _ranges(figures: Any, rows: Sequence[dict[str, Any]], field: str, unit: float, axis: str, title: str) -> Any:
-    """A panel for each workload, a row for each method."""
-    workloads = list(dict.fromkeys(each["workload"] for each in rows))
+    """A panel for each workload, a bar for each method in the order of the rows; ours stands out."""
+    workloads = sorted({each["workload"] for each in rows})
     heights = [sum(each["workload"] == name for each in rows) for name in workloads]
     figure = figures.Figure(figsize=(_WIDTH, _ROW * sum(heights) + 0.85 * len(workloads) + 0.5), layout="constrained")
     panels = figure.subplots(len(workloads), 1, squeeze=False, height_ratios=heights)
     figure.suptitle(title)
-    methods = list(dict.fromkeys(each["method"] for each in rows))
     for panel, name in zip(panels[:, 0], workloads, strict=True):
         own = [each for each in rows if each["workload"] == name]
         for place, each in enumerate(own):
             middle, low, high = (each[field][key] / unit for key in ("median", "low", "high"))
-            colour = COLOURS[methods.index(each["method"]) % len(COLOURS)]
-            panel.plot([low, high], [place, place], color=colour, linewidth=3, solid_capstyle="butt", alpha=0.45)
-            panel.plot([middle], [place], "o", color=colour, markersize=6)
+            panel.barh(place, middle, height=0.62, color=_OWN_COLOUR if _is_ours(each) else _OTHER_COLOUR)
+            panel.plot([low, high], [place, place], color="#222222", linewidth=1.4, marker="|", markersize=7)
         panel.set_yticks(range(len(own)), [each["label"] for each in own])
+        for label, each in zip(panel.get_yticklabels(), own, strict=True):
+            label.set_fontweight("bold" if _is_ours(each) else "normal")
         panel.set_ylim(len(own) - 0.5, -0.5)
         panel.set_xlim(left=0)
         panel.set_title(name, loc="left", fontsize=9, fontweight="bold")
         panel.grid(axis="x", alpha=0.3)
-    panels[-1, 0].set_xlabel(f"{axis}; dot: median, line: lowest to highest run")
+    panels[-1, 0].set_xlabel(f"{axis}; bar: median, line: lowest to highest run; Seqferry in bold and colour")
     return figure
+
+
+def _is_ours(row: dict[str, Any]) -> bool:
+    return str(row["method"]).startswith(_OURS)
 
 
 def _by_threads(figures: Any, result: dict[str, Any]) -> Iterable[Plot]:
@@ -103,6 +113,49 @@ def _by_threads(figures: Any, result: dict[str, Any]) -> Iterable[Plot]:
             _curves(panel, [each for each in own if each["workload"] == name])
             panel.set_title(name, loc="left", fontsize=9, fontweight="bold")
         yield plot(f"threads-{direction}", title, figure)
+
+
+def _by_streams(figures: Any, result: dict[str, Any]) -> Iterable[Plot]:
+    """A panel for each workload; a curve of percents for each method and part size."""
+    for direction in result["asked"]["directions"]:
+        own = [each for each in result["streams"] if each["direction"] == direction]
+        if not own:
+            continue
+        workloads = list(dict.fromkeys(each["workload"] for each in own))
+        figure = figures.Figure(figsize=(_WIDTH, 3.4 * len(workloads) + 0.4), layout="constrained")
+        title = f"Percent increase by number of streams, {direction}"
+        figure.suptitle(title)
+        for panel, name in zip(figure.subplots(len(workloads), 1, squeeze=False)[:, 0], workloads, strict=True):
+            _increase(panel, [each for each in own if each["workload"] == name])
+            panel.set_title(name, loc="left", fontsize=9, fontweight="bold")
+        yield plot(f"streams-{direction}", title, figure)
+
+
+def _increase(panel: Any, rows: Sequence[dict[str, Any]]) -> None:
+    kinds = list(dict.fromkeys((each["method"], each["part_size"]) for each in rows))
+    methods = list(dict.fromkeys(method for method, _ in kinds))
+    sizes = list(dict.fromkeys(part_size for _, part_size in kinds))
+    for method, part_size in kinds:
+        own = [each for each in rows if (each["method"], each["part_size"]) == (method, part_size)]
+        panel.plot(
+            [each["threads"] for each in own],
+            [each["increase_percent"] for each in own],
+            marker=_MARKERS[sizes.index(part_size) % len(_MARKERS)],
+            color=COLOURS[methods.index(method) % len(COLOURS)],
+            label=method if part_size is None else f"{method}, {part_size / _MIB:g} MiB parts",
+        )
+    _threads_axis(panel, sorted({each["threads"] for each in rows}))
+    panel.axhline(0, color="#555555", linewidth=0.8)
+    panel.set_ylabel(f"% against {rows[0]['against_threads']}")
+
+
+def _threads_axis(panel: Any, ticks: Sequence[int]) -> None:
+    panel.set_xscale("log", base=2)
+    panel.set_xticks(ticks, [str(tick) for tick in ticks])
+    panel.minorticks_off()
+    panel.set_xlabel("threads")
+    panel.grid(alpha=0.3)
+    panel.legend(fontsize=8, loc="upper left", bbox_to_anchor=(1.01, 1))
 
 
 def _curves(panel: Any, rows: Sequence[dict[str, Any]]) -> None:
@@ -127,14 +180,9 @@ def _curves(panel: Any, rows: Sequence[dict[str, Any]]) -> None:
             if each["threads"] is None:
                 level = each["bytes_per_second"]["median"] / _MIB
                 panel.axhline(level, linestyle="--", color=colour, label=f"{label} (by default)")
-    panel.set_xscale("log", base=2)
-    panel.set_xticks(ticks, [str(tick) for tick in ticks])
-    panel.minorticks_off()
-    panel.set_xlabel("threads")
+    _threads_axis(panel, ticks)
     panel.set_ylabel("MiB/s")
     panel.set_ylim(bottom=0)
-    panel.grid(alpha=0.3)
-    panel.legend(fontsize=8, loc="upper left", bbox_to_anchor=(1.01, 1))
 
 
 def plot(name: str, title: str, figure: Any) -> Plot:

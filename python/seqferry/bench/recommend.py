@@ -10,10 +10,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from seqferry.bench.methods import Direction
+from seqferry.bench.methods import ACCELERATED, Direction
 from seqferry.bench.spread import Spread
 from seqferry.bench.workload import Workload
-from seqferry.model.formatting import rate
+from seqferry.model.formatting import count, rate, size
 
 FEWEST: Final = 2
 """Runs without which there is no spread."""
@@ -56,6 +56,8 @@ class Advice:
     least_cpu: tuple[str, ...]
     speed_text: str
     cpu_text: str
+    sentence: str
+    """One sentence that a person can act on."""
 
 
 def advise(series: Sequence[Series]) -> list[Advice]:
@@ -76,7 +78,121 @@ def _case(workload: Workload, direction: Direction, series: Sequence[Series]) ->
     least, cpu_text = _first(
         cpus, most=False, tell=lambda one: f"{one.median:.2f} s/GiB", word="cheapest in CPU", unit="the CPU time"
     )
-    return Advice(workload.name, direction, fastest, least, speed_text, cpu_text)
+    sentence = _sentence(workload, direction, fastest, series)
+    return Advice(workload.name, direction, fastest, least, speed_text, cpu_text, sentence)
+
+
+_WAYS: Final = {"upload": "up", "download": "down", "copy": "from bucket to bucket"}
+_NAMES: Final = {
+    "boto3": "boto3 as it is",
+    "boto3-tuned": "boto3 tuned",
+    "crt": "AWS CRT",
+    "aws": "the AWS CLI",
+    "seqferry": "Seqferry",
+}
+_MOST_NAMED: Final = 3
+
+
+def display_name(method: str) -> str:
+    """Name of a method in a sentence."""
+    plain = method.removesuffix(ACCELERATED)
+    return _NAMES.get(plain, plain) + (" with acceleration" if plain != method else "")
+
+
+def listed(names: Sequence[str]) -> str:
+    """``a``, ``a or b``, ``a, b or c``."""
+    return " or ".join([*([", ".join(names[:-1])] if len(names) > 1 else []), names[-1]])
+
+
+def case_name(workload: Workload, direction: Direction) -> str:
+    """``One file of 2.0 GiB up``."""
+    what = (
+        f"One file of {size(workload.size)}"
+        if workload.files == 1
+        else f"{count(workload.files, 'file')} of {size(workload.size)}"
+    )
+    return f"{what} {_WAYS[direction]}"
+
+
+def _sentence(workload: Workload, direction: Direction, fastest: Sequence[str], series: Sequence[Series]) -> str:
+    case = case_name(workload, direction)
+    if not fastest:
+        return f"{case}: no run succeeded."
+    by_label = {each.label: each for each in series}
+    ranked = sorted((each for each in series if each.speed), key=lambda each: -_median(each.speed))
+    if len(ranked) == 1:
+        return f"{case}: {_called(ranked[0])}, with nothing to compare it with."
+    first = _one_of_each([by_label[label] for label in fastest])
+    others = [each for each in _one_of_each(ranked) if each.method != first[0].method]
+    if len(fastest) == 1:
+        second = others[0] if others else ranked[1]
+        times = _median(first[0].speed) / _median(second.speed)
+        return (
+            f"{case}: {_called(first[0])}, {times:.2f} times as fast as {_called(second)}{_own_cpu(first[0], ranked)}."
+        )
+    if any(each.speed is None or each.speed.values < FEWEST for each in first):
+        return f"{case}: one run of each tells no difference; {_called(first[0])} was the fastest. Repeat it for more."
+    if len(first) == 1:
+        own = f"{_called(first[0])}{_own_cpu(first[0], ranked)}"
+        return f"{case}: {own}; its other settings do not differ beyond the spread."
+    return f"{case}: {_alike(first)}."
+
+
+def _one_of_each(series: Sequence[Series]) -> list[Series]:
+    """Of each method its best settings, which come first."""
+    found: dict[str, Series] = {}
+    for each in series:
+        found.setdefault(each.method, each)
+    return list(found.values())
+
+
+def _median(spread: Spread | None) -> float:
+    return 1.0 if spread is None else spread.median
+
+
+def _called(each: Series) -> str:
+    settings = each.label.removeprefix(each.method).removeprefix(", ")
+    return display_name(each.method) + (f" ({settings})" if settings else "")
+
+
+def _alike(first: Sequence[Series]) -> str:
+    """Those that share the first place, and of them the one with the least CPU time."""
+    thrifty = sorted(
+        (each for each in first if each.cpu_per_gib),
+        key=lambda each: each.cpu_per_gib.median if each.cpu_per_gib else 0,
+    )
+    take = thrifty[0] if thrifty else first[0]
+    if len(first) > _MOST_NAMED:
+        named = f"{_called(take)}, which {len(first) - 1} others do not differ from beyond the spread"
+    else:
+        named = f"{listed([_called(each) for each in first])}, no difference beyond the spread"
+    return named + _saving(take, thrifty[1:])
+
+
+def _saving(take: Series, others: Sequence[Series]) -> str:
+    """The share of CPU time of the thriftiest among those that are as fast."""
+    if not others or take.cpu_per_gib is None or others[0].cpu_per_gib is None:
+        return ""
+    if min(take.cpu_per_gib.values, others[0].cpu_per_gib.values) < FEWEST or take.cpu_per_gib.overlaps(
+        others[0].cpu_per_gib
+    ):
+        return ""
+    share = 100 * take.cpu_per_gib.median / others[0].cpu_per_gib.median
+    return f"; {_called(take)} takes the least CPU time, {share:.0f} % of that of {_called(others[0])}"
+
+
+def _own_cpu(first: Series, ranked: Sequence[Series]) -> str:
+    least = min(
+        (each for each in ranked if each.cpu_per_gib),
+        key=lambda each: each.cpu_per_gib.median if each.cpu_per_gib else 0,
+        default=None,
+    )
+    if least is None or first.cpu_per_gib is None or least.cpu_per_gib is None:
+        return ""
+    if least is first:
+        return ", and with the least CPU time"
+    times = first.cpu_per_gib.median / least.cpu_per_gib.median
+    return f", for {times:.1f} times the CPU time of {_called(least)}"
 
 
 def _first(
@@ -99,15 +215,4 @@ def _first(
     names = (label, *(name for name, _ in alike))
     told = ", ".join(f"{name} ({tell(one)})" for name, one in ((label, best), *alike))
     why = "one run of each tells no difference" if best.values < FEWEST else "no difference beyond the spread"
-    ahead = f"; all of them ahead of {', '.join(name for name, _ in behind)}" if _apart(names, found, behind) else ""
-    return names, f"{why} between {told}{ahead}"
-
-
-def _apart(names: Sequence[str], found: Sequence[tuple[str, Spread]], behind: Sequence[tuple[str, Spread]]) -> bool:
-    """True when each of ``names`` is ahead of each in ``behind``, and ``behind`` is not empty."""
-    spreads = dict(found)
-    return bool(behind) and not any(
-        min(spreads[name].values, other.values) < FEWEST or spreads[name].overlaps(other)
-        for name in names
-        for _, other in behind
-    )
+    return names, f"{why} between {told}"

@@ -12,7 +12,7 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from seqferry.bench import datasync, recommend
+from seqferry.bench import against, datasync, recommend, uses
 from seqferry.bench.machine import installed_version, machine
 from seqferry.bench.recommend import Series
 from seqferry.bench.spread import Spread
@@ -24,11 +24,18 @@ SCHEMA: Final = 1
 
 
 def document(
-    plan: Plan, place: Place, acceleration: Acceleration | None, left_out: Sequence[str], outcome: Outcome
+    plan: Plan,
+    place: Place,
+    acceleration: Acceleration | None,
+    left_out: Sequence[str],
+    outcome: Outcome,
+    baseline: against.Baseline | None = None,
 ) -> dict[str, Any]:
     """JSON values only."""
     parameters = plan.parameters
     series = make_series(plan, outcome.runs)
+    results = [_series(each) for each in series]
+    against.compare(results, baseline)
     return {
         "schema": SCHEMA,
         "at": datetime.fromtimestamp(time.time(), UTC).isoformat(timespec="seconds"),
@@ -49,6 +56,8 @@ def document(
             ],
             "directions": list(parameters.directions),
             "threads": list(parameters.threads),
+            "threads_up": list(parameters.numbers("upload")),
+            "threads_down": list(parameters.numbers("download")),
             "part_sizes": list(parameters.part_sizes),
             "warm_up": parameters.warm_up,
             "repetitions": parameters.repetitions,
@@ -62,9 +71,13 @@ def document(
         "stopped_by": outcome.error.message if outcome.error else None,
         "left": outcome.left,
         "runs": [_run(run) for run in outcome.runs],
-        "results": [_series(each) for each in series],
+        "results": results,
+        "standard": against.STANDARD,
+        "streams": against.streams(results),
+        "baseline": None if baseline is None else baseline.facts(),
         "rule": recommend.RULE,
         "recommendations": [asdict(each) for each in recommend.advise(series)],
+        "by_use": [asdict(each) for each in uses.advise(results)],
         "modelled": [asdict(each) for workload in parameters.workloads for each in datasync.model(workload)],
     }
 
@@ -74,7 +87,7 @@ def make_series(plan: Plan, runs: Sequence[MeasuredRun]) -> list[Series]:
     found: list[Series] = []
     for workload in plan.parameters.workloads:
         for direction in plan.parameters.directions:
-            for _, variant in plan.variants:
+            for _, variant in plan.variants_of(direction):
                 own = [
                     run for run in runs if (run.workload, run.direction, run.variant) == (workload, direction, variant)
                 ]

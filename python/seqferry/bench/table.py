@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
+from seqferry.bench.against import STANDARD, Case, by_case
 from seqferry.model.formatting import size
 
 _MIB: Final = 2**20
@@ -15,16 +16,72 @@ Rows = list[tuple[str, ...]]
 
 def cases(result: dict[str, Any]) -> Iterator[tuple[str, Sequence[str], Rows]]:
     """Yields, for each workload and direction, its name, the head of its table, and the rows."""
-    found = result["results"]
-    for workload, direction in dict.fromkeys((each["workload"], each["direction"]) for each in found):
-        rows = [
-            _row(each)
-            for each in sorted(
-                (each for each in found if (each["workload"], each["direction"]) == (workload, direction)),
-                key=lambda each: -(each["bytes_per_second"] or {"median": 0})["median"],
-            )
-        ]
-        yield f"{direction}, {workload}", _HEAD, rows
+    with_earlier = result["baseline"] is not None
+    head = (*_HEAD, f"against {STANDARD}", *(("against earlier",) if with_earlier else ()), "ahead of")
+    for (workload, direction), own in by_case(result["results"]):
+        own.sort(key=lambda each: -(each["bytes_per_second"] or {"median": 0})["median"])
+        standard = next((each["bytes_per_second"] for each in own if each["label"] == STANDARD), None)
+        rows = [_row(each, len(own), with_earlier=with_earlier) for each in own]
+        rows += _others(result, (workload, direction), standard, len(head))
+        yield f"{direction}, {workload}", head, rows
+
+
+def streams(result: dict[str, Any]) -> Iterator[tuple[str, Sequence[str], Rows]]:
+    """Yields, for each workload and direction with several numbers of streams, the percent increase by number."""
+    for (workload, direction), own in by_case(result["streams"]):
+        numbers = sorted({each["threads"] for each in own})
+        rows: Rows = []
+        for method, part_size in dict.fromkeys((each["method"], each["part_size"]) for each in own):
+            told = {
+                each["threads"]: _percent(each["increase_percent"])
+                for each in own
+                if (each["method"], each["part_size"]) == (method, part_size)
+            }
+            label = method if part_size is None else f"{method}, {part_size / _MIB:g} MiB parts"
+            rows.append((label, *(told.get(number, "-") for number in numbers)))
+        least = own[0]["against_threads"]
+        title = f"{direction}, {workload}: percent increase by number of streams, against {least}"
+        yield title, ("method", *(str(number) for number in numbers)), rows
+
+
+def _others(result: dict[str, Any], case: Case, standard: dict[str, float] | None, width: int) -> Rows:
+    """Rows that were not measured here: the best of an earlier report, and DataSync by its published rates."""
+    speed = standard["median"] if standard else None
+    rows: list[tuple[str, float, float, str]] = []
+    workload, _ = case
+    size_of = {each["name"]: each["bytes"] for each in result["asked"]["workloads"]}
+    for each in (result["baseline"] or {"best": ()})["best"]:
+        if (each["workload"], each["direction"]) == case:
+            label = f"previous best: {each['label']} ({result['baseline']['at'][:10]})"
+            rows.append((label, each["bytes_per_second"], size_of[workload] / each["bytes_per_second"], ""))
+    for each in result["modelled"]:
+        if each["workload"] == workload:
+            label = f"{each['mode']} (published rate, not measured)"
+            rows.append((label, each["bytes_per_second_at_best"], each["seconds_at_best"], "at best "))
+    return [
+        (
+            label,
+            f"{at_best}{measured / _MIB:,.1f}",
+            f"{at_best}{seconds:,.2f}",
+            *("-",) * (len(_HEAD) - 3),
+            _percent(100 * (measured / speed - 1) if speed else None),
+            *("-",) * (width - len(_HEAD) - 1),
+        )
+        for label, measured, seconds, at_best in rows
+    ]
+
+
+def _percent(value: float | None) -> str:
+    return "-" if value is None else f"{value:+,.1f} %"
+
+
+def _ahead(each: dict[str, Any], of: int) -> str:
+    names = each["ahead_of"]
+    if not names:
+        return "-"
+    if len(names) == of - 1:
+        return "all others" if of > 2 else names[0]
+    return names[0] if len(names) == 1 else f"{len(names)} of {of - 1}"
 
 
 def modelled(result: dict[str, Any]) -> tuple[Sequence[str], Rows]:
@@ -35,13 +92,14 @@ def modelled(result: dict[str, Any]) -> tuple[Sequence[str], Rows]:
             each["workload"],
             f"${each['dollars']:.2f}",
             f"at best {size(each['bytes_per_second_at_best'])}/s",
+            f"at best {each['seconds_at_best']:,.2f} s",
         )
         for each in result["modelled"]
     ]
-    return ("service", "workload", "price", "rate"), rows
+    return ("service", "workload", "price", "rate", "time"), rows
 
 
-def _row(each: dict[str, Any]) -> tuple[str, ...]:
+def _row(each: dict[str, Any], of: int, *, with_earlier: bool) -> tuple[str, ...]:
     runs = f"{each['runs']}" + (f", {each['failed']} failed" if each["failed"] else "")
     return (
         each["label"],
@@ -52,6 +110,9 @@ def _row(each: dict[str, Any]) -> tuple[str, ...]:
         _middle(each["cpu_s_per_gib"], 1, 2),
         _middle(each["peak_bytes"], _MIB, 0),
         runs,
+        _percent(each["against_standard_percent"]),
+        *((_percent(each["against_baseline_percent"]),) if with_earlier else ()),
+        _ahead(each, of),
     )
 
 

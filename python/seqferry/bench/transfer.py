@@ -46,7 +46,13 @@ class ComparisonParameters:
     methods: tuple[str, ...] = NAMES
     threads: tuple[int, ...] = ()
     """Numbers of threads to try, for the methods that take one; empty: their own choice."""
+    threads_up: tuple[int, ...] = ()
+    """The same for uploads alone; empty: as ``threads``."""
+    threads_down: tuple[int, ...] = ()
+    """The same for downloads alone."""
     part_sizes: tuple[int, ...] = ()
+    needs_acceleration: bool = False
+    """True: a bucket without Transfer Acceleration is refused."""
     warm_up: int = 1
     repetitions: int = 3
     first_round: int = 0
@@ -67,14 +73,24 @@ class ComparisonParameters:
             raise UsageError(f"--repetitions {self.repetitions}: choose 1 to {MOST_REPETITIONS}.")
         if not 0 <= self.warm_up <= MOST_REPETITIONS:
             raise UsageError(f"--warm-up {self.warm_up}: choose 0 to {MOST_REPETITIONS}.")
-        for threads in self.threads:
-            if not 1 <= threads <= MOST_THREADS:
-                raise UsageError(f"--threads {threads}: choose 1 to {MOST_THREADS}.")
+        for option, numbers in (
+            ("--threads", self.threads),
+            ("--threads-up", self.threads_up),
+            ("--threads-down", self.threads_down),
+        ):
+            for threads in numbers:
+                if not 1 <= threads <= MOST_THREADS:
+                    raise UsageError(f"{option} {threads}: choose 1 to {MOST_THREADS}.")
         for part_size in self.part_sizes:
             if not MIN_PART_SIZE <= part_size <= 5 * 1024 * MIB:
                 raise UsageError(f"--part-size {size(part_size)}: S3 takes parts of 5 MiB to 5 GiB.")
             if part_size % MIB:
                 raise UsageError(f"--part-size {part_size}: choose whole MiB, since s5cmd knows no others.")
+
+    def numbers(self, direction: Direction) -> tuple[int, ...]:
+        """Numbers of threads to try in a direction."""
+        own = {"upload": self.threads_up, "download": self.threads_down}.get(direction, ())
+        return own or self.threads
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,26 +99,38 @@ class Plan:
 
     parameters: ComparisonParameters
     methods: tuple[InstalledMethod, ...]
-    variants: tuple[tuple[InstalledMethod, Variant], ...]
+    by_direction: Mapping[Direction, tuple[tuple[InstalledMethod, Variant], ...]]
+
+    def variants_of(self, direction: Direction) -> tuple[tuple[InstalledMethod, Variant], ...]:
+        """Those that are run in a direction."""
+        return self.by_direction[direction]
+
+    @property
+    def variants(self) -> list[tuple[InstalledMethod, Variant]]:
+        """Those of all directions, each once."""
+        found: dict[Variant, InstalledMethod] = {}
+        for variants in self.by_direction.values():
+            found |= {variant: method for method, variant in variants if variant not in found}
+        return [(method, variant) for variant, method in found.items()]
 
     @property
     def runs(self) -> int:
         """Warming up included."""
         parameters = self.parameters
         each = parameters.warm_up + parameters.repetitions
-        return len(parameters.workloads) * len(parameters.directions) * len(self.variants) * each
+        return len(parameters.workloads) * sum(map(len, self.by_direction.values())) * each
 
     @property
     def traffic(self) -> prices.Traffic:
         """All bytes that move, preparing and reading back included."""
         parameters, parts = self.parameters, list[prices.Traffic]()
-        runs = len(self.variants) * (parameters.warm_up + parameters.repetitions)
+        each = parameters.warm_up + parameters.repetitions
         for workload in parameters.workloads:
-            if "upload" in parameters.directions:
-                parts += [prices.upload(workload)] * runs
-                parts += [prices.download(workload)] * (len(self.variants) * parameters.repetitions)
-            if "download" in parameters.directions:
-                parts += [prices.upload(workload), *[prices.download(workload)] * runs]
+            if variants := len(self.by_direction.get("upload", ())):
+                parts += [prices.upload(workload)] * (variants * each)
+                parts += [prices.download(workload)] * (variants * parameters.repetitions)
+            if variants := len(self.by_direction.get("download", ())):
+                parts += [prices.upload(workload), *[prices.download(workload)] * (variants * each)]
         return prices.total(parts)
 
     @property
@@ -110,8 +138,8 @@ class Plan:
         """Bytes that go through Transfer Acceleration and cost extra."""
         parameters = self.parameters
         runs = parameters.warm_up + parameters.repetitions
-        variants = sum(found.method.accelerated for found, _ in self.variants)
-        return sum(each.total for each in parameters.workloads) * len(parameters.directions) * variants * runs
+        variants = sum(found.method.accelerated for variants in self.by_direction.values() for found, _ in variants)
+        return sum(each.total for each in parameters.workloads) * variants * runs
 
     @property
     def disk_bytes(self) -> int:
@@ -128,14 +156,23 @@ def make_plan(parameters: ComparisonParameters, methods: Sequence[InstalledMetho
     """
     if not methods:
         raise ConfigError("None of the methods that were asked for is installed.")
+    variants: dict[Direction, tuple[tuple[InstalledMethod, Variant], ...]] = {
+        direction: _variants(parameters, methods, direction) for direction in parameters.directions
+    }
+    return Plan(parameters, tuple(methods), variants)
+
+
+def _variants(
+    parameters: ComparisonParameters, methods: Sequence[InstalledMethod], direction: Direction
+) -> tuple[tuple[InstalledMethod, Variant], ...]:
     variants: list[tuple[InstalledMethod, Variant]] = []
     for found in methods:
-        numbers = parameters.threads if found.method.threads else ()
+        numbers = parameters.numbers(direction) if found.method.threads else ()
         own = (None,) if found.method.tunes_itself or not numbers else ()
         for threads in (*numbers, *own):
             part_sizes = parameters.part_sizes if found.method.part_size and parameters.part_sizes else (None,)
             variants += [(found, Variant(found.method.name, threads, part_size)) for part_size in part_sizes]
-    return Plan(parameters, tuple(methods), tuple(variants))
+    return tuple(variants)
 
 
 @dataclass(frozen=True, slots=True)
@@ -320,7 +357,7 @@ class _Runner:
             shutil.rmtree(source)
 
     def _rounds(self, workload: Workload, direction: Direction, below: str, source: Path, made: Digests) -> None:
-        variants = list(self._plan.variants)
+        variants = list(self._plan.variants_of(direction))
         for _ in range(self._parameters.warm_up):
             for place, (found, variant) in enumerate(list(variants)):
                 run = self._once(found, variant, workload, direction, -1, place, below, source, made)

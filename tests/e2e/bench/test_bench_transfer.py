@@ -132,6 +132,10 @@ def test_methods_are_measured_and_verified_and_told_in_every_form(
         assert f"\n{direction}, 1x9MiB" in "\n" + out
     assert "modelled, not measured" in out
     assert "tells no difference" in out
+    standard = [each for each in report["results"] if each["label"] == "boto3"]
+    assert [each["against_standard_percent"] for each in standard] == [0.0] * len(standard)
+    assert {each["use"] for each in report["by_use"]} == {"download-heavy", "upload-heavy", "balanced", "all"}
+    assert out.count("AWS DataSync, Basic mode (published rate, not measured)") == 2
     assert "\x1b" not in out
     pictures = {path.name for path in bench.output.glob("*.png")}
     assert pictures == {"speed-upload.png", "speed-download.png", "cpu-upload.png", "cpu-download.png"}
@@ -141,6 +145,7 @@ def test_methods_are_measured_and_verified_and_told_in_every_form(
     assert len(page.all("svg")) == 4
     assert [one.attributes["id"] for one in page.all("section")] == [
         "recommendations",
+        "measured",
         "plots",
         "results",
         "modelled",
@@ -162,6 +167,8 @@ def test_threads_and_part_sizes_make_variants_and_a_plot(versitygw: S3Server, ma
             "--methods",
             "rclone,seqferry",
             "--threads",
+            "2,3",
+            "--threads-up",
             "1,4",
             "--part-size",
             "5MiB",
@@ -179,6 +186,25 @@ def test_threads_and_part_sizes_make_variants_and_a_plot(versitygw: S3Server, ma
     assert events[-1]["report"] == bench.report()
     assert {Path(name).name for name in events[-1]["files"]} == {path.name for path in bench.output.iterdir()}
     assert (bench.output / "threads-upload.png").exists()
+    assert (bench.output / "streams-upload.png").exists()
+    increase = {(each["method"], each["threads"]): each["increase_percent"] for each in bench.report()["streams"]}
+    assert {key: value for key, value in increase.items() if key[1] == 1} == {("rclone", 1): 0.0, ("seqferry", 1): 0.0}
+
+    earlier = bench.output / "report.json"
+    code, out, err = bench.run(*SMALL, "--methods", "rclone", "--direction", "upload", "--baseline", str(earlier))
+    assert (code, len(err.splitlines())) == (2, 1), "it has no such workload"
+    assert "none of these workloads" in err
+    code, out, err = bench.run(
+        *("--workload", "2x1KiB", *ONCE, "--methods", "rclone", "--direction", "upload"),
+        *("--baseline", str(earlier), "--acceleration", "off"),
+    )
+    assert code == 0, err
+    assert "previous best: " in out
+    assert bench.report()["results"][0]["against_baseline_percent"] is not None
+    bench.assert_nothing_is_left()
+    code, out, err = bench.run(*SMALL, "--acceleration", "on")
+    assert code == 1
+    assert err.endswith("--acceleration on: Transfer Acceleration is left out: it is a feature of AWS alone.\n")
     bench.assert_nothing_is_left()
 
 

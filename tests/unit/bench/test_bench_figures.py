@@ -63,7 +63,31 @@ def test_no_difference_is_claimed_within_the_spread() -> None:
 
     assert advice.fastest == ("b", "a")
     assert advice.speed_text.startswith("no difference beyond the spread between b (105.0 MiB/s), a (100.0 MiB/s)")
-    assert advice.speed_text.endswith("ahead of c")
+    assert advice.sentence == "2 files of 512.0 MiB up: b or a, no difference beyond the spread."
+
+
+def test_a_sentence_names_the_method_to_take() -> None:
+    def sentence(*found: Series) -> str:
+        return said(*found).sentence
+
+    both = series("crt", [100, 110], [4, 4.2]), series("seqferry", [102, 112], [2, 2.1])
+    assert sentence(*both, series("boto3", [9, 10], [9, 9])) == (
+        "2 files of 512.0 MiB up: Seqferry or AWS CRT, no difference beyond the spread; Seqferry takes the least CPU "
+        "time, 50 % of that of AWS CRT."
+    )
+    assert sentence(series("s5cmd", [200, 210], [1, 1]), series("boto3", [9, 10], [9, 9])) == (
+        "2 files of 512.0 MiB up: s5cmd, 21.58 times as fast as boto3 as it is, and with the least CPU time."
+    )
+    many = [series(f"m{number}", [100, 110], [number, number + 0.1]) for number in range(1, 6)]
+    assert sentence(*many) == (
+        "2 files of 512.0 MiB up: m1, which 4 others do not differ from beyond the spread; m1 takes the least CPU "
+        "time, 51 % of that of m2."
+    )
+    assert sentence(series("a", [100]), series("b", [50])).startswith(
+        "2 files of 512.0 MiB up: one run of each tells no difference; a was the fastest."
+    )
+    assert sentence(series("a", [])) == "2 files of 512.0 MiB up: no run succeeded."
+    assert sentence(series("aws", [1, 2])) == "2 files of 512.0 MiB up: the AWS CLI, with nothing to compare it with."
 
 
 def test_one_run_of_each_tells_no_difference() -> None:

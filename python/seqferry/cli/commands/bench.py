@@ -71,6 +71,24 @@ def transfer(
             help="Measure methods that take a number of threads with each of these. Default: their own choice.",
         ),
     ] = None,
+    threads_up: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--threads-up",
+            envvar="SEQFERRY_BENCH_THREADS_UP",
+            metavar="N,N,...",
+            help="The same for uploads alone. Default: those of --threads.",
+        ),
+    ] = None,
+    threads_down: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--threads-down",
+            envvar="SEQFERRY_BENCH_THREADS_DOWN",
+            metavar="N,N,...",
+            help="The same for downloads alone. Default: those of --threads.",
+        ),
+    ] = None,
     part_size: Annotated[
         list[str] | None,
         typer.Option(
@@ -114,6 +132,24 @@ def transfer(
             help="Where the report goes: JSON, HTML and plots. Default: a new folder seqferry-bench-<id> here.",
         ),
     ] = None,
+    baseline: Annotated[
+        Path | None,
+        typer.Option(
+            "--baseline",
+            envvar="SEQFERRY_BENCH_BASELINE",
+            metavar="REPORT.json",
+            help="An earlier report: its best stands beside the figures as the previous best.",
+        ),
+    ] = None,
+    acceleration: Annotated[
+        str,
+        typer.Option(
+            "--acceleration",
+            envvar="SEQFERRY_BENCH_ACCELERATION",
+            metavar="WHEN",
+            help="Transfer Acceleration, which costs extra: auto (where the bucket has it), on (or refuse), off.",
+        ),
+    ] = "auto",
     keep: Annotated[
         bool, typer.Option("--keep", envvar="SEQFERRY_BENCH_KEEP", help="Leave the objects in the bucket.")
     ] = False,
@@ -142,12 +178,17 @@ def transfer(
         direction=direction,
         names=methods or (),
         threads=threads or (),
+        threads_up=threads_up or (),
+        threads_down=threads_down or (),
+        acceleration=acceleration,
         part_sizes=part_size or (),
         warm_up=warm_up,
         repetitions=repetitions,
         seed=seed,
     )
-    prepared = compare.prepare(target, asked, endpoint_url=endpoint_url, profile=profile, region=region)
+    prepared = compare.prepare(
+        target, asked, endpoint_url=endpoint_url, profile=profile, region=region, baseline=baseline
+    )
     show = _BenchProgress(as_json=as_json, quiet=quiet)
     for line in prepared.lines(keep=keep):
         show.say(line)
@@ -386,24 +427,30 @@ def _print(result: dict[str, Any]) -> None:
     from seqferry.bench import table
 
     console = _console()
-    for case, head, rows in table.cases(result):
+    for case, head, rows in (*table.cases(result), *table.streams(result)):
         _table(console, case, head, rows)
     if result["results"]:
         head, rows = table.modelled(result)
         _table(console, "AWS DataSync: modelled, not measured", head, rows)
-    for each in result["recommendations"]:
-        console.print(f"{each['direction']}, {each['workload']}:", style="bold")
-        console.print(f"  speed  {text.printable(each['speed_text'])}", soft_wrap=True)
-        console.print(f"  CPU    {text.printable(each['cpu_text'])}", soft_wrap=True)
+    for line in (
+        *(each["sentence"] for each in result["recommendations"]),
+        *(each["text"] for each in result["by_use"]),
+    ):
+        console.print(text.printable(line), soft_wrap=True)
 
 
 def _table(console: Any, title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     from rich.table import Table
 
-    made = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), title=title, title_justify="left", title_style="bold")
+    made = Table(
+        box=None,
+        pad_edge=False,
+        padding=(0, 2, 0, 0),
+    )
     for index, name in enumerate(head):
         made.add_column(name, justify="right" if index else "left", no_wrap=True)
     for row in rows:
         made.add_row(*(text.printable(cell) for cell in row))
+    console.print(title, style="bold", soft_wrap=True)
     console.print(made)
     console.print()
