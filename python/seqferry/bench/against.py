@@ -14,8 +14,8 @@ from seqferry.bench.recommend import FEWEST
 from seqferry.model.errors import UsageError
 from seqferry.model.formatting import printable
 
-STANDARD: Final = "boto3"
-"""The method that percentages are against: the library as it is, with its defaults."""
+STANDARDS: Final = {"upload": "boto3", "download": "boto3", "copy": "boto3-copy"}
+"""The method that percentages are against: the library as it is, with its defaults, and as S3Mirror copies with it."""
 
 Row = dict[str, Any]
 Case = tuple[str, str]
@@ -64,7 +64,7 @@ def read_baseline(file: Path, cases: Iterable[Case]) -> Baseline:
 def compare(rows: Sequence[Row], baseline: Baseline | None) -> None:
     """Adds to each result what it is against the others of its case: percents, and the labels that it is ahead of."""
     for case, own in by_case(rows):
-        standard = next((_speed(each) for each in own if each["label"] == STANDARD), None)
+        standard = next((_speed(each) for each in own if each["label"] == STANDARDS[case[1]]), None)
         earlier = None if baseline is None else baseline.best.get(case, (None, None))[1]
         for each in own:
             each["against_standard_percent"] = _percent(_speed(each), standard)

@@ -1,4 +1,5 @@
-"""The process that boto3 and the AWS Common Runtime (CRT) are measured in: moves all files of one folder, one way.
+"""The process that boto3 and the AWS Common Runtime (CRT) are measured in: moves all files of one folder, one way, or
+copies all objects of a prefix.
 
 Run as ``python -m seqferry.bench.client``; credentials come from the environment. Imports nothing of ours, so what is
 measured is the library and Python's own start.
@@ -10,26 +11,37 @@ import argparse
 import importlib
 import os
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 MIB = 1024 * 1024
+# The setting of S3Mirror's published measurement.
+MIRROR_FILES = 15
+MIRROR_REQUESTS = 100
+MIRROR_PART = 16 * MIB
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--method", choices=("plain", "tuned", "crt"), required=True)
-    parser.add_argument("--direction", choices=("upload", "download"), required=True)
+    parser.add_argument("--method", choices=("plain", "tuned", "crt", "mirror"), required=True)
+    parser.add_argument("--direction", choices=("upload", "download", "copy"), required=True)
     parser.add_argument("--folder", type=Path, required=True)
     parser.add_argument("--bucket", required=True)
     parser.add_argument("--prefix", required=True)
+    parser.add_argument("--source-bucket", help="of a copy")
+    parser.add_argument("--source-prefix", help="of a copy")
     parser.add_argument("--endpoint-url")
     parser.add_argument("--region", required=True)
     parser.add_argument("--threads", type=int, default=10)
-    parser.add_argument("--part-size", type=int, default=8 * MIB)
+    parser.add_argument("--part-size", type=int)
     parser.add_argument("--accelerate", action="store_true")
     parser.add_argument("--checksum", help="algorithm of what is sent by the CRT; default: its own choice")
     given = parser.parse_args()
+    if given.part_size is None:
+        given.part_size = MIRROR_PART if given.method == "mirror" else 8 * MIB
+    if given.method == "mirror":
+        given.threads = MIRROR_FILES * MIRROR_REQUESTS
     _METHODS[given.method](given)
 
 
@@ -87,6 +99,26 @@ def _tuned(given: argparse.Namespace) -> None:
         _submit(given, moving, client)
 
 
+def _mirror(given: argparse.Namespace) -> None:
+    """Copies from prefix to prefix: 15 files at a time, 100 requests each."""
+    client = _client(given)
+    transfer: Any = importlib.import_module("boto3.s3.transfer")
+    config = transfer.TransferConfig(
+        preferred_transfer_client="classic", max_concurrency=MIRROR_REQUESTS, multipart_chunksize=given.part_size
+    )
+    pages = client.get_paginator("list_objects_v2").paginate(Bucket=given.source_bucket, Prefix=given.source_prefix)
+    keys = [entry["Key"] for page in pages for entry in page.get("Contents", ())]
+
+    def copy(key: str) -> None:
+        source = {"Bucket": given.source_bucket, "Key": key}
+        target = given.prefix + key.removeprefix(given.source_prefix)
+        client.copy(source, given.bucket, target, Config=config)
+
+    with ThreadPoolExecutor(MIRROR_FILES) as pool:
+        for _ in pool.map(copy, keys):
+            pass
+
+
 def _crt(given: argparse.Namespace) -> None:
     """All files at once through the CRT's client, which finds out itself how many requests are of use.
 
@@ -127,7 +159,7 @@ def _submit(given: argparse.Namespace, moving: Any, client: Any) -> None:
         future.result()
 
 
-_METHODS = {"plain": _plain, "tuned": _tuned, "crt": _crt}
+_METHODS = {"plain": _plain, "tuned": _tuned, "crt": _crt, "mirror": _mirror}
 
 if __name__ == "__main__":
     main()

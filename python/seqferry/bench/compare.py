@@ -47,7 +47,7 @@ def ask(
     """
     return ComparisonParameters(
         workloads=tuple(dict.fromkeys(workload.parse(each) for each in _items(workloads) or DEFAULT_WORKLOADS)),
-        directions=transfer.DIRECTIONS if direction == "both" else (_direction(direction),),
+        directions=_directions(direction),
         methods=_methods(_items(names), acceleration),
         needs_acceleration=acceleration == "on",
         threads=_numbers("--threads", threads),
@@ -64,11 +64,14 @@ def _items(given: Sequence[str]) -> list[str]:
     return [item.strip() for each in given for item in each.split(",") if item.strip()]
 
 
-def _direction(written: str) -> methods.Direction:
-    for known in transfer.DIRECTIONS:
+def _directions(written: str) -> tuple[methods.Direction, ...]:
+    several = {"both": transfer.DIRECTIONS, "all": transfer.ALL_DIRECTIONS}
+    if written in several:
+        return several[written]
+    for known in transfer.ALL_DIRECTIONS:
         if written == known:
-            return known
-    raise UsageError(f"--direction {written}: choose upload, download or both.")
+            return (known,)
+    raise UsageError(f"--direction {written}: choose upload, download, both, copy or all.")
 
 
 def _numbers(option: str, given: Sequence[str]) -> tuple[int, ...]:
@@ -109,6 +112,8 @@ class PreparedComparison:
     acceleration: Acceleration | None
     """None: no method that was asked for would use it."""
     left_out: tuple[str, ...]
+    origin: Storage | None = None
+    """Bucket that copies are made from; None: the same."""
     baseline: against.Baseline | None = None
     """An earlier report that the figures are set against."""
 
@@ -126,7 +131,10 @@ class PreparedComparison:
                 f"{size(traffic.bytes_up)} go up and {size(traffic.bytes_down)} come down in all, with what is read "
                 f"back to verify; random data from --seed {parameters.seed}"
             ),
-            f"objects go below {place.uri} and are {'kept' if keep else 'removed at the end'}",
+            (
+                f"objects go below {place.uri}{f' and {self.origin.place.uri}' if self.origin else ''} and are "
+                f"{'kept' if keep else 'removed at the end'}"
+            ),
         ]
         if place.endpoint_url is None:
             told.append(
@@ -155,6 +163,7 @@ class PreparedComparison:
             keep=keep,
             tell=tell,
             piece=workload.random_pieces(self.plan.parameters.seed),
+            origin=self.origin,
         )
         return outcome, document(
             self.plan, self.storage.place, self.acceleration, self.left_out, outcome, self.baseline
@@ -170,6 +179,7 @@ def prepare(
     region: str | None,
     tools: Mapping[str, str] | None = None,
     baseline: Path | None = None,
+    copy_from: str | None = None,
 ) -> PreparedComparison:
     """Finds the bucket and the methods.
 
@@ -178,23 +188,49 @@ def prepare(
     """
     cases = [(each.name, direction) for each in parameters.workloads for direction in parameters.directions]
     earlier = None if baseline is None else against.read_baseline(baseline, cases)
-    bucket, key = parse_uri(target)
-    if _WILDCARDS & set(key):
-        raise UsageError(f"{target}: some of the tools take * ? [ ] {{ }} for patterns; choose a prefix without them.")
-    above = f"{key}/" if key and not key.endswith("/") else key
-    prefix = f"{above}seqferry-bench-{transfer.fresh_id()}/"
-    storage = connect(bucket, prefix, endpoint_url=endpoint_url, profile=profile, region=region)
-    accelerated = any(each.accelerated and each.name in parameters.methods for each in methods.METHODS)
+    if copy_from is not None and "copy" not in parameters.directions:
+        raise UsageError("--copy-from names the source of copies: give --direction copy or all with it.")
+    places = [_fresh_prefix(each) for each in (target, copy_from) if each is not None]
+    storage, *origins = [
+        connect(bucket, prefix, endpoint_url=endpoint_url, profile=profile, region=region) for bucket, prefix in places
+    ]
+    wanted, unable = _by_directions(parameters)
+    accelerated = any(each.accelerated and each.name in wanted for each in methods.METHODS)
     acceleration = storage.acceleration() if accelerated else None
     if parameters.needs_acceleration and not (acceleration and acceleration.available):
         raise ConfigError(f"--acceleration on: {acceleration.why if acceleration else 'no method would use it.'}")
     found, missing = methods.available(
-        parameters.methods, accelerated=acceleration is not None and acceleration.available, tools=tools
+        wanted, accelerated=acceleration is not None and acceleration.available, tools=tools
     )
+    missing += unable
     if not found:
         reasons = [*missing, *([acceleration.why] if acceleration and not acceleration.available else [])]
         raise ConfigError(f"There is no method to measure. {'; '.join(reasons)}")
-    return PreparedComparison(transfer.make_plan(parameters, found), storage, acceleration, tuple(missing), earlier)
+    return PreparedComparison(
+        transfer.make_plan(parameters, found),
+        storage,
+        acceleration,
+        tuple(missing),
+        next(iter(origins), None),
+        earlier,
+    )
+
+
+def _by_directions(parameters: ComparisonParameters) -> tuple[list[str], list[str]]:
+    """The methods that can move in one of the directions, and a line for each that was named and cannot."""
+    able = {each.name for each in methods.METHODS if set(each.directions) & set(parameters.directions)}
+    unable = [name for name in parameters.methods if name not in able]
+    ways = " or ".join(parameters.directions)
+    lines = [f"{name} is left out: it does no {ways}" for name in unable if parameters.methods != methods.NAMES]
+    return [name for name in parameters.methods if name in able], lines
+
+
+def _fresh_prefix(uri: str) -> tuple[str, str]:
+    bucket, key = parse_uri(uri)
+    if _WILDCARDS & set(key):
+        raise UsageError(f"{uri}: some of the tools take * ? [ ] {{ }} for patterns; choose a prefix without them.")
+    above = f"{key}/" if key and not key.endswith("/") else key
+    return bucket, f"{above}seqferry-bench-{transfer.fresh_id()}/"
 
 
 def publish(result: dict[str, Any], folder: Path) -> tuple[list[Path], str | None]:

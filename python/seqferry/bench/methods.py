@@ -19,7 +19,9 @@ from typing import Final, Literal
 
 from seqferry.bench.storage import Place
 
-Direction = Literal["upload", "download"]
+Direction = Literal["upload", "download", "copy"]
+_FILES: Final[tuple[Direction, ...]] = ("upload", "download")
+_ALL: Final[tuple[Direction, ...]] = (*_FILES, "copy")
 
 MIB: Final = 1024 * 1024
 ACCELERATED: Final = "-accelerated"
@@ -59,7 +61,7 @@ class Variant:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """Move all files of a folder below a prefix, or all objects below it into the folder."""
+    """Move all files of a folder below a prefix, all objects below it into the folder, or those of another prefix."""
 
     place: Place
     below: str
@@ -70,6 +72,8 @@ class Job:
     variant: Variant
     home: Path
     """A folder that the method has for its own settings and records, and finds again on its next run."""
+    origin: tuple[str, str] = ("", "")
+    """Bucket and prefix that a copy is made from; the prefix ends with a slash."""
 
     @property
     def uri(self) -> str:
@@ -80,8 +84,12 @@ class Job:
         return self.variant.method.endswith(ACCELERATED)
 
     def both(self, local: str, remote: str) -> tuple[str, str]:
-        """Source and target."""
-        return (local, remote) if self.direction == "upload" else (remote, local)
+        """Source and target; of a copy the source is ``origin`` in place of the local name."""
+        return (remote, local) if self.direction == "download" else (local, remote)
+
+    def local(self, folder: str, origin: str) -> str:
+        """The place beside the prefix: a folder, or of a copy the origin, as ``bucket/prefix/`` behind some words."""
+        return f"{origin}{'/'.join(self.origin)}" if self.direction == "copy" else folder
 
     def endpoint(self) -> tuple[str, ...]:
         return ("--endpoint-url", self.place.endpoint_url) if self.place.endpoint_url else ()
@@ -118,6 +126,7 @@ class Method:
     part_size: bool = False
     tunes_itself: bool = False
     """True when it adapts its number of threads while it runs, so that its own choice is measured beside numbers."""
+    directions: tuple[Direction, ...] = _FILES
     accelerated: bool = False
     """True when it goes through Transfer Acceleration."""
 
@@ -162,6 +171,7 @@ def _client_words(method: str) -> Callable[[Job], list[str]]:
         return [
             *("--method", method, "--direction", job.direction, "--folder", str(job.folder)),
             *("--bucket", place.bucket, "--prefix", job.below, "--region", place.region, *job.endpoint()),
+            *(("--source-bucket", job.origin[0], "--source-prefix", job.origin[1]) if job.direction == "copy" else ()),
             *(("--threads", str(threads)) if threads else ()),
             *(("--part-size", str(part_size)) if part_size else ()),
             *(("--accelerate",) if job.accelerated else ()),
@@ -171,7 +181,7 @@ def _client_words(method: str) -> Callable[[Job], list[str]]:
 
 
 def _aws(job: Job) -> list[str]:
-    source, target = job.both(str(job.folder), job.uri)
+    source, target = job.both(job.local(str(job.folder), "s3://"), job.uri)
     return ["s3", "cp", source, target, "--recursive", "--only-show-errors", *job.endpoint()]
 
 
@@ -193,7 +203,9 @@ def _aws_environment(job: Job) -> dict[str, str]:
 
 
 def _s5cmd(job: Job) -> list[str]:
-    source, target = (f"{job.folder}/", job.uri) if job.direction == "upload" else (f"{job.uri}*", f"{job.folder}/")
+    source, target = job.both(job.local(f"{job.folder}/", "s3://"), job.uri)
+    if source.startswith("s3://"):
+        source += "*"
     divided, part_size = job.divided(), job.variant.part_size
     return [
         *(*job.endpoint(), "--log", "error"),
@@ -207,7 +219,12 @@ def _s5cmd(job: Job) -> list[str]:
 
 def _rclone(job: Job) -> list[str]:
     divided, part_size = job.divided(), job.variant.part_size
-    words = ["copy", *job.both(str(job.folder), f"store:{job.place.bucket}/{job.below}"), "--config", os.devnull]
+    words = [
+        "copy",
+        *job.both(job.local(str(job.folder), "store:"), f"store:{job.place.bucket}/{job.below}"),
+        "--config",
+        os.devnull,
+    ]
     words.append("--s3-no-check-bucket")
     if divided:
         at_once, parts = (str(number) for number in divided)
@@ -238,7 +255,7 @@ def _rclone_environment(job: Job) -> dict[str, str]:
 def _seqferry(job: Job) -> list[str]:
     variant = job.variant
     return [
-        *("cp", *job.both(f"{job.folder}/", job.uri), "--quiet", "--region", job.place.region),
+        *("cp", *job.both(job.local(f"{job.folder}/", "s3://"), job.uri), "--quiet", "--region", job.place.region),
         *(("--endpoint-url", _ACCELERATED_ENDPOINT) if job.accelerated else job.endpoint()),
         *(("--max-requests", str(variant.threads)) if variant.threads else ()),
         *(("--part-size", str(variant.part_size)) if variant.part_size else ()),
@@ -250,7 +267,7 @@ _BOTO3: Final = "pip install 'seqferry[bench]'"
 
 def _accelerated(method: Method) -> Method:
     what = f"{method.what}, through Transfer Acceleration"
-    return replace(method, name=method.name + ACCELERATED, what=what, accelerated=True)
+    return replace(method, name=method.name + ACCELERATED, what=what, directions=_FILES, accelerated=True)
 
 
 _BOTO3_TUNED: Final = Method(
@@ -273,6 +290,7 @@ _SEQFERRY: Final = Method(
     threads=True,
     part_size=True,
     tunes_itself=True,
+    directions=_ALL,
 )
 
 METHODS: Final = (
@@ -304,6 +322,7 @@ METHODS: Final = (
         environment=_aws_environment,
         threads=True,
         part_size=True,
+        directions=_ALL,
     ),
     Method(
         "s5cmd",
@@ -314,6 +333,7 @@ METHODS: Final = (
         version=("version",),
         threads=True,
         part_size=True,
+        directions=_ALL,
     ),
     Method(
         "rclone",
@@ -324,9 +344,20 @@ METHODS: Final = (
         environment=_rclone_environment,
         threads=True,
         part_size=True,
+        directions=_ALL,
     ),
     _SEQFERRY,
     _accelerated(_SEQFERRY),
+    Method(
+        "boto3-copy",
+        "client.copy as S3Mirror calls it: 15 files at a time, 100 requests each, parts of 16 MiB; copies only",
+        _BOTO3,
+        _client,
+        _client_words("mirror"),
+        packages=("boto3",),
+        part_size=True,
+        directions=("copy",),
+    ),
 )
 
 NAMES: Final = tuple(method.name for method in METHODS)

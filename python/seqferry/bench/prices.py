@@ -13,6 +13,10 @@ _PART: Final = 8 * 1024 * 1024
 """Part size of the estimate: the smallest default of the methods, so that the figure is rather too high."""
 
 
+_COPY_PART: Final = 16 * 1024 * 1024
+"""The same of copies: S3Mirror's."""
+
+
 @dataclass(frozen=True, slots=True)
 class Traffic:
     """Bytes and requests of some runs, preparing and verifying included."""
@@ -50,6 +54,13 @@ def download(workload: Workload) -> Traffic:
     """Traffic of one download of all files, with their listing."""
     parts = -(-workload.size // _PART)
     return Traffic(bytes_down=workload.total, reads=workload.files * parts, writes=-(-workload.files // 1000))
+
+
+def copy(workload: Workload) -> Traffic:
+    """Traffic of one copy of all objects within S3: no byte goes through the client."""
+    parts = -(-workload.size // _COPY_PART)
+    writes = workload.files * (1 if parts == 1 else parts + 2) + -(-workload.files // 1000)
+    return Traffic(writes=writes, reads=workload.files)
 
 
 def total(parts: Iterable[Traffic]) -> Traffic:

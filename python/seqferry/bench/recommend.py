@@ -86,6 +86,7 @@ _WAYS: Final = {"upload": "up", "download": "down", "copy": "from bucket to buck
 _NAMES: Final = {
     "boto3": "boto3 as it is",
     "boto3-tuned": "boto3 tuned",
+    "boto3-copy": "boto3 as S3Mirror calls it",
     "crt": "AWS CRT",
     "aws": "the AWS CLI",
     "seqferry": "Seqferry",

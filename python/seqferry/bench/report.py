@@ -72,7 +72,7 @@ def document(
         "left": outcome.left,
         "runs": [_run(run) for run in outcome.runs],
         "results": results,
-        "standard": against.STANDARD,
+        "standard": against.STANDARDS,
         "streams": against.streams(results),
         "baseline": None if baseline is None else baseline.facts(),
         "rule": recommend.RULE,

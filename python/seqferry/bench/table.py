@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from seqferry.bench.against import STANDARD, Case, by_case
+from seqferry.bench.against import STANDARDS, Case, by_case
 from seqferry.model.formatting import size
 
 _MIB: Final = 2**20
@@ -17,10 +17,10 @@ Rows = list[tuple[str, ...]]
 def cases(result: dict[str, Any]) -> Iterator[tuple[str, Sequence[str], Rows]]:
     """Yields, for each workload and direction, its name, the head of its table, and the rows."""
     with_earlier = result["baseline"] is not None
-    head = (*_HEAD, f"against {STANDARD}", *(("against earlier",) if with_earlier else ()), "ahead of")
     for (workload, direction), own in by_case(result["results"]):
+        head = (*_HEAD, f"against {STANDARDS[direction]}", *(("against earlier",) if with_earlier else ()), "ahead of")
         own.sort(key=lambda each: -(each["bytes_per_second"] or {"median": 0})["median"])
-        standard = next((each["bytes_per_second"] for each in own if each["label"] == STANDARD), None)
+        standard = next((each["bytes_per_second"] for each in own if each["label"] == STANDARDS[direction]), None)
         rows = [_row(each, len(own), with_earlier=with_earlier) for each in own]
         rows += _others(result, (workload, direction), standard, len(head))
         yield f"{direction}, {workload}", head, rows

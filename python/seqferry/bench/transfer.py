@@ -18,7 +18,7 @@ from typing import Final, Protocol
 
 from seqferry.bench import measure, prices, verify
 from seqferry.bench.machine import load
-from seqferry.bench.methods import MIB, NAMES, Direction, InstalledMethod, Job, Variant, environment
+from seqferry.bench.methods import METHODS, MIB, NAMES, Direction, InstalledMethod, Job, Variant, environment
 from seqferry.bench.stopping import ended_as_by_ctrl_c
 from seqferry.bench.storage import Storage
 from seqferry.bench.workload import Digests, PieceMaker, Workload, write
@@ -26,6 +26,8 @@ from seqferry.model.errors import ConfigError, SeqferryError, StorageError, Usag
 from seqferry.model.formatting import size
 
 DIRECTIONS: Final[tuple[Direction, ...]] = ("upload", "download")
+"""Those of files, which are measured by default."""
+ALL_DIRECTIONS: Final[tuple[Direction, ...]] = (*DIRECTIONS, "copy")
 MOST_REPETITIONS: Final = 100
 MOST_THREADS: Final = 1024
 MIN_PART_SIZE: Final = 5 * MIB
@@ -64,9 +66,9 @@ class ComparisonParameters:
         unknown = [name for name in self.methods if name not in NAMES]
         if unknown:
             raise UsageError(f"--methods {', '.join(unknown)}: there is no such method. There are: {', '.join(NAMES)}.")
-        wrong = [name for name in self.directions if name not in DIRECTIONS]
+        wrong = [name for name in self.directions if name not in ALL_DIRECTIONS]
         if wrong:
-            raise UsageError(f"--direction {', '.join(wrong)}: choose upload, download or both.")
+            raise UsageError(f"--direction {', '.join(wrong)}: choose upload, download, both, copy or all.")
         if not (self.workloads and self.directions and self.methods):
             raise UsageError("Nothing to compare: give at least one workload, one direction and one method.")
         if not 1 <= self.repetitions <= MOST_REPETITIONS:
@@ -131,6 +133,9 @@ class Plan:
                 parts += [prices.download(workload)] * (variants * parameters.repetitions)
             if variants := len(self.by_direction.get("download", ())):
                 parts += [prices.upload(workload), *[prices.download(workload)] * (variants * each)]
+            if variants := len(self.by_direction.get("copy", ())):
+                parts += [prices.upload(workload), *[prices.copy(workload)] * (variants * each)]
+                parts += [prices.download(workload)] * (variants * parameters.repetitions)
         return prices.total(parts)
 
     @property
@@ -159,6 +164,10 @@ def make_plan(parameters: ComparisonParameters, methods: Sequence[InstalledMetho
     variants: dict[Direction, tuple[tuple[InstalledMethod, Variant], ...]] = {
         direction: _variants(parameters, methods, direction) for direction in parameters.directions
     }
+    empty = [direction for direction, found in variants.items() if not found]
+    if empty:
+        can = [each.name for each in METHODS if empty[0] in each.directions]
+        raise UsageError(f"--direction {empty[0]}: none of the methods does that. These do: {', '.join(can)}.")
     return Plan(parameters, tuple(methods), variants)
 
 
@@ -166,7 +175,7 @@ def _variants(
     parameters: ComparisonParameters, methods: Sequence[InstalledMethod], direction: Direction
 ) -> tuple[tuple[InstalledMethod, Variant], ...]:
     variants: list[tuple[InstalledMethod, Variant]] = []
-    for found in methods:
+    for found in (each for each in methods if direction in each.method.directions):
         numbers = parameters.numbers(direction) if found.method.threads else ()
         own = (None,) if found.method.tunes_itself or not numbers else ()
         for threads in (*numbers, *own):
@@ -252,21 +261,24 @@ def run(
     keep: bool,
     tell: ProgressListener,
     piece: PieceMaker,
+    origin: Storage | None = None,
 ) -> Outcome:
     """Does it all. Whatever happens, what was made is removed, or the outcome tells what is left.
 
     Args:
         work_folder: where files lie meanwhile, in a folder of their own; None: the system's temporary folder.
         keep: leave the objects. Files are removed all the same.
+        origin: bucket that copies are made from; None: the same.
 
     Raises:
         UsageError, ConfigError: the work folder cannot be used, or has too little room; nothing was done.
     """
     outcome = Outcome(load_before=load())
+    storages = [storage] if origin is None else [storage, origin]
     folder = _make_folder(work_folder, plan.disk_bytes)
     with ended_as_by_ctrl_c():
         try:
-            _Runner(plan, storage, folder, tell, piece, outcome.runs, keep=keep).all()
+            _Runner(plan, storages, folder, tell, piece, outcome.runs, keep=keep).all()
         except KeyboardInterrupt:
             outcome.interrupted = True
         except SeqferryError as error:
@@ -278,7 +290,7 @@ def run(
             outcome.error = ConfigError(f"{folder}: {error.strerror or error}. Give another folder with --work-folder.")
         finally:
             outcome.load_after = load()
-            outcome.left = _tidy(storage, folder, tell, stopped=outcome, keep=keep)
+            outcome.left = _tidy(storages, folder, tell, stopped=outcome, keep=keep)
     return outcome
 
 
@@ -297,20 +309,22 @@ def _make_folder(work_folder: Path | None, needed: int) -> Path:
         raise UsageError(f"--work-folder {above}: {error.strerror or error}.") from None
 
 
-def _tidy(storage: Storage, folder: Path, tell: ProgressListener, *, stopped: Outcome, keep: bool) -> str | None:
+def _tidy(
+    storages: Sequence[Storage], folder: Path, tell: ProgressListener, *, stopped: Outcome, keep: bool
+) -> str | None:
     if keep:
-        tell.say(f"kept, as asked for: {storage.place.uri}")
+        tell.say(f"kept, as asked for: {' and '.join(each.place.uri for each in storages)}")
     elif stopped.interrupted:
         tell.say("Stopped. Removing what was written; once more Ctrl-C leaves it.")
     left: list[str] = []
-    try:
-        if not keep:
+    for storage in () if keep else storages:
+        try:
             storage.remove(storage.place.prefix)
-    except KeyboardInterrupt:
-        stopped.interrupted = True
-        left.append(f"{storage.place.uri} (interrupted)")
-    except SeqferryError as error:
-        left.append(f"{storage.place.uri} ({error.message.rstrip('.')})")
+        except KeyboardInterrupt:
+            stopped.interrupted = True
+            left.append(f"{storage.place.uri} (interrupted)")
+        except SeqferryError as error:
+            left.append(f"{storage.place.uri} ({error.message.rstrip('.')})")
     shutil.rmtree(folder, ignore_errors=True)
     if folder.exists():
         left.append(str(folder))
@@ -323,7 +337,7 @@ class _Runner:
     def __init__(
         self,
         plan: Plan,
-        storage: Storage,
+        storages: Sequence[Storage],
         folder: Path,
         tell: ProgressListener,
         piece: PieceMaker,
@@ -333,7 +347,9 @@ class _Runner:
     ) -> None:
         self._plan = plan
         self._parameters = plan.parameters
-        self._storage = storage
+        self._storage = storages[0]
+        self._origin = storages[-1]
+        """The bucket that copies are made from."""
         self._folder = folder
         self._tell = tell
         self._piece = piece
@@ -352,9 +368,17 @@ class _Runner:
                 if direction == "download":
                     self._tell.say(f"{workload.name}: writing the objects that are to be downloaded")
                     self._storage.put(source, workload.file_names(), below)
+                if direction == "copy":
+                    self._tell.say(f"{workload.name}: writing the objects that are to be copied")
+                    self._origin.put(source, workload.file_names(), self._origin_prefix(below))
                 self._rounds(workload, direction, below, source, made)
                 self._remove(below)
+                if direction == "copy" and not self._keep:
+                    self._origin.remove(self._origin_prefix(below))
             shutil.rmtree(source)
+
+    def _origin_prefix(self, below: str) -> str:
+        return f"{self._origin.place.prefix}{below.removeprefix(self._storage.place.prefix)}source/"
 
     def _rounds(self, workload: Workload, direction: Direction, below: str, source: Path, made: Digests) -> None:
         variants = list(self._plan.variants_of(direction))
@@ -386,11 +410,20 @@ class _Runner:
         source: Path,
         made: Digests,
     ) -> MeasuredRun:
-        """One run; an upload below a prefix of its own, a download into a folder of its own, both removed after it."""
-        upload = direction == "upload"
+        """One run, into a prefix or for a download into a folder of its own, which is removed after it."""
+        upload = direction != "download"
         into = f"{below}{round_ + 1}-{place}/" if upload else below
         folder = source if upload else self._new_folder("arrived")
-        job = Job(self._storage.place, into, direction, folder, workload.files, variant, self._home(variant))
+        job = Job(
+            self._storage.place,
+            into,
+            direction,
+            folder,
+            workload.files,
+            variant,
+            self._home(variant),
+            (self._origin.place.bucket, self._origin_prefix(below)),
+        )
         credentials = self._storage.environment()
         load_before = load()
         error, mismatch, cost, sync_s = None, False, None, None

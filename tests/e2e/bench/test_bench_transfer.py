@@ -208,6 +208,59 @@ def test_threads_and_part_sizes_make_variants_and_a_plot(versitygw: S3Server, ma
     bench.assert_nothing_is_left()
 
 
+@pytest.mark.parametrize("kind", ["versitygw", "seaweedfs"])
+def test_copies_from_bucket_to_bucket_are_measured_and_verified(
+    kind: str, request: pytest.FixtureRequest, make_bench: BenchFactory, make_bucket: BucketFactory
+) -> None:
+    bench = make_bench(request.getfixturevalue(kind))
+    theirs = make_bucket(bench.server)
+
+    code, out, err = bench.run(
+        *("--workload", "2x17MiB", *ONCE, "--direction", "copy", "--copy-from", f"s3://{theirs}/their/data"),
+        *("--methods", "boto3-copy,aws,rclone,seqferry,crt"),
+    )
+
+    assert code == 0, err
+    assert f"below s3://{bench.bucket}/some/where/seqferry-bench-" in err
+    assert f"s3://{theirs}/their/data/seqferry-bench-" in err
+    assert "crt is left out: it does no copy" in err
+    runs = bench.report()["runs"]
+    assert [(run["method"], run["direction"], run["verified"]) for run in runs] == [
+        (name, "copy", True) for name in ("aws", "rclone", "seqferry", "boto3-copy")
+    ]
+    assert "against boto3-copy" in out
+    assert "2 files of 17.0 MiB from bucket to bucket: one run of each tells no difference" in out
+    assert {path.name for path in bench.output.glob("*.png")} == {"speed-copy.png", "cpu-copy.png"}
+    bench.assert_nothing_is_left()
+    bench.bucket = theirs
+    bench.assert_nothing_is_left()
+    bench.assert_no_secret(out, err)
+
+
+def test_a_copy_that_spoils_or_is_stopped_leaves_nothing_in_either_bucket(
+    versitygw: S3Server, make_bench: BenchFactory, make_bucket: BucketFactory
+) -> None:
+    bench, theirs = make_bench(versitygw), make_bucket(versitygw)
+    bench.stand_in("s5cmd", f'"$REAL" "$@"\necho >"{bench.folder}/here"\nexec sleep 600')
+    options = (*SMALL, "--direction", "copy", "--copy-from", f"s3://{theirs}/", "--methods", "s5cmd")
+
+    with bench.start(*options) as running:
+        eventually(lambda: (bench.folder / "here").exists() or not running.running, what="the copy", deadline=300)
+        assert versitygw.client().list_objects_v2(Bucket=theirs)["KeyCount"] == 3
+        running.signal(signal.SIGINT)
+        code, err = running.wait(400), running.stderr
+    assert (code, "Traceback" in err) == (130, False), err
+
+    bench.stand_in("s5cmd", 'for last; do :; done\n"$REAL" "$@" && "$REAL" $1 $2 rm "${last}000001.bin"')
+    spoilt, _, err = bench.run(*options)
+
+    assert spoilt == 3, err
+    assert "1 missing, first 000001.bin" in bench.report()["runs"][0]["error"]
+    for bucket in (theirs, bench.bucket):
+        bench.bucket = bucket
+        bench.assert_nothing_is_left()
+
+
 SPOIL = """
 for last; do :; done
 case "$last" in

@@ -70,6 +70,9 @@ def test_what_is_no_workload_is_named(written: str) -> None:
         (("--endpoint-url", "nowhere"), "nowhere"),
         (("--endpoint-url", "http://me:hidden@127.0.0.1:1"), "credentials"),
         (("--chunk", "1"), "--chunk"),
+        (("--copy-from", "s3://other/"), "--direction copy"),
+        (("--direction", "copy", "--copy-from", "/tmp/x"), "/tmp/x"),
+        (("--direction", "copy", "--copy-from", "s3://other/a*/"), "patterns"),
     ],
 )
 def test_what_makes_no_sense_is_one_line_and_nothing_is_started(
@@ -164,6 +167,32 @@ def test_dollars_are_told_on_aws_only(endpoint: str | None, told: bool) -> None:
     assert lines[-2:] == ["Transfer Acceleration is left out.", "rclone is left out"]
 
 
+def test_a_copy_is_made_by_methods_that_copy_and_moves_no_byte_through_the_client(tmp_path: Path) -> None:
+    asked = compare.ask(**{**NOTHING, "workloads": ("2x32MiB",), "direction": "copy", "repetitions": 3})
+
+    plan = make_plan(asked, found("boto3", "s5cmd", "boto3-copy"))
+
+    assert [variant.label for _, variant in plan.variants] == ["s5cmd", "boto3-copy"]
+    assert plan.runs == 2 * 4
+    assert (plan.traffic.bytes_up, plan.traffic.bytes_down) == (64 * MIB, 64 * MIB * 2 * 3)
+    with pytest.raises(UsageError, match="--direction copy: none of the methods does that"):
+        make_plan(asked, found("boto3", "crt"))
+    place = Place("ours", "p/", None, "us-east-1")
+    copy = Job(place, "p/0/", "copy", tmp_path, 2, Variant("x"), tmp_path, ("theirs", "q/"))
+    words = {
+        each.name: [word for word in each.words(copy) if "theirs" in word]
+        for each in METHODS
+        if "copy" in each.directions
+    }
+    assert words == {
+        "aws": ["s3://theirs/q/"],
+        "s5cmd": ["s3://theirs/q/*"],
+        "rclone": ["store:theirs/q/"],
+        "seqferry": ["s3://theirs/q/"],
+        "boto3-copy": ["theirs"],
+    }
+
+
 def job(name: str, tmp_path: Path, *, threads: int | None, files: int, direction: methods.Direction = "upload") -> Job:
     place = Place("bucket", "p/", "http://127.0.0.1:9000", "us-east-1")
     return Job(place, "p/0/", direction, tmp_path, files, Variant(name, threads), tmp_path)
@@ -185,7 +214,7 @@ def test_threads_are_divided_between_files_and_their_parts(
 
 
 @pytest.mark.parametrize("method", METHODS, ids=lambda each: each.name)
-@pytest.mark.parametrize("direction", ["upload", "download"])
+@pytest.mark.parametrize("direction", ["upload", "download", "copy"])
 def test_no_method_is_called_with_a_credential(method: methods.Method, direction: Any, tmp_path: Path) -> None:
     called = InstalledMethod(method, ["tool"])
     moved = job(method.name, tmp_path, threads=4, files=3, direction=direction)

@@ -50,8 +50,22 @@ def transfer(
     ] = None,
     direction: Annotated[
         str,
-        typer.Option("--direction", envvar="SEQFERRY_BENCH_DIRECTION", metavar="WAY", help="upload, download or both."),
+        typer.Option(
+            "--direction",
+            envvar="SEQFERRY_BENCH_DIRECTION",
+            metavar="WAY",
+            help="upload, download or both; copy (from S3 to S3), or all.",
+        ),
     ] = "both",
+    copy_from: Annotated[
+        str | None,
+        typer.Option(
+            "--copy-from",
+            envvar="SEQFERRY_BENCH_COPY_FROM",
+            metavar="S3_URI",
+            help="Another bucket or prefix that copies are made from. Default: the same.",
+        ),
+    ] = None,
     methods: Annotated[
         list[str] | None,
         typer.Option(
@@ -59,7 +73,7 @@ def transfer(
             envvar="SEQFERRY_BENCH_METHODS",
             metavar="NAMES",
             help="Only these: boto3, boto3-tuned, crt, aws, s5cmd, rclone, seqferry; with Transfer Acceleration "
-            "boto3-tuned-accelerated, seqferry-accelerated. Default: all that are installed.",
+            "boto3-tuned-accelerated, seqferry-accelerated; for copies boto3-copy. Default: all that are installed.",
         ),
     ] = None,
     threads: Annotated[
@@ -187,7 +201,7 @@ def transfer(
         seed=seed,
     )
     prepared = compare.prepare(
-        target, asked, endpoint_url=endpoint_url, profile=profile, region=region, baseline=baseline
+        target, asked, endpoint_url=endpoint_url, profile=profile, region=region, baseline=baseline, copy_from=copy_from
     )
     show = _BenchProgress(as_json=as_json, quiet=quiet)
     for line in prepared.lines(keep=keep):
