@@ -51,6 +51,7 @@ COMMANDS: Final = (
     "retry",
     "cancel",
     "set",
+    "label",
     "schedule",
     "report",
     "verify",

@@ -51,6 +51,7 @@ EXAMPLES: Final[dict[str, tuple[tuple[str, str], ...]]] = {
     "notify list": (("seqferry notify list", "channels and what is undelivered"),),
     "pause": (("seqferry pause 3f2a", "stop for a while"),),
     "retry": (("seqferry retry 3f2a", "copy again what failed"),),
+    "label": (('seqferry label 3f2a --name "Run 43" --label project=X', "name it for people and filters"),),
     "set": (("seqferry set 3f2a --max-bandwidth 50MB", "change limits under way"),),
     "schedule": (),
     "schedule add": (

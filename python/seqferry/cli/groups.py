@@ -307,6 +307,39 @@ class Described:
 
 
 @dataclass(frozen=True, slots=True)
+class Relabelling:
+    """Options that change the name and the labels of a transfer. They have no environment variables."""
+
+    PANEL: ClassVar = "Options"
+
+    new_name: Annotated[
+        str | None, typer.Option("--name", metavar="TEXT", help="Its new name; '' takes the name away.")
+    ] = None
+    new_label: Annotated[
+        list[str] | None,
+        typer.Option("--label", metavar="KEY=VALUE", help="Label that is added or changed. May be repeated."),
+    ] = None
+    remove: Annotated[
+        list[str] | None, typer.Option("--remove", metavar="KEY", help="Label that is taken away. May be repeated.")
+    ] = None
+
+    @property
+    def given(self) -> tuple[str | None, dict[str, str | None]]:
+        """The new name, None where it stays, and the labels by key, None for those that are taken away.
+
+        Raises:
+            UsageError: nothing is given, a label is not valid, or it is to be added and taken away.
+        """
+        added = labels.parsed(None, self.new_label or ()).labels
+        removed = self.remove or ()
+        if self.new_name is None and not added and not removed:
+            raise UsageError("Nothing is to be changed: give --name, --label or --remove.")
+        if both := sorted(set(removed) & added.keys()):
+            raise UsageError(f"The label '{both[0][:63]}' is given with --label and with --remove; give it once.")
+        return self.new_name, {**added, **dict.fromkeys(removed)}
+
+
+@dataclass(frozen=True, slots=True)
 class Start(Described):
     """Options for the start of a transfer: dry run, preflight, detaching, a second transfer, priority, its name."""
 

@@ -136,14 +136,12 @@ def insert(
 
 
 def describe(connection: sa.Connection, row: sa.Row[Any], description: Description, at: float, actor: str) -> None:
-    """Give a transfer another name or other labels; what is not given stays. An event tells of a change."""
-    before = labels.stored(row.name, row.labels)
-    after = description.over(before)
-    if after == before:
+    """Give a transfer, whose row is locked, this name and these labels. An event tells of a change."""
+    if description == labels.stored(row.name, row.labels):
         return
-    values = {"name": after.name, "labels": after.stored_labels()}
+    values = {"name": description.name, "labels": description.stored_labels()}
     connection.execute(transfer.update().where(transfer.c.id == row.id).values(values))
-    events.append(connection, row.id, at, "described", actor, _told(after))
+    events.append(connection, row.id, at, "described", actor, _told(description))
 
 
 def _told(description: Description) -> dict[str, Any]:

@@ -7,6 +7,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Final
 
 from seqferry.model.errors import UsageError
@@ -65,6 +66,23 @@ class Description:
     def over(self, before: Description) -> Description:
         """This one, with what it leaves open as before: a name replaces the name, labels replace all labels."""
         return Description(before.name if self.name is None else self.name, self.labels or before.labels)
+
+    def changed(
+        self, *, name: str | None = None, labels: Mapping[str, str | None] = MappingProxyType({})
+    ) -> Description:
+        """This one with another name ('' for none) and with these labels in place of those of the same keys.
+
+        A name that is None stays; a label whose value is None is removed.
+
+        Raises:
+            UsageError: the name or a label is not valid, or there would be too many labels.
+        """
+        kept = {key: value for key, value in self.labels.items() if key not in labels}
+        given = {key: value for key, value in labels.items() if value is not None}
+        after = Description(self.name if name is None else name or None, kept | given)
+        Description(labels=dict.fromkeys(labels, "")).check()
+        after.check()
+        return after
 
     def stored_labels(self) -> str | None:
         """Labels as a row holds them: JSON, the same text for equal labels; None without any."""

@@ -7,13 +7,14 @@ within a second. So a process that is killed has either done all of it or nothin
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
 from seqferry.db import transfer_pages, transfers
 from seqferry.db.paging import TransferFilter
 from seqferry.model.errors import ConflictError, SeqferryError, UnsupportedError, UsageError
+from seqferry.model.labels import stored
 from seqferry.model.models import (
     DONE_STATES,
     ENDED_TRANSFER_STATES,
@@ -218,6 +219,31 @@ def adjust(
         if after != before:
             transfers.adjust(connection, row, after, time.time(), actor)
             service.queue.prioritize(connection, row.id, before.priority, after.priority)
+    return service.status(row.id)
+
+
+def describe(
+    service: Service,
+    transfer_id: str,
+    *,
+    actor: str,
+    name: str | None = None,
+    labels: Mapping[str, str | None] | None = None,
+) -> Status:
+    """Give a transfer, also one that has ended, another name or other labels; the record says who did it.
+
+    Args:
+        name: '' takes the name away, None keeps it.
+        labels: added, or in place of those of the same keys; a value of None takes a label away.
+
+    Raises:
+        NotFoundError: no transfer has this id.
+        UsageError: the name or a label is not valid.
+    """
+    with service.database.write() as connection:
+        row = service.locked(connection, transfer_id)
+        after = stored(row.name, row.labels).changed(name=name, labels=labels or {})
+        transfers.describe(connection, row, after, time.time(), actor)
     return service.status(row.id)
 
 

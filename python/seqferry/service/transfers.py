@@ -13,7 +13,7 @@ import sqlalchemy as sa
 
 from seqferry.db import objects, transfers, worker_reports
 from seqferry.db.worker_reports import Attendant
-from seqferry.model import names, operations
+from seqferry.model import labels, names, operations
 from seqferry.model.errors import AccessError, ConflictError, UnsupportedError, UsageError
 from seqferry.model.labels import NOTHING, Description
 from seqferry.model.models import (
@@ -88,7 +88,8 @@ class Transfers(Queries):
                 transfers.join(connection, unfinished, time.time(), actor, idempotency_key)
                 self._renew(connection, unfinished, spec, actor)
                 _limit(connection, unfinished.id, spec.speed.tpslimit, actor)
-                transfers.describe(connection, unfinished, description, time.time(), actor)
+                described = description.over(labels.stored(unfinished.name, unfinished.labels))
+                transfers.describe(connection, unfinished, described, time.time(), actor)
                 joined = Submission(unfinished.id, goes_on=True, blocked=unfinished.blocked_by is not None)
                 if also is not None:
                     also(connection, joined)

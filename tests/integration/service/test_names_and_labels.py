@@ -18,7 +18,8 @@ from seqferry.db.paging import TransferFilter
 from seqferry.db.tables import transfer
 from seqferry.model.errors import NotFoundError, UsageError
 from seqferry.model.labels import Description
-from seqferry.proof import report
+from seqferry.proof import auditing, report
+from seqferry.proof.auditing import AuditCounts
 from seqferry.service import control, notices, schedules
 from seqferry.service.service import Service
 from seqferry.workflows.worker import Worker
@@ -269,3 +270,74 @@ def test_clients_over_http_give_them_and_filter_by_them(ferry: Ferry, monkeypatc
         schedule = {"cron": "0 2 * * *", "name": "nightly", "transfer": body | {"labels": {"project": "Z"}}}
         made = client.post("/api/v1/schedules", json=schedule)
         assert (made.status_code, made.json()["labels"]) == (201, {"project": "Z"})
+
+
+def test_a_transfer_is_renamed_and_labelled_after_its_start_and_after_its_end(ferry: Ferry) -> None:
+    ferry.fill({"run/a": 1})
+    service = ferry.service
+    transfer_id = service.submission(ferry.spec(), actor="ada", description=RUN).id
+    control.describe(service, transfer_id, actor="bob", labels={"site": None, "a/b": "c"})
+    ferry.work()
+    until_ended(service, transfer_id)
+
+    control.describe(service, transfer_id, actor="bob", name="Run 43", labels={"project": "Y"})
+    control.describe(service, transfer_id, actor="bob", name="Run 43")  # as it is
+    control.describe(service, transfer_id, actor="bob", name="")
+
+    assert service.status(transfer_id).description == Description(None, {"a/b": "c", "project": "Y"})
+    assert _described(service, transfer_id) == [
+        {"name": "Run 42", "labels": dict(RUN.labels)},
+        {"name": "Run 42", "labels": {"a/b": "c", "project": "X"}},
+        {"name": "Run 43", "labels": {"a/b": "c", "project": "Y"}},
+        {"name": None, "labels": {"a/b": "c", "project": "Y"}},
+    ]
+    assert [one.actor for one in service.events(transfer_id) if one.kind == "described"] == ["bob"] * 3
+    assert list(auditing.verify(service.database, AuditCounts())) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"name": "a\nb"}, "name"),
+        ({"name": " "}, "name"),
+        ({"labels": {"A B": "x"}}, "A B"),
+        ({"labels": {"A B": None}}, "A B"),
+        ({"labels": {"a": "\u2028"}}, "label 'a'"),
+        ({"labels": {f"k{n}": "x" for n in range(21)}}, "20 labels"),
+    ],
+)
+def test_a_change_that_is_not_valid_changes_nothing(service: Service, change: dict[str, Any], named: str) -> None:
+    transfer_id = _submit(service, 1, "Run 42", project="X")
+
+    with pytest.raises(UsageError, match=named):
+        control.describe(service, transfer_id, actor="ada", **change)
+
+    assert service.status(transfer_id).description == Description("Run 42", {"project": "X"})
+    with pytest.raises(NotFoundError):
+        control.describe(service, "feed", actor="ada", name="x")
+
+
+@pytest.mark.parametrize("settings", ["sqlite"], indirect=True)
+def test_the_command_line_renames(service: Service) -> None:
+    transfer_id = _submit(service, 1, "Run 42", project="X", site="lab1")
+
+    done = command(service, "label", "Run 42", "--name", "Run 43", "--label", "project=Y", "--remove", "site")
+
+    assert done.returncode == 0, done.stderr
+    assert f"seqferry status {transfer_id}" in done.stderr
+    assert service.status(transfer_id).description == Description("Run 43", {"project": "Y"})
+    assert command(service, "label", "Run 43", "--label", "a=b", "--remove", "a").returncode == 2
+
+
+@pytest.mark.parametrize("settings", ["sqlite"], indirect=True)
+def test_clients_rename_over_http(service: Service) -> None:
+    transfer_id = _submit(service, 1, "Run 42", project="X", site="lab1")
+    with http_of(service) as client:
+        path = f"/api/v1/transfers/{transfer_id}"
+
+        answer = client.patch(path, json={"name": "Run 43", "labels": {"site": None, "new": "n"}, "priority": 3}).json()
+        assert (answer["name"], answer["labels"], answer["priority"]) == ("Run 43", {"new": "n", "project": "X"}, 3)
+        answer = client.patch(path, json={"name": None}).json()
+        assert (answer["name"], answer["labels"], answer["priority"]) == (None, {"new": "n", "project": "X"}, 3)
+        assert client.patch(path, json={"labels": {"A": "x"}}).status_code == 400
+        assert client.patch(path, json={}).json()["labels"] == {"new": "n", "project": "X"}

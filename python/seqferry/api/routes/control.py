@@ -15,7 +15,7 @@ from seqferry.api.schemas import Priority, Submitted, TransferOut, is_time, seco
 from seqferry.db.paging import ALL_TRANSFERS, TransferFilter
 from seqferry.model import labels
 from seqferry.model.errors import NotFoundError, UsageError
-from seqferry.model.labels import MOST_LABELS
+from seqferry.model.labels import MOST_LABELS, MOST_NAME
 from seqferry.model.models import TransferState
 from seqferry.model.option_groups import MOST_STARTS
 from seqferry.service import control
@@ -42,6 +42,17 @@ class Adjustment(BaseModel):
     """Bytes per second through each process that works at it, or a timetable."""
     tpslimit: Annotated[int, Field(ge=1, le=MOST_STARTS), WHOLE] | None = None
     """Requests started per second by each such process."""
+
+
+class Change(Adjustment):
+    """The same, and a name and labels, which also a transfer that has ended can get."""
+
+    name: Annotated[str | None, Field(max_length=MOST_NAME, examples=["Run 43"])] = None
+    """Null takes the name away."""
+    labels: Annotated[
+        dict[str, str | None], Field(max_length=2 * MOST_LABELS, examples=[{"project": "X", "old": None}])
+    ] = {}
+    """In place of those of the same keys; null takes a label away."""
 
 
 Text = Annotated[str | None, Field(max_length=1024)]
@@ -151,10 +162,19 @@ def retry(transfer_id: ChangeableIdDep, service: ServiceDep, actor: ActorDep) ->
 
 
 @router.patch(
-    "/{transfer_id}", summary="Change priority or limits of a transfer under way", responses=answers(400, 409)
+    "/{transfer_id}", summary="Change priority, limits, name or labels of a transfer", responses=answers(400, 409)
 )
-def adjust(transfer_id: ChangeableIdDep, body: Adjustment, service: ServiceDep, actor: ActorDep) -> TransferOut:
-    return TransferOut.of(control.adjust(service, transfer_id, actor=actor, **_given(body)))
+def change(transfer_id: ChangeableIdDep, body: Change, service: ServiceDep, actor: ActorDep) -> TransferOut:
+    """Priority and limits are those of a transfer that has not ended."""
+    given = _given(body)
+    named, labelled = "name" in given, "labels" in given
+    name, labels = given.pop("name", None), given.pop("labels", None)
+    if given or not (named or labelled):
+        changed = control.adjust(service, transfer_id, actor=actor, **given)
+    if named or labelled:
+        name = name or "" if named else None
+        changed = control.describe(service, transfer_id, actor=actor, name=name, labels=labels)
+    return TransferOut.of(changed)
 
 
 @actions.post("/actions", summary="The same for many transfers at once", responses=answers(400, 409))

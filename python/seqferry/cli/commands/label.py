@@ -1,0 +1,19 @@
+"""``seqferry label``."""
+
+from __future__ import annotations
+
+from seqferry.cli.groups import Output, RecordedTransfer, Relabelling
+from seqferry.cli.many import say, tell
+from seqferry.cli.session import actor, session_of
+
+
+def label(which: RecordedTransfer, change: Relabelling, output: Output) -> int:
+    """Give a transfer another name or other labels, as `seqferry label ID --name "Run 43"`; also one that has ended."""
+    name, labels = change.given
+    with session_of(output) as session:
+        from seqferry.service import control
+
+        status = control.describe(session.service, which.transfer, actor=actor(), name=name, labels=labels)
+        tell(session, [control.Result(status.id, status)])
+        say(session, f"Written. See it with: {session.command('status', status.id)}")
+    return 0
