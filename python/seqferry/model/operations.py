@@ -24,6 +24,7 @@ class Operation:
         done: word for finished objects.
         finished: the same in the title of a summary with failures.
         again: first word of the advice to retry.
+        noun: for a person who reads of it in a receipt.
         did: words for what it did, where nothing arrives at a target by it; None: objects arrive.
         copies: writes each object of the source below the target.
         from_listing: its objects are those of a listing or of a list of keys, each decided by itself.
@@ -47,6 +48,7 @@ class Operation:
     done: str = "copied"
     finished: str = "copied"
     again: str = "Copy"
+    noun: str = "copy"
     did: str | None = None
     copies: bool = False
     from_listing: bool = False
@@ -82,13 +84,21 @@ OPERATIONS: Final[dict[str, Operation]] = {
     for one in (
         Operation(TRANSFER, f"{_WORK}.transfer", copies=True, from_listing=True),
         Operation(
-            "pack", f"{_WORK}.pack", command="pack", verb="pack", finished="packed", finds_done=False, packs=True
+            "pack",
+            f"{_WORK}.pack",
+            command="pack",
+            noun="archive",
+            verb="pack",
+            finished="packed",
+            finds_done=False,
+            packs=True,
         ),
-        Operation("unpack", f"{_WORK}.unpack", command="unpack", verb="unpack", unpacks=True),
+        Operation("unpack", f"{_WORK}.unpack", command="unpack", noun="unpacking", verb="unpack", unpacks=True),
         Operation(
             "move",
             f"{_WORK}.move",
             command="mv",
+            noun="move",
             verb="move",
             again="Move",
             copies=True,
@@ -99,6 +109,7 @@ OPERATIONS: Final[dict[str, Operation]] = {
             "remove",
             f"{_WORK}.remove",
             command="rm",
+            noun="removal",
             verb="remove",
             done="removed",
             finished="removed",
@@ -112,6 +123,7 @@ OPERATIONS: Final[dict[str, Operation]] = {
             "check",
             f"{_WORK}.check",
             command="check",
+            noun="comparison",
             verb="check",
             finished="identical",
             again="Compare again",
@@ -123,6 +135,7 @@ OPERATIONS: Final[dict[str, Operation]] = {
             "cleanup",
             f"{_WORK}.cleanup",
             command="cleanup",
+            noun="cleanup of open uploads",
             verb="cleanup",
             done="aborted",
             finished="aborted",
@@ -136,6 +149,7 @@ OPERATIONS: Final[dict[str, Operation]] = {
             "verify",
             f"{_WORK}.verify",
             command="verify",
+            noun="verification",
             verb="verify",
             done="same",
             finished="as received",

@@ -64,19 +64,20 @@ class Record(Queries):
     """Verbs on the record."""
 
     def report(
-        self, transfer_id: str, form: Format, findings: Sequence[Finding], price: str | None = None
+        self, transfer_id: str, form: Format, findings: Sequence[Finding], price: str | None = None, page: int = 1
     ) -> Iterator[str]:
         """Everything on record of a transfer, by its whole id, in pieces; ``findings`` are those of its record.
 
         Args:
             price: region of AWS whose prices hold, whatever the storage is.
+            page: of HTML, whose table of objects is bounded.
 
         Raises:
-            UsageError: there are no prices of that region.
+            UsageError: there are no prices of that region, or there is no such page.
         """
         from seqferry.proof import report
 
-        return report.stream(self.database, transfer_id, form, findings, price)
+        return report.stream(self.database, transfer_id, form, findings, price, page)
 
     def cost(self, status: Status, price: str | None = None) -> CountedCost | None:
         """The cost of the requests that were counted; None before the end, and where they have no price.

@@ -78,7 +78,7 @@ def test_a_name_is_shown_from_the_submission_to_the_receipt_of_the_retry(ferry: 
     receipt = json.loads("".join(report.stream(service.database, retried, "json")))
     assert (receipt["name"], receipt["labels"]) == ("Run 42", dict(RUN.labels))
     page = "".join(report.stream(service.database, retried, "html"))
-    assert "<h1>Transfer Run 42</h1>" in page
+    assert "<h1>Receipt: Run 42</h1>" in page
     assert retried in page
     assert service.record_findings(transfer_id) == []
     assert _described(service, transfer_id) == [{"name": "Run 42", "labels": dict(RUN.labels)}]

@@ -10,6 +10,7 @@ from statuses import status
 from seqferry.cli.output import summary
 from seqferry.model import operations
 from seqferry.model.models import ERROR_CLASSES, FailureGroup, Totals, Verification
+from seqferry.model.next_steps import next_step
 from seqferry.proof.auditing import Head
 
 MIB = 1024**2
@@ -63,7 +64,7 @@ def test_failures_are_grouped_with_keys_and_a_next_step() -> None:
     assert told.startswith("Finished with 26 failures (174 of 200 objects copied) in 10.0 s\n")
     assert "25 objects failed: HeadObject AccessDenied" in told
     assert "    run42/locked-19\n    … and 5 more: seqferry status 3f2a --failed" in told
-    assert summary.next_step("person", "AccessDenied") in told
+    assert next_step("person", "AccessDenied") in told
     assert "1 object failed: HeadObject mismatch" in told
     assert "    run42/two\\nlines\\x1b[2J" in told
     assert "\x1b" not in told
@@ -89,7 +90,7 @@ def test_a_transfer_with_failures_is_summed_up_in_numbers(operation: str, totals
 @pytest.mark.parametrize(("operation", "command"), [("transfer", "cp"), ("pack", "pack"), ("unpack", "unpack")])
 def test_the_next_step_names_the_command_that_has_failed(operation: str, command: str) -> None:
     for error_class in ("retry", "object", "mismatch"):
-        told = summary.next_step(error_class, "", operations.of(operation))
+        told = next_step(error_class, "", operations.of(operation))
         assert f"un the same {command} again" in told
         assert command == "cp" or " cp " not in told
 
@@ -107,12 +108,12 @@ def test_nothing_found_names_the_place() -> None:
 
 @pytest.mark.parametrize("error_class", ERROR_CLASSES)
 def test_each_class_of_error_has_a_next_step_of_its_own(error_class: str) -> None:
-    assert summary.next_step(error_class, "") != summary.next_step("unheard of", "")
+    assert next_step(error_class, "") != next_step("unheard of", "")
 
 
 def test_the_next_step_is_of_the_code_where_the_class_says_too_little() -> None:
-    assert "clock" in summary.next_step("retry", "RequestTimeTooSkewed")
-    assert summary.next_step("retry", "NoSuchUpload") != summary.next_step("retry", "InternalError")
+    assert "clock" in next_step("retry", "RequestTimeTooSkewed")
+    assert next_step("retry", "NoSuchUpload") != next_step("retry", "InternalError")
 
 
 def test_the_event_holds_raw_values() -> None:

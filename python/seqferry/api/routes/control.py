@@ -170,11 +170,10 @@ def change(transfer_id: ChangeableIdDep, body: Change, service: ServiceDep, acto
     named, labelled = "name" in given, "labels" in given
     name, labels = given.pop("name", None), given.pop("labels", None)
     if given or not (named or labelled):
-        changed = control.adjust(service, transfer_id, actor=actor, **given)
+        control.adjust(service, transfer_id, actor=actor, **given)
     if named or labelled:
-        name = name or "" if named else None
-        changed = control.describe(service, transfer_id, actor=actor, name=name, labels=labels)
-    return TransferOut.of(changed)
+        control.describe(service, transfer_id, actor=actor, name=name or "" if named else None, labels=labels)
+    return TransferOut.of(service.status(transfer_id))
 
 
 @actions.post("/actions", summary="The same for many transfers at once", responses=answers(400, 409))

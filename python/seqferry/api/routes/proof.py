@@ -75,8 +75,9 @@ def report(
     service: ServiceDep,
     format: proof_report.Format = "json",  # noqa: A002
     price: Annotated[str | None, Query(min_length=1, max_length=64)] = None,
+    page: Annotated[int, Query(ge=1, le=2**31)] = 1,
 ) -> StreamingResponse:
-    """Streams: JSON that can be checked by itself, CSV, or one page of HTML.
+    """Streams: JSON that can be checked by itself, CSV, or a document in HTML, of which each page has 10,000 objects.
 
     The record is looked at first; the header `Seqferry-Record` says `intact`, or `changed` where it is not as it was
     written. `price` names a region of AWS whose list prices hold, whatever the storage is.
@@ -85,7 +86,7 @@ def report(
         prices.shipped(price)
     full_id = service.status(transfer_id).id
     findings = service.record_findings(full_id)
-    report = service.report(full_id, format, findings, price)
+    report = service.report(full_id, format, findings, price, page)
     pieces = (piece.encode("utf-8", "backslashreplace") for piece in report)
     name = f'attachment; filename="seqferry-{full_id}.{format}"'
     headers = {"Seqferry-Record": "changed" if findings else "intact"}

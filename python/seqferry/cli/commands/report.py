@@ -31,6 +31,10 @@ def report(
         str | None,
         typer.Option("--output", "-o", envvar="SEQFERRY_OUTPUT", metavar="FILE", help="Default: standard output."),
     ] = None,
+    page: Annotated[
+        int,
+        typer.Option("--page", envvar="SEQFERRY_PAGE", metavar="N", min=1, help="Of html: each has 10,000 objects."),
+    ] = 1,
     price: options.Price = None,
     state_dir: options.StateDir = None,
 ) -> int:
@@ -48,7 +52,7 @@ def report(
             display.say(f"record  {text.printable(one.message)}")
         if findings:
             display.say(f"The record is not as it was written: {text.count(len(findings), 'finding')} (audit verify).")
-        pieces = session.service.report(found.id, form, findings, price)
+        pieces = session.service.report(found.id, form, findings, price, page)
         if output is None:
             _print(pieces)
         else:
