@@ -7,7 +7,7 @@ pub const BLOCK: u64 = 512;
 pub(crate) const BLOCK_LEN: usize = 512;
 
 /// Bytes that contents of `size` bytes occupy. None when the sum leaves the range that offsets may have.
-pub(crate) fn padded(size: u64) -> Option<u64> {
+pub(crate) fn pad(size: u64) -> Option<u64> {
     size.checked_next_multiple_of(BLOCK)
 }
 
@@ -22,8 +22,8 @@ mod tests {
 
     #[test]
     fn contents_are_padded_to_whole_blocks() {
-        assert_eq!([0, 1, 512, 513].map(|size| padded(size).unwrap()), [0, 512, 512, 1024]);
+        assert_eq!([0, 1, 512, 513].map(|size| pad(size).unwrap()), [0, 512, 512, 1024]);
         assert_eq!([0, 1, 512, 513].map(padding), [0, 511, 0, 511]);
-        assert_eq!(padded(u64::MAX), None);
+        assert_eq!(pad(u64::MAX), None);
     }
 }

@@ -11,7 +11,7 @@ mod types;
 
 pub use types::{ArchiveLimits, Checkpoint, ReadOptions, Step, Summary};
 
-use crate::block::{BLOCK, BLOCK_LEN, padded};
+use crate::block::{BLOCK, BLOCK_LEN, pad};
 use crate::error::{ArchiveError, Fault};
 use crate::header::{self, Block, Header};
 use crate::member::Member;
@@ -405,7 +405,7 @@ impl Scanner {
     }
 
     fn contents_end_of(&self, start: u64, len: u64) -> Result<u64, Fault> {
-        let expected = padded(len).and_then(|len| start.checked_add(len));
+        let expected = pad(len).and_then(|len| start.checked_add(len));
         let size = self.size.unwrap_or(i64::MAX.cast_unsigned());
         match expected {
             Some(expected) if expected <= size => Ok(expected),

@@ -161,11 +161,11 @@ impl MapText {
 /// size.
 pub(crate) fn complete_map(segments: &[(u64, u64)], size: u64, stored: u64) -> Result<SparseMap, Refusal> {
     let end = segments.last().map_or(Some(0), |(offset, len)| offset.checked_add(*len));
-    if end == Some(size) { checked_map(segments, size, stored) } else { Err(Refusal::SparseMap) }
+    if end == Some(size) { check_map(segments, size, stored) } else { Err(Refusal::SparseMap) }
 }
 
 /// The map of a file of `size` bytes with `stored` bytes of contents, without its empty segments.
-pub(crate) fn checked_map(segments: &[(u64, u64)], size: u64, stored: u64) -> Result<SparseMap, Refusal> {
+pub(crate) fn check_map(segments: &[(u64, u64)], size: u64, stored: u64) -> Result<SparseMap, Refusal> {
     let (mut end, mut total) = (0, 0u64);
     for (offset, len) in segments {
         // GNU tar reads every segment from a new block; bsdtar and Python do not. They agree on whole blocks only.
@@ -199,7 +199,7 @@ mod tests {
             (vec![(0, 5)], 20, 6),
             (vec![(u64::MAX, 5)], u64::MAX, 5),
         ] {
-            assert_eq!(checked_map(&segments, size, stored), Err(Refusal::SparseMap), "{segments:?}");
+            assert_eq!(check_map(&segments, size, stored), Err(Refusal::SparseMap), "{segments:?}");
         }
     }
 

@@ -188,7 +188,7 @@ struct Place<'a> {
 impl Drop for Place<'_> {
     fn drop(&mut self) {
         if self.waits {
-            self.budget.lock().limiters.abandoned(self.limiter);
+            self.budget.lock().limiters.abandon(self.limiter);
         }
     }
 }
@@ -316,7 +316,7 @@ impl Budget {
                     if let Err(permit) = wake.send(permit) {
                         // The waiter is gone. A drop of the permit as it is would take the lock again.
                         permit.take_back();
-                        requests.limiters.ended(now, request, RequestOutcome::Abandoned);
+                        requests.limiters.note_end(now, request, RequestOutcome::Abandoned);
                     }
                 }
             }

@@ -88,7 +88,7 @@ impl RetryingClient {
 
     /// The same requests; writes among them start only within the lease, and wait for it while the job goes on.
     #[must_use]
-    pub fn leased(mut self, holder: Arc<LeaseHolder>) -> Self {
+    pub fn with_lease(mut self, holder: Arc<LeaseHolder>) -> Self {
         self.connection.store = Arc::new(LeasedStore::new(self.connection.store, Arc::clone(&holder)));
         self.lease = Some(WriteLease { holder, job: self.cancel.clone() });
         self
@@ -108,10 +108,10 @@ impl RetryingClient {
         self
     }
 
-    /// The same requests under a lease, as by [`RetryingClient::leased`]; without the lease writes fail at once.
+    /// The same requests under a lease, as by [`RetryingClient::with_lease`]; without the lease writes fail at once.
     #[must_use]
-    pub fn leased_or_failed(self, holder: Arc<LeaseHolder>) -> Self {
-        let mut leased = self.leased(holder);
+    pub fn with_lease_or_failure(self, holder: Arc<LeaseHolder>) -> Self {
+        let mut leased = self.with_lease(holder);
         if let Some(lease) = &mut leased.lease {
             lease.job = CancellationToken::new();
             lease.job.cancel();
@@ -280,7 +280,7 @@ impl RetryingClient {
             drop(span);
             if error.cause() == Cause::LeaseLapsed {
                 // The service did not fail: this is not counted as one of its attempts.
-                self.lease_regained(error).await?;
+                self.await_lease(error).await?;
                 retry_context.count_retry();
                 permit = self.reserve(spec, retry_context).await?;
                 continue;
@@ -312,14 +312,14 @@ impl RetryingClient {
     }
 
     /// Wait until writes may start again; the error when the job ends first.
-    async fn lease_regained(&self, error: StoreError) -> Result<(), RequestError> {
+    async fn await_lease(&self, error: StoreError) -> Result<(), RequestError> {
         let Some(lease) = &self.lease else { return Err(RequestError::Failed(error)) };
         tokio::select! {
             biased;
             () = self.cancel.cancelled() => Err(RequestError::Cancelled),
             // What is cleaned up after a stop is left to the next owner.
             () = lease.job.cancelled() => Err(RequestError::Failed(error)),
-            () = lease.holder.regained() => Ok(()),
+            () = lease.holder.wait_until_regained() => Ok(()),
         }
     }
 
@@ -332,13 +332,13 @@ impl RetryingClient {
     {
         let mut first = pin!(request(Arc::clone(&self.connection.store)));
         let first_try = self.under_way(permit);
-        let Some(may_be_hedged) = spec.hedge else { return first_try.answered(first.await) };
+        let Some(may_be_hedged) = spec.hedge else { return first_try.note_answer(first.await) };
         let started = Instant::now();
         let mut patience = first_try.permit.slow_after().unwrap_or(HEDGE_LOOK);
         let second_try = loop {
             tokio::select! {
                 biased;
-                answer = &mut first => return first_try.answered(answer),
+                answer = &mut first => return first_try.note_answer(answer),
                 () = tokio::time::sleep_until(started + patience) => {}
             }
             // The latency of its peers may have become known, or have changed, since it was sent.
@@ -356,15 +356,15 @@ impl RetryingClient {
         // After an error of one, the other still counts.
         match select(first, second).await {
             Either::Left((Err(error), second)) => {
-                let _slow = first_try.answered::<T>(Err(error));
-                second_try.answered(second.await)
+                let _slow = first_try.note_answer::<T>(Err(error));
+                second_try.note_answer(second.await)
             }
             Either::Right((Err(error), first)) => {
-                let _second = second_try.answered::<T>(Err(error));
-                first_try.answered(first.await)
+                let _second = second_try.note_answer::<T>(Err(error));
+                first_try.note_answer(first.await)
             }
-            Either::Left((answer, _)) => first_try.answered(answer),
-            Either::Right((answer, _)) => second_try.answered(answer),
+            Either::Left((answer, _)) => first_try.note_answer(answer),
+            Either::Right((answer, _)) => second_try.note_answer(answer),
         }
     }
 
@@ -406,7 +406,7 @@ struct InFlightRequest<'a> {
 }
 
 impl InFlightRequest<'_> {
-    fn answered<T>(self, answer: Result<T, StoreError>) -> Result<T, StoreError> {
+    fn note_answer<T>(self, answer: Result<T, StoreError>) -> Result<T, StoreError> {
         self.permit.end(match &answer {
             Ok(_) => RequestOutcome::Worked,
             Err(error) if error.class == ErrorClass::Throttle => {

@@ -28,7 +28,7 @@ pub trait RangeSource: Clone + Send + 'static {
     fn read(&self, start: u64, end: u64) -> impl Future<Output = Result<Bytes, Self::Error>> + Send;
 
     /// A read ended without a result: its task was stopped.
-    fn stopped(&self) -> Self::Error;
+    fn stop_error(&self) -> Self::Error;
 }
 
 /// Sizes of reads.
@@ -89,7 +89,7 @@ impl<S: RangeSource> ForwardReader<S> {
         self.request_ahead();
         let began = Instant::now();
         let Some(front) = self.ahead.pop_front() else { return Ok(Bytes::new()) };
-        let bytes = front.read.await.unwrap_or_else(|_| Err(self.source.stopped()))?;
+        let bytes = front.read.await.unwrap_or_else(|_| Err(self.source.stop_error()))?;
         if front.end - front.start <= self.sizes.block {
             let took = began.elapsed();
             self.latency = Some(self.latency.map_or(took, |latency| latency.min(took)));

@@ -103,7 +103,7 @@ impl LeaseHolder {
     }
 
     /// Wait until writes may start.
-    pub async fn regained(&self) {
+    pub async fn wait_until_regained(&self) {
         loop {
             let mut changed = pin!(self.lease.changed.notified());
             changed.as_mut().enable();
@@ -420,7 +420,7 @@ mod tests {
     #[tokio::test]
     async fn what_waits_goes_on_when_the_lease_is_back() {
         let (lease, holder) = held(now());
-        let mut regained = pin!(holder.regained());
+        let mut regained = pin!(holder.wait_until_regained());
         assert!(futures::poll!(regained.as_mut()).is_pending());
 
         lease.set(now() + 60 * SECOND, 2);

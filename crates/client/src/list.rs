@@ -80,7 +80,7 @@ pub fn list(requests: RetryingClient, listing: ListingScope) -> mpsc::Receiver<P
         let walk = Arc::new(walk);
         // In a task of its own: were it to panic, what has come must not pass for all there is.
         let all = tokio::spawn(Arc::clone(&walk).all().instrument(span.clone()));
-        let ended = all.await.unwrap_or_else(|_| Err(walk.broken()));
+        let ended = all.await.unwrap_or_else(|_| Err(walk.panic_error()));
         span.record("found", walk.found.load(Ordering::Relaxed));
         if let Err(interrupted) = ended {
             if let RequestError::Failed(error) = &interrupted {
@@ -125,7 +125,7 @@ struct Runs {
 }
 
 impl Walk {
-    fn broken(&self) -> RequestError {
+    fn panic_error(&self) -> RequestError {
         let error = StoreError::new("ListObjectsV2", &self.listing.bucket, None, "Panicked", None);
         error.with_message("the listing has failed by a fault of its own").into()
     }
@@ -180,7 +180,7 @@ impl Walk {
                 }
                 Some(Ok(Ok((_, RunState::Met)))) => {}
                 Some(Ok(Err(interrupted))) => return Err(interrupted),
-                Some(Err(_)) => return Err(self.broken()),
+                Some(Err(_)) => return Err(self.panic_error()),
             }
         }
     }

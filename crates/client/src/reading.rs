@@ -150,7 +150,7 @@ impl<'a> PinnedReader<'a> {
     pub async fn take(&mut self, size: u64, algorithms: &[DigestAlgorithm]) -> Result<DigestedBytes, StoreError> {
         let piece = self.take_up_to(size, algorithms).await?;
         if (piece.bytes.len() as u64) < size {
-            return Err(self.broken(code::TRUNCATED, "the body ended early"));
+            return Err(self.body_error(code::TRUNCATED, "the body ended early"));
         }
         Ok(piece)
     }
@@ -181,15 +181,15 @@ impl<'a> PinnedReader<'a> {
             let is_pinned = self.source.if_match.is_some() && !is_file(self.source);
             return Err(if is_pinned {
                 let how = "more bytes came than the object has, with its ETag: the service, or a proxy before it, compresses or decompresses objects on the way (Content-Encoding)";
-                self.broken(code::TRANSFORMED, how)
+                self.body_error(code::TRANSFORMED, how)
             } else {
-                changed(self.source, "it is longer than was listed")
+                change_error(self.source, "it is longer than was listed")
             });
         }
         Ok(())
     }
 
-    fn broken(&self, code: &str, message: &str) -> StoreError {
+    fn body_error(&self, code: &str, message: &str) -> StoreError {
         StoreError::new("GetObject", &self.source.bucket, Some(&self.source.key), code, Some(200)).with_message(message)
     }
 }
@@ -200,7 +200,7 @@ fn is_file(source: &PinnedObject) -> bool {
 }
 
 /// The error that the object is not the listed one, although the service accepted the condition of the request.
-fn changed(source: &PinnedObject, how: &str) -> StoreError {
+fn change_error(source: &PinnedObject, how: &str) -> StoreError {
     let mut error =
         StoreError::new("GetObject", &source.bucket, Some(&source.key), "SourceChanged", None).with_message(how);
     error.class = ErrorClass::Precondition;
@@ -214,12 +214,12 @@ fn changed(source: &PinnedObject, how: &str) -> StoreError {
 fn check_pin(source: &PinnedObject, answered: &ObjectMeta) -> Result<(), StoreError> {
     match &source.if_match {
         Some(wanted) if *wanted != answered.etag => {
-            Err(changed(source, &format!("ETag {wanted} became {}", answered.etag)))
+            Err(change_error(source, &format!("ETag {wanted} became {}", answered.etag)))
         }
         Some(_) => Ok(()),
         None => match (&source.version_id, &answered.version_id) {
             (Some(wanted), Some(version)) if wanted != version => {
-                Err(changed(source, &format!("version {wanted} was asked for and {version} answered")))
+                Err(change_error(source, &format!("version {wanted} was asked for and {version} answered")))
             }
             _ => Ok(()),
         },

@@ -96,11 +96,11 @@ impl Fields {
 
 impl Visit for Fields {
     fn record_debug(&mut self, field: &Field, value: &dyn std::fmt::Debug) {
-        self.set(field, quoted(&format!("{value:?}")));
+        self.set(field, quote(&format!("{value:?}")));
     }
 
     fn record_str(&mut self, field: &Field, value: &str) {
-        self.set(field, quoted(value));
+        self.set(field, quote(value));
     }
 
     fn record_u64(&mut self, field: &Field, value: u64) {
@@ -180,7 +180,7 @@ fn push(line: &mut String, fields: &Fields) {
 }
 
 /// A text as JSON has it.
-fn quoted(text: &str) -> String {
+fn quote(text: &str) -> String {
     let mut quoted = String::with_capacity(text.len() + 2);
     quoted.push('"');
     for character in text.chars() {

@@ -81,7 +81,7 @@ impl RetryingClient {
             };
             let spec = RequestSpec::read("HeadObject", write.target().bucket);
             match self.call(spec, retry_context, async |store| store.head(write.target(), None).await).await {
-                Ok(there) if write.is_proven_by(&there) => return Ok(written(there)),
+                Ok(there) if write.is_proven_by(&there) => return Ok(written_object(there)),
                 // The look is all that fails: the write is made once more, or its answer is the error.
                 Ok(_) | Err(RequestError::Failed(_)) => {}
                 Err(RequestError::Cancelled) => return Err(RequestError::Cancelled),
@@ -123,7 +123,7 @@ fn holds(there: &ObjectMeta, object: &PutObject, bytes: &[u8]) -> bool {
     !there.opaque_etag && there.etag.eq_ignore_ascii_case(&hex(&Digester::of(DigestAlgorithm::Md5, bytes)))
 }
 
-fn written(there: ObjectMeta) -> WrittenObject {
+fn written_object(there: ObjectMeta) -> WrittenObject {
     let ObjectMeta { etag, version_id, checksum, encryption, .. } = there;
     WrittenObject { etag, version_id, checksum, encryption }
 }

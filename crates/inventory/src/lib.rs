@@ -90,7 +90,7 @@ impl InventoryRows {
     pub fn open(path: &Path) -> Result<Self, InventoryError> {
         let fault = |cause: String| InventoryError { row: None, cause };
         let file = File::open(path).map_err(|why| fault(why.to_string()))?;
-        guarded(|| Self::of(file)).map_err(fault)
+        guard(|| Self::of(file)).map_err(fault)
     }
 
     fn of(file: File) -> Result<Self, String> {
@@ -115,7 +115,7 @@ impl InventoryRows {
         }
         let mut rows = Vec::new();
         let mut unread = None;
-        let outcome = guarded(|| self.read_rows(most, &mut rows, &mut unread));
+        let outcome = guard(|| self.read_rows(most, &mut rows, &mut unread));
         if let Err(cause) = outcome {
             self.ended = true;
             return Err(InventoryError { row: unread.map(|at| self.read + 1 + at), cause });
@@ -216,7 +216,7 @@ thread_local! {
 }
 
 /// The decoders take some damages for mistakes of the program. Such a panic becomes an error, and prints nothing.
-fn guarded<T>(read: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
+fn guard<T>(read: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {
         let before = panic::take_hook();

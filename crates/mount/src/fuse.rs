@@ -19,7 +19,7 @@ use fuser::{
 use seqferry_vfs::{Attributes, FileKind, FileSystem, VfsError};
 use tokio::runtime::Handle;
 
-use crate::interrupt::interrupted;
+use crate::interrupt::wait_for_interrupt;
 use crate::log::Log;
 use crate::options::MountOptions;
 
@@ -138,7 +138,7 @@ impl Door {
             let answer = tokio::select! {
                 biased;
                 answer = call => answer.map_err(Refusal::from),
-                () = interrupted(thread) => Err(Refusal::Interrupted),
+                () = wait_for_interrupt(thread) => Err(Refusal::Interrupted),
             };
             reply(answer.map_err(|refusal| errno(&refusal, &log)));
         });

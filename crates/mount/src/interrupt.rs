@@ -13,7 +13,7 @@ const LOOK: Duration = Duration::from_millis(100);
 const STOPPING: u64 = 1 << 0 | 1 << 1 | 1 << 2 | 1 << 8 | 1 << 14;
 
 /// Ends when a stopping signal is pending for the thread. Never ends for the id 0, or a thread that cannot be seen.
-pub(crate) async fn interrupted(thread: u32) {
+pub(crate) async fn wait_for_interrupt(thread: u32) {
     if thread == 0 {
         return std::future::pending().await;
     }

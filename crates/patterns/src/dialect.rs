@@ -23,7 +23,7 @@ pub(crate) struct Translation {
 }
 
 /// Puts a pattern of Python into the syntax of the engine.
-pub(crate) fn translated(pattern: &str) -> Result<Translation, Reason> {
+pub(crate) fn translate(pattern: &str) -> Result<Translation, Reason> {
     let mut translator = Translator {
         text: pattern.chars().collect(),
         at: 0,

@@ -13,7 +13,7 @@ use regex_automata::util::captures::Captures;
 use regex_automata::util::syntax;
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::dialect::{Reason, translated};
+use crate::dialect::{Reason, translate};
 
 /// Longest name that is renamed, and that a rule may make, in bytes: a path of a disk has 4,096, a key 1,024.
 pub const MAX_NAME: usize = 4096;
@@ -91,7 +91,7 @@ impl Rules {
         let mut size = 0;
         for (number, rule) in written.into_iter().enumerate() {
             let fault = |reason| Fault::Pattern(number, reason);
-            let found = translated(&rule.pattern).map_err(fault)?;
+            let found = translate(&rule.pattern).map_err(fault)?;
             for piece in &rule.replacement {
                 if let Piece::Group(group) = piece
                     && *group > found.groups
@@ -99,7 +99,7 @@ impl Rules {
                     return Err(Fault::Group(number, *group, found.groups));
                 }
             }
-            let regex = compiled(&found.pattern, rule.ignores_case).map_err(|error| fault(reason(&error)))?;
+            let regex = compile(&found.pattern, rule.ignores_case).map_err(|error| fault(reason(&error)))?;
             size += regex.memory_usage();
             if size > MAX_LIST {
                 return Err(Fault::List);
@@ -126,7 +126,7 @@ impl Rules {
         let mut renamed = name.to_owned();
         let result = self.compiled.iter().try_for_each(|rule| {
             within()?;
-            renamed = rule.applied(&renamed, &within)?;
+            renamed = rule.apply(&renamed, &within)?;
             Ok(())
         });
         let spent = u64::try_from(watch.spent().as_nanos()).unwrap_or(u64::MAX);
@@ -141,7 +141,7 @@ impl Rules {
 }
 
 impl Rule {
-    fn applied(&self, name: &str, within: &impl Fn() -> Result<(), Fault>) -> Result<String, Fault> {
+    fn apply(&self, name: &str, within: &impl Fn() -> Result<(), Fault>) -> Result<String, Fault> {
         let mut found = self.regex.create_captures();
         self.regex.search_captures(&Input::new(name), &mut found);
         let mut out = String::with_capacity(name.len());
@@ -213,7 +213,7 @@ fn processor_time() -> Duration {
     Duration::new(seconds, u32::try_from(now.tv_nsec).unwrap_or_default())
 }
 
-fn compiled(pattern: &str, ignores_case: bool) -> Result<Regex, BuildError> {
+fn compile(pattern: &str, ignores_case: bool) -> Result<Regex, BuildError> {
     let limits = Regex::config()
         .nfa_size_limit(Some(MAX_COMPILED))
         .onepass_size_limit(Some(MAX_KEPT))

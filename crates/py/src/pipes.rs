@@ -59,7 +59,7 @@ impl Pipe {
     }
 }
 
-fn owned(descriptor: io::Result<OwnedFd>) -> PyResult<File> {
+fn own(descriptor: io::Result<OwnedFd>) -> PyResult<File> {
     Ok(File::from(descriptor?))
 }
 
@@ -74,7 +74,7 @@ pub fn write_output(
     version_id: Option<String>,
     range: Option<(i64, Option<u64>)>,
 ) -> PyResult<Pipe> {
-    let (engine, sink) = (engine.here()?, owned(io::stdout().as_fd().try_clone_to_owned())?);
+    let (engine, sink) = (engine.here()?, own(io::stdout().as_fd().try_clone_to_owned())?);
     let source = OutputSource { bucket, key, version_id, range };
     Ok(Pipe(py.detach(|| engine.write_output(&endpoint.0, source, sink))))
 }
@@ -95,7 +95,7 @@ pub fn store_input(
     properties: Option<&PyProperties>,
     journal: Option<PathBuf>,
 ) -> PyResult<Pipe> {
-    let (engine, source) = (engine.here()?, owned(io::stdin().as_fd().try_clone_to_owned())?);
+    let (engine, source) = (engine.here()?, own(io::stdin().as_fd().try_clone_to_owned())?);
     let if_exists = exists_policy(if_exists)?;
     let properties = properties.map(|found| found.0.clone()).unwrap_or_default();
     let options = InputOptions { part_size, storage_class, properties, if_exists, journal };

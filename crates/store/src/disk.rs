@@ -187,7 +187,7 @@ impl Disk {
         key: Option<&str>,
         work: impl FnOnce(&Arc<Self>) -> fail::Result<T> + Send + 'static,
     ) -> Result<T> {
-        let stopped = || stopped(operation, bucket, key);
+        let stopped = || stop_error(operation, bucket, key);
         let turn = Arc::clone(&self.threads).acquire_owned().await.map_err(|_| stopped())?;
         let disk = Arc::clone(self);
         let done = tokio::task::spawn_blocking(move || {
@@ -200,7 +200,7 @@ impl Disk {
     }
 }
 
-fn stopped(operation: &'static str, bucket: &str, key: Option<&str>) -> StoreError {
+fn stop_error(operation: &'static str, bucket: &str, key: Option<&str>) -> StoreError {
     StoreError::new(operation, bucket, key, code::DISK_ERROR, None).with_message("stopped")
 }
 
@@ -213,7 +213,7 @@ fn base64(crc64: u64) -> String {
 }
 
 /// The checksum of bytes to be written: the sender's value, or else computed now.
-fn sent(digests: &Digests, body: &[u8]) -> u64 {
+fn crc64_of(digests: &Digests, body: &[u8]) -> u64 {
     let given = digests.checksum.as_ref().filter(|(algorithm, _)| *algorithm == ChecksumAlgorithm::Crc64Nvme);
     let given = given.and_then(|(_, value)| <[u8; 8]>::try_from(STANDARD.decode(value).ok()?).ok());
     given.map_or_else(|| crc64(body), u64::from_be_bytes)
@@ -276,7 +276,7 @@ impl ObjectWrite for DiskStore {
             });
         }
         let (bucket, key) = (object.bucket.as_str(), Some(object.key.as_str()));
-        let done = receiver.await.map_err(|_| stopped("PutObject", bucket, key))?;
+        let done = receiver.await.map_err(|_| stop_error("PutObject", bucket, key))?;
         done.map_err(|fail| fail.into_error("PutObject", bucket, key))
     }
 
@@ -326,7 +326,7 @@ impl MultipartUpload for DiskStore {
         let (root, name, id) = (bucket.to_owned(), key.to_owned(), upload_id.to_owned());
         let digests = digests.clone();
         let work = move |disk: &Arc<Disk>| {
-            let crc64 = sent(&digests, &body);
+            let crc64 = crc64_of(&digests, &body);
             let upload = UploadRef::new(&root, &name, &id);
             disk.uploads.put_part(&disk.options, disk.boot.as_deref(), upload, part, (&body, crc64))
         };

@@ -191,7 +191,7 @@ impl S3Store {
                 Err(error.with_message(format!("no answer within {} s", after.as_secs())))
             };
             let answer = self.within(patience, request(regional)).await.unwrap_or_else(late);
-            answer.map_err(|error| self.explained(error))
+            answer.map_err(|error| self.explain(error))
         };
         let regional = self.regional(bucket);
         let error = match timed(Arc::clone(&regional)).await {
@@ -224,7 +224,7 @@ impl S3Store {
     }
 
     /// Adds to an error the setting to check: the profile without credentials, the address without an answer.
-    fn explained(&self, error: StoreError) -> StoreError {
+    fn explain(&self, error: StoreError) -> StoreError {
         let message = match (error.code.as_str(), &self.options.profile) {
             (code::NO_CREDENTIALS, Some(profile)) => {
                 let error = StoreError { code: code::NO_PROFILE_CREDENTIALS.to_owned(), ..error };

@@ -179,9 +179,9 @@ impl DigestTask {
         let mut digests = self.request.begin();
         while let Some(piece) = pieces.next().await {
             let (bytes, memory) = piece?;
-            digests = updated(digests, bytes, memory).await?;
+            digests = update_aside(digests, bytes, memory).await?;
         }
-        Ok(finished(digests))
+        Ok(finish_all(digests))
     }
 
     /// The same with one request, which is made again from the first byte when its body breaks.
@@ -201,14 +201,14 @@ impl DigestTask {
                     update(&mut digests, &piece.bytes);
                 }
                 reader.end().await?;
-                Ok(finished(digests))
+                Ok(finish_all(digests))
             })
             .await
     }
 }
 
 /// Hashing takes milliseconds: too long to keep others from a thread of the engine.
-async fn updated(
+async fn update_aside(
     mut digests: Vec<SegmentedDigest>,
     bytes: Bytes,
     memory: Option<MemoryPermit>,
@@ -230,7 +230,7 @@ fn update(digests: &mut [SegmentedDigest], bytes: &[u8]) {
     }
 }
 
-fn finished(digests: Vec<SegmentedDigest>) -> Vec<String> {
+fn finish_all(digests: Vec<SegmentedDigest>) -> Vec<String> {
     digests.into_iter().map(SegmentedDigest::finish).collect()
 }
 

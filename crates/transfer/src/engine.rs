@@ -145,7 +145,7 @@ impl Engine {
         self.runtime.block_on(async {
             let client = self.pool.client(endpoint, RetryPolicy::default()).await;
             let client = match epoch {
-                Some(epoch) => client.leased_or_failed(self.pool.lease_holder(epoch)),
+                Some(epoch) => client.with_lease_or_failure(self.pool.lease_holder(epoch)),
                 None => client,
             };
             remove(&client, bucket, objects).await

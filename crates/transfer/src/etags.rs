@@ -88,7 +88,7 @@ impl Probe {
 ///
 /// # Errors
 /// When the client was cancelled.
-pub(crate) async fn judged(
+pub(crate) async fn judge(
     verdict: Verdict,
     stated: &[StatedEtag<'_>],
     retry_context: &RetryContext,

@@ -97,7 +97,7 @@ struct Queue {
     ended: bool,
 }
 
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -109,7 +109,7 @@ impl JobState {
 
     /// Stop the job for the first such reason.
     pub(crate) fn fail(&self, failure: Option<Failure>) {
-        let mut first = locked(&self.failure);
+        let mut first = lock(&self.failure);
         *first = first.take().or(failure);
         self.cancel.cancel();
     }
@@ -126,17 +126,17 @@ impl JobState {
 
     /// True when a failure has stopped the job as a whole.
     pub(crate) fn has_failed(&self) -> bool {
-        locked(&self.failure).is_some()
+        lock(&self.failure).is_some()
     }
 
     /// Ends the job after all work has ended and every event was reported.
     pub(crate) fn end(&self) {
-        locked(&self.events).ended = true;
+        lock(&self.events).ended = true;
         self.came.notify_all();
     }
 
     pub(crate) fn tell(&self, event: Event) {
-        let mut queue = locked(&self.events);
+        let mut queue = lock(&self.events);
         queue.urgent |= matches!(event, Event::MultipartBegun { .. });
         queue.events.push_back(event);
         if queue.urgent || queue.events.len() >= BULK {
@@ -177,7 +177,7 @@ impl UploadJournal for ItemJournal<'_> {
     async fn record(&self, upload: &RecordedUpload) -> Result<(), RequestError> {
         let RecordedUpload { upload_id, part_size } = upload.clone();
         let recorded = Arc::new(Notify::new());
-        locked(&self.state.acknowledged).insert(self.id, Arc::clone(&recorded));
+        lock(&self.state.acknowledged).insert(self.id, Arc::clone(&recorded));
         self.state.tell(Event::MultipartBegun { id: self.id, upload_id, part_size });
         tokio::select! {
             biased;
@@ -236,7 +236,7 @@ impl JobSpec {
         }
         let (source, mut target) = (requests(source), requests(target));
         if let Some(holder) = &lease {
-            target = target.leased(Arc::clone(holder));
+            target = target.with_lease(Arc::clone(holder));
         }
         let (source, target) = (source.within(&policy.source_prefix), target.within(&policy.target_prefix));
         let shared = Arc::new(JobState {
@@ -283,7 +283,7 @@ impl Job {
 
     fn next_events(&self, timeout: Duration) -> Vec<Event> {
         let deadline = Instant::now() + timeout.min(LONGEST_WAIT);
-        let mut queue = locked(&self.shared.events);
+        let mut queue = lock(&self.shared.events);
         while !(queue.urgent || queue.events.len() >= BULK || queue.ended) {
             let Some(left) = deadline.checked_duration_since(Instant::now()).filter(|left| !left.is_zero()) else {
                 break;
@@ -296,13 +296,13 @@ impl Job {
 
     /// True when all work has ended and all events were handed out.
     pub fn finished(&self) -> bool {
-        let queue = locked(&self.shared.events);
+        let queue = lock(&self.shared.events);
         queue.ended && queue.events.is_empty()
     }
 
     /// Failure that stopped the job as a whole, if any.
     pub fn failure(&self) -> Option<Failure> {
-        locked(&self.shared.failure).clone()
+        lock(&self.shared.failure).clone()
     }
 
     /// A snapshot.
@@ -317,7 +317,7 @@ impl Job {
 
     /// The uploads of these items are on disk.
     pub fn acknowledge(&self, ids: &[u64]) {
-        let mut waiting = locked(&self.shared.acknowledged);
+        let mut waiting = lock(&self.shared.acknowledged);
         for id in ids {
             if let Some(recorded) = waiting.remove(id) {
                 recorded.notify_one();

@@ -360,7 +360,7 @@ impl<'a, J: UploadJournal> Object<'a, J> {
         };
         if self.streams() {
             if source.archived {
-                return Err(self.archived(&source));
+                return Err(self.archived_error(&source));
             }
             return self.stream_in_parts(&source).await;
         }

@@ -79,7 +79,7 @@ async fn remove_many(
             for (n, answer) in chunk.iter().zip(answers) {
                 ended[*n] = match answer {
                     Some(Ok(removed)) => Some(RemovalOutcome::Removed(removed.marker)),
-                    Some(Err(error)) => settled(error),
+                    Some(Err(error)) => settle(error),
                     None => None,
                 };
             }
@@ -103,7 +103,7 @@ async fn remove_many(
 }
 
 /// Outcome that an error for one object of many settles; None: the object is removed by a request of its own.
-fn settled(error: StoreError) -> Option<RemovalOutcome> {
+fn settle(error: StoreError) -> Option<RemovalOutcome> {
     match error.class {
         ErrorClass::NotFound => Some(RemovalOutcome::Removed(None)),
         ErrorClass::Person if error.scope == Scope::Object => Some(RemovalOutcome::Failed(error)),

@@ -43,7 +43,7 @@ impl Opening {
     }
 
     /// Waits until the settling time has passed since the opening.
-    pub(crate) async fn settled(&self, cancel: &CancellationToken) -> Result<(), RequestError> {
+    pub(crate) async fn wait_until_settled(&self, cancel: &CancellationToken) -> Result<(), RequestError> {
         tokio::select! {
             biased;
             () = cancel.cancelled() => Err(RequestError::Cancelled),

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use seqferry_client::{RequestError, RequestSpec, RetryContext, RetryingClient};
 use seqferry_store::{ChecksumKind, ObjectMeta, ObjectRef, PinnedObject, Range};
 
-use crate::etags::{Origin, StatedEtag, judged};
+use crate::etags::{Origin, StatedEtag, judge};
 use crate::limits::CopyLimits;
 use crate::outcome::VerificationLevel;
 use crate::plan::etag_parts;
@@ -86,7 +86,7 @@ impl StatedDigest {
         }
         let call = RequestSpec::read("HeadObject", &self.object.bucket);
         let context = RetryContext::default();
-        let head = self.client.call(call, &context, async |store| store.head(self.named(), Some(1)).await);
+        let head = self.client.call(call, &context, async |store| store.head(self.object(), Some(1)).await);
         match head.await {
             Ok(part) => Ok((part.etag == meta.etag).then_some(part.size)),
             Err(RequestError::Failed(_)) => Ok(None),
@@ -100,12 +100,12 @@ impl StatedDigest {
         Ok(lengths.and_then(|lengths| ExpectedDigest::over(&self.meta, lengths)))
     }
 
-    fn named(&self) -> ObjectRef<'_> {
+    fn object(&self) -> ObjectRef<'_> {
         ObjectRef::new(&self.object.bucket, &self.object.key).at_version(self.object.version_id.as_deref())
     }
 
     fn stated_etag(&self, is_exact: bool) -> StatedEtag<'_> {
-        let (object, etag, size) = (self.named(), self.meta.etag.as_str(), self.meta.size);
+        let (object, etag, size) = (self.object(), self.meta.etag.as_str(), self.meta.size);
         StatedEtag { client: &self.client, object, etag, size, origin: Origin::Found, is_exact }
     }
 
@@ -134,7 +134,7 @@ impl StatedDigest {
 
     async fn verdict(&self, expected: &ExpectedDigest, read: SegmentedDigest) -> Result<Verdict, RequestError> {
         let stated = self.stated_etag(expected.is_exact());
-        judged(expected.verdict(&read.finish()), &[stated], &RetryContext::default()).await
+        judge(expected.verdict(&read.finish()), &[stated], &RetryContext::default()).await
     }
 
     async fn read_whole(&self, mut digest: SegmentedDigest) -> Result<SegmentedDigest, RequestError> {
@@ -156,7 +156,7 @@ pub(crate) fn first(chunk: &Bytes, len: u64) -> Bytes {
 
 /// Adds bytes to a digest: milliseconds of work, too long to keep others from a thread of the engine. None: no digest is
 /// computed.
-pub(crate) async fn hashed(digest: Option<SegmentedDigest>, bytes: Bytes) -> Option<SegmentedDigest> {
+pub(crate) async fn hash(digest: Option<SegmentedDigest>, bytes: Bytes) -> Option<SegmentedDigest> {
     let mut digest = digest?;
     let hashing = tokio::task::spawn_blocking(move || {
         digest.update(&bytes);

@@ -99,7 +99,7 @@ async fn a_removal_without_the_lease_fails_at_once_and_removes_nothing() {
         CancellationToken::new(),
         Arc::default(),
     )
-    .leased_or_failed(Arc::new(LeaseHolder::new(lease, 1)));
+    .with_lease_or_failure(Arc::new(LeaseHolder::new(lease, 1)));
 
     remove(&requests, TARGET, vec![("k".to_owned(), None)]).await.expect_err("lapsed");
 

@@ -81,7 +81,7 @@ impl GapCheck {
         match self.scanner.step().map_err(GapFault::Archive)? {
             Step::Need { offset, .. } => Ok(GapStep::Need { offset }),
             Step::Member(member) if self.gap.next == Some(member.header_offset) => Ok(GapStep::Empty),
-            Step::Member(member) => Err(unlisted(&member)),
+            Step::Member(member) => Err(unlisted_fault(&member)),
             Step::End(_) => match self.gap.next {
                 None => Ok(GapStep::Empty),
                 Some(next) => {
@@ -102,7 +102,7 @@ impl GapCheck {
     }
 }
 
-fn unlisted(member: &Member) -> GapFault {
+fn unlisted_fault(member: &Member) -> GapFault {
     let fault = IndexFault::Unlisted { name: member.display_name(), offset: member.header_offset };
     GapFault::Index(IndexError { line: None, fault })
 }

@@ -5,9 +5,9 @@ use std::fmt;
 use crc_fast::{CrcAlgorithm, Digest};
 
 use super::format::{FORMAT, Head, IndexMember, Line, Tail, VERSION};
-use crate::block::{BLOCK, padded};
+use crate::block::{BLOCK, pad};
 use crate::member::MemberKind;
-use crate::sparse::checked_map;
+use crate::sparse::check_map;
 
 /// Bounds of an index.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -280,15 +280,14 @@ fn check_place(entry: &IndexMember, before: u64, tar_size: u64) -> Result<u64, I
     let member = &entry.member;
     let aligned = member.header_offset.is_multiple_of(BLOCK) && member.data_offset.is_multiple_of(BLOCK);
     let header_end = member.header_offset.checked_add(BLOCK).ok_or(IndexFault::Place)?;
-    let end =
-        padded(member.stored_size).and_then(|len| member.data_offset.checked_add(len)).ok_or(IndexFault::Place)?;
+    let end = pad(member.stored_size).and_then(|len| member.data_offset.checked_add(len)).ok_or(IndexFault::Place)?;
     if !aligned || member.header_offset < before || header_end > member.data_offset || end > tar_size {
         return Err(IndexFault::Place);
     }
     match (&member.sparse, member.kind) {
         (Some(map), MemberKind::File) => {
             let checked =
-                checked_map(&map.0, member.size, member.stored_size).map_err(|_| IndexFault::Field("sparse"))?;
+                check_map(&map.0, member.size, member.stored_size).map_err(|_| IndexFault::Field("sparse"))?;
             if checked != *map {
                 return Err(IndexFault::Field("sparse"));
             }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::ops::Range;
 
-use crate::block::{BLOCK, padded, padding};
+use crate::block::{BLOCK, pad, padding};
 use crate::path::MemberPath;
 use crate::refusal::Refusal;
 use crate::tree::{LinkPolicy, Tree, TreePolicy};
@@ -145,7 +145,7 @@ impl<'a> Layout<'a> {
         for entry in entries.iter() {
             let data = offset.checked_add(entry.header_len()).ok_or(PlanError::TooLarge)?;
             placements.push(Placement { header: offset, data });
-            let end = padded(entry.size()).and_then(|len| data.checked_add(len));
+            let end = pad(entry.size()).and_then(|len| data.checked_add(len));
             // Base-256 sizes and offsets of all readers are signed.
             offset = end.filter(|end| *end < i64::MAX.cast_unsigned() - END).ok_or(PlanError::TooLarge)?;
         }

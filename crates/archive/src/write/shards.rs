@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::ops::Range;
 
-use crate::block::{BLOCK, padded};
+use crate::block::{BLOCK, pad};
 use crate::write::{Entry, EntryKind, PlanError};
 
 /// Ranges of entries that make archives of at most `size` bytes. An entry that is larger alone gets a shard of its own.
@@ -15,8 +15,7 @@ pub fn split(entries: &[Entry], size: u64) -> Result<Vec<Range<usize>>, PlanErro
     let (mut start, mut used) = (0, 2 * BLOCK);
     let mut names: HashSet<&[u8]> = HashSet::new();
     for (at, entry) in entries.iter().enumerate() {
-        let len =
-            padded(entry.size()).and_then(|len| len.checked_add(entry.header_len())).ok_or(PlanError::TooLarge)?;
+        let len = pad(entry.size()).and_then(|len| len.checked_add(entry.header_len())).ok_or(PlanError::TooLarge)?;
         if at > start && used.saturating_add(len) > size {
             shards.push(start..at);
             (start, used) = (at, 2 * BLOCK);

@@ -130,7 +130,7 @@ impl Control {
     }
 
     /// Records the start of a request beside those in flight.
-    pub(super) fn started(&mut self, now: Duration, priority: Priority, in_flight: &Shares) {
+    pub(super) fn note_start(&mut self, now: Duration, priority: Priority, in_flight: &Shares) {
         if priority == Priority::Interactive {
             if !self.is_interactive(now) {
                 self.window.share();
@@ -143,26 +143,26 @@ impl Control {
             self.latencies.relearn(now.as_secs_f64());
         }
         self.requests += 1;
-        self.rate.started(now.as_secs_f64(), self.window.rate());
+        self.rate.note_start(now.as_secs_f64(), self.window.rate());
     }
 
     /// Records the end of a request that started at `started`.
-    pub(super) fn ended(&mut self, now: Duration, started: Duration, class: RequestClass, how: RequestOutcome) {
+    pub(super) fn note_end(&mut self, now: Duration, started: Duration, class: RequestClass, how: RequestOutcome) {
         let interactive = self.is_interactive(now);
         let (now, started) = (now.as_secs_f64(), started.as_secs_f64());
         match how {
             RequestOutcome::Worked => {
                 let latency = now - started;
-                let base = self.latencies.answered(class, started, latency);
+                let base = self.latencies.note_answer(class, started, latency);
                 // Until the service throttles, the rate follows the window: a request that waits for the rate waits for
                 // the window.
                 let limiting = self.full || (self.rate.rate().is_none() && self.rate.limiting());
-                if self.window.answered(now, latency, base, limiting, interactive) {
+                if self.window.note_answer(now, latency, base, limiting, interactive) {
                     self.latencies.relearn(now);
                 }
             }
             RequestOutcome::Throttled => {
-                self.rate.refused(now, started, self.window.rate(), self.window.latency());
+                self.rate.note_refusal(now, started, self.window.rate(), self.window.latency());
             }
             RequestOutcome::Failed | RequestOutcome::Abandoned => {}
         }
@@ -205,15 +205,15 @@ mod tests {
         while now < until {
             while under_way.front().is_some_and(|started| *started + latency <= now) {
                 if let Some(started) = under_way.pop_front() {
-                    control.ended(now, started, class(), RequestOutcome::Worked);
+                    control.note_end(now, started, class(), RequestOutcome::Worked);
                 }
             }
             match may_start(control, now, under_way.len() as u64) {
                 StartDecision::Now => {
-                    control.started(now, Priority::Bulk, &Shares::default());
+                    control.note_start(now, Priority::Bulk, &Shares::default());
                     count += 1;
                     if nth.is_some_and(|nth| count % nth == 0) {
-                        control.ended(now, now, class(), RequestOutcome::Throttled);
+                        control.note_end(now, now, class(), RequestOutcome::Throttled);
                     } else {
                         under_way.push_back(now);
                     }
@@ -240,15 +240,15 @@ mod tests {
         let mut control = Control::new(Duration::ZERO, 1000);
         run(&mut control, 100 * MILLISECOND, None, Duration::from_secs(5));
         let (sent, now) = (Duration::from_millis(4999), Duration::from_secs(5));
-        control.ended(now, sent, class(), RequestOutcome::Throttled);
+        control.note_end(now, sent, class(), RequestOutcome::Throttled);
         for _ in 0..10 {
-            control.ended(now, sent, class(), RequestOutcome::Throttled);
+            control.note_end(now, sent, class(), RequestOutcome::Throttled);
         }
         let after_one = control.rate();
         assert!(after_one.is_some());
 
         for _ in 0..20 {
-            control.ended(now + MILLISECOND, sent, class(), RequestOutcome::Throttled);
+            control.note_end(now + MILLISECOND, sent, class(), RequestOutcome::Throttled);
         }
 
         assert_eq!(control.rate(), after_one);
@@ -280,10 +280,10 @@ mod tests {
             for round in 0..100 {
                 let now = round * 10 * MILLISECOND;
                 if may_start(&mut control, now, 0) == StartDecision::Now {
-                    control.started(now, Priority::Bulk, &Shares::default());
+                    control.note_start(now, Priority::Bulk, &Shares::default());
                 }
                 let how = if round % 3 == 0 { RequestOutcome::Throttled } else { RequestOutcome::Worked };
-                control.ended(now + MILLISECOND, now, class(), how);
+                control.note_end(now + MILLISECOND, now, class(), how);
                 assert!((1..=most).contains(&control.window()));
             }
             control.limit(10);
@@ -299,7 +299,7 @@ mod tests {
         assert!(control.hedge(now));
 
         for _ in 0..10 {
-            control.ended(now, sent, class(), RequestOutcome::Throttled);
+            control.note_end(now, sent, class(), RequestOutcome::Throttled);
         }
 
         assert!(!control.hedge(now + 500 * MILLISECOND));

@@ -64,7 +64,7 @@ pub(super) struct Latencies {
 impl Latencies {
     /// Records an answer. Returns the base of its class; None while the base is unknown, or when the request started
     /// before the base is measured.
-    pub(super) fn answered(&mut self, class: RequestClass, started: f64, latency: f64) -> Option<f64> {
+    pub(super) fn note_answer(&mut self, class: RequestClass, started: f64, latency: f64) -> Option<f64> {
         if self.classes.len() >= CLASSES && !self.classes.contains_key(&class) {
             self.classes.clear();
         }
@@ -154,19 +154,19 @@ mod tests {
         let mut latencies = Latencies::default();
 
         for _ in 0..BLOCK - 1 {
-            assert_eq!(latencies.answered(part(), 0.0, 2.0), None);
+            assert_eq!(latencies.note_answer(part(), 0.0, 2.0), None);
         }
-        assert_eq!(latencies.answered(part(), 0.0, 2.0), Some(2.0));
+        assert_eq!(latencies.note_answer(part(), 0.0, 2.0), Some(2.0));
         for _ in 0..100 {
-            assert_eq!(latencies.answered(part(), 0.0, 5.0), Some(2.0));
+            assert_eq!(latencies.note_answer(part(), 0.0, 5.0), Some(2.0));
         }
 
         latencies.relearn(10.0);
-        assert_eq!(latencies.answered(part(), 9.0, 5.0), None);
+        assert_eq!(latencies.note_answer(part(), 9.0, 5.0), None);
         for _ in 0..BLOCK {
-            latencies.answered(part(), 10.0, 3.0);
+            latencies.note_answer(part(), 10.0, 3.0);
         }
-        assert_eq!(latencies.answered(part(), 10.0, 3.0), Some(3.0));
+        assert_eq!(latencies.note_answer(part(), 10.0, 3.0), Some(3.0));
     }
 
     #[test]
@@ -175,13 +175,13 @@ mod tests {
         assert_eq!(latencies.slow_after(part()), None);
 
         for _ in 0..10_000 {
-            latencies.answered(part(), 0.0, 2.4);
+            latencies.note_answer(part(), 0.0, 2.4);
         }
         let slow = latencies.slow_after(part()).unwrap_or_default();
         assert!((3.6..4.4).contains(&slow), "{slow}");
         assert_eq!(latencies.slow_after(RequestClass::new("HeadObject", 0)), None);
         for _ in 0..ENOUGH {
-            latencies.answered(RequestClass::new("HeadObject", 0), 0.0, 0.03);
+            latencies.note_answer(RequestClass::new("HeadObject", 0), 0.0, 0.03);
         }
         assert_eq!(latencies.slow_after(RequestClass::new("HeadObject", 0)), Some(SLOW_LEAST));
     }

@@ -239,7 +239,7 @@ impl<W> PrefixLimiters<W> {
     }
 
     /// Records that a waiter at this limiter has given up.
-    pub(super) fn abandoned(&mut self, id: u64) {
+    pub(super) fn abandon(&mut self, id: u64) {
         let gone = self.gone;
         let Some(limiter) = self.find(id) else { return };
         limiter.abandoned += 1;
@@ -340,17 +340,17 @@ impl<W> PrefixLimiters<W> {
         let bulk_waits = priority == Priority::Interactive
             && self.all.iter().any(|limiter| !limiter.waiting[Priority::Bulk].is_empty());
         let limiter = &mut self.all[index];
-        limiter.control.started(now, priority, &limiter.in_flight);
+        limiter.control.note_start(now, priority, &limiter.in_flight);
         limiter.in_flight.grant(priority, 1, !limiter.waiting[Priority::Bulk].is_empty());
         limiter.used = now;
         limiter.counted.begun += 1;
         self.in_flight.grant(priority, 1, bulk_waits);
-        self.spacing.started(now);
+        self.spacing.note_start(now);
         self.requests += 1;
     }
 
     /// Records the end of a started request.
-    pub(super) fn ended(&mut self, now: Duration, request: StartedRequest, how: RequestOutcome) {
+    pub(super) fn note_end(&mut self, now: Duration, request: StartedRequest, how: RequestOutcome) {
         self.in_flight.give_back(request.priority, 1);
         self.throttled += u64::from(how == RequestOutcome::Throttled);
         let took = now.saturating_sub(request.at);
@@ -361,8 +361,8 @@ impl<W> PrefixLimiters<W> {
         if let Some(limiter) = self.find(request.limiter) {
             limiter.in_flight.give_back(request.priority, 1);
             limiter.used = now;
-            limiter.control.ended(now, request.at, request.class, how);
-            limiter.counted.ended(request.class.operation(), request.bytes, took, how);
+            limiter.control.note_end(now, request.at, request.class, how);
+            limiter.counted.note_end(request.class.operation(), request.bytes, took, how);
         }
     }
 

@@ -59,7 +59,7 @@ impl Drop for RequestPermit {
         }
         let now = self.budget.now();
         let mut requests = self.budget.lock();
-        requests.limiters.ended(now, self.request, self.ended);
+        requests.limiters.note_end(now, self.request, self.ended);
         self.budget.start_waiting(&mut requests, now);
     }
 }

@@ -126,7 +126,7 @@ impl RequestRate {
     }
 
     /// Records the start of a request.
-    pub(super) fn started(&mut self, now: f64, window_rate: Option<f64>) {
+    pub(super) fn note_start(&mut self, now: f64, window_rate: Option<f64>) {
         let passed = now - self.started;
         self.starting = self.starting * (-passed / COUNTED).exp() + 1.0 / COUNTED;
         self.started = now;
@@ -145,7 +145,7 @@ impl RequestRate {
     }
 
     /// Records a refusal of a request that started at `started`. `latency` is the average latency of a request.
-    pub(super) fn refused(&mut self, now: f64, started: f64, window_rate: Option<f64>, latency: Option<f64>) {
+    pub(super) fn note_refusal(&mut self, now: f64, started: f64, window_rate: Option<f64>, latency: Option<f64>) {
         self.refusal =
             if self.refusal > 0.0 { self.refusal + (now - started - self.refusal) / 8.0 } else { now - started };
         if started < self.cut {

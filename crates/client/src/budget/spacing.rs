@@ -29,7 +29,7 @@ impl StartSpacing {
     }
 
     /// Records the start of a request.
-    pub(super) fn started(&mut self, now: Duration) {
+    pub(super) fn note_start(&mut self, now: Duration) {
         if let Some(interval) = self.interval {
             self.next = self.next.max(now.saturating_sub(CATCH_UP)) + interval;
         }

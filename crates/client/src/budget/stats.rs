@@ -147,7 +147,7 @@ pub struct RequestCounts {
 
 impl RequestCounts {
     /// Records the end of a request.
-    pub(super) fn ended(&mut self, operation: &'static str, bytes: u64, took: Duration, how: RequestOutcome) {
+    pub(super) fn note_end(&mut self, operation: &'static str, bytes: u64, took: Duration, how: RequestOutcome) {
         let counted = self.operation(operation);
         match how {
             RequestOutcome::Worked => {
@@ -219,10 +219,10 @@ mod tests {
     #[test]
     fn counters_add_up() {
         let mut one = RequestCounts::default();
-        one.ended("GetObject", 10, Duration::from_millis(3), RequestOutcome::Worked);
-        one.ended("GetObject", 10, Duration::from_millis(3), RequestOutcome::Throttled);
+        one.note_end("GetObject", 10, Duration::from_millis(3), RequestOutcome::Worked);
+        one.note_end("GetObject", 10, Duration::from_millis(3), RequestOutcome::Throttled);
         let mut both = RequestCounts { retries: 1, ..RequestCounts::default() };
-        both.ended("HeadObject", 0, Duration::from_millis(1), RequestOutcome::Abandoned);
+        both.note_end("HeadObject", 0, Duration::from_millis(1), RequestOutcome::Abandoned);
 
         both.add(&one);
         both.add(&one);

@@ -102,7 +102,7 @@ impl Window {
 
     /// Records an answer after `latency`; `base` is that of its class, if known. `limiting`: requests wait for the
     /// window. Returns true when the bases are to be measured again, from requests that start now.
-    pub(super) fn answered(
+    pub(super) fn note_answer(
         &mut self,
         now: f64,
         latency: f64,

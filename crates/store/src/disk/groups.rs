@@ -116,7 +116,7 @@ mod tests {
         PutRequest { object: PutObject { key: key.to_owned(), ..PutObject::default() }, body: bytes::Bytes::new() }
     }
 
-    fn written(whole: &PutRequest) -> WrittenObject {
+    fn written_object(whole: &PutRequest) -> WrittenObject {
         WrittenObject { etag: whole.object.key.clone(), version_id: None, checksum: None, encryption: None }
     }
 
@@ -137,7 +137,7 @@ mod tests {
         for _ in 0..WRITERS {
             groups.write(|group| {
                 sizes.lock().unwrap().push(group.len());
-                group.iter().map(written).map(Ok).collect()
+                group.iter().map(written_object).map(Ok).collect()
             });
         }
 
@@ -163,7 +163,7 @@ mod tests {
                 assert_eq!(begins, 0);
                 later.lock().unwrap().extend(more);
             }
-            group.iter().map(written).map(Ok).collect()
+            group.iter().map(written_object).map(Ok).collect()
         });
 
         assert_eq!(seen.into_inner().unwrap(), [1, 4]);
@@ -200,7 +200,7 @@ mod tests {
                         begin(groups, sizes, writers - 1);
                     }
                 }
-                group.iter().map(written).map(Ok).collect()
+                group.iter().map(written_object).map(Ok).collect()
             });
         }
 

@@ -46,7 +46,7 @@ impl ODirectFile {
     }
 
     /// Records that the file took no blocks, so that it is not tried again.
-    pub(super) fn refused(&self) {
+    pub(super) fn note_refusal(&self) {
         self.refused.store(true, Ordering::Relaxed);
     }
 

@@ -103,7 +103,7 @@ pub(super) fn fetch(disk: &Arc<Disk>, source: &PinnedObject, range: Option<Range
     let folder = folders::descend(folders::root(&source.bucket)?, &place.folders, follow)?;
     let Some(name) = place.name else {
         let stat = rustix::fs::fstat(&folder)?;
-        pinned(&Pin::of(&stat), source)?;
+        check_pin(&Pin::of(&stat), source)?;
         return Ok(FetchedObject { meta: meta(&stat, ""), body: Body::of_chunks(whole(Bytes::new(), range)?) });
     };
     let file = match open(&folder, name, disk.options.symlinks) {
@@ -112,7 +112,7 @@ pub(super) fn fetch(disk: &Arc<Disk>, source: &PinnedObject, range: Option<Range
             if file_type(&stat) != FileType::Symlink {
                 return Err(fail);
             }
-            pinned(&Pin::of(&stat), source)?;
+            check_pin(&Pin::of(&stat), source)?;
             let text = rustix::fs::readlinkat(&folder, name, Vec::new())?;
             return Ok(FetchedObject {
                 meta: meta(&stat, name),
@@ -126,7 +126,7 @@ pub(super) fn fetch(disk: &Arc<Disk>, source: &PinnedObject, range: Option<Range
         return Err(Errno::NOENT.into());
     }
     let pin = Pin::of(&stat);
-    pinned(&pin, source)?;
+    check_pin(&pin, source)?;
     let (at, end) = match range {
         None => (0, pin.size),
         Some(range) if range.last >= pin.size => return Err(outside(range, pin.size)),
@@ -147,7 +147,7 @@ pub(super) fn fetch(disk: &Arc<Disk>, source: &PinnedObject, range: Option<Range
     Ok(FetchedObject { meta, body: Body::of_chunks(first.chain(rest(body)).boxed()) })
 }
 
-fn pinned(pin: &Pin, source: &PinnedObject) -> Result<()> {
+fn check_pin(pin: &Pin, source: &PinnedObject) -> Result<()> {
     match &source.if_match {
         Some(etag) if *etag != pin.etag() => {
             Err(DiskFailure::new("PreconditionFailed", "the file's size, time or inode is another than was listed"))
@@ -210,7 +210,7 @@ impl RangeReader {
                 rustix::io::pread(&self.file, spare_capacity(&mut bytes), at)
             };
             match read {
-                Ok(0) => return Err(changed()),
+                Ok(0) => return Err(change_error()),
                 Ok(_) | Err(Errno::INTR) => {}
                 Err(errno) => return Err(errno.into()),
             }
@@ -218,7 +218,7 @@ impl RangeReader {
         bytes.truncate(usize::try_from(wanted).unwrap_or(0));
         self.at += wanted;
         if self.at == self.end && Pin::of(&rustix::fs::fstat(&self.file)?) != self.pin {
-            return Err(changed());
+            return Err(change_error());
         }
         Ok(bytes.into())
     }
@@ -240,6 +240,6 @@ impl RangeReader {
     }
 }
 
-fn changed() -> DiskFailure {
+fn change_error() -> DiskFailure {
     DiskFailure::new("PreconditionFailed", "the file was written to while it was read")
 }

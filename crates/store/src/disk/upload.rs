@@ -180,8 +180,8 @@ impl Uploads {
         }
         rustix::fs::renameat(&folder, temporary.name.as_str(), &folder, FilePurpose::Parts.name(&id))
             .map_err(DiskFailure::of_write)?;
-        temporary.finished();
-        begun_record.finished();
+        temporary.disarm();
+        begun_record.disarm();
         // From here on the names mark the files as an upload. Locks mark only files that are useless without their
         // writer.
         for file in [&bytes, &state.log] {
@@ -255,7 +255,7 @@ impl Uploads {
             .filter(|(number, _)| after.is_none_or(|after| **number > after))
             .take(PAGE + 1)
             .map(|(number, part)| {
-                let WrittenPart { etag, checksum, .. } = copied(begun, *part);
+                let WrittenPart { etag, checksum, .. } = written_part(begun, *part);
                 PartInfo { number: *number, size: part.size, etag, checksum }
             })
             .collect();
@@ -358,7 +358,7 @@ fn remove(folder: &OwnedFd, id: &str) -> Result<bool> {
     Ok(found)
 }
 
-fn copied(begun: &OpenUpload, part: Part) -> WrittenPart {
+fn written_part(begun: &OpenUpload, part: Part) -> WrittenPart {
     WrittenPart { etag: part_etag(part), checksum: begun.crc64.then(|| base64(part.crc64)), opaque_etag: true }
 }
 
@@ -465,7 +465,7 @@ fn reopen(boot: Option<&str>, upload: UploadRef<'_>, read_back: bool) -> Result<
             remove(&folder, id)?;
             return Err(gone());
         }
-        for number in spoilt(bytes, &state.record)? {
+        for number in find_spoilt(bytes, &state.record)? {
             state.append(&Line::Drop(number)).map_err(DiskFailure::of_write)?;
             state.record.parts.remove(&number);
         }
@@ -494,7 +494,7 @@ fn has_its_room(stat: &Stat, begun: &OpenUpload) -> bool {
 }
 
 /// Parts whose bytes differ from the record.
-fn spoilt(bytes: &OwnedFd, record: &Record) -> Result<Vec<u32>> {
+fn find_spoilt(bytes: &OwnedFd, record: &Record) -> Result<Vec<u32>> {
     let mut buffer = vec![0; READ_BACK];
     let mut spoilt = Vec::new();
     for (number, part) in &record.parts {

@@ -284,7 +284,7 @@ impl Walk {
             && !path.is_empty()
             && self.start.is_empty() | !self.levels.is_empty()
             && !self.after.passes(&path, false);
-        let found = wanted.then(|| WalkEntry { key: path.clone(), what: WalkItem::Object(listed(&path, &stat)) });
+        let found = wanted.then(|| WalkEntry { key: path.clone(), what: WalkItem::Object(to_listed(&path, &stat)) });
         self.levels.push(Level { folder: Some(folder), id, path, names: names.into_iter(), more });
         if let Some(above) = self.levels.len().checked_sub(OPEN + 1) {
             self.levels[above].folder = None;
@@ -390,9 +390,9 @@ impl Walk {
                 refused(fail.code, &fail.message)
             };
             return match file_type(&stat) {
-                FileType::RegularFile => Ok(Some(WalkEntry { what: WalkItem::Object(listed(&key, &stat)), key })),
+                FileType::RegularFile => Ok(Some(WalkEntry { what: WalkItem::Object(to_listed(&key, &stat)), key })),
                 FileType::Symlink if self.options.symlinks == Symlinks::Keep => {
-                    Ok(Some(WalkEntry { what: WalkItem::Object(listed(&key, &stat)), key }))
+                    Ok(Some(WalkEntry { what: WalkItem::Object(to_listed(&key, &stat)), key }))
                 }
                 FileType::Symlink => no_object(code::SYMLINK_SKIPPED),
                 // The type has changed since the folder was read.
@@ -425,7 +425,7 @@ impl Walk {
     }
 }
 
-fn listed(key: &[u8], stat: &rustix::fs::Stat) -> ListedObject {
+fn to_listed(key: &[u8], stat: &rustix::fs::Stat) -> ListedObject {
     let pin = Pin::of(stat);
     ListedObject {
         key: shown(key),

@@ -15,7 +15,7 @@ use super::fail::{DiskFailure, Result};
 use super::folders::{self, Folders, of_target};
 use super::names::{FilePurpose, fresh_id, place};
 use super::positioned::write_at;
-use super::{DiskOptions, PageCache, Permissions, Symlinks, full, o_direct, sent, sparse};
+use super::{DiskOptions, PageCache, Permissions, Symlinks, crc64_of, full, o_direct, sparse};
 use crate::body::WORTH_PASSING;
 use crate::error::classify::code;
 use crate::types::{ObjectRef, PutObject, WrittenObject};
@@ -34,7 +34,7 @@ pub(super) struct UnfinishedFile<'a> {
 }
 
 impl UnfinishedFile<'_> {
-    pub(super) fn finished(mut self) {
+    pub(super) fn disarm(mut self) {
         self.finished = true;
     }
 }
@@ -201,7 +201,7 @@ pub(super) fn put_all(folders: &Folders, options: &DiskOptions, group: &[PutRequ
         .zip(group)
         .map(|(one, whole)| {
             let (at, begun) = one?;
-            Ok((at, begun.made_sure_of(&reached[at].handle, options.durable, reached[at].is_synced_later(whole))?))
+            Ok((at, begun.sync(&reached[at].handle, options.durable, reached[at].is_synced_later(whole))?))
         })
         .collect();
     let at_work: Vec<Result<_>> = at_work
@@ -209,7 +209,7 @@ pub(super) fn put_all(folders: &Folders, options: &DiskOptions, group: &[PutRequ
         .zip(group)
         .map(|(one, whole)| {
             let (at, sure) = one?;
-            Ok((at, sure.named(folders, &reached[at].handle, whole.object.if_absent)?))
+            Ok((at, sure.give_name(folders, &reached[at].handle, whole.object.if_absent)?))
         })
         .collect();
     let mut synced = vec![None; reached.len()];
@@ -223,7 +223,7 @@ pub(super) fn put_all(folders: &Folders, options: &DiskOptions, group: &[PutRequ
             if now && !whole.object.key.ends_with('/') {
                 synced[at].get_or_insert_with(|| folders.sync(&reached[at].handle)).map_err(DiskFailure::of_write)?;
             }
-            let crc64 = sent(&whole.object.digests, &whole.body);
+            let crc64 = crc64_of(&whole.object.digests, &whole.body);
             Ok(WrittenObject { etag: pin.etag(), version_id: None, checksum: Some(full(crc64)), encryption: None })
         })
         .collect()
@@ -294,7 +294,7 @@ fn begin<'a>(
 }
 
 impl<'a> OpenWrite<'a> {
-    fn made_sure_of(self, folder: &OwnedFd, durable: bool, later: bool) -> Result<SyncedWrite<'a>> {
+    fn sync(self, folder: &OwnedFd, durable: bool, later: bool) -> Result<SyncedWrite<'a>> {
         match self {
             Self::File { temporary, file, name } => {
                 // A file that is replaced must not be lost for one whose bytes are not on the disk.
@@ -312,10 +312,10 @@ impl<'a> OpenWrite<'a> {
 }
 
 impl SyncedWrite<'_> {
-    fn named(self, folders: &Folders, folder: &OwnedFd, if_absent: bool) -> Result<Pin> {
+    fn give_name(self, folders: &Folders, folder: &OwnedFd, if_absent: bool) -> Result<Pin> {
         if let Some((temporary, _locked, name)) = self.unnamed {
             folders.rename(folder, &temporary.name, name, if_absent)?;
-            temporary.finished();
+            temporary.disarm();
         }
         Ok(self.pin)
     }

@@ -12,8 +12,8 @@ use aws_sdk_s3::primitives::{ByteStream as SdkStream, SdkBody};
 use aws_sdk_s3::types::StorageClass;
 use bytes::Bytes;
 
-use super::convert::{copy_source, fetched_meta, opaque_etag, quoted, sdk_encryption, strongest, tagging};
-use super::failures::{failure, malformed};
+use super::convert::{copy_source, fetched_meta, opaque_etag, quote, sdk_encryption, strongest, tagging};
+use super::failures::{failure, malformed_answer};
 use super::fast_path::{BodyReader, ErrorContext, WriteAnswer};
 use super::headers::copy_headers;
 use super::stored_form::Form;
@@ -146,7 +146,7 @@ pub(super) async fn put_by_sdk(
         .set_tagging(tagging(&object.tags))
         .set_storage_class(object.storage_class.as_deref().map(StorageClass::from))
         .set_if_none_match(object.if_absent.then(|| "*".to_owned()))
-        .set_if_match(object.if_match.as_deref().map(quoted))
+        .set_if_match(object.if_match.as_deref().map(quote))
         .body(SdkStream::from(body.clone()))
         .customize()
         // The same payload rule as in `FastPath::put`.
@@ -207,13 +207,14 @@ pub(super) async fn copy_by_sdk(
         .bucket(bucket)
         .key(key)
         .copy_source(copy_source(source))
-        .set_copy_source_if_match(source.if_match.as_deref().map(quoted))
+        .set_copy_source_if_match(source.if_match.as_deref().map(quote))
         .customize()
         .mutate_request(with_headers(copy_headers(&target)))
         .send()
         .await
         .map_err(|e| failure(operation, bucket, Some(key), &e))?;
-    let result = answer.copy_object_result().ok_or_else(|| malformed(operation, bucket, key, "CopyObjectResult"))?;
+    let result =
+        answer.copy_object_result().ok_or_else(|| malformed_answer(operation, bucket, key, "CopyObjectResult"))?;
     Ok(WriteAnswer {
         etag: result.e_tag().map(str::to_owned),
         checksum: strongest!(result),
@@ -241,12 +242,12 @@ pub(super) async fn copy_part_by_sdk(
         .upload_id(upload_id)
         .part_number(part_number(part))
         .copy_source(copy_source(source))
-        .set_copy_source_if_match(source.if_match.as_deref().map(quoted))
+        .set_copy_source_if_match(source.if_match.as_deref().map(quote))
         .copy_source_range(range.header())
         .send()
         .await
         .map_err(|e| failure(operation, bucket, Some(key), &e))?;
-    let result = answer.copy_part_result().ok_or_else(|| malformed(operation, bucket, key, "CopyPartResult"))?;
+    let result = answer.copy_part_result().ok_or_else(|| malformed_answer(operation, bucket, key, "CopyPartResult"))?;
     Ok(WriteAnswer {
         etag: result.e_tag().map(str::to_owned),
         checksum: strongest!(result),
@@ -268,7 +269,7 @@ pub(super) async fn fetch_by_sdk(
         .bucket(bucket)
         .key(key)
         .set_version_id(source.version_id.clone())
-        .set_if_match(source.if_match.as_deref().map(quoted))
+        .set_if_match(source.if_match.as_deref().map(quote))
         .customize()
         .interceptor(UnsignedHeaders(range, form))
         .mutate_request(move |http| {

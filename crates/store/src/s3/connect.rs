@@ -31,7 +31,7 @@ use super::dial::{CONNECTING, Trust};
 use super::fast_path::{ClientContext, FastPath};
 use super::profile_files::profile_files;
 use super::proxy::credentials_client;
-use super::settings::{AwsSettings, ResolvedSettings, configured};
+use super::settings::{AwsSettings, ResolvedSettings, find_setting};
 use super::transport::{Transport, transport};
 use crate::properties::CustomerKey;
 use crate::throttle::ByteThrottle;
@@ -220,7 +220,7 @@ impl Base {
         let (ca_bundle, endpoint) = match &options.resolved {
             Some(resolved) => (resolved.ca_bundle.clone(), options.endpoint_url.clone()),
             None => (
-                configured(&sdk, "AWS_CA_BUNDLE", "ca_bundle"),
+                find_setting(&sdk, "AWS_CA_BUNDLE", "ca_bundle"),
                 options.endpoint_url.clone().or_else(|| configured_endpoint(&sdk)),
             ),
         };
@@ -300,7 +300,7 @@ fn region_chain(files: &EnvConfigFiles, profile: Option<&str>) -> RegionProvider
 
 /// The endpoint from the environment or the profile, the S3-specific one first.
 fn configured_endpoint(sdk: &aws_types::SdkConfig) -> Option<String> {
-    configured(sdk, "AWS_ENDPOINT_URL", "endpoint_url")
+    find_setting(sdk, "AWS_ENDPOINT_URL", "endpoint_url")
         .or_else(|| sdk.endpoint_url().map(str::to_owned))
         .filter(|url| !url.is_empty())
 }

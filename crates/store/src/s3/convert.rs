@@ -47,17 +47,17 @@ pub(super) fn tagging(tags: &[(String, String)]) -> Option<String> {
 }
 
 /// Decodes `encoding-type=url`: a `+` stands for a space, and `%2B` for a plus.
-pub(super) fn decoded(text: &str) -> String {
+pub(super) fn decode_key(text: &str) -> String {
     percent_decode_str(&text.replace('+', " ")).decode_utf8_lossy().into_owned()
 }
 
 /// Removes the quotes of an `ETag`.
-pub(super) fn unquoted(etag: Option<&str>) -> String {
+pub(super) fn unquote(etag: Option<&str>) -> String {
     etag.unwrap_or_default().trim_matches('"').to_owned()
 }
 
 /// Adds the quotes that an `ETag` has in conditions.
-pub(super) fn quoted(etag: &str) -> String {
+pub(super) fn quote(etag: &str) -> String {
     format!("\"{etag}\"")
 }
 
@@ -108,7 +108,7 @@ pub(super) fn checksum(
     etag: Option<&str>,
 ) -> Option<Checksum> {
     let (algorithm, value) = found?;
-    let of_parts = etag.is_some_and(|etag| unquoted(Some(etag)).contains('-'));
+    let of_parts = etag.is_some_and(|etag| unquote(Some(etag)).contains('-'));
     if kind.is_none() && of_parts && !value.contains('-') && algorithm != ChecksumAlgorithm::Crc64Nvme {
         return None;
     }
@@ -132,7 +132,7 @@ pub(super) fn sdk_kind(kind: ChecksumKind) -> ChecksumType {
 pub(super) fn completed_part(part: &CompletedPart, algorithm: Option<ChecksumAlgorithm>) -> SdkCompletedPart {
     let builder = SdkCompletedPart::builder()
         .part_number(i32::try_from(part.number).unwrap_or(i32::MAX))
-        .e_tag(quoted(&part.etag));
+        .e_tag(quote(&part.etag));
     let value = part.checksum.clone();
     match algorithm {
         Some(ChecksumAlgorithm::Crc64Nvme) => builder.set_checksum_crc64_nvme(value),
@@ -177,7 +177,7 @@ macro_rules! facts {
         let own = |value: Option<&str>| value.filter(|v| !v.is_empty()).map(str::to_owned);
         ObjectMeta {
             size: size(output.content_length()),
-            etag: unquoted(output.e_tag()),
+            etag: unquote(output.e_tag()),
             last_modified: seconds(output.last_modified()),
             changed: 0.0,
             version_id: own(output.version_id()).filter(|id| id != "null"),
@@ -243,7 +243,7 @@ pub(super) fn facts_of_headers(headers: &Headers) -> ObjectMeta {
     });
     ObjectMeta {
         size: header("content-length").and_then(|length| length.trim().parse().ok()).unwrap_or_default(),
-        etag: unquoted(headers.get("etag")),
+        etag: unquote(headers.get("etag")),
         last_modified: seconds(modified.as_ref()),
         changed: 0.0,
         version_id: own("x-amz-version-id").filter(|id| id != "null"),
@@ -378,7 +378,7 @@ fn part_of(part: &mut ScopedDecoder<'_, '_>) -> Option<PartInfo> {
         match name.as_str() {
             "PartNumber" => found.number = value.trim().parse().ok()?,
             "Size" => found.size = value.trim().parse().ok()?,
-            "ETag" => found.etag = unquoted(Some(&value)),
+            "ETag" => found.etag = unquote(Some(&value)),
             _ => {}
         }
     }
@@ -412,7 +412,7 @@ mod tests {
 
     #[test]
     fn a_plus_in_a_listing_is_a_space() {
-        assert_eq!(decoded("a+b%20c%2Bd%0Ae%C3%BC"), "a b c+d\ne\u{fc}");
+        assert_eq!(decode_key("a+b%20c%2Bd%0Ae%C3%BC"), "a b c+d\ne\u{fc}");
     }
 
     #[test]
@@ -451,8 +451,8 @@ mod tests {
         fn an_encoded_key_of_a_listing_is_read_back(key: String) {
             let encoded = utf8_percent_encode(&key, QUERY).to_string();
 
-            assert_eq!(decoded(&encoded), key);
-            assert_eq!(decoded(&encoded.replace("%20", "+")), key);
+            assert_eq!(decode_key(&encoded), key);
+            assert_eq!(decode_key(&encoded.replace("%20", "+")), key);
         }
 
         #[test]
@@ -460,7 +460,7 @@ mod tests {
             let read = tagging(&tags).unwrap_or_default();
             let read = read.split('&').filter(|pair| !pair.is_empty()).map(|pair| {
                 let (name, value) = pair.split_once('=').unwrap();
-                (decoded(name), decoded(value))
+                (decode_key(name), decode_key(value))
             });
 
             assert_eq!(read.collect::<Vec<_>>(), tags);

@@ -28,7 +28,7 @@ impl LateDeclaration {
             Self::After => return bytes,
             Self::Within => 0,
             Self::Before { blank } => {
-                let document = trimmed(&bytes);
+                let document = trim(&bytes);
                 let start = bytes.len() - document.len();
                 if document.is_empty() {
                     *self = Self::Before { blank: blank || start > 0 };
@@ -50,7 +50,7 @@ impl LateDeclaration {
 }
 
 /// A document without the white space and the byte order mark before it.
-pub(super) fn trimmed(document: &[u8]) -> &[u8] {
+pub(super) fn trim(document: &[u8]) -> &[u8] {
     let document = document.trim_ascii_start();
     document.strip_prefix(b"\xef\xbb\xbf").unwrap_or(document).trim_ascii_start()
 }

@@ -89,7 +89,7 @@ fn unreadable(
 }
 
 /// Error for a success without a required field: the service may have done it or not.
-pub(super) fn malformed(operation: &'static str, bucket: &str, key: &str, lacks: &str) -> StoreError {
+pub(super) fn malformed_answer(operation: &'static str, bucket: &str, key: &str, lacks: &str) -> StoreError {
     StoreError::new(operation, bucket, Some(key), code::MALFORMED, Some(200))
         .with_message(format!("the answer has no {lacks}"))
 }
@@ -172,16 +172,16 @@ pub(super) fn without_output(text: &str) -> &str {
 
 /// Joins the causes of an error that only names its place, outermost first, each once.
 pub(super) fn chain(error: &(dyn Error + 'static)) -> String {
-    let text = said(sources(error).skip(1));
+    let text = join_texts(sources(error).skip(1));
     if text.is_empty() { error.to_string() } else { text }
 }
 
 /// Joins an error and its causes.
 pub(super) fn whole(error: &(dyn Error + 'static)) -> String {
-    said(sources(error))
+    join_texts(sources(error))
 }
 
-fn said<'a>(errors: impl Iterator<Item = &'a (dyn Error + 'static)>) -> String {
+fn join_texts<'a>(errors: impl Iterator<Item = &'a (dyn Error + 'static)>) -> String {
     let mut said: Vec<String> = Vec::new();
     for text in errors.map(ToString::to_string) {
         if !text.is_empty() && !said.iter().any(|before| before.contains(&text)) {

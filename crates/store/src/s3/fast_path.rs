@@ -34,9 +34,9 @@ use tokio::io::AsyncRead;
 use tokio_util::io::poll_read_buf;
 
 use super::clock::SKEW;
-use super::convert::{opaque_sse, path, strongest_of_headers, unquoted};
+use super::convert::{opaque_sse, path, strongest_of_headers, unquote};
 use super::credentials::CredentialCache;
-use super::document::trimmed;
+use super::document::trim;
 use super::failures::{chain, reason, region_hint, retry_after, transport_code, whole, without_output};
 use super::http1::{HttpConnections, PooledBody};
 use super::sign::{Payload, SignatureInput, Signer};
@@ -259,7 +259,7 @@ impl FastPath {
                 corrected = true;
                 continue;
             }
-            return answer.copied(about, element);
+            return answer.into_copy_result(about, element);
         }
     }
 
@@ -295,7 +295,7 @@ impl FastPath {
             UnsignedRequest { method: "PUT", url: &(bucket_endpoint.address(about.key) + query), headers, payload };
         let PendingReply { status, headers, body } = self.ask(bucket_endpoint, about, asked, body).await?;
         read_all(about, status, body).await?;
-        Ok(written(&headers))
+        Ok(read_write_answer(&headers))
     }
 
     /// Send a request that has a body, or whose answer has one. Any status but a success is an error.
@@ -319,7 +319,7 @@ impl FastPath {
                 corrected = true;
                 continue;
             }
-            return Err(answer.refused(about));
+            return Err(answer.refusal(about));
         }
     }
 
@@ -333,7 +333,12 @@ impl FastPath {
             let body = BodyReader::by_sdk(ByteStream::new(response.into_body()));
             return Ok(PendingReply { status, headers, body });
         }
-        let answer = self.common.connections.send(&request, &uri, body).await.map_err(|error| unsent(about, &error))?;
+        let answer = self
+            .common
+            .connections
+            .send(&request, &uri, body)
+            .await
+            .map_err(|error| connection_error(about, &error))?;
         Ok(PendingReply { status: answer.status, headers: answer.headers, body: BodyReader::FastPath(answer.body) })
     }
 
@@ -383,7 +388,7 @@ impl FastPath {
     }
 
     async fn send(&self, about: ErrorContext<'_>, request: HttpRequest) -> Result<HttpResponse> {
-        self.common.connector.call(request).await.map_err(|error| unsent(about, &error))
+        self.common.connector.call(request).await.map_err(|error| connection_error(about, &error))
     }
 
     fn service_time(&self, ours: SystemTime) -> SystemTime {
@@ -413,7 +418,7 @@ fn seconds(time: SystemTime) -> i64 {
 }
 
 /// Facts about the written object or part, from the headers of a success.
-fn written(headers: &Headers) -> WriteAnswer {
+fn read_write_answer(headers: &Headers) -> WriteAnswer {
     let header = |name| headers.get(name).filter(|value| !value.is_empty());
     WriteAnswer {
         etag: header("etag").map(str::to_owned),
@@ -429,7 +434,7 @@ fn written(headers: &Headers) -> WriteAnswer {
 }
 
 /// Error for a request that got no answer.
-fn unsent(about: ErrorContext<'_>, error: &ConnectorError) -> StoreError {
+fn connection_error(about: ErrorContext<'_>, error: &ConnectorError) -> StoreError {
     let code = if error.is_user() { "InvalidRequest" } else { transport_code(error) };
     about.failed(code, None).with_message(chain(error))
 }
@@ -461,9 +466,9 @@ async fn read_all(about: ErrorContext<'_>, status: u16, mut body: BodyReader) ->
 
 impl Answer {
     /// Result of the answer to a copy. A body without a copy result is an error, whatever the status.
-    fn copied(self, about: ErrorContext<'_>, element: &str) -> Result<WriteAnswer> {
+    fn into_copy_result(self, about: ErrorContext<'_>, element: &str) -> Result<WriteAnswer> {
         if self.status >= 300 {
-            return Err(self.refused(about));
+            return Err(self.refusal(about));
         }
         if self.body.is_empty() && self.headers.get("etag").is_some() {
             // S3 returns the ETag of a copy in the body. In a header it belongs to an upload: the empty body of this
@@ -502,7 +507,7 @@ impl Answer {
     }
 
     /// Error from the body of a refusal. A body that is no XML has no code: the status gives one.
-    fn refused(&self, about: ErrorContext<'_>) -> StoreError {
+    fn refusal(&self, about: ErrorContext<'_>) -> StoreError {
         self.failed(about, XmlReply::read(&self.body).unwrap_or_default())
     }
 
@@ -534,7 +539,7 @@ pub(super) struct XmlReply {
 
 impl XmlReply {
     pub(super) fn read(body: &[u8]) -> std::result::Result<Self, XmlDecodeError> {
-        let mut document = Document::try_from(trimmed(body))?;
+        let mut document = Document::try_from(trim(body))?;
         let mut root = document.root_element()?;
         let mut reply = Self { root: root.start_el().local().to_owned(), ..Self::default() };
         // Rank of the kept checksum among all algorithms.
@@ -563,7 +568,7 @@ impl XmlReply {
             };
             *field = Some(try_data(&mut tag)?.into_owned());
         }
-        reply.etag = reply.etag.map(|etag| unquoted(Some(&etag)));
+        reply.etag = reply.etag.map(|etag| unquote(Some(&etag)));
         Ok(reply)
     }
 }

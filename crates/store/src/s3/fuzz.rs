@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use aws_smithy_runtime_api::http::Headers;
 use proptest::prelude::*;
 
-use super::convert::{SUB_RESOURCES, decoded, other_answer, parts_of, upload_id_of};
+use super::convert::{SUB_RESOURCES, decode_key, other_answer, parts_of, upload_id_of};
 use super::failures::region_hint;
 use super::fast_path::XmlReply;
 
@@ -68,6 +68,6 @@ proptest! {
         }
         prop_assert!(region_hint(&Headers::new(), &bytes).is_none_or(|region| region.len() <= 64));
         let text = String::from_utf8_lossy(&bytes);
-        prop_assert!(decoded(&text).len() <= 3 * text.len());
+        prop_assert!(decode_key(&text).len() <= 3 * text.len());
     }
 }

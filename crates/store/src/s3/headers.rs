@@ -1,6 +1,6 @@
 //! Headers of requests about objects: their source, their body, their attributes.
 
-use super::convert::{checksum_header, copy_source, quoted, tagging};
+use super::convert::{checksum_header, copy_source, quote, tagging};
 use super::fast_path::RequestHeaders;
 use crate::properties::WriteOptions;
 use crate::types::{Attributes, CopyTarget, Digests, PinnedObject, PutObject};
@@ -12,7 +12,7 @@ const OCTET_STREAM: &str = "application/octet-stream";
 pub(super) fn copied_from(source: &PinnedObject) -> RequestHeaders {
     let mut headers = RequestHeaders::default();
     headers.add("x-amz-copy-source", Some(copy_source(source)));
-    headers.add("x-amz-copy-source-if-match", source.if_match.as_deref().map(quoted));
+    headers.add("x-amz-copy-source-if-match", source.if_match.as_deref().map(quote));
     headers
 }
 
@@ -75,6 +75,6 @@ pub(super) fn object_headers(object: &PutObject) -> RequestHeaders {
     headers.add("x-amz-tagging", tagging(&object.tags));
     headers.add("x-amz-storage-class", object.storage_class.clone());
     headers.add("if-none-match", object.if_absent.then(|| "*".to_owned()));
-    headers.add("if-match", object.if_match.as_deref().map(quoted));
+    headers.add("if-match", object.if_match.as_deref().map(quote));
     headers
 }

@@ -13,11 +13,11 @@ use aws_runtime::env_config::file::{EnvConfigFileKind, EnvConfigFiles};
 pub(super) fn profile_files() -> EnvConfigFiles {
     use EnvConfigFileKind::{Config, Credentials};
     let mut files = EnvConfigFiles::builder();
-    files = match marked("AWS_CONFIG_FILE", "config") {
+    files = match read_marked("AWS_CONFIG_FILE", "config") {
         Some(text) => files.with_contents(Config, text),
         None => files.include_default_config_file(true),
     };
-    files = match marked("AWS_SHARED_CREDENTIALS_FILE", "credentials") {
+    files = match read_marked("AWS_SHARED_CREDENTIALS_FILE", "credentials") {
         Some(text) => files.with_contents(Credentials, text),
         None => files.include_default_credentials_file(true),
     };
@@ -32,7 +32,7 @@ pub(super) fn profile_of_environment() -> Option<String> {
 
 /// Text of a file that begins with a byte order mark; None for all others, which the SDK reads.
 #[expect(clippy::disallowed_methods, reason = "the variables of the AWS SDK are read where it reads its own")]
-fn marked(variable: &str, name: &str) -> Option<String> {
+fn read_marked(variable: &str, name: &str) -> Option<String> {
     let path = env::var_os(variable).map_or_else(|| PathBuf::from("~/.aws").join(name), PathBuf::from);
     let path = match path.strip_prefix("~") {
         Ok(below) => PathBuf::from(env::var_os("HOME")?).join(below),

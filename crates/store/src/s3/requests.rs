@@ -9,8 +9,8 @@ use aws_sdk_s3::operation::list_parts::ListPartsOutput;
 
 use super::S3Store;
 use super::address::{is_aws, without_userinfo};
-use super::convert::unquoted;
-use super::failures::malformed;
+use super::convert::unquote;
+use super::failures::malformed_answer;
 use crate::error::Result;
 use crate::error::StoreError;
 use crate::error::classify::code;
@@ -38,7 +38,9 @@ const TRICKLE: (Duration, u64) = (Duration::from_mins(1), 64 << 10);
 
 /// The `ETag` of the written object, which every success holds.
 fn etag(answered: Option<&str>, operation: &'static str, bucket: &str, key: &str) -> Result<String> {
-    Some(unquoted(answered)).filter(|etag| !etag.is_empty()).ok_or_else(|| malformed(operation, bucket, key, "ETag"))
+    Some(unquote(answered))
+        .filter(|etag| !etag.is_empty())
+        .ok_or_else(|| malformed_answer(operation, bucket, key, "ETag"))
 }
 
 /// HEAD errors carry no body, hence no code.

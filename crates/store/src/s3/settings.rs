@@ -71,14 +71,14 @@ impl AwsSettings {
     /// Settings for requests to this endpoint; None: AWS, at the address of region and bucket. With `resolved`, the
     /// environment and the profile decide only the number of attempts.
     pub(super) fn of(sdk: &SdkConfig, endpoint: Option<&str>, resolved: Option<&ResolvedSettings>) -> Self {
-        let section = configured(sdk, "AWS_S3", "s3").unwrap_or_default();
+        let section = find_setting(sdk, "AWS_S3", "s3").unwrap_or_default();
         let mut settings = Self::of_section(&section);
         if let Some(resolved) = resolved {
             settings.follow(resolved);
         } else if settings.dual_stack.is_none() {
             settings.dual_stack = sdk.use_dual_stack();
         }
-        settings.read_attempts(configured(sdk, "AWS_MAX_ATTEMPTS", "max_attempts").as_deref());
+        settings.read_attempts(find_setting(sdk, "AWS_MAX_ATTEMPTS", "max_attempts").as_deref());
         settings.at(endpoint)
     }
 
@@ -157,7 +157,7 @@ impl AwsSettings {
 }
 
 /// Reads a setting of the AWS tools by its names in the environment and in a profile.
-pub(super) fn configured(sdk: &SdkConfig, env: &str, profile: &str) -> Option<String> {
+pub(super) fn find_setting(sdk: &SdkConfig, env: &str, profile: &str) -> Option<String> {
     let key = ServiceConfigKey::builder().service_id("s3").env(env).profile(profile).build().ok()?;
     sdk.service_config().and_then(|config| config.load_config(key)).filter(|value| !value.is_empty())
 }

@@ -82,7 +82,7 @@ impl FetchAnswer {
 }
 
 /// Error for an object that comes in no form as it is stored.
-pub(super) fn transformed(source: &PinnedObject, came: u64) -> StoreError {
+pub(super) fn transformation_error(source: &PinnedObject, came: u64) -> StoreError {
     let (bucket, key) = (source.bucket.as_str(), source.key.as_str());
     let message = format!(
         "the object has {} bytes, and an answer of {came} bytes came with the same ETag: the service, or a proxy before it, compresses or decompresses objects on the way (Content-Encoding), whatever the request accepts",

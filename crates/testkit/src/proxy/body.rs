@@ -51,7 +51,7 @@ impl Body for RequestBody {
         let Some(read) = std::task::ready!(self.source.poll_data(context)) else { return Poll::Ready(None) };
         Poll::Ready(Some(read.map(|data| {
             let passed = self.passed.fetch_add(data.len() as u64, Ordering::Relaxed);
-            Frame::data(flipped(data, passed, self.flip))
+            Frame::data(flip_byte(data, passed, self.flip))
         })))
     }
 
@@ -202,7 +202,7 @@ impl Body for ReplyBody {
         if let Some(keep) = self.spoil.keep {
             data.truncate(usize::try_from(keep - self.sent).unwrap_or(usize::MAX));
         }
-        let data = flipped(data, self.sent, self.spoil.flip);
+        let data = flip_byte(data, self.sent, self.spoil.flip);
         if matches!(self.source, Source::Streamed(_)) && self.looked_at.len() < LOOKED_AT {
             let room = LOOKED_AT - self.looked_at.len();
             self.looked_at.extend_from_slice(&data[..data.len().min(room)]);
@@ -241,7 +241,7 @@ impl Drop for ReplyBody {
 }
 
 /// Bytes of a body that begin at offset `first`, with the one at `flip` flipped when it is among them.
-fn flipped(data: Bytes, first: u64, flip: Option<u64>) -> Bytes {
+fn flip_byte(data: Bytes, first: u64, flip: Option<u64>) -> Bytes {
     let at = flip.and_then(|flip| flip.checked_sub(first)).and_then(|at| usize::try_from(at).ok());
     let Some(at) = at.filter(|at| *at < data.len()) else { return data };
     let mut spoiled = BytesMut::from(&data[..]);

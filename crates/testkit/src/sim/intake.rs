@@ -311,17 +311,17 @@ impl Chunks {
             let Some(end) = data.iter().position(|byte| *byte == b'\n') else {
                 self.waiting.extend_from_slice(&data);
                 if self.waiting.len() > 4_096 {
-                    return Err(malformed());
+                    return Err(malformed_error());
                 }
                 return Ok(());
             };
             self.waiting.extend_from_slice(&data.split_to(end + 1));
             let line = std::mem::take(&mut self.waiting);
-            let line = std::str::from_utf8(&line).map_err(|_| malformed())?.trim_end();
+            let line = std::str::from_utf8(&line).map_err(|_| malformed_error())?.trim_end();
             match self.stage {
                 Stage::Size => {
                     let size = line.split(';').next().unwrap_or_default();
-                    self.left = u64::from_str_radix(size, 16).map_err(|_| malformed())?;
+                    self.left = u64::from_str_radix(size, 16).map_err(|_| malformed_error())?;
                     self.stage = if self.left == 0 { Stage::Trailers } else { Stage::Data };
                 }
                 Stage::DataEnd if line.is_empty() => self.stage = Stage::Size,
@@ -330,7 +330,7 @@ impl Chunks {
                         self.trailers.push((name.trim().to_ascii_lowercase(), value.trim().to_owned()));
                     }
                 }
-                _ => return Err(malformed()),
+                _ => return Err(malformed_error()),
             }
         }
     }
@@ -340,6 +340,6 @@ impl Chunks {
     }
 }
 
-fn malformed() -> ErrorReply {
+fn malformed_error() -> ErrorReply {
     ErrorReply::new(400, "InvalidRequest", "The body is not in the form aws-chunked.")
 }

@@ -114,22 +114,22 @@ fn is_unknown(name: &str) -> bool {
         )
 }
 
-fn unquoted(etag: &str) -> &str {
+fn unquote(etag: &str) -> &str {
     etag.trim().trim_matches('"')
 }
 
 /// Returns true when a condition such as `If-Match` names this `ETag`.
 fn names(condition: &str, etag: &str) -> bool {
-    condition.trim() == "*" || condition.split(',').any(|one| unquoted(one.trim().trim_start_matches("W/")) == etag)
+    condition.trim() == "*" || condition.split(',').any(|one| unquote(one.trim().trim_start_matches("W/")) == etag)
 }
 
-fn decoded(text: &str) -> Result<String, ErrorReply> {
+fn decode(text: &str) -> Result<String, ErrorReply> {
     let decoded = percent_decode_str(text).decode_utf8();
     decoded.map(std::borrow::Cow::into_owned).map_err(|_| ErrorReply::invalid("A name is not UTF-8."))
 }
 
 /// Encodes a text as `encoding-type=url` requires for keys.
-fn encoded(text: &str) -> String {
+fn encode(text: &str) -> String {
     const KEPT: &percent_encoding::AsciiSet =
         &NON_ALPHANUMERIC.remove(b'/').remove(b'-').remove(b'_').remove(b'.').remove(b'~');
     utf8_percent_encode(text, KEPT).to_string()

@@ -289,7 +289,7 @@ pub(super) fn fault(fault: &Fault, date: SystemTime) -> ErrorReply {
             "User is not authorized to perform: kms:Decrypt on the resource associated with this ciphertext",
         ),
         Fault::KmsDisabled => ErrorReply::new(400, "KMS.DisabledException", "The KMS key is disabled."),
-        Fault::Archived => archived(None),
+        Fault::Archived => archived_error(None),
         Fault::ExpiredToken => ErrorReply::new(400, "ExpiredToken", "The provided token has expired."),
         Fault::RequestTimeTooSkewed => ErrorReply::new(
             403,
@@ -307,7 +307,7 @@ pub(super) fn slow_down() -> ErrorReply {
     ErrorReply::new(503, "SlowDown", "Please reduce your request rate.")
 }
 
-pub(super) fn archived(attributes: Option<&Attributes>) -> ErrorReply {
+pub(super) fn archived_error(attributes: Option<&Attributes>) -> ErrorReply {
     let class = attributes.and_then(|attributes| attributes.storage_class.as_deref()).unwrap_or("GLACIER");
     ErrorReply::new(403, "InvalidObjectState", "The operation is not valid for the object's storage class")
         .element("StorageClass", class)

@@ -84,7 +84,7 @@ pub(super) fn read(text: &str) -> Result<Vec<Event<'_>>, ()> {
     let mut rest = text.trim_start_matches('\u{feff}');
     while let Some(at) = rest.find('<') {
         if at > 0 && !open.is_empty() {
-            events.push(Event::Text(unescaped(&rest[..at])?));
+            events.push(Event::Text(unescape(&rest[..at])?));
         }
         rest = &rest[at + 1..];
         if let Some(comment) = rest.strip_prefix("!--") {
@@ -119,7 +119,7 @@ pub(super) fn read(text: &str) -> Result<Vec<Event<'_>>, ()> {
     if open.is_empty() && !events.is_empty() { Ok(events) } else { Err(()) }
 }
 
-fn unescaped(text: &str) -> Result<String, ()> {
+fn unescape(text: &str) -> Result<String, ()> {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
     while let Some((before, after)) = rest.split_once('&') {

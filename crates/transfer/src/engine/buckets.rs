@@ -186,7 +186,7 @@ impl Engine {
     async fn writing(&self, endpoint: &EndpointSpec, epoch: Option<u64>) -> RetryingClient {
         let client = self.pool.client(endpoint, RetryPolicy::default()).await;
         match epoch {
-            Some(epoch) => client.leased_or_failed(self.pool.lease_holder(epoch)),
+            Some(epoch) => client.with_lease_or_failure(self.pool.lease_holder(epoch)),
             None => client,
         }
     }

@@ -13,7 +13,7 @@ use crate::verification::{self, Route};
 impl<J: UploadJournal> Object<'_, J> {
     pub(super) async fn route(&self, source: &ObjectMeta) -> Result<Route, AttemptError> {
         if source.archived {
-            return Err(self.archived(source));
+            return Err(self.archived_error(source));
         }
         let (part_options, limits) = (self.policy.part_options, &self.policy.limits);
         let mut source = Cow::Borrowed(source);
@@ -52,7 +52,7 @@ impl<J: UploadJournal> Object<'_, J> {
         checksum: Option<ChecksumAlgorithm>,
         source: Option<ObjectMeta>,
     ) -> Result<CopyResult, AttemptError> {
-        let pinned = self.pinned();
+        let pinned = self.pinned_source();
         let write = self.write_options(source.as_ref()).await?;
         let (bucket, key) = (&self.policy.target_bucket, &self.item.target_key);
         let properties = &self.policy.properties;
@@ -68,7 +68,7 @@ impl<J: UploadJournal> Object<'_, J> {
         let written = self.target.copy_object(&pinned, target, &self.retry_context).await;
         let written = match written {
             Ok(written) => written,
-            Err(RequestError::Failed(error)) => return Err(self.refused_copy(error).await),
+            Err(RequestError::Failed(error)) => return Err(self.explain_refused_copy(error).await),
             Err(RequestError::Cancelled) => return Err(AttemptError::Cancelled),
         };
         if let Some(encrypted) = self.encrypted_unseen(&written).await? {

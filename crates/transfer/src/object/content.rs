@@ -11,7 +11,7 @@ use seqferry_client::{RequestError, RequestSpec, RetryingClient, UploadJournal};
 use seqferry_store::{Cause, ErrorClass, ObjectRef, PinnedObject, Range, WrittenObject};
 
 use super::{AttemptError, Object, TargetAfterWrite};
-use crate::etags::{Origin, StatedEtag, judged};
+use crate::etags::{Origin, StatedEtag, judge};
 use crate::verification::{Cut, ExpectedDigest, SegmentedDigest, Verdict};
 
 /// Bytes of each side that are compared at a time: 8 MiB, AWS's advice for ranged reads.
@@ -104,7 +104,7 @@ impl<J: UploadJournal> Object<'_, J> {
             if_match: Some(written.etag.clone()),
             size,
         };
-        let source = self.pinned();
+        let source = self.pinned_source();
         let Some(mut digests) = self.stated_digests(written).await? else { return Ok(ContentComparison::Gone) };
         let in_order = || self.source.quirks().ignores_ranges() || self.target.quirks().ignores_ranges();
         let mut read = if size > RANGE && in_order() {
@@ -117,7 +117,7 @@ impl<J: UploadJournal> Object<'_, J> {
             read = self.compare_in_order(&source, &target, &mut digests).await;
         }
         match read {
-            Ok(()) => self.as_stated(digests, written).await,
+            Ok(()) => self.compare_stated(digests, written).await,
             Err(Ended::Different(different)) => Ok(different),
             Err(Ended::Other(trouble)) => Err(trouble),
         }
@@ -153,7 +153,11 @@ impl<J: UploadJournal> Object<'_, J> {
     }
 
     /// Holds the bytes that were read, which are equal, against what each side states of them.
-    async fn as_stated(&self, read: SideDigests, written: &WrittenObject) -> Result<ContentComparison, AttemptError> {
+    async fn compare_stated(
+        &self,
+        read: SideDigests,
+        written: &WrittenObject,
+    ) -> Result<ContentComparison, AttemptError> {
         let sides = [
             ("source", read.source, self.stated_source()),
             ("target", read.target, StatedEtag { etag: &written.etag, ..self.stated_target(Origin::Sent) }),
@@ -162,7 +166,7 @@ impl<J: UploadJournal> Object<'_, J> {
             let Some((expected, digest)) = digest else { continue };
             let verdict = expected.verdict(&digest.finish());
             let stated = StatedEtag { is_exact: expected.is_exact(), ..stated };
-            if let Verdict::Differs(how) = judged(verdict, &[stated], &self.retry_context).await? {
+            if let Verdict::Differs(how) = judge(verdict, &[stated], &self.retry_context).await? {
                 let how = format!("both were read and are equal, but they are not what the {side} states: {how}");
                 return Ok(ContentComparison::Differs(how));
             }
@@ -197,7 +201,7 @@ impl<J: UploadJournal> Object<'_, J> {
         let memory = self.source.reserve_bytes(2 * range.len()).await?;
         let theirs = self.read_pinned(self.source, source, range).await;
         let theirs = theirs.map_err(|error| self.source_trouble(error))?;
-        let ours = self.read_pinned(self.target, target, range).await.map_err(target_gone)?;
+        let ours = self.read_pinned(self.target, target, range).await.map_err(explain_target_error)?;
         difference(&theirs, &ours, range)?;
         Ok(ReadRange { theirs: theirs.bytes, ours: ours.bytes, _memory: memory })
     }
@@ -210,12 +214,12 @@ impl<J: UploadJournal> Object<'_, J> {
         digests: &mut SideDigests,
     ) -> Result<(), Ended> {
         let mut theirs = self.whole(self.source, source).await.map_err(|error| self.source_trouble(error))?;
-        let mut ours = self.whole(self.target, target).await.map_err(target_gone)?;
+        let mut ours = self.whole(self.target, target).await.map_err(explain_target_error)?;
         for range in ranges(self.item.size) {
             let _reserved = self.source.reserve_bytes(2 * range.len()).await?;
             let read = self.next(self.source, source, &mut theirs, range).await;
             let theirs = read.map_err(|error| self.source_trouble(error))?;
-            let ours = self.next(self.target, target, &mut ours, range).await.map_err(target_gone)?;
+            let ours = self.next(self.target, target, &mut ours, range).await.map_err(explain_target_error)?;
             difference(&theirs, &ours, range)?;
             digests.update(theirs.bytes, ours.bytes).await?;
         }
@@ -272,7 +276,7 @@ impl<J: UploadJournal> Object<'_, J> {
     }
 }
 
-fn target_gone(why: RequestError) -> Ended {
+fn explain_target_error(why: RequestError) -> Ended {
     match why {
         RequestError::Failed(error) if error.cause() == Cause::RangeIgnored => {
             Ended::Other(AttemptError::RangesIgnored)

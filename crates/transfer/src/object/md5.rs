@@ -53,7 +53,7 @@ impl<J: UploadJournal> Object<'_, J> {
     /// are held.
     pub(super) async fn read_md5(&mut self) -> Result<String, AttemptError> {
         let size = self.item.size;
-        let pinned = self.pinned();
+        let pinned = self.pinned_source();
         let mut hashing = tokio::task::spawn_blocking(Sums::new);
         let mut first = 0;
         while first < size {
@@ -72,7 +72,7 @@ impl<J: UploadJournal> Object<'_, J> {
                 Err(RequestError::Failed(error)) => return Err(self.copy_trouble(error)),
                 Err(RequestError::Cancelled) => return Err(AttemptError::Cancelled),
             };
-            let sums = finished(hashing).await?;
+            let sums = finish(hashing).await?;
             // Hashing takes milliseconds: too long to keep others from this thread.
             hashing = tokio::task::spawn_blocking(move || {
                 let _memory = memory;
@@ -80,7 +80,7 @@ impl<J: UploadJournal> Object<'_, J> {
             });
             first = range.last + 1;
         }
-        let sums = finished(hashing).await?;
+        let sums = finish(hashing).await?;
         self.read_before = Some(base64(&sums.crc.finish()));
         Ok(base64(&sums.md5.finish()))
     }
@@ -101,11 +101,11 @@ impl<J: UploadJournal> Object<'_, J> {
         );
         error.class = ErrorClass::Precondition;
         let how = format!("it was read twice, and had CRC64NVME {before} first and {} then", sent.value);
-        Some(AttemptError::Again(self.source_changed(&error, &how)))
+        Some(AttemptError::Again(self.source_change_failure(&error, &how)))
     }
 }
 
 /// Returns the sums when the hashing has ended; fails only when the runtime is being torn down.
-async fn finished(hashing: JoinHandle<Sums>) -> Result<Sums, AttemptError> {
+async fn finish(hashing: JoinHandle<Sums>) -> Result<Sums, AttemptError> {
     hashing.await.map_err(|_| AttemptError::Cancelled)
 }

@@ -149,14 +149,14 @@ impl<'a, J: UploadJournal> Object<'a, J> {
     async fn copy_part(&self, checked: bool, reserved: ReservedCopy) -> Result<CompletedPart, AttemptError> {
         let (number, range, bucket) = (reserved.number, reserved.range, &self.policy.target_bucket);
         let span = debug_span!("part", part = number, size = range.len());
-        let copied = self.upload.copy_part(&self.pinned(), reserved).instrument(span).await;
+        let copied = self.upload.copy_part(&self.pinned_source(), reserved).instrument(span).await;
         match copied {
             Ok(copied) => {
                 self.active.add(range.len());
                 Ok(CompletedPart { number, etag: copied.etag, checksum: copied.checksum })
             }
             Err(RequestError::Failed(error)) if error.cause() == Cause::UploadGone => {
-                Err(AttemptError::Again(self.upload_lost(&error)))
+                Err(AttemptError::Again(self.lost_upload_failure(&error)))
             }
             // The upload has a checksum, and the service computes none of what it copies.
             Err(RequestError::Failed(error)) if checked && error.is_about_checksums() => {
@@ -168,7 +168,7 @@ impl<'a, J: UploadJournal> Object<'a, J> {
                 }
                 Err(AttemptError::UselessPartChecksums)
             }
-            Err(RequestError::Failed(error)) => Err(self.refused_copy(error).await),
+            Err(RequestError::Failed(error)) => Err(self.explain_refused_copy(error).await),
             Err(RequestError::Cancelled) => Err(AttemptError::Cancelled),
         }
     }

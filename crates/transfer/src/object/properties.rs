@@ -280,7 +280,7 @@ impl<J: UploadJournal> Object<'_, J> {
             BucketEncryption::Default(_) => Ok(None),
             // A service that shows it of the source and takes no settings of buckets encrypts by itself.
             BucketEncryption::Unsupported if near && source.algorithm == "AES256" && !source.is_customer => Ok(None),
-            BucketEncryption::Unsupported => Err(self.unprotected("the target's service has no encryption")),
+            BucketEncryption::Unsupported => Err(self.protection_error("the target's service has no encryption")),
             BucketEncryption::None | BucketEncryption::Unknown => {
                 let key = source.kms_key.clone().filter(|_| near && source.is_kms());
                 Ok(Some(Encryption::new(&source.algorithm, key)))
@@ -321,7 +321,7 @@ impl<J: UploadJournal> Object<'_, J> {
             || !self.source.capabilities().protection
             || self.bucket_encryption(true).await? == BucketEncryption::Unsupported
             // Planning looks at a single object. The copy is pinned to the ETag that it has found.
-            || self.source.quirks().is_plain_object(&self.pinned())
+            || self.source.quirks().is_plain_object(&self.pinned_source())
         {
             return Ok(None);
         }
@@ -352,8 +352,8 @@ impl<J: UploadJournal> Object<'_, J> {
             Some(found) => Some(found),
             None => match self.look_back().await? {
                 TargetAfterWrite::Found(target) if target.etag == written.etag => target.encryption,
-                TargetAfterWrite::Found(_) => return Err(self.target_changed("holds something else")),
-                TargetAfterWrite::Gone => return Err(self.target_changed("is gone")),
+                TargetAfterWrite::Found(_) => return Err(self.target_change_error("holds something else")),
+                TargetAfterWrite::Gone => return Err(self.target_change_error("is gone")),
                 // Write-only access: there is only the reply to the write.
                 TargetAfterWrite::Denied => written.encryption.clone(),
             },
@@ -367,7 +367,7 @@ impl<J: UploadJournal> Object<'_, J> {
             let left = self.remove_ours(&written.etag).await;
             let how =
                 wanted.map_or_else(|| "its source is encrypted".to_owned(), |wanted| format!("{wanted} was sent"));
-            return Err(self.unprotected(&format!("{how}, and the target shows {shown}. {left}")));
+            return Err(self.protection_error(&format!("{how}, and the target shows {shown}. {left}")));
         }
         if let (Some(source), Some(found)) = (source, found)
             && !is_explicit
@@ -387,10 +387,10 @@ impl<J: UploadJournal> Object<'_, J> {
             return Ok(());
         }
         let TargetAfterWrite::Found(target) = self.look_back().await? else {
-            return Err(self.target_changed("cannot be looked at"));
+            return Err(self.target_change_error("cannot be looked at"));
         };
         if target.etag != written.etag {
-            return Err(self.target_changed("holds something else"));
+            return Err(self.target_change_error("holds something else"));
         }
         if target.lock.satisfies(&wanted) {
             return Ok(());
@@ -424,7 +424,7 @@ impl<J: UploadJournal> Object<'_, J> {
     }
 
     /// The target is not, or would not be, encrypted as it must be.
-    fn unprotected(&self, how: &str) -> AttemptError {
+    fn protection_error(&self, how: &str) -> AttemptError {
         let is_explicit = matches!(self.policy.properties.encryption, EncryptionRule::Explicit(_));
         let what = if is_explicit {
             "encryption was asked for".to_owned()

@@ -47,7 +47,7 @@ impl<J: UploadJournal> Object<'_, J> {
         if !opening.is_past() {
             // Many small files wait at the same time.
             self.turn.give_up();
-            opening.settled(self.source.cancel()).await?;
+            opening.wait_until_settled(self.source.cancel()).await?;
         }
         let looked = match self.head_source().await {
             Ok(now) if opening.is_within_tick(now.last_modified) => Err(self.hidden_writes()),
@@ -67,6 +67,6 @@ impl<J: UploadJournal> Object<'_, J> {
         let mut error = StoreError::new("HeadObject", bucket, Some(key), "SourceChanged", None);
         error.class = ErrorClass::Precondition;
         let how = "it was opened in the very second of its last change, and its file system keeps whole seconds";
-        AttemptError::Again(self.source_changed(&error, how))
+        AttemptError::Again(self.source_change_failure(&error, how))
     }
 }

@@ -39,7 +39,7 @@ impl<J: UploadJournal> Object<'_, J> {
                 Ok(())
             }
             Err(RequestError::Failed(error)) if error.class == ErrorClass::NotFound => {
-                Err(RecheckError::Failed(self.source_changed(&error, "it was deleted while it was copied")))
+                Err(RecheckError::Failed(self.source_change_failure(&error, "it was deleted while it was copied")))
             }
             Err(RequestError::Failed(error)) => Err(RecheckError::Failed(error.into())),
             Err(RequestError::Cancelled) => Err(RecheckError::Cancelled),
@@ -51,7 +51,7 @@ impl<J: UploadJournal> Object<'_, J> {
         Address(&self.policy.source_bucket, Some(&self.item.source_key))
     }
 
-    pub(super) fn source_changed(&self, error: &StoreError, how: &str) -> ObjectFailure {
+    pub(super) fn source_change_failure(&self, error: &StoreError, how: &str) -> ObjectFailure {
         let settle = if self.source.capabilities().in_place_changes { format!(" {SETTLE}") } else { String::new() };
         let message = format!(
             "{} {}: the source is not what was listed: {how} ({}). Run the same command again when the sender has finished.{settle}",
@@ -95,10 +95,10 @@ impl<J: UploadJournal> Object<'_, J> {
                 } else {
                     "it was written to or replaced meanwhile".to_owned()
                 };
-                Err(AttemptError::Again(self.source_changed(&error, &how)))
+                Err(AttemptError::Again(self.source_change_failure(&error, &how)))
             }
             Err(RequestError::Failed(error)) if error.class == ErrorClass::NotFound => {
-                Err(AttemptError::Failed(self.source_changed(&error, "it is gone")))
+                Err(AttemptError::Failed(self.source_change_failure(&error, "it is gone")))
             }
             Err(other) => Err(other.into()),
         }
@@ -109,7 +109,7 @@ impl<J: UploadJournal> Object<'_, J> {
         !source.etag.is_empty() && source.etag == self.item.etag && !self.source.capabilities().in_place_changes
     }
 
-    pub(super) fn archived(&self, source: &ObjectMeta) -> AttemptError {
+    pub(super) fn archived_error(&self, source: &ObjectMeta) -> AttemptError {
         let (bucket, key) = (&self.policy.source_bucket, &self.item.source_key);
         let error = StoreError::new("HeadObject", bucket, Some(key), "InvalidObjectState", None)
             .with_message(format!("storage class {}", source.storage_class.as_deref().unwrap_or("archive")));
@@ -150,7 +150,7 @@ impl<J: UploadJournal> Object<'_, J> {
     }
 
     /// Returns the source, pinned to the listed state.
-    pub(crate) fn pinned(&self) -> PinnedObject {
+    pub(crate) fn pinned_source(&self) -> PinnedObject {
         let object = ObjectRef::new(&self.policy.source_bucket, &self.item.source_key);
         let object = object.at_version(self.item.version_id.as_deref());
         PinnedObject::listed(object, &self.item.etag, self.item.size)
@@ -184,10 +184,10 @@ impl<J: UploadJournal> Object<'_, J> {
     pub(crate) fn copy_trouble(&self, error: StoreError) -> AttemptError {
         match error.class {
             ErrorClass::Precondition => {
-                AttemptError::Again(self.source_changed(&error, "it was overwritten while it was copied"))
+                AttemptError::Again(self.source_change_failure(&error, "it was overwritten while it was copied"))
             }
             ErrorClass::NotFound if error.cause() == Cause::SourceGone => {
-                AttemptError::Failed(self.source_changed(&error, "it is gone"))
+                AttemptError::Failed(self.source_change_failure(&error, "it is gone"))
             }
             _ => AttemptError::Failed(error.into()),
         }

@@ -27,7 +27,7 @@ use seqferry_store::{
 use super::disk::time_text;
 use super::md5::MD5;
 use super::{AttemptError, CopyResult, IfExists, Object, TargetAfterWrite, TargetState};
-use crate::etags::{Origin, StatedEtag, judged};
+use crate::etags::{Origin, StatedEtag, judge};
 use crate::outcome::{FailureClass, Method, ObjectFailure, VerificationLevel};
 use crate::plan::etag_parts;
 use crate::verification::{self, ExpectedDigest, SegmentedDigest, Side, Verdict, compare, is_digest, weaker};
@@ -116,7 +116,7 @@ impl<J: UploadJournal> Object<'_, J> {
 
     /// Returns the cause of a write that was refused for its condition: something else is at the target now, or the
     /// service does not know the condition.
-    pub(super) fn refused_condition(&self, error: &StoreError, if_match: bool) -> Option<AttemptError> {
+    pub(super) fn explain_refused_condition(&self, error: &StoreError, if_match: bool) -> Option<AttemptError> {
         let name = if if_match { "if-match" } else { "if-none-match" };
         if error.class == ErrorClass::Capability || error.message.to_ascii_lowercase().contains(name) {
             if if_match {
@@ -149,7 +149,7 @@ impl<J: UploadJournal> Object<'_, J> {
 
     /// Returns the target after a write was refused for its condition, if an attempt whose reply was lost has written
     /// it.
-    async fn written_before(&self, sent: Side<'_>) -> Result<Option<WrittenObject>, AttemptError> {
+    async fn find_written(&self, sent: Side<'_>) -> Result<Option<WrittenObject>, AttemptError> {
         let TargetAfterWrite::Found(target) = self.look_back().await? else { return Ok(None) };
         if target.etag.is_empty() && target.checksum.is_none() && self.target.capabilities().digests {
             // A further attempt would prove no more.
@@ -168,7 +168,7 @@ impl<J: UploadJournal> Object<'_, J> {
     }
 
     /// A copy was refused: whether the bytes can be had in another way, which is then remembered.
-    pub(super) async fn refused_copy(&self, error: StoreError) -> AttemptError {
+    pub(super) async fn explain_refused_copy(&self, error: StoreError) -> AttemptError {
         let (source, target) = (self.source.connection(), self.target.connection());
         // To the target's credentials the source may be forbidden, or its bucket not there at all.
         let elsewhere = !source.is_same(target) && matches!(error.class, ErrorClass::Person | ErrorClass::NotFound);
@@ -202,7 +202,7 @@ impl<J: UploadJournal> Object<'_, J> {
 
     /// Returns the failure of a refused write. Where a checksum came with it, the service perhaps does not know that
     /// one, or other bytes arrived than were sent, each time.
-    pub(super) fn refused_write(&self, error: StoreError, sent: Option<ChecksumAlgorithm>) -> AttemptError {
+    pub(super) fn explain_refused_write(&self, error: StoreError, sent: Option<ChecksumAlgorithm>) -> AttemptError {
         if error.is_about_bytes() {
             let message = format!(
                 "{error}. What arrives is not what is sent, however often it is sent: something on the way to the storage changes bytes, and the storage has refused them. Look for a proxy, a network device or memory that is at fault, then run the same command again."
@@ -224,7 +224,7 @@ impl<J: UploadJournal> Object<'_, J> {
     }
 
     /// Returns the attributes of the target; a file without a modification time gets the source's.
-    pub(super) fn carried(&self, source: &ObjectMeta) -> Attributes {
+    pub(super) fn carried_attributes(&self, source: &ObjectMeta) -> Attributes {
         let mut attributes = self.policy.properties.attributes_of(source);
         if self.target.capabilities().settable_times && source.last_modified > 0.0 {
             attributes.metadata.entry(MTIME.to_owned()).or_insert_with(|| time_text(source.last_modified));
@@ -234,8 +234,8 @@ impl<J: UploadJournal> Object<'_, J> {
 
     /// Returns the failure of a read whose bytes do not have the digest that the source states: nothing was written, or
     /// nothing that is visible.
-    fn misread(&self, how: &str) -> AttemptError {
-        self.source.connection().store.forget(&self.pinned());
+    fn misread_error(&self, how: &str) -> AttemptError {
+        self.source.connection().store.forget(&self.pinned_source());
         let message = format!(
             "{}: {how}. Nothing was written. Run the same command again; if it happens again, the object or the way to it is damaged: ask the storage's operator.",
             self.source_address()
@@ -251,13 +251,13 @@ impl<J: UploadJournal> Object<'_, J> {
         let read = match &reference {
             None => self.without_reference(),
             Some(reference) => {
-                let verdict = reference.verdict(&computed(reference, &piece));
+                let verdict = reference.verdict(&compute_digest(reference, &piece));
                 let stated = StatedEtag { is_exact: reference.is_exact(), ..self.stated_source() };
-                judged(verdict, &[stated], &self.retry_context).await?
+                judge(verdict, &[stated], &self.retry_context).await?
             }
         };
         if let Verdict::Differs(how) = &read {
-            return Err(self.misread(how));
+            return Err(self.misread_error(how));
         }
         self.put_piece(meta, piece, read).await
     }
@@ -274,7 +274,7 @@ impl<J: UploadJournal> Object<'_, J> {
         let write = self.write_options(Some(&meta)).await?;
         let algorithm = self.sum_to_send(full_object(&meta));
         let md5 = algorithm.is_none() || self.target.quirks().silent_sums();
-        let mut attributes = self.carried(&meta);
+        let mut attributes = self.carried_attributes(&meta);
         if self.keeps_md5() {
             attributes.metadata.insert(MD5.to_owned(), base64(&piece.digest(DigestAlgorithm::Md5)));
         }
@@ -301,7 +301,7 @@ impl<J: UploadJournal> Object<'_, J> {
             Err(RequestError::Failed(error)) => {
                 let on_condition = object.if_absent || object.if_match.is_some();
                 let refused =
-                    if on_condition { self.refused_condition(&error, object.if_match.is_some()) } else { None };
+                    if on_condition { self.explain_refused_condition(&error, object.if_match.is_some()) } else { None };
                 let before = match &refused {
                     Some(AttemptError::Again(_)) if self.retry_context.retries() > again => {
                         let sum = object.digests.checksum.clone().map(|(algorithm, value)| Checksum {
@@ -311,14 +311,14 @@ impl<J: UploadJournal> Object<'_, J> {
                         });
                         let etag = hex(&piece.digest(DigestAlgorithm::Md5));
                         let sent = Side { size: Some(size), etag: &etag, opaque_etag: false, checksum: sum.as_ref() };
-                        self.written_before(sent).await?
+                        self.find_written(sent).await?
                     }
                     _ => None,
                 };
                 match (before, refused) {
                     (Some(written), _) => written,
                     (None, Some(refused)) => return Err(refused),
-                    (None, None) => return Err(self.refused_write(error, algorithm)),
+                    (None, None) => return Err(self.explain_refused_write(error, algorithm)),
                 }
             }
             Err(RequestError::Cancelled) => return Err(AttemptError::Cancelled),
@@ -342,7 +342,7 @@ impl<J: UploadJournal> Object<'_, J> {
     /// The whole object, with its facts.
     async fn read_all(&self) -> Result<(ObjectMeta, DigestedBytes), AttemptError> {
         let size = self.item.size;
-        let pinned = self.pinned();
+        let pinned = self.pinned_source();
         let to_send = |meta: &ObjectMeta| {
             let checksum = self.sum_to_send(full_object(meta)).map(DigestAlgorithm::Checksum);
             let reference = ExpectedDigest::of(meta, None, &self.policy.limits).filter(|_| self.states_digests(meta));
@@ -408,11 +408,11 @@ impl<J: UploadJournal> Object<'_, J> {
         same_boundaries: bool,
     ) -> Result<CopyResult, AttemptError> {
         let etag = written.etag.clone();
-        let settled = self.settled(streamed, written, source, same_boundaries).await;
+        let settled = self.settle_stream(streamed, written, source, same_boundaries).await;
         self.without_strays(settled, &etag).await
     }
 
-    async fn settled(
+    async fn settle_stream(
         &mut self,
         streamed: StreamResult,
         mut written: WrittenObject,
@@ -432,9 +432,9 @@ impl<J: UploadJournal> Object<'_, J> {
             if !matches!(kept, Verdict::Proven(_) | Verdict::Differs(_)) {
                 // The answer does not settle it: look at the target.
                 match self.look_back().await? {
-                    TargetAfterWrite::Gone => return Err(self.target_changed("is gone")),
+                    TargetAfterWrite::Gone => return Err(self.target_change_error("is gone")),
                     TargetAfterWrite::Found(target) if target.etag != written.etag => {
-                        return Err(self.target_changed("holds something else"));
+                        return Err(self.target_change_error("holds something else"));
                     }
                     TargetAfterWrite::Found(target) => {
                         kept = compare(sent, Side::from(&*target), true);
@@ -455,12 +455,12 @@ impl<J: UploadJournal> Object<'_, J> {
                 (Verdict::Unknown, Some(how)) => Verdict::Doubtful(how),
                 (kept, _) => kept,
             };
-            judged(kept, &[self.stated_target(Origin::Sent)], &self.retry_context).await?
+            judge(kept, &[self.stated_target(Origin::Sent)], &self.retry_context).await?
         } else {
             if matches!(read, Verdict::Unknown) {
                 // Parts of an earlier run have left gaps in the digests, and a file is cheap to read.
                 let TargetAfterWrite::Found(target) = self.look_back().await? else {
-                    return Err(self.target_changed("is gone"));
+                    return Err(self.target_change_error("is gone"));
                 };
                 read = self.compare_sides(source, &target, same_boundaries, false).await?;
             }
@@ -477,9 +477,9 @@ fn full_object(source: &ObjectMeta) -> Option<ChecksumAlgorithm> {
 }
 
 /// Compute the digest that a reference asks for, over bytes that are all in memory.
-fn computed(reference: &ExpectedDigest, piece: &DigestedBytes) -> String {
+fn compute_digest(reference: &ExpectedDigest, piece: &DigestedBytes) -> String {
     if reference.cut.is_none() {
-        return verification::shown(reference.algorithm, &piece.digest(reference.algorithm));
+        return verification::format_digest(reference.algorithm, &piece.digest(reference.algorithm));
     }
     let mut segments = SegmentedDigest::new(reference);
     segments.update(&piece.bytes);

@@ -45,7 +45,7 @@ impl<J: UploadJournal> Object<'_, J> {
                 self.write_options(Some(source)).await?;
                 return Ok(OpenedUpload::Upload(fitting(parts, plan)));
             }
-            if let Some(written) = self.completed_before(route, source, part_size).await? {
+            if let Some(written) = self.find_completed(route, source, part_size).await? {
                 self.note_uncarried(source).await?;
                 self.write_options(Some(source)).await?;
                 return Ok(OpenedUpload::Completed(written));
@@ -63,7 +63,7 @@ impl<J: UploadJournal> Object<'_, J> {
     pub(super) async fn begin(&mut self, route: &PartsRoute, source: &ObjectMeta) -> Result<(), AttemptError> {
         let tags = self.note_uncarried(source).await?;
         let write = self.write_options(Some(source)).await?;
-        let mut attributes = self.carried(source);
+        let mut attributes = self.carried_attributes(source);
         if self.keeps_md5() {
             attributes.metadata.insert(MD5.to_owned(), self.read_md5().await?);
         }
@@ -82,7 +82,7 @@ impl<J: UploadJournal> Object<'_, J> {
         let journal = RecordedWith { journal: self.journal, part_size };
         match self.upload.begin(&request, &journal).await {
             Err(RequestError::Failed(error)) if self.streams() => {
-                Err(self.refused_write(error, route.checksum.map(|(algorithm, _)| algorithm)))
+                Err(self.explain_refused_write(error, route.checksum.map(|(algorithm, _)| algorithm)))
             }
             begun => Ok(begun?),
         }
@@ -159,21 +159,21 @@ impl<J: UploadJournal> Object<'_, J> {
         let retries = self.retry_context.retries();
         match self.upload.complete(request).await {
             Ok(Completion::Object(written)) => Ok(written),
-            Ok(Completion::Gone(error)) => match self.completed_before(route, source, route.plan.part_size).await? {
+            Ok(Completion::Gone(error)) => match self.find_completed(route, source, route.plan.part_size).await? {
                 // A reply was lost: the try before has done it.
                 Some(written) => {
                     self.upload.confirm_completed();
                     Ok(written)
                 }
-                None => Err(AttemptError::Again(self.upload_lost(&error))),
+                None => Err(AttemptError::Again(self.lost_upload_failure(&error))),
             },
             Err(RequestError::Failed(error))
                 if (if_absent || if_match)
-                    && let Some(trouble) = self.refused_condition(&error, if_match) =>
+                    && let Some(trouble) = self.explain_refused_condition(&error, if_match) =>
             {
                 // An attempt whose answer was lost may have completed the upload.
                 let lost = matches!(trouble, AttemptError::Again(_)) && self.retry_context.retries() > retries;
-                if lost && let Some(written) = self.completed_before(route, source, route.plan.part_size).await? {
+                if lost && let Some(written) = self.find_completed(route, source, route.plan.part_size).await? {
                     self.upload.abort(false).await;
                     self.upload.forget();
                     return Ok(written);
@@ -209,7 +209,7 @@ impl<J: UploadJournal> Object<'_, J> {
     }
 
     /// Returns the target after an upload turned out to be gone, if it is what the upload was meant to become.
-    async fn completed_before(
+    async fn find_completed(
         &self,
         route: &PartsRoute,
         source: &ObjectMeta,
@@ -232,7 +232,7 @@ impl<J: UploadJournal> Object<'_, J> {
         Ok(ours.then_some(WrittenObject { etag, version_id, checksum, encryption }))
     }
 
-    pub(super) fn upload_lost(&self, error: &StoreError) -> ObjectFailure {
+    pub(super) fn lost_upload_failure(&self, error: &StoreError) -> ObjectFailure {
         let message = format!(
             "{} {}: the multipart upload was aborted by somebody else ({}), for example by a lifecycle rule. Run the same command again.",
             error.operation,

@@ -5,7 +5,7 @@ use seqferry_store::{ErrorClass, ObjectMeta, ObjectRef, StoreError, WrittenObjec
 
 use super::content::ContentComparison;
 use super::{AttemptError, CopyResult, Object, TargetAfterWrite, VerificationRule};
-use crate::etags::{Origin, judged};
+use crate::etags::{Origin, judge};
 use crate::outcome::{FailureClass, Method, ObjectFailure, State, VerificationLevel};
 use crate::verification::{Side, Verdict, compare};
 
@@ -56,9 +56,9 @@ impl<J: UploadJournal> Object<'_, J> {
                 source = Some(self.head_source().await?);
             }
             verdict = match (self.look_back().await?, source.as_ref()) {
-                (TargetAfterWrite::Gone, _) => return Err(self.target_changed("is gone")),
+                (TargetAfterWrite::Gone, _) => return Err(self.target_change_error("is gone")),
                 (TargetAfterWrite::Found(target), _) if target.etag != written.etag => {
-                    return Err(self.target_changed("holds something else"));
+                    return Err(self.target_change_error("holds something else"));
                 }
                 (TargetAfterWrite::Found(target), Some(source)) => {
                     let verdict = self.compare_sides(source, &target, same_boundaries, false).await?;
@@ -69,10 +69,10 @@ impl<J: UploadJournal> Object<'_, J> {
                 (_, None) => Verdict::Unknown,
             };
         }
-        let pinned = self.pinned();
+        let pinned = self.pinned_source();
         let origin = if method == Method::Stream { Origin::Sent } else { Origin::Copied(&pinned) };
         let stated = [self.stated_source(), self.stated_target(origin)];
-        verdict = judged(verdict, &stated, &self.retry_context).await?;
+        verdict = judge(verdict, &stated, &self.retry_context).await?;
         self.note_checksum(&written, seen.as_deref());
         written.checksum = seen.and_then(|target| target.checksum).or(written.checksum);
         self.conclude(method, verdict, written).await
@@ -98,7 +98,7 @@ impl<J: UploadJournal> Object<'_, J> {
             match Box::pin(self.compare_content(&written)).await? {
                 ContentComparison::Equal => VerificationLevel::Content,
                 ContentComparison::Differs(how) => return Err(self.mismatch(method, &written, &how).await),
-                ContentComparison::Gone => return Err(self.target_changed("holds something else")),
+                ContentComparison::Gone => return Err(self.target_change_error("holds something else")),
             }
         } else {
             match verdict {
@@ -121,7 +121,7 @@ impl<J: UploadJournal> Object<'_, J> {
 
     /// Returns the failure of a target that is no longer what was written: its object now is not ours to judge or
     /// remove.
-    pub(super) fn target_changed(&self, now: &str) -> AttemptError {
+    pub(super) fn target_change_error(&self, now: &str) -> AttemptError {
         let message = format!(
             "{} was written, and now {now}: somebody else writes or removes objects at the target. Run the same command again when that has stopped.",
             self.target_address()

@@ -13,10 +13,10 @@ use super::job::{MADE_OF, PackJob, PackedArchive};
 use super::parts::{Contents, Sender, SentPart};
 use super::plan::Plan;
 use super::trouble::PackError;
-use crate::etags::{Origin, StatedEtag, judged};
+use crate::etags::{Origin, StatedEtag, judge};
 use crate::object::{IfExists, TargetState};
 use crate::outcome::{FailureClass, Method, ObjectFailure, State, VerificationLevel};
-use crate::verification::{Side, Verdict, assembled, compare};
+use crate::verification::{Side, Verdict, compare, join_digests};
 
 impl PackJob {
     pub(super) async fn complete(
@@ -56,7 +56,7 @@ impl PackJob {
             self.write_index(plan, &target, whole.as_ref(), &contents).await?;
         }
         let method = if plan.copies() { Method::Multipart } else { Method::Stream };
-        Ok(PackedArchive { state: State::Done, method, target: self::written(&target), verified, contents })
+        Ok(PackedArchive { state: State::Done, method, target: written_object(&target), verified, contents })
     }
 
     /// Complete the upload, without a condition that the service does not know.
@@ -94,8 +94,8 @@ impl PackJob {
             match completed {
                 Ok(Completion::Object(written)) => return Ok(written),
                 Ok(Completion::Gone(error)) => {
-                    let Some(written) = self.completed_before(&sender.plan).await? else {
-                        return Err(PackError::again(None, self.upload_lost(&error)));
+                    let Some(written) = self.find_completed(&sender.plan).await? else {
+                        return Err(PackError::again(None, self.lost_upload_failure(&error)));
                     };
                     sender.session.write().await.confirm_completed();
                     return Ok(written);
@@ -111,18 +111,18 @@ impl PackJob {
                         continue;
                     }
                     let lost = error.class == ErrorClass::Precondition && self.retry_context.retries() > retries;
-                    if lost && let Some(written) = self.completed_before(&sender.plan).await? {
+                    if lost && let Some(written) = self.find_completed(&sender.plan).await? {
                         return Ok(written);
                     }
-                    return Err(self.refused_complete(error));
+                    return Err(self.explain_refused_completion(error));
                 }
-                Err(RequestError::Failed(error)) => return Err(self.refused_complete(error)),
+                Err(RequestError::Failed(error)) => return Err(self.explain_refused_completion(error)),
                 Err(RequestError::Cancelled) => return Err(PackError::Cancelled),
             }
         }
     }
 
-    fn refused_complete(&self, error: StoreError) -> PackError {
+    fn explain_refused_completion(&self, error: StoreError) -> PackError {
         if error.class == ErrorClass::Precondition {
             let message = format!(
                 "{error}: somebody else has written or removed {} since it was looked at. Run the same command again when that has stopped.",
@@ -139,13 +139,13 @@ impl PackJob {
     }
 
     /// The archive as it is at the target, when it is the one of this plan.
-    async fn completed_before(&self, plan: &Plan) -> Result<Option<WrittenObject>, PackError> {
+    async fn find_completed(&self, plan: &Plan) -> Result<Option<WrittenObject>, PackError> {
         match self.ask_target().await {
             Ok(target) => {
                 let ours = target.attributes.metadata.get(MADE_OF) == Some(&plan.digest)
                     && target.size == plan.total()
                     && target.last_modified >= self.policy.since - CLOCK_SLACK;
-                Ok(ours.then(|| written(&target)))
+                Ok(ours.then(|| written_object(&target)))
             }
             Err(RequestError::Failed(error)) if error.class == ErrorClass::NotFound => Ok(None),
             Err(other) => Err(other.into()),
@@ -188,7 +188,7 @@ impl PackJob {
         let (etag, size) = (&target.etag, target.size);
         let (client, origin) = (&self.target, Origin::Sent);
         let stated = StatedEtag { client, object, etag, size, origin, is_exact: false };
-        match judged(compare(sent, Side::from(target), true), &[stated], &self.retry_context).await? {
+        match judge(compare(sent, Side::from(target), true), &[stated], &self.retry_context).await? {
             Verdict::Proven(verified) => Ok(verified),
             // The ETags that the storage states of parts that it copied may be of another kind.
             Verdict::Differs(_) if is_sent => Err(differs("ETag", ours, &target.etag)),
@@ -197,7 +197,7 @@ impl PackJob {
     }
 }
 
-pub(super) fn written(target: &ObjectMeta) -> WrittenObject {
+pub(super) fn written_object(target: &ObjectMeta) -> WrittenObject {
     let ObjectMeta { etag, version_id, checksum, encryption, .. } = target.clone();
     WrittenObject { etag, version_id, checksum, encryption }
 }
@@ -205,5 +205,5 @@ pub(super) fn written(target: &ObjectMeta) -> WrittenObject {
 /// Compute the `ETag` that the target has if it is made of the MD5s of its parts. None unless all of those are known.
 fn whole_etag(sent: &BTreeMap<u32, SentPart>) -> Option<String> {
     let digests: Option<Vec<&[u8]>> = sent.values().map(|part| part.md5.as_deref()).collect();
-    Some(assembled(DigestAlgorithm::Md5, digests?))
+    Some(join_digests(DigestAlgorithm::Md5, digests?))
 }

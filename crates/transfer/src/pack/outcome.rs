@@ -17,7 +17,7 @@ pub(super) struct Report<'a> {
 
 impl Report<'_> {
     /// All members are in the archive.
-    pub(super) fn packed(&self, packed: &PackedArchive) {
+    pub(super) fn tell_packed(&self, packed: &PackedArchive) {
         for (ordinal, item) in self.pack.members.items().iter().enumerate() {
             let read = packed.contents.get(ordinal).and_then(Option::as_ref);
             let checksum = read.map(|(crc32c, _)| Checksum {
@@ -46,7 +46,7 @@ impl Report<'_> {
     }
 
     /// No archive was made: the culprit has the cause, the others say which it was.
-    pub(super) fn failed(&self, failed: &ArchiveFailure) {
+    pub(super) fn tell_failed(&self, failed: &ArchiveFailure) {
         let culprit = failed.member.map(|member| self.pack.members.items()[member].source_key.as_str());
         for (ordinal, item) in self.pack.members.items().iter().enumerate() {
             let failure = match culprit {
@@ -68,7 +68,7 @@ impl Report<'_> {
     }
 
     /// The job was cancelled, and nothing is left of the upload.
-    pub(super) fn cancelled(&self) {
+    pub(super) fn tell_cancelled(&self) {
         for item in self.pack.members.items() {
             self.tell(self.outcome(item, State::Cancelled));
         }

@@ -27,13 +27,13 @@ use tokio::task::JoinSet;
 use super::plan::{Members, Plan};
 use super::split_members::{OTHER_CRCS, SplitMembers};
 use super::young::YoungMembers;
-use crate::etags::{Origin, StatedEtag, judged};
+use crate::etags::{Origin, StatedEtag, judge};
 use crate::limits::CopyLimits;
 use crate::outcome::VerificationLevel;
 use crate::progress::ObjectTracker;
 use crate::schedule::JobSlots;
 use crate::stated_digest::{Comparison, Effort, StatedDigest};
-use crate::verification::{ExpectedDigest, Verdict, is_digest, shown, unhex};
+use crate::verification::{ExpectedDigest, Verdict, format_digest, is_digest, unhex};
 
 /// Members of one part that are fetched at a time. How many requests are under way is the budget's to decide.
 const FETCHES: usize = 64;
@@ -202,7 +202,7 @@ impl Sender {
 
     async fn copy(&self, member: usize, reserved: ReservedCopy) -> Result<SentPart, PartError> {
         let (number, len) = (reserved.number, reserved.range.len());
-        let pinned = self.members.pinned(&self.source_bucket, member);
+        let pinned = self.members.pin(&self.source_bucket, member);
         let copied = self.session.read().await.copy_part(&pinned, reserved).await;
         let copied = copied.map_err(|request| {
             PartError::of(request, |error| {
@@ -261,7 +261,7 @@ impl Sender {
 
     /// Read a range of a member into its place.
     async fn fetch(&self, member: usize, range: Range<u64>, place: &mut [u8]) -> Result<FetchedRange, PartError> {
-        let object = self.members.pinned(&self.source_bucket, member);
+        let object = self.members.pin(&self.source_bucket, member);
         let len = range.end - range.start;
         // Services state the checksum of an object only with all of its bytes.
         let partly = (len < object.size).then(|| ByteRange { first: range.start, last: range.end - 1 });
@@ -292,7 +292,7 @@ impl Sender {
             origin: Origin::Found,
             is_exact: false,
         };
-        let verified = match judged(verdict, &[stated], &self.retry_context).await.map_err(of_member)? {
+        let verified = match judge(verdict, &[stated], &self.retry_context).await.map_err(of_member)? {
             Verdict::Differs(how) => return Err(PartError::Misread(member, how)),
             Verdict::Proven(verified) => verified,
             Verdict::Doubtful(_) | Verdict::Unknown => VerificationLevel::Size,
@@ -342,7 +342,7 @@ impl Sender {
         while let Some(chunk) = fetched.body.next().await {
             let chunk = chunk?;
             let Some(into) = place.get_mut(at..at + chunk.len()) else {
-                return Err(broken(object, code::TRUNCATED, "more bytes came than were asked for"));
+                return Err(body_error(object, code::TRUNCATED, "more bytes came than were asked for"));
             };
             into.copy_from_slice(&chunk);
             crc32c.update(&chunk);
@@ -355,10 +355,12 @@ impl Sender {
             at += chunk.len();
         }
         if at < place.len() {
-            return Err(broken(object, code::TRUNCATED, "the body ended early"));
+            return Err(body_error(object, code::TRUNCATED, "the body ended early"));
         }
         let verdict = match (expected, digester) {
-            (Some(expected), Some(digester)) => expected.verdict(&shown(expected.algorithm, &digester.finish())),
+            (Some(expected), Some(digester)) => {
+                expected.verdict(&format_digest(expected.algorithm, &digester.finish()))
+            }
             // Bytes read from a disk count as what it holds.
             _ if !self.source.capabilities().digests => Verdict::Proven(VerificationLevel::Checksum),
             _ => Verdict::Unknown,
@@ -404,7 +406,7 @@ impl Sender {
     }
 }
 
-fn broken(object: &PinnedObject, code: &str, message: &str) -> StoreError {
+fn body_error(object: &PinnedObject, code: &str, message: &str) -> StoreError {
     StoreError::new("GetObject", &object.bucket, Some(&object.key), code, Some(200)).with_message(message)
 }
 

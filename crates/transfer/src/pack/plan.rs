@@ -88,7 +88,7 @@ impl Members {
     }
 
     /// A member, pinned to what it was found as.
-    pub(super) fn pinned(&self, bucket: &str, member: usize) -> PinnedObject {
+    pub(super) fn pin(&self, bucket: &str, member: usize) -> PinnedObject {
         let item = &self.items[member];
         let object = ObjectRef::new(bucket, &item.source_key).at_version(item.version_id.as_deref());
         PinnedObject::listed(object, &item.etag, item.size)
@@ -113,7 +113,7 @@ impl Plan {
         let limits = &policy.limits;
         check_sizes(members)?;
         let entries: Vec<Entry> = members.items.iter().map(|item| members.entry(item)).collect();
-        let layout = Layout::plan(entries).map_err(|error| refused(&error))?;
+        let layout = Layout::plan(entries).map_err(|error| to_refusal(&error))?;
         if layout.total() > limits.maximum_object {
             let cause = format!(
                 "it would have {} bytes, and an object has at most {}; split it into shards",
@@ -128,7 +128,7 @@ impl Plan {
         } else {
             (plan_upload(&layout, |_| rules.copies, &upload_limits(limits, requested, rules.memory)), 0)
         };
-        let parts = parts.map_err(|error| refused(&error))?;
+        let parts = parts.map_err(|error| to_refusal(&error))?;
         let digest = members.digest();
         let fingerprint = fingerprint(&digest, &parts);
         Ok(Self { layout, parts, part_size, digest, fingerprint })
@@ -187,7 +187,7 @@ fn check_sizes(members: &Members) -> Result<(), PlanRefusal> {
     }
 }
 
-fn refused(error: &PlanError) -> PlanRefusal {
+fn to_refusal(error: &PlanError) -> PlanRefusal {
     match error {
         PlanError::Entry { member, refusal, .. } => PlanRefusal::Member(*member, refusal.to_string()),
         PlanError::Record { member, .. } | PlanError::LinkAcrossShards { member } => {

@@ -26,24 +26,24 @@ impl PackJob {
         let empty: Vec<usize> =
             (0..).zip(self.members.items()).filter(|(_, item)| item.size == 0).map(|(n, _)| n).collect();
         let opening = sender.young.opening();
-        for (member, modified) in self.unchanged(&empty).await? {
+        for (member, modified) in self.require_unchanged(&empty).await? {
             sender.young.note(member, modified, opening);
         }
         let young = sender.young.take();
         for opening in young.values() {
-            opening.settled(self.source.cancel()).await?;
+            opening.wait_until_settled(self.source.cancel()).await?;
         }
         let members: Vec<usize> = young.keys().copied().collect();
-        for (member, modified) in self.unchanged(&members).await? {
+        for (member, modified) in self.require_unchanged(&members).await? {
             if young[&member].is_within_tick(modified) {
-                return Err(self.changed_again(member));
+                return Err(self.change_error(member));
             }
         }
         Ok(())
     }
 
     /// Returns these members with their modification times; fails for the first that is not as it was found.
-    async fn unchanged(&self, members: &[usize]) -> Result<Vec<(usize, f64)>, PackError> {
+    async fn require_unchanged(&self, members: &[usize]) -> Result<Vec<(usize, f64)>, PackError> {
         let items = self.members.items();
         let keys = members.iter().map(|member| items[*member].source_key.clone()).collect();
         let found = self.source.look_up(&self.policy.source_bucket, keys).await?;
@@ -51,23 +51,23 @@ impl PackJob {
         for (&member, (_, lookup)) in members.iter().zip(found) {
             match lookup {
                 KeyLookup::Object(meta) if meta.etag == items[member].etag => times.push((member, meta.last_modified)),
-                KeyLookup::Object(_) => return Err(self.changed_again(member)),
+                KeyLookup::Object(_) => return Err(self.change_error(member)),
                 KeyLookup::NoObject(error) => return Err(PackError::failed(Some(member), *error)),
-                KeyLookup::Absent => return Err(self.not_there(member)),
+                KeyLookup::Absent => return Err(self.absence_error(member)),
             }
         }
         Ok(times)
     }
 
-    fn changed_again(&self, member: usize) -> PackError {
+    fn change_error(&self, member: usize) -> PackError {
         let key = &self.members.items()[member].source_key;
         let error = StoreError::new("HeadObject", &self.policy.source_bucket, Some(key), "SourceChanged", None);
-        PackError::again(Some(member), self.changed(member, &error))
+        PackError::again(Some(member), self.change_failure(member, &error))
     }
 
-    fn not_there(&self, member: usize) -> PackError {
+    fn absence_error(&self, member: usize) -> PackError {
         let key = &self.members.items()[member].source_key;
         let error = StoreError::new("HeadObject", &self.policy.source_bucket, Some(key), "NoSuchKey", Some(404));
-        PackError::again(Some(member), self.changed(member, &error))
+        PackError::again(Some(member), self.change_failure(member, &error))
     }
 }

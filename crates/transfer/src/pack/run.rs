@@ -16,7 +16,7 @@ use seqferry_store::{
 use tokio::sync::RwLock;
 
 use super::PackOptions;
-use super::complete::written;
+use super::complete::written_object;
 use super::job::{MADE_OF, PackJob, PackedArchive};
 use super::outcome::Report;
 use super::parts::{Sender, SentPart};
@@ -108,16 +108,16 @@ impl PackJob {
     async fn report(mut self, end: Option<Result<PackedArchive, ArchiveFailure>>, started_at: f64) {
         let report = Report { pack: &self, started_at };
         match end {
-            Some(Ok(packed)) => report.packed(&packed),
+            Some(Ok(packed)) => report.tell_packed(&packed),
             Some(Err(failed)) if failed.failure.scope == Scope::Job => {
                 self.shared.fail(Some(failed.failure));
                 self.abort(true).await;
             }
-            Some(Err(failed)) => report.failed(&failed),
+            Some(Err(failed)) => report.tell_failed(&failed),
             None if self.policy.only_clean || self.shared.aborts() => {
                 self.abort(true).await;
                 if self.shared.may_write() {
-                    Report { pack: &self, started_at }.cancelled();
+                    Report { pack: &self, started_at }.tell_cancelled();
                 }
             }
             None if self.shared.has_failed() => self.abort(true).await,
@@ -151,7 +151,7 @@ impl PackJob {
             uniform: self.target.capabilities().uniform_parts,
             memory: self.source.budget().memory_limit(),
         };
-        let plan = Plan::new(&self.members, &self.policy, rules).map_err(|refused| self.refused(&refused))?;
+        let plan = Plan::new(&self.members, &self.policy, rules).map_err(|refused| self.plan_refusal(&refused))?;
         if let Some(found) = self.look_at_target(&plan).await? {
             return Ok(found);
         }
@@ -236,7 +236,7 @@ impl PackJob {
         };
         self.there = TargetState::Object(target.etag.clone());
         let made_of = match target.attributes.metadata.get(MADE_OF) {
-            None if !self.target.capabilities().metadata => self.made_of_by_index(&target).await?,
+            None if !self.target.capabilities().metadata => self.read_identity(&target).await?,
             kept => kept.cloned(),
         };
         let has_size = target.size == plan.total();
@@ -258,7 +258,7 @@ impl PackJob {
             }
             IfExists::Same | IfExists::Size | IfExists::Overwrite => return Ok(None),
         };
-        let written = written(&target);
+        let written = written_object(&target);
         if is_same && self.options.index && !self.has_index().await? {
             self.write_index(plan, &target, None, &[]).await?;
         }
@@ -321,7 +321,7 @@ impl PackJob {
         let journal = RecordedWith { journal: &self.shared.journal(self.id), part_size: plan.fingerprint };
         match session.begin(&request, &journal).await {
             Ok(()) => Ok(BTreeMap::new()),
-            Err(RequestError::Failed(error)) => Err(self.refused_write(error, sum)),
+            Err(RequestError::Failed(error)) => Err(self.explain_refused_write(error, sum)),
             Err(RequestError::Cancelled) => Err(PackError::Cancelled),
         }
     }
@@ -345,7 +345,7 @@ impl PackJob {
         let Some(key) = gone else { return Ok(()) };
         let member = self.members.items().iter().position(|item| item.source_key == key).unwrap_or_default();
         let error = StoreError::new("HeadObject", bucket, Some(&key), "NoSuchKey", Some(404));
-        Err(PackError::failed(Some(member), self.changed(member, &error)))
+        Err(PackError::failed(Some(member), self.change_failure(member, &error)))
     }
 
     pub(super) async fn has_index(&self) -> Result<bool, PackError> {

@@ -80,7 +80,7 @@ impl PackJob {
     }
 
     /// The digest of what the archive was made of, by the index beside it: files keep no metadata.
-    pub(super) async fn made_of_by_index(&self, archive: &ObjectMeta) -> Result<Option<String>, PackError> {
+    pub(super) async fn read_identity(&self, archive: &ObjectMeta) -> Result<Option<String>, PackError> {
         let key = key(&self.key);
         let meta = match self.head(&key).await {
             Ok(meta) if meta.size > 0 => meta,

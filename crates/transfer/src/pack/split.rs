@@ -17,7 +17,7 @@ use seqferry_store::{Checksum, ChecksumKind, ErrorClass, ObjectMeta};
 use super::parts::{FetchedRange, PartError, Sender, SentPart};
 use super::split_members::{Digests, SplitMember};
 use crate::outcome::VerificationLevel;
-use crate::stated_digest::{Comparison, Effort, StatedDigest, hashed};
+use crate::stated_digest::{Comparison, Effort, StatedDigest, hash};
 
 /// Members that are compared at a time. How many requests are under way is the budget's to decide.
 const COMPARISONS: usize = 64;
@@ -52,7 +52,7 @@ impl Sender {
             *split.digests() = digests;
         }
         let read = split.digests().read.take();
-        let read = hashed(read, bytes).await;
+        let read = hash(read, bytes).await;
         split.digests().read = read;
         split.turn.send_replace(range.end);
         Ok(())
@@ -66,7 +66,7 @@ impl Sender {
         {
             return Ok(Digests { crc: Some(crc), ..Digests::default() });
         }
-        let pinned = self.members.pinned(&self.source_bucket, member);
+        let pinned = self.members.pin(&self.source_bucket, member);
         let stated = StatedDigest::of(&self.source, &pinned, &meta, &self.limits, Effort::Whole).await;
         let stated = stated.map_err(|request| PartError::of(request, |error| PartError::Member(member, error)))?;
         Ok(Digests { crc: None, read: stated.digest(), stated: Some(stated) })
@@ -127,7 +127,7 @@ impl Sender {
 
     /// Facts about a member, which must be what was found. None: these credentials may not ask for them.
     async fn head_member(&self, member: usize) -> Result<Option<ObjectMeta>, PartError> {
-        let pinned = self.members.pinned(&self.source_bucket, member);
+        let pinned = self.members.pin(&self.source_bucket, member);
         let spec = RequestSpec::read("HeadObject", &pinned.bucket);
         let head = self.source.call(spec, &self.retry_context, async |store| head_pinned(&*store, &pinned).await);
         match head.await {

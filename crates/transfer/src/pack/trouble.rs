@@ -48,7 +48,7 @@ impl From<RequestError> for PackError {
 }
 
 impl PackJob {
-    pub(super) fn refused(&self, refused: &PlanRefusal) -> PackError {
+    pub(super) fn plan_refusal(&self, refused: &PlanRefusal) -> PackError {
         let address = self.address();
         let (member, code, cause) = match refused {
             PlanRefusal::Member(member, cause) => {
@@ -63,7 +63,7 @@ impl PackJob {
     }
 
     /// Returns the failure of a refused write. Where it is about the checksum, the service is not sent that one again.
-    pub(super) fn refused_write(&self, error: StoreError, sum: Option<ChecksumAlgorithm>) -> PackError {
+    pub(super) fn explain_refused_write(&self, error: StoreError, sum: Option<ChecksumAlgorithm>) -> PackError {
         let about_sums = error.class == ErrorClass::Capability || error.is_about_checksums();
         match sum {
             Some(algorithm) if about_sums && !error.is_about_bytes() && self.target.capabilities().digests => {
@@ -78,7 +78,7 @@ impl PackJob {
         match trouble {
             PartError::Cancelled => PackError::Cancelled,
             PartError::Member(member, error) | PartError::Copy(member, error) if is_change(&error) => {
-                PackError::again(Some(member), self.changed(member, &error))
+                PackError::again(Some(member), self.change_failure(member, &error))
             }
             PartError::Member(member, error) => PackError::failed(Some(member), error),
             PartError::Misread(member, how) => {
@@ -89,16 +89,16 @@ impl PackJob {
                 let failure = ObjectFailure::new(FailureClass::Mismatch, "ContentMismatch", "GetObject", message);
                 PackError::again(Some(member), failure)
             }
-            PartError::Copy(member, error) => self.refused_copy(member, error).await,
+            PartError::Copy(member, error) => self.explain_refused_copy(member, error).await,
             PartError::Write(error) if error.cause() == Cause::UploadGone => {
-                PackError::again(None, self.upload_lost(&error))
+                PackError::again(None, self.lost_upload_failure(&error))
             }
-            PartError::Write(error) => self.refused_write(error, sum),
+            PartError::Write(error) => self.explain_refused_write(error, sum),
         }
     }
 
     /// A copy was refused: its bytes can perhaps be had in another way, which is then remembered.
-    async fn refused_copy(&self, member: usize, error: StoreError) -> PackError {
+    async fn explain_refused_copy(&self, member: usize, error: StoreError) -> PackError {
         let (source, bucket) = (self.source.connection(), &self.policy.source_bucket);
         let elsewhere = !source.is_same(self.target.connection())
             && matches!(error.class, ErrorClass::Person | ErrorClass::NotFound);
@@ -112,7 +112,7 @@ impl PackJob {
         PackError::failed(Some(member), error)
     }
 
-    pub(super) fn changed(&self, member: usize, error: &StoreError) -> ObjectFailure {
+    pub(super) fn change_failure(&self, member: usize, error: &StoreError) -> ObjectFailure {
         let source = Address(&self.policy.source_bucket, Some(&self.members.items()[member].source_key));
         let how = if error.class == ErrorClass::NotFound { "it is gone" } else { "it was overwritten" };
         let settle = if self.source.capabilities().in_place_changes { format!(" {SETTLE}") } else { String::new() };
@@ -125,7 +125,7 @@ impl PackJob {
         ObjectFailure::new(FailureClass::SourceChanged, &error.code, error.operation, message)
     }
 
-    pub(super) fn upload_lost(&self, error: &StoreError) -> ObjectFailure {
+    pub(super) fn lost_upload_failure(&self, error: &StoreError) -> ObjectFailure {
         let message = format!(
             "{} {}: the multipart upload was aborted by somebody else ({}), for example by a lifecycle rule. Run the same command again.",
             error.operation,

@@ -31,10 +31,10 @@ use seqferry_store::{
 
 use super::{ByteCounter, PipeEnd, PipeError, PipeReport};
 use crate::clock::now;
-use crate::etags::{Origin, StatedEtag, judged};
+use crate::etags::{Origin, StatedEtag, judge};
 use crate::object::{EncryptionRule, IfExists, Properties};
 use crate::outcome::{FailureClass, ObjectFailure, VerificationLevel};
-use crate::verification::{Side, Verdict, assembled, compare, is_digest};
+use crate::verification::{Side, Verdict, compare, is_digest, join_digests};
 
 /// Bytes of the first parts: small enough that little is held, and it begins soon.
 const FIRST_PART: u64 = 8 << 20;
@@ -129,7 +129,7 @@ pub(crate) async fn store_input(
         && let Some(there) = input.look().await?
     {
         if input.options.if_exists == IfExists::Fail {
-            return Err(input.exists().into());
+            return Err(input.exists_failure().into());
         }
         return Ok(PipeReport {
             bytes: 0,
@@ -162,7 +162,7 @@ impl Input {
         }
     }
 
-    fn exists(&self) -> ObjectFailure {
+    fn exists_failure(&self) -> ObjectFailure {
         let message = format!(
             "{} exists, and --if-exists fail was asked for. Choose overwrite, or another target.",
             self.address()
@@ -294,7 +294,7 @@ impl Input {
             Some(Checksum { algorithm, value, kind: ChecksumKind::FullObject })
         });
         let md5s: Option<Vec<&[u8]>> = sent.values().map(|part| part.md5.as_deref()).collect();
-        let etag = md5s.map(|md5s| assembled(DigestAlgorithm::Md5, md5s));
+        let etag = md5s.map(|md5s| join_digests(DigestAlgorithm::Md5, md5s));
         let request = CompleteUpload {
             parts: sent.into_values().map(|part| part.part).collect(),
             size,
@@ -455,7 +455,7 @@ impl Input {
             let shown = encryption.as_ref().map_or_else(|| "no encryption".to_owned(), ToString::to_string);
             let how = format!("{requested} was asked for, and the target shows {shown}");
             return Err(self
-                .removed(&written.etag, "NotEncrypted", FailureClass::Store(ErrorClass::Capability), &how)
+                .remove_written(&written.etag, "NotEncrypted", FailureClass::Store(ErrorClass::Capability), &how)
                 .await);
         }
         if let Some(there) = &there
@@ -463,7 +463,7 @@ impl Input {
         {
             let how = "Object Lock was asked for, and the target does not show it";
             return Err(self
-                .removed(&written.etag, "NotLocked", FailureClass::Store(ErrorClass::Capability), how)
+                .remove_written(&written.etag, "NotLocked", FailureClass::Store(ErrorClass::Capability), how)
                 .await);
         }
         let Some(there) = there else {
@@ -474,18 +474,18 @@ impl Input {
         let object = ObjectRef::new(&self.target.bucket, &self.target.key);
         let (client, origin) = (&self.client, Origin::Sent);
         let stated = StatedEtag { client, object, etag: &written.etag, size, origin, is_exact: false };
-        let proof = judged(proof(size, sum.as_ref(), etag.as_deref(), &there), &[stated], &self.retry_context).await?;
+        let proof = judge(proof(size, sum.as_ref(), etag.as_deref(), &there), &[stated], &self.retry_context).await?;
         let verified = match proof {
             Verdict::Proven(verified) => verified,
             Verdict::Doubtful(_) | Verdict::Unknown => VerificationLevel::Size,
             Verdict::Differs(how) => {
-                return Err(self.removed(&written.etag, "ContentMismatch", FailureClass::Mismatch, &how).await);
+                return Err(self.remove_written(&written.etag, "ContentMismatch", FailureClass::Mismatch, &how).await);
             }
         };
         Ok(report(size, there.checksum.or(sum), written, verified))
     }
 
-    async fn removed(&self, etag: &str, code: &str, class: FailureClass, how: &str) -> PipeError {
+    async fn remove_written(&self, etag: &str, code: &str, class: FailureClass, how: &str) -> PipeError {
         let object = ObjectRef::new(&self.target.bucket, &self.target.key);
         let call = RequestSpec::write("DeleteObject", &self.target.bucket);
         let still = self.look().await.is_ok_and(|there| there.is_some_and(|there| there.etag == etag));

@@ -18,7 +18,7 @@ use seqferry_store::{
 use tokio_util::task::AbortOnDropHandle;
 
 use super::{ByteCounter, PipeEnd, PipeError, PipeReport};
-use crate::etags::{Origin, StatedEtag, judged};
+use crate::etags::{Origin, StatedEtag, judge};
 use crate::limits::CopyLimits;
 use crate::outcome::{FailureClass, ObjectFailure, VerificationLevel};
 use crate::plan::etag_parts;
@@ -98,7 +98,7 @@ impl Output {
         let first_part = self.first_part().await?;
         let expected = match ExpectedDigest::of(&self.meta, first_part, &CopyLimits::default()) {
             None if first_part.is_some() => {
-                let lengths = self.stated().part_sizes(&self.retry_context).await?;
+                let lengths = self.stated_etag().part_sizes(&self.retry_context).await?;
                 lengths.and_then(|lengths| ExpectedDigest::over(&self.meta, lengths))
             }
             found => found,
@@ -111,7 +111,7 @@ impl Output {
                 digest.update(&piece.bytes);
             }
             // No byte is written before all have the digest that the service states.
-            let verified = self.proven(expected.as_ref(), digest.take().map(SegmentedDigest::finish)).await?;
+            let verified = self.verify(expected.as_ref(), digest.take().map(SegmentedDigest::finish)).await?;
             self.write(sink, piece, None).await?;
             return Ok(self.report(verified));
         }
@@ -123,7 +123,7 @@ impl Output {
             }
             other => other?,
         };
-        let verified = self.proven(expected.as_ref(), digest.map(SegmentedDigest::finish)).await?;
+        let verified = self.verify(expected.as_ref(), digest.map(SegmentedDigest::finish)).await?;
         Ok(self.report(verified))
     }
 
@@ -153,14 +153,14 @@ impl Output {
     }
 
     /// Verifies the digest of all bytes; an error when it differs from the digest that the service states.
-    async fn proven(
+    async fn verify(
         &self,
         expected: Option<&ExpectedDigest>,
         computed: Option<String>,
     ) -> Result<VerificationLevel, PipeError> {
         let Some((expected, computed)) = expected.zip(computed) else { return Ok(VerificationLevel::Size) };
-        let stated = StatedEtag { is_exact: expected.is_exact(), ..self.stated() };
-        match judged(expected.verdict(&computed), &[stated], &self.retry_context).await? {
+        let stated = StatedEtag { is_exact: expected.is_exact(), ..self.stated_etag() };
+        match judge(expected.verdict(&computed), &[stated], &self.retry_context).await? {
             Verdict::Differs(how) => Err(self.mismatch(&how)),
             Verdict::Proven(verified) => Ok(verified),
             Verdict::Doubtful(_) | Verdict::Unknown => Ok(VerificationLevel::Size),
@@ -168,7 +168,7 @@ impl Output {
     }
 
     /// The object, as evidence of its bytes.
-    fn stated(&self) -> StatedEtag<'_> {
+    fn stated_etag(&self) -> StatedEtag<'_> {
         let object =
             ObjectRef::new(&self.source.bucket, &self.source.key).at_version(self.source.version_id.as_deref());
         let (etag, size) = (&self.meta.etag, self.meta.size);
@@ -229,7 +229,7 @@ impl Output {
                 Ok(piece.bytes)
             })
             .await;
-        let bytes = read.map_err(|error| self.unread(error))?;
+        let bytes = read.map_err(|error| self.read_error(error))?;
         Ok(Piece { bytes, part: None, _memory: memory })
     }
 
@@ -313,7 +313,7 @@ impl Output {
         digest: Option<SegmentedDigest>,
         sink: &Arc<File>,
     ) -> Result<Option<SegmentedDigest>, PipeError> {
-        let piece = piece.map_err(|_| PipeError::Cancelled)?.map_err(|error| self.unread(error))?;
+        let piece = piece.map_err(|_| PipeError::Cancelled)?.map_err(|error| self.read_error(error))?;
         if let Some((ours, kept)) = &piece.part
             && ours != kept
         {
@@ -355,7 +355,7 @@ impl Output {
         let mut reads = WholeReads::default();
         'read: loop {
             let fetched = fetch_whole(&self.client, &self.retry_context, &self.pinned, size).await;
-            let (_, mut reader) = fetched.map_err(|error| self.unread(error))?;
+            let (_, mut reader) = fetched.map_err(|error| self.read_error(error))?;
             let (mut at, written) = (0, self.passed.so_far());
             while at < size {
                 let length = RANGE.min(size - at);
@@ -372,7 +372,7 @@ impl Output {
                     }
                     Ok(_) => {}
                     Err(error) => {
-                        reads.repeat(error, &self.retry_context).map_err(|error| self.unread(error.into()))?;
+                        reads.repeat(error, &self.retry_context).map_err(|error| self.read_error(error.into()))?;
                         continue 'read;
                     }
                 }
@@ -380,7 +380,7 @@ impl Output {
             }
             // A longer body is not the object as it is stored.
             if let Err(error) = reader.end().await {
-                reads.repeat(error, &self.retry_context).map_err(|error| self.unread(error.into()))?;
+                reads.repeat(error, &self.retry_context).map_err(|error| self.read_error(error.into()))?;
                 continue 'read;
             }
             return Ok(digest);
@@ -388,7 +388,7 @@ impl Output {
     }
 
     /// Error of the pipe for a failed read.
-    fn unread(&self, error: RequestError) -> PipeError {
+    fn read_error(&self, error: RequestError) -> PipeError {
         let RequestError::Failed(error) = error else { return PipeError::Cancelled };
         if error.class != ErrorClass::Precondition {
             return RequestError::Failed(error).into();

@@ -63,7 +63,7 @@ impl DecodedArchive {
     }
 
     /// Returns the bytes of `start..end` that are kept.
-    fn kept(&self, start: u64, end: u64) -> Bytes {
+    fn copy_kept(&self, start: u64, end: u64) -> Bytes {
         let mut found = BytesMut::new();
         for (offset, block) in &self.kept {
             let (from, to) = (start.max(*offset), end.min(offset + block.len() as u64));
@@ -79,7 +79,7 @@ impl DecodedArchive {
             self.kept.clear();
             self.stream.skip_to(start).await?;
         }
-        let mut kept = self.kept(start, end);
+        let mut kept = self.copy_kept(start, end);
         while self.stream.position() < end {
             let offset = self.stream.position();
             let bytes = self.stream.next(BLOCK).await?;
@@ -141,11 +141,11 @@ impl ArchiveBytes {
 
     /// The archive, pinned to this `ETag`, of which a part is read: its whole size is not known here.
     pub(super) fn pinned_part(&self, etag: &str) -> PinnedObject {
-        self.pinned(etag, 0)
+        self.pin(etag, 0)
     }
 
     /// The archive, pinned to this `ETag`.
-    fn pinned(&self, etag: &str, size: u64) -> PinnedObject {
+    fn pin(&self, etag: &str, size: u64) -> PinnedObject {
         PinnedObject::listed(ObjectRef::new(&self.archive.bucket, &self.archive.key), etag, size)
     }
 
@@ -169,7 +169,7 @@ impl ArchiveBytes {
         let mut decoding = Arc::clone(&self.decoding).lock_owned().await;
         if decoding.as_ref().is_none_or(|there| there.etag != etag || there.first() > start) {
             let meta = head_pinned(&*self.store, &self.pinned_part(etag)).await?;
-            let object = self.pinned(etag, meta.size);
+            let object = self.pin(etag, meta.size);
             let stream = PlainStream::open(Arc::clone(&self.store), object, (0, meta.size), self.format);
             *decoding = Some(DecodedArchive { etag: etag.to_owned(), stream, kept: VecDeque::new() });
         }
@@ -181,7 +181,7 @@ impl ArchiveBytes {
         let mut guard = self.decoder(etag, start).await?;
         let Some(decoding) = guard.as_mut() else { return self.body_of_nothing() };
         decoding.stream.skip_to(start).await?;
-        let kept = decoding.kept(start, end);
+        let kept = decoding.copy_kept(start, end);
         let left = end - start - kept.len() as u64;
         let rest = futures::stream::unfold(Some((guard, left)), async |state| {
             let (mut guard, left) = state.filter(|(_, left)| *left > 0)?;

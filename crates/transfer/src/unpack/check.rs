@@ -18,7 +18,7 @@ use super::ArchiveRef;
 use super::scan::{Chunks, Lines, Ranges, SIZES, Scan, ScanError, ScanOptions, lines_reader};
 use crate::LONGEST_WAIT;
 use crate::limits::CopyLimits;
-use crate::stated_digest::{self, Comparison, Effort, StatedDigest, hashed};
+use crate::stated_digest::{self, Comparison, Effort, StatedDigest, hash};
 
 /// Reports that wait to be taken.
 const REPORTS: usize = 16;
@@ -116,7 +116,7 @@ impl IndexCursor<'_> {
 impl Check {
     async fn run(&self) -> Result<(), ScanError> {
         let scan = &self.scan;
-        let (archive, stated) = scan.pinned().await?;
+        let (archive, stated) = scan.pin().await?;
         let mut digest = stated.digest();
         let lines = Lines::beside(scan, &archive).await?;
         let mut listed = None;
@@ -142,7 +142,7 @@ impl Check {
                 }
                 state.event(&event, listed.as_mut(), scan).await?;
             }
-            digest = hashed(digest, stated_digest::first(&chunk, stream.position() - before)).await;
+            digest = hash(digest, stated_digest::first(&chunk, stream.position() - before)).await;
             if stream.position() - told >= STEP || state.report.problems.len() >= 1000 {
                 told = stream.position();
                 self.tell(&mut state, stream.position()).await?;
@@ -243,7 +243,7 @@ impl State {
 /// Facts of the archive for a check.
 impl Scan {
     /// The archive as it is now, and what its storage states of it.
-    async fn pinned(&self) -> Result<(PinnedObject, StatedDigest), ScanError> {
+    async fn pin(&self) -> Result<(PinnedObject, StatedDigest), ScanError> {
         let ArchiveRef { bucket, key } = &self.archive;
         let meta = self.client.head(ObjectRef::new(bucket, key)).await?;
         let pinned = PinnedObject::of(bucket, key, &meta);

@@ -67,7 +67,7 @@ impl MemberStore {
         let body = if place.stored <= WHOLE && place.zip_size() <= WHOLE {
             let region = self.bytes.read(wanted.archive, place.header, place.end()).await?;
             let start = zip::contents(&place, &region).ok_or_else(|| wanted.foreign())?;
-            whole(zip::unpacked(&place, &region, start).ok_or_else(|| wanted.foreign())?)
+            whole(zip::unpack_stored(&place, &region, start).ok_or_else(|| wanted.foreign())?)
         } else {
             let headers =
                 self.bytes.read(wanted.archive, place.header, place.header + zip::header_room(&place)).await?;
@@ -136,7 +136,7 @@ impl<'a> WantedMember<'a> {
         ObjectMeta { size: place.zip_size(), checksum, attributes, ..self.meta(None) }
     }
 
-    fn fetched(&self, member: &Member, body: Body) -> FetchedObject {
+    fn to_fetched(&self, member: &Member, body: Body) -> FetchedObject {
         FetchedObject { meta: self.meta(Some(member)), body }
     }
 
@@ -228,7 +228,7 @@ fn no_member(bucket: &str, key: &str) -> StoreError {
     StoreError::new("GetObject", bucket, Some(key), "NoSuchKey", Some(404)).with_message("it names no member")
 }
 
-fn refused<T>(operation: &'static str, bucket: &str, key: &str) -> Result<T> {
+fn refuse<T>(operation: &'static str, bucket: &str, key: &str) -> Result<T> {
     Err(StoreError::new(operation, bucket, Some(key), "NotImplemented", None)
         .with_message("members of an archive are read and not written"))
 }
@@ -238,7 +238,7 @@ fn whole(bytes: Bytes) -> Body {
 }
 
 /// Pieces of a sparse file, one after another.
-fn pieced(bytes: Arc<ArchiveBytes>, archive: String, pieces: Vec<MemberPiece>) -> Body {
+fn join_pieces(bytes: Arc<ArchiveBytes>, archive: String, pieces: Vec<MemberPiece>) -> Body {
     let chunks = stream::iter(pieces).then(move |piece| {
         let (bytes, archive) = (Arc::clone(&bytes), archive.clone());
         async move {
@@ -271,7 +271,7 @@ impl ObjectRead for MemberStore {
     }
 
     async fn list(&self, request: &ListRequest) -> Result<ListPage> {
-        refused("ListObjectsV2", &request.bucket, &request.prefix)
+        refuse("ListObjectsV2", &request.bucket, &request.prefix)
     }
 
     async fn head(&self, object: ObjectRef<'_>, _part: Option<u32>) -> Result<ObjectMeta> {
@@ -313,20 +313,20 @@ impl ObjectRead for MemberStore {
                     let (first, last) = (usize::try_from(range.first).ok()?, usize::try_from(range.last).ok()?);
                     (last < target.len()).then(|| target.slice(first..=last))
                 });
-                Ok(wanted.fetched(&member, whole(cut.unwrap_or(target))))
+                Ok(wanted.to_fetched(&member, whole(cut.unwrap_or(target))))
             }
             (PlaceKind::File, None) if place.end() - place.header <= WHOLE => {
                 let read = self.bytes.read(wanted.archive, place.header, place.end()).await?;
                 let data = usize::try_from(place.data - place.header).unwrap_or(usize::MAX).min(read.len());
                 let member = parse(&place, &read[..data]).ok_or_else(|| wanted.foreign())?;
-                Ok(wanted.fetched(&member, whole(read.slice(data..))))
+                Ok(wanted.to_fetched(&member, whole(read.slice(data..))))
             }
             (PlaceKind::File, None) => {
                 let mut body = self.bytes.body(wanted.archive, place.header, place.end()).await?;
                 let prelude = usize::try_from(place.data - place.header).unwrap_or(usize::MAX);
                 let headers = body.take(prelude, |_| ()).await?;
                 let member = parse(&place, &headers).ok_or_else(|| wanted.foreign())?;
-                Ok(wanted.fetched(&member, Body::of_chunks(body.into_stream())))
+                Ok(wanted.to_fetched(&member, Body::of_chunks(body.into_stream())))
             }
             // Parts of a member whose headers `head` has read before the first of them.
             (PlaceKind::File, Some(range)) => {
@@ -343,8 +343,8 @@ impl ObjectRead for MemberStore {
                 let (first, len) = range.map_or((0, member.size), |range| (range.first, range.len()));
                 let segments = member.sparse.as_ref().map(|map| map.0.as_slice());
                 let pieces = pieces(place.data, member.size, segments, first, len);
-                let body = pieced(Arc::clone(&self.bytes), wanted.archive.to_owned(), pieces);
-                Ok(wanted.fetched(&member, body))
+                let body = join_pieces(Arc::clone(&self.bytes), wanted.archive.to_owned(), pieces);
+                Ok(wanted.to_fetched(&member, body))
             }
         }
     }
@@ -367,11 +367,11 @@ impl ObjectRead for MemberStore {
 #[async_trait]
 impl ObjectWrite for MemberStore {
     async fn put_object(&self, object: &PutObject, _body: Bytes) -> Result<WrittenObject> {
-        refused("PutObject", &object.bucket, &object.key)
+        refuse("PutObject", &object.bucket, &object.key)
     }
 
     async fn delete(&self, object: ObjectRef<'_>) -> Result<()> {
-        refused("DeleteObject", object.bucket, object.key)
+        refuse("DeleteObject", object.bucket, object.key)
     }
 
     async fn delete_if(&self, object: ObjectRef<'_>, _etag: &str) -> Result<()> {
@@ -379,22 +379,22 @@ impl ObjectWrite for MemberStore {
     }
 
     async fn put_tags(&self, object: ObjectRef<'_>, _tags: &[(String, String)]) -> Result<()> {
-        refused("PutObjectTagging", object.bucket, object.key)
+        refuse("PutObjectTagging", object.bucket, object.key)
     }
 
     async fn copy(&self, source: &PinnedObject, _target: CopyTarget<'_>) -> Result<WrittenObject> {
-        refused("CopyObject", &source.bucket, &source.key)
+        refuse("CopyObject", &source.bucket, &source.key)
     }
 }
 
 #[async_trait]
 impl MultipartUpload for MemberStore {
     async fn create_upload(&self, upload: &CreateUpload) -> Result<String> {
-        refused("CreateMultipartUpload", &upload.bucket, &upload.key)
+        refuse("CreateMultipartUpload", &upload.bucket, &upload.key)
     }
 
     async fn copy_part(&self, source: &PinnedObject, _: Range, _: UploadRef<'_>, _: u32) -> Result<WrittenPart> {
-        refused("UploadPartCopy", &source.bucket, &source.key)
+        refuse("UploadPartCopy", &source.bucket, &source.key)
     }
 
     async fn put_part(
@@ -404,7 +404,7 @@ impl MultipartUpload for MemberStore {
         _: Bytes,
         _: &seqferry_store::Digests,
     ) -> Result<WrittenPart> {
-        refused("UploadPart", upload.bucket, upload.key)
+        refuse("UploadPart", upload.bucket, upload.key)
     }
 
     async fn stream_part(&self, upload: UploadRef<'_>, part: u32, size: u64, body: Body) -> Result<WrittenPart> {
@@ -412,19 +412,19 @@ impl MultipartUpload for MemberStore {
     }
 
     async fn list_parts(&self, upload: UploadRef<'_>, _after: Option<u32>) -> Result<PartsPage> {
-        refused("ListParts", upload.bucket, upload.key)
+        refuse("ListParts", upload.bucket, upload.key)
     }
 
     async fn complete_upload(&self, upload: &CompleteUpload) -> Result<WrittenObject> {
-        refused("CompleteMultipartUpload", &upload.bucket, &upload.key)
+        refuse("CompleteMultipartUpload", &upload.bucket, &upload.key)
     }
 
     async fn abort_upload(&self, upload: UploadRef<'_>) -> Result<()> {
-        refused("AbortMultipartUpload", upload.bucket, upload.key)
+        refuse("AbortMultipartUpload", upload.bucket, upload.key)
     }
 
     async fn list_uploads(&self, bucket: &str, prefix: &str) -> Result<Vec<UploadInfo>> {
-        refused("ListMultipartUploads", bucket, prefix)
+        refuse("ListMultipartUploads", bucket, prefix)
     }
 }
 

@@ -225,13 +225,13 @@ impl Scan {
         while let Some(chunk) = chunks.next().await? {
             let mut full = Vec::new();
             let read = reader.push(&chunk, |entry| {
-                page.extend(admission.listed(ordinal, &entry, etag));
+                page.extend(admission.admit_listed(ordinal, &entry, etag));
                 ordinal += 1;
                 if page.len() >= PAGE {
                     full.push(std::mem::replace(&mut page, Vec::with_capacity(PAGE)));
                 }
             });
-            read.map_err(|error| self.refused(FOREIGN, &error))?;
+            read.map_err(|error| self.refusal(FOREIGN, &error))?;
             for page in full {
                 self.tell(page).await?;
             }
@@ -334,7 +334,7 @@ impl Scan {
 
     /// An index that is damaged.
     pub(super) fn foreign(&self, cause: &dyn std::fmt::Display) -> StoreError {
-        self.refused(FOREIGN, cause)
+        self.refusal(FOREIGN, cause)
     }
 
     async fn tell(&self, page: Vec<FoundMember>) -> Result<(), ScanError> {
@@ -363,7 +363,7 @@ impl Scan {
                     doubts.push(lines::Doubt::Member(Box::new(entry)));
                 }
             });
-            read.map_err(|error| self.refused(FOREIGN, &error))?;
+            read.map_err(|error| self.refusal(FOREIGN, &error))?;
             if let Some(head) = reader.head().filter(|_| !known) {
                 known = true;
                 if lines::belongs(head, &live) == IndexMatch::Different {
@@ -374,7 +374,7 @@ impl Scan {
                 proof.settle(doubt).await?;
             }
         }
-        reader.finish().map_err(|error| self.refused(FOREIGN, &error))?;
+        reader.finish().map_err(|error| self.refusal(FOREIGN, &error))?;
         proof.settle(lines::Doubt::Gap(gaps.last())).await?;
         for entry in samples.take() {
             lines::check(self, archive, &entry).await?;
@@ -407,7 +407,7 @@ impl Scan {
         self.error(FOREIGN, "its index belongs to another archive or another version of it".to_owned())
     }
 
-    fn refused(&self, code: &str, cause: &dyn std::fmt::Display) -> StoreError {
+    fn refusal(&self, code: &str, cause: &dyn std::fmt::Display) -> StoreError {
         self.error(code, cause.to_string())
     }
 

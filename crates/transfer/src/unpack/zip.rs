@@ -233,7 +233,7 @@ fn of_directory(ranges: &Ranges, zip: &ZipArchive<&Ranges>, most: u64) -> Listed
     if found.is_empty() && zip.entries_hint() > 0 {
         return Err("its directory is not where its end record says".to_owned());
     }
-    let mut found = placed(found, zip.directory_offset())?;
+    let mut found = place_members(found, zip.directory_offset())?;
     for link in found.iter_mut().filter(|found| found.member.kind == MemberKind::SymbolicLink) {
         read_target(ranges, link);
     }
@@ -323,7 +323,7 @@ fn read_target(ranges: &Ranges, link: &mut ZipMember) {
     let mut region = vec![0; usize::try_from(place.stored.min(most)).unwrap_or(0)];
     let target = ranges.fill(&mut region, place.header).ok().and_then(|()| {
         let region = Bytes::from(region);
-        unpacked(&place, &region, contents(&place, &region)?)
+        unpack_stored(&place, &region, contents(&place, &region)?)
     });
     let mut sum = flate2::Crc::new();
     sum.update(target.as_deref().unwrap_or_default());
@@ -334,7 +334,7 @@ fn read_target(ranges: &Ranges, link: &mut ZipMember) {
 }
 
 /// Every member reaches up to the next one: what lies between is its header, its contents and what follows them.
-fn placed(mut found: Vec<ZipMember>, directory: u64) -> Listed {
+fn place_members(mut found: Vec<ZipMember>, directory: u64) -> Listed {
     found.sort_by_key(|entry| entry.member.header_offset);
     let starts: Vec<u64> = found.iter().map(|entry| entry.member.header_offset).collect();
     for (at, entry) in found.iter_mut().enumerate() {
@@ -382,7 +382,7 @@ pub(super) fn contents(place: &MemberPlace, bytes: &[u8]) -> Option<u64> {
 }
 
 /// All of a member whose local header and contents are in memory.
-pub(super) fn unpacked(place: &MemberPlace, region: &Bytes, start: u64) -> Option<Bytes> {
+pub(super) fn unpack_stored(place: &MemberPlace, region: &Bytes, start: u64) -> Option<Bytes> {
     let data = region.slice(usize::try_from(start - place.header).ok()?.min(region.len())..);
     let size = usize::try_from(place.zip_size()).ok()?;
     if place.format == Format::ZipStored {

@@ -105,18 +105,18 @@ impl ExpectedDigest {
 }
 
 /// Digests of segments, joined as S3 does for multipart `ETag`s and composite checksums.
-pub fn assembled<'a>(algorithm: DigestAlgorithm, digests: impl IntoIterator<Item = &'a [u8]>) -> String {
+pub fn join_digests<'a>(algorithm: DigestAlgorithm, digests: impl IntoIterator<Item = &'a [u8]>) -> String {
     let mut digester = Digester::new(algorithm);
     let mut count = 0;
     for digest in digests {
         digester.update(digest);
         count += 1;
     }
-    format!("{}-{count}", shown(algorithm, &digester.finish()))
+    format!("{}-{count}", format_digest(algorithm, &digester.finish()))
 }
 
 /// A digest as headers have it: `ETag`s in hexadecimal digits, checksums in Base64.
-pub fn shown(algorithm: DigestAlgorithm, digest: &[u8]) -> String {
+pub fn format_digest(algorithm: DigestAlgorithm, digest: &[u8]) -> String {
     match algorithm {
         DigestAlgorithm::Md5 => hex(digest),
         DigestAlgorithm::Checksum(_) => base64(digest),
@@ -171,7 +171,7 @@ impl SegmentedDigest {
     /// Value of the digest, as headers have it.
     pub fn finish(mut self) -> String {
         if self.cut.is_none() {
-            return shown(self.algorithm, &self.digester.finish());
+            return format_digest(self.algorithm, &self.digester.finish());
         }
         self.end();
         if let Some(Cut::Stated(lengths)) = &self.cut {
@@ -179,6 +179,6 @@ impl SegmentedDigest {
             let missing = lengths.len().saturating_sub(self.ended.len());
             (0..missing).for_each(|_| self.end());
         }
-        assembled(self.algorithm, self.ended.iter().map(Vec::as_slice))
+        join_digests(self.algorithm, self.ended.iter().map(Vec::as_slice))
     }
 }

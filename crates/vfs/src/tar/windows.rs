@@ -30,7 +30,7 @@ impl RangeSource for ReaderRangeSource {
         Ok(self.reader.read(&handle, start, length).await?.to_bytes())
     }
 
-    fn stopped(&self) -> VfsError {
+    fn stop_error(&self) -> VfsError {
         VfsError::Stale
     }
 }

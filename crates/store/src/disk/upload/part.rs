@@ -7,7 +7,7 @@ use super::super::o_direct::{CACHED_PIECE, PIECE, WriteBuffer};
 use super::super::record::{Line, OpenUpload, Part};
 use super::super::sparse::write_with_holes;
 use super::super::{DiskOptions, PageCache};
-use super::{PARTS_MAX, UploadHandles, Uploads, copied, gone, lock};
+use super::{PARTS_MAX, UploadHandles, Uploads, gone, lock, written_part};
 use crate::types::{UploadRef, WrittenPart};
 
 /// Bytes of parts that a power cut may cost, so that not every part waits for the disk.
@@ -81,7 +81,7 @@ impl Uploads {
         {
             let state = lock(&writing.open.state);
             if state.record.parts.get(&number) == Some(&part) {
-                return Ok(copied(&state.record.begun, part));
+                return Ok(written_part(&state.record.begun, part));
             }
         }
         writing.replace(options)?;
@@ -122,7 +122,7 @@ impl PartWrite {
             None => self.kept.write(file).map_err(DiskFailure::of_write)?,
             Some(o_direct) => {
                 if !self.kept.write_past_cache(file, &o_direct.file).map_err(DiskFailure::of_write)? {
-                    o_direct.refused();
+                    o_direct.note_refusal();
                     self.past_cache = false;
                 }
             }
@@ -162,7 +162,7 @@ impl PartWrite {
             if due {
                 state.unsynced_bytes = 0;
             }
-            (copied(&state.record.begun, part), due.then(|| std::mem::take(&mut state.unsynced)))
+            (written_part(&state.record.begun, part), due.then(|| std::mem::take(&mut state.unsynced)))
         };
         if let Some(numbers) = due {
             let synced = rustix::fs::fdatasync(bytes);

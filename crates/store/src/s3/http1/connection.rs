@@ -177,7 +177,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> HttpConnection<S> {
                 return Err(invalid("a chunk's line has no end"));
             }
             if self.more().await? == 0 {
-                return Err(ended_early());
+                return Err(early_end());
             }
         }
     }
@@ -191,7 +191,7 @@ fn chunk_length(line: &[u8]) -> Option<u64> {
     u64::from_str_radix(digits, 16).ok()
 }
 
-fn ended_early() -> io::Error {
+fn early_end() -> io::Error {
     io::Error::new(ErrorKind::UnexpectedEof, "the connection was closed before the end of the body")
 }
 
@@ -257,7 +257,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Body<S> {
         match &mut self.framing {
             Framing::Close if came == 0 => self.framing = Framing::Length(0),
             Framing::Close => {}
-            _ if came == 0 => return Err(ended_early()),
+            _ if came == 0 => return Err(early_end()),
             Framing::Chunks(_) if left == 0 => {
                 if !connection.line().await?.is_empty() {
                     return Err(invalid("a chunk is longer than was told"));

@@ -12,7 +12,7 @@ use crate::error::StoreError;
 use crate::error::classify::code;
 use crate::s3::failures::chain;
 use crate::s3::fast_path::BodyReader;
-use crate::s3::stored_form::transformed;
+use crate::s3::stored_form::transformation_error;
 use crate::throttle::ByteThrottle;
 use crate::types::PinnedObject;
 
@@ -50,7 +50,7 @@ impl Source for WatchedBody {
             Ok(Ok(0)) if self.left > 0 => Err(self.broken(&format!("the body ended {} bytes early", self.left))),
             Ok(Ok(0)) if self.chunks_of.as_ref().is_some_and(|source| self.arrived < source.size) => {
                 let source = self.chunks_of.take().unwrap_or_default();
-                Err(transformed(&source, self.arrived))
+                Err(transformation_error(&source, self.arrived))
             }
             Ok(Ok(came)) => {
                 self.arrived += came as u64;

@@ -14,7 +14,7 @@ use crate::checksum::base64;
 use crate::error::Result;
 use crate::error::StoreError;
 use crate::s3::S3Store;
-use crate::s3::convert::{decoded, quoted, seconds, size, unquoted};
+use crate::s3::convert::{decode_key, quote, seconds, size, unquote};
 use crate::s3::failures::failure;
 use crate::store::BucketService;
 use crate::types::{
@@ -56,7 +56,7 @@ fn held_against_request(
         return Err(stated.contradiction("an entry has no size"));
     }
     if let Some(group) = page.common_prefixes().first() {
-        stated.grouped(group.prefix().unwrap_or_default(), None)?;
+        stated.check_group(group.prefix().unwrap_or_default(), None)?;
     }
     listed.versions.iter().try_for_each(|version| stated.belongs(&version.object.key))
 }
@@ -137,7 +137,7 @@ impl BucketService for S3Store {
             })
             .await?;
         let encoded = page.encoding_type() == Some(&EncodingType::Url);
-        let key = |raw: &str| if encoded { decoded(raw) } else { raw.to_owned() };
+        let key = |raw: &str| if encoded { decode_key(raw) } else { raw.to_owned() };
         let mut versions: Vec<ListedVersion> = page
             .versions()
             .iter()
@@ -145,7 +145,7 @@ impl BucketService for S3Store {
                 object: ListedObject {
                     key: key(version.key().unwrap_or_default()),
                     size: size(version.size()),
-                    etag: unquoted(version.e_tag()),
+                    etag: unquote(version.e_tag()),
                     last_modified: seconds(version.last_modified()),
                     storage_class: version.storage_class().map(|class| class.as_str().to_owned()),
                     refusal: None,
@@ -187,7 +187,7 @@ impl BucketService for S3Store {
                 ObjectIdentifier::builder()
                     .key(&object.key)
                     .set_version_id(object.version.clone())
-                    .set_e_tag(object.etag.as_deref().map(quoted))
+                    .set_e_tag(object.etag.as_deref().map(quote))
                     .build()
             })
             .collect::<std::result::Result<_, _>>()

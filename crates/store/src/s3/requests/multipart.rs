@@ -15,10 +15,10 @@ use crate::error::classify::code;
 use crate::properties::Encryption;
 use crate::s3::by_sdk::{copy_part_by_sdk, expires, put_part_by_sdk, with_attributes, with_headers};
 use crate::s3::convert::{
-    checksum, completed_part, decoded, of_other_root, parts_of, query, quoted, sdk_algorithm, sdk_kind, seconds, size,
-    strongest, tagging, unquoted, upload_id_of,
+    checksum, completed_part, decode_key, of_other_root, parts_of, query, quote, sdk_algorithm, sdk_kind, seconds,
+    size, strongest, tagging, unquote, upload_id_of,
 };
-use crate::s3::failures::{failure, malformed};
+use crate::s3::failures::{failure, malformed_answer};
 use crate::s3::fast_path::ErrorContext;
 use crate::s3::headers::{body_headers, copied_from};
 use crate::s3::{Patience, S3Store, time_limit};
@@ -85,7 +85,7 @@ impl<'a> UploadsAsked<'a> {
         }
         for key in page.uploads().iter().map(|upload| upload.key().unwrap_or_default()) {
             // Some services claim an encoding that they do not apply.
-            stated.belongs(key).or_else(|_| stated.belongs(&decoded(key)))?;
+            stated.belongs(key).or_else(|_| stated.belongs(&decode_key(key)))?;
         }
         Ok(stated)
     }
@@ -119,7 +119,9 @@ impl MultipartUpload for S3Store {
                 }
             })
             .await?;
-        upload_id.filter(|id| !id.is_empty()).ok_or_else(|| malformed("CreateMultipartUpload", bucket, key, "UploadId"))
+        upload_id
+            .filter(|id| !id.is_empty())
+            .ok_or_else(|| malformed_answer("CreateMultipartUpload", bucket, key, "UploadId"))
     }
 
     async fn copy_part(
@@ -218,7 +220,7 @@ impl MultipartUpload for S3Store {
             .map(|part| PartInfo {
                 number: part.part_number().and_then(|n| u32::try_from(n).ok()).unwrap_or_default(),
                 size: size(part.size()),
-                etag: unquoted(part.e_tag()),
+                etag: unquote(part.e_tag()),
                 checksum: strongest!(part).map(|(_, value)| value),
             })
             .collect();
@@ -259,7 +261,7 @@ impl MultipartUpload for S3Store {
                     .upload_id(&upload.upload_id)
                     .multipart_upload(completed.clone())
                     .set_if_none_match(upload.if_absent.then(|| "*".to_owned()))
-                    .set_if_match(upload.if_match.as_deref().map(quoted))
+                    .set_if_match(upload.if_match.as_deref().map(quote))
                     .set_mpu_object_size(
                         Some(i64::try_from(upload.size).unwrap_or(i64::MAX)).filter(|_| upload.size > 0),
                     )
@@ -324,7 +326,7 @@ impl MultipartUpload for S3Store {
             let encoded = page.encoding_type() == Some(&EncodingType::Url);
             uploads.extend(page.uploads().iter().map(|upload| {
                 let raw = upload.key().unwrap_or_default();
-                let key = if encoded { decoded(raw) } else { raw.to_owned() };
+                let key = if encoded { decode_key(raw) } else { raw.to_owned() };
                 // SeaweedFS claims an encoding that it does not apply here: the requested prefix reveals it.
                 let claimed = !key.starts_with(prefix) && raw.starts_with(prefix);
                 UploadInfo {
@@ -333,7 +335,7 @@ impl MultipartUpload for S3Store {
                     initiated: seconds(upload.initiated()),
                 }
             }));
-            let next = page.next_key_marker().map(|raw| if encoded { decoded(raw) } else { raw.to_owned() });
+            let next = page.next_key_marker().map(|raw| if encoded { decode_key(raw) } else { raw.to_owned() });
             let markers = (next, page.next_upload_id_marker().map(str::to_owned));
             let asked = UploadsAsked { bucket, prefix, key: key_marker.as_deref(), id: id_marker.as_deref() };
             let stated = asked.held_against(&page)?;

@@ -20,11 +20,11 @@ use crate::properties::BucketEncryption;
 use crate::s3::S3Store;
 use crate::s3::by_sdk::{ShortAnswer, fetch_by_sdk, part_number};
 use crate::s3::convert::{
-    answers_range, decoded, facts_of_headers, object_meta, query, quoted, seconds, size, unquoted,
+    answers_range, decode_key, facts_of_headers, object_meta, query, quote, seconds, size, unquote,
 };
-use crate::s3::failures::{failure, malformed};
+use crate::s3::failures::{failure, malformed_answer};
 use crate::s3::fast_path::{ErrorContext, RequestHeaders};
-use crate::s3::stored_form::{FetchAnswer, Form, transformed};
+use crate::s3::stored_form::{FetchAnswer, Form, transformation_error};
 use crate::store::{FetchedObject, ObjectRead, ObjectReadExt, ObjectStore as _};
 use crate::types::{ListPage, ListRequest, ListedObject, ObjectMeta, ObjectRef, PinnedObject, Range};
 
@@ -59,7 +59,7 @@ fn held_against_request(page: &ListObjectsV2Output, listed: &ListPage, request: 
     }
     for group in &listed.common_prefixes {
         stated.belongs(group)?;
-        stated.grouped(group, request.delimiter.as_deref())?;
+        stated.check_group(group, request.delimiter.as_deref())?;
     }
     Ok(())
 }
@@ -83,7 +83,7 @@ impl S3Store {
                 return Ok(FetchAnswer { meta, content_range, has_length, has_end: has_length, body });
             };
             let mut headers = RequestHeaders::default();
-            headers.add("if-match", source.if_match.as_deref().map(quoted));
+            headers.add("if-match", source.if_match.as_deref().map(quote));
             headers.add("range", range.map(|range| range.header()));
             headers.add("accept-encoding", Some(form.header().to_owned()));
             // A range has no checksum.
@@ -156,14 +156,14 @@ impl ObjectRead for S3Store {
             .await?;
         // A service that ignores the requested encoding omits it from the answer.
         let encoded = page.encoding_type() == Some(&EncodingType::Url);
-        let key = |raw: &str| if encoded { decoded(raw) } else { raw.to_owned() };
+        let key = |raw: &str| if encoded { decode_key(raw) } else { raw.to_owned() };
         let objects: Vec<ListedObject> = page
             .contents()
             .iter()
             .map(|object| ListedObject {
                 key: key(object.key().unwrap_or_default()),
                 size: size(object.size()),
-                etag: unquoted(object.e_tag()),
+                etag: unquote(object.e_tag()),
                 last_modified: seconds(object.last_modified()),
                 storage_class: object.storage_class().map(|class| class.as_str().to_owned()),
                 refusal: None,
@@ -204,7 +204,7 @@ impl ObjectRead for S3Store {
         // A size that a proxy has removed is not zero.
         let with_size = |head: HeadObjectOutput| match head.content_length() {
             Some(_) => Ok(object_meta(&head)),
-            None => Err(malformed("HeadObject", bucket, key, "Content-Length")),
+            None => Err(malformed_answer("HeadObject", bucket, key, "Content-Length")),
         };
         match head(false).await {
             Ok(head) => with_size(head),
@@ -241,7 +241,7 @@ impl ObjectRead for S3Store {
             drop(answer);
             answer = self.fetch_as(source, range, form.other()).await?;
             if answer.is_transformed(source, range) {
-                return Err(transformed(source, came));
+                return Err(transformation_error(source, came));
             }
             self.form.learn(form.other());
         }

@@ -12,7 +12,7 @@ use std::borrow::Cow;
 use crate::error::Result;
 use crate::error::StoreError;
 use crate::error::classify::code;
-use crate::s3::convert::decoded;
+use crate::s3::convert::decode_key;
 
 /// The page and its request, as far as they are compared.
 #[derive(Debug, Default)]
@@ -49,7 +49,7 @@ impl StatedPage<'_> {
     pub(super) fn echoes(&self, name: &str, stated: Option<&str>, asked: Option<&str>) -> Result<()> {
         let Some(stated) = stated.filter(|stated| !stated.is_empty()) else { return Ok(()) };
         let asked = asked.unwrap_or_default();
-        if is_same(stated, asked) || is_same(&decoded(stated), asked) {
+        if is_same(stated, asked) || is_same(&decode_key(stated), asked) {
             return Ok(());
         }
         let was = if asked.is_empty() { "none was asked for".to_owned() } else { format!("'{asked}' was asked for") };
@@ -120,7 +120,7 @@ impl StatedPage<'_> {
     }
 
     /// Common prefixes come only with a delimiter, and end in it.
-    pub(super) fn grouped(&self, group: &str, delimiter: Option<&str>) -> Result<()> {
+    pub(super) fn check_group(&self, group: &str, delimiter: Option<&str>) -> Result<()> {
         match delimiter {
             None => Err(self.contradiction(&format!("it groups keys at '{group}', and no delimiter was asked for"))),
             Some(delimiter) if !group.ends_with(delimiter) => {

@@ -8,7 +8,7 @@ use super::{SHORT, etag};
 use crate::error::Result;
 use crate::error::StoreError;
 use crate::s3::by_sdk::{copy_by_sdk, put_by_sdk};
-use crate::s3::convert::{checksum, quoted};
+use crate::s3::convert::{checksum, quote};
 use crate::s3::failures::failure;
 use crate::s3::fast_path::ErrorContext;
 use crate::s3::headers::{copied_from, copy_headers, object_headers};
@@ -62,7 +62,7 @@ impl ObjectWrite for S3Store {
                 .delete_object()
                 .bucket(bucket)
                 .key(key)
-                .if_match(quoted(etag))
+                .if_match(quote(etag))
                 .send()
                 .await
                 .map_err(|e| failure("DeleteObject", bucket, Some(key), &e))

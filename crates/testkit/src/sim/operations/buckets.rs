@@ -8,7 +8,7 @@ use super::super::reply::{ErrorReply, Outcome, Reply};
 use super::super::scenario::BucketSpec;
 use super::super::state::{SimRequest, SimState};
 use super::super::xml::{self, Xml};
-use super::encoded;
+use super::encode;
 use crate::date::iso;
 
 const LONGEST_PAGE: usize = 1_000;
@@ -112,7 +112,7 @@ impl ListingParameters {
     }
 
     fn name(&self, text: &str) -> String {
-        if self.url { encoded(text) } else { text.to_owned() }
+        if self.url { encode(text) } else { text.to_owned() }
     }
 
     fn page(&self, bucket: &mut Bucket, after: Option<&Position>) -> Page {

@@ -9,9 +9,9 @@ use super::super::checksum::{Algorithm, Value};
 use super::super::content::Content;
 use super::super::reply::{ErrorReply, Outcome, Reply};
 use super::super::scenario::Capability;
-use super::super::state::{Part, SimRequest, SimState, archived, fault, no_version};
+use super::super::state::{Part, SimRequest, SimState, archived_error, fault, no_version};
 use super::super::xml::Xml;
-use super::{attributes_of, check_target, checksum_header, decoded, names, uploads};
+use super::{attributes_of, check_target, checksum_header, decode, names, uploads};
 use crate::date::iso;
 
 /// Object that `x-amz-copy-source` names.
@@ -24,10 +24,10 @@ pub(super) struct Source {
 impl Source {
     pub(super) fn parse(raw: &str) -> Result<Self, ErrorReply> {
         let (path, version) = match raw.split_once("?versionId=") {
-            Some((path, version)) => (path, Some(decoded(version)?)),
+            Some((path, version)) => (path, Some(decode(version)?)),
             None => (raw, None),
         };
-        let path = decoded(path.strip_prefix('/').unwrap_or(path))?;
+        let path = decode(path.strip_prefix('/').unwrap_or(path))?;
         match path.split_once('/') {
             Some((bucket, key)) if !bucket.is_empty() && !key.is_empty() => {
                 Ok(Self { bucket: bucket.to_owned(), key: key.to_owned(), version })
@@ -70,7 +70,7 @@ fn open(state: &mut SimState, request: &SimRequest) -> Result<(Source, Object), 
         }
     }
     if object.attributes.is_archived() {
-        return Err(archived(Some(&object.attributes)));
+        return Err(archived_error(Some(&object.attributes)));
     }
     Ok((source, object))
 }
@@ -148,14 +148,14 @@ fn copied_sum(state: &SimState, request: &SimRequest, object: &Object) -> Result
     match requested.or(kept).unwrap_or(Algorithm::ALL[0]) {
         algorithm @ Algorithm::Crc(_) => Ok(Sum::Full(algorithm)),
         algorithm @ Algorithm::Sha256 => {
-            let value = computed(state, algorithm, &object.content)?;
+            let value = compute_checksum(state, algorithm, &object.content)?;
             Ok(Sum::Fixed(FixedSum { value, parts: Vec::new() }.into()))
         }
     }
 }
 
 /// Returns a checksum of the copied bytes, where it can be computed truly and at a bearable cost.
-fn computed(state: &SimState, algorithm: Algorithm, content: &Content) -> Result<Value, ErrorReply> {
+fn compute_checksum(state: &SimState, algorithm: Algorithm, content: &Content) -> Result<Value, ErrorReply> {
     let limit = state.options.sha_limit.0;
     if algorithm == Algorithm::Sha256 && content.known_sha256().is_none() && content.length() > limit {
         return Err(ErrorReply::unknown(format_args!(
@@ -169,7 +169,7 @@ pub(super) fn copy_part(state: &mut SimState, request: &SimRequest) -> Outcome {
     if state.lacks(Capability::PartCopy) {
         return Err(ErrorReply::unknown("the operation UploadPartCopy"));
     }
-    let (id, number) = uploads::named(state, request)?;
+    let (id, number) = uploads::find_part(state, request)?;
     let (_, object) = open(state, request)?;
     let size = object.content.length();
     let content = match request.header("x-amz-copy-source-range") {
@@ -200,7 +200,7 @@ pub(super) fn copy_part(state: &mut SimState, request: &SimRequest) -> Outcome {
         None => return Err(ErrorReply::no_upload("")),
     };
     let value = match checksum {
-        Some((algorithm, _)) => Some(computed(state, algorithm, &content)?),
+        Some((algorithm, _)) => Some(compute_checksum(state, algorithm, &content)?),
         None => None,
     };
     // The bytes of a part copy are not there to compute its MD5 from; see the page on the simulator.

@@ -6,7 +6,7 @@ use super::super::bucket::{Etag, Layout, Object, Sum};
 use super::super::intake::ReceivedBody;
 use super::super::reply::{ErrorReply, Outcome, Payload, Reply};
 use super::super::scenario::Capability;
-use super::super::state::{SimRequest, SimState, archived};
+use super::super::state::{SimRequest, SimState, archived_error};
 use super::super::xml::{self, Xml};
 use super::{attributes_of, check_target, checksum_header, full, names, set_checksum};
 
@@ -62,7 +62,7 @@ pub(super) fn get(state: &mut SimState, request: &SimRequest) -> Outcome {
         return Ok(Reply::empty(StatusCode::NOT_MODIFIED).with_etag(&etag));
     }
     if !head_only && object.attributes.is_archived() {
-        return Err(archived(Some(&object.attributes)));
+        return Err(archived_error(Some(&object.attributes)));
     }
     let size = object.content.length();
     let parts = object.layout.parts(size);

@@ -10,7 +10,7 @@ use super::super::reply::{ErrorReply, Outcome, Reply};
 use super::super::scenario::Capability;
 use super::super::state::{SimRequest, SimState};
 use super::super::xml::{self, Xml};
-use super::decoded;
+use super::decode;
 
 fn invalid() -> ErrorReply {
     ErrorReply::new(400, "InvalidTag", "The tags are not valid: at most 10, keys of 128 and values of 256 characters.")
@@ -27,7 +27,7 @@ fn check(tags: Vec<(String, String)>) -> Result<Vec<(String, String)>, ErrorRepl
 pub(super) fn parse_header(raw: &str) -> Result<Vec<(String, String)>, ErrorReply> {
     let pairs = raw.split('&').filter(|pair| !pair.is_empty()).map(|pair| {
         let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
-        Ok((decoded(&key.replace('+', " "))?, decoded(&value.replace('+', " "))?))
+        Ok((decode(&key.replace('+', " "))?, decode(&value.replace('+', " "))?))
     });
     check(pairs.collect::<Result<_, ErrorReply>>()?)
 }

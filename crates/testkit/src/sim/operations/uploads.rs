@@ -15,7 +15,7 @@ use super::super::reply::{ErrorReply, Outcome, Reply};
 use super::super::scenario::{Capability, mixed};
 use super::super::state::{Part, SimRequest, SimState, Upload};
 use super::super::xml::{self, Xml};
-use super::{attributes_of, check_target, checksum_header, encoded, full, unquoted};
+use super::{attributes_of, check_target, checksum_header, encode, full, unquote};
 use crate::date::iso;
 
 const LARGEST_PART: u64 = 5 << 30;
@@ -56,7 +56,7 @@ fn find(state: &SimState, request: &SimRequest) -> Result<u64, ErrorReply> {
 }
 
 /// The upload and part number of a request.
-pub(super) fn named(state: &SimState, request: &SimRequest) -> Result<(u64, u32), ErrorReply> {
+pub(super) fn find_part(state: &SimState, request: &SimRequest) -> Result<(u64, u32), ErrorReply> {
     let number = request.call.part_number.filter(|number| (1..=MOST_PARTS).contains(number));
     let number =
         number.ok_or_else(|| ErrorReply::invalid("Part number must be an integer between 1 and 10000, inclusive"))?;
@@ -128,7 +128,7 @@ fn kind(composite: bool) -> &'static str {
 
 pub(super) fn put_part(state: &mut SimState, request: &SimRequest) -> Outcome {
     let ReceivedBody::Object(sent) = &request.received else { return Err(ErrorReply::malformed_xml()) };
-    let (id, number) = named(state, request)?;
+    let (id, number) = find_part(state, request)?;
     let length = sent.content.length();
     check_part_size(length)?;
     let Some(upload) = state.uploads.get(&id) else { return Err(ErrorReply::no_upload("")) };
@@ -173,7 +173,7 @@ fn parts_of(request: &SimRequest) -> Result<Vec<NamedPart>, ErrorReply> {
         for (name, value) in leaves {
             match name.as_str() {
                 "PartNumber" => number = value.trim().parse().ok(),
-                "ETag" => etag = Some(unquoted(&value).to_owned()),
+                "ETag" => etag = Some(unquote(&value).to_owned()),
                 _ if name.starts_with("Checksum") => values.push((name, value)),
                 _ => return Err(ErrorReply::malformed_xml()),
             }
@@ -185,7 +185,7 @@ fn parts_of(request: &SimRequest) -> Result<Vec<NamedPart>, ErrorReply> {
 }
 
 /// The parts that were meant, each as it was named.
-fn chosen<'a>(upload: &'a Upload, named: &[NamedPart], minimum: u64) -> Result<Vec<&'a Part>, ErrorReply> {
+fn choose_parts<'a>(upload: &'a Upload, named: &[NamedPart], minimum: u64) -> Result<Vec<&'a Part>, ErrorReply> {
     if named.windows(2).any(|pair| pair[0].number >= pair[1].number) {
         return Err(ErrorReply::new(400, "InvalidPartOrder", "The list of parts was not in ascending order."));
     }
@@ -252,7 +252,7 @@ pub(super) fn complete(state: &mut SimState, request: &SimRequest) -> Outcome {
     check_target(state, request)?;
     let lacks_checksums = state.lacks(Capability::Checksums);
     let Some(upload) = state.uploads.get(&id) else { return Err(ErrorReply::no_upload("")) };
-    let parts = chosen(upload, &named, state.options.minimum_part.0)?;
+    let parts = choose_parts(upload, &named, state.options.minimum_part.0)?;
     let content = Content::concat(parts.iter().map(|part| &part.content));
     let (size, limit) = (content.length(), state.options.maximum_object.0);
     if size > limit {
@@ -304,7 +304,7 @@ pub(super) fn complete(state: &mut SimState, request: &SimRequest) -> Outcome {
     state.counters.wasted.parts_thrown_away += all - size;
     state.store(request.bucket(), request.key(), object)?;
     let mut xml = Xml::document("CompleteMultipartUploadResult");
-    xml.element("Location", &format!("/{}/{}", request.bucket(), encoded(request.key())));
+    xml.element("Location", &format!("/{}/{}", request.bucket(), encode(request.key())));
     xml.element("Bucket", request.bucket()).element("Key", request.key()).etag(&digests.text());
     if let Some(sum) = sum {
         xml.element(sum.element, &sum.value).element("ChecksumType", sum.kind);
@@ -364,7 +364,7 @@ pub(super) fn list(state: &mut SimState, request: &SimRequest) -> Outcome {
         return Err(ErrorReply::unknown("ListMultipartUploads with a delimiter"));
     }
     let (prefix, url) = (query.get("prefix").unwrap_or_default(), query.get("encoding-type") == Some("url"));
-    let name = |text: &str| if url { encoded(text) } else { text.to_owned() };
+    let name = |text: &str| if url { encode(text) } else { text.to_owned() };
     let (key_marker, id_marker) =
         (query.get("key-marker").unwrap_or_default(), query.get("upload-id-marker").unwrap_or_default());
     let most: usize = match query.get("max-uploads") {

@@ -72,13 +72,13 @@ impl<J: UploadJournal> Object<'_, J> {
     async fn take_body(&mut self, failure: &ObjectFailure) -> Result<(CopyResult, String), AttemptError> {
         let source = self.head_source().await?;
         if source.archived {
-            return Err(self.archived(&source));
+            return Err(self.archived_error(&source));
         }
         let encoding = source.attributes.content_encoding.clone().unwrap_or_default();
         if !is_known(&encoding) {
             return Err(AttemptError::Failed(failure.clone()));
         }
-        let source = decompressed(source);
+        let source = describe_decompressed(source);
         let mut reads = WholeReads::default();
         loop {
             match self.read_body(&source, &encoding, failure).await {
@@ -100,7 +100,7 @@ impl<J: UploadJournal> Object<'_, J> {
         encoding: &str,
         failure: &ObjectFailure,
     ) -> Result<CopyResult, Interrupt> {
-        let pinned = PinnedObject { size: 0, ..self.pinned() };
+        let pinned = PinnedObject { size: 0, ..self.pinned_source() };
         let stored = self.stored_size.unwrap_or_default();
         let fetched = fetch_whole(self.source, &self.retry_context, &pinned, stored).await;
         let (meta, mut reader) = fetched.map_err(|request| match request {
@@ -246,7 +246,7 @@ impl<J: UploadJournal> Object<'_, J> {
 }
 
 /// The decompressed object: its attributes, without what describes the stored bytes.
-fn decompressed(source: ObjectMeta) -> ObjectMeta {
+fn describe_decompressed(source: ObjectMeta) -> ObjectMeta {
     let mut body = ObjectMeta { checksum: None, opaque_etag: true, ..source };
     body.attributes.content_encoding = None;
     body.attributes.metadata.remove(MD5);

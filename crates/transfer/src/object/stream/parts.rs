@@ -18,7 +18,7 @@ use super::super::{AttemptError, CopyResult, Object};
 use super::order::PartOrder;
 use super::sent::{StreamSettings, StreamedPart, found, whole_etag, whole_sum};
 use super::{StreamResult, verification};
-use crate::etags::{Origin, StatedEtag, judged};
+use crate::etags::{Origin, StatedEtag, judge};
 use crate::outcome::{FailureClass, Method, ObjectFailure};
 use crate::verification::{ExpectedDigest, PartsRoute, StreamRoute, Verdict};
 
@@ -68,9 +68,9 @@ impl<J: UploadJournal> Object<'_, J> {
         let stated_source = StatedEtag { is_exact, ..self.stated_source() };
         let stated = [stated_source, self.stated_target(Origin::Sent)];
         let stated = if there > 0 { &stated[..] } else { &stated[..1] };
-        let read = judged(self.what_was_read(&sending, &sent, order), stated, &self.retry_context).await?;
+        let read = judge(self.what_was_read(&sending, &sent, order), stated, &self.retry_context).await?;
         if let Verdict::Differs(how) = &read {
-            return Err(self.misread(how));
+            return Err(self.misread_error(how));
         }
 
         let whole = whole_sum(&sending, &sent);

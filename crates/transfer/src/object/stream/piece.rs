@@ -23,7 +23,7 @@ impl<J: UploadJournal> Object<'_, J> {
         sending: &StreamSettings<'_>,
         range: Range,
     ) -> Result<DigestedBytes, AttemptError> {
-        let pinned = self.pinned();
+        let pinned = self.pinned_source();
         let call = RequestSpec::read("GetObject", &pinned.bucket).bytes(range.len()).once();
         // Reading and computing is work: on any thread, and none of it after a stop.
         let read = self
@@ -38,7 +38,7 @@ impl<J: UploadJournal> Object<'_, J> {
             .await;
         match read {
             Ok(piece) => Ok(piece),
-            Err(RequestError::Failed(error)) => Err(self.unread(error)),
+            Err(RequestError::Failed(error)) => Err(self.read_error(error)),
             Err(RequestError::Cancelled) => Err(AttemptError::Cancelled),
         }
     }
@@ -50,7 +50,7 @@ impl<J: UploadJournal> Object<'_, J> {
         number: u32,
         range: Range,
     ) -> Result<StreamedPart, AttemptError> {
-        let pinned = self.pinned();
+        let pinned = self.pinned_source();
         let call = RequestSpec::read("GetObject", &pinned.bucket).bytes(range.len()).once();
         let of_target = sending.sum.map(DigestAlgorithm::Checksum);
         let written = self
@@ -75,18 +75,18 @@ impl<J: UploadJournal> Object<'_, J> {
             .await;
         match written {
             Ok((copied, digests)) => {
-                self.sent(sending, number, range.len(), copied, |algorithm| digests.get(&algorithm).cloned())
+                self.check_sent(sending, number, range.len(), copied, |algorithm| digests.get(&algorithm).cloned())
             }
             Err(RequestError::Failed(error)) if error.operation == "UploadPart" => {
-                Err(self.unwritten(error, sending.sum))
+                Err(self.write_error(error, sending.sum))
             }
-            Err(RequestError::Failed(error)) => Err(self.unread(error)),
+            Err(RequestError::Failed(error)) => Err(self.read_error(error)),
             Err(RequestError::Cancelled) => Err(AttemptError::Cancelled),
         }
     }
 
     /// Returns the failure of a range that could not be read.
-    fn unread(&self, error: StoreError) -> AttemptError {
+    fn read_error(&self, error: StoreError) -> AttemptError {
         if error.cause() == Cause::RangeIgnored {
             return AttemptError::RangesIgnored;
         }
@@ -94,11 +94,11 @@ impl<J: UploadJournal> Object<'_, J> {
     }
 
     /// Returns the failure of a part that could not be written: its upload is gone, or the write was refused.
-    fn unwritten(&self, error: StoreError, sum: Option<ChecksumAlgorithm>) -> AttemptError {
+    fn write_error(&self, error: StoreError, sum: Option<ChecksumAlgorithm>) -> AttemptError {
         if error.cause() == Cause::UploadGone {
-            AttemptError::Again(self.upload_lost(&error))
+            AttemptError::Again(self.lost_upload_failure(&error))
         } else {
-            self.refused_write(error, sum)
+            self.explain_refused_write(error, sum)
         }
     }
 
@@ -137,14 +137,14 @@ impl<J: UploadJournal> Object<'_, J> {
         let body = PartBody { bytes: piece.bytes.clone(), digests, memory };
         let copied = self.upload.put_part(number, body).await;
         match copied {
-            Ok(copied) => self.sent(sending, number, len, copied, |algorithm| Some(piece.digest(algorithm))),
-            Err(RequestError::Failed(error)) => Err(self.unwritten(error, sending.sum)),
+            Ok(copied) => self.check_sent(sending, number, len, copied, |algorithm| Some(piece.digest(algorithm))),
+            Err(RequestError::Failed(error)) => Err(self.write_error(error, sending.sum)),
             Err(RequestError::Cancelled) => Err(AttemptError::Cancelled),
         }
     }
 
     /// Returns a written part as the target's reply describes it.
-    fn sent(
+    fn check_sent(
         &self,
         sending: &StreamSettings<'_>,
         number: u32,

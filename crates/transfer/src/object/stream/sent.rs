@@ -9,7 +9,7 @@ use seqferry_store::{Checksum, ChecksumAlgorithm, ChecksumKind, CompletedPart, D
 
 use super::super::Object;
 use crate::plan::PartPlan;
-use crate::verification::{ExpectedDigest, StreamRoute, Verdict, assembled, is_digest, shown};
+use crate::verification::{ExpectedDigest, StreamRoute, Verdict, format_digest, is_digest, join_digests};
 
 /// A part that is at the target.
 #[derive(Debug, Clone)]
@@ -52,10 +52,10 @@ impl<J: UploadJournal> Object<'_, J> {
             (None, _) => in_order,
             (Some(ExpectedDigest { cut: Some(_), algorithm, .. }), _) => {
                 let segments: Option<Vec<&[u8]>> = sent.values().map(|sent| sent.segment_digest.as_deref()).collect();
-                segments.map(|segments| assembled(*algorithm, segments))
+                segments.map(|segments| join_digests(*algorithm, segments))
             }
             (Some(_), DigestAlgorithm::Checksum(algorithm)) if Some(algorithm) == sending.sum => {
-                joined(sending, sent, algorithm)
+                join_checksums(sending, sent, algorithm)
             }
             // The target has another algorithm than the source: join the parts' digests by the source's algorithm.
             (Some(_), _) => {
@@ -63,7 +63,7 @@ impl<J: UploadJournal> Object<'_, J> {
                     .iter()
                     .map(|(number, sent)| {
                         let digest = sent.segment_digest.as_deref()?;
-                        Some((shown(reference.algorithm, digest), sending.plan().range(*number)?.len()))
+                        Some((format_digest(reference.algorithm, digest), sending.plan().range(*number)?.len()))
                     })
                     .collect();
                 match (segments, reference.algorithm) {
@@ -81,21 +81,21 @@ impl<J: UploadJournal> Object<'_, J> {
 /// A part of an earlier run, as the target lists it.
 pub(super) fn found(part: CompletedPart, sending: &StreamSettings<'_>) -> StreamedPart {
     let segment_digest = sending.route.by_parts().and_then(|reference| match reference.algorithm {
-        DigestAlgorithm::Md5 => unhexed(&part.etag),
+        DigestAlgorithm::Md5 => unhex_etag(&part.etag),
         DigestAlgorithm::Checksum(algorithm) if Some(algorithm) == sending.sum => unbase64(part.checksum.as_deref()?),
         DigestAlgorithm::Checksum(_) => None,
     });
     StreamedPart { sum: part.checksum.clone().filter(|_| sending.sum.is_some()), segment_digest, plain: None, part }
 }
 
-fn unhexed(etag: &str) -> Option<Vec<u8>> {
+fn unhex_etag(etag: &str) -> Option<Vec<u8>> {
     if !is_digest(etag) {
         return None;
     }
     (0..etag.len()).step_by(2).map(|at| u8::from_str_radix(etag.get(at..at + 2)?, 16).ok()).collect()
 }
 
-fn joined(
+fn join_checksums(
     sending: &StreamSettings<'_>,
     sent: &BTreeMap<u32, StreamedPart>,
     algorithm: ChecksumAlgorithm,
@@ -109,7 +109,7 @@ fn joined(
 pub(super) fn whole_sum(sending: &StreamSettings<'_>, sent: &BTreeMap<u32, StreamedPart>) -> Option<Checksum> {
     let (algorithm, kind) = sending.route.parts.checksum?;
     let value = match kind {
-        ChecksumKind::FullObject => joined(sending, sent, algorithm),
+        ChecksumKind::FullObject => join_checksums(sending, sent, algorithm),
         ChecksumKind::Composite => {
             let sums: Option<Vec<&str>> = sent.values().map(|sent| sent.sum.as_deref()).collect();
             sums.and_then(|sums| algorithm.composite(sums))
@@ -123,6 +123,6 @@ pub(super) fn whole_etag(sent: &BTreeMap<u32, StreamedPart>) -> Option<String> {
     if !sent.values().all(|sent| sent.plain == Some(true)) {
         return None;
     }
-    let digests: Option<Vec<Vec<u8>>> = sent.values().map(|sent| unhexed(&sent.part.etag)).collect();
-    Some(assembled(DigestAlgorithm::Md5, digests?.iter().map(Vec::as_slice)))
+    let digests: Option<Vec<Vec<u8>>> = sent.values().map(|sent| unhex_etag(&sent.part.etag)).collect();
+    Some(join_digests(DigestAlgorithm::Md5, digests?.iter().map(Vec::as_slice)))
 }

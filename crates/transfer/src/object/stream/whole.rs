@@ -39,7 +39,7 @@ impl<J: UploadJournal> Object<'_, J> {
         order: Option<&PartOrder>,
         sent: &mut BTreeMap<u32, StreamedPart>,
     ) -> Result<(), Interrupt> {
-        let pinned = self.pinned();
+        let pinned = self.pinned_source();
         let fetched = fetch_whole(self.source, &self.retry_context, &pinned, self.item.size).await;
         let (_, mut reader) = fetched.map_err(|request| match request {
             RequestError::Failed(error) => Interrupt::Other(self.stream_trouble(error)),

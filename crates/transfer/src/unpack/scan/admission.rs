@@ -102,7 +102,7 @@ impl MemberAdmission {
             return self.refuse(ordinal, Refusal::NameNotText);
         }
         // Before the link is in: it may replace what it leads to.
-        let linked = self.linked(member);
+        let linked = self.find_link_target(member);
         match self.tree.admit(ordinal, member) {
             Err(refusal) => self.refuse(ordinal, refusal),
             Ok(_) => {
@@ -115,7 +115,7 @@ impl MemberAdmission {
     }
 
     /// The member that a hard link leads to.
-    fn linked(&self, member: &Member) -> Option<u64> {
+    fn find_link_target(&self, member: &Member) -> Option<u64> {
         if member.kind != MemberKind::HardLink {
             return None;
         }
@@ -144,7 +144,7 @@ impl MemberAdmission {
     }
 
     /// Decides like [`found`](Self::found) on the member of an index line.
-    pub(super) fn listed(&mut self, ordinal: u64, entry: &IndexMember, archive: &str) -> Option<FoundMember> {
+    pub(super) fn admit_listed(&mut self, ordinal: u64, entry: &IndexMember, archive: &str) -> Option<FoundMember> {
         let crc32c = match entry.member.kind {
             // What the line states of it is compared as the contents of a file are.
             MemberKind::SymbolicLink => Some(crc32c_of(&entry.member.link)),

@@ -244,7 +244,7 @@ impl RangeSource for Ranges {
         Ok(read.bytes)
     }
 
-    fn stopped(&self) -> RequestError {
+    fn stop_error(&self) -> RequestError {
         StoreError::new("GetObject", &self.object.bucket, Some(&self.object.key), "Cancelled", None).into()
     }
 }

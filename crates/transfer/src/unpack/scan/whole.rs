@@ -10,7 +10,7 @@ use seqferry_store::PinnedObject;
 use super::admission::MemberAdmission;
 use super::lines::{Lines, Ranges, SIZES, identity};
 use super::{Scan, ScanError};
-use crate::stated_digest::{StatedDigest, first, hashed};
+use crate::stated_digest::{StatedDigest, first, hash};
 use crate::unpack::place::Format;
 use crate::verification::SegmentedDigest;
 
@@ -55,7 +55,7 @@ impl WholePass {
             }
             self.builder.event(&event);
         }
-        self.digest = hashed(self.digest.take(), first(&chunk, self.position() - before)).await;
+        self.digest = hash(self.digest.take(), first(&chunk, self.position() - before)).await;
         Ok(())
     }
 

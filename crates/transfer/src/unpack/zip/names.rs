@@ -13,7 +13,7 @@ const CODE_PAGE_437: &str = "\
 /// The name of a member as text, with slashes between folders.
 pub(super) fn text(raw: &[u8], entry: &ZipFileHeaderRecord<'_>) -> Vec<u8> {
     let name = if entry.flags().is_utf8() { None } else { unicode_path(raw, entry) };
-    let name = name.unwrap_or_else(|| decoded(raw, entry.flags().is_utf8()));
+    let name = name.unwrap_or_else(|| decode(raw, entry.flags().is_utf8()));
     // Archivers of MS-DOS and Windows (FAT 0, NTFS 10) may write backslashes; no name there can have one.
     let windows = matches!(entry.version_made_by().creator_system().as_u8(), 0 | 10);
     if windows && !name.contains(&b'/') {
@@ -34,7 +34,7 @@ fn unicode_path(raw: &[u8], entry: &ZipFileHeaderRecord<'_>) -> Option<Vec<u8>> 
 }
 
 /// Bytes without the mark of UTF-8 are that all the same where they can be: many programs forget the mark.
-fn decoded(raw: &[u8], marked: bool) -> Vec<u8> {
+fn decode(raw: &[u8], marked: bool) -> Vec<u8> {
     if marked || std::str::from_utf8(raw).is_ok() {
         return raw.to_vec();
     }
@@ -52,10 +52,10 @@ mod tests {
     #[test]
     fn names_of_ms_dos_become_text_and_utf8_stays() {
         assert_eq!(CODE_PAGE_437.chars().count(), 128);
-        assert_eq!(decoded(b"gr\x81n", false), "gr\u{fc}n".as_bytes());
-        assert_eq!(decoded(b"\xe1\xff", false), "\u{df}\u{a0}".as_bytes());
-        assert_eq!(decoded("gr\u{fc}n".as_bytes(), false), "gr\u{fc}n".as_bytes());
+        assert_eq!(decode(b"gr\x81n", false), "gr\u{fc}n".as_bytes());
+        assert_eq!(decode(b"\xe1\xff", false), "\u{df}\u{a0}".as_bytes());
+        assert_eq!(decode("gr\u{fc}n".as_bytes(), false), "gr\u{fc}n".as_bytes());
         // Marked as UTF-8 and not so: refused later, as it is.
-        assert_eq!(decoded(b"gr\x81n", true), b"gr\x81n");
+        assert_eq!(decode(b"gr\x81n", true), b"gr\x81n");
     }
 }
