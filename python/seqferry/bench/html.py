@@ -52,16 +52,24 @@ def figures(plots: Sequence[Plot]) -> str:
     return "".join(f"<figure><div class='plot'>{plot.svg}</div></figure>" for plot in plots)
 
 
-def table(head: Sequence[str], rows: Iterable[Sequence[str]], *, words: int = 1, marked: str | None = None) -> str:
+def table(
+    head: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    *,
+    words: int = 1,
+    marked: str | tuple[str, ...] = (),
+    last_is_text: bool = False,
+) -> str:
     """A table whose first columns hold words, and the others numbers; rows that begin with ``marked`` stand out."""
 
     def line(cells: Sequence[str], tag: str) -> str:
         return "".join(
-            f"<{tag}{' class=n' if index >= words else ''}>{escape(cell)}</{tag}>" for index, cell in enumerate(cells)
+            f"<{tag}{' class=n' if words <= index < len(cells) - last_is_text else ''}>{escape(cell)}</{tag}>"
+            for index, cell in enumerate(cells)
         )
 
     def style(row: Sequence[str]) -> str:
-        return " class=ours" if marked is not None and row[0].startswith(marked) else ""
+        return " class=ours" if row[0].startswith(marked) else ""
 
     body = "".join(f"<tr{style(row)}>{line(row, 'td')}</tr>" for row in rows)
     return f"<div class='wide'><table><thead><tr>{line(head, 'th')}</tr></thead><tbody>{body}</tbody></table></div>"

@@ -389,9 +389,14 @@ def available(
 def _version(method: Method, command: Sequence[str]) -> str:
     if method.packages:
         return ", ".join(f"{name} {_package(name)}" for name in method.packages)
+    return version_of([*command, *method.version])
+
+
+def version_of(command: Sequence[str]) -> str:
+    """The first line that a command prints, which is asked for its version."""
     try:
         ended = subprocess.run(  # noqa: S603 - a tool that was found on the path
-            [*command, *method.version],
+            command,
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,

@@ -67,10 +67,10 @@ def _by_method(figures: Any, result: dict[str, Any]) -> Iterable[Plot]:
             if own:
                 own.sort(key=lambda each: each[field]["median"], reverse=most)
                 title = f"{what} by method, {direction}"
-                yield plot(f"{name}-{direction}", title, _ranges(figures, own, field, unit, axis, title))
+                yield plot(f"{name}-{direction}", title, ranges(figures, own, field, unit, axis, title))
 
 
-def _ranges(figures: Any, rows: Sequence[dict[str, Any]], field: str, unit: float, axis: str, title: str) -> Any:
+def ranges(figures: Any, rows: Sequence[dict[str, Any]], field: str, unit: float, axis: str, title: str) -> Any:
     """A panel for each workload, a bar for each method in the order of the rows; ours stands out."""
     workloads = sorted({each["workload"] for each in rows})
     heights = [sum(each["workload"] == name for each in rows) for name in workloads]

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from seqferry.cli import exits, options
+from seqferry.cli.commands.bench_stage import stage
 from seqferry.cli.output import display, text
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from seqferry.bench.transfer import MeasuredRun, Outcome
 
 bench = typer.Typer(help="Measure on your own storage.", rich_markup_mode=None)
+bench.command()(stage)
 
 _PLAIN_WIDTH: Final = 200
 """Width of tables in characters: the least at a terminal, and the one without a terminal."""
@@ -320,7 +322,7 @@ def gateway(
     if as_json:
         display.emit("report", files=[str(path) for path in files], report=result)
     elif not quiet:
-        _print_tables(report.tables(result))
+        print_tables(report.tables(result))
         print(text.printable(result["recommendation"]))
     _say_written(show, missing, files)
     for path in outcome.left:
@@ -355,7 +357,7 @@ def _merge(reports: Sequence[Path], output: Path | None, *, as_json: bool, quiet
     if as_json:
         display.emit("report", files=[str(path) for path in files], report=result)
     elif not quiet:
-        _print_tables(merged.tables(result))
+        print_tables(merged.tables(result))
     _say_written(_Progress(as_json=as_json, quiet=quiet), None, files)
     return exits.OK
 
@@ -431,7 +433,8 @@ def _console() -> Any:
     return Console(width=width, highlight=False, markup=False, emoji=False)
 
 
-def _print_tables(tables: Iterable[tuple[str, Sequence[str], Sequence[Sequence[str]]]]) -> None:
+def print_tables(tables: Iterable[tuple[str, Sequence[str], Sequence[Sequence[str]]]]) -> None:
+    """Titles, heads and rows, on stdout."""
     console = _console()
     for title, head, rows in tables:
         _table(console, title, head, rows)

@@ -1,0 +1,351 @@
+"""The whole comparison: fetch the data once, make one tar of it, let each way stage it in turn, compare, remove.
+
+The user's objects are read and never written. The archive goes below a fresh prefix of the bench's own and is removed
+at the end, however that comes about.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, Protocol
+
+from seqferry.bench import measure
+from seqferry.bench.machine import load
+from seqferry.bench.methods import base_environment
+from seqferry.bench.stage import data as dataset
+from seqferry.bench.stage.data import Dataset, Digests
+from seqferry.bench.stage.ways import ARCHIVE, NAMES, InstalledWays, Staging, Way, available, unmount
+from seqferry.bench.stopping import ended_as_by_ctrl_c
+from seqferry.bench.storage import Storage, connect
+from seqferry.bench.transfer import MOST_REPETITIONS, fresh_id
+from seqferry.model.errors import ConfigError, SeqferryError, StorageError, UsageError
+from seqferry.model.formatting import size
+from seqferry.spec.build import parse_uri
+
+MOST_TASKS: Final = 10**9
+_WILDCARDS: Final = frozenset("*?[]{}")
+_RUN_WITHIN: Final = 3600.0
+"""Seconds. A run that takes longer is ended, and has failed."""
+_ROOM: Final = 64 * 2**20
+_PIECE: Final = 8 * 2**20
+_TAR_BLOCK: Final = 512
+_SAID_LINES: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class StageParameters:
+    """Parameters of a comparison; invalid ones are refused."""
+
+    ways: tuple[str, ...] = NAMES
+    read: float = 5.0
+    """Percent of the files that are read in place."""
+    tasks: int = 100
+    """Tasks that savings are told for."""
+    warm_up: int = 1
+    repetitions: int = 3
+
+    def __post_init__(self) -> None:
+        """Raises UsageError for what makes no sense."""
+        unknown = [name for name in self.ways if name not in NAMES]
+        if unknown:
+            raise UsageError(f"--ways {', '.join(unknown)}: there is no such way. There are: {', '.join(NAMES)}.")
+        if not 0 < self.read <= 100:
+            raise UsageError(f"--read {self.read:g}: choose more than 0 and at most 100 percent.")
+        if not 1 <= self.tasks <= MOST_TASKS:
+            raise UsageError(f"--tasks {self.tasks}: choose 1 to {MOST_TASKS:,}.")
+        if not 1 <= self.repetitions <= MOST_REPETITIONS:
+            raise UsageError(f"--repetitions {self.repetitions}: choose 1 to {MOST_REPETITIONS}.")
+        if not 0 <= self.warm_up <= MOST_REPETITIONS:
+            raise UsageError(f"--warm-up {self.warm_up}: choose 0 to {MOST_REPETITIONS}.")
+
+
+@dataclass(frozen=True)
+class StagePlan:
+    """A comparison that can start: the data was looked at, and the programs found."""
+
+    parameters: StageParameters
+    storage: Storage
+    """The place of the archive."""
+    key: str
+    """Prefix of the data in its bucket."""
+    source: Storage
+    data: Dataset
+    installed: InstalledWays
+    read: tuple[str, ...]
+    """Names that are read in place."""
+
+    @property
+    def runs(self) -> int:
+        """Warming up included."""
+        return len(self.installed.ways) * (self.parameters.warm_up + self.parameters.repetitions)
+
+    @property
+    def archive_bytes(self) -> int:
+        """Size of the tar, about: of names longer than a header's field it has more."""
+        return sum(_TAR_BLOCK + -(-each // _TAR_BLOCK) * _TAR_BLOCK for each in self.data.files.values())
+
+    @property
+    def disk_bytes(self) -> int:
+        """Room that is needed in the work folder: the data twice, or once beside the archive."""
+        return self.data.total + max(self.data.total, self.archive_bytes) + _ROOM
+
+
+@dataclass(frozen=True, slots=True)
+class StageRun:
+    """One run. Its cost counts only when ``error`` is None."""
+
+    way: str
+    round: int
+    """From 0; -1: warming up."""
+    cost: measure.Cost | None
+    error: str | None = None
+    mismatch: bool = False
+
+
+class StageListener(Protocol):
+    """Receives the progress of a comparison."""
+
+    def say(self, line: str) -> None: ...
+    def ran(self, run: StageRun) -> None: ...
+
+
+@dataclass
+class StageOutcome:
+    """Result of a comparison, also of one that was stopped half-way."""
+
+    runs: list[StageRun] = field(default_factory=list[StageRun])
+    left_out: list[str] = field(default_factory=list[str])
+    archive_bytes: int = 0
+    interrupted: bool = False
+    error: SeqferryError | None = None
+    left: str | None = None
+    load_before: float = 0.0
+    load_after: float = 0.0
+
+
+def prepare(
+    target: str,
+    parameters: StageParameters,
+    *,
+    scratch: str | None,
+    endpoint_url: str | None,
+    profile: str | None,
+    region: str | None,
+) -> StagePlan:
+    """Looks at the data and for the programs. Writes nothing.
+
+    Raises:
+        UsageError, ConfigError, StorageError: one of them cannot be used.
+    """
+    bucket, key = parse_uri(target)
+    key = f"{key}/" if key and not key.endswith("/") else key
+    scratch_bucket, above = parse_uri(scratch) if scratch is not None else (bucket, "")
+    above = f"{above}/" if above and not above.endswith("/") else above
+    for uri, name in ((target, key), (scratch or "", above)):
+        if _WILDCARDS & set(name):
+            raise UsageError(f"{uri}: some of the tools take * ? [ ] {{ }} for patterns; choose a prefix without them.")
+    if scratch_bucket == bucket and above.startswith(key):
+        raise UsageError(
+            f"The archive of the bench would lie among the data of {target}. Give another bucket or prefix for it with "
+            "--scratch."
+        )
+    source = connect(bucket, key, endpoint_url=endpoint_url, profile=profile, region=region)
+    prefix = f"{above}seqferry-bench-{fresh_id()}/"
+    storage = connect(scratch_bucket, prefix, endpoint_url=endpoint_url, profile=profile, region=region)
+    data = dataset.look(source, key)
+    installed = available(parameters.ways)
+    if not installed.ways:
+        raise ConfigError(f"There is no way to measure. {'; '.join(installed.left_out)}")
+    return StagePlan(parameters, storage, key, source, data, installed, tuple(data.share(parameters.read)))
+
+
+def run(plan: StagePlan, *, work_folder: Path | None, tell: StageListener) -> StageOutcome:
+    """Does it all. Whatever happens, what was made is removed, or the outcome tells what is left.
+
+    Raises:
+        UsageError, ConfigError: the work folder cannot be used, or has too little room; nothing was done.
+    """
+    outcome = StageOutcome(load_before=load(), left_out=list(plan.installed.left_out))
+    folder = _make_folder(work_folder, plan.disk_bytes)
+    with ended_as_by_ctrl_c():
+        try:
+            _Runner(plan, folder, tell, outcome).all()
+        except (KeyboardInterrupt, BrokenPipeError):
+            outcome.interrupted = True
+        except SeqferryError as error:
+            outcome.error = error
+        except OSError as error:
+            outcome.error = ConfigError(f"{folder}: {error.strerror or error}. Give another folder with --work-folder.")
+        finally:
+            outcome.load_after = load()
+            outcome.left = _tidy(plan.storage, folder)
+    return outcome
+
+
+def _make_folder(work_folder: Path | None, needed: int) -> Path:
+    above = Path(tempfile.gettempdir()) if work_folder is None else work_folder
+    try:
+        above.mkdir(parents=True, exist_ok=True)
+        free = shutil.disk_usage(above).free
+        if free < needed:
+            raise ConfigError(
+                f"{above} has {size(free)} free and the bench needs {size(needed)} there. Give another folder with "
+                "--work-folder, or a smaller prefix."
+            )
+        return Path(tempfile.mkdtemp(prefix="seqferry-bench-", dir=above)).resolve()
+    except OSError as error:
+        raise UsageError(f"--work-folder {above}: {error.strerror or error}.") from None
+
+
+def _tidy(storage: Storage, folder: Path) -> str | None:
+    left: list[str] = []
+    for mounted in folder.glob("run-*/mount"):
+        unmount(mounted, base_environment())
+    try:
+        storage.remove(storage.place.prefix)
+    except (KeyboardInterrupt, SeqferryError) as error:
+        why = error.message.rstrip(".") if isinstance(error, SeqferryError) else "interrupted"
+        left.append(f"{storage.place.uri} ({why})")
+    shutil.rmtree(folder, ignore_errors=True)
+    if folder.exists():
+        left.append(str(folder))
+    return f"Could not be removed: {'; '.join(left)}. Remove it by hand." if left else None
+
+
+class _Runner:
+    def __init__(self, plan: StagePlan, folder: Path, tell: StageListener, outcome: StageOutcome) -> None:
+        self._plan = plan
+        self._folder = folder
+        self._tell = tell
+        self._outcome = outcome
+        self._digests: Digests = {}
+        self._archive = b""
+        self._read_sum: str | None = None
+        self._names = folder / "names"
+        measure.spread(folder)
+
+    def all(self) -> None:
+        plan = self._plan
+        self._tell.say(f"reading {plan.data} once, to know what must arrive")
+        reference = self._folder / "reference"
+        reference.mkdir()
+        self._digests = dataset.fetch(plan.source, plan.key, plan.data, reference)
+        ways = self._with_archive(reference) if any(way.with_archive for way in plan.installed.ways) else []
+        shutil.rmtree(reference)
+        self._names.write_bytes(b"".join(name.encode() + b"\0" for name in plan.read))
+        ways = [way for way in plan.installed.ways if not way.with_archive or way in ways]
+        for _ in range(plan.parameters.warm_up):
+            for way in list(ways):
+                run = self._once(way, -1)
+                if run.error is not None:
+                    # It would fail in every round; once is enough to say so.
+                    self._record(run)
+                    ways.remove(way)
+        for round_ in range(plan.parameters.repetitions):
+            turn = round_ % len(ways) if ways else 0
+            for way in [*ways[turn:], *ways[:turn]]:
+                self._record(self._once(way, round_))
+
+    def _with_archive(self, reference: Path) -> list[Way]:
+        """Puts one tar of the data into the bucket; the ways that need one, none where it cannot be written."""
+        plan = self._plan
+        archive = self._folder / ARCHIVE
+        self._archive = dataset.pack(plan.data, reference, archive)
+        self._outcome.archive_bytes = archive.stat().st_size
+        self._tell.say(f"writing one tar of it to {plan.storage.place.uri}")
+        wanted = [way for way in plan.installed.ways if way.with_archive]
+        try:
+            plan.storage.put(self._folder, [ARCHIVE], plan.storage.place.prefix)
+        except StorageError as error:
+            why = f"{', '.join(way.name for way in wanted)}: left out, since the tar cannot be written: {error.message}"
+            self._outcome.left_out.append(f"{why} Give a place for it with --scratch.")
+            self._tell.say(self._outcome.left_out[-1])
+            return []
+        finally:
+            archive.unlink()
+        return wanted
+
+    def _record(self, run: StageRun) -> None:
+        self._outcome.runs.append(run)
+        self._tell.ran(run)
+
+    def _once(self, way: Way, round_: int) -> StageRun:
+        folder = Path(tempfile.mkdtemp(prefix="run-", dir=self._folder))
+        arrived, mount, scratch = folder / "arrived", folder / "mount", folder / "scratch"
+        for each in (arrived, mount, scratch):
+            each.mkdir()
+        environment = self._environment()
+        staging = Staging(
+            self._plan.data.uri,
+            self._plan.storage.place.uri,
+            arrived,
+            mount,
+            self._names,
+            self._plan.source.place.endpoint_url,
+            self._plan.source.place.region,
+            self._plan.installed.commands,
+        )
+        cost, error, mismatch = None, None, False
+        try:
+            measure.sync(folder)  # what others have left to be written is not this run's
+            cost = measure.run(
+                ["sh", "-c", way.script(staging)], environment=environment, folder=scratch, timeout=_RUN_WITHIN
+            )
+            error = self._redacted(_failure(cost))
+            if error is None:
+                error = self._differs(way, arrived)
+                mismatch = error is not None
+        except OSError as failed:
+            error = f"it cannot be {'run' if cost is None else 'checked'}: {failed.strerror or failed}"
+        finally:
+            unmount(mount, environment)
+            shutil.rmtree(folder, ignore_errors=True)
+        return StageRun(way.name, round_, cost, error, mismatch)
+
+    def _differs(self, way: Way, arrived: Path) -> str | None:
+        if way.delivers == "files":
+            return dataset.compare(arrived, self._plan.data, self._digests)
+        if way.delivers == "archive":
+            return None if dataset.digest_of(arrived / ARCHIVE) == self._archive else "the archive differs"
+        said = (arrived / "sum").read_text().split()
+        return None if said[:1] == [self._sum_of_read()] else "not what is stored: what was read in place differs"
+
+    def _sum_of_read(self) -> str:
+        """SHA-256 of the contents that are read in place, one after the other; asked for once."""
+        if self._read_sum is None:
+            digest = hashlib.sha256()
+            for name in self._plan.read:
+                for start in range(0, self._plan.data.files[name], _PIECE):
+                    length = min(_PIECE, self._plan.data.files[name] - start)
+                    digest.update(self._plan.source.read(self._plan.key + name, start, length))
+            self._read_sum = digest.hexdigest()
+        return self._read_sum
+
+    def _environment(self) -> dict[str, str]:
+        home = self._folder / "home"
+        return {
+            **base_environment(),
+            "HOME": str(home),
+            "XDG_STATE_HOME": f"{home}/state",
+            "XDG_CONFIG_HOME": f"{home}/config",
+            "XDG_CACHE_HOME": f"{home}/cache",
+            **self._plan.source.environment(),
+        }
+
+    def _redacted(self, text: str | None) -> str | None:
+        for secret in self._plan.source.secrets():
+            text = text and text.replace(secret, "[redacted]")
+        return text
+
+
+def _failure(cost: measure.Cost) -> str | None:
+    if cost.status == 0:
+        return None
+    if cost.timed_out:
+        return f"it ran for more than {_RUN_WITHIN:.0f} s and was ended"
+    lines = [line.strip() for line in cost.output.splitlines() if line.strip() and not line.startswith("    ")]
+    return f"it ended with status {cost.status}: {' | '.join(lines[-_SAID_LINES:]) or 'it said nothing'}"

@@ -1,0 +1,200 @@
+"""The result of a comparison of ways to stage: document of plain values, tables, and the verdict in words.
+
+``docs/operate/bench-stage.md`` describes its fields. It holds no secret.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from seqferry.bench.machine import installed_version, machine
+from seqferry.bench.recommend import FEWEST
+from seqferry.bench.spread import Spread
+from seqferry.bench.stage.comparison import StageOutcome, StagePlan, StageRun
+from seqferry.bench.stage.ways import STANDARD, Way
+from seqferry.model.formatting import count, duration, size
+
+SCHEMA: Final = 1
+_HEAD: Final = ("way", "time s", "CPU s", "peak MiB", "requests", "local disk", "runs", "called")
+_MIB: Final = 2**20
+
+Row = dict[str, Any]
+
+
+def document(plan: StagePlan, outcome: StageOutcome) -> dict[str, Any]:
+    """JSON values only."""
+    parameters, place = plan.parameters, plan.source.place
+    archive_bytes = outcome.archive_bytes or plan.archive_bytes
+    results = [_result(plan, way, outcome.runs, archive_bytes) for way in plan.installed.ways]
+    results = [each for each in results if each["runs"] or each["failed"]]
+    return {
+        "schema": SCHEMA,
+        "kind": "stage",
+        "at": datetime.fromtimestamp(time.time(), UTC).isoformat(timespec="seconds"),
+        "seqferry": installed_version(),
+        "place": {"uri": plan.data.uri, "endpoint_url": place.endpoint_url, "region": place.region},
+        "data": {
+            "files": len(plan.data.files),
+            "bytes": plan.data.total,
+            "archive_bytes": archive_bytes,
+            "files_read": len(plan.read),
+        },
+        "machine": machine(),
+        "load": {"before": outcome.load_before, "after": outcome.load_after},
+        "asked": {
+            "ways": list(parameters.ways),
+            "read_percent": parameters.read,
+            "tasks": parameters.tasks,
+            "warm_up": parameters.warm_up,
+            "repetitions": parameters.repetitions,
+        },
+        "versions": plan.installed.versions,
+        "left_out": outcome.left_out,
+        "interrupted": outcome.interrupted,
+        "stopped_by": outcome.error.message if outcome.error else None,
+        "left": outcome.left,
+        "runs": [run_facts(each) for each in outcome.runs],
+        "results": results,
+        "verdict": verdict(plan, results),
+    }
+
+
+def run_facts(run: StageRun) -> dict[str, Any]:
+    """One run, as the document and the event ``run`` tell it."""
+    cost = run.cost
+    return {
+        "way": run.way,
+        "round": run.round,
+        "error": run.error,
+        "mismatch": run.mismatch,
+        "wall_s": cost.wall_s if cost else None,
+        "cpu_s": cost.cpu_s if cost else None,
+        "peak_bytes": cost.peak_bytes if cost else None,
+    }
+
+
+def _result(plan: StagePlan, way: Way, runs: Sequence[StageRun], archive_bytes: int) -> Row:
+    own = [run for run in runs if run.way == way.name]
+    costs = [run.cost for run in own if run.error is None and run.cost is not None]
+    return {
+        "way": way.name,
+        "what": way.what,
+        "delivers": way.delivers,
+        "runs": len(costs),
+        "failed": sum(run.error is not None for run in own),
+        "wall_s": _told(Spread.of([cost.wall_s for cost in costs])),
+        "cpu_s": _told(Spread.of([cost.cpu_s for cost in costs])),
+        "peak_bytes": _told(Spread.of([cost.peak_bytes for cost in costs if cost.peak_bytes is not None])),
+        "requests": way.requests(plan.data, archive_bytes, plan.read),
+        "local_bytes": way.local_bytes(plan.data, archive_bytes),
+    }
+
+
+def _told(spread: Spread | None) -> dict[str, float] | None:
+    return None if spread is None else {"median": spread.median, "low": spread.low, "high": spread.high}
+
+
+def verdict(plan: StagePlan, results: Sequence[Row]) -> list[str]:
+    """A sentence for each use: all files are read, and the part of them that was read in place."""
+    files = _ranked(results, "files")
+    in_place = _ranked(results, "in place")
+    tasks, said = plan.parameters.tasks, list[str]()
+    standard = next((each for each in files if each["way"] == STANDARD), files[-1] if files else None)
+    if files and standard is not None:
+        said.append(f"{plan.data}, all read: {_take(files, standard, tasks)}")
+    if in_place:
+        share = f"{plan.data}, {len(plan.read):,} of them read ({plan.parameters.read:g} %)"
+        said.append(f"{share}: {_take(sorted([*in_place, *files], key=_median), standard or in_place[0], tasks)}")
+    return said or ["No run succeeded: there is no verdict."]
+
+
+def _ranked(results: Sequence[Row], delivers: str) -> list[Row]:
+    return sorted((each for each in results if each["delivers"] == delivers and each["wall_s"]), key=_median)
+
+
+def _median(row: Row) -> float:
+    return float(row["wall_s"]["median"])
+
+
+def _take(ranked: Sequence[Row], standard: Row, tasks: int) -> str:
+    best = ranked[0]
+    if len(ranked) == 1:
+        return f"{best['what']}, {duration(_median(best))}; there is nothing to compare it with."
+    alike = [each for each in ranked[1:] if _overlap(best, each)]
+    took = f"take {best['what']}, {duration(_median(best))}"
+    if best["runs"] < FEWEST:
+        why = "; one run of each tells no difference for sure"
+    elif alike:
+        more = f" and {len(alike) - 1} more" if len(alike) > 1 else ""
+        why = f"; {alike[0]['what']}{more} do{'' if more else 'es'} not differ beyond the spread"
+    else:
+        why = f"; {ranked[1]['what']} follows with {duration(_median(ranked[1]))}"
+    return f"{took}{why}. {_saving(best, standard, tasks)}"
+
+
+def _overlap(one: Row, other: Row) -> bool:
+    return bool(one["wall_s"]["low"] <= other["wall_s"]["high"] and other["wall_s"]["low"] <= one["wall_s"]["high"])
+
+
+def _saving(best: Row, standard: Row, tasks: int) -> str:
+    """Savings of the best way against the standard one, for so many tasks."""
+    if best is standard:
+        return f"It is {standard['what']}, the usual way."
+    seconds = (_median(standard) - _median(best)) * tasks
+    found = [
+        _change(seconds, duration(abs(seconds))),
+        _change(standard["requests"] - best["requests"], "", tasks, "request"),
+        _change(
+            standard["local_bytes"] - best["local_bytes"],
+            size(abs(standard["local_bytes"] - best["local_bytes"]) * tasks) + " of local disk",
+        ),
+    ]
+    saves = [text for amount, text in found if amount > 0]
+    costs = [text for amount, text in found if amount < 0]
+    told = f"For {count(tasks, 'task')}, against {standard['what']}, it saves {_and(saves) if saves else 'nothing'}"
+    return told + (f" and takes {_and(costs)} more." if costs else ".")
+
+
+def _change(amount: float, text: str, tasks: int = 1, noun: str = "") -> tuple[float, str]:
+    return amount, count(abs(round(amount)) * tasks, noun) if noun else text
+
+
+def _and(texts: Sequence[str]) -> str:
+    return " and ".join([*([", ".join(texts[:-1])] if len(texts) > 1 else []), texts[-1]])
+
+
+def tables(result: dict[str, Any]) -> Iterator[tuple[str, Sequence[str], list[tuple[str, ...]]]]:
+    """Yields the name of a table, its head and its rows, the fastest first."""
+    titles = (
+        ("files", "all files in a folder"),
+        ("archive", "one tar, as it is"),
+        ("in place", f"{result['data']['files_read']:,} files read in place"),
+    )
+    for delivers, title in titles:
+        own = [each for each in result["results"] if each["delivers"] == delivers]
+        own.sort(key=lambda each: each["wall_s"]["median"] if each["wall_s"] else float("inf"))
+        if own:
+            yield title, _HEAD, [_cells(each) for each in own]
+
+
+def _cells(each: Row) -> tuple[str, ...]:
+    return (
+        each["way"],
+        _spread(each["wall_s"], 1, 2),
+        _spread(each["cpu_s"], 1, 2),
+        "-" if each["peak_bytes"] is None else f"{each['peak_bytes']['median'] / _MIB:,.0f}",
+        f"{each['requests']:,}",
+        size(each["local_bytes"]),
+        f"{each['runs']}" + (f", {each['failed']} failed" if each["failed"] else ""),
+        each["what"],
+    )
+
+
+def _spread(found: dict[str, float] | None, unit: float, digits: int) -> str:
+    if found is None:
+        return "-"
+    middle, low, high = (f"{found[name] / unit:,.{digits}f}" for name in ("median", "low", "high"))
+    return middle if low == high else f"{middle} [{low}..{high}]"

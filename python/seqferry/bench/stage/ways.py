@@ -1,0 +1,253 @@
+"""The ways that are compared: how each is called, what it leaves on the local disk, and how many requests it takes."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal
+
+from seqferry.bench.methods import version_of
+from seqferry.bench.stage.data import Dataset
+from seqferry.cost import requests
+
+Delivery = Literal["files", "archive", "in place"]
+
+ARCHIVE: Final = "data.tar"
+
+
+@dataclass(frozen=True, slots=True)
+class Staging:
+    """Work of one run: the data, the archive of it, and the folders of the run."""
+
+    data: str
+    """``s3://bucket/prefix/`` of the files."""
+    archive_folder: str
+    """The same of the archive, whose name is ``ARCHIVE``."""
+    arrived: Path
+    mount: Path
+    names: Path
+    """A file with the names that are read in place, each ended by a zero byte."""
+    endpoint_url: str | None
+    region: str
+    commands: dict[str, str]
+    """Programs by name, quoted for a shell."""
+
+    def aws(self, *words: str) -> str:
+        endpoint = ("--endpoint-url", self.endpoint_url) if self.endpoint_url else ()
+        return f"{self.commands['aws']} {shlex.join(['s3', 'cp', *words, '--only-show-errors', *endpoint])}"
+
+    def s5cmd(self, *words: str) -> str:
+        endpoint = ("--endpoint-url", self.endpoint_url) if self.endpoint_url else ()
+        return f"{self.commands['s5cmd']} {shlex.join([*endpoint, '--log', 'error', 'cp', *words])}"
+
+    def own(self, verb: str, *words: str) -> str:
+        endpoint = ("--endpoint-url", self.endpoint_url) if self.endpoint_url else ()
+        return f"{self.commands['seqferry']} {shlex.join([verb, *words, '--region', self.region, *endpoint])}"
+
+    def mounted(self, uri: str, work: str) -> str:
+        """Mounts, works, and unmounts also when the work fails."""
+        unmount = f"{self.commands['seqferry']} umount {shlex.quote(str(self.mount))}"
+        mount = self.own("mount", uri, str(self.mount), "--read-only")
+        return f"{mount} && {{ {work}; status=$?; {unmount} && exit $status; }}"
+
+
+@dataclass(frozen=True)
+class Way:
+    """One way to bring the data to a task.
+
+    Attributes:
+        what: how it is called, in the words of a user.
+        delivers: all files in a folder, the archive as it is, or a part of the files read in place.
+        tools: programs that it needs, beside those of every system.
+        with_archive: it needs one tar of the data in S3; ``with_mount``: it needs FUSE.
+    """
+
+    name: str
+    what: str
+    delivers: Delivery
+    script: Callable[[Staging], str]
+    tools: tuple[str, ...]
+    with_archive: bool = False
+    with_mount: bool = False
+
+    def requests(self, data: Dataset, archive_bytes: int, read: Sequence[str]) -> int:
+        """Requests to S3, computed from the sizes."""
+        if self.with_archive:
+            return 1 + requests.parts_of(archive_bytes, inside=False)
+        if self.with_mount:
+            return data.requests_of_mount(read if self.delivers == "in place" else data.files)
+        return data.requests_of_files()
+
+    def local_bytes(self, data: Dataset, archive_bytes: int) -> int:
+        """Bytes on the local disk when it has ended."""
+        return {"files": data.total, "archive": archive_bytes, "in place": 0}[self.delivers]
+
+
+def _untar(source: str, each: Staging) -> str:
+    return f"{source} | tar -xf - -C {shlex.quote(str(each.arrived))}"
+
+
+def _arrived(each: Staging) -> str:
+    return f"{each.arrived}/"
+
+
+def _read_in_place(each: Staging) -> str:
+    sums = shlex.quote(str(each.arrived / "sum"))
+    where, names = shlex.quote(str(each.mount)), shlex.quote(str(each.names))
+    return each.mounted(each.data, f"(cd {where} && xargs -0 cat -- <{names}) | sha256sum >{sums}")
+
+
+WAYS: Final = (
+    Way(
+        "aws-recursive",
+        "aws s3 cp --recursive",
+        "files",
+        lambda each: each.aws(each.data, str(each.arrived), "--recursive"),
+        ("aws",),
+    ),
+    Way("s5cmd", "s5cmd cp", "files", lambda each: each.s5cmd(f"{each.data}*", _arrived(each)), ("s5cmd",)),
+    Way(
+        "seqferry",
+        "seqferry cp",
+        "files",
+        lambda each: each.own("cp", each.data, _arrived(each), "--quiet"),
+        ("seqferry",),
+    ),
+    Way(
+        "aws-tar",
+        "one tar by aws s3 cp, not unpacked",
+        "archive",
+        lambda each: each.aws(each.archive_folder + ARCHIVE, str(each.arrived / ARCHIVE)),
+        ("aws",),
+        with_archive=True,
+    ),
+    Way(
+        "seqferry-tar",
+        "one tar by seqferry cp, not unpacked",
+        "archive",
+        lambda each: each.own("cp", each.archive_folder + ARCHIVE, str(each.arrived / ARCHIVE), "--quiet"),
+        ("seqferry",),
+        with_archive=True,
+    ),
+    Way(
+        "aws-pipe",
+        "aws s3 cp TAR - | tar -x",
+        "files",
+        lambda each: _untar(each.aws(each.archive_folder + ARCHIVE, "-"), each),
+        ("aws", "tar"),
+        with_archive=True,
+    ),
+    Way(
+        "seqferry-pipe",
+        "seqferry cp TAR - | tar -x",
+        "files",
+        lambda each: _untar(each.own("cp", each.archive_folder + ARCHIVE, "-"), each),
+        ("seqferry", "tar"),
+        with_archive=True,
+    ),
+    Way(
+        "unpack",
+        "seqferry unpack",
+        "files",
+        lambda each: each.own("unpack", each.archive_folder + ARCHIVE, _arrived(each), "--quiet"),
+        ("seqferry",),
+        with_archive=True,
+    ),
+    Way(
+        "mount-cp",
+        "seqferry mount, cp -r",
+        "files",
+        lambda each: each.mounted(
+            each.data, f"cp -r {shlex.quote(f'{each.mount}/.')} {shlex.quote(str(each.arrived))}"
+        ),
+        ("seqferry",),
+        with_mount=True,
+    ),
+    Way(
+        "mount-tar",
+        "seqferry mount, tar -x",
+        "files",
+        lambda each: each.mounted(
+            each.archive_folder,
+            f"tar -xf {shlex.quote(str(each.mount / ARCHIVE))} -C {shlex.quote(str(each.arrived))}",
+        ),
+        ("seqferry", "tar"),
+        with_archive=True,
+        with_mount=True,
+    ),
+    Way(
+        "mount-read",
+        "seqferry mount, some files read in place",
+        "in place",
+        _read_in_place,
+        ("seqferry",),
+        with_mount=True,
+    ),
+)
+NAMES: Final = tuple(way.name for way in WAYS)
+STANDARD: Final = "aws-recursive"
+"""The way that savings are told against, where it was measured."""
+
+_INSTALL: Final = {
+    "aws": "see https://docs.aws.amazon.com/cli/latest/userguide/getting-started-install.html",
+    "s5cmd": "see https://github.com/peak/s5cmd#installation",
+    "tar": "install tar",
+}
+
+
+@dataclass(frozen=True)
+class InstalledWays:
+    """The ways that this machine can go, their programs with versions, and a line for each way that it cannot."""
+
+    ways: tuple[Way, ...]
+    commands: dict[str, str]
+    versions: dict[str, str]
+    left_out: tuple[str, ...]
+
+
+def available(wanted: Sequence[str]) -> InstalledWays:
+    """Looks for the programs and for FUSE."""
+    programs = {"seqferry": [sys.executable, "-m", "seqferry"]}
+    for name in ("aws", "s5cmd", "tar"):
+        found = shutil.which(name)
+        if found is not None:
+            programs[name] = [found]
+    fuse = missing_fuse()
+    ways: list[Way] = []
+    left_out: list[str] = []
+    for way in (each for each in WAYS if each.name in wanted):
+        missing = [name for name in way.tools if name not in programs]
+        if missing:
+            left_out.append(f"{way.name} is left out, since {missing[0]} is not installed: {_INSTALL[missing[0]]}")
+        elif way.with_mount and fuse is not None:
+            left_out.append(f"{way.name} is left out: {fuse}")
+        else:
+            ways.append(way)
+    used = {name for way in ways for name in way.tools}
+    asked = {"s5cmd": ("version",)}
+    versions = {name: version_of([*programs[name], *asked.get(name, ("--version",))]) for name in sorted(used)}
+    return InstalledWays(
+        tuple(ways), {name: shlex.join(words) for name, words in programs.items()}, versions, tuple(left_out)
+    )
+
+
+def missing_fuse() -> str | None:
+    """The lack of this machine that keeps it from mounting; None where there is none."""
+    if not os.access("/dev/fuse", os.R_OK | os.W_OK):
+        return "this machine has no /dev/fuse that can be opened"
+    if os.geteuid() and shutil.which("fusermount3") is None:
+        return "fusermount3 is not installed (Debian: apt-get install fuse3)"
+    return None
+
+
+def unmount(folder: Path, environment: dict[str, str]) -> None:
+    """Ends a mount that a killed run has left; nothing where there is none."""
+    if os.path.ismount(folder):
+        command = [sys.executable, "-m", "seqferry", "umount", str(folder)]
+        subprocess.run(command, env=environment, capture_output=True, check=False, timeout=60)  # noqa: S603 - our own
