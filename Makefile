@@ -266,7 +266,7 @@ CYCLONEDX_VERSION := 7.5.0
 # maturin puts the bill of materials of the crates into the wheel; that of the Python packages is of an environment with
 # nothing in it but the wheel and what it needs.
 .PHONY: sbom
-sbom: $(VENV)/.stamp-packages ## write the wheel and its bills of materials (CycloneDX: crates, Python packages) into dist/
+sbom: $(VENV)/.stamp-packages try-nextflow ## write the wheel and its bills of materials (CycloneDX: crates, Python packages) into dist/
 	rm -rf dist/.environment dist/.cyclonedx dist/*.whl dist/*.cdx.json
 	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/maturin build --release --locked --strip --out dist
 	$(BIN)/python -c 'import pathlib, zipfile; wheel = zipfile.ZipFile(next(pathlib.Path("dist").glob("*.whl"))); [pathlib.Path("dist/seqferry-crates.cdx.json").write_bytes(wheel.read(name)) for name in wheel.namelist() if "/sboms/" in name]'

@@ -1,6 +1,7 @@
 """Builds dist/nf-seqferry-VERSION.zip, the plugin for Nextflow, against one that `make nextflow-tools` has fetched.
 
-Usage: build_nextflow_plugin.py NEXTFLOW_LIB. The zip holds our classes alone; the same sources give the same zip.
+Usage: build_nextflow_plugin.py NEXTFLOW_LIB. The zip holds our classes alone; the same sources give the same zip. A
+copy of it lies in the Python package, for wheels.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCES = ROOT / "integrations" / "nextflow" / "nf-seqferry" / "src" / "main" / "java"
+IN_WHEEL = ROOT / "python" / "seqferry" / "nextflow" / "nf-seqferry.zip"
 WORK = ROOT / "target" / "nf-seqferry"
 OLDEST = "24.10.0"
 
@@ -48,6 +50,7 @@ def main() -> None:
             base = WORK if path.is_relative_to(WORK) else ROOT
             archive.writestr(zipfile.ZipInfo(str(path.relative_to(base))), path.read_bytes(), zipfile.ZIP_DEFLATED)
     made.rename(target)
+    shutil.copyfile(target, IN_WHEEL)
     print(target.relative_to(ROOT))
 
 

@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NoReturn
@@ -74,14 +73,13 @@ def events() -> Callable[[str], list[dict[str, Any]]]:
 
 @pytest.fixture(scope="session")
 def plugins(run: Run) -> Path:
-    """A plugins folder with what `make nextflow-plugin` has built, unpacked."""
-    built = sorted((ROOT / "dist").glob("nf-seqferry-*.zip"))
-    if not built:
+    """A plugins folder with what `make nextflow-plugin` has built, as the command unpacks it."""
+    if not (ROOT / "python" / "seqferry" / "nextflow" / "nf-seqferry.zip").exists():
         hint = "(Debian: apt-get install maven openjdk-17-jdk-headless)"
         _skip(MissingToolError(f"the plugin is not built: run `make nextflow-plugin` {hint}"))
     folder = run.folder / f"plugins-{os.getpid()}"
-    with zipfile.ZipFile(built[-1]) as archive:
-        archive.extractall(folder / built[-1].stem)
+    command = [seqferry(), "nextflow", "install-plugin", "--plugins-dir", folder]
+    subprocess.run(command, check=True, capture_output=True, timeout=60)
     return folder
 
 

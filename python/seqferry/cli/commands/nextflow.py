@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from seqferry.cli import exits
+from seqferry.model.formatting import printable
 
 nextflow = typer.Typer(help="Commands for Nextflow pipelines (docs/use/nextflow.md).", no_args_is_help=True)
 
@@ -28,6 +30,27 @@ def install_cli(
 
     made = bundle.install(prefix, version())
     print(f"{made.commands[0]} ({size(made.bytes)})")
+    return exits.OK
+
+
+@nextflow.command("install-plugin")
+def install_plugin(
+    folder: Annotated[
+        Path | None,
+        typer.Option(
+            "--plugins-dir",
+            envvar="NXF_PLUGINS_DIR",
+            metavar="DIR",
+            help="Where Nextflow looks for plugins. Default: $NXF_HOME/plugins, else ~/.nextflow/plugins.",
+        ),
+    ] = None,
+) -> int:
+    """Install the plugin nf-seqferry, which this package brings along: s3:// paths without Java tools or Maven."""
+    from seqferry.engine.engine import version
+    from seqferry.nextflow import plugin
+
+    made = plugin.install(folder or plugin.default_folder(os.environ), version())
+    print(f"{printable(str(made))}\nnextflow.config: plugins {{ id '{plugin.NAME}@{version()}' }}")
     return exits.OK
 
 
