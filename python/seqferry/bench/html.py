@@ -27,12 +27,18 @@ dl { display: grid; grid-template-columns: max-content 1fr; gap: .1rem 1rem; } d
 """
 
 
+_CONTROLS: Final = {code: f"\\x{code:02x}" for code in (*range(9), 11, 12, *range(14, 32), 127)}
+"""Characters that no page may hold, which names of files can; written visibly."""
+
+
 def document(title: str, body: Iterable[str]) -> str:
     """The whole page."""
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{escape(title)}</title><style>{STYLE}</style></head><body>\n" + "\n".join(body) + "\n</body></html>\n"
+        f"<title>{escape(title)}</title><style>{STYLE}</style></head><body>\n"
+        + "\n".join(body).translate(_CONTROLS)
+        + "\n</body></html>\n"
     )
 
 

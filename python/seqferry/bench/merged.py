@@ -74,7 +74,7 @@ def read_report(file: Path) -> tuple[str, dict[str, Any]]:
         report = cast("dict[str, Any]", found)
         kind = str(report.get("kind", "transfer"))
         if kind not in ("gateway", "transfer"):
-            raise UsageError(f"{named} is a report of kind {kind!r}, which cannot be merged.")
+            raise UsageError(f"{named} is a report of kind {kind!r}, which is not set against others.")
         _rows(kind, "", report["results"])
         _where(kind, report)
         str(report["at"])

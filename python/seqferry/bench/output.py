@@ -52,7 +52,8 @@ def publish(
             path.write_bytes(each.png)
             written.append(path)
         path = folder / "report.html"
-        path.write_text(page(result, drawn), encoding="utf-8")
+        # Names of files need not be text of UTF-8.
+        path.write_bytes(page(result, drawn).encode("utf-8", "backslashreplace"))
         return [*written, path], missing
     except OSError as error:
         raise ConfigError(f"{folder}: the report cannot be written: {error.strerror or error}.") from None

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import importlib
 import io
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
+
+from seqferry.model.formatting import printable
 
 MISSING: Final = "There are no plots, since matplotlib is not installed: pip install 'seqferry[bench]'"
 COLOURS: Final = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#bb5566", "#555555", "#997700")
@@ -50,8 +53,10 @@ def drawn(make: Callable[[Any], Iterable[Plot]]) -> tuple[list[Plot], str | None
     except ImportError:
         return [], MISSING
     # Text stays text, so that a page can be searched; names of parts derive from the plot, not from chance.
-    settings = {"svg.fonttype": "none", "svg.hashsalt": "seqferry", "font.size": 9}
-    with matplotlib.rc_context(settings):
+    # Names of folders and methods may hold dollars, which are no formulas.
+    settings = {"svg.fonttype": "none", "svg.hashsalt": "seqferry", "font.size": 9, "text.parse_math": False}
+    with matplotlib.rc_context(settings), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of characters that the font has not: they are boxes
         return list(make(figures)), None
 
 
@@ -183,6 +188,12 @@ def _curves(panel: Any, rows: Sequence[dict[str, Any]]) -> None:
     _threads_axis(panel, ticks)
     panel.set_ylabel("MiB/s")
     panel.set_ylim(bottom=0)
+
+
+def name_in_legend(text: str) -> str:
+    """A name of the user's own: on one line, and not left out as those are that begin with an underscore."""
+    shown = printable(text)
+    return f" {shown}" if shown.startswith("_") else shown
 
 
 def plot(name: str, title: str, figure: Any) -> Plot:

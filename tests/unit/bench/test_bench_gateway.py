@@ -158,6 +158,29 @@ def test_a_run_that_fails_is_said_and_the_others_go_on(
     assert by_name["large-5"]["bytes_per_second"]["median"] == 20
 
 
+@pytest.mark.parametrize("name", ["d$x_{$", "_hidden", "\udcff", "new\nline", "日本", "<b>\x1b[31m"])
+def test_a_folder_of_any_name_has_its_page_and_its_charts(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / name
+    folder.mkdir()
+    which = shutil.which
+    monkeypatch.setattr(shutil, "which", lambda name: None if name == "fio" else which(name))
+    monkeypatch.chdir(tmp_path)
+
+    code = run(["bench", "gateway", name, "--size", "1MiB", "--rounds", "1", "--output", "report"])
+
+    err = capsys.readouterr().err
+    assert code == 0, err
+    assert "unexpected" not in err
+    assert "Warning" not in err
+    page = (tmp_path / "report" / "report.html").read_text()
+    assert "\x1b" not in page
+    assert "<b>\\x1b" not in page
+    assert list((tmp_path / "report").glob("*.png"))
+    assert list(folder.iterdir()) == []
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

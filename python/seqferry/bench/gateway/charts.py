@@ -50,7 +50,7 @@ def _by_round(figures: Any, rows: Sequence[dict[str, Any]], title: str) -> Any:
             colour = plots.COLOURS[folders.index(each["folder"]) % len(plots.COLOURS)]
             speeds = [speed / _MIB for speed in each["each"]]
             turns = range(1, len(speeds) + 1)
-            panel.plot(turns, speeds, marker="o", color=colour, label=each["folder"])
+            panel.plot(turns, speeds, marker="o", color=colour, label=plots.name_in_legend(each["folder"]))
             panel.axhline(each["bytes_per_second"]["median"] / _MIB, linestyle="--", color=colour, alpha=0.5)
         panel.set_title(own[0]["title"], loc="left", fontsize=9, fontweight="bold")
         panel.set_xticks(range(1, max(each["runs"] for each in own) + 1))
@@ -84,7 +84,7 @@ def _bars(figures: Any, rows: Sequence[dict[str, Any]], title: str) -> Any:
             xerr=[below, above],
             capsize=3,
             color=plots.COLOURS[place % len(plots.COLOURS)],
-            label=folder,
+            label=plots.name_in_legend(folder),
         )
     panel.set_yticks(range(len(names)), [titles[name] for name in names])
     panel.invert_yaxis()
