@@ -15,6 +15,7 @@ h1 { font-size: 1.5rem; } h2 { font-size: 1.2rem; margin-top: 2rem; } h3 { font-
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
 th, td { padding: .2rem .7rem .2rem 0; text-align: left; border-bottom: 1px solid #8885; white-space: nowrap; }
 th.n, td.n { text-align: right; }
+td.t { white-space: normal; min-width: 12rem; }
 tr.ours td { font-weight: 600; background: #cc550022; }
 .wide { overflow-x: auto; }
 .dim { opacity: .75; } .error { color: #b00020; }
@@ -68,11 +69,13 @@ def table(
 ) -> str:
     """A table whose first columns hold words, and the others numbers; rows that begin with ``marked`` stand out."""
 
+    def kind(index: int, cells: Sequence[str]) -> str:
+        if last_is_text and index == len(cells) - 1:
+            return " class=t"
+        return " class=n" if index >= words else ""
+
     def line(cells: Sequence[str], tag: str) -> str:
-        return "".join(
-            f"<{tag}{' class=n' if words <= index < len(cells) - last_is_text else ''}>{escape(cell)}</{tag}>"
-            for index, cell in enumerate(cells)
-        )
+        return "".join(f"<{tag}{kind(index, cells)}>{escape(cell)}</{tag}>" for index, cell in enumerate(cells))
 
     def style(row: Sequence[str]) -> str:
         return " class=ours" if row[0].startswith(marked) else ""

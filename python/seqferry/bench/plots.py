@@ -95,7 +95,7 @@ def ranges(figures: Any, rows: Sequence[dict[str, Any]], field: str, unit: float
         panel.set_xlim(left=0)
         panel.set_title(name, loc="left", fontsize=9, fontweight="bold")
         panel.grid(axis="x", alpha=0.3)
-    panels[-1, 0].set_xlabel(f"{axis}; bar: median, line: lowest to highest run; Seqferry in bold and colour")
+    figure.supxlabel(f"{axis}; bar: median, line: lowest to highest run; Seqferry in bold and colour", fontsize=8)
     return figure
 
 
