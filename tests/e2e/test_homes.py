@@ -88,6 +88,20 @@ def test_a_transfer_without_a_folder_names_the_next_step(foreign: Run, filled: s
         assert len(done.stderr.splitlines()) == 1, done.stderr
 
 
+def test_verbs_that_read_the_record_name_a_folder_that_they_may_not_enter(
+    foreign: Run, filled: str, tmp_path: Path
+) -> None:
+    (tmp_path / "shut").mkdir(mode=0o000)
+    state = {"SEQFERRY_STATE_DIR": str(tmp_path / "shut" / "state")}
+
+    for words in (["status"], ["audit", "verify"], ["cp", "--dry-run", f"s3://{filled}/d/", "out/"]):
+        done = foreign(*words, **state)
+
+        assert done.returncode == 1, (words, done.stderr)
+        assert done.stderr.startswith("seqferry: Cannot write to the state folder"), (words, done.stderr)
+        assert len(done.stderr.splitlines()) == 1, done.stderr
+
+
 def test_a_tilde_without_a_home_is_named(foreign: Run, filled: str) -> None:
     for name in ("SEQFERRY_STATE_DIR", "SEQFERRY_CONFIG"):
         done = foreign("ls", f"s3://{filled}/d/", **{name: "~/x"})

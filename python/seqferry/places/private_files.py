@@ -119,6 +119,14 @@ def planted(folder: Path) -> Path | None:
     return None
 
 
+def is_folder(path: Path) -> bool:
+    """True for a folder, or a link to one; False also where a folder on the way to it may not be entered."""
+    try:
+        return stat.S_ISDIR(path.stat().st_mode)
+    except OSError:
+        return False
+
+
 def is_own_folder(path: Path) -> bool:
     """True for a folder that belongs to this user, and is no link to one."""
     try:

@@ -366,7 +366,9 @@ class Settings:
 
     def _is_read_only(self) -> bool:
         """True for a state folder that is there and cannot be written, as on a read-only mount."""
-        return self.state_dir.is_dir() and not os.access(self.state_dir, os.W_OK | os.X_OK, effective_ids=True)
+        return private_files.is_folder(self.state_dir) and not os.access(
+            self.state_dir, os.W_OK | os.X_OK, effective_ids=True
+        )
 
     def prepare_state_dir(self, *, database: bool = True) -> None:
         """Create the state folder and its database file, for their owner only, and see that it can be written.

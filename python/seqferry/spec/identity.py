@@ -15,7 +15,6 @@ import json
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, fields, replace
-from pathlib import Path
 from typing import Any, Final
 
 from seqferry.model.errors import AccessError
@@ -338,7 +337,7 @@ def _of(spec: TransferSpec) -> Iterable[Access]:
 
 
 def _missing(access: Access) -> str | None:
-    if access.ca_bundle is not None and not Path(access.ca_bundle).exists():
+    if access.ca_bundle is not None and not os.access(access.ca_bundle, os.F_OK):
         return f"the certificates {access.ca_bundle}"
     if not access.identity.proof:
         # Not known to be what this process has.

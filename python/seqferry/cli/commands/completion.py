@@ -7,6 +7,7 @@ from the storage that the line names, in one request that is not waited for long
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 import signal
 import sys
@@ -193,7 +194,7 @@ def _statuses(rest: list[str]) -> Iterable[Any]:
     from seqferry.settings.config import Settings
 
     settings = Settings.load(state_dir=_value(rest, "--state-dir"))
-    if settings.uses_sqlite and not settings.sqlite_path.exists():
+    if settings.uses_sqlite and not os.access(settings.sqlite_path, os.F_OK):
         return []
     with Service.open(settings, reads=True) as service:
         return service.transfers(200)
