@@ -556,6 +556,23 @@ class InspectedPlaces:
 
 
 @dataclass(frozen=True, slots=True)
+class ExpectedNumber:
+    """Option that says how many objects or uploads the asker has seen. It has no environment variable."""
+
+    PANEL: ClassVar = "Selection"
+
+    expect: Annotated[
+        int | None,
+        typer.Option(
+            "--expect",
+            metavar="N",
+            min=0,
+            help="Do it only if so many are there, as --dry-run has counted them; asks nothing.",
+        ),
+    ] = None
+
+
+@dataclass(frozen=True, slots=True)
 class Consent:
     """Option to remove objects, or abort uploads, in numbers over 1,000 without a question."""
 

@@ -11,11 +11,12 @@ from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 from seqferry.engine import buckets
+from seqferry.engine.buckets import OpenUpload
 from seqferry.engine.engine import Engine
 from seqferry.model.errors import StorageError, UsageError
 from seqferry.model.models import OPERATION_CLEANUP, CheckedSpec, ResolvedSpec, S3Location
 from seqferry.places import paths
-from seqferry.planning import decision
+from seqferry.planning import decision, removal_rules
 from seqferry.spec.build import checked, draft_spec
 from seqferry.spec.selection import moment
 
@@ -25,7 +26,10 @@ OLDER_THAN: Final = "7d"
 MOST: Final = "most"
 """Option: nothing is aborted where there are more uploads."""
 
-OPTIONS: Final = frozenset({MOST})
+EXPECTED: Final = "expected"
+"""Option: nothing is aborted where another number of uploads would be."""
+
+OPTIONS: Final = frozenset({MOST, EXPECTED})
 
 _SIZED_AT_ONCE: Final = 200
 
@@ -44,7 +48,7 @@ class StaleUpload(NamedTuple):
 
 
 def build_cleanup_spec(
-    place: str, *, older_than: str = OLDER_THAN, most: int | None = None, **given: Any
+    place: str, *, older_than: str = OLDER_THAN, most: int | None = None, expected: int | None = None, **given: Any
 ) -> CheckedSpec:
     """The spec of ``cleanup PLACE``; ``given`` is for ``build_spec``.
 
@@ -57,7 +61,7 @@ def build_cleanup_spec(
     spec = draft_spec(place, "s3://-/", older_than=older_than, raw=True, **given)
     assert isinstance(spec.source, S3Location)
     found = replace(spec.source, anonymous=False)
-    options = {} if most is None else {MOST: most}
+    options = {name: value for name, value in ((MOST, most), (EXPECTED, expected)) if value is not None}
     return checked(
         replace(
             spec,
@@ -78,6 +82,26 @@ def stale(engine: Engine, spec: ResolvedSpec, in_use: UploadsInUse) -> Iterator[
     Raises:
         StorageError: the uploads cannot be listed, or are more than may be aborted.
     """
+    return _sized(engine, spec, in_use, _old(engine, spec))
+
+
+def check_number(pages: Iterator[list[StaleUpload]], spec: ResolvedSpec) -> Iterator[list[StaleUpload]]:
+    """The same pages, once as many uploads are to be aborted as the asker has seen, if that was said.
+
+    Raises:
+        StorageError: there are more or fewer; nothing was aborted.
+    """
+    expected: int | None = spec.options.get(EXPECTED)
+    if expected is None:
+        return pages
+    held = list(pages)
+    found = sum(one.kept is None for page in held for one in page)
+    if (other := removal_rules.another_number(spec, "upload", expected=expected, found=found)) is not None:
+        raise StorageError(other.reason, "person", other.code, "plan", True)
+    return iter(held)
+
+
+def _old(engine: Engine, spec: ResolvedSpec) -> list[OpenUpload]:
     until = moment(spec.filters.older_than or OLDER_THAN, spec.as_of or 0.0)
     found = [one for one in buckets.uploads(engine, spec.source) if 0 < one.initiated < until]
     most: int | None = spec.options.get(MOST)
@@ -85,6 +109,12 @@ def stale(engine: Engine, spec: ResolvedSpec, in_use: UploadsInUse) -> Iterator[
         why = f"{len(found):,} uploads are open at {spec.source.uri}, and that many are only aborted when told so."
         advice = "Nothing was aborted; look at them with --dry-run, then add --yes."
         raise StorageError(f"{why} {advice}", "person", "TooManyToAbort", "plan", True)
+    return found
+
+
+def _sized(
+    engine: Engine, spec: ResolvedSpec, in_use: UploadsInUse, found: Sequence[OpenUpload]
+) -> Iterator[list[StaleUpload]]:
     for start in range(0, len(found), _SIZED_AT_ONCE):
         chunk = found[start : start + _SIZED_AT_ONCE]
         used = in_use([one.upload_id for one in chunk])

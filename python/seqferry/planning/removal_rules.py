@@ -199,3 +199,11 @@ def too_many_doomed(spec: ResolvedSpec, most: int | None, found: int) -> Removal
     why = f"More than {most:,} objects are at {spec.source.uri}, and that many are only removed when told so."
     advice = "Nothing was removed; look at them with --dry-run, then add --yes."
     return RemovalRefusal("TooManyToDelete", f"{why} {advice}", is_failure=True)
+
+
+def another_number(spec: ResolvedSpec, noun: str, *, expected: int, found: int) -> RemovalRefusal | None:
+    """Reason for ``rm`` and ``cleanup`` to change nothing when another number is there than the asker has seen."""
+    if found == expected:
+        return None
+    why = f"{count(found, noun)} at {spec.source.uri} would be removed by now, and {expected:,} were expected."
+    return RemovalRefusal("AnotherNumber", f"{why} Nothing was done; look again with --dry-run.", is_failure=True)

@@ -34,7 +34,13 @@ EXACT: Final = "exact"
 MOST: Final = "most"
 """Option: nothing is removed where there are more objects."""
 
-OPTIONS: Final = frozenset({VERSIONS, VERSION_ID, EXACT, MOST})
+EXPECTED: Final = "expected"
+"""Option: nothing is removed where another number of objects would be."""
+
+OPTIONS: Final = frozenset({VERSIONS, VERSION_ID, EXACT, MOST, EXPECTED})
+
+_HELD: Final = 100_000
+"""Objects that are held while they are counted, some 30 MB: of more, the listing is read a second time."""
 
 UNASKED: Final = 1000
 """A page of a listing: more objects are removed only after a confirmation."""
@@ -58,6 +64,7 @@ def build_remove_spec(
     versions: bool = False,
     version_id: str | None = None,
     most: int | None = None,
+    expected: int | None = None,
     raw: bool = False,
     keys: Sequence[str] | None = None,
     **given: Any,
@@ -99,6 +106,8 @@ def build_remove_spec(
         raise UsageError("--all-versions takes one object, a wildcard or a prefix; use one command for each object.")
     if most is not None:
         options[MOST] = most
+    if expected is not None:
+        options[EXPECTED] = expected
     # Signed, as all that writes: an anonymous removal is nothing that a service allows.
     place = replace(spec.source, anonymous=False)
     return checked(replace(spec, source=place, target=place, operation=OPERATION_REMOVE, options=options))
@@ -157,6 +166,29 @@ def check_most(engine: Engine, spec: ResolvedSpec) -> None:
         found += len(page)
         if (too_many := removal_rules.too_many_doomed(spec, most, found)) is not None:
             raise StorageError(too_many.reason, "person", too_many.code, "plan", True)
+
+
+def counted(engine: Engine, spec: ResolvedSpec, failed: list[FailedLookup]) -> Iterator[list[RemovalCandidate]]:
+    """As ``doomed``, once as many objects are there as the asker has seen, if that was said.
+
+    Raises:
+        StorageError: there are more or fewer; nothing was removed.
+    """
+    expected: int | None = spec.options.get(EXPECTED)
+    if expected is None:
+        return doomed(engine, spec, failed)
+    held: list[list[RemovalCandidate]] = []
+    found = 0
+    for page in doomed(engine, spec, failed):
+        found += len(page)
+        if found <= expected <= _HELD:
+            held.append(page)
+    if (other := removal_rules.another_number(spec, "object", expected=expected, found=found)) is not None:
+        raise StorageError(other.reason, "person", other.code, "plan", True)
+    if expected <= _HELD:
+        return iter([*held, []])  # a page at least, for what could not be looked up
+    failed.clear()
+    return doomed(engine, spec, failed)
 
 
 def _version(one: ObjectVersion) -> RemovalCandidate:

@@ -315,15 +315,15 @@ class Queries(Base):
         return len(removed)
 
 
-def check_count(found: int, expected: int | None) -> None:
-    """See that as many transfers are selected as the asker has seen.
+def check_count(found: int, expected: int | None, noun: str = "transfer") -> None:
+    """See that as many transfers, or others, are selected as the asker has seen.
 
     Raises:
         ConflictError: there are more or fewer by now.
     """
     if expected is not None and found != expected:
         raise ConflictError(
-            f"{found:,} transfers are selected by now, and {expected:,} were expected. Nothing was done; look at them "
+            f"{found:,} {noun}s are selected by now, and {expected:,} were expected. Nothing was done; look at them "
             "again, then ask with their number."
         )
 

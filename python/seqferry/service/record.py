@@ -147,14 +147,20 @@ class Record(Queries):
         of_record = auditing.verify(self.database, counts, transfer_id=transfer_id, known=known)
         return Audit(chain(of_anchors, of_record), counts, len(known), outside)
 
-    def adopt(self, *, actor: str, transfer_id: str | None = None, dry_run: bool = False) -> Iterator[Adoption]:
+    def adopt(
+        self, *, actor: str, transfer_id: str | None = None, expected: int | None = None, dry_run: bool = False
+    ) -> Iterator[Adoption]:
         """Seal records from before the audit key as they are now; each is named.
 
         Raises:
             ConfigError: there is no audit key.
+            ConflictError: more or fewer than ``expected`` can be adopted, and nothing was done.
         """
         from seqferry.proof import auditing
 
+        if expected is not None:
+            found = auditing.adopt(self.database, actor=actor, transfer_id=transfer_id, dry_run=True)
+            check_count(sum(one.refusal is None for one in found), expected, "record")
         return auditing.adopt(self.database, actor=actor, transfer_id=transfer_id, dry_run=dry_run)
 
     def anchor(self) -> WrittenAnchor | None:

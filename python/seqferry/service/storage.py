@@ -136,7 +136,7 @@ class Storage(Queries):
             with self.database.read() as connection:
                 return objects.uploads_in_use(connection, ids)
 
-        return cleanup.stale(self.engine, spec, in_use)
+        return cleanup.check_number(cleanup.stale(self.engine, spec, in_use), spec)
 
     def preview_remove(self, spec: TransferSpec) -> Iterator[list[removals.RemovalCandidate]]:
         """Pages of what a removal would remove; nothing is removed or recorded."""
@@ -145,7 +145,7 @@ class Storage(Queries):
 
         spec = identity.resolve(spec)
         start.check_buckets(self.engine, spec)
-        return removals.doomed(self.engine, spec)
+        return removals.counted(self.engine, spec, [])
 
     def free_space(self, spec: TransferSpec) -> int | None:
         """Bytes that may still be written at the target; None where that is unknown, as of S3."""

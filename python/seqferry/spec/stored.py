@@ -80,6 +80,8 @@ gets an entry with the options that it begins with."""
 _LATER_OPTIONS: Final[dict[str, frozenset[str]]] = {
     "run": frozenset({"in_order", "after"}),
     "unpack": frozenset({"no_sync"}),
+    "remove": frozenset({"expected"}),
+    "cleanup": frozenset({"expected"}),
 }
 """Options that operations got later: a worker needs a version that knows them."""
 

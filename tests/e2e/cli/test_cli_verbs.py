@@ -190,6 +190,30 @@ def test_open_uploads_are_aborted_by_age(cli: Cli, places: Places) -> None:
     assert places.open_uploads() == []
 
 
+def test_what_is_removed_or_aborted_is_as_much_as_was_seen(cli: Cli, places: Places) -> None:
+    places.fill(KEYS)
+    for name in ("a", "b"):
+        places.s3.create_multipart_upload(Bucket=places.target, Key=name)
+    here, old = f"s3://{places.target}", ("--older-than", "0s")
+
+    aborted = cli.run("cleanup", here, *old, "--expect", "3")
+    assert (aborted.code, len(places.open_uploads())) == (1, 2), aborted.err
+    assert f"2 uploads at {here}/ would be removed by now, and 3 were expected." in aborted.err
+    assert cli.run("cleanup", here, *old, "--dry-run", "--expect", "1").code == 1
+    assert cli.run("cleanup", here, *old, "--expect", "2").code == 0
+    assert places.open_uploads() == []
+
+    source = places.uris[0]
+    for line in (["rm", "-r", source], ["rm", "-r", source, "--dry-run"], ["rb", f"s3://{places.source}", "--force"]):
+        assert cli.run(*line, "--expect", "4").code == 1
+    assert cli.run("rb", f"s3://{places.source}", "--expect", "3").code == 2
+    assert cli.run("rm", f"{source}a.txt", "--expect", "0").code == 1
+    assert _left(places) == KEYS
+    assert cli.run("rm", f"{source}a.txt", "--expect", "1").code == 0
+    assert cli.run("rm", "-r", source, "--expect", "2").code == 0
+    assert _left(places) == []
+
+
 def test_buckets_are_made_listed_and_removed(cli: Cli, s3server: S3Server) -> None:
     cli.server = s3server
     name = f"made-{hashlib.md5(str(cli.state).encode()).hexdigest()[:16]}"

@@ -53,7 +53,13 @@ def test_each_verb_has_a_route_and_is_followed_as_a_transfer(
         moved = ended("moves", **places)
         assert (moved["operation"], moved["state"], moved["totals"]["done"]) == ("move", "done", 2)
         assert (sorted(keys(versitygw, source)), sorted(keys(versitygw, target))) == ([], ["in/a", "in/b"])
-        aborted = ended("cleanups", place=f"s3://{target}/", older_than="0s")
+        other = ended("cleanups", place=f"s3://{target}/", older_than="0s", expected=2)
+        assert (other["state"], len(open_uploads(versitygw, target))) == ("failed", 1)
+        other = ended("removals", sources=[f"s3://{target}/in/"], recursive=True, expected=3)
+        assert (other["state"], len(list(keys(versitygw, target)))) == ("failed", 2)
+        negative = {**url, "sources": [f"s3://{target}/in/"], "expected": -1}
+        assert http.post("/api/v1/removals", json=negative).status_code == 422
+        aborted = ended("cleanups", place=f"s3://{target}/", older_than="0s", expected=1)
         assert (aborted["totals"]["done"], open_uploads(versitygw, target)) == (1, [])
         removed = ended("removals", sources=[f"s3://{target}/in/"], recursive=True)
         assert (removed["state"], removed["totals"]["done"]) == ("done", 2)

@@ -15,6 +15,7 @@ from seqferry.db.database import Database
 from seqferry.db.record import events, ledger, receipts, signing
 from seqferry.db.tables import event, object_, seal, transfer
 from seqferry.db.tables import ledger as ledger_table
+from seqferry.model.errors import ConflictError
 from seqferry.proof import auditing, report
 from seqferry.proof.auditing import AuditCounts, Finding
 from seqferry.service.service import Service
@@ -187,6 +188,15 @@ def test_older_records_are_named_and_adopted_once(service: Service, older: str) 
     checked = AuditCounts()
     assert list(auditing.verify(service.database, checked)) == []
     assert (checked.adopted, checked.before_ledger, checked.keyed) == (1, 1, True)
+
+
+@pytest.mark.parametrize("expected", [0, 2])
+def test_another_number_than_was_seen_adopts_nothing(service: Service, older: str, expected: int) -> None:
+    with pytest.raises(ConflictError, match=f"1 records are selected by now, and {expected} were expected"):
+        service.adopt(actor="ada", expected=expected)
+
+    assert _kinds(_audit(service), older) == {"not_adopted"}
+    assert [one.number for one in service.adopt(actor="ada", expected=1)] == [older]
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from control import counters_fit_rows, until_ended
+from ended import add_ended_batch
 from ferry import Ferry
 from mirror import keys
 
@@ -70,6 +71,39 @@ def test_more_than_is_allowed_removes_nothing(ferry: Ferry) -> None:
 
     assert (status.state, status.error_code) == ("failed", "TooManyToDelete")
     assert len(_left(ferry)) == 5
+
+
+@pytest.mark.parametrize("expected", [4, 6])
+def test_another_number_than_was_seen_removes_nothing(ferry: Ferry, expected: int) -> None:
+    ferry.fill({f"run/{number}": 1 for number in range(5)})
+
+    status = ferry.until_ended(_removal_of(ferry, expected))
+
+    assert (status.state, status.error_code) == ("failed", "AnotherNumber")
+    assert f"5 objects at s3://{ferry.source}/run/" in (status.error_message or "")
+    assert len(_left(ferry)) == 5
+
+
+def test_a_removal_that_goes_on_does_not_count_what_it_has_removed(ferry: Ferry) -> None:
+    ferry.fill({f"run/{number}": 1 for number in range(1, 3)})  # of three, run/0 was removed before the kill
+    uri = f"s3://{ferry.source}/run/"
+    spec = build_remove_spec([uri], recursive=True, expected=3, endpoint_url=ferry.server.endpoint_url)
+    transfer_id = ferry.service.submit(spec, actor="ada")
+    add_ended_batch(ferry.service, transfer_id, ["run/0"])
+    ferry.work()
+
+    status = ferry.until_ended(transfer_id)
+
+    assert (status.state, status.totals.done) == ("done", 3)
+    assert _left(ferry) == []
+
+
+def _removal_of(ferry: Ferry, expected: int) -> str:
+    uri = f"s3://{ferry.source}/run/"
+    spec = build_remove_spec([uri], recursive=True, expected=expected, endpoint_url=ferry.server.endpoint_url)
+    transfer_id = ferry.service.submit(spec, actor="ada")
+    ferry.work()
+    return transfer_id
 
 
 def test_all_versions_are_removed_for_good(

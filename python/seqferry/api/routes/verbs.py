@@ -15,7 +15,7 @@ from starlette.concurrency import run_in_threadpool
 
 from seqferry.api.deps import ActorDep, Context, ContextDep
 from seqferry.api.documented import answers
-from seqferry.api.fields import DOCUMENTED, body_of
+from seqferry.api.fields import DOCUMENTED, WHOLE, body_of
 from seqferry.api.schemas import DESCRIPTION, DescribedBody, SourcesBody, Submitted, TransferRequest
 from seqferry.model import operations
 from seqferry.model.errors import UsageError
@@ -37,6 +37,9 @@ _GOES_ON: Final[dict[int | str, dict[str, Any]]] = answers(400, 409, 502, 504) |
 KeyHeader = Annotated[Annotated[str, Field(min_length=1, max_length=255)] | SkipJsonSchema[None], Header()]
 
 
+Expected = Annotated[int, Field(ge=0, le=2**31), WHOLE] | None
+
+
 class MoveRequest(TransferRequest):
     """Objects to move; as the options of ``seqferry mv``. It has no ``operation`` or ``options`` of its own."""
 
@@ -55,6 +58,8 @@ class RemovalRequest(DescribedBody, body_of(OneEndpoint, Filters)):
     raw: bool = False
     yes: bool = False
     """Remove more than 1,000 objects; otherwise nothing is removed where there are more."""
+    expected: Expected = None
+    """The number of objects that the client has seen: where it is another by now, nothing is removed."""
 
 
 class CheckRequest(DescribedBody, SourcesBody, body_of(Endpoints, Filters)):
@@ -83,6 +88,8 @@ class CleanupRequest(DescribedBody, body_of(OneEndpoint)):
     older_than: str = cleanup.OLDER_THAN
     yes: bool = False
     """Abort more than 1,000 uploads; otherwise none is aborted where there are more."""
+    expected: Expected = None
+    """The number of uploads that the client has seen: where it is another by now, none is aborted."""
 
 
 @router.post("/moves", status_code=status.HTTP_202_ACCEPTED, summary="Move objects", responses=_GOES_ON)
@@ -103,7 +110,7 @@ async def remove(
     body: RemovalRequest, context: ContextDep, actor: ActorDep, response: Response, idempotency_key: KeyHeader = None
 ) -> Submitted:
     """Removes objects, each on record before it is removed."""
-    most = None if body.yes else removals.UNASKED
+    most = None if body.yes or body.expected is not None else removals.UNASKED
     spec = context.spec_of(
         body, lambda one: removals.build_remove_spec(most=most, **one.model_dump(exclude=_NOT_OF_SPECS))
     )
@@ -124,7 +131,7 @@ async def clean_up(
     body: CleanupRequest, context: ContextDep, actor: ActorDep, response: Response, idempotency_key: KeyHeader = None
 ) -> Submitted:
     """Aborts multipart uploads that were never completed."""
-    most = None if body.yes else removals.UNASKED
+    most = None if body.yes or body.expected is not None else removals.UNASKED
     spec = context.spec_of(
         body, lambda one: cleanup.build_cleanup_spec(most=most, **one.model_dump(exclude=_NOT_OF_SPECS))
     )

@@ -70,6 +70,12 @@ def adopt(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", envvar="SEQFERRY_DRY_RUN", help="Name them, and seal nothing.")
     ] = False,
+    expect: Annotated[
+        int | None,
+        typer.Option(
+            "--expect", metavar="N", min=0, help="Do it only if so many are adopted, as --dry-run has counted them."
+        ),
+    ] = None,
     as_json: options.Json = False,
     state_dir: options.StateDir = None,
 ) -> int:
@@ -81,7 +87,7 @@ def adopt(
         service = session.service
         full_id = None if transfer is None else service.status(transfer).id
         adopted = refused = 0
-        for one in service.adopt(actor=actor(), transfer_id=full_id, dry_run=dry_run):
+        for one in service.adopt(actor=actor(), transfer_id=full_id, expected=expect, dry_run=dry_run):
             adopted += one.refusal is None
             refused += one.refusal is not None
             if as_json:

@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar, Final
 import typer
 
 from seqferry.cli import exits
-from seqferry.cli.groups import Consent, Output, Start, merged
+from seqferry.cli.groups import Consent, ExpectedNumber, Output, Start, merged
 from seqferry.cli.output import display, text
 from seqferry.cli.session import Session, actor, session_of
 from seqferry.cli.start import detached
@@ -46,7 +46,15 @@ class Age:
     ] = "7d"
 
 
-def cleanup(place: Place, age: Age, consent: Consent, endpoint: OneEndpoint, start: Start, output: Output) -> int:
+def cleanup(
+    place: Place,
+    age: Age,
+    consent: Consent,
+    seen: ExpectedNumber,
+    endpoint: OneEndpoint,
+    start: Start,
+    output: Output,
+) -> int:
     """Abort multipart uploads that nobody has completed, and whose parts are paid for.
 
     Uploads of unfinished transfers in the records of this state folder are left alone. Uploads of other programs look
@@ -54,8 +62,10 @@ def cleanup(place: Place, age: Age, consent: Consent, endpoint: OneEndpoint, sta
     """
     from seqferry.planning.cleanup import build_cleanup_spec  # it brings the engine, which --help need not wait for
 
-    most = None if consent.yes else _ASKED_FROM
-    spec = identity.resolve(build_cleanup_spec(place.place, older_than=age.older_than, most=most, **merged(endpoint)))
+    most = None if consent.yes or seen.expect is not None else _ASKED_FROM
+    spec = identity.resolve(
+        build_cleanup_spec(place.place, older_than=age.older_than, most=most, expected=seen.expect, **merged(endpoint))
+    )
     with session_of(output, check=spec, records=not start.dry_run) as session:
         if start.dry_run:
             return _preview(session, spec)

@@ -9,9 +9,10 @@ import typer
 
 from seqferry.cli import exits, groups
 from seqferry.cli.commands.rm import confirmed
-from seqferry.cli.groups import Bucket, Consent, Described, Output, merged
+from seqferry.cli.groups import Bucket, Consent, Described, ExpectedNumber, Output, merged
 from seqferry.cli.output import display, text
 from seqferry.cli.session import session_of
+from seqferry.model.errors import UsageError
 from seqferry.spec import identity
 from seqferry.spec.option_groups import OneEndpoint
 
@@ -31,17 +32,25 @@ class Force:
 
 
 def rb(
-    bucket: Bucket, force: Force, consent: Consent, endpoint: OneEndpoint, described: Described, output: Output
+    bucket: Bucket,
+    force: Force,
+    consent: Consent,
+    seen: ExpectedNumber,
+    endpoint: OneEndpoint,
+    described: Described,
+    output: Output,
 ) -> int:
     """Remove a bucket that is empty; with --force remove all that is in it first, on record as rm does."""
     from seqferry.planning import removals
 
     place = groups.bucket_of(bucket.bucket, endpoint)
+    if seen.expect is not None and not force.force:
+        raise UsageError("--expect counts the versions that --force removes, and --force is not given.")
     if force.force:
-        given: dict[str, Any] = {**merged(endpoint), "recursive": True, "versions": True}
+        given: dict[str, Any] = {**merged(endpoint), "recursive": True, "versions": True, "expected": seen.expect}
         spec = identity.resolve(removals.build_remove_spec([bucket.bucket], **given))
         with session_of(output, check=spec) as session:
-            if not consent.yes and not confirmed(session, spec):
+            if not (consent.yes or seen.expect is not None) and not confirmed(session, spec):
                 return exits.FAILED
             code = session.copy(spec, description=described.description)
             if code not in (exits.OK, exits.NOTHING):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 import typer
 
 from seqferry.cli import exits, options, selecting
-from seqferry.cli.groups import Output, Start, merged
+from seqferry.cli.groups import Consent, ExpectedNumber, Output, Start, merged
 from seqferry.cli.output import display, text
 from seqferry.cli.session import Session, actor, session_of
 from seqferry.cli.start import detached
@@ -22,8 +22,6 @@ from seqferry.spec.option_groups import NameOptions, OneEndpoint
 
 if TYPE_CHECKING:
     from seqferry.planning.removals import RemovalCandidate
-from seqferry.cli.groups import Consent
-
 _COUNTED_AT_MOST: Final = 100_000
 
 
@@ -90,6 +88,7 @@ def rm(
     which: RemovalSelection,
     names: NameOptions,
     consent: Consent,
+    seen: ExpectedNumber,
     endpoint: OneEndpoint,
     start: Start,
     output: Output,
@@ -101,11 +100,11 @@ def rm(
     from seqferry.planning import removals  # it brings the engine, which --help need not wait for
 
     given = spec_arguments(doomed.sources or [], which, names) | merged(endpoint)
-    spec = identity.resolve(removals.build_remove_spec(**given))
+    spec = identity.resolve(removals.build_remove_spec(expected=seen.expect, **given))
     with session_of(output, check=spec, records=not start.dry_run) as session:
         if start.dry_run:
             return preview(session, spec)
-        if not consent.yes and not spec.single and not confirmed(session, spec):
+        if not (consent.yes or spec.single or seen.expect is not None) and not confirmed(session, spec):
             return exits.FAILED
         if start.detach:
             return detached(

@@ -43,13 +43,17 @@ class Cleanup:
     def find(
         self, runtime: Runtime, spec: ResolvedSpec, known: KnownObjects | None, *, transfer_id: str, target_absent: bool
     ) -> Iterator[list[PlannedObject]]:
-        del known, transfer_id, target_absent
+        del known, target_absent
 
         def in_use(ids: Sequence[str]) -> set[str]:
             with runtime.database.read() as connection:
                 return objects.uploads_in_use(connection, ids)
 
-        for page in cleanup.stale(runtime.engine, spec, in_use):
+        with runtime.database.read() as connection:
+            is_begun = objects.has_batches(connection, transfer_id)
+        pages = cleanup.stale(runtime.engine, spec, in_use)
+        # What a run before this one has aborted is not counted again: it began with the number that was asked for.
+        for page in pages if is_begun else cleanup.check_number(pages, spec):
             yield [_planned(one) for one in page]
 
     def start(self, runtime: Runtime, spec: ResolvedSpec, work: BatchWork) -> Job:

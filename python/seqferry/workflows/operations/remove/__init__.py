@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from seqferry.db import objects
 from seqferry.db.objects import OpenObject, PlannedObject
 from seqferry.engine import buckets
 from seqferry.engine.buckets import AT_ONCE, Removal
@@ -44,10 +45,14 @@ class Remove:
     def find(
         self, runtime: Runtime, spec: ResolvedSpec, known: KnownObjects | None, *, transfer_id: str, target_absent: bool
     ) -> Iterator[list[PlannedObject]]:
-        del known, transfer_id, target_absent
+        del known, target_absent
         removals.check_most(runtime.engine, spec)
         failed: list[FailedLookup] = []
-        for page in removals.doomed(runtime.engine, spec, failed):
+        with runtime.database.read() as connection:
+            is_begun = objects.has_batches(connection, transfer_id)
+        # What a run before this one has removed is not counted again: it began with the number that was asked for.
+        found = removals.doomed if is_begun else removals.counted
+        for page in found(runtime.engine, spec, failed):
             yield [_planned(one) for one in page]
             yield [_not_found(one) for one in failed]
             failed.clear()
