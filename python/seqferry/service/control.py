@@ -11,6 +11,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
+import sqlalchemy as sa
+
 from seqferry.db import transfer_pages, transfers
 from seqferry.db.paging import TransferFilter
 from seqferry.model.errors import ConflictError, SeqferryError, UnsupportedError, UsageError
@@ -206,20 +208,43 @@ def adjust(
     """
     with service.database.write() as connection:
         row = service.locked(connection, transfer_id)
-        if row.state in ENDED_TRANSFER_STATES:
-            raise ConflictError(f"Transfer {row.id} cannot be changed: it has already ended ({row.state}).")
-        before = transfers.adjustment_of(row)
-        after = Adjustment(
-            priority=before.priority if priority is None else priority,
-            max_requests=before.max_requests if isinstance(max_requests, str) else max_requests,
-            max_bandwidth=before.max_bandwidth if max_bandwidth == KEEP else max_bandwidth,
-            tpslimit=before.tpslimit if isinstance(tpslimit, str) else tpslimit,
+        _adjust(
+            service,
+            connection,
+            row,
+            actor,
+            priority=priority,
+            max_requests=max_requests,
+            max_bandwidth=max_bandwidth,
+            tpslimit=tpslimit,
         )
-        check(after)
-        if after != before:
-            transfers.adjust(connection, row, after, time.time(), actor)
-            service.queue.prioritize(connection, row.id, before.priority, after.priority)
     return service.status(row.id)
+
+
+def _adjust(
+    service: Service,
+    connection: sa.Connection,
+    row: sa.Row[Any],
+    actor: str,
+    *,
+    priority: int | None = None,
+    max_requests: int | str | None = KEEP,
+    max_bandwidth: str | None = KEEP,
+    tpslimit: int | str | None = KEEP,
+) -> None:
+    if row.state in ENDED_TRANSFER_STATES:
+        raise ConflictError(f"Transfer {row.id} cannot be changed: it has already ended ({row.state}).")
+    before = transfers.adjustment_of(row)
+    after = Adjustment(
+        priority=before.priority if priority is None else priority,
+        max_requests=before.max_requests if isinstance(max_requests, str) else max_requests,
+        max_bandwidth=before.max_bandwidth if max_bandwidth == KEEP else max_bandwidth,
+        tpslimit=before.tpslimit if isinstance(tpslimit, str) else tpslimit,
+    )
+    check(after)
+    if after != before:
+        transfers.adjust(connection, row, after, time.time(), actor)
+        service.queue.prioritize(connection, row.id, before.priority, after.priority)
 
 
 def describe(
@@ -242,8 +267,38 @@ def describe(
     """
     with service.database.write() as connection:
         row = service.locked(connection, transfer_id)
-        after = stored(row.name, row.labels).changed(name=name, labels=labels or {})
-        transfers.describe(connection, row, after, time.time(), actor)
+        _describe(connection, row, actor, name, labels)
+    return service.status(row.id)
+
+
+def _describe(
+    connection: sa.Connection, row: sa.Row[Any], actor: str, name: str | None, labels: Mapping[str, str | None] | None
+) -> None:
+    after = stored(row.name, row.labels).changed(name=name, labels=labels or {})
+    transfers.describe(connection, row, after, time.time(), actor)
+
+
+def change(
+    service: Service,
+    transfer_id: str,
+    *,
+    actor: str,
+    name: str | None = None,
+    labels: Mapping[str, str | None] | None = None,
+    **limits: Any,
+) -> Status:
+    """``adjust`` with ``limits``, and ``describe``: both, or nothing where one of them is refused.
+
+    Raises:
+        NotFoundError, ConflictError, UsageError: as these two.
+    """
+    described = name is not None or labels is not None
+    with service.database.write() as connection:
+        row = service.locked(connection, transfer_id)
+        if limits or not described:
+            _adjust(service, connection, row, actor, **limits)
+        if described:
+            _describe(connection, row, actor, name, labels)
     return service.status(row.id)
 
 

@@ -340,4 +340,9 @@ def test_clients_rename_over_http(service: Service) -> None:
         answer = client.patch(path, json={"name": None}).json()
         assert (answer["name"], answer["labels"], answer["priority"]) == (None, {"new": "n", "project": "X"}, 3)
         assert client.patch(path, json={"labels": {"A": "x"}}).status_code == 400
+        for bad in ({"name": "a\nb"}, {"labels": {"A": "x"}}):  # of a change with two parts neither is done
+            assert client.patch(path, json={"priority": 9, **bad}).status_code == 400
+        assert client.patch(path, json={"name": "x", "max_bandwidth": "odd"}).status_code == 400
+        kept = service.status(transfer_id)
+        assert (kept.adjustment.priority, kept.description.name) == (3, None)
         assert client.patch(path, json={}).json()["labels"] == {"new": "n", "project": "X"}

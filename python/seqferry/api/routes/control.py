@@ -167,13 +167,9 @@ def retry(transfer_id: ChangeableIdDep, service: ServiceDep, actor: ActorDep) ->
 def change(transfer_id: ChangeableIdDep, body: Change, service: ServiceDep, actor: ActorDep) -> TransferOut:
     """Priority and limits are those of a transfer that has not ended."""
     given = _given(body)
-    named, labelled = "name" in given, "labels" in given
-    name, labels = given.pop("name", None), given.pop("labels", None)
-    if given or not (named or labelled):
-        control.adjust(service, transfer_id, actor=actor, **given)
-    if named or labelled:
-        control.describe(service, transfer_id, actor=actor, name=name or "" if named else None, labels=labels)
-    return TransferOut.of(service.status(transfer_id))
+    if "name" in given:
+        given["name"] = given["name"] or ""  # null takes it away
+    return TransferOut.of(control.change(service, transfer_id, actor=actor, **given))
 
 
 @actions.post("/actions", summary="The same for many transfers at once", responses=answers(400, 409))
