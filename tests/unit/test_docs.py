@@ -145,6 +145,48 @@ def test_the_page_of_the_architecture_says_where_to_look(question: str, file: st
     assert f"`{file}`" in answer
 
 
+@pytest.mark.parametrize(
+    ("file", "symbols"),
+    [
+        ("python/seqferry/cli/commands/preflight.py", "def preflight"),
+        ("python/seqferry/cli/commands/check.py", "def check"),
+        ("python/seqferry/cli/commands/token.py", "token = typer.Typer"),
+        ("python/seqferry/cli/commands/head.py", "def head"),
+        ("python/seqferry/spec/check.py", "def build_check_spec"),
+        ("python/seqferry/settings/tokens.py", "class Identity"),
+        ("python/seqferry/service/authority.py", "def check_start"),
+        ("python/seqferry/spec/properties.py", "acl, sse, tags"),
+        ("crates/store/src/properties.rs", "acl, sse, tag"),
+        ("python/seqferry/preflight/suggestions.py", "NAMED_AT_MOST"),
+        ("python/seqferry/planning/removal_rules.py", "def why_kept, def too_many, def is_doomed"),
+        ("crates/transfer/src/remove.rs", "fn remove"),
+        ("crates/client/src/retry.rs", "RetryPolicy"),
+        ("python/seqferry/model/errors.py", "def is_transient"),
+        ("python/seqferry/model/operations.py", "class "),
+        ("python/seqferry/workflows/operations/__init__.py", "class OperationWork, class BatchWork"),
+        ("python/seqferry/model/option_groups.py", "class Filters, Option("),
+        ("python/seqferry/spec/option_groups.py", "class Endpoints, class OneEndpoint"),
+        ("python/seqferry/spec/identity.py", "def resolve"),
+        ("python/seqferry/model/models.py", "class ResolvedSpec"),
+        ("python/seqferry/db/objects.py", "def record_uploads"),
+        ("python/seqferry/workflows/batch_steps.py", "record_uploads"),
+        ("python/seqferry/planning/decision.py", "class Decision"),
+        ("python/seqferry/service/service.py", "class Service"),
+        ("python/seqferry/settings/config.py", "class Settings"),
+        ("python/seqferry/model/prices.toml", "source"),
+        ("python/seqferry/api/guard.py", "class "),
+    ],
+)
+def test_the_answers_on_where_to_look_hold_what_they_are_named_for(file: str, symbols: str) -> None:
+    place = ROOT / file
+    named = file.removeprefix("python/seqferry/").removesuffix("/__init__.py")
+    assert named in ARCHITECTURE or place.name in ARCHITECTURE
+    assert place.exists()
+
+    missing = [one for one in symbols.split(", ") if one and one.lower() not in place.read_text().lower()]
+    assert not missing
+
+
 def headers() -> list[tuple[str, str]]:
     """Sources of the product, each with the first line of its header."""
     found = [(file, re.match(r'r?"""(.*)', file.read_text())) for file in sorted(PACKAGE.rglob("*.py"))]
