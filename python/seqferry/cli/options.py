@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
 import typer
@@ -93,6 +94,28 @@ MaxCacheSize = Annotated[int | None, shared(SpeedOptions, "max_cache_size")]
 
 MinSize = Annotated[int | None, shared(Filters, "min_size")]
 MaxSize = Annotated[int | None, shared(Filters, "max_size")]
+
+BlockMemory = Annotated[
+    int | None,
+    typer.Option(
+        "--memory",
+        envvar="SEQFERRY_MOUNT_MEMORY",
+        metavar="SIZE",
+        parser=size,
+        help="Bytes of file contents in memory at most. Default: 512MiB; at least 16MiB.",
+    ),
+]
+"""Of mounts and gateways, as the next one."""
+
+BlockCache = Annotated[
+    Path | None,
+    typer.Option(
+        "--cache",
+        envvar="SEQFERRY_CACHE",
+        metavar="DIR",
+        help="Keep what was read in this folder of a local disk, for later and other processes.",
+    ),
+]
 
 PlainBandwidth = Annotated[
     int | None,

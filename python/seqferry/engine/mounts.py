@@ -32,7 +32,7 @@ _STATS: Final = "user.seqferry.stats"
 _HIDDEN: Final = "user.seqferry.hidden"
 _TABLE: Final = Path("/proc/self/mountinfo")
 _LIFETIME: Final = 60.0
-_MEMORY: Final = 512 * 1024 * 1024
+DEFAULT_MEMORY: Final = 512 << 20
 _REQUESTS: Final = 256
 _SMALLEST_MEMORY: Final = 16 << 20
 """Some reads of 1 MiB at a time."""
@@ -57,7 +57,7 @@ class MountSpec:
     directory: Path
     lifetime: float | None = _LIFETIME
     freshness: Freshness = "ttl"
-    memory: int = _MEMORY
+    memory: int = DEFAULT_MEMORY
     max_requests: int = _REQUESTS
     max_bandwidth: int | None = None
     cache: Path | None = None

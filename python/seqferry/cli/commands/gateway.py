@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
@@ -12,7 +11,7 @@ from seqferry.cli import exits, options
 from seqferry.cli.mount_process import ending_signals, resolved
 from seqferry.cli.output import display, text
 from seqferry.engine.gateways import GatewaySpec
-from seqferry.engine.mounts import check_sizes
+from seqferry.engine.mounts import DEFAULT_MEMORY, check_sizes
 from seqferry.model.errors import UsageError
 from seqferry.model.models import S3Location
 from seqferry.settings.config import Settings
@@ -56,25 +55,8 @@ def serve(
             help="Port of NFS and its mount protocol; 0: one that is free.",
         ),
     ] = 2049,
-    memory: Annotated[
-        int | None,
-        typer.Option(
-            "--memory",
-            envvar="SEQFERRY_MOUNT_MEMORY",
-            metavar="SIZE",
-            parser=options.size,
-            help="Bytes of file contents in memory at most. Default: 512MiB; at least 16MiB.",
-        ),
-    ] = None,
-    cache: Annotated[
-        Path | None,
-        typer.Option(
-            "--cache",
-            envvar="SEQFERRY_CACHE",
-            metavar="DIR",
-            help="Keep what was read in this folder of a local disk, for later and other processes.",
-        ),
-    ] = None,
+    memory: options.BlockMemory = None,
+    cache: options.BlockCache = None,
     max_cache_size: options.MaxCacheSize = None,
     max_bandwidth: options.PlainBandwidth = None,
     state_dir: options.StateDir = None,
@@ -96,7 +78,7 @@ def serve(
         state=settings.state_dir / "gateway",
         cache=None if cache is None else resolved(cache),
         max_cache_size=max_cache_size,
-        memory=512 << 20 if memory is None else memory,
+        memory=DEFAULT_MEMORY if memory is None else memory,
         max_bandwidth=max_bandwidth,
     )
     return _serve(spec, as_json=as_json)

@@ -13,6 +13,7 @@ from seqferry.cli import exits, mount_process, mount_words, options
 from seqferry.cli.mount_process import resolved
 from seqferry.cli.output import display, text
 from seqferry.engine.mounts import (
+    DEFAULT_MEMORY,
     FRESHNESS,
     Freshness,
     MountSpec,
@@ -121,25 +122,8 @@ def mount(
     dir_mode: Annotated[
         str, typer.Option("--dir-mode", envvar="SEQFERRY_DIR_MODE", metavar="OCTAL", help="Permissions of folders.")
     ] = "0755",
-    memory: Annotated[
-        int | None,
-        typer.Option(
-            "--memory",
-            envvar="SEQFERRY_MOUNT_MEMORY",
-            metavar="SIZE",
-            parser=options.size,
-            help="Bytes of file contents in memory at most. Default: 512MiB; at least 16MiB.",
-        ),
-    ] = None,
-    cache: Annotated[
-        Path | None,
-        typer.Option(
-            "--cache",
-            envvar="SEQFERRY_CACHE",
-            metavar="DIR",
-            help="Keep what was read in this folder of a local disk, for later mounts and other processes.",
-        ),
-    ] = None,
+    memory: options.BlockMemory = None,
+    cache: options.BlockCache = None,
     max_cache_size: options.MaxCacheSize = None,
     pin: Annotated[
         bool,
@@ -222,7 +206,7 @@ def mount(
         directory=resolved(directory),
         lifetime=None if freshness == "frozen" else parse_lifetime(metadata_ttl),
         freshness=freshness,
-        memory=512 << 20 if memory is None else memory,
+        memory=DEFAULT_MEMORY if memory is None else memory,
         max_requests=max_requests,
         max_bandwidth=max_bandwidth,
         cache=None if cache is None else resolved(cache),
