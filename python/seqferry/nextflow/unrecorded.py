@@ -7,16 +7,16 @@ are kept in words.
 
 from __future__ import annotations
 
-import json
 import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
-from seqferry.engine.engine import CopyItem, Engine, Events, FailedLookup, Job, JobContext, Listed
+from seqferry.engine.engine import CopyItem, Engine, FailedLookup, JobContext, Listed
+from seqferry.engine.executor import Events, Job, JobPlan, JobSequence, abort, execute, pass_by, rows
 from seqferry.model.errors import StorageError
-from seqferry.model.models import AT_REST, RESULT_COLUMNS, LocalFolder, ResolvedSpec
+from seqferry.model.models import AT_REST, LocalFolder, ResolvedSpec
 from seqferry.places import paths
 from seqferry.planning import listing
 from seqferry.planning.batching import Batcher
@@ -28,8 +28,6 @@ _JOBS: Final = 4
 """Batches under way at once: enough for the engine to be busy while some begin and end."""
 
 _WAIT_SECONDS: Final = 0.5
-_SHARED_WAIT_SECONDS: Final = 0.05
-"""Several jobs are looked at in turn, and each may wait for an answer before its parts start."""
 
 _ABORT_SECONDS: Final = 30.0
 """Longest time for aborting uploads when the process is to stop; a scheduler kills it soon after."""
@@ -90,7 +88,7 @@ class _PlannedEntry(NamedTuple):
         return self.info.size
 
 
-class Transfer:
+class Transfer(JobPlan):
     """One transfer. ``run`` once; ``progress`` and ``stop`` may be called from other threads."""
 
     def __init__(
@@ -107,13 +105,15 @@ class Transfer:
         Args:
             known: the one object of ``spec``, which is then not looked up.
         """
+        super().__init__()
         self._known = known
         self._engine = engine
         # Files of a task that has ended are at rest: the command does not wait to look at them again.
         self._spec = spec.derive(selection=replace(spec.selection, settle=AT_REST))
         self._arrived = arrived
         self._flow = flow
-        self._jobs: list[Job] = []
+        self._batches = self._found()
+        self._has_more = True
         self._begun: dict[int, _PlannedEntry] = {}
         self._next = 0
         self._stopping = False
@@ -129,22 +129,37 @@ class Transfer:
         Raises:
             StorageError: the transfer could not begin, or a failure that holds for all objects stopped it.
         """
+        jobs = JobSequence(self, at_once=_JOBS)
+
+        def is_over() -> bool:
+            return self._stopping or jobs.failure() is not None
+
         try:
-            for batch in self._batches():
-                while len(self._jobs) >= _JOBS and not self._stopping:
-                    self._turn()
-                if self._stopping:
-                    break
-                self._start(batch)
-            while self._jobs and not self._stopping:
-                self._turn()
+            execute(jobs, lambda: _WAIT_SECONDS, self._record, until=is_over)
         finally:
-            self._abort()
+            abort(jobs, seconds=_ABORT_SECONDS)
+            for note in jobs.notes():
+                log.warning("%s", note)
+        if (failure := jobs.failure()) is not None and not self._stopping:
+            raise StorageError(
+                failure.message, failure.error_class, failure.error_code, failure.operation, job_wide=True
+            )
         # Objects fail in the order of answers; what is said of them must not depend on it.
         self.result.failures.sort(key=lambda failed: failed.source)
         return self.result
 
-    def _batches(self) -> Iterator[list[_PlannedEntry]]:
+    def next(self, epoch: int | None, /) -> Job | None:
+        """The job of the next batch; a page of the listing is read for each call, and jobs go on between them."""
+        del epoch
+        batch = None if self._stopping else next(self._batches, None)
+        self._has_more = batch is not None
+        return self._begin(batch) if batch else None
+
+    def has_more(self) -> bool:
+        return self._has_more and not self._stopping
+
+    def _found(self) -> Iterator[list[_PlannedEntry]]:
+        """Batches of what is copied; empty ones while it is listed."""
         batcher = Batcher[_PlannedEntry]()
         for page in self._pages():
             self.result.found += len(page)
@@ -152,8 +167,7 @@ class Transfer:
                 _PlannedEntry(info, decision.target_key) for info, decision in page if self._goes_on(info, decision)
             )
             yield from batcher.add(list(wanted))
-            for job in list(self._jobs):
-                self._take(job, 0.0)
+            yield []
         yield from batcher.rest()
 
     def _pages(self) -> Iterator[Sequence[tuple[Listed | ListingEntry, Decision]]]:
@@ -176,7 +190,7 @@ class Transfer:
             self._fail(info.key, decision.target_key, decision.code, operation, decision.reason)
         return decision.action == "copy"
 
-    def _start(self, batch: list[_PlannedEntry]) -> None:
+    def _begin(self, batch: list[_PlannedEntry]) -> Job:
         target = self._spec.target
         if isinstance(target, LocalFolder) and not self._next:
             paths.make(target.path)
@@ -196,35 +210,12 @@ class Transfer:
             )
             self._next += 1
         # An earlier process of the same task may have been killed; what it left open is not known here.
-        self._jobs.append(self._engine.start(self._spec, items, JobContext(self._flow, time.time())))
+        return self._engine.start(self._spec, items, JobContext(self._flow, time.time()))
 
-    def _turn(self) -> None:
-        """Take what has come from each job; one that has failed as a whole ends the transfer."""
-        wait = _WAIT_SECONDS if len(self._jobs) == 1 else _SHARED_WAIT_SECONDS
-        for job in list(self._jobs):
-            self._take(job, wait)
-            if not job.finished():
-                continue
-            self._jobs.remove(job)
-            for note in job.notes():
-                log.warning("%s", note)
-            if (failure := job.failure()) is not None:
-                raise StorageError(
-                    failure.message, failure.error_class, failure.error_code, failure.operation, job_wide=True
-                )
-
-    def _take(self, job: Job, seconds: float) -> None:
-        events = job.wait(seconds)
-        if begun := [one.id for one in events.begun]:
-            # Nothing goes on with an upload after this process: there is nothing to record first.
-            job.acknowledge(begun)
+    def _record(self, events: Events) -> Sequence[int]:
         for number in events.cancelled:
             self._begun.pop(number, None)
-        if events.ended:
-            self._end(events)
-
-    def _end(self, events: Events) -> None:
-        for row in _rows(events):
+        for row in rows(events):
             planned = self._begun.pop(row["id"])
             if row["state"] == "failed":
                 why = row["error_code"], row["error_operation"], row["error_message"], row["error_class"]
@@ -234,6 +225,8 @@ class Transfer:
             self.result.bytes_done += row["size"]
             if self._arrived is not None:
                 self._arrived(*self._places(planned.info.key, planned.target_key))
+        # Nothing goes on with an upload after this process: there is nothing to record first.
+        return pass_by(events)
 
     def _fail(
         self,
@@ -253,20 +246,3 @@ class Transfer:
 
     def _places(self, key: str, target_key: str) -> tuple[str, str]:
         return self._spec.source.at(key), self._spec.target.at(target_key)
-
-    def _abort(self) -> None:
-        """End the jobs that still run, with their uploads aborted."""
-        for job in self._jobs:
-            job.cancel(True)
-        deadline = time.monotonic() + _ABORT_SECONDS
-        for job in self._jobs:
-            while not job.finished() and time.monotonic() < deadline:
-                job.wait(_WAIT_SECONDS)
-        self._jobs.clear()
-
-
-def _rows(events: Events) -> Iterator[dict[str, Any]]:
-    told = events.results()
-    columns = [json.loads(f"[{told[name]}]", strict=False) for name in RESULT_COLUMNS]
-    for values in zip(*columns, strict=True):
-        yield dict(zip(RESULT_COLUMNS, values, strict=True))

@@ -24,10 +24,11 @@ from pathlib import Path
 from typing import Any, Final, Literal, cast
 from urllib.parse import unquote_plus
 
+from seqferry.engine import executor
 from seqferry.engine.engine import CopyItem, Engine, JobContext, Listed, ObjectInfo
 from seqferry.engine.inventories import inventory_rows
 from seqferry.model.errors import StorageError, UsageError
-from seqferry.model.models import LocalFolder, ResolvedSpec, S3Location
+from seqferry.model.models import LocalFolder, ResolvedSpec, S3Location, TransferSpec
 from seqferry.model.option_groups import Selection
 from seqferry.settings.scratch import scratch_folder
 from seqferry.spec.build import parse_uri
@@ -281,19 +282,26 @@ def _fetched(engine: Engine, place: S3Location, key: str, folder: Path, most: in
         raise UsageError(f"There is no object {place.at(key)}, and the inventory needs it.")
     if most is not None and info.size > most:
         raise UsageError(f"{place.at(key)} has {info.size} bytes, which is too much for a manifest.")
-    spec = ResolvedSpec(
-        replace(place, key=key),
-        LocalFolder(str(folder.resolve()), "data"),
-        strip=key,
-        single=True,
-        selection=Selection("overwrite"),
+    # The place is that of a resolved spec.
+    spec = ResolvedSpec.of(
+        TransferSpec(
+            replace(place, key=key),
+            LocalFolder(str(folder.resolve()), "data"),
+            strip=key,
+            single=True,
+            selection=Selection("overwrite"),
+        )
     )
     item = CopyItem(id=1, source_key=key, target_key="data", size=info.size, etag=info.etag, target_absent=True)
     job = engine.start(spec, [item], JobContext("", time.time()))
-    while not job.finished():
-        events = job.wait(_WAIT_SECONDS)
-        if events.ended and (failed := json.loads(f"[{events.results()['error_message']}]", strict=False)[0]):
-            raise StorageError(f"{failed}", "person", "InventoryUnreadable", "read inventory", True)
+
+    def record(events: executor.Events) -> Sequence[int]:
+        for row in executor.rows(events):
+            if failed := row["error_message"]:
+                raise StorageError(f"{failed}", "person", "InventoryUnreadable", "read inventory", True)
+        return executor.pass_by(events)
+
+    executor.execute(job, lambda: _WAIT_SECONDS, record)
     if (failure := job.failure()) is not None:
         raise StorageError(failure.message, failure.error_class, failure.error_code, failure.operation, True)
     return folder / "data"

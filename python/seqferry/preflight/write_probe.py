@@ -7,13 +7,13 @@ requests leaves an open upload without parts: the next probe of the transfer abo
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from seqferry.engine.engine import CopyItem, Engine, Events, JobContext
+from seqferry.engine.engine import CopyItem, Engine, JobContext
+from seqferry.engine.executor import Events, abort, execute, rows
 from seqferry.model.errors import StorageError
 from seqferry.model.models import LocalFolder, ResolvedSpec
 
@@ -90,28 +90,34 @@ def _try(
     if epoch is not None:
         job.admit(epoch)
     why: tuple[str, str, str] | None = None
-    until = time.monotonic() + _SECONDS
+    is_created = False
+    deadline = time.monotonic() + _SECONDS
+
+    def is_over() -> bool:
+        if is_created or time.monotonic() >= deadline:
+            return True
+        check()
+        return False
+
+    def record(events: Events) -> Sequence[int]:
+        nonlocal why, is_created
+        is_created = bool(events.begun)
+        why = why if is_created else _refused(events) or why
+        return ()  # no part is sent
+
     try:
-        while not job.finished() and time.monotonic() < until:
-            check()
-            events = job.wait(_WAIT)
-            if events.begun:
-                break
-            why = _refused(events) or why
+        execute(job, lambda: _WAIT, record, until=is_over)
         failure = job.failure()
         if why is None and failure is not None and (failure.error_class, failure.operation) == ("person", _CREATE):
             why = failure.error_code, failure.operation, failure.message
     finally:
-        job.cancel(True)
-        until = time.monotonic() + _SECONDS
-        while not job.finished() and time.monotonic() < until:
-            job.wait(_WAIT)
+        abort(job, seconds=_SECONDS)
         tell(job.notes())
     return why
 
 
 def _refused(events: Events) -> tuple[str, str, str] | None:
-    columns = {name: json.loads(f"[{text}]", strict=False) for name, text in events.results().items()}
-    if not columns or columns["error_class"] != ["person"] or columns["error_operation"] != [_CREATE]:
+    [*ended] = rows(events)
+    if not ended or (ended[0]["error_class"], ended[0]["error_operation"]) != ("person", _CREATE):
         return None
-    return columns["error_code"][0], _CREATE, columns["error_message"][0]
+    return ended[0]["error_code"], _CREATE, ended[0]["error_message"]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Final, Literal, cast
@@ -25,6 +25,7 @@ from seqferry.db.record.ledger import Head
 from seqferry.engine import buckets
 from seqferry.engine.buckets import ObjectVersion
 from seqferry.engine.engine import CopyItem, Engine, JobContext
+from seqferry.engine.executor import Events, execute, pass_by, rows
 from seqferry.model.errors import SeqferryError, StorageError
 from seqferry.model.models import AT_REST, S3Location
 from seqferry.places import endpoints
@@ -43,6 +44,8 @@ _ENTRIES: Final = 1000
 _MOST_BYTES: Final = 1024 * 1024
 _DESCRIBED: Final = 20
 _TIMEOUT_SECONDS: Final = 10.0
+_LOOK_SECONDS: Final = 0.2
+"""Longest wait before ``ends`` is asked again."""
 _NAME: Final = re.compile(r"([0-9a-f]{16})/([0-9]{1,15})-([0-9a-f]{64})")
 _FILE: Final = "anchor.json"
 
@@ -194,13 +197,16 @@ def _put(
         item = CopyItem(id=0, source_key=_FILE, target_key=at_key.key, size=info.size, etag=info.etag)
         job = engine.start(spec, [item], JobContext("", time.time()))
         results: dict[str, Any] = {}
-        while not job.finished():
-            if ends():
-                job.cancel(False)
-                raise NotWrittenError(f"{at_key.uri} could not be written in time")
-            events = job.wait(0.2)
-            if events.ended:
-                results = {name: json.loads(f"[{text}]", strict=False)[0] for name, text in events.results().items()}
+
+        def record(events: Events) -> Sequence[int]:
+            for row in rows(events):
+                results.update(row)
+            return pass_by(events)
+
+        execute(job, lambda: _LOOK_SECONDS, record, until=ends)
+        if not job.finished():
+            job.cancel(False)
+            raise NotWrittenError(f"{at_key.uri} could not be written in time")
     if (failure := job.failure()) is not None:
         results = {"state": "failed", "error_code": failure.error_code, "error_message": failure.message}
     if results.get("state") != "failed":

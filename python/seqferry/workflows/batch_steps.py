@@ -10,17 +10,18 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from seqferry.db import objects, transfers
 from seqferry.db.objects import BatchRun, ObjectOutcome, OpenObject
+from seqferry.engine.executor import Events, execute
 from seqferry.model import names
 from seqferry.model.errors import SeqferryError, StorageError
 from seqferry.model.models import RESULT_COLUMNS, ResolvedSpec
 from seqferry.spec import identity, stored
 from seqferry.workflows import notes
-from seqferry.workflows.jobs import Events
 from seqferry.workflows.operations import BatchWork, work_of
 from seqferry.workflows.runtime import RunningBatch, Runtime, StepSuspension, TransferPause
 
@@ -151,7 +152,7 @@ def _copy(runtime: Runtime, spec: ResolvedSpec, run: BatchRun, items: list[OpenO
             return _CopyEnd((why.error_code or why.code, why.message))
         raise
     with runtime.running_batch(run, job, epoch=epoch) as running:
-        _record_until_finished(runtime, running)
+        execute(job, _until_turn, _BatchRecorder(runtime, running))
         if running.suspended:
             with runtime.database.write(durable=False) as connection:
                 objects.count_requests(connection, run, job.progress().requests)
@@ -165,23 +166,25 @@ def _copy(runtime: Runtime, spec: ResolvedSpec, run: BatchRun, items: list[OpenO
     return _CopyEnd(told, running.cancelled, job.progress().requests)
 
 
-def _record_until_finished(runtime: Runtime, running: RunningBatch) -> None:
-    """Carry the job's events into our rows until it has ended."""
-    run, job = running.run, running.job
-    barren = run.barren_runs > 0
-    while not job.finished():
-        events = job.wait(_until_turn())
+class _BatchRecorder:
+    """Carries the events of a batch into our rows."""
+
+    def __init__(self, runtime: Runtime, running: RunningBatch) -> None:
+        self._runtime = runtime
+        self._running = running
+        self._barren = running.run.barren_runs > 0
+
+    def __call__(self, events: Events) -> Sequence[int]:
+        running = self._running
         told = events.ended or events.begun or events.cancelled
-        if barren and (told or job.progress().bytes_done > 0):
-            barren = False
+        if self._barren and (told or running.job.progress().bytes_done > 0):
+            self._barren = False
             if not events.ended:  # else it is cleared by what is recorded
-                with runtime.database.write(durable=False) as connection:
-                    objects.clear_barren(connection, run)
-        begun = _record(runtime, running, events)
-        if running.suspended and begun:
-            continue  # no part may start, least of all for a run that was shut out
-        if begun:
-            job.acknowledge(begun)
+                with self._runtime.database.write(durable=False) as connection:
+                    objects.clear_barren(connection, running.run)
+        begun = _record(self._runtime, running, events)
+        # Suspended, no part may start, least of all for a run that was shut out.
+        return () if running.suspended else begun
 
 
 def _until_turn() -> float:
@@ -262,10 +265,10 @@ def _clean(runtime: Runtime, spec: ResolvedSpec, run: BatchRun, given_up: list[O
         work = _cleaning(run.transfer_id, given_up, run.created_at, epoch)
         job = work_of(spec).start(runtime, spec, work)
         with runtime.running_batch(run, job, epoch=epoch, cleaning=True) as running:
-            while not job.finished():
-                job.wait(_WAIT_SECONDS)
-                if time.monotonic() > deadline:
-                    running.suspend()
+            execute(job, lambda: _WAIT_SECONDS, until=lambda: time.monotonic() > deadline)
+            if not job.finished():
+                running.suspend()
+                execute(job, lambda: _WAIT_SECONDS)
         notes.tell(runtime, run.transfer_id, spec, job.notes())
         failure = job.failure()
         if failure is not None:
@@ -294,9 +297,12 @@ def abort_cut_off(runtime: Runtime, transfer_id: str, *, claimed: bool = True) -
     try:
         spec = stored.read(row.spec)
         job = work_of(spec).start(runtime, spec, _cleaning(transfer_id, left, row.created_at, epoch))
-        while not job.finished() and time.monotonic() < deadline:
+
+        def is_over() -> bool:
             runtime.check()
-            job.wait(_WAIT_SECONDS)
+            return time.monotonic() >= deadline
+
+        execute(job, lambda: _WAIT_SECONDS, until=is_over)
         job.cancel(False)
     except StorageError as why:
         log.warning("open uploads of transfer %s could not be aborted: %s", transfer_id, why)

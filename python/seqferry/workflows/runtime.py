@@ -24,6 +24,7 @@ from seqferry.db.objects import BatchRun
 from seqferry.db.queue import Queue
 from seqferry.db.worker_reports import Report
 from seqferry.engine.engine import Engine
+from seqferry.engine.executor import Job
 from seqferry.model import names
 from seqferry.model.errors import AccessError, ConfigError, PolicyError, UnsupportedError
 from seqferry.model.models import ActiveObject
@@ -33,7 +34,6 @@ from seqferry.service import authority
 from seqferry.service.service import Service
 from seqferry.settings.channels import Notices
 from seqferry.spec import stored
-from seqferry.workflows.jobs import Job
 from seqferry.workflows.lease import Lease
 from seqferry.workflows.recorder import Recorder
 

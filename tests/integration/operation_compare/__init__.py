@@ -11,16 +11,16 @@ from collections.abc import Iterator, Sequence
 
 from seqferry.db.objects import OpenObject, PlannedObject
 from seqferry.engine.engine import Engine
+from seqferry.engine.executor import CreatedUpload, Failure, Job, ObjectProgress
 from seqferry.model.models import RESULT_COLUMNS, TransferSpec
 from seqferry.planning.listing import KnownObjects
 from seqferry.preflight import start
-from seqferry.workflows.jobs import CreatedUpload, Failure, Job, ObjectProgress
 from seqferry.workflows.operations import BatchWork
 from seqferry.workflows.runtime import Runtime
 
 
 class Ends:
-    """See ``seqferry.workflows.jobs.Events``."""
+    """See ``seqferry.engine.executor.Events``."""
 
     begun: Sequence[CreatedUpload] = ()
     cancelled: Sequence[int] = ()
@@ -34,7 +34,7 @@ class Ends:
 
 
 class Counts:
-    """See ``seqferry.workflows.jobs.Progress``."""
+    """See ``seqferry.engine.executor.Progress``."""
 
     bytes_done = bytes_in_progress = objects_done = objects_failed = objects_skipped = 0
     requests = in_flight = retries = throttled = 0
@@ -42,7 +42,7 @@ class Counts:
 
 
 class Comparison:
-    """See ``seqferry.workflows.jobs.Job``."""
+    """See ``seqferry.engine.executor.Job``."""
 
     def __init__(self, engine: Engine, spec: TransferSpec, items: Sequence[OpenObject], *, fails: bool) -> None:
         self._engine, self._spec = engine, spec

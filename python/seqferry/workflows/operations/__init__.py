@@ -15,12 +15,12 @@ from typing import Protocol
 
 from seqferry.db.objects import OpenObject, PlannedObject
 from seqferry.engine.engine import JobContext
+from seqferry.engine.executor import Job
 from seqferry.model import operations
 from seqferry.model.errors import UnsupportedError
 from seqferry.model.models import ResolvedSpec
 from seqferry.planning.batching import Limit
 from seqferry.planning.listing import KnownObjects
-from seqferry.workflows.jobs import Job
 from seqferry.workflows.runtime import Runtime
 
 

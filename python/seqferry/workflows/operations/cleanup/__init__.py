@@ -12,13 +12,13 @@ from typing import Final
 from seqferry.db import objects
 from seqferry.db.objects import OpenObject, PlannedObject
 from seqferry.engine import buckets
+from seqferry.engine.executor import Job
+from seqferry.engine.thread_jobs import ChunkJob, End
 from seqferry.model.models import ResolvedSpec
 from seqferry.planning import cleanup, decision
 from seqferry.planning.cleanup import StaleUpload
 from seqferry.planning.listing import KnownObjects
 from seqferry.preflight import start
-from seqferry.workflows.chunks import ChunkJob, End
-from seqferry.workflows.jobs import Job
 from seqferry.workflows.operations import BatchWork, OperationWork
 from seqferry.workflows.runtime import Runtime
 

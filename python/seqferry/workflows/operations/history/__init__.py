@@ -13,13 +13,12 @@ from typing import Final
 
 from seqferry.db import objects
 from seqferry.db.objects import OpenObject, PlannedObject
-from seqferry.engine.engine import Job
+from seqferry.engine.executor import Job, JobSequence
+from seqferry.engine.thread_jobs import End
 from seqferry.model.models import ResolvedSpec
 from seqferry.planning import decision, versions
 from seqferry.planning.listing import KnownObjects
 from seqferry.planning.versions import Fate
-from seqferry.workflows import jobs
-from seqferry.workflows.chunks import End
 from seqferry.workflows.operations import BatchWork, OperationWork, places
 from seqferry.workflows.operations.history.waves import Waves
 from seqferry.workflows.operations.places import copy_item
@@ -59,7 +58,7 @@ class History:
         if batch:
             yield batch
 
-    def start(self, runtime: Runtime, spec: ResolvedSpec, work: BatchWork) -> jobs.Job:
+    def start(self, runtime: Runtime, spec: ResolvedSpec, work: BatchWork) -> Job:
         # Whether a version is there already is decided by the history as a whole.
         spec = spec.derive(selection=replace(spec.selection, if_exists="overwrite"))
 
@@ -70,7 +69,7 @@ class History:
         if work.only_clean:
             return start(work.items, work.epoch)
         written = _written(runtime, spec, work) if work.resumed else []
-        return Waves(work.items, start, epoch=work.epoch, written=written)
+        return JobSequence(Waves(work.items, start, written), at_once=1, epoch=work.epoch)
 
     def finish(self, runtime: Runtime, transfer_id: str, *, claimed: bool) -> None: ...
 

@@ -14,14 +14,14 @@ from seqferry.db.objects import OpenObject, PlannedObject
 from seqferry.engine import buckets
 from seqferry.engine.buckets import AT_ONCE, Removal
 from seqferry.engine.engine import FailedLookup
+from seqferry.engine.executor import Job
+from seqferry.engine.thread_jobs import ChunkJob, End
 from seqferry.model.errors import StorageError
 from seqferry.model.models import ResolvedSpec
 from seqferry.planning import removals
 from seqferry.planning.listing import KnownObjects
 from seqferry.planning.removals import RemovalCandidate
 from seqferry.preflight import start
-from seqferry.workflows.chunks import ChunkJob, End
-from seqferry.workflows.jobs import Job
 from seqferry.workflows.operations import BatchWork, OperationWork
 from seqferry.workflows.runtime import Runtime
 

@@ -11,6 +11,7 @@ from dataclasses import astuple, replace
 from typing import Final
 
 from seqferry.db.objects import OpenObject, PlannedObject
+from seqferry.engine.executor import Job, JobSequence
 from seqferry.model.errors import SeqferryError, StorageError, UnsupportedError, UsageError
 from seqferry.model.models import LocalFolder, ResolvedSpec
 from seqferry.places import paths
@@ -19,8 +20,6 @@ from seqferry.planning.listing import KnownObjects
 from seqferry.spec import overlaps, run
 from seqferry.spec.run import Lines, Part
 from seqferry.workflows import operations
-from seqferry.workflows.jobs import Job
-from seqferry.workflows.joined import JoinedJob
 from seqferry.workflows.operations import BatchWork, OperationWork, transfer
 from seqferry.workflows.operations.move import sources
 from seqferry.workflows.operations.run import in_order, lines
@@ -58,12 +57,11 @@ class Run:
         for one in work.items:
             number = known.number_of(one.source_key)
             items.setdefault(number, []).append(_of_part(known.parts[number], one))
-        jobs: list[tuple[Job, list[int]]] = []
+        jobs: list[Job] = []
         for number, own in items.items():
             part = known.parts[number].spec
-            job = operations.work_of(part).start(runtime, part, replace(work, items=own))
-            jobs.append((job, [one.id for one in own]))
-        return JoinedJob(jobs)
+            jobs.append(operations.work_of(part).start(runtime, part, replace(work, items=own)))
+        return JobSequence.of(jobs)
 
     def finish(self, runtime: Runtime, transfer_id: str, *, claimed: bool) -> None:
         if in_order.is_wanted(runtime, transfer_id):

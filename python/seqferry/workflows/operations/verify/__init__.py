@@ -17,6 +17,8 @@ from typing import Any, Final
 from seqferry.db import objects, transfers
 from seqferry.db.objects import ExpectedContent, OpenObject, PlannedObject
 from seqferry.db.record import events
+from seqferry.engine.executor import Job
+from seqferry.engine.thread_jobs import End, Ended, PagedJob
 from seqferry.model import names
 from seqferry.model.errors import StorageError
 from seqferry.model.models import ENDED_TRANSFER_STATES, ResolvedSpec
@@ -24,8 +26,6 @@ from seqferry.planning.listing import KnownObjects
 from seqferry.proof import target
 from seqferry.spec import stored, verification
 from seqferry.spec.verification import RecordedPlace, RecordedPlaces
-from seqferry.workflows.chunks import End, Ended, PagedJob
-from seqferry.workflows.jobs import Job
 from seqferry.workflows.operations import BatchWork, OperationWork
 from seqferry.workflows.runtime import Runtime, leave_if_paused
 

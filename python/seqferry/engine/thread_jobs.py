@@ -11,13 +11,12 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, fields
 from itertools import islice
-from typing import Any, Final
+from typing import Any, Final, Generic, Protocol, TypeVar
 
-from seqferry.db.objects import OpenObject
 from seqferry.engine.engine import LEASE_LAPSED
+from seqferry.engine.executor import Counts, CreatedUpload
 from seqferry.model.errors import SeqferryError, StorageError
 from seqferry.model.models import RESULT_COLUMNS, ObjectState
-from seqferry.workflows.jobs import CreatedUpload, ObjectProgress
 
 _LAPSED: Final = "The lease of this worker has lapsed; the batch is run again."
 
@@ -40,7 +39,7 @@ class End:
 
 
 class Ends:
-    """See ``workflows.jobs.Events``."""
+    """See ``executor.Events``."""
 
     begun: Sequence[CreatedUpload] = ()
 
@@ -76,42 +75,36 @@ def _cell(value: Any) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _Counts:
-    """See ``workflows.jobs.Progress``."""
-
-    bytes_done: int = 0
-    bytes_in_progress: int = 0
-    objects_done: int = 0
-    objects_failed: int = 0
-    objects_skipped: int = 0
-    requests: int = 0
-    in_flight: int = 0
-    retries: int = 0
-    throttled: int = 0
-    slowest: Sequence[ObjectProgress] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class _Failure:
     error_class: str
     error_code: str
+    operation: str
     message: str
 
+
+class WorkObject(Protocol):
+    """An object that a job works on."""
+
+    @property
+    def id(self) -> int: ...
+
+
+Item = TypeVar("Item", bound=WorkObject)
 
 Ended = Generator[Sequence[End]]
 """Pages of the ends of objects as they come; empty ones while waiting. It is closed to stop the work."""
 
 
-class PagedJob:
-    """See ``workflows.jobs.Job``. ``act`` gets a chunk and the epoch of the lease, and tells how objects end, in pages.
+class PagedJob(Generic[Item]):
+    """See ``executor.Job``. ``act`` gets a chunk and the epoch of the lease, and tells how objects end, in pages.
 
     An object that is in a page has ended, though others of its chunk have not.
     """
 
     def __init__(
         self,
-        items: Sequence[OpenObject],
-        act: Callable[[Sequence[OpenObject], int | None], Ended],
+        items: Sequence[Item],
+        act: Callable[[Sequence[Item], int | None], Ended],
         *,
         chunk: int,
         epoch: int | None,
@@ -151,7 +144,7 @@ class PagedJob:
             self._over = True
             self._changed.notify_all()
 
-    def _work(self, chunk: Sequence[OpenObject], epoch: int | None, left: dict[int, OpenObject]) -> None:
+    def _work(self, chunk: Sequence[Item], epoch: int | None, left: dict[int, Item]) -> None:
         """Act on a chunk, and take out of ``left`` what has ended."""
         started_at = time.time()
         with closing(self._act(chunk, epoch)) as pages:
@@ -184,7 +177,7 @@ class PagedJob:
     def _fail(self, why: SeqferryError) -> None:
         if isinstance(why, StorageError) and why.job_wide:
             with self._changed:
-                self._failure = _Failure(why.error_class, why.error_code or why.code, why.message)
+                self._failure = _Failure(why.error_class, why.error_code or why.code, why.operation, why.message)
 
     def wait(self, timeout: float, /) -> Ends:
         with self._changed:
@@ -203,10 +196,10 @@ class PagedJob:
     def notes(self) -> Sequence[str]:
         return ()
 
-    def progress(self) -> _Counts:
+    def progress(self) -> Counts:
         with self._changed:
             counts = self._counts
-            return _Counts(
+            return Counts(
                 bytes_done=counts["bytes"],
                 objects_done=counts["done"],
                 objects_failed=counts["failed"],
@@ -231,19 +224,19 @@ class PagedJob:
             self._tells_cancelled = abort_uploads
 
 
-class ChunkJob(PagedJob):
+class ChunkJob(PagedJob[Item]):
     """A job whose ``act`` tells how all objects of a chunk have ended, at once."""
 
     def __init__(
         self,
-        items: Sequence[OpenObject],
-        act: Callable[[Sequence[OpenObject], int | None], Sequence[End]],
+        items: Sequence[Item],
+        act: Callable[[Sequence[Item], int | None], Sequence[End]],
         *,
         chunk: int,
         epoch: int | None,
         only_clean: bool = False,
     ) -> None:
-        def pages(chunk: Sequence[OpenObject], epoch: int | None) -> Ended:
+        def pages(chunk: Sequence[Item], epoch: int | None) -> Ended:
             yield act(chunk, epoch)
 
         super().__init__(items, pages, chunk=chunk, epoch=epoch, only_clean=only_clean)

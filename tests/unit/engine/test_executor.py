@@ -1,0 +1,134 @@
+"""Several jobs as one: what begins when, what is told, and what becomes of the rest after a stop or a failure."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from seqferry.engine.executor import Events, Failure, Job, JobPlan, JobSequence, abort, execute, pass_by, rows
+from seqferry.engine.thread_jobs import ChunkJob, End
+from seqferry.model.errors import StorageError
+
+
+@dataclass(frozen=True)
+class _Object:
+    id: int
+
+
+def _job(ids: Sequence[int], *, gate: threading.Event | None = None, failure: StorageError | None = None) -> Job:
+    """A job whose objects end when ``gate`` is set."""
+
+    def act(items: Sequence[_Object], epoch: int | None) -> list[End]:
+        assert gate is None or gate.wait(30)
+        return [End(one.id, "failed" if failure else "done", size=1, failure=failure) for one in items]
+
+    return ChunkJob([_Object(one) for one in ids], act, chunk=len(ids), epoch=None)
+
+
+@dataclass
+class _Plan(JobPlan):
+    """Jobs of these objects; None stands for a time at which there is none yet."""
+
+    batches: list[Sequence[int] | None]
+    gate: threading.Event | None = None
+    failing: StorageError | None = None
+    begun: list[Sequence[int]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        super().__init__()
+
+    def next(self, epoch: int | None, /) -> Job | None:
+        batch = self.batches.pop(0) if self.batches else None
+        if batch is None:
+            return None
+        self.begun.append(batch)
+        return _job(batch, gate=self.gate, failure=self.failing)
+
+    def has_more(self) -> bool:
+        return bool(self.batches)
+
+
+def _ids(job: Job) -> list[int]:
+    found: list[int] = []
+
+    def record(events: Events) -> Sequence[int]:
+        found.extend(row["id"] for row in rows(events))
+        return pass_by(events)
+
+    execute(job, lambda: 0.5, record)
+    return found
+
+
+def test_all_objects_of_all_jobs_end_once() -> None:
+    plan = _Plan([[1, 2], None, [3], None, None, [4, 5], [6]])
+
+    sequence = JobSequence(plan, at_once=2)
+
+    assert sorted(_ids(sequence)) == [1, 2, 3, 4, 5, 6]
+    assert sequence.finished()
+    assert sequence.failure() is None
+    assert sequence.progress().objects_done == 6
+    assert sequence.progress().bytes_done == 6
+
+
+def test_no_more_jobs_run_at_once_than_may() -> None:
+    gate = threading.Event()
+    plan = _Plan([[1], [2], [3]], gate)
+    sequence = JobSequence(plan, at_once=2)
+
+    sequence.wait(0.0)
+
+    assert plan.begun == [[1], [2]]
+    gate.set()
+    assert sorted(_ids(sequence)) == [1, 2, 3]
+
+
+def test_jobs_that_have_begun_are_one() -> None:
+    sequence = JobSequence.of([_job([1, 2]), _job([3])])
+
+    assert sorted(_ids(sequence)) == [1, 2, 3]
+
+
+def test_an_empty_sequence_has_finished() -> None:
+    assert JobSequence.of([]).finished()
+    assert JobSequence(_Plan([]), at_once=4).finished()
+
+
+def test_after_a_failure_of_a_whole_job_no_other_begins() -> None:
+    failing = StorageError("No such bucket.", "person", "NoSuchBucket", "CopyObject", job_wide=True)
+    plan = _Plan([[1], [2]], failing=failing)
+    sequence = JobSequence(plan, at_once=1)
+
+    _ids(sequence)
+
+    assert plan.begun == [[1]]
+    failure: Failure | None = sequence.failure()
+    assert failure is not None
+    assert (failure.error_code, failure.operation) == ("NoSuchBucket", "CopyObject")
+
+
+def test_a_stopped_sequence_begins_no_other_job_and_ends() -> None:
+    gate = threading.Event()
+    plan = _Plan([[1], [2]], gate)
+    sequence = JobSequence(plan, at_once=1)
+
+    sequence.cancel(False)
+    gate.set()
+    abort(sequence, seconds=30)
+
+    assert sequence.finished()
+    assert plan.begun == [[1]]
+
+
+def test_execution_ends_early_when_it_is_told_to() -> None:
+    gate = threading.Event()
+    sequence = JobSequence(_Plan([[1]], gate), at_once=1)
+    looks: list[float] = []
+
+    execute(sequence, lambda: looks.append(0.0) or 0.0, until=lambda: len(looks) == 3)
+
+    assert len(looks) == 3
+    assert not sequence.finished()
+    gate.set()
+    assert _ids(sequence) == [1]
