@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, Final, Literal, Self, cast
+from typing import Any, Final, Literal, Self, TypeVar, cast
 
 from seqferry.model import operations
 from seqferry.model.labels import NOTHING, Description
@@ -225,8 +225,33 @@ OPERATION_HISTORY: Final = "history"
 OPERATION_VERIFY: Final = "verify"
 
 
+_Made = TypeVar("_Made")
+
+
+class Compiled:
+    """A frozen value that keeps what is made of it, as tables for look-ups: made once, gone with the value."""
+
+    __slots__ = ("_compiled",)
+
+    _compiled: dict[Callable[[Any], Any], Any]
+
+    def compiled(self, make: Callable[[Self], _Made]) -> _Made:
+        """The value that ``make``, a function or a class of a module, makes of this one.
+
+        Two threads may make it at once.
+        """
+        try:
+            known = self._compiled
+        except AttributeError:
+            known = {}
+            object.__setattr__(self, "_compiled", known)
+        if make not in known:
+            known[make] = make(self)
+        return known[make]
+
+
 @dataclass(frozen=True, slots=True)
-class TransferSpec:
+class TransferSpec(Compiled):
     """The request of a transfer: places, and groups of options (``option_groups``).
 
     Stored in the ``transfer`` row (``spec.stored``) and never changed.

@@ -13,6 +13,7 @@ from typing import Any, Final
 from seqferry.model.errors import UsageError
 from seqferry.model.models import (
     OPERATION_RUN,
+    Compiled,
     LocalFolder,
     Location,
     ResolvedSpec,
@@ -59,7 +60,7 @@ class _Line:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class Part(Compiled):
     """Lines that are done together.
 
     Attributes:
@@ -73,19 +74,11 @@ class Part:
         """The line that names an object of the source."""
         if len(self.lines) == 1 or self.spec.keys is None:
             return self.lines[0]
-        return _lines_by_key(self)[key]
-
-
-_by_key: Final[dict[int, tuple[Part, dict[str, int]]]] = {}
+        return self.compiled(_lines_by_key)[key]
 
 
 def _lines_by_key(part: Part) -> dict[str, int]:
-    known = _by_key.get(id(part))
-    if known is None or known[0] is not part:
-        _by_key.clear()
-        known = part, dict(zip(part.spec.keys or (), part.lines, strict=True))
-        _by_key[id(part)] = known
-    return known[1]
+    return dict(zip(part.spec.keys or (), part.lines, strict=True))
 
 
 @dataclass(slots=True)

@@ -5,8 +5,6 @@ What must stay true: the same answer wherever it is asked, without a request; tw
 
 from __future__ import annotations
 
-from typing import Final
-
 from seqferry.model.errors import UsageError
 from seqferry.model.models import LocalFolder, TransferSpec
 from seqferry.spec import renaming
@@ -21,31 +19,20 @@ def target_key(spec: TransferSpec, source_key: str, version_id: str | None = Non
         return spec.target.key
     name = source_key.removeprefix(spec.strip)
     if spec.targets:
-        given, named = _named_targets(spec), source_key.removeprefix(spec.source.key)
+        given, named = spec.compiled(_targets_by_key), source_key.removeprefix(spec.source.key)
         if found := given.get((named, version_id or "")) or given.get((named, "")):
             return spec.target.key + found
     return spec.target.key + (renaming.renamed(spec.names.rename, name) if spec.names.rename else name)
 
 
-_NAMED_KEPT: Final = 8
-_named: Final[dict[int, tuple[tuple[str, ...], dict[tuple[str, str], str]]]] = {}
-"""Targets of lists by key and version, for the lists that were used last; by identity, since lists may be long."""
-
-
-def _named_targets(spec: TransferSpec) -> dict[tuple[str, str], str]:
-    known = _named.get(id(spec.targets))
-    if known is not None and known[0] is spec.targets:
-        return known[1]
+def _targets_by_key(spec: TransferSpec) -> dict[tuple[str, str], str]:
+    """Targets of a list by key and version."""
     versions = spec.versions or ("",) * len(spec.targets)
-    found = {
+    return {
         (key, version): target
         for key, version, target in zip(spec.keys or (), versions, spec.targets, strict=True)
         if target
     }
-    while len(_named) >= _NAMED_KEPT:
-        _named.pop(next(iter(_named)), None)
-    _named[id(spec.targets)] = (spec.targets, found)
-    return found
 
 
 def source_key(spec: TransferSpec, target_key: str) -> str:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from seqferry.db.objects import ArrivedObject
 from seqferry.model.models import ResolvedSpec
 from seqferry.spec import run
@@ -12,21 +10,9 @@ from seqferry.spec.run import Lines
 
 def moved(spec: ResolvedSpec, one: ArrivedObject) -> tuple[ResolvedSpec, ArrivedObject] | None:
     """The part and the keys of an object, if its line is a move."""
-    lines = _lines(spec)
+    lines = spec.compiled(Lines)
     part = lines.parts[lines.number_of(one.source_key)].spec
     if not part.kind.removes_sources:
         return None
     source, target = run.key_of(one.source_key, part.source), run.key_of(one.target_key, part.target)
     return part, one._replace(source_key=source, target_key=target)
-
-
-_kept: Final[dict[int, tuple[ResolvedSpec, Lines]]] = {}
-
-
-def _lines(spec: ResolvedSpec) -> Lines:
-    known = _kept.get(id(spec))
-    if known is None or known[0] is not spec:
-        _kept.clear()
-        known = spec, Lines(spec)
-        _kept[id(spec)] = known
-    return known[1]
