@@ -15,6 +15,8 @@
 //! Invariants: only spans and events of our own crates are written, whatever other crates offer. Their fields hold no
 //! address with a query, no header and no text of a service's reply. Without [`start`] a span costs a comparison.
 
+mod warnings;
+
 use std::fmt::Write as _;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
@@ -30,6 +32,8 @@ use tracing::{Event, Subscriber};
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt as _};
 use tracing_subscriber::registry::{LookupSpan, Registry};
+use warnings::Warnings;
+pub use warnings::show_warnings;
 
 /// Prefix of the targets of our crates.
 const OURS: &str = "seqferry_";
@@ -51,7 +55,7 @@ pub fn start(file: Option<&Path>) -> io::Result<()> {
 /// A subscriber that hands each line to `write`, its end included.
 pub fn subscriber(write: impl Fn(&str) + Send + Sync + 'static) -> impl Subscriber + Send + Sync {
     let ours = Targets::new().with_default(LevelFilter::OFF).with_target(OURS, LevelFilter::DEBUG);
-    Registry::default().with(Lines { write: Arc::new(write) }.with_filter(ours))
+    Registry::default().with(Lines { write: Arc::new(write) }.with_filter(ours)).with(Warnings::default())
 }
 
 enum Sink {

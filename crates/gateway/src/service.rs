@@ -95,6 +95,7 @@ impl GatewaySpec {
     /// # Errors
     /// When one of the shares cannot be served; none is then.
     pub fn start(self) -> Result<Gateway, GatewayError> {
+        seqferry_client::trace::show_warnings("seqferry gateway");
         let lock = claim(&self.state)?;
         let key = HandleKey::open(&self.state.join("handles.key")).map_err(|error| GatewayError(error.0))?;
         let cache = self.cache.as_ref().map(|(path, limits)| open_cache(path, limits)).transpose()?;

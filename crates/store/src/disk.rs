@@ -39,7 +39,6 @@ mod upload;
 mod walk;
 mod write;
 
-pub use facts::{MTIME, mtime_text, read_mtime};
 pub use fail::file_error;
 pub use names::path_refusal;
 

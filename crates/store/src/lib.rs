@@ -18,6 +18,7 @@ pub mod priority;
 mod properties;
 mod s3;
 mod store;
+mod stored_metadata;
 mod throttle;
 mod types;
 
@@ -25,9 +26,7 @@ pub use async_trait::async_trait;
 pub use body::{Body, ByteStream};
 pub use bytes::Bytes;
 pub use checksum::{Checksum, ChecksumAlgorithm, ChecksumKind, DigestAlgorithm, Digester};
-pub use disk::{
-    DiskOptions, DiskStore, MTIME, PageCache, Permissions, Symlinks, file_error, mtime_text, path_refusal, read_mtime,
-};
+pub use disk::{DiskOptions, DiskStore, PageCache, Permissions, Symlinks, file_error, path_refusal};
 pub use error::{Address, Cause, ErrorClass, Result, Scope, StoreError};
 pub use priority::Priority;
 pub use properties::{BucketEncryption, CustomerKey, Encryption, ObjectLock, WriteOptions};
@@ -37,6 +36,7 @@ pub use store::{
     BucketService, FetchedObject, LateSync, MultipartUpload, ObjectRead, ObjectReadExt, ObjectStore, ObjectWrite,
     put_whole_part,
 };
+pub use stored_metadata::{MTIME, StoredMetadata, mtime_text, read_mtime};
 pub use throttle::ByteThrottle;
 pub use types::{
     Attributes, BucketInfo, Capabilities, CompleteUpload, CompletedPart, CopyTarget, CreateUpload, Digests, ListPage,

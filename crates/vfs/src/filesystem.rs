@@ -13,12 +13,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use bytes::Bytes;
-use seqferry_store::{ErrorClass, ObjectRef, StoreError};
+use seqferry_store::{ErrorClass, ObjectRef, StoreError, StoredMetadata};
 
 use crate::error::{Result, VfsError};
 use crate::fetch::OpenObject;
 use crate::reader::{ReadHandle, ReadStats, Reader, Slices, WHOLE_OBJECT};
-use crate::tree::{Attributes, FileKind, StoredMetadata, Tree};
+use crate::tree::{Attributes, FileKind, Tree};
 pub use archives::Archives;
 use archives::OpenMember;
 use at_rest::KeptHandles;
@@ -160,7 +160,7 @@ impl FileSystem {
         }
         if let Some(meta) = object.meta() {
             self.tree.learn(inode, meta);
-            if object.version.size <= LONGEST_TARGET && StoredMetadata::of(&meta.attributes.metadata).is_link {
+            if object.version.size <= LONGEST_TARGET && StoredMetadata::of(&meta.attributes.metadata).is_link() {
                 // The name leads to a link from its next lookup on, which the door's client makes by itself.
                 self.tree.found_link(inode)?;
                 return Err(VfsError::Stale);

@@ -10,7 +10,6 @@ mod inodes;
 mod kept;
 mod links;
 mod listing;
-mod metadata;
 pub mod names;
 mod neighbours;
 mod snapshot;
@@ -21,7 +20,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 
-use seqferry_store::ObjectMeta;
+use seqferry_store::{ObjectMeta, StoredMetadata};
 use tokio::sync::{Semaphore, watch};
 use tokio::time::Instant;
 
@@ -33,7 +32,6 @@ pub use inodes::MEMBER_BIT;
 pub use kept::RestoreReport;
 pub(crate) use kept::read_header as read_table_header;
 use listing::Progress;
-pub use metadata::StoredMetadata;
 pub use names::{HiddenKey, HiddenReason};
 pub use neighbours::Order;
 pub use snapshot::FileKind;
@@ -480,14 +478,14 @@ impl Tree {
         let stored = state.metadata.get(&inode);
         let modified = match facts.kind {
             FileKind::Directory => state.newest_in(inode).unwrap_or(self.since),
-            _ => stored.and_then(|stored| stored.modified).unwrap_or(facts.modified),
+            _ => stored.and_then(StoredMetadata::modified_seconds).unwrap_or(facts.modified),
         };
         Attributes {
             inode,
             kind: facts.kind,
             size: facts.size,
             modified,
-            permissions: stored.and_then(|stored| stored.permissions),
+            permissions: stored.and_then(StoredMetadata::permissions),
             uid: stored.and_then(|stored| stored.uid),
             gid: stored.and_then(|stored| stored.gid),
             valid,

@@ -98,6 +98,30 @@ def test_a_gateway_that_was_killed_serves_the_same_again_with_its_cache(
     assert "another gateway uses" in refused.stderr
 
 
+@pytest.mark.parametrize("traced", [False, True])
+def test_warnings_are_told_on_stderr(
+    s3server: S3Server,
+    make_bucket: Callable[..., str],
+    serving: Serving,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    traced: bool,
+) -> None:
+    bucket = make_bucket(s3server)
+    put(s3server, bucket, {"runs/a": b"bytes"})
+    trace = tmp_path / "trace"
+    if traced:
+        monkeypatch.setenv("SEQFERRY_TRACE", str(trace))
+    shares = serving(s3server, share("runs", f"s3://{bucket}/runs/", 'clients = ["10.9.9.9"]'))
+    refused = subprocess.run(["nfs-ls", shares.url("runs")], capture_output=True, check=False, timeout=60)
+    assert refused.returncode != 0
+    line = "127.0.0.1 may not mount /runs: it is on no list of its clients"
+    shares.process.wait_for_output(f"seqferry gateway: {line}")
+    assert f"seqferry gateway: {line}" in shares.process.stderr
+    assert not traced or line in trace.read_text()
+
+
 def test_wrong_shares_are_refused_with_one_line(
     s3server: S3Server, make_bucket: Callable[..., str], tmp_path: Path
 ) -> None:

@@ -21,7 +21,11 @@ MoverFactory = Callable[[S3Server], Mover]
 def _shown(client: Any, bucket: str, key: str) -> dict[str, Any]:
     head = client.head_object(Bucket=bucket, Key=key)
     tags = client.get_object_tagging(Bucket=bucket, Key=key)["TagSet"]
-    own = {name: value for name, value in head["Metadata"].items() if name not in ("mtime", "mode")}
+    own = {
+        name: value
+        for name, value in head["Metadata"].items()
+        if name not in ("mtime", "mode", "file-mtime", "file-permissions")
+    }
     return {
         "type": head["ContentType"],
         "cache": head.get("CacheControl"),

@@ -1,18 +1,9 @@
 //! A file's status as the metadata of an object, and the metadata that a file can keep.
-//!
-//! Times and modes are kept as metadata under the keys that rclone and s3fs use: `mtime` in seconds with a fraction,
-//! which both read; `mode` in octal digits with a leading 0, which rclone reads as octal and s3fs by the rules of C.
-
-use std::collections::BTreeMap;
 
 use rustix::fs::{FileType, Stat, Timespec};
 
+use crate::stored_metadata::StoredMetadata;
 use crate::types::{Attributes, ObjectMeta};
-
-/// Metadata key of the time of the last change.
-pub const MTIME: &str = "mtime";
-/// Metadata key of type and permissions.
-pub(super) const MODE: &str = "mode";
 
 /// Facts that pin the bytes of a file: while they are unchanged, the file was neither modified nor replaced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,10 +42,13 @@ pub(super) fn file_type(stat: &Stat) -> FileType {
 /// Returns the facts about a file, or about a link that is kept as an object.
 pub(super) fn meta(stat: &Stat, name: &str) -> ObjectMeta {
     let pin = Pin::of(stat);
-    let metadata = BTreeMap::from([
-        (MTIME.to_owned(), mtime_text(pin.seconds, pin.nanoseconds)),
-        (MODE.to_owned(), format!("0{:o}", stat.st_mode)),
-    ]);
+    // Owners are not kept: numbers of users mean nothing on other machines.
+    let stored = StoredMetadata {
+        modified: Some((pin.seconds, pin.nanoseconds)),
+        mode: Some(stat.st_mode),
+        ..StoredMetadata::default()
+    };
+    let metadata = stored.to_metadata();
     let content_type = (file_type(stat) == FileType::RegularFile).then(|| content_type(name)).flatten();
     ObjectMeta {
         size: pin.size,
@@ -105,58 +99,15 @@ pub(super) struct FileAttributes {
 
 impl FileAttributes {
     pub(super) fn of(attributes: &Attributes) -> Self {
-        let mode = attributes.metadata.get(MODE).and_then(|text| read_mode(text));
-        let kind = mode.filter(|mode| *mode > 0o7777).map(FileType::from_raw_mode);
+        let stored = StoredMetadata::of(&attributes.metadata);
+        let kind = stored.file_type().map(FileType::from_raw_mode);
         Self {
-            mtime: attributes.metadata.get(MTIME).and_then(|text| read_mtime(text)),
+            mtime: stored.modified,
             // The permissions of a link have no effect: every user has all of them.
-            permissions: mode.filter(|_| kind != Some(FileType::Symlink)).map(|mode| mode & 0o777),
+            permissions: stored.mode.filter(|_| kind != Some(FileType::Symlink)).map(|mode| mode & 0o777),
             kind,
         }
     }
-}
-
-/// Formats a time as `seconds.nanoseconds` without trailing zeros, as rclone does.
-pub fn mtime_text(seconds: i64, nanoseconds: u32) -> String {
-    // A time before 1970 has its fraction counted upwards from the second before.
-    let (sign, whole, fraction) = match (seconds, nanoseconds) {
-        (0.., _) => ("", seconds.unsigned_abs(), nanoseconds),
-        (_, 0) => ("-", seconds.unsigned_abs(), 0),
-        (_, n) => ("-", seconds.unsigned_abs() - 1, 1_000_000_000 - n),
-    };
-    let text = format!("{sign}{whole}.{fraction:09}");
-    text.trim_end_matches('0').trim_end_matches('.').to_owned()
-}
-
-/// Reads a time exactly to the nanosecond, which a floating point number could not hold.
-pub fn read_mtime(text: &str) -> Option<(i64, u32)> {
-    let (negative, digits) = text.trim().strip_prefix('-').map_or((false, text.trim()), |rest| (true, rest));
-    let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
-    let is_digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
-    if whole.is_empty() || !is_digits(whole) || !is_digits(fraction) {
-        return None;
-    }
-    let seconds: i64 = whole.parse().ok()?;
-    let nanoseconds: u32 = format!("{fraction:0<9}").get(..9)?.parse().ok()?;
-    Some(match (negative, nanoseconds) {
-        (false, n) => (seconds, n),
-        (true, 0) => (-seconds, 0),
-        (true, n) => (-seconds - 1, 1_000_000_000 - n),
-    })
-}
-
-/// Reads a mode: octal as Seqferry and rclone write it, or decimal as s3fs does. A decimal mode has five digits, no
-/// leading 0, and a known type of file.
-fn read_mode(text: &str) -> Option<u32> {
-    let text = text.trim();
-    let known = |mode: &u32| {
-        let file =
-            matches!(FileType::from_raw_mode(*mode), FileType::RegularFile | FileType::Symlink | FileType::Directory);
-        *mode <= 0o7777 || (file && mode >> 16 == 0)
-    };
-    let octal = || u32::from_str_radix(text, 8).ok().filter(known);
-    let decimal = || text.parse().ok().filter(known);
-    if text.len() == 5 && !text.starts_with('0') { decimal().or_else(octal) } else { octal() }
 }
 
 pub(super) fn timespec((seconds, nanoseconds): (i64, u32)) -> Timespec {
@@ -165,53 +116,14 @@ pub(super) fn timespec((seconds, nanoseconds): (i64, u32)) -> Timespec {
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
-
     use super::*;
 
     #[test]
-    fn times_are_written_as_rclone_does() {
-        assert_eq!(mtime_text(1_600_000_000, 123_456_789), "1600000000.123456789");
-        assert_eq!(mtime_text(1_600_000_000, 500_000_000), "1600000000.5");
-        assert_eq!(mtime_text(1_600_000_000, 0), "1600000000");
-        assert_eq!(mtime_text(0, 0), "0");
-        assert_eq!(mtime_text(-1, 750_000_000), "-0.25");
-    }
-
-    #[test]
-    fn times_that_are_none_are_ignored() {
-        for text in ["", "-", ".", ".5", "yesterday", "1e9", "1.2.3", "99999999999999999999", "+5"] {
-            assert_eq!(read_mtime(text), None, "{text}");
-        }
-        assert_eq!(read_mtime("1600000000.1234567891"), Some((1_600_000_000, 123_456_789)));
-    }
-
-    #[test]
-    fn modes_are_read_as_either_tool_writes_them() {
-        assert_eq!(read_mode("0100644"), Some(0o100_644));
-        assert_eq!(read_mode("100664"), Some(0o100_664));
-        assert_eq!(read_mode("33188"), Some(0o100_644));
-        assert_eq!(read_mode("33133"), Some(0o100_555));
-        assert_eq!(read_mode("41471"), Some(0o120_777));
-        assert_eq!(read_mode("16877"), Some(0o040_755));
-        assert_eq!(read_mode("40755"), Some(0o040_755));
-        assert_eq!(read_mode("0644"), Some(0o644));
-        for text in ["", "rw-r--r--", "-1", "99999999"] {
-            assert_eq!(read_mode(text), None, "{text}");
-        }
-    }
-
-    #[test]
-    fn nobody_gets_more_rights_than_permissions() {
-        let attributes =
-            Attributes { metadata: BTreeMap::from([(MODE.to_owned(), "0106777".to_owned())]), ..Attributes::default() };
-        assert_eq!(FileAttributes::of(&attributes).permissions, Some(0o777));
-    }
-
-    proptest! {
-        #[test]
-        fn a_time_that_was_written_is_read_back(seconds in -10_000_000_000_i64..10_000_000_000, nanoseconds in 0..1_000_000_000_u32) {
-            prop_assert_eq!(read_mtime(&mtime_text(seconds, nanoseconds)), Some((seconds, nanoseconds)));
+    fn no_user_gets_more_rights_than_permissions() {
+        for name in ["mode", "file-permissions"] {
+            let metadata = [(name.to_owned(), "0106777".to_owned())].into();
+            let attributes = Attributes { metadata, ..Attributes::default() };
+            assert_eq!(FileAttributes::of(&attributes).permissions, Some(0o777), "{name}");
         }
     }
 }

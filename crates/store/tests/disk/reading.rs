@@ -24,6 +24,9 @@ async fn facts_are_those_of_the_file() {
     assert_eq!((meta.size, meta.opaque_etag, meta.tag_count), (5, true, Some(0)));
     assert_eq!(meta.attributes.metadata["mtime"], text.trim_end_matches('0').trim_end_matches('.'));
     assert_eq!(meta.attributes.metadata["mode"], "0100640");
+    let nanoseconds = i128::from(seconds) * 1_000_000_000 + i128::from(nanoseconds);
+    assert_eq!(meta.attributes.metadata["file-mtime"], format!("{nanoseconds}ns"));
+    assert_eq!(meta.attributes.metadata["file-permissions"], "0100640");
     assert_eq!(meta.attributes.content_type.as_deref(), Some("application/gzip"));
     assert!((meta.last_modified - (seconds as f64)).abs() <= 1.0);
 }

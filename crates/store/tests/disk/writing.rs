@@ -28,6 +28,24 @@ async fn a_file_is_written_with_its_folders_time_and_permissions() {
     assert_eq!(written.etag, store.head(ObjectRef::new(scratch.bucket(), "a/b/c"), None).await.unwrap().etag);
 }
 
+#[tokio::test]
+async fn a_file_gets_the_time_and_permissions_that_aws_file_gateway_or_datasync_stored() {
+    for (name, time, expected) in [
+        ("nanoseconds", "1600000000123456789ns", (1_600_000_000, 123_456_789)),
+        ("milliseconds", "1600000000250", (1_600_000_000, 250_000_000)),
+        ("before the epoch", "-500000000ns", (-1, 500_000_000)),
+    ] {
+        let (scratch, store) = (Scratch::new(), store());
+        let owner = [("file-owner", "12345"), ("file-group", "12345")];
+        let attributes = with(&[&owner[..], &[("file-mtime", time), ("file-permissions", "0640")]].concat());
+
+        store.put(scratch.bucket(), "f", Bytes::from_static(b"body"), &attributes).await.unwrap();
+
+        let path = scratch.path("f");
+        assert_eq!((mtime(&path), mode(&path)), (expected, 0o640), "{name}");
+    }
+}
+
 /// Permissions of a new file with all permissions requested, reduced by the umask of this process.
 fn all_that_the_umask_leaves(scratch: &Scratch) -> u32 {
     std::fs::create_dir(scratch.path("new")).unwrap();

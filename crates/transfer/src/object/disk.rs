@@ -4,7 +4,7 @@
 use futures::TryStreamExt as _;
 use seqferry_client::{RequestError, RequestSpec, RetryingClient, UploadJournal};
 use seqferry_store::{
-    ErrorClass, MTIME, ObjectMeta, ObjectReadExt as _, ObjectRef, PinnedObject, Range, StoreError, read_mtime,
+    ErrorClass, ObjectMeta, ObjectReadExt as _, ObjectRef, PinnedObject, Range, StoreError, StoredMetadata, read_mtime,
 };
 
 use super::{AttemptError, Object};
@@ -66,7 +66,7 @@ impl<J: UploadJournal> Object<'_, J> {
 
     /// True when the file's time equals the one that is kept with the object, to the nanosecond.
     fn have_one_time(&self, source: &ObjectMeta, target: &ObjectMeta) -> bool {
-        let kept = |meta: &ObjectMeta| meta.attributes.metadata.get(MTIME).and_then(|text| read_mtime(text));
+        let kept = |meta: &ObjectMeta| StoredMetadata::of(&meta.attributes.metadata).modified;
         // A file that was downloaded from an object without a kept time has got the object's time.
         let ours = kept(source).or_else(|| {
             // Services state whole seconds: an object that was downloaded within the same second may have been

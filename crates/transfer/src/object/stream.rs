@@ -21,7 +21,7 @@ use seqferry_store::checksum::{base64, hex};
 use seqferry_store::error::classify::code;
 use seqferry_store::{
     Attributes, Cause, Checksum, ChecksumAlgorithm, ChecksumKind, DigestAlgorithm, Digests, ErrorClass, MTIME,
-    ObjectMeta, PutObject, StoreError, WrittenObject,
+    ObjectMeta, PutObject, StoreError, StoredMetadata, WrittenObject,
 };
 
 use super::disk::time_text;
@@ -226,8 +226,9 @@ impl<J: UploadJournal> Object<'_, J> {
     /// Returns the attributes of the target; a file without a modification time gets the source's.
     pub(super) fn carried_attributes(&self, source: &ObjectMeta) -> Attributes {
         let mut attributes = self.policy.properties.attributes_of(source);
-        if self.target.capabilities().settable_times && source.last_modified > 0.0 {
-            attributes.metadata.entry(MTIME.to_owned()).or_insert_with(|| time_text(source.last_modified));
+        let has_time = StoredMetadata::of(&attributes.metadata).modified.is_some();
+        if self.target.capabilities().settable_times && source.last_modified > 0.0 && !has_time {
+            attributes.metadata.insert(MTIME.to_owned(), time_text(source.last_modified));
         }
         attributes
     }

@@ -3,7 +3,6 @@
 //! Invariants: bytes of a member are handed out only after the headers at its place were parsed and are those of the
 //! member; a read is pinned to the version of the archive that the member was found in.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -17,9 +16,9 @@ use seqferry_store::Result;
 use seqferry_store::checksum::base64;
 use seqferry_store::{
     Attributes, Body, ByteStream, Capabilities, Checksum, ChecksumAlgorithm, ChecksumKind, CompleteUpload, CopyTarget,
-    CreateUpload, ErrorClass, FetchedObject, ListPage, ListRequest, MTIME, MultipartUpload, ObjectMeta, ObjectRead,
-    ObjectRef, ObjectStore, ObjectWrite, PartsPage, PinnedObject, PutObject, Range, StoreError, UploadInfo, UploadRef,
-    WrittenObject, WrittenPart, mtime_text,
+    CreateUpload, ErrorClass, FetchedObject, ListPage, ListRequest, MultipartUpload, ObjectMeta, ObjectRead, ObjectRef,
+    ObjectStore, ObjectWrite, PartsPage, PinnedObject, PutObject, Range, StoreError, StoredMetadata, UploadInfo,
+    UploadRef, WrittenObject, WrittenPart,
 };
 use seqferry_store::{BucketEncryption, BucketService, LateSync, put_whole_part};
 
@@ -184,15 +183,14 @@ impl<'a> WantedMember<'a> {
 }
 
 /// Time and permissions under the names that files have them in object storage.
-fn attributes(kind: PlaceKind, permissions: u32, (seconds, nanos): (i64, u32)) -> Attributes {
+fn attributes(kind: PlaceKind, permissions: u32, time: (i64, u32)) -> Attributes {
     let mode = match kind {
         PlaceKind::File | PlaceKind::Sparse => 0o100_000 | permissions,
         PlaceKind::Link => 0o120_777,
         PlaceKind::Directory => 0o040_000 | permissions,
     };
-    let metadata =
-        BTreeMap::from([(MTIME.to_owned(), mtime_text(seconds, nanos)), ("mode".to_owned(), format!("0{mode:o}"))]);
-    Attributes { metadata, ..Attributes::default() }
+    let stored = StoredMetadata { modified: Some(time), mode: Some(mode), ..StoredMetadata::default() };
+    Attributes { metadata: stored.to_metadata(), ..Attributes::default() }
 }
 
 fn of_headers(kind: PlaceKind, member: &Member) -> Attributes {

@@ -46,6 +46,9 @@ struct KeptDirectory {
     entries: Vec<KeptEntry>,
     hidden: Vec<(String, u8)>,
     hidden_count: u64,
+    /// Time of the directory's own object. Tables of older programs have none.
+    #[serde(default)]
+    marker: f64,
 }
 
 /// Name, kind, size, time, `ETag`, whether archived, whether a link whose key is its name.
@@ -148,6 +151,7 @@ impl Tree {
                 entries: snapshot.entries().iter().map(entry).collect(),
                 hidden: snapshot.hidden.iter().map(|key| (key.key.clone(), number(&REASONS, &key.reason))).collect(),
                 hidden_count: snapshot.hidden_count,
+                marker: snapshot.marker,
             };
             write_frame(&mut file, &directory)?;
         }
@@ -218,6 +222,7 @@ impl Tree {
         let reason = |place: u8| REASONS.get(usize::from(place)).copied();
         let hidden = kept.hidden.into_iter().filter_map(|(key, place)| Some(HiddenKey { key, reason: reason(place)? }));
         builder.restore_hidden(hidden.collect(), kept.hidden_count);
+        builder.restore_marker(kept.marker);
         self.install(directory, inode, &kept.prefix, builder, listed);
         Some(names)
     }

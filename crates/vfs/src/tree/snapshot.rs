@@ -132,6 +132,8 @@ pub(crate) struct Snapshot {
     pub(crate) hidden_count: u64,
     /// Upload time of the newest object directly in it, in seconds since the epoch; 0 where there is none.
     pub(crate) newest: f64,
+    /// Upload time of the object that stands for the directory itself (`key/`); 0 where there is none.
+    pub(crate) marker: f64,
     /// Inodes in order with the places of their entries, made when they are first asked for.
     sorted: OnceLock<Vec<(u64, u32)>>,
 }
@@ -232,6 +234,7 @@ pub(crate) struct SnapshotBuilder {
     found: HashMap<String, Facts>,
     hidden: Vec<HiddenKey>,
     hidden_count: u64,
+    marker: f64,
 }
 
 impl SnapshotBuilder {
@@ -246,6 +249,7 @@ impl SnapshotBuilder {
     pub(crate) fn add_object(&mut self, prefix: &str, object: &ListedObject) {
         let Some(name) = object.key.strip_prefix(prefix) else { return };
         if name.is_empty() {
+            self.marker = object.last_modified;
             if object.size > 0 {
                 self.hide(&object.key, HiddenReason::DirectoryWithBytes);
             }
@@ -264,6 +268,11 @@ impl SnapshotBuilder {
             Err(reason) => self.hide(whole, reason),
             Ok(()) => self.add(prefix, name, Facts::directory()),
         }
+    }
+
+    /// The time of the directory's own object as a snapshot had it.
+    pub(crate) fn restore_marker(&mut self, marker: f64) {
+        self.marker = marker;
     }
 
     /// Add a name as a snapshot had it.
@@ -359,9 +368,9 @@ impl SnapshotBuilder {
         };
         let mut by_name: Vec<u32> = (0..u32::try_from(entries.len()).unwrap_or(u32::MAX)).collect();
         by_name.sort_unstable_by(|a, b| text(&entries[*a as usize]).cmp(text(&entries[*b as usize])));
-        let (hidden, hidden_count) = (self.hidden, self.hidden_count);
-        let newest = entries.iter().map(|entry| entry.modified).fold(0.0, f64::max);
-        Snapshot { entries, by_name, names, hidden, hidden_count, newest, sorted: OnceLock::new() }
+        let (hidden, hidden_count, marker) = (self.hidden, self.hidden_count, self.marker);
+        let newest = entries.iter().map(|entry| entry.modified).fold(marker, f64::max);
+        Snapshot { entries, by_name, names, hidden, hidden_count, newest, marker, sorted: OnceLock::new() }
     }
 }
 

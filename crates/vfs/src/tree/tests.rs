@@ -10,7 +10,8 @@ use crate::testing::StoreSource;
 
 async fn put(store: &MemoryStore, keys: &[&str]) {
     for key in keys {
-        store.put("b", key, Bytes::from((*key).to_owned()), &seqferry_store::Attributes::default()).await.unwrap();
+        let body = if key.ends_with('/') { Bytes::new() } else { Bytes::from((*key).to_owned()) };
+        store.put("b", key, body, &seqferry_store::Attributes::default()).await.unwrap();
     }
 }
 
@@ -60,6 +61,20 @@ async fn a_listed_directory_has_the_time_of_its_newest_object() {
     let newest = files.map(|entry| entry.attributes.modified).fold(0.0, f64::max);
     assert!(newest > 0.0);
     assert!((tree.attributes(directory).unwrap().modified - newest).abs() < 1e-9);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_listed_directory_that_holds_its_marker_alone_has_the_time_of_the_marker() {
+    for keys in [&["d/"][..], &["d/", "d/e/f"]] {
+        let (_, source, tree) = tree(keys, TreeOptions::bucket("b")).await;
+        let directory = inode(&tree, "d").await.unwrap();
+        names(&tree, directory).await;
+
+        let marker = source.head(ObjectRef::new("b", "d/")).await.unwrap().last_modified;
+        assert!(marker > 0.0);
+        assert!((tree.attributes(directory).unwrap().modified - marker).abs() < 1e-9, "{keys:?}");
+        assert_eq!(tree.hidden().0, 0, "{keys:?}");
+    }
 }
 
 #[tokio::test(start_paused = true)]
