@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +15,26 @@ Draw = Callable[[dict[str, Any]], tuple[list[Plot], str | None]]
 MakePage = Callable[[dict[str, Any], Sequence[Plot]], str]
 
 
-def make_output_folder(folder: Path) -> None:
+@contextlib.contextmanager
+def output_folder(folder: Path) -> Generator[None]:
     """Makes sure, before anything is measured, that the report can be written.
+
+    A folder that was made and has nothing in it at the end is removed: nothing was measured.
 
     Raises:
         UsageError: the folder cannot be written.
     """
+    missing = [each for each in (folder, *folder.parents) if not each.exists()]
+    try:
+        _make(folder)
+        yield
+    finally:
+        for each in missing:
+            with contextlib.suppress(OSError):
+                each.rmdir()
+
+
+def _make(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         probe = folder / ".seqferry-bench"

@@ -195,6 +195,10 @@ def test_data_that_cannot_be_staged_is_one_line_and_nothing_is_written(
         assert (code in (1, 2), out, len(err.splitlines())) == (True, "", 1), err
         assert why in err
         assert not bench.output.exists()
+    code, out, err = bench.run(*ONCE, "--work-folder", "/proc")
+    assert (code, out) == (1, ""), err
+    assert "/proc has 0 B free" in err.splitlines()[-1]
+    assert not bench.output.exists(), "nothing was measured"
     code, out, err = bench.run("--dry-run", "--json")
     assert (code, json.loads(out)["files"]) == (0, 7), err
     assert not bench.output.exists()

@@ -402,6 +402,7 @@ def test_too_little_room_is_told_before_anything_is_done(versitygw: S3Server, ma
     last = err.splitlines()[-1]
     assert re.search(r"has .* free and the bench needs .* there", last)
     assert "--work-folder" in last
+    assert not bench.output.exists(), "nothing was measured"
     bench.assert_nothing_is_left()
 
 

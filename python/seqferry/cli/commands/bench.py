@@ -221,19 +221,19 @@ def transfer(
     if dry_run:
         return exits.OK
     folder = output or Path(prepared.storage.place.prefix.rstrip("/").rpartition("/")[2])
-    folder_of.make_output_folder(folder)
-    outcome, result = prepared.run(work_folder=work_folder, keep=keep, tell=show)
-    files: list[Path] = []
-    try:
-        files, missing = compare.publish(result, folder) if outcome.runs else ([], None)
-    finally:
-        # Results are shown where the files cannot be written, and written where they cannot be shown.
-        if as_json:
-            display.emit("report", files=[str(path) for path in files], report=result)
-        elif not quiet:
-            _print(result)
-        if outcome.left is not None:
-            display.say(f"seqferry: {text.printable(outcome.left)}")
+    with folder_of.output_folder(folder):
+        outcome, result = prepared.run(work_folder=work_folder, keep=keep, tell=show)
+        files: list[Path] = []
+        try:
+            files, missing = compare.publish(result, folder) if outcome.runs else ([], None)
+        finally:
+            # Results are shown where the files cannot be written, and written where they cannot be shown.
+            if as_json:
+                display.emit("report", files=[str(path) for path in files], report=result)
+            elif not quiet:
+                _print(result)
+            if outcome.left is not None:
+                display.say(f"seqferry: {text.printable(outcome.left)}")
     _say_written(show, missing, files)
     if outcome.error is not None:
         raise outcome.error
@@ -315,10 +315,10 @@ def gateway(
     if dry_run:
         return exits.OK
     folder = output or _fresh_folder()
-    folder_of.make_output_folder(folder)
-    outcome = comparison.run(plan, show)
-    result = report.document(plan, outcome)
-    files, missing = folder_of.publish(result, folder, draw=charts.draw, page=page.page, earlier=charts.NAMES)
+    with folder_of.output_folder(folder):
+        outcome = comparison.run(plan, show)
+        result = report.document(plan, outcome)
+        files, missing = folder_of.publish(result, folder, draw=charts.draw, page=page.page, earlier=charts.NAMES)
     if as_json:
         display.emit("report", files=[str(path) for path in files], report=result)
     elif not quiet:
@@ -352,8 +352,8 @@ def _merge(reports: Sequence[Path], output: Path | None, *, as_json: bool, quiet
 
     result = merged.merge(reports)
     folder = output or _fresh_folder()
-    folder_of.make_output_folder(folder)
-    files, _ = folder_of.publish(result, folder, draw=merged.draw, page=merged.page, earlier=("no plots",))
+    with folder_of.output_folder(folder):
+        files, _ = folder_of.publish(result, folder, draw=merged.draw, page=merged.page, earlier=("no plots",))
     if as_json:
         display.emit("report", files=[str(path) for path in files], report=result)
     elif not quiet:

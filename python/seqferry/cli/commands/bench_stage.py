@@ -115,13 +115,13 @@ def stage(
     if dry_run:
         return exits.OK
     folder = output or Path(plan.storage.place.prefix.rstrip("/").rpartition("/")[2])
-    folder_of.make_output_folder(folder)
-    outcome = comparison.run(plan, work_folder=work_folder, tell=show)
-    result = report.document(plan, outcome)
     files: list[Path] = []
     missing = None
-    if outcome.runs:
-        files, missing = folder_of.publish(result, folder, draw=page.draw, page=page.page, earlier=page.NAMES)
+    with folder_of.output_folder(folder):
+        outcome = comparison.run(plan, work_folder=work_folder, tell=show)
+        result = report.document(plan, outcome)
+        if outcome.runs:
+            files, missing = folder_of.publish(result, folder, draw=page.draw, page=page.page, earlier=page.NAMES)
     if as_json:
         display.emit("report", files=[str(path) for path in files], report=result)
     elif not quiet:
