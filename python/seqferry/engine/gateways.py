@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Final
 
 from seqferry.model.errors import ConfigError
 from seqferry.model.models import S3Location
+from seqferry.model.workers import Activity, Limits
 from seqferry.places import endpoints
+from seqferry.settings import memory_limits
 from seqferry.settings.shares import Share
 
 if TYPE_CHECKING:
@@ -66,6 +68,21 @@ def start(spec: GatewaySpec) -> _native.Gateway:
         )
     except OSError as error:
         raise ConfigError(f"{error}".rstrip(".") + ".") from None
+
+
+def activity_of(served: _native.Gateway, spec: GatewaySpec) -> Activity:
+    """Activity of a gateway now. ``facts`` has the names of its shares and the address that they are served at."""
+    host, port = served.address
+    return Activity(
+        lanes=(),
+        limits=Limits(
+            max_requests=spec.max_requests, max_bandwidth=spec.max_bandwidth, tpslimit=None, memory=spec.memory
+        ),
+        resident=memory_limits.resident() or None,
+        transfers=0,
+        in_flight=0,  # the native gateway does not tell
+        facts={"shares": [share.name for share, _ in spec.shares], "host": host, "port": port},
+    )
 
 
 def _share(share: Share, place: S3Location) -> _native.GatewayShare:

@@ -8,6 +8,7 @@ import random
 import signal
 import socket
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
@@ -137,6 +138,63 @@ def test_workers_that_are_gone_are_marked_and_gateways_are_not(service: Service)
         assert worker_rows.alive(connection) == 0
 
     assert _on_record(service) == {"a": False, "g": True, "s": False}
+
+
+def _gateway(folder: Path, server: S3Server, bucket: str, **place: str) -> RunningProcess:
+    config = folder / "gateway.toml"
+    config.write_text(f'[[share]]\nname = "runs"\nsource = "s3://{bucket}/run/"\n')
+    environment = {**server.environment(), "SEQFERRY_CONFIG": str(config), **place}
+    return RunningProcess([seqferry(), "gateway", "serve", "--port", "0"], environment=environment)
+
+
+def test_a_gateway_is_among_the_workers_until_it_ends(
+    service: Service, s3server: S3Server, make_bucket: BucketFactory, tmp_path: Path
+) -> None:
+    place = {
+        "SEQFERRY_STATE_DIR": str(service.settings.state_dir),
+        "SEQFERRY_DATABASE_URL": service.settings.database_url or "",
+    }
+    bucket = make_bucket(s3server)
+    with _gateway(tmp_path, s3server, bucket, **place) as gateway:
+        [row] = eventually(service.workers, what="the row of the gateway")
+        assert (row.process.kind, row.process.pid, row.process.version, row.alive) == (
+            "gateway",
+            gateway.pid,
+            version(),
+            True,
+        )
+        assert row.process.host == socket.gethostname()
+        assert (row.activity.in_flight, row.activity.transfers, row.activity.facts["shares"]) == (0, 0, ["runs"])
+        assert (row.activity.resident or 0) > 1 << 20
+        if service.is_local:
+            shown = command(service, "workers").stdout.splitlines()
+            assert shown[1].split()[:3] == [row.process.name, "gateway", "alive"]
+        with http_of(service) as client:
+            [told] = client.get("/api/v1/workers").json()["workers"]
+        assert (told["kind"], told["pid"]) == ("gateway", gateway.pid)
+        gateway.signal(signal.SIGTERM)
+        assert gateway.wait() == 0
+    assert service.workers() == []
+
+    with _gateway(tmp_path, s3server, bucket, **place) as killed:
+        eventually(service.workers, what="the row of the gateway")
+        killed.signal(signal.SIGKILL)
+        killed.wait()
+    assert [one.alive for one in service.workers()] == [False]
+
+
+@pytest.mark.parametrize("settings", ["sqlite"], indirect=True)
+@pytest.mark.parametrize("url", ["", "postgresql://nobody@127.0.0.1:9/none"])
+def test_a_gateway_serves_without_a_database_and_makes_none(
+    service: Service, s3server: S3Server, make_bucket: BucketFactory, tmp_path: Path, url: str
+) -> None:
+    del service
+    place = {"SEQFERRY_STATE_DIR": str(tmp_path / "own"), "SEQFERRY_DATABASE_URL": url}
+    with _gateway(tmp_path, s3server, make_bucket(s3server), **place) as gateway:
+        gateway.wait_for_output("is served at")
+        gateway.signal(signal.SIGTERM)
+        assert gateway.wait() == 0
+    assert [one.name for one in (tmp_path / "own").iterdir()] == ["gateway"]
 
 
 def test_rows_of_silent_processes_are_bounded_in_time_and_number(service: Service) -> None:

@@ -65,10 +65,12 @@ class WorkerOut(BaseModel):
     transfers: int
     """Transfers that it is at."""
     requests_in_flight: int
+    """0 for a gateway, whose requests are not counted."""
     windows: list[WindowOut]
     """Those with the most requests, at most 20."""
     facts: dict[str, Any]
-    """Of its kind alone. Of a worker: ``own_work``, it was started for one transfer."""
+    """Of its kind alone. Of a worker: ``own_work``, it was started for one transfer.
+    Of a gateway: ``shares``, ``host``, ``port``."""
 
     @classmethod
     def of(cls, one: ProcessStatus) -> WorkerOut:

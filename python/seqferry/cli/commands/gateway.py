@@ -81,7 +81,7 @@ def serve(
         memory=DEFAULT_MEMORY if memory is None else memory,
         max_bandwidth=max_bandwidth,
     )
-    return _serve(spec, as_json=as_json)
+    return _serve(spec, settings, as_json=as_json)
 
 
 def _place(share: Share) -> S3Location:
@@ -97,10 +97,11 @@ def _place(share: Share) -> S3Location:
     return place
 
 
-def _serve(spec: GatewaySpec, *, as_json: bool) -> int:
+def _serve(spec: GatewaySpec, settings: Settings, *, as_json: bool) -> int:
     # Imported here: the engine's threads must be made in the process that serves.
-    from seqferry.engine.gateways import start
+    from seqferry.engine.gateways import activity_of, start
     from seqferry.engine.traces import trace
+    from seqferry.service.presence import Presence
 
     asked: list[int] = []
 
@@ -109,7 +110,7 @@ def _serve(spec: GatewaySpec, *, as_json: bool) -> int:
 
     for number in set(ending_signals()) & {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}:
         signal.signal(number, stop)
-    trace(Settings.load().trace)
+    trace(settings.trace)
     served = start(spec)
     host, port = served.address
     for share, place in spec.shares:
@@ -117,8 +118,9 @@ def _serve(spec: GatewaySpec, *, as_json: bool) -> int:
             display.emit("served", share=f"/{share.name}", source=place.at(place.key), host=host, port=port)
         else:
             display.say(text.printable(f"{place.at(place.key)} is served at {host}:/{share.name}, port {port}."))
-    while not asked and not served.wait(_LOOK):
-        pass
+    with Presence(settings, "gateway", lambda: activity_of(served, spec)):
+        while not asked and not served.wait(_LOOK):
+            pass
     served.stop()
     while not served.wait(_LOOK):
         pass
