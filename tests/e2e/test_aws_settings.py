@@ -86,9 +86,9 @@ def test_settings_without_effect_and_open_bodies_are_told_once(
     assert err.count("payload_signing_enabled") == 1, err
 
 
-@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "iso-8859-1"])
 @pytest.mark.parametrize("name", ["AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE", None])
-def test_files_with_a_byte_order_mark_hold(
+def test_files_in_other_encodings_than_utf_8_hold(
     versitygw: S3Server, make_bucket: BucketFactory, tmp_path: Path, encoding: str, name: str | None
 ) -> None:
     """The first section of the file is the one that would be passed over. None: the usual file of a home."""
@@ -98,6 +98,7 @@ def test_files_with_a_byte_order_mark_hold(
     file.parent.mkdir(exist_ok=True)
     lines = [
         "[default]",
+        "# é",
         f"aws_access_key_id = {known['AWS_ACCESS_KEY_ID']}",
         f"aws_secret_access_key = {known['AWS_SECRET_ACCESS_KEY']}",
         f"endpoint_url = {versitygw.endpoint_url}",

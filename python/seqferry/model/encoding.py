@@ -17,3 +17,11 @@ def decoded(data: bytes) -> str:
     if data.startswith(_UTF_16):
         return data.decode("utf-16")
     return data.removeprefix(codecs.BOM_UTF8).decode()
+
+
+def decoded_loosely(data: bytes) -> str:
+    """As ``decoded``; bytes that are not of that encoding are taken for ISO-8859-1, in which each is a character."""
+    try:
+        return decoded(data)
+    except UnicodeDecodeError:
+        return data.removeprefix(codecs.BOM_UTF8).decode("iso-8859-1")

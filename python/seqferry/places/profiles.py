@@ -84,8 +84,8 @@ def _parsed(path: str, _version: tuple[int, int, int]) -> RawConfigParser | None
     file = RawConfigParser(default_section="", strict=False, allow_no_value=True, inline_comment_prefixes=(" #", " ;"))
     try:
         with open(path, "rb") as written:  # noqa: PTH123
-            file.read_string(encoding.decoded(written.read()), path)
-    except (Error, UnicodeDecodeError, OSError):
+            file.read_string(encoding.decoded_loosely(written.read()), path)
+    except (Error, OSError):
         # The engine reports the fault when it uses the file.
         return None
     return file

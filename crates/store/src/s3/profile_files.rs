@@ -1,7 +1,8 @@
 //! Files of the AWS tools (`~/.aws/config`, `~/.aws/credentials`), also as editors and shells of Windows write them.
 //!
-//! The SDK takes a byte order mark for a part of the first line, which it then passes over in silence. A file with a
-//! mark is read here, and given to the SDK without it.
+//! The SDK takes a byte order mark for a part of the first line, which it then passes over in silence. It takes a file
+//! for empty in which one byte is no UTF-8, as a comment in ISO-8859-1 has it. Such files are read here, and given to the
+//! SDK as plain text: without them requests would go to another service.
 
 use std::env;
 use std::fs;
@@ -13,11 +14,11 @@ use aws_runtime::env_config::file::{EnvConfigFileKind, EnvConfigFiles};
 pub(super) fn profile_files() -> EnvConfigFiles {
     use EnvConfigFileKind::{Config, Credentials};
     let mut files = EnvConfigFiles::builder();
-    files = match read_marked("AWS_CONFIG_FILE", "config") {
+    files = match read_converted("AWS_CONFIG_FILE", "config") {
         Some(text) => files.with_contents(Config, text),
         None => files.include_default_config_file(true),
     };
-    files = match read_marked("AWS_SHARED_CREDENTIALS_FILE", "credentials") {
+    files = match read_converted("AWS_SHARED_CREDENTIALS_FILE", "credentials") {
         Some(text) => files.with_contents(Credentials, text),
         None => files.include_default_credentials_file(true),
     };
@@ -30,15 +31,24 @@ pub(super) fn profile_of_environment() -> Option<String> {
     env::var("AWS_PROFILE").ok().filter(|name| !name.is_empty())
 }
 
-/// Text of a file that begins with a byte order mark; None for all others, which the SDK reads.
+/// Text of a file that the SDK would not read as it is; None for all others.
 #[expect(clippy::disallowed_methods, reason = "the variables of the AWS SDK are read where it reads its own")]
-fn read_marked(variable: &str, name: &str) -> Option<String> {
+fn read_converted(variable: &str, name: &str) -> Option<String> {
     let path = env::var_os(variable).map_or_else(|| PathBuf::from("~/.aws").join(name), PathBuf::from);
     let path = match path.strip_prefix("~") {
         Ok(below) => PathBuf::from(env::var_os("HOME")?).join(below),
         Err(_) => path,
     };
-    without_mark(&fs::read(path).ok()?)
+    unread_by_sdk(&fs::read(path).ok()?)
+}
+
+/// Text of bytes with a mark, or that are no UTF-8: they are taken for ISO-8859-1, in which each byte is a character.
+/// None for plain UTF-8.
+fn unread_by_sdk(bytes: &[u8]) -> Option<String> {
+    without_mark(bytes).or_else(|| {
+        let bytes = bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(bytes);
+        str::from_utf8(bytes).is_err().then(|| bytes.iter().map(|byte| char::from(*byte)).collect())
+    })
 }
 
 /// Text without its mark; None without a mark, or where the bytes are not what the mark says.
@@ -55,7 +65,7 @@ pub(super) fn without_mark(bytes: &[u8]) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::without_mark;
+    use super::{unread_by_sdk, without_mark};
 
     #[test]
     fn text_loses_its_mark_and_nothing_else() {
@@ -68,5 +78,13 @@ mod tests {
         assert_eq!(without_mark(text.as_bytes()), None);
         assert_eq!(without_mark(b"\xFF\xFEa"), None);
         assert_eq!(without_mark(b""), None);
+    }
+
+    #[test]
+    fn bytes_that_are_no_utf_8_are_read_as_iso_8859_1() {
+        assert_eq!(unread_by_sdk(b"# caf\xE9\n[a]").as_deref(), Some("# caf\u{e9}\n[a]"));
+        assert_eq!(unread_by_sdk(b"\xEF\xBB\xBF[a]\n# \xE9").as_deref(), Some("[a]\n# \u{e9}"));
+        assert_eq!(unread_by_sdk("# café\n[a]".as_bytes()), None);
+        assert_eq!(unread_by_sdk(b"[a]\n"), None);
     }
 }
