@@ -4,6 +4,7 @@
 //! decides who may do what. [`GatewaySpec::start`] serves many of them on one port.
 
 mod ids;
+pub mod journal;
 mod service;
 mod share;
 

@@ -1,0 +1,359 @@
+//! Segments and checkpoints of a journal on a disk: reading them at the start, writing frames, and ending old ones.
+//!
+//! `NUMBER.log` holds the records of a segment, `NUMBER.checkpoint` stands for all records before it. Both are made under
+//! another name, synced, and renamed. The state is the newest checkpoint and all segments from its number on.
+
+use std::io;
+
+use super::JournalError;
+use super::disk::Disk;
+use super::frame::{BadHeader, FRAME, Frame, Group, HEADER, Header, Kind, VERSION, is_followed, read_frame};
+
+const LOG: &str = ".log";
+const CHECKPOINT: &str = ".checkpoint";
+/// Ending of a file that is not whole yet.
+const NEW: &str = ".new";
+
+/// Result of reading a journal.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Replay {
+    /// Records of the checkpoint and of the segments.
+    pub records: u64,
+    /// Bytes at the end that no call had been acknowledged for: a loss of power or a kill cut them off.
+    pub torn_bytes: u64,
+}
+
+/// The segment that is written.
+#[derive(Debug)]
+pub(super) struct Log<D: Disk> {
+    disk: D,
+    file: D::File,
+    header: Header,
+    /// Number of the next record.
+    next: u64,
+    /// Bytes in this segment.
+    length: u64,
+    /// A write or sync failed: what is on the disk is not known any more.
+    is_broken: bool,
+    /// Calls of sync so far, those of names included.
+    syncs: u64,
+}
+
+fn name_of(kind: Kind, segment: u64) -> String {
+    let ending = if kind == Kind::Log { LOG } else { CHECKPOINT };
+    format!("{segment:020}{ending}")
+}
+
+/// Kind and number of a file of a journal.
+fn parse(name: &str) -> Option<(Kind, u64)> {
+    let (kind, number) = match (name.strip_suffix(LOG), name.strip_suffix(CHECKPOINT)) {
+        (Some(number), _) => (Kind::Log, number),
+        (_, Some(number)) => (Kind::Checkpoint, number),
+        _ => return None,
+    };
+    let digits = number.len() == 20 && number.bytes().all(|byte| byte.is_ascii_digit());
+    Some((kind, digits.then(|| number.parse().ok())??))
+}
+
+fn failed(what: &str, name: &str) -> impl FnOnce(io::Error) -> JournalError {
+    let text = format!("{what} {name} of the journal failed");
+    move |error| JournalError(format!("{text}: {error}. Look at the disk, then start the gateway again"))
+}
+
+fn damaged(name: &str, how: &str) -> JournalError {
+    JournalError(format!(
+        "the journal is damaged: {name} {how}. What was written to the shares may be in it: keep the folder, and copy it \
+         before anything else. With an empty folder the gateway starts without it"
+    ))
+}
+
+/// Make a file with its header under its name.
+fn make<D: Disk>(disk: &D, header: &Header) -> io::Result<(D::File, String)> {
+    let name = name_of(header.kind, header.segment) + NEW;
+    let mut file = disk.create(&name)?;
+    disk.append(&mut file, &header.encode())?;
+    Ok((file, name))
+}
+
+fn publish<D: Disk>(disk: &D, file: &D::File, new: &str) -> io::Result<()> {
+    disk.sync(file)?;
+    disk.rename(new, new.trim_end_matches(NEW))?;
+    disk.sync_names()
+}
+
+/// Result of reading a file behind its header.
+struct Reading {
+    next: u64,
+    records: u64,
+    /// Offset behind the last sound frame, and the length of the file.
+    sound: u64,
+    length: u64,
+    is_ended: bool,
+}
+
+fn header<D: Disk>(disk: &D, file: &D::File, name: &str) -> Result<Header, JournalError> {
+    let mut bytes = [0; HEADER];
+    let length = disk.length(file).map_err(failed("reading", name))?;
+    if length < HEADER as u64 {
+        return Err(damaged(name, "is too short for a header"));
+    }
+    disk.read_at(file, 0, &mut bytes).map_err(failed("reading", name))?;
+    let (kind, segment) = parse(name).ok_or_else(|| damaged(name, "has no name of a journal's file"))?;
+    match Header::decode(&bytes) {
+        Ok(header) if (header.kind, header.segment) == (kind, segment) => Ok(header),
+        Ok(_) => Err(damaged(name, "is another file")),
+        Err(BadHeader::Damaged) => Err(damaged(name, "has no sound header")),
+        Err(BadHeader::Version(version)) => Err(JournalError(format!(
+            "the journal {name} is of format {version}, and this program reads format {VERSION}. Start the program that \
+             wrote it, let it upload all files, then start this one"
+        ))),
+    }
+}
+
+/// Hand the records of a file to `replay`, a frame in memory at a time.
+fn read<D: Disk>(
+    disk: &D,
+    file: &D::File,
+    (name, header): (&str, &Header),
+    replay: &mut impl FnMut(&[u8]) -> Result<(), String>,
+) -> Result<Reading, JournalError> {
+    let length = disk.length(file).map_err(failed("reading", name))?;
+    let mut reading = Reading { next: header.first, records: 0, sound: HEADER as u64, length, is_ended: false };
+    // A checkpoint counts its own records.
+    let mut expected = if header.kind == Kind::Log { header.first } else { 0 };
+    while let Some(frame) =
+        read_frame(disk, file, reading.sound, length, header.salt).map_err(failed("reading", name))?
+    {
+        if frame.first != expected || reading.is_ended {
+            return Err(damaged(name, "holds records in another order than they were written"));
+        }
+        // Ends a checkpoint.
+        reading.is_ended = frame.count == 0;
+        deliver(&frame, name, replay)?;
+        expected += u64::from(frame.count);
+        reading.records += u64::from(frame.count);
+        reading.sound += (FRAME + frame.records.len()) as u64;
+    }
+    if header.kind == Kind::Log {
+        reading.next = expected;
+    }
+    Ok(reading)
+}
+
+fn deliver(
+    frame: &Frame,
+    name: &str,
+    replay: &mut impl FnMut(&[u8]) -> Result<(), String>,
+) -> Result<(), JournalError> {
+    let records = frame.records().ok_or_else(|| damaged(name, "holds records that do not fit their frame"))?;
+    records.into_iter().try_for_each(|record| {
+        replay(record).map_err(|why| JournalError(format!("a record of the journal {name} cannot be used: {why}")))
+    })
+}
+
+impl<D: Disk> Log<D> {
+    /// Read the journal of a folder, or begin one in an empty folder. What a crash left behind is removed.
+    pub(super) fn open(
+        disk: D,
+        mut replay: impl FnMut(&[u8]) -> Result<(), String>,
+    ) -> Result<(Self, Replay), JournalError> {
+        let names = disk.names().map_err(failed("listing", "the files"))?;
+        let mut found: Vec<(Kind, u64)> = names.iter().filter_map(|name| parse(name)).collect();
+        found.sort_by_key(|(_, segment)| *segment);
+        let checkpoint = found.iter().filter(|(kind, _)| *kind == Kind::Checkpoint).map(|(_, number)| *number).max();
+        let segments: Vec<u64> = found
+            .iter()
+            .filter(|(kind, number)| *kind == Kind::Log && Some(*number) >= checkpoint)
+            .map(|(_, number)| *number)
+            .collect();
+        if found.is_empty() {
+            return Ok((Self::begin(disk, 1, 0, &names)?, Replay::default()));
+        }
+        let mut total = Replay::default();
+        let mut next = 0;
+        if let Some(number) = checkpoint {
+            let name = name_of(Kind::Checkpoint, number);
+            let file = disk.open(&name).map_err(failed("opening", &name))?;
+            let header = header(&disk, &file, &name)?;
+            let reading = read(&disk, &file, (&name, &header), &mut replay)?;
+            if !reading.is_ended || reading.sound != reading.length {
+                return Err(damaged(&name, "does not end as it was written"));
+            }
+            (next, total.records) = (reading.next, reading.records);
+        }
+        let mut log = None;
+        for (expected, number) in (checkpoint.unwrap_or(1)..).zip(&segments) {
+            let name = name_of(Kind::Log, expected);
+            if expected != *number {
+                return Err(damaged(&name, "is missing"));
+            }
+            let is_last = segments.last() == Some(number);
+            let (opened, torn) = Self::continued(&disk, &name, (next, is_last), &mut replay)?;
+            total.records += opened.next - next;
+            total.torn_bytes += torn;
+            next = opened.next;
+            log = Some(opened);
+        }
+        let mut log = log.ok_or_else(|| damaged(&name_of(Kind::Log, checkpoint.unwrap_or(1)), "is missing"))?;
+        // A killed process may have renamed what it did not sync.
+        log.disk.sync_names().map_err(failed("syncing", "the folder"))?;
+        log.syncs += 1;
+        let first = checkpoint.unwrap_or(0);
+        let old = found.iter().filter(|(_, number)| *number < first).map(|(kind, number)| name_of(*kind, *number));
+        log.clear(&names, old)?;
+        Ok((log, total))
+    }
+
+    /// Read a segment that there is. The torn end of the last one is cut off.
+    fn continued(
+        disk: &D,
+        name: &str,
+        (first, is_last): (u64, bool),
+        replay: &mut impl FnMut(&[u8]) -> Result<(), String>,
+    ) -> Result<(Self, u64), JournalError> {
+        let file = disk.open(name).map_err(failed("opening", name))?;
+        let header = header(disk, &file, name)?;
+        if header.first != first {
+            return Err(damaged(name, "does not follow the one before"));
+        }
+        let reading = read(disk, &file, (name, &header), replay)?;
+        let torn = reading.length - reading.sound;
+        let is_followed = torn > 0
+            && is_followed(disk, &file, reading.sound, reading.length, header.salt).map_err(failed("reading", name))?;
+        if torn > 0 && (!is_last || is_followed) {
+            return Err(damaged(name, &format!("has bytes at {} that were not written so", reading.sound)));
+        }
+        if is_last {
+            if torn > 0 {
+                disk.truncate(&file, reading.sound).map_err(failed("truncating", name))?;
+            }
+            // A killed process may have written what it did not sync: it counts from now on.
+            disk.sync(&file).map_err(failed("syncing", name))?;
+        }
+        let (disk, length) = (disk.clone(), reading.sound);
+        Ok((Self { disk, file, header, next: reading.next, length, is_broken: false, syncs: 1 }, torn))
+    }
+
+    /// Begin a segment.
+    fn begin(disk: D, segment: u64, first: u64, names: &[String]) -> Result<Self, JournalError> {
+        let header = Header { kind: Kind::Log, segment, first, salt: fastrand::u64(..) };
+        let made = make(&disk, &header).and_then(|(file, new)| publish(&disk, &file, &new).map(|()| file));
+        let file = made.map_err(failed("making", &name_of(Kind::Log, segment)))?;
+        let log = Self { disk, file, header, next: first, length: HEADER as u64, is_broken: false, syncs: 2 };
+        log.clear(names, std::iter::empty())?;
+        Ok(log)
+    }
+
+    /// Remove files that are not whole, and old ones.
+    fn clear(&self, names: &[String], old: impl Iterator<Item = String>) -> Result<(), JournalError> {
+        let unfinished = names.iter().filter(|name| name.strip_suffix(NEW).and_then(parse).is_some()).cloned();
+        unfinished.chain(old).try_for_each(|name| match self.disk.remove(&name) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(failed("removing", &name)(error)),
+            _ => Ok(()),
+        })
+    }
+
+    /// Number of the next record.
+    pub(super) fn next(&self) -> u64 {
+        self.next
+    }
+
+    /// Bytes in the segment that is written.
+    pub(super) fn length(&self) -> u64 {
+        self.length
+    }
+
+    /// Calls of sync so far.
+    pub(super) fn syncs(&self) -> u64 {
+        self.syncs
+    }
+
+    fn guarded<T>(&mut self, work: impl FnOnce(&mut Self) -> Result<T, JournalError>) -> Result<T, JournalError> {
+        if self.is_broken {
+            return Err(JournalError("the journal cannot be written since an earlier error of its disk".to_owned()));
+        }
+        self.is_broken = true;
+        let done = work(self)?;
+        self.is_broken = false;
+        Ok(done)
+    }
+
+    /// Write these records and sync them. They are on the disk when this returns. After an error nothing is written any
+    /// more: a second sync of pages that could not be written would report success.
+    pub(super) fn write(&mut self, group: Group) -> Result<(), JournalError> {
+        self.guarded(|log| {
+            let name = name_of(Kind::Log, log.header.segment);
+            let next = log.next + u64::from(group.count);
+            let frame = group.frame(log.header.salt);
+            log.disk.append(&mut log.file, &frame).map_err(failed("writing", &name))?;
+            log.disk.sync(&log.file).map_err(failed("syncing", &name))?;
+            log.syncs += 1;
+            log.length += frame.len() as u64;
+            log.next = next;
+            Ok(())
+        })
+    }
+
+    /// Go on in a new segment. The result writes the checkpoint that stands for all records before it.
+    pub(super) fn rotate(&mut self) -> Result<CheckpointWriter<D>, JournalError> {
+        self.guarded(|log| {
+            let (segment, syncs) = (log.header.segment + 1, log.syncs);
+            *log = Self::begin(log.disk.clone(), segment, log.next, &[])?;
+            log.syncs += syncs;
+            let header = Header { kind: Kind::Checkpoint, salt: fastrand::u64(..), ..log.header };
+            let (file, name) = make(&log.disk, &header).map_err(failed("making", &name_of(header.kind, segment)))?;
+            Ok(CheckpointWriter { disk: log.disk.clone(), file, name, header, group: Group::new(0) })
+        })
+    }
+}
+
+/// Writes the records that stand for all those before a segment, beside the segment being written.
+#[derive(Debug)]
+pub struct CheckpointWriter<D: Disk> {
+    disk: D,
+    file: D::File,
+    name: String,
+    header: Header,
+    group: Group,
+}
+
+/// Bytes of a checkpoint that are written at a time.
+const PIECE: usize = 1 << 20;
+
+impl<D: Disk> CheckpointWriter<D> {
+    /// Add a record.
+    ///
+    /// # Errors
+    /// When it cannot be written. The journal goes on without the checkpoint.
+    pub fn add(&mut self, record: &[u8]) -> Result<(), JournalError> {
+        super::check_size(record)?;
+        if self.group.len() > 0 && self.group.len() + record.len() > PIECE {
+            let next = self.group.first + u64::from(self.group.count);
+            self.flush(Group::new(next))?;
+        }
+        self.group.push(record);
+        Ok(())
+    }
+
+    fn flush(&mut self, next: Group) -> Result<(), JournalError> {
+        let frame = std::mem::replace(&mut self.group, next).frame(self.header.salt);
+        self.disk.append(&mut self.file, &frame).map_err(failed("writing", &self.name))
+    }
+
+    /// The checkpoint counts from now on; what it stands for is removed.
+    ///
+    /// # Errors
+    /// When it cannot be written; the files before stay.
+    pub fn finish(mut self) -> Result<(), JournalError> {
+        let next = self.group.first + u64::from(self.group.count);
+        if self.group.count > 0 {
+            self.flush(Group::new(next))?;
+        }
+        // A frame without records is the end.
+        self.flush(Group::new(next))?;
+        publish(&self.disk, &self.file, &self.name).map_err(failed("writing", &self.name))?;
+        let names = self.disk.names().map_err(failed("listing", "the files"))?;
+        let old = names.iter().filter(|name| parse(name).is_some_and(|(_, number)| number < self.header.segment));
+        old.into_iter().try_for_each(|name| self.disk.remove(name)).map_err(failed("removing", "old files"))
+    }
+}

@@ -1,0 +1,234 @@
+//! A disk in memory that loses power, or whose process is killed, at any step.
+//!
+//! A killed process loses nothing that was written. A loss of power keeps what was synced; of what was written since,
+//! each sector of 512 bytes is there or not, the length is any of those between, and of the changes of names a first
+//! part is there. A step at which the power goes may have been done in part.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::disk::Disk;
+
+const SECTOR: usize = 512;
+
+/// Kinds of steps, which the crash tests name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) enum Step {
+    Create,
+    Append,
+    Sync,
+    Rename,
+    Remove,
+    SyncNames,
+    Truncate,
+}
+
+/// A file: its bytes as they are, and as they were at the last sync.
+#[derive(Debug, Clone, Default)]
+struct Bytes {
+    now: Vec<u8>,
+    synced: Vec<u8>,
+}
+
+#[derive(Debug, Clone)]
+enum Change {
+    Create(String, usize),
+    Rename(String, String),
+    Remove(String),
+}
+
+#[derive(Debug, Default)]
+struct State {
+    files: Vec<Bytes>,
+    names: BTreeMap<String, usize>,
+    synced_names: BTreeMap<String, usize>,
+    changes: Vec<Change>,
+    steps: Vec<Step>,
+    /// Steps until the disk does nothing any more.
+    left: Option<usize>,
+    is_dead: bool,
+}
+
+#[derive(Debug, Clone, Default)]
+pub(super) struct Simulated(Arc<Mutex<State>>);
+
+fn apply(names: &mut BTreeMap<String, usize>, change: &Change) {
+    match change {
+        Change::Create(name, file) => drop(names.insert(name.clone(), *file)),
+        Change::Rename(from, to) => {
+            if let Some(file) = names.remove(from) {
+                names.insert(to.clone(), file);
+            }
+        }
+        Change::Remove(name) => drop(names.remove(name)),
+    }
+}
+
+impl Simulated {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Fail from the step after this many on.
+    pub(super) fn die_after(&self, steps: usize) {
+        self.lock().left = Some(steps);
+    }
+
+    pub(super) fn is_dead(&self) -> bool {
+        self.lock().is_dead
+    }
+
+    /// Steps so far.
+    pub(super) fn steps(&self) -> Vec<Step> {
+        self.lock().steps.clone()
+    }
+
+    /// The disk as the next process finds it.
+    pub(super) fn restarted(&self, random: &mut fastrand::Rng, lost_power: bool) -> Self {
+        let mut state = self.lock();
+        let mut next = State::default();
+        if !lost_power {
+            next.files =
+                state.files.iter().map(|file| Bytes { now: file.now.clone(), synced: file.synced.clone() }).collect();
+            (next.names, next.synced_names) = (state.names.clone(), state.synced_names.clone());
+            next.changes = state.changes.clone();
+            return Self(Arc::new(Mutex::new(next)));
+        }
+        next.names = std::mem::take(&mut state.synced_names);
+        let kept = random.usize(0..=state.changes.len());
+        state.changes[..kept].iter().for_each(|change| apply(&mut next.names, change));
+        next.synced_names = next.names.clone();
+        next.files = state.files.iter().map(|file| after_power_loss(file, random)).collect();
+        Self(Arc::new(Mutex::new(next)))
+    }
+
+    /// Change a byte of a file for good.
+    pub(super) fn damage(&self, name: &str, at: usize) {
+        let mut state = self.lock();
+        let file = state.names[name];
+        state.files[file].now[at] ^= 0x10;
+    }
+
+    pub(super) fn bytes(&self, name: &str) -> Vec<u8> {
+        let state = self.lock();
+        state.files[state.names[name]].now.clone()
+    }
+
+    pub(super) fn set(&self, name: &str, bytes: &[u8]) {
+        let mut state = self.lock();
+        let file = state.names[name];
+        state.files[file] = Bytes { now: bytes.to_vec(), synced: bytes.to_vec() };
+    }
+
+    /// One step. Err: the disk is dead; a flag tells that it dies within this step, which may be done in part.
+    fn step(&self, step: Step) -> io::Result<(MutexGuard<'_, State>, bool)> {
+        let mut state = self.lock();
+        if state.is_dead {
+            return Err(io::Error::other("the disk is gone"));
+        }
+        state.steps.push(step);
+        let dies = state.left == Some(0);
+        state.is_dead = dies;
+        state.left = state.left.map(|left| left.saturating_sub(1));
+        Ok((state, dies))
+    }
+
+    fn change(&self, step: Step, change: Change) -> io::Result<()> {
+        let (mut state, dies) = self.step(step)?;
+        if dies && fastrand::bool() {
+            return Err(io::Error::other("the disk is gone"));
+        }
+        apply(&mut state.names, &change);
+        state.changes.push(change);
+        if dies { Err(io::Error::other("the disk is gone")) } else { Ok(()) }
+    }
+}
+
+fn after_power_loss(file: &Bytes, random: &mut fastrand::Rng) -> Bytes {
+    let (short, long) = (file.synced.len().min(file.now.len()), file.synced.len().max(file.now.len()));
+    let length = random.usize(short..=long);
+    let mut bytes = file.synced.clone();
+    bytes.resize(length, 0);
+    for start in (0..length.min(file.now.len())).step_by(SECTOR) {
+        let end = (start + SECTOR).min(length).min(file.now.len());
+        if random.bool() {
+            bytes[start..end].copy_from_slice(&file.now[start..end]);
+        }
+    }
+    Bytes { now: bytes.clone(), synced: bytes }
+}
+
+impl Disk for Simulated {
+    type File = usize;
+
+    fn names(&self) -> io::Result<Vec<String>> {
+        Ok(self.lock().names.keys().cloned().collect())
+    }
+
+    fn create(&self, name: &str) -> io::Result<usize> {
+        let number = {
+            let mut state = self.lock();
+            state.files.push(Bytes::default());
+            state.files.len() - 1
+        };
+        self.change(Step::Create, Change::Create(name.to_owned(), number)).map(|()| number)
+    }
+
+    fn open(&self, name: &str) -> io::Result<usize> {
+        self.lock().names.get(name).copied().ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        self.change(Step::Rename, Change::Rename(from.to_owned(), to.to_owned()))
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        self.change(Step::Remove, Change::Remove(name.to_owned()))
+    }
+
+    fn sync_names(&self) -> io::Result<()> {
+        let (mut state, dies) = self.step(Step::SyncNames)?;
+        if dies {
+            return Err(io::Error::other("the disk is gone"));
+        }
+        state.synced_names = state.names.clone();
+        state.changes.clear();
+        Ok(())
+    }
+
+    fn length(&self, file: &usize) -> io::Result<u64> {
+        Ok(self.lock().files[*file].now.len() as u64)
+    }
+
+    fn read_at(&self, file: &usize, offset: u64, bytes: &mut [u8]) -> io::Result<()> {
+        let start = usize::try_from(offset).unwrap();
+        let state = self.lock();
+        let found = state.files[*file].now.get(start..start + bytes.len());
+        bytes.copy_from_slice(found.ok_or_else(|| io::Error::from(io::ErrorKind::UnexpectedEof))?);
+        Ok(())
+    }
+
+    fn append(&self, file: &mut usize, bytes: &[u8]) -> io::Result<()> {
+        let (mut state, dies) = self.step(Step::Append)?;
+        let written = if dies { fastrand::usize(0..=bytes.len()) } else { bytes.len() };
+        state.files[*file].now.extend_from_slice(&bytes[..written]);
+        if dies { Err(io::Error::other("the disk is gone")) } else { Ok(()) }
+    }
+
+    fn sync(&self, file: &usize) -> io::Result<()> {
+        let (mut state, dies) = self.step(Step::Sync)?;
+        let is_done = !dies || fastrand::bool();
+        if is_done {
+            let file = &mut state.files[*file];
+            file.synced = file.now.clone();
+        }
+        if dies { Err(io::Error::other("the disk is gone")) } else { Ok(()) }
+    }
+
+    fn truncate(&self, file: &usize, length: u64) -> io::Result<()> {
+        let (mut state, _) = self.step(Step::Truncate)?;
+        state.files[*file].now.truncate(usize::try_from(length).unwrap());
+        Ok(())
+    }
+}
