@@ -8,13 +8,13 @@ pub struct ArchiveError {
     /// Offset of the header or block that is refused.
     pub offset: u64,
     /// The fault.
-    pub fault: Fault,
+    pub fault: ArchiveFault,
 }
 
 /// A fault of an archive.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Fault {
+pub enum ArchiveFault {
     /// The first block is not a tar header. Holds the name of the format that its first bytes suggest.
     NotTar(Option<&'static str>),
     /// A block that should be a header fails its checksum, or has no known magic.
@@ -67,7 +67,7 @@ pub enum Fault {
 }
 
 impl ArchiveError {
-    pub(crate) fn new(offset: u64, fault: Fault) -> Self {
+    pub(crate) fn new(offset: u64, fault: ArchiveFault) -> Self {
         Self { offset, fault }
     }
 }
@@ -80,7 +80,7 @@ impl fmt::Display for ArchiveError {
 
 impl std::error::Error for ArchiveError {}
 
-impl fmt::Display for Fault {
+impl fmt::Display for ArchiveFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotTar(Some(format)) => write!(f, "the file is not a tar archive but looks like {format}"),

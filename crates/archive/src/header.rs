@@ -1,17 +1,17 @@
 //! One header block: fields, magic and checksum. Extension records are applied by [`prelude`](crate::prelude).
 
 use crate::block::BLOCK_LEN;
-use crate::error::Fault;
+use crate::error::ArchiveFault;
 use crate::member::MemberKind;
 use crate::number;
-use crate::refusal::Refusal;
+use crate::refusal::MemberRefusal;
 
 /// A header block.
 pub(crate) type Block = [u8; BLOCK_LEN];
 
 /// The variants of the format that differ in how a header block is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Dialect {
+pub(crate) enum TarDialect {
     /// Format before POSIX, without a prefix field.
     V7,
     /// POSIX.
@@ -22,7 +22,7 @@ pub(crate) enum Dialect {
 
 #[derive(Debug, Clone)]
 pub(crate) struct Header {
-    pub(crate) dialect: Dialect,
+    pub(crate) dialect: TarDialect,
     pub(crate) flag: u8,
     pub(crate) name: Vec<u8>,
     pub(crate) link: Vec<u8>,
@@ -34,19 +34,19 @@ pub(crate) struct Header {
     pub(crate) user: Vec<u8>,
     pub(crate) group: Vec<u8>,
     /// First reason to refuse the member.
-    pub(crate) refusal: Option<Refusal>,
+    pub(crate) refusal: Option<MemberRefusal>,
 }
 
 impl Header {
-    pub(crate) fn parse(block: &Block) -> Result<Self, Fault> {
+    pub(crate) fn parse(block: &Block) -> Result<Self, ArchiveFault> {
         if !checksum_matches(block) {
-            return Err(Fault::Header);
+            return Err(ArchiveFault::Header);
         }
         let dialect = match (&block[257..263], &block[263..265]) {
-            (b"ustar\0", _) => Dialect::Ustar,
-            (b"ustar ", b" \0") => Dialect::Gnu,
-            (b"\0\0\0\0\0\0", b"\0\0") => Dialect::V7,
-            _ => return Err(Fault::Header),
+            (b"ustar\0", _) => TarDialect::Ustar,
+            (b"ustar ", b" \0") => TarDialect::Gnu,
+            (b"\0\0\0\0\0\0", b"\0\0") => TarDialect::V7,
+            _ => return Err(ArchiveFault::Header),
         };
         let size = match number::parse(&block[124..136]) {
             // GNU tar leaves the size of a label blank, old writers that of what has no contents.
@@ -57,19 +57,19 @@ impl Header {
         let (mut name, clean_name) = text(&block[..100]);
         let (link, clean_link) = text(&block[157..257]);
         if !clean_name || !clean_link {
-            refusal = Some(Refusal::NulInName);
+            refusal = Some(MemberRefusal::NulInName);
         }
         let (prefix, _) = text(&block[345..500]);
         match dialect {
-            Dialect::Ustar if !prefix.is_empty() => name = [prefix.as_slice(), b"/", &name].concat(),
+            TarDialect::Ustar if !prefix.is_empty() => name = [prefix.as_slice(), b"/", &name].concat(),
             // Python takes the prefix where there is no magic; GNU tar and bsdtar do not.
-            Dialect::V7 if !prefix.is_empty() => refusal = refusal.or(Some(Refusal::AmbiguousName)),
+            TarDialect::V7 if !prefix.is_empty() => refusal = refusal.or(Some(MemberRefusal::AmbiguousName)),
             _ => {}
         }
         let mut numeric = |field: &[u8]| {
             let value = number::parse(field);
             if value.is_err() {
-                refusal = refusal.or(Some(Refusal::MalformedField));
+                refusal = refusal.or(Some(MemberRefusal::MalformedField));
             }
             value.ok().flatten().unwrap_or_default()
         };
@@ -77,14 +77,14 @@ impl Header {
         let mtime = numeric(&block[136..148]);
         let unsigned = |value: i64| u64::try_from(value);
         if u32::try_from(mode).is_err() || unsigned(uid).is_err() || unsigned(gid).is_err() {
-            refusal = refusal.or(Some(Refusal::MalformedField));
+            refusal = refusal.or(Some(MemberRefusal::MalformedField));
         }
         Ok(Self {
             dialect,
             flag: block[156],
             name,
             link,
-            size: size.ok_or(Fault::Size)?,
+            size: size.ok_or(ArchiveFault::Size)?,
             mode: u32::try_from(mode).unwrap_or(0) & 0o7777,
             uid: unsigned(uid).unwrap_or(0),
             gid: unsigned(gid).unwrap_or(0),

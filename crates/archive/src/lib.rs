@@ -33,10 +33,10 @@ pub mod tree;
 pub mod write;
 
 pub use block::BLOCK;
-pub use error::{ArchiveError, Fault};
+pub use error::{ArchiveError, ArchiveFault};
 pub use member::{Member, MemberKind, SparseMap};
 pub use path::MemberPath;
-pub use refusal::Refusal;
+pub use refusal::MemberRefusal;
 pub use scan::{ArchiveLimits, ReadOptions, Scanner, Step};
-pub use stream::{Event, StreamReader};
-pub use tree::{Tree, TreePolicy};
+pub use stream::{ArchiveEvent, StreamReader};
+pub use tree::{MemberTree, TreePolicy};

@@ -1,6 +1,6 @@
 //! One member of an archive, as the headers describe it.
 
-use crate::refusal::Refusal;
+use crate::refusal::MemberRefusal;
 
 /// Kind of a member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -68,8 +68,8 @@ pub struct Member {
     /// PAX records that have no field here, for example `SEQFERRY.*` and `SCHILY.xattr.*`; and the time, where it is not
     /// in the headers of the member but in a global one.
     pub records: Vec<(String, Vec<u8>)>,
-    /// Reason in the headers to refuse the member. [`Tree::admit`](crate::Tree::admit) adds the reasons in its path.
-    pub refusal: Option<Refusal>,
+    /// Reason in the headers to refuse the member. [`MemberTree::admit`](crate::MemberTree::admit) adds the reasons in its path.
+    pub refusal: Option<MemberRefusal>,
 }
 
 impl Member {

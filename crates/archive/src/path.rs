@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::refusal::Refusal;
+use crate::refusal::MemberRefusal;
 
 /// Longest path in bytes: Linux' `PATH_MAX`. Keys of S3 are shorter (1,024).
 pub const MAXIMUM_PATH: usize = 4096;
@@ -34,47 +34,47 @@ pub struct MemberPath(Vec<u8>);
 
 impl MemberPath {
     /// Check and normalise a name: `.` components, repeated slashes and a last slash are dropped.
-    pub fn new(name: &[u8]) -> Result<Self, Refusal> {
+    pub fn new(name: &[u8]) -> Result<Self, MemberRefusal> {
         if name.is_empty() {
-            return Err(Refusal::EmptyName);
+            return Err(MemberRefusal::EmptyName);
         }
         if name.contains(&0) {
-            return Err(Refusal::NulInName);
+            return Err(MemberRefusal::NulInName);
         }
         if name[0] == b'/' {
-            return Err(Refusal::AbsolutePath);
+            return Err(MemberRefusal::AbsolutePath);
         }
         if HAS_DRIVES && is_elsewhere(name) {
-            return Err(Refusal::DriveOrUnc);
+            return Err(MemberRefusal::DriveOrUnc);
         }
         let mut path = Vec::with_capacity(name.len().min(MAXIMUM_PATH));
         for (depth, component) in
             name.split(|byte| *byte == b'/').filter(|part| !matches!(*part, b"" | b".")).enumerate()
         {
             if component == b".." {
-                return Err(Refusal::ParentComponent);
+                return Err(MemberRefusal::ParentComponent);
             }
             // With backslashes as separators this would climb on Windows, and nothing else is meant by it.
             if component.split(|byte| *byte == b'\\').any(|part| part == b"..") {
-                return Err(Refusal::ParentComponent);
+                return Err(MemberRefusal::ParentComponent);
             }
             if component.len() > MAXIMUM_COMPONENT {
-                return Err(Refusal::ComponentTooLong);
+                return Err(MemberRefusal::ComponentTooLong);
             }
             if depth >= MAXIMUM_DEPTH {
-                return Err(Refusal::TooDeep);
+                return Err(MemberRefusal::TooDeep);
             }
             if depth > 0 {
                 path.push(b'/');
             }
             path.extend_from_slice(component);
             if path.len() > MAXIMUM_PATH {
-                return Err(Refusal::PathTooLong);
+                return Err(MemberRefusal::PathTooLong);
             }
         }
         // `./C:x` is as much a drive as `C:x` once the dot is dropped.
         if HAS_DRIVES && is_elsewhere(&path) {
-            return Err(Refusal::DriveOrUnc);
+            return Err(MemberRefusal::DriveOrUnc);
         }
         Ok(Self(path))
     }
@@ -122,19 +122,19 @@ mod tests {
         let long = vec![b'a'; 256];
         let deep = b"a/".repeat(513);
         let many = [vec![b'b'; 250].as_slice(), b"/"].concat().repeat(17);
-        let table: [(&[u8], Refusal); 12] = [
-            (b"", Refusal::EmptyName),
-            (b"a\0b", Refusal::NulInName),
-            (b"/a", Refusal::AbsolutePath),
-            (b"//a", Refusal::AbsolutePath),
-            (b"..", Refusal::ParentComponent),
-            (b"a/../../b", Refusal::ParentComponent),
-            (b"a/..", Refusal::ParentComponent),
-            (b"./..", Refusal::ParentComponent),
-            (b"a\\..\\b", Refusal::ParentComponent),
-            (&long, Refusal::ComponentTooLong),
-            (&deep, Refusal::TooDeep),
-            (&many, Refusal::PathTooLong),
+        let table: [(&[u8], MemberRefusal); 12] = [
+            (b"", MemberRefusal::EmptyName),
+            (b"a\0b", MemberRefusal::NulInName),
+            (b"/a", MemberRefusal::AbsolutePath),
+            (b"//a", MemberRefusal::AbsolutePath),
+            (b"..", MemberRefusal::ParentComponent),
+            (b"a/../../b", MemberRefusal::ParentComponent),
+            (b"a/..", MemberRefusal::ParentComponent),
+            (b"./..", MemberRefusal::ParentComponent),
+            (b"a\\..\\b", MemberRefusal::ParentComponent),
+            (&long, MemberRefusal::ComponentTooLong),
+            (&deep, MemberRefusal::TooDeep),
+            (&many, MemberRefusal::PathTooLong),
         ];
 
         for (name, refusal) in table {
@@ -163,7 +163,7 @@ mod tests {
             let found = MemberPath::new(name.as_bytes());
             assert!(is_elsewhere(path.as_bytes()));
             if HAS_DRIVES {
-                assert_eq!(found, Err(Refusal::DriveOrUnc), "{name}");
+                assert_eq!(found, Err(MemberRefusal::DriveOrUnc), "{name}");
             } else {
                 assert_eq!(found.unwrap().as_str(), Some(path));
             }

@@ -1,10 +1,10 @@
 //! Extension headers before a member (PAX `x` and `g`, GNU `L` and `K`), and how they change what its header says.
 
-use crate::error::Fault;
-use crate::header::{Dialect, Header};
+use crate::error::ArchiveFault;
+use crate::header::{Header, TarDialect};
 use crate::member::{Member, MemberKind};
 use crate::pax::{self, Records, decimal};
-use crate::refusal::Refusal;
+use crate::refusal::MemberRefusal;
 use crate::sparse::PaxSparse;
 
 /// Extension headers read since the last member.
@@ -40,7 +40,7 @@ impl Prelude {
     }
 
     /// Refuse an extension header that may not follow those read since the last member.
-    pub(crate) fn check_order(&self, flag: u8) -> Result<(), Fault> {
+    pub(crate) fn check_order(&self, flag: u8) -> Result<(), ArchiveFault> {
         let repeated = match flag {
             b'x' | b'X' => self.pax.is_some(),
             b'L' => self.name.is_some(),
@@ -49,14 +49,14 @@ impl Prelude {
             // disagree.
             _ => !self.is_empty(),
         };
-        if repeated { Err(Fault::Order(flag)) } else { Ok(()) }
+        if repeated { Err(ArchiveFault::Order(flag)) } else { Ok(()) }
     }
 
     /// Take the body of an extension header.
-    pub(crate) fn add(&mut self, flag: u8, start: u64, body: &[u8]) -> Result<(), Fault> {
+    pub(crate) fn add(&mut self, flag: u8, start: u64, body: &[u8]) -> Result<(), ArchiveFault> {
         self.start = self.start.or(Some(start));
         match flag {
-            b'x' | b'X' => self.pax = Some(pax::parse(body).map_err(Fault::Pax)?),
+            b'x' | b'X' => self.pax = Some(pax::parse(body).map_err(ArchiveFault::Pax)?),
             b'L' => self.name = Some(long_text(body)),
             _ => self.link = Some(long_text(body)),
         }
@@ -70,7 +70,7 @@ impl Prelude {
         globals: &Records,
         lenient: bool,
         is_pax: bool,
-    ) -> Result<AppliedHeader, Fault> {
+    ) -> Result<AppliedHeader, ArchiveFault> {
         let mut overrides = Overrides::read(globals, self.pax.unwrap_or_default())?;
         let mut refusal = header.refusal.or(overrides.refusal);
         let sparse_name = overrides.sparse.name().map(<[u8]>::to_vec);
@@ -81,7 +81,7 @@ impl Prelude {
         let (name, name_conflict) = choose(header.name, self.name, pax_name);
         let (link, link_conflict) = choose(header.link, self.link, overrides.link.take());
         if name_conflict || link_conflict {
-            refusal = refusal.or(Some(Refusal::AmbiguousName));
+            refusal = refusal.or(Some(MemberRefusal::AmbiguousName));
         }
         let kind = match header_kind {
             // The directory of old archives: every reader must see the slash.
@@ -91,12 +91,12 @@ impl Prelude {
         let file_with_slash = kind == MemberKind::File && name.ends_with(b"/");
         let slash_differs = header.flag == 0 && slash != name.ends_with(b"/");
         if file_with_slash || slash_differs {
-            refusal = refusal.or(Some(Refusal::AmbiguousKind));
+            refusal = refusal.or(Some(MemberRefusal::AmbiguousKind));
         }
         let has_contents = matches!(kind, MemberKind::File | MemberKind::Other(_)) || header.flag == b'D';
         let stated = match overrides.size {
             Some(pax) if has_contents && header.size != pax && header.size != 0 && !lenient => {
-                return Err(Fault::SizeConflict { header: header.size, pax });
+                return Err(ArchiveFault::SizeConflict { header: header.size, pax });
             }
             Some(pax) => pax,
             None => header.size,
@@ -109,23 +109,23 @@ impl Prelude {
             matches!(kind, MemberKind::Directory | MemberKind::HardLink) && !(is_pax && kind == MemberKind::HardLink);
         let is_doubtful = header.flag == 0 || overrides.size.is_some_and(|pax| pax > 0) || !is_skipped_by_none;
         if stated != 0 && !has_contents && is_doubtful {
-            return Err(Fault::SizeOfNonFile { flag: header.flag, size: stated });
+            return Err(ArchiveFault::SizeOfNonFile { flag: header.flag, size: stated });
         }
         let (size, ignored) = if has_contents { (stated, 0) } else { (0, stated) };
         let is_link = matches!(kind, MemberKind::HardLink | MemberKind::SymbolicLink);
         let link = if is_link { link } else { Vec::new() };
         if name.contains(&0) || link.contains(&0) {
-            refusal = refusal.or(Some(Refusal::NulInName));
+            refusal = refusal.or(Some(MemberRefusal::NulInName));
         }
         refusal = refusal.or(match kind {
-            _ if name.is_empty() => Some(Refusal::EmptyName),
-            MemberKind::CharacterDevice | MemberKind::BlockDevice => Some(Refusal::Device),
-            MemberKind::Fifo => Some(Refusal::Fifo),
-            MemberKind::Other(_) => Some(Refusal::UnsupportedType),
+            _ if name.is_empty() => Some(MemberRefusal::EmptyName),
+            MemberKind::CharacterDevice | MemberKind::BlockDevice => Some(MemberRefusal::Device),
+            MemberKind::Fifo => Some(MemberRefusal::Fifo),
+            MemberKind::Other(_) => Some(MemberRefusal::UnsupportedType),
             _ => None,
         });
-        if header.flag == b'S' && (header.dialect != Dialect::Gnu || !overrides.sparse.records.is_empty()) {
-            return Err(Fault::Extension(b'S'));
+        if header.flag == b'S' && (header.dialect != TarDialect::Gnu || !overrides.sparse.records.is_empty()) {
+            return Err(ArchiveFault::Extension(b'S'));
         }
         let (mtime, mtime_nanos) = overrides.mtime.unwrap_or((header.mtime, 0));
         let member = Member {
@@ -175,10 +175,10 @@ fn choose(header: Vec<u8>, gnu: Option<Vec<u8>>, pax: Option<Vec<u8>>) -> (Vec<u
 }
 
 /// Merge a global header into those before it. Names, sizes and sparse maps cannot be global: that serves attacks only.
-pub(crate) fn merge_globals(globals: &mut Records, body: &[u8], limit: u64) -> Result<(), Fault> {
-    for (key, value) in pax::parse(body).map_err(Fault::Pax)? {
+pub(crate) fn merge_globals(globals: &mut Records, body: &[u8], limit: u64) -> Result<(), ArchiveFault> {
+    for (key, value) in pax::parse(body).map_err(ArchiveFault::Pax)? {
         if matches!(key.as_str(), "path" | "linkpath" | "size" | "hdrcharset") || key.starts_with("GNU.sparse.") {
-            return Err(Fault::GlobalRecord(key));
+            return Err(ArchiveFault::GlobalRecord(key));
         }
         globals.retain(|(known, _)| *known != key);
         if !value.is_empty() {
@@ -186,7 +186,7 @@ pub(crate) fn merge_globals(globals: &mut Records, body: &[u8], limit: u64) -> R
         }
     }
     let total: usize = globals.iter().map(|(key, value)| key.len() + value.len()).sum();
-    if total as u64 > limit { Err(Fault::Limit("global header bytes", limit)) } else { Ok(()) }
+    if total as u64 > limit { Err(ArchiveFault::Limit("global header bytes", limit)) } else { Ok(()) }
 }
 
 /// PAX records by their meaning.
@@ -202,11 +202,11 @@ struct Overrides {
     group: Option<Vec<u8>>,
     sparse: PaxSparse,
     others: Records,
-    refusal: Option<Refusal>,
+    refusal: Option<MemberRefusal>,
 }
 
 impl Overrides {
-    fn read(globals: &Records, own: Records) -> Result<Self, Fault> {
+    fn read(globals: &Records, own: Records) -> Result<Self, ArchiveFault> {
         let mut found = Self::default();
         let hidden = |key: &String| own.iter().any(|(name, _)| name == key);
         let visible: Records = globals.iter().filter(|(key, _)| !hidden(key)).cloned().collect();
@@ -218,19 +218,21 @@ impl Overrides {
         Ok(found)
     }
 
-    fn add(&mut self, key: String, value: Vec<u8>) -> Result<(), Fault> {
+    fn add(&mut self, key: String, value: Vec<u8>) -> Result<(), ArchiveFault> {
         if key.starts_with("GNU.sparse.") {
             self.sparse.records.push((key, value));
             return Ok(());
         }
         match key.as_str() {
             // An empty record restores the header's field in POSIX; readers disagree for these.
-            "path" | "linkpath" | "size" if value.is_empty() => return Err(Fault::Pax("a name or size is empty")),
+            "path" | "linkpath" | "size" if value.is_empty() => {
+                return Err(ArchiveFault::Pax("a name or size is empty"));
+            }
             "path" => self.path = Some(value),
             "linkpath" => self.link = Some(value),
-            "size" => self.size = Some(decimal(&value).ok_or(Fault::Pax("the size is not a number"))?),
+            "size" => self.size = Some(decimal(&value).ok_or(ArchiveFault::Pax("the size is not a number"))?),
             "hdrcharset" if value != b"BINARY" && value != b"ISO-IR 10646 2000 UTF-8" => {
-                return Err(Fault::Pax("the character set of names is not supported"));
+                return Err(ArchiveFault::Pax("the character set of names is not supported"));
             }
             _ if value.is_empty() => {} // Restores the header's field.
             "mtime" => self.mtime = self.number(pax::time(&value)),
@@ -246,7 +248,7 @@ impl Overrides {
 
     fn number<T>(&mut self, value: Option<T>) -> Option<T> {
         if value.is_none() {
-            self.refusal = Some(Refusal::MalformedField);
+            self.refusal = Some(MemberRefusal::MalformedField);
         }
         value
     }

@@ -1,6 +1,6 @@
 //! Reasons to leave out one member while the rest of the archive stays readable.
 //!
-//! A refusal never puts the position of the next header in doubt; faults that do are [`Fault`](crate::Fault)s and end
+//! A refusal never puts the position of the next header in doubt; faults that do are [`ArchiveFault`](crate::ArchiveFault)s and end
 //! the archive. Each reason has a stable word for receipts, JSON and indexes.
 
 use std::fmt;
@@ -10,9 +10,9 @@ macro_rules! refusals {
         /// Reason why a member is not listed, mounted or unpacked.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
         #[non_exhaustive]
-        pub enum Refusal { $(#[doc = $text] $name,)* }
+        pub enum MemberRefusal { $(#[doc = $text] $name,)* }
 
-        impl Refusal {
+        impl MemberRefusal {
             /// All of them.
             pub const ALL: &'static [Self] = &[$(Self::$name,)*];
 
@@ -71,20 +71,20 @@ refusals! {
     TreeTooLarge = "tree_too_large", "the tree has more entries than the limit";
 }
 
-impl Refusal {
+impl MemberRefusal {
     /// The refusal that has this word.
     pub fn from_word(word: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|refusal| refusal.word() == word)
     }
 }
 
-impl fmt::Display for Refusal {
+impl fmt::Display for MemberRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.text())
     }
 }
 
-impl std::error::Error for Refusal {}
+impl std::error::Error for MemberRefusal {}
 
 #[cfg(test)]
 mod tests {
@@ -92,17 +92,17 @@ mod tests {
 
     #[test]
     fn words_are_distinct_and_found_again() {
-        for refusal in Refusal::ALL {
-            assert_eq!(Refusal::from_word(refusal.word()), Some(*refusal));
+        for refusal in MemberRefusal::ALL {
+            assert_eq!(MemberRefusal::from_word(refusal.word()), Some(*refusal));
         }
-        assert_eq!(Refusal::from_word("other"), None);
+        assert_eq!(MemberRefusal::from_word("other"), None);
     }
 
     #[test]
     fn codes_stand_in_receipts_and_keep_their_spelling() {
-        assert_eq!(Refusal::HardLinkTarget.code(), "HardLinkTarget");
-        assert_eq!(Refusal::DriveOrUnc.code(), "DriveOrUnc");
-        let codes: std::collections::HashSet<_> = Refusal::ALL.iter().map(|refusal| refusal.code()).collect();
-        assert_eq!(codes.len(), Refusal::ALL.len());
+        assert_eq!(MemberRefusal::HardLinkTarget.code(), "HardLinkTarget");
+        assert_eq!(MemberRefusal::DriveOrUnc.code(), "DriveOrUnc");
+        let codes: std::collections::HashSet<_> = MemberRefusal::ALL.iter().map(|refusal| refusal.code()).collect();
+        assert_eq!(codes.len(), MemberRefusal::ALL.len());
     }
 }

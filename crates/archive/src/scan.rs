@@ -5,18 +5,18 @@
 //! whole archive, or hop from header to header with ranged reads and fetch contents at will.
 //!
 //! The offset of the next header comes from one size only, and every case in which other readers would look elsewhere
-//! is a [`Fault`]. Memory is one extension header or sparse map, within [`ArchiveLimits`].
+//! is a [`ArchiveFault`]. Memory is one extension header or sparse map, within [`ArchiveLimits`].
 
 mod types;
 
-pub use types::{ArchiveLimits, Checkpoint, ReadOptions, Step, Summary};
+pub use types::{ArchiveLimits, Checkpoint, ReadOptions, ScanSummary, Step};
 
 use crate::block::{BLOCK, BLOCK_LEN, pad};
-use crate::error::{ArchiveError, Fault};
+use crate::error::{ArchiveError, ArchiveFault};
 use crate::header::{self, Block, Header};
 use crate::member::Member;
 use crate::prelude::{self, AppliedHeader, Prelude};
-use crate::refusal::Refusal;
+use crate::refusal::MemberRefusal;
 use crate::sparse::{self, MapPlace, MapText};
 
 /// Reads headers. See the [module](self).
@@ -77,7 +77,7 @@ type Segments = Vec<(u64, u64)>;
 enum State {
     Header,
     Extension { flag: u8, header: u64, len: usize },
-    GnuMap { member: Box<Member>, segments: Result<Segments, Refusal> },
+    GnuMap { member: Box<Member>, segments: Result<Segments, MemberRefusal> },
     ContentsMap { member: Box<Member>, text: MapText, next: u64 },
     Ready(Box<Member>),
     Trailer { zeros: u64 },
@@ -155,7 +155,7 @@ impl Scanner {
         })
     }
 
-    fn advance(&mut self) -> Result<Step, Fault> {
+    fn advance(&mut self) -> Result<Step, ArchiveFault> {
         loop {
             match &self.state {
                 State::Ready(_) => return Ok(self.take_member()),
@@ -195,18 +195,18 @@ impl Scanner {
     }
 
     /// The archive ends before the bytes that are needed. Whether that ends the scan; otherwise fewer bytes are needed.
-    fn at_end(&mut self, size: u64) -> Result<bool, Fault> {
+    fn at_end(&mut self, size: u64) -> Result<bool, ArchiveFault> {
         let left = size.saturating_sub(self.start);
         match self.state {
             State::Header if size == self.start && self.prelude.is_empty() => {
                 if !self.options.missing_end {
-                    let empty = Fault::Truncated { expected: BLOCK, size };
-                    return Err(if size == 0 { empty } else { Fault::MissingEnd });
+                    let empty = ArchiveFault::Truncated { expected: BLOCK, size };
+                    return Err(if size == 0 { empty } else { ArchiveFault::MissingEnd });
                 }
                 self.state = State::Ended(false);
                 Ok(true)
             }
-            State::Header if size == self.start => Err(Fault::Dangling),
+            State::Header if size == self.start => Err(ArchiveFault::Dangling),
             State::Trailer { .. } if left == 0 => {
                 self.state = State::Ended(true);
                 Ok(true)
@@ -215,15 +215,15 @@ impl Scanner {
                 self.want = usize::try_from(left).unwrap_or(BLOCK_LEN);
                 Ok(false)
             }
-            _ => Err(Fault::Truncated { expected: self.start.saturating_add(self.want as u64), size }),
+            _ => Err(ArchiveFault::Truncated { expected: self.start.saturating_add(self.want as u64), size }),
         }
     }
 
-    fn header(&mut self, start: u64, bytes: &[u8]) -> Result<(), Fault> {
-        let block: &Block = bytes.try_into().map_err(|_| Fault::Header)?;
+    fn header(&mut self, start: u64, bytes: &[u8]) -> Result<(), ArchiveFault> {
+        let block: &Block = bytes.try_into().map_err(|_| ArchiveFault::Header)?;
         if block.iter().all(|byte| *byte == 0) {
             if !self.prelude.is_empty() {
-                return Err(Fault::Dangling);
+                return Err(ArchiveFault::Dangling);
             }
             self.contents_end = start;
             self.state = State::Trailer { zeros: BLOCK };
@@ -231,13 +231,13 @@ impl Scanner {
         }
         let ignored = self.ignored.take();
         let header = Header::parse(block).map_err(|fault| match (fault, ignored) {
-            (Fault::Header, _) if start == 0 => Fault::NotTar(header::other_format(block)),
+            (ArchiveFault::Header, _) if start == 0 => ArchiveFault::NotTar(header::other_format(block)),
             // The bytes may be the contents that the member before stated.
-            (_, Some((flag, size))) => Fault::SizeOfNonFile { flag, size },
+            (_, Some((flag, size))) => ArchiveFault::SizeOfNonFile { flag, size },
             (fault, None) => fault,
         })?;
         if prelude::is_unsupported(header.flag) {
-            return Err(Fault::Extension(header.flag));
+            return Err(ArchiveFault::Extension(header.flag));
         }
         if prelude::is_extension(header.flag) {
             return self.announce(start, &header);
@@ -264,7 +264,7 @@ impl Scanner {
                 let next = self.end_of(&member)?;
                 let member = Box::new(Member { size, ..*member });
                 if next == self.start {
-                    return self.finish(member, Some((size, Err(Refusal::SparseMap))));
+                    return self.finish(member, Some((size, Err(MemberRefusal::SparseMap))));
                 }
                 self.state = State::ContentsMap { member, text: MapText::default(), next };
                 Ok(())
@@ -274,36 +274,36 @@ impl Scanner {
     }
 
     /// Pass over the label of a volume.
-    fn label(&mut self, header: &Header) -> Result<(), Fault> {
+    fn label(&mut self, header: &Header) -> Result<(), ArchiveFault> {
         self.prelude.check_order(header.flag)?;
         self.start = self.contents_end_of(self.start, header.size)?;
         Ok(())
     }
 
-    fn announce(&mut self, start: u64, header: &Header) -> Result<(), Fault> {
+    fn announce(&mut self, start: u64, header: &Header) -> Result<(), ArchiveFault> {
         self.prelude.check_order(header.flag)?;
         self.is_pax |= matches!(header.flag, b'x' | b'X' | b'g');
         let limit = self.options.limits.extension;
         if header.size > limit {
-            return Err(Fault::Limit("extension header bytes", limit));
+            return Err(ArchiveFault::Limit("extension header bytes", limit));
         }
         if header.size == 0 {
-            return Err(Fault::Pax("it is empty"));
+            return Err(ArchiveFault::Pax("it is empty"));
         }
-        let len = usize::try_from(header.size).map_err(|_| Fault::Limit("extension header bytes", limit))?;
+        let len = usize::try_from(header.size).map_err(|_| ArchiveFault::Limit("extension header bytes", limit))?;
         self.want = len.next_multiple_of(BLOCK_LEN);
         self.state = State::Extension { flag: header.flag, header: start, len };
         Ok(())
     }
 
-    fn extension(&mut self, flag: u8, header: u64, body: &[u8]) -> Result<(), Fault> {
+    fn extension(&mut self, flag: u8, header: u64, body: &[u8]) -> Result<(), ArchiveFault> {
         if flag == b'g' {
             return prelude::merge_globals(&mut self.globals, body, self.options.limits.extension);
         }
         self.prelude.add(flag, header, body)
     }
 
-    fn gnu_sparse(&mut self, mut member: Box<Member>, block: &Block) -> Result<(), Fault> {
+    fn gnu_sparse(&mut self, mut member: Box<Member>, block: &Block) -> Result<(), ArchiveFault> {
         let (segments, more) = sparse::gnu_header(block);
         match sparse::gnu_size(block) {
             Ok(size) => member.size = size,
@@ -312,8 +312,13 @@ impl Scanner {
         self.gnu_segments(member, segments, more)
     }
 
-    fn gnu_map(&mut self, member: Box<Member>, segments: Result<Segments, Refusal>, bytes: &[u8]) -> Result<(), Fault> {
-        let block: &Block = bytes.try_into().map_err(|_| Fault::Header)?;
+    fn gnu_map(
+        &mut self,
+        member: Box<Member>,
+        segments: Result<Segments, MemberRefusal>,
+        bytes: &[u8],
+    ) -> Result<(), ArchiveFault> {
+        let block: &Block = bytes.try_into().map_err(|_| ArchiveFault::Header)?;
         let (found, more) = sparse::gnu_extension(block);
         let joined = segments.and_then(|mut all| {
             all.extend(found?);
@@ -325,14 +330,14 @@ impl Scanner {
     fn gnu_segments(
         &mut self,
         mut member: Box<Member>,
-        segments: Result<Segments, Refusal>,
+        segments: Result<Segments, MemberRefusal>,
         more: bool,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), ArchiveFault> {
         // Extension blocks lie between header and contents: their chain must be followed, refused or not.
         let limit = self.options.limits.sparse_segments as u64;
         if more {
             if self.start - member.data_offset >= limit.saturating_mul(24) {
-                return Err(Fault::Limit("sparse segments", limit));
+                return Err(ArchiveFault::Limit("sparse segments", limit));
             }
             self.state = State::GnuMap { member, segments };
             return Ok(());
@@ -348,12 +353,12 @@ impl Scanner {
         mut text: MapText,
         next: u64,
         bytes: &[u8],
-    ) -> Result<(), Fault> {
+    ) -> Result<(), ArchiveFault> {
         let found = text.push(bytes, self.options.limits.sparse_segments);
         let map_len = self.start - member.data_offset;
         let result = match found {
-            Ok(Some(_)) if map_len > member.stored_size => Err(Refusal::SparseMap),
-            Ok(None) if self.start >= next => Err(Refusal::SparseMap),
+            Ok(Some(_)) if map_len > member.stored_size => Err(MemberRefusal::SparseMap),
+            Ok(None) if self.start >= next => Err(MemberRefusal::SparseMap),
             Ok(None) => {
                 self.state = State::ContentsMap { member, text, next };
                 return Ok(());
@@ -373,8 +378,8 @@ impl Scanner {
     fn finish(
         &mut self,
         mut member: Box<Member>,
-        sparse: Option<(u64, Result<Segments, Refusal>)>,
-    ) -> Result<(), Fault> {
+        sparse: Option<(u64, Result<Segments, MemberRefusal>)>,
+    ) -> Result<(), ArchiveFault> {
         if let Some((size, segments)) = sparse {
             let map = segments.and_then(|segments| sparse::complete_map(&segments, size, member.stored_size));
             match map {
@@ -391,7 +396,7 @@ impl Scanner {
         let end = self.end_of(&member)?;
         self.members += 1;
         if self.members > self.options.limits.members {
-            return Err(Fault::Limit("members", self.options.limits.members));
+            return Err(ArchiveFault::Limit("members", self.options.limits.members));
         }
         self.start = end;
         self.contents_end = end;
@@ -400,20 +405,20 @@ impl Scanner {
     }
 
     /// Offset behind the contents, which must lie within the archive.
-    fn end_of(&self, member: &Member) -> Result<u64, Fault> {
+    fn end_of(&self, member: &Member) -> Result<u64, ArchiveFault> {
         self.contents_end_of(member.data_offset, member.stored_size)
     }
 
-    fn contents_end_of(&self, start: u64, len: u64) -> Result<u64, Fault> {
+    fn contents_end_of(&self, start: u64, len: u64) -> Result<u64, ArchiveFault> {
         let expected = pad(len).and_then(|len| start.checked_add(len));
         let size = self.size.unwrap_or(i64::MAX.cast_unsigned());
         match expected {
             Some(expected) if expected <= size => Ok(expected),
-            expected => Err(Fault::Truncated { expected: expected.unwrap_or(u64::MAX), size }),
+            expected => Err(ArchiveFault::Truncated { expected: expected.unwrap_or(u64::MAX), size }),
         }
     }
 
-    fn trailer(&mut self, zeros: u64, start: u64, bytes: &[u8]) -> Result<(), Fault> {
+    fn trailer(&mut self, zeros: u64, start: u64, bytes: &[u8]) -> Result<(), ArchiveFault> {
         if bytes.iter().all(|byte| *byte == 0) {
             let zeros = zeros + bytes.len() as u64;
             if zeros > self.options.limits.trailing_zeros {
@@ -421,19 +426,19 @@ impl Scanner {
                     self.state = State::Ended(true);
                     return Ok(());
                 }
-                return Err(Fault::Limit(ZEROS_AFTER_END, self.options.limits.trailing_zeros));
+                return Err(ArchiveFault::Limit(ZEROS_AFTER_END, self.options.limits.trailing_zeros));
             }
             self.state = State::Trailer { zeros };
             return Ok(());
         }
         let archive = Block::try_from(bytes).is_ok_and(|block| Header::parse(&block).is_ok());
         let end = match zeros {
-            BLOCK => Fault::LoneZeroBlock,
+            BLOCK => ArchiveFault::LoneZeroBlock,
             _ if archive && self.options.concatenated => {
                 self.globals.clear();
                 return self.header(start, bytes);
             }
-            _ => Fault::DataAfterEnd { archive },
+            _ => ArchiveFault::DataAfterEnd { archive },
         };
         if !self.options.trailing_bytes {
             return Err(end);
@@ -449,8 +454,8 @@ impl Scanner {
         }
     }
 
-    fn summary(&self, end_mark: bool) -> Summary {
-        Summary {
+    fn summary(&self, end_mark: bool) -> ScanSummary {
+        ScanSummary {
             members: self.members,
             contents_end: self.contents_end,
             size: self.size.unwrap_or(self.start),

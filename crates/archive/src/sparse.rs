@@ -5,7 +5,7 @@ use crate::header::Block;
 use crate::member::SparseMap;
 use crate::number;
 use crate::pax::decimal;
-use crate::refusal::Refusal;
+use crate::refusal::MemberRefusal;
 
 /// Bytes of one entry in the blocks of the GNU format: offset and length of 12 bytes each.
 const ENTRY: usize = 24;
@@ -37,35 +37,35 @@ impl PaxSparse {
     }
 
     /// The place of the map; None for a member that is not sparse.
-    pub(crate) fn place(&self, limit: usize) -> Result<Option<MapPlace>, Refusal> {
+    pub(crate) fn place(&self, limit: usize) -> Result<Option<MapPlace>, MemberRefusal> {
         if self.records.is_empty() {
             return Ok(None);
         }
-        let number = |key| self.get(key).and_then(decimal).ok_or(Refusal::SparseMap);
+        let number = |key| self.get(key).and_then(decimal).ok_or(MemberRefusal::SparseMap);
         match (self.get("major"), self.get("minor")) {
             (Some(b"1"), Some(b"0")) => return Ok(Some(MapPlace::Contents(number("realsize")?))),
             (None, None) => {}
-            _ => return Err(Refusal::SparseMap),
+            _ => return Err(MemberRefusal::SparseMap),
         }
         let (size, count) = (number("size")?, number("numblocks")?);
         if count > limit as u64 {
-            return Err(Refusal::SparseTooLarge);
+            return Err(MemberRefusal::SparseTooLarge);
         }
         let numbers = match self.get("map") {
             Some(map) => {
                 let parts: Option<Vec<u64>> = map.split(|byte| *byte == b',').map(decimal).collect();
-                if map.is_empty() { Vec::new() } else { parts.ok_or(Refusal::SparseMap)? }
+                if map.is_empty() { Vec::new() } else { parts.ok_or(MemberRefusal::SparseMap)? }
             }
             None => self.alternating()?,
         };
         if numbers.len() as u64 != count * 2 {
-            return Err(Refusal::SparseMap);
+            return Err(MemberRefusal::SparseMap);
         }
         Ok(Some(MapPlace::Known(size, pairs(&numbers))))
     }
 
     /// Format 0.0: records `offset` and `numbytes` in turn.
-    fn alternating(&self) -> Result<Vec<u64>, Refusal> {
+    fn alternating(&self) -> Result<Vec<u64>, MemberRefusal> {
         let mut numbers = Vec::new();
         for (key, value) in &self.records {
             let position = match key.as_str() {
@@ -74,9 +74,9 @@ impl PaxSparse {
                 _ => continue,
             };
             if numbers.len() % 2 != position {
-                return Err(Refusal::SparseMap);
+                return Err(MemberRefusal::SparseMap);
             }
-            numbers.push(decimal(value).ok_or(Refusal::SparseMap)?);
+            numbers.push(decimal(value).ok_or(MemberRefusal::SparseMap)?);
         }
         Ok(numbers)
     }
@@ -87,32 +87,32 @@ fn pairs(numbers: &[u64]) -> Vec<(u64, u64)> {
 }
 
 /// Entries in a GNU header block, and whether an extension block follows.
-pub(crate) fn gnu_header(block: &Block) -> (Result<Vec<(u64, u64)>, Refusal>, bool) {
+pub(crate) fn gnu_header(block: &Block) -> (Result<Vec<(u64, u64)>, MemberRefusal>, bool) {
     (entries(&block[386..482]), block[482] != 0)
 }
 
 /// Size of the file in a GNU header block.
-pub(crate) fn gnu_size(block: &Block) -> Result<u64, Refusal> {
+pub(crate) fn gnu_size(block: &Block) -> Result<u64, MemberRefusal> {
     let size = number::parse(&block[483..495]).ok().flatten();
-    size.and_then(|size| u64::try_from(size).ok()).ok_or(Refusal::SparseMap)
+    size.and_then(|size| u64::try_from(size).ok()).ok_or(MemberRefusal::SparseMap)
 }
 
 /// Entries in a GNU extension block, and whether another one follows.
-pub(crate) fn gnu_extension(block: &Block) -> (Result<Vec<(u64, u64)>, Refusal>, bool) {
+pub(crate) fn gnu_extension(block: &Block) -> (Result<Vec<(u64, u64)>, MemberRefusal>, bool) {
     (entries(&block[..504]), block[504] != 0)
 }
 
-fn entries(bytes: &[u8]) -> Result<Vec<(u64, u64)>, Refusal> {
+fn entries(bytes: &[u8]) -> Result<Vec<(u64, u64)>, MemberRefusal> {
     let unsigned = |field: &[u8]| {
-        let value = number::parse(field).map_err(|_| Refusal::SparseMap)?;
-        value.map(u64::try_from).transpose().map_err(|_| Refusal::SparseMap)
+        let value = number::parse(field).map_err(|_| MemberRefusal::SparseMap)?;
+        value.map(u64::try_from).transpose().map_err(|_| MemberRefusal::SparseMap)
     };
     let mut found = Vec::new();
     for entry in bytes.chunks_exact(ENTRY) {
         match (unsigned(&entry[..12])?, unsigned(&entry[12..])?) {
             (Some(offset), Some(len)) => found.push((offset, len)),
             (None, None) => break,
-            _ => return Err(Refusal::SparseMap),
+            _ => return Err(MemberRefusal::SparseMap),
         }
     }
     Ok(found)
@@ -130,15 +130,15 @@ pub(crate) struct MapText {
 
 impl MapText {
     /// Add a block. Some once the map is complete.
-    pub(crate) fn push(&mut self, block: &[u8], limit: usize) -> Result<Option<Vec<(u64, u64)>>, Refusal> {
+    pub(crate) fn push(&mut self, block: &[u8], limit: usize) -> Result<Option<Vec<(u64, u64)>>, MemberRefusal> {
         self.text.extend_from_slice(block);
         while let Some(len) = self.text[self.checked..].iter().position(|byte| *byte == b'\n') {
             self.checked += len + 1;
             self.lines += 1;
             if self.count.is_none() {
-                let count = decimal(&self.text[..len]).ok_or(Refusal::SparseMap)?;
+                let count = decimal(&self.text[..len]).ok_or(MemberRefusal::SparseMap)?;
                 if count > limit as u64 {
-                    return Err(Refusal::SparseTooLarge);
+                    return Err(MemberRefusal::SparseTooLarge);
                 }
                 self.count = Some(count);
             }
@@ -147,37 +147,37 @@ impl MapText {
             }
         }
         // Twenty digits and a newline are the longest line.
-        if self.text.len() - self.checked > 21 { Err(Refusal::SparseMap) } else { Ok(None) }
+        if self.text.len() - self.checked > 21 { Err(MemberRefusal::SparseMap) } else { Ok(None) }
     }
 
-    fn parse(&self) -> Result<Vec<(u64, u64)>, Refusal> {
+    fn parse(&self) -> Result<Vec<(u64, u64)>, MemberRefusal> {
         let lines = self.text[..self.checked - 1].split(|byte| *byte == b'\n').skip(1);
         let numbers: Option<Vec<u64>> = lines.map(decimal).collect();
-        numbers.map(|numbers| pairs(&numbers)).ok_or(Refusal::SparseMap)
+        numbers.map(|numbers| pairs(&numbers)).ok_or(MemberRefusal::SparseMap)
     }
 }
 
 /// The map of a member. Its last segment, which may be empty, must end where the file ends: GNU tar takes that for the
 /// size.
-pub(crate) fn complete_map(segments: &[(u64, u64)], size: u64, stored: u64) -> Result<SparseMap, Refusal> {
+pub(crate) fn complete_map(segments: &[(u64, u64)], size: u64, stored: u64) -> Result<SparseMap, MemberRefusal> {
     let end = segments.last().map_or(Some(0), |(offset, len)| offset.checked_add(*len));
-    if end == Some(size) { check_map(segments, size, stored) } else { Err(Refusal::SparseMap) }
+    if end == Some(size) { check_map(segments, size, stored) } else { Err(MemberRefusal::SparseMap) }
 }
 
 /// The map of a file of `size` bytes with `stored` bytes of contents, without its empty segments.
-pub(crate) fn check_map(segments: &[(u64, u64)], size: u64, stored: u64) -> Result<SparseMap, Refusal> {
+pub(crate) fn check_map(segments: &[(u64, u64)], size: u64, stored: u64) -> Result<SparseMap, MemberRefusal> {
     let (mut end, mut total) = (0, 0u64);
     for (offset, len) in segments {
         // GNU tar reads every segment from a new block; bsdtar and Python do not. They agree on whole blocks only.
         if *len > 0 && total % BLOCK != 0 {
-            return Err(Refusal::SparseMap);
+            return Err(MemberRefusal::SparseMap);
         }
         let next = offset.checked_add(*len).filter(|next| *offset >= end && *next <= size);
-        end = next.ok_or(Refusal::SparseMap)?;
+        end = next.ok_or(MemberRefusal::SparseMap)?;
         total += len; // No overflow: segments lie beside each other within `size`.
     }
     if total != stored {
-        return Err(Refusal::SparseMap);
+        return Err(MemberRefusal::SparseMap);
     }
     Ok(SparseMap(segments.iter().copied().filter(|(_, len)| *len > 0).collect()))
 }
@@ -188,7 +188,7 @@ mod tests {
 
     #[test]
     fn a_map_must_fit_the_sizes() {
-        assert_eq!(complete_map(&[(0, 512)], 900, 512), Err(Refusal::SparseMap));
+        assert_eq!(complete_map(&[(0, 512)], 900, 512), Err(MemberRefusal::SparseMap));
         assert_eq!(complete_map(&[], 0, 0), Ok(SparseMap(vec![])));
         assert_eq!(complete_map(&[(0, 512), (600, 5), (900, 0)], 900, 517), Ok(SparseMap(vec![(0, 512), (600, 5)])));
         for (segments, size, stored) in [
@@ -199,7 +199,7 @@ mod tests {
             (vec![(0, 5)], 20, 6),
             (vec![(u64::MAX, 5)], u64::MAX, 5),
         ] {
-            assert_eq!(check_map(&segments, size, stored), Err(Refusal::SparseMap), "{segments:?}");
+            assert_eq!(check_map(&segments, size, stored), Err(MemberRefusal::SparseMap), "{segments:?}");
         }
     }
 
@@ -213,8 +213,8 @@ mod tests {
             assert_eq!(found, Some(vec![(0, 5), (10, 7)]));
         }
         assert_eq!(MapText::default().push(b"0\n", 10), Ok(Some(vec![])));
-        assert_eq!(MapText::default().push(b"11\n", 10), Err(Refusal::SparseTooLarge));
-        assert_eq!(MapText::default().push(b"-1\n", 10), Err(Refusal::SparseMap));
-        assert_eq!(MapText::default().push(&[0; 512], 10), Err(Refusal::SparseMap));
+        assert_eq!(MapText::default().push(b"11\n", 10), Err(MemberRefusal::SparseTooLarge));
+        assert_eq!(MapText::default().push(b"-1\n", 10), Err(MemberRefusal::SparseMap));
+        assert_eq!(MapText::default().push(&[0; 512], 10), Err(MemberRefusal::SparseMap));
     }
 }

@@ -1,12 +1,12 @@
 //! The scanner over a stream: headers become members, contents become slices of the input.
 
-use crate::error::{ArchiveError, Fault};
+use crate::error::{ArchiveError, ArchiveFault};
 use crate::member::Member;
-use crate::scan::{ReadOptions, Scanner, Step, Summary};
+use crate::scan::{ReadOptions, ScanSummary, Scanner, Step};
 
 /// Part of an archive, in its order.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Event<'a> {
+pub enum ArchiveEvent<'a> {
     /// A member begins.
     Member(Box<Member>),
     /// Stored bytes of this member, from `offset` in the archive on. Never more than its stored size in all.
@@ -19,7 +19,7 @@ pub enum Event<'a> {
     /// The stored bytes of the member are complete.
     MemberEnd,
     /// The end of the archive.
-    End(Summary),
+    End(ScanSummary),
 }
 
 /// Reads an archive from chunks of any size, without copying contents.
@@ -71,16 +71,16 @@ impl StreamReader {
     }
 
     /// The next event. Consumes `input` from its front; None when it is used up.
-    pub fn next<'a>(&mut self, input: &mut &'a [u8]) -> Result<Option<Event<'a>>, ArchiveError> {
+    pub fn next<'a>(&mut self, input: &mut &'a [u8]) -> Result<Option<ArchiveEvent<'a>>, ArchiveError> {
         loop {
             if let Some(end) = self.contents {
                 if self.position == end {
                     self.contents = None;
-                    return Ok(Some(Event::MemberEnd));
+                    return Ok(Some(ArchiveEvent::MemberEnd));
                 }
                 let bytes = self.consume(input, end - self.position);
                 let offset = self.position - bytes.len() as u64;
-                return Ok((!bytes.is_empty()).then_some(Event::Data { offset, bytes }));
+                return Ok((!bytes.is_empty()).then_some(ArchiveEvent::Data { offset, bytes }));
             }
             match self.scanner.step()? {
                 Step::Member(member) => {
@@ -88,13 +88,13 @@ impl StreamReader {
                     let partly_read = self.position > member.data_offset;
                     self.contents =
                         Some(if partly_read { self.position } else { member.data_offset + member.stored_size });
-                    return Ok(Some(Event::Member(member)));
+                    return Ok(Some(ArchiveEvent::Member(member)));
                 }
                 Step::End(summary) => {
                     // Padding at the very end belongs to the archive as well, and so does what is left out there.
                     let size = self.scanner.size().map_or(u64::MAX, |_| summary.size);
                     self.consume(input, size.saturating_sub(self.position));
-                    return Ok((self.position >= summary.size).then_some(Event::End(summary)));
+                    return Ok((self.position >= summary.size).then_some(ArchiveEvent::End(summary)));
                 }
                 Step::Need { offset, len } => {
                     if offset > self.position {
@@ -114,18 +114,18 @@ impl StreamReader {
     ///
     /// # Errors
     /// When the archive is not complete.
-    pub fn finish(&mut self) -> Result<Summary, ArchiveError> {
+    pub fn finish(&mut self) -> Result<ScanSummary, ArchiveError> {
         let expected = self.contents.unwrap_or(self.scanner.offset()).max(self.scanner.size().unwrap_or(0));
         self.scanner.end_of_input(self.position);
         if expected > self.position {
-            return Err(ArchiveError::new(self.position, Fault::Truncated { expected, size: self.position }));
+            return Err(ArchiveError::new(self.position, ArchiveFault::Truncated { expected, size: self.position }));
         }
         loop {
             match self.next(&mut [].as_slice())? {
-                Some(Event::End(summary)) => return Ok(summary),
+                Some(ArchiveEvent::End(summary)) => return Ok(summary),
                 Some(_) => {}
                 None => {
-                    let fault = Fault::Truncated { expected: self.scanner.offset(), size: self.position };
+                    let fault = ArchiveFault::Truncated { expected: self.scanner.offset(), size: self.position };
                     return Err(ArchiveError::new(self.position, fault));
                 }
             }

@@ -1,7 +1,7 @@
 //! The tree that the members of an archive make: names to nodes, with collisions and links decided once.
 //!
-//! The mount looks names up here, `unpack` asks it what may be written. [`Tree::admit`] takes members in their order;
-//! [`Tree::finish`] then refuses the symbolic links that lead out, following every link in between. Existing files at a
+//! The mount looks names up here, `unpack` asks it what may be written. [`MemberTree::admit`] takes members in their order;
+//! [`MemberTree::finish`] then refuses the symbolic links that lead out, following every link in between. Existing files at a
 //! target are not known here: `unpack` must still open relative to directory handles without following links.
 
 use std::collections::{BTreeMap, HashMap};
@@ -9,7 +9,7 @@ use std::ops::Bound;
 
 use crate::member::{Member, MemberKind};
 use crate::path::{HAS_DRIVES, MAXIMUM_PATH, MemberPath, is_elsewhere};
-use crate::refusal::Refusal;
+use crate::refusal::MemberRefusal;
 
 /// Handling of symbolic links.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -120,7 +120,7 @@ pub enum PathError {
 /// # Ok::<(), Refusal>(())
 /// ```
 #[derive(Debug)]
-pub struct Tree {
+pub struct MemberTree {
     policy: TreePolicy,
     nodes: Vec<Node>,
     children: BTreeMap<(NodeId, Box<[u8]>), NodeId>,
@@ -134,7 +134,7 @@ pub struct Tree {
 const RESOLUTION_STEPS: usize = 4096;
 const RESOLUTION_LINKS: usize = 40;
 
-impl Tree {
+impl MemberTree {
     /// A tree with a root only.
     pub fn new(policy: TreePolicy) -> Self {
         let root = Node { kind: NodeKind::Directory, parent: NodeId(0), member: None };
@@ -167,21 +167,21 @@ impl Tree {
     }
 
     /// Add the member with this ordinal, or refuse it. A refused member leaves only the folders that its path implies.
-    pub fn admit(&mut self, ordinal: u64, member: &Member) -> Result<NodeId, Refusal> {
+    pub fn admit(&mut self, ordinal: u64, member: &Member) -> Result<NodeId, MemberRefusal> {
         if let Some(refusal) = member.refusal {
             return Err(refusal);
         }
         let path = MemberPath::new(&member.name)?;
         if path.is_root() {
             if member.kind != MemberKind::Directory {
-                return Err(Refusal::RootNotDirectory);
+                return Err(MemberRefusal::RootNotDirectory);
             }
             self.nodes[0].member = Some(ordinal);
             return Ok(self.root());
         }
         let (kind, linked) = self.kind(member)?;
         let total = self.total.checked_add(member.size).filter(|total| *total <= self.policy.total);
-        let total = total.ok_or(Refusal::TotalTooLarge)?;
+        let total = total.ok_or(MemberRefusal::TotalTooLarge)?;
         let mut parent = self.root();
         let mut components = path.components().peekable();
         while let Some(name) = components.next() {
@@ -198,66 +198,66 @@ impl Tree {
             }
             parent = match self.lookup(parent, name) {
                 Some(id) if self.node(id).kind == NodeKind::Directory => id,
-                Some(_) => return Err(Refusal::ParentNotDirectory),
+                Some(_) => return Err(MemberRefusal::ParentNotDirectory),
                 None => self.insert(parent, name, NodeKind::Directory, None)?,
             };
         }
-        Err(Refusal::EmptyName)
+        Err(MemberRefusal::EmptyName)
     }
 
     /// The kind of a member, and the node that a hard link leads to.
-    fn kind(&self, member: &Member) -> Result<(NodeKind, Option<NodeId>), Refusal> {
+    fn kind(&self, member: &Member) -> Result<(NodeKind, Option<NodeId>), MemberRefusal> {
         match member.kind {
             MemberKind::File => Ok((NodeKind::File, None)),
             MemberKind::Directory => Ok((NodeKind::Directory, None)),
             MemberKind::HardLink => self.hard_link(&member.link).map(|(kind, linked)| (kind, Some(linked))),
             MemberKind::SymbolicLink => Ok((self.symbolic_link(&member.link)?, None)),
-            MemberKind::CharacterDevice | MemberKind::BlockDevice => Err(Refusal::Device),
-            MemberKind::Fifo => Err(Refusal::Fifo),
-            MemberKind::Other(_) => Err(Refusal::UnsupportedType),
+            MemberKind::CharacterDevice | MemberKind::BlockDevice => Err(MemberRefusal::Device),
+            MemberKind::Fifo => Err(MemberRefusal::Fifo),
+            MemberKind::Other(_) => Err(MemberRefusal::UnsupportedType),
         }
     }
 
     /// The node that a hard link names: an earlier file or symbolic link of this archive, found without following any
     /// symbolic link. A hard link to a symbolic link is a symbolic link with the same target.
-    fn hard_link(&self, target: &[u8]) -> Result<(NodeKind, NodeId), Refusal> {
+    fn hard_link(&self, target: &[u8]) -> Result<(NodeKind, NodeId), MemberRefusal> {
         if target.is_empty() {
-            return Err(Refusal::LinkEmpty);
+            return Err(MemberRefusal::LinkEmpty);
         }
         let path = MemberPath::new(target).map_err(|refusal| match refusal {
-            Refusal::AbsolutePath | Refusal::DriveOrUnc => Refusal::LinkAbsolute,
-            Refusal::ParentComponent => Refusal::LinkEscapes,
-            _ => Refusal::HardLinkTarget,
+            MemberRefusal::AbsolutePath | MemberRefusal::DriveOrUnc => MemberRefusal::LinkAbsolute,
+            MemberRefusal::ParentComponent => MemberRefusal::LinkEscapes,
+            _ => MemberRefusal::HardLinkTarget,
         })?;
         let mut id = self.root();
         for name in path.components() {
-            id = self.lookup(id, name).ok_or(Refusal::HardLinkTarget)?;
+            id = self.lookup(id, name).ok_or(MemberRefusal::HardLinkTarget)?;
         }
         match &self.node(id).kind {
             NodeKind::File => Ok((NodeKind::HardLink(id), id)),
             NodeKind::HardLink(file) => Ok((NodeKind::HardLink(*file), *file)),
             NodeKind::SymbolicLink(target) => Ok((NodeKind::SymbolicLink(target.clone()), id)),
-            NodeKind::Directory => Err(Refusal::HardLinkTarget),
+            NodeKind::Directory => Err(MemberRefusal::HardLinkTarget),
         }
     }
 
-    fn symbolic_link(&self, target: &[u8]) -> Result<NodeKind, Refusal> {
+    fn symbolic_link(&self, target: &[u8]) -> Result<NodeKind, MemberRefusal> {
         if self.policy.links == LinkPolicy::Exclude {
-            return Err(Refusal::LinkExcluded);
+            return Err(MemberRefusal::LinkExcluded);
         }
         if target.is_empty() {
-            return Err(Refusal::LinkEmpty);
+            return Err(MemberRefusal::LinkEmpty);
         }
         if target.len() > MAXIMUM_PATH {
-            return Err(Refusal::LinkTooLong);
+            return Err(MemberRefusal::LinkTooLong);
         }
         if self.policy.links == LinkPolicy::Inside && is_absolute(target) {
-            return Err(Refusal::LinkAbsolute);
+            return Err(MemberRefusal::LinkAbsolute);
         }
         Ok(NodeKind::SymbolicLink(target.into()))
     }
 
-    fn place(&mut self, parent: NodeId, name: &[u8], kind: &NodeKind, ordinal: u64) -> Result<NodeId, Refusal> {
+    fn place(&mut self, parent: NodeId, name: &[u8], kind: &NodeKind, ordinal: u64) -> Result<NodeId, MemberRefusal> {
         let Some(id) = self.lookup(parent, name) else {
             return self.insert(parent, name, kind.clone(), Some(ordinal));
         };
@@ -266,10 +266,10 @@ impl Tree {
                 self.nodes[id.0 as usize].member = Some(ordinal);
                 Ok(id)
             }
-            (NodeKind::Directory, _) => Err(Refusal::IsDirectory),
-            _ if self.policy.duplicates == DuplicatePolicy::Refuse => Err(Refusal::Duplicate),
+            (NodeKind::Directory, _) => Err(MemberRefusal::IsDirectory),
+            _ if self.policy.duplicates == DuplicatePolicy::Refuse => Err(MemberRefusal::Duplicate),
             // Directories never replace: members before could be reached through the old node.
-            (_, NodeKind::Directory) => Err(Refusal::Duplicate),
+            (_, NodeKind::Directory) => Err(MemberRefusal::Duplicate),
             // A new node: hard links made before keep the old file.
             _ => {
                 let id = self.push(parent, kind.clone(), Some(ordinal))?;
@@ -279,12 +279,18 @@ impl Tree {
         }
     }
 
-    fn insert(&mut self, parent: NodeId, name: &[u8], kind: NodeKind, member: Option<u64>) -> Result<NodeId, Refusal> {
+    fn insert(
+        &mut self,
+        parent: NodeId,
+        name: &[u8],
+        kind: NodeKind,
+        member: Option<u64>,
+    ) -> Result<NodeId, MemberRefusal> {
         if self.policy.case_insensitive {
             let folded = String::from_utf8_lossy(name).to_lowercase();
             let known = self.folded.entry((parent, folded)).or_insert_with(|| name.into());
             if **known != *name {
-                return Err(Refusal::CaseCollision);
+                return Err(MemberRefusal::CaseCollision);
             }
         }
         let id = self.push(parent, kind, member)?;
@@ -292,10 +298,10 @@ impl Tree {
         Ok(id)
     }
 
-    fn push(&mut self, parent: NodeId, kind: NodeKind, member: Option<u64>) -> Result<NodeId, Refusal> {
-        let id = u32::try_from(self.nodes.len()).map_err(|_| Refusal::TreeTooLarge)?;
+    fn push(&mut self, parent: NodeId, kind: NodeKind, member: Option<u64>) -> Result<NodeId, MemberRefusal> {
+        let id = u32::try_from(self.nodes.len()).map_err(|_| MemberRefusal::TreeTooLarge)?;
         if self.nodes.len() >= self.policy.nodes {
-            return Err(Refusal::TreeTooLarge);
+            return Err(MemberRefusal::TreeTooLarge);
         }
         self.nodes.push(Node { kind, parent, member });
         Ok(NodeId(id))
@@ -303,7 +309,7 @@ impl Tree {
 
     /// Refuse the symbolic links that lead out of the tree, directly or through others, and remove them. Returns their
     /// ordinals. To be called once all members are in, before any link is created or followed.
-    pub fn finish(&mut self) -> Vec<(u64, Refusal)> {
+    pub fn finish(&mut self) -> Vec<(u64, MemberRefusal)> {
         if self.policy.links == LinkPolicy::All {
             return Vec::new();
         }
@@ -311,8 +317,8 @@ impl Tree {
         for ((parent, name), id) in &self.children {
             let Node { kind: NodeKind::SymbolicLink(target), member, .. } = self.node(*id) else { continue };
             let refusal = match self.resolve(*parent, target) {
-                Err(PathError::Outside) => Refusal::LinkEscapes,
-                Err(PathError::Loop) => Refusal::LinkLoop,
+                Err(PathError::Outside) => MemberRefusal::LinkEscapes,
+                Err(PathError::Loop) => MemberRefusal::LinkLoop,
                 // Links to nowhere are harmless, and usual in references that were cut to a region.
                 Ok(_) | Err(PathError::NotFound | PathError::NotDirectory) => continue,
             };

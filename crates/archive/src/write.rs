@@ -10,6 +10,6 @@ mod parts;
 mod shards;
 
 pub use entry::{Entry, EntryKind};
-pub use layout::{Layout, Piece, Placement, PlanError};
+pub use layout::{Layout, LayoutError, Piece, Placement};
 pub use parts::{PartSource, UploadLimits, UploadPart, plan_upload};
 pub use shards::{shard_name, split};

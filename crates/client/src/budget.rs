@@ -95,7 +95,7 @@ pub struct BudgetStats {
 
 /// Class of access: services limit reads and writes separately.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Access {
+pub enum AccessKind {
     /// GET, HEAD, listings.
     Read,
     /// PUT, COPY, POST, DELETE.
@@ -130,7 +130,7 @@ pub struct PermitRequest<'a> {
     /// Prefix of the job, as given to it; empty for the whole bucket.
     pub prefix: &'a str,
     /// Limit that it counts against: reads or writes.
-    pub access: Access,
+    pub access: AccessKind,
     /// Operation, by its S3 name.
     pub operation: &'static str,
     /// Object bytes that it moves.

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use crate::budget::Access;
+use crate::budget::AccessKind;
 use seqferry_store::{ErrorClass, StoreError};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::JoinError;
@@ -53,7 +53,7 @@ pub(crate) type HedgeCheck<'a> = &'a (dyn Fn() -> bool + Send + Sync);
 pub struct RequestSpec<'a> {
     pub(crate) operation: &'static str,
     pub(crate) bucket: &'a str,
-    pub(crate) access: Access,
+    pub(crate) access: AccessKind,
     pub(crate) bytes: u64,
     /// Check before a hedged request. None: the request is never hedged.
     pub(crate) hedge: Option<HedgeCheck<'a>>,
@@ -62,12 +62,12 @@ pub struct RequestSpec<'a> {
 impl<'a> RequestSpec<'a> {
     /// A request that changes nothing, by S3's name of the operation. It is hedged when it is slow.
     pub fn read(operation: &'static str, bucket: &'a str) -> Self {
-        Self { operation, bucket, access: Access::Read, bytes: 0, hedge: Some(&|| true) }
+        Self { operation, bucket, access: AccessKind::Read, bytes: 0, hedge: Some(&|| true) }
     }
 
     /// A request that changes something. It is never hedged.
     pub fn write(operation: &'static str, bucket: &'a str) -> Self {
-        Self { operation, bucket, access: Access::Write, bytes: 0, hedge: None }
+        Self { operation, bucket, access: AccessKind::Write, bytes: 0, hedge: None }
     }
 
     /// The same request with the number of object bytes that it moves.

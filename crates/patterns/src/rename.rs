@@ -54,7 +54,7 @@ pub enum Piece {
 
 /// Reason why a rule cannot be used, or a name not be renamed.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Fault {
+pub enum RuleFault {
     /// The pattern of a rule, by its number, is invalid or does not match in linear time.
     Pattern(usize, Reason),
     /// The replacement of a rule, by its number, names a group; the pattern has fewer, in number as given.
@@ -86,23 +86,23 @@ struct Rule {
 
 impl Rules {
     /// Compiles rules.
-    pub fn new(written: Vec<WrittenRule>) -> Result<Self, Fault> {
+    pub fn new(written: Vec<WrittenRule>) -> Result<Self, RuleFault> {
         let mut rules = Vec::with_capacity(written.len());
         let mut size = 0;
         for (number, rule) in written.into_iter().enumerate() {
-            let fault = |reason| Fault::Pattern(number, reason);
+            let fault = |reason| RuleFault::Pattern(number, reason);
             let found = translate(&rule.pattern).map_err(fault)?;
             for piece in &rule.replacement {
                 if let Piece::Group(group) = piece
                     && *group > found.groups
                 {
-                    return Err(Fault::Group(number, *group, found.groups));
+                    return Err(RuleFault::Group(number, *group, found.groups));
                 }
             }
             let regex = compile(&found.pattern, rule.ignores_case).map_err(|error| fault(reason(&error)))?;
             size += regex.memory_usage();
             if size > MAX_LIST {
-                return Err(Fault::List);
+                return Err(RuleFault::List);
             }
             rules.push(Rule { regex, replacement: rule.replacement, is_global: rule.is_global });
         }
@@ -110,9 +110,9 @@ impl Rules {
     }
 
     /// The name after all rules.
-    pub fn renamed(&self, name: &str) -> Result<String, Fault> {
+    pub fn renamed(&self, name: &str) -> Result<String, RuleFault> {
         if name.len() > MAX_NAME {
-            return Err(Fault::LongName);
+            return Err(RuleFault::LongName);
         }
         let watch = Stopwatch::start();
         let before = self.nanoseconds.load(Ordering::Relaxed);
@@ -121,7 +121,7 @@ impl Rules {
             let spent = Duration::from_nanos(before) + watch.spent();
             let allowed = GRACE + MEAN.saturating_mul(u32::try_from(names).unwrap_or(u32::MAX));
             let milliseconds = u64::try_from(spent.as_millis()).unwrap_or(u64::MAX);
-            if spent > allowed { Err(Fault::Slow(milliseconds, names)) } else { Ok(()) }
+            if spent > allowed { Err(RuleFault::Slow(milliseconds, names)) } else { Ok(()) }
         };
         let mut renamed = name.to_owned();
         let result = self.compiled.iter().try_for_each(|rule| {
@@ -141,7 +141,7 @@ impl Rules {
 }
 
 impl Rule {
-    fn apply(&self, name: &str, within: &impl Fn() -> Result<(), Fault>) -> Result<String, Fault> {
+    fn apply(&self, name: &str, within: &impl Fn() -> Result<(), RuleFault>) -> Result<String, RuleFault> {
         let mut found = self.regex.create_captures();
         self.regex.search_captures(&Input::new(name), &mut found);
         let mut out = String::with_capacity(name.len());
@@ -151,7 +151,7 @@ impl Rule {
             copied = whole.end();
             self.replace(name, &found, &mut out);
             if out.len() > MAX_NAME {
-                return Err(Fault::LongName);
+                return Err(RuleFault::LongName);
             }
             if !self.is_global {
                 break;
@@ -166,7 +166,7 @@ impl Rule {
             self.regex.search_captures(&Input::new(name).range(from..), &mut found);
         }
         out.push_str(&name[copied..]);
-        if out.len() > MAX_NAME { Err(Fault::LongName) } else { Ok(out) }
+        if out.len() > MAX_NAME { Err(RuleFault::LongName) } else { Ok(out) }
     }
 
     fn replace(&self, name: &str, found: &Captures, out: &mut String) {

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
-use seqferry_patterns::rename::{Fault, MAX_NAME, Piece, Rules, WrittenRule};
+use seqferry_patterns::rename::{MAX_NAME, Piece, RuleFault, Rules, WrittenRule};
 use seqferry_patterns::wildcard::{self, Dialect, MAX_LIST, MAX_WILDCARD, Wildcard};
 
 fn rule(pattern: &str, replacement: &str, is_global: bool) -> WrittenRule {
@@ -18,7 +18,7 @@ fn rule(pattern: &str, replacement: &str, is_global: bool) -> WrittenRule {
 #[test]
 fn a_list_of_rules_has_a_bounded_size() {
     let big = vec![rule(r"(\w{20}|x)y", "", false); 100];
-    assert_eq!(Rules::new(big).err(), Some(Fault::List));
+    assert_eq!(Rules::new(big).err(), Some(RuleFault::List));
 }
 
 fn renamed(pattern: &str, name: &str) -> String {
@@ -31,7 +31,7 @@ fn renamed(pattern: &str, name: &str) -> String {
 
 fn refused(pattern: &str) -> String {
     match Rules::new(vec![rule(pattern, "x", false)]) {
-        Err(Fault::Pattern(0, reason)) => reason,
+        Err(RuleFault::Pattern(0, reason)) => reason,
         other => panic!("{pattern}: {other:?}"),
     }
 }
@@ -115,14 +115,14 @@ fn what_no_linear_engine_can_do_is_refused_with_words() {
 #[test]
 fn a_rule_makes_no_name_of_any_length() {
     let grow = vec![rule("a", &"a".repeat(900), true); 100];
-    assert_eq!(Rules::new(grow).expect("rules").renamed("aaaa"), Err(Fault::LongName));
-    assert_eq!(Rules::new(vec![]).expect("rules").renamed(&"a".repeat(MAX_NAME + 1)), Err(Fault::LongName));
+    assert_eq!(Rules::new(grow).expect("rules").renamed("aaaa"), Err(RuleFault::LongName));
+    assert_eq!(Rules::new(vec![]).expect("rules").renamed(&"a".repeat(MAX_NAME + 1)), Err(RuleFault::LongName));
 }
 
 #[test]
 fn a_replacement_names_groups_that_are_there() {
     let rule = WrittenRule { replacement: vec![Piece::Group(2)], ..rule("(a)", "", false) };
-    assert_eq!(Rules::new(vec![rule]).err(), Some(Fault::Group(0, 2, 1)));
+    assert_eq!(Rules::new(vec![rule]).err(), Some(RuleFault::Group(0, 2, 1)));
 }
 
 #[test]
@@ -133,7 +133,7 @@ fn rules_that_take_quadratic_time_are_given_up() {
     let name: String = (0..MAX_NAME).map(|at| if (at * at / 7) % 3 == 0 { 'a' } else { 'b' }).collect();
     let begin = Instant::now();
     let given_up = (0..1000).find_map(|_| rules.renamed(&name).err());
-    assert!(matches!(given_up, Some(Fault::Slow(..))), "{given_up:?}");
+    assert!(matches!(given_up, Some(RuleFault::Slow(..))), "{given_up:?}");
     assert!(begin.elapsed() < Duration::from_secs(20), "{:?}", begin.elapsed());
 }
 

@@ -2,7 +2,7 @@
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use seqferry_patterns::rename::{Fault, Piece, Rules, WrittenRule};
+use seqferry_patterns::rename::{Piece, RuleFault, Rules, WrittenRule};
 use seqferry_patterns::wildcard::{self, Dialect, TooLong};
 
 /// Steps of a name, each of about a nanosecond, for which the GIL is kept: to give it away and to get it back can take
@@ -79,12 +79,12 @@ impl PyPiece {
 }
 
 /// `ValueError` whose arguments are the kind of the fault and its facts.
-fn refusal(fault: &Fault) -> PyErr {
+fn refusal(fault: &RuleFault) -> PyErr {
     match fault {
-        Fault::Pattern(rule, reason) => PyValueError::new_err(("pattern", *rule, reason.clone())),
-        Fault::Group(rule, group, groups) => PyValueError::new_err(("group", *rule, *group, *groups)),
-        Fault::List => PyValueError::new_err(("list",)),
-        Fault::LongName => PyValueError::new_err(("name", seqferry_patterns::rename::MAX_NAME)),
-        Fault::Slow(milliseconds, names) => PyValueError::new_err(("slow", *milliseconds, *names)),
+        RuleFault::Pattern(rule, reason) => PyValueError::new_err(("pattern", *rule, reason.clone())),
+        RuleFault::Group(rule, group, groups) => PyValueError::new_err(("group", *rule, *group, *groups)),
+        RuleFault::List => PyValueError::new_err(("list",)),
+        RuleFault::LongName => PyValueError::new_err(("name", seqferry_patterns::rename::MAX_NAME)),
+        RuleFault::Slow(milliseconds, names) => PyValueError::new_err(("slow", *milliseconds, *names)),
     }
 }

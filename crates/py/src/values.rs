@@ -12,7 +12,7 @@ use seqferry_store::{
     StoreError, Symlinks, address,
 };
 use seqferry_transfer::verification::PartOptions;
-use seqferry_transfer::{CopyLimits, DataPath, Event, EventBatch, IfExists, Item, Policy, VerificationRule};
+use seqferry_transfer::{CopyLimits, DataPath, EventBatch, IfExists, Item, JobEvent, Policy, VerificationRule};
 
 use crate::EngineError;
 use crate::properties::PyProperties;
@@ -301,7 +301,7 @@ impl From<seqferry_transfer::StartedUpload> for StartedUpload {
 pub struct Events(EventBatch);
 
 impl Events {
-    pub(crate) fn of(events: Vec<Event>) -> Self {
+    pub(crate) fn of(events: Vec<JobEvent>) -> Self {
         Self(events.into_iter().collect())
     }
 }

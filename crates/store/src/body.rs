@@ -21,7 +21,7 @@ pub(crate) const WORTH_PASSING: usize = 64 << 10;
 
 /// A source of bytes that are read into a given buffer.
 #[async_trait]
-pub(crate) trait Source: Send {
+pub(crate) trait ByteSource: Send {
     /// Appends the next available bytes, between 1 and `at_most`. 0: the end. Makes room for them.
     async fn read(&mut self, into: &mut Vec<u8>, at_most: usize) -> Result<usize>;
 }
@@ -41,7 +41,7 @@ type BodyObserver = dyn FnMut(&[u8]) + Send;
 
 enum BodyKind {
     Chunks(Fuse<ByteStream>),
-    Source(Box<dyn Source>),
+    Source(Box<dyn ByteSource>),
 }
 
 impl Body {
@@ -50,7 +50,7 @@ impl Body {
         Self { from: BodyKind::Chunks(chunks.fuse()), left: Bytes::new(), seen: None, failed: false }
     }
 
-    pub(crate) fn of(source: impl Source + 'static) -> Self {
+    pub(crate) fn of(source: impl ByteSource + 'static) -> Self {
         Self { from: BodyKind::Source(Box::new(source)), left: Bytes::new(), seen: None, failed: false }
     }
 
@@ -173,7 +173,7 @@ mod tests {
     struct PieceSource(Bytes, usize);
 
     #[async_trait]
-    impl Source for PieceSource {
+    impl ByteSource for PieceSource {
         async fn read(&mut self, into: &mut Vec<u8>, at_most: usize) -> Result<usize> {
             let bytes = self.0.split_to(self.1.min(at_most).min(self.0.len()));
             into.extend_from_slice(&bytes);

@@ -39,10 +39,10 @@ pub use store::{
 pub use stored_metadata::{MTIME, StoredMetadata, mtime_text, read_mtime};
 pub use throttle::ByteThrottle;
 pub use types::{
-    Attributes, BucketInfo, Capabilities, CompleteUpload, CompletedPart, CopyTarget, CreateUpload, Digests, ListPage,
-    ListRequest, ListedObject, ListedVersion, ObjectMeta, ObjectRef, PartInfo, PartsPage, PinnedObject, PutObject,
-    Range, Refusal, Removal, RemovedObject, UploadInfo, UploadRef, VersionsPage, VersionsRequest, WrittenObject,
-    WrittenPart,
+    Attributes, BucketInfo, Capabilities, CompleteUpload, CompletedPart, CopyTarget, CreateUpload, Digests,
+    EntryRefusal, ListPage, ListRequest, ListedObject, ListedVersion, ObjectMeta, ObjectRef, PartInfo, PartsPage,
+    PinnedObject, PutObject, Range, Removal, RemovedObject, UploadInfo, UploadRef, VersionsPage, VersionsRequest,
+    WrittenObject, WrittenPart,
 };
 
 /// The traits of stores, for glob imports.

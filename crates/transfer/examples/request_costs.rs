@@ -28,7 +28,7 @@ use seqferry_store::{
     CopyTarget, CreateUpload, Credentials, EndpointOptions, ListRequest, PinnedObject, Range, S3Store, UploadRef,
 };
 use seqferry_store_testing::connect;
-use seqferry_transfer::{Event, Item, Job, JobSpec, Policy, Scheduler};
+use seqferry_transfer::{Item, Job, JobEvent, JobSpec, Policy, Scheduler};
 use serde_json::{Value, json};
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
@@ -267,8 +267,8 @@ async fn by_job(url: &str, operation: String, options: &Options) -> f64 {
                 while !job.finished() {
                     for event in job.wait(Duration::from_millis(500)) {
                         match event {
-                            Event::MultipartBegun { id, .. } => job.acknowledge(&[id]),
-                            Event::Ended(outcome) => assert!(outcome.failure.is_none(), "{outcome:?}"),
+                            JobEvent::MultipartBegun { id, .. } => job.acknowledge(&[id]),
+                            JobEvent::Ended(outcome) => assert!(outcome.failure.is_none(), "{outcome:?}"),
                         }
                     }
                 }

@@ -37,7 +37,7 @@ const EMPTY_OBJECTS: usize = 3;
 
 /// Origin of an object, which decides how its service can be probed.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Origin<'a> {
+pub(crate) enum ObjectOrigin<'a> {
     /// It was found: nothing may be written beside it.
     Found,
     /// This process sent its bytes.
@@ -58,7 +58,7 @@ pub(crate) struct StatedEtag<'a> {
     /// Its bytes.
     pub(crate) size: u64,
     /// Its origin.
-    pub(crate) origin: Origin<'a>,
+    pub(crate) origin: ObjectOrigin<'a>,
     /// True when the digest was computed over parts of the sizes that the service states.
     pub(crate) is_exact: bool,
 }
@@ -108,7 +108,7 @@ impl StatedEtag<'_> {
         if !self.client.capabilities().digests || self.object.bucket.ends_with(DIRECTORY_BUCKET) {
             return Ok(true);
         }
-        if matches!(self.origin, Origin::Found)
+        if matches!(self.origin, ObjectOrigin::Found)
             && !self.is_exact
             && let Some(parts) = etag_parts(self.etag)
             && !self.has_even_parts(parts, retry_context).await?
@@ -123,9 +123,9 @@ impl StatedEtag<'_> {
             return Ok(self.client.quirks().etags_are_digests().is_some_and(known));
         };
         let found = match self.origin {
-            Origin::Found => self.find_empty_object(retry_context).await?,
-            Origin::Sent => self.send_empty_part(retry_context).await?,
-            Origin::Copied(source) => self.copy_byte_twice(source, retry_context).await?,
+            ObjectOrigin::Found => self.find_empty_object(retry_context).await?,
+            ObjectOrigin::Sent => self.send_empty_part(retry_context).await?,
+            ObjectOrigin::Copied(source) => self.copy_byte_twice(source, retry_context).await?,
         };
         match found {
             Probe::Digests => self.client.quirks().learn_etags(true),

@@ -1,6 +1,6 @@
 //! Jobs: many objects at once, with commands from and results to the control plane.
 //!
-//! A job runs on the engine's runtime and talks through a queue of [`Event`]s, drained in bulk by [`Job::wait`] from
+//! A job runs on the engine's runtime and talks through a queue of [`JobEvent`]s, drained in bulk by [`Job::wait`] from
 //! any thread. The queue is bounded by the job: two events per item at most (and one more for an item that starts
 //! over).
 
@@ -39,7 +39,7 @@ const BULK: usize = 500;
 
 /// Event that a job reports to its caller.
 #[derive(Debug, Clone)]
-pub enum Event {
+pub enum JobEvent {
     /// An upload was created: record it, then acknowledge it.
     MultipartBegun {
         /// Item id.
@@ -91,7 +91,7 @@ pub(crate) struct JobState {
 
 #[derive(Debug, Default)]
 struct Queue {
-    events: VecDeque<Event>,
+    events: VecDeque<JobEvent>,
     /// A waiting acknowledgement is worth waking the control plane for at once.
     urgent: bool,
     ended: bool,
@@ -135,9 +135,9 @@ impl JobState {
         self.came.notify_all();
     }
 
-    pub(crate) fn tell(&self, event: Event) {
+    pub(crate) fn tell(&self, event: JobEvent) {
         let mut queue = lock(&self.events);
-        queue.urgent |= matches!(event, Event::MultipartBegun { .. });
+        queue.urgent |= matches!(event, JobEvent::MultipartBegun { .. });
         queue.events.push_back(event);
         if queue.urgent || queue.events.len() >= BULK {
             self.came.notify_all();
@@ -147,10 +147,10 @@ impl JobState {
 
 impl JobState {
     /// Sync the files that are about to be reported as done. Those that cannot be made sure of have failed.
-    fn make_sure(&self, events: &mut [Event]) {
+    fn make_sure(&self, events: &mut [JobEvent]) {
         let Some(late_sync) = &self.late_sync else { return };
         let written = events.iter_mut().filter_map(|event| match event {
-            Event::Ended(outcome) if outcome.state == State::Done => Some(outcome),
+            JobEvent::Ended(outcome) if outcome.state == State::Done => Some(outcome),
             _ => None,
         });
         let mut written = written.peekable();
@@ -178,7 +178,7 @@ impl UploadJournal for ItemJournal<'_> {
         let RecordedUpload { upload_id, part_size } = upload.clone();
         let recorded = Arc::new(Notify::new());
         lock(&self.state.acknowledged).insert(self.id, Arc::clone(&recorded));
-        self.state.tell(Event::MultipartBegun { id: self.id, upload_id, part_size });
+        self.state.tell(JobEvent::MultipartBegun { id: self.id, upload_id, part_size });
         tokio::select! {
             biased;
             () = self.state.cancel.cancelled() => Err(RequestError::Cancelled),
@@ -275,13 +275,13 @@ impl Job {
     /// `timeout` is over. A minute is the longest wait.
     ///
     /// An object is handed out as done only once it is on the disk.
-    pub fn wait(&self, timeout: Duration) -> Vec<Event> {
+    pub fn wait(&self, timeout: Duration) -> Vec<JobEvent> {
         let mut events = self.next_events(timeout);
         self.shared.make_sure(&mut events);
         events
     }
 
-    fn next_events(&self, timeout: Duration) -> Vec<Event> {
+    fn next_events(&self, timeout: Duration) -> Vec<JobEvent> {
         let deadline = Instant::now() + timeout.min(LONGEST_WAIT);
         let mut queue = lock(&self.shared.events);
         while !(queue.urgent || queue.events.len() >= BULK || queue.ended) {
@@ -461,6 +461,6 @@ async fn run_one(shared: &JobState, run: &Run, item: Item, retry_context: RetryC
     shared.counters.end(&active, outcome.as_ref().map(|outcome| outcome.state));
     if let Some(outcome) = outcome {
         trace_outcome(&outcome);
-        shared.tell(Event::Ended(Box::new(outcome)));
+        shared.tell(JobEvent::Ended(Box::new(outcome)));
     }
 }

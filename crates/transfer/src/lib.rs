@@ -4,7 +4,7 @@
 //! choose the method and the verification, copy (at once, or in parts that survive a crash), verify, report one
 //! [`Outcome`]. Requests are made through [`RetryingClient`](seqferry_client::RetryingClient), the one place that waits
 //! for the budget and retries by error class. Nothing here outlives a call: facts that must be remembered are handed to
-//! the caller as an [`Event`] before they matter.
+//! the caller as an [`JobEvent`] before they matter.
 
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ const LONGEST_WAIT: Duration = Duration::from_mins(1);
 
 pub use content_digest::{ContentDigests, DigestRequest, ObjectDigest};
 pub use engine::{Engine, EngineStats, Listing};
-pub use job::{Event, Failure, Job, JobSpec, StopMode};
+pub use job::{Failure, Job, JobEvent, JobSpec, StopMode};
 pub use limits::CopyLimits;
 pub use object::{
     DataPath, EncryptionRule, IfExists, Item, LockRule, Policy, Properties, PropertyConflict, VerificationRule,

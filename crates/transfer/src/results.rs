@@ -7,7 +7,7 @@
 
 use std::fmt::Write as _;
 
-use crate::job::Event;
+use crate::job::JobEvent;
 use crate::outcome::{Outcome, State};
 
 /// A value of a row.
@@ -154,16 +154,16 @@ pub struct EventBatch {
     pub results: Results,
 }
 
-impl FromIterator<Event> for EventBatch {
-    fn from_iter<I: IntoIterator<Item = Event>>(events: I) -> Self {
+impl FromIterator<JobEvent> for EventBatch {
+    fn from_iter<I: IntoIterator<Item = JobEvent>>(events: I) -> Self {
         let mut batch = Self::default();
         for event in events {
             match event {
-                Event::MultipartBegun { id, upload_id, part_size } => {
+                JobEvent::MultipartBegun { id, upload_id, part_size } => {
                     batch.begun.push(StartedUpload { id, upload_id, part_size });
                 }
-                Event::Ended(outcome) if outcome.state == State::Cancelled => batch.cancelled.push(outcome.id),
-                Event::Ended(outcome) => batch.results.add(&outcome),
+                JobEvent::Ended(outcome) if outcome.state == State::Cancelled => batch.cancelled.push(outcome.id),
+                JobEvent::Ended(outcome) => batch.results.add(&outcome),
             }
         }
         batch
@@ -210,8 +210,8 @@ mod tests {
 
     #[test]
     fn cancelled_items_have_no_result() {
-        let ended = |id, state| Event::Ended(Box::new(outcome(id, state)));
-        let begun = Event::MultipartBegun { id: 1, upload_id: "upload".to_owned(), part_size: 5 };
+        let ended = |id, state| JobEvent::Ended(Box::new(outcome(id, state)));
+        let begun = JobEvent::MultipartBegun { id: 1, upload_id: "upload".to_owned(), part_size: 5 };
 
         let batch: EventBatch =
             [begun, ended(1, State::Done), ended(2, State::Cancelled), ended(3, State::Failed)].into_iter().collect();

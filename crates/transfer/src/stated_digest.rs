@@ -8,7 +8,7 @@ use bytes::Bytes;
 use seqferry_client::{RequestError, RequestSpec, RetryContext, RetryingClient};
 use seqferry_store::{ChecksumKind, ObjectMeta, ObjectRef, PinnedObject, Range};
 
-use crate::etags::{Origin, StatedEtag, judge};
+use crate::etags::{ObjectOrigin, StatedEtag, judge};
 use crate::limits::CopyLimits;
 use crate::outcome::VerificationLevel;
 use crate::plan::etag_parts;
@@ -106,7 +106,7 @@ impl StatedDigest {
 
     fn stated_etag(&self, is_exact: bool) -> StatedEtag<'_> {
         let (object, etag, size) = (self.object(), self.meta.etag.as_str(), self.meta.size);
-        StatedEtag { client: &self.client, object, etag, size, origin: Origin::Found, is_exact }
+        StatedEtag { client: &self.client, object, etag, size, origin: ObjectOrigin::Found, is_exact }
     }
 
     /// Returns a digest to be fed with all bytes of the object in order. None: the storage states none.

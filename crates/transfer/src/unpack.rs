@@ -14,7 +14,7 @@
 //!
 //! Invariants: every read is pinned to the version of the archive that was scanned; the headers at the place of a
 //! member are parsed again and compared before its first byte is handed out; a name becomes a key only after
-//! [`seqferry_archive::Tree`] has admitted it.
+//! [`seqferry_archive::MemberTree`] has admitted it.
 
 mod bytes;
 mod check;

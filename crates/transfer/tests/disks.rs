@@ -16,7 +16,7 @@ use seqferry_store::{
 use seqferry_store_testing::MemoryStore;
 use seqferry_store_testing::fault::{Fault, FaultStore, Hook, Latch, Rule};
 use seqferry_transfer::{
-    Event, FailureClass, Item, Job, Method, Policy, State, StopMode, VerificationLevel, VerificationRule,
+    FailureClass, Item, Job, JobEvent, Method, Policy, State, StopMode, VerificationLevel, VerificationRule,
 };
 use tokio::runtime::Handle;
 
@@ -165,7 +165,7 @@ async fn a_transfer_that_is_stopped_goes_on_with_the_parts_that_are_missing() {
                 let mut upload = None;
                 while !job.finished() {
                     for event in job.wait(Duration::from_millis(10)) {
-                        if let Event::MultipartBegun { id, upload_id, part_size } = event {
+                        if let JobEvent::MultipartBegun { id, upload_id, part_size } = event {
                             upload = Some(RecordedUpload { upload_id, part_size });
                             job.acknowledge(&[id]);
                         }

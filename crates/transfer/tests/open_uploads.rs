@@ -10,7 +10,7 @@ use seqferry_client::{Budget, BudgetLimits, RecordedUpload};
 use seqferry_store::prelude::*;
 use seqferry_store::{CreateUpload, Digests, UploadRef};
 use seqferry_store_testing::fault::{Fault, Hook, Latch, Rule};
-use seqferry_transfer::{Event, Item, Policy, State, StopMode};
+use seqferry_transfer::{Item, JobEvent, Policy, State, StopMode};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn uploads_that_no_answer_told_of_are_not_left_open() {
@@ -230,11 +230,11 @@ async fn acknowledge_until(
         let events = tokio::task::spawn_blocking(move || waiting.wait(Duration::from_millis(20))).await.unwrap();
         for event in events {
             match event {
-                Event::MultipartBegun { id, upload_id, part_size } => {
+                JobEvent::MultipartBegun { id, upload_id, part_size } => {
                     upload = Some(RecordedUpload { upload_id, part_size });
                     job.acknowledge(&[id]);
                 }
-                Event::Ended(_) => ended += 1,
+                JobEvent::Ended(_) => ended += 1,
             }
         }
     }
@@ -249,7 +249,7 @@ async fn no_part_starts_before_its_upload_is_recorded() {
     let (job, id) = tokio::task::spawn_blocking(move || {
         loop {
             for event in job.wait(Duration::from_secs(5)) {
-                if let Event::MultipartBegun { id, .. } = event {
+                if let JobEvent::MultipartBegun { id, .. } = event {
                     return (job, id);
                 }
             }

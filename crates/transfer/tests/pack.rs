@@ -18,7 +18,7 @@ use seqferry_store_testing::fault::{Fault, FaultStore, Hook, Latch, Rule};
 use seqferry_transfer::pack::LARGEST_MEMBER;
 use seqferry_transfer::verification::PartOptions;
 use seqferry_transfer::{
-    CopyLimits, DataPath, Event, IfExists, Item, Job, Outcome, PackOptions, Policy, State, VerificationLevel,
+    CopyLimits, DataPath, IfExists, Item, Job, JobEvent, Outcome, PackOptions, Policy, State, VerificationLevel,
 };
 use tokio::runtime::Handle;
 
@@ -331,7 +331,7 @@ async fn a_cancelled_archive_leaves_no_upload() {
             }
         }
     });
-    let [Event::MultipartBegun { id, .. }] = events[..] else { panic!("{events:?}") };
+    let [JobEvent::MultipartBegun { id, .. }] = events[..] else { panic!("{events:?}") };
     job.acknowledge(&[id]);
     latch.reached().await;
 
@@ -396,11 +396,11 @@ fn live(
         }
         for event in job.wait(Duration::from_millis(5)) {
             match event {
-                Event::MultipartBegun { id, upload_id, part_size } => {
+                JobEvent::MultipartBegun { id, upload_id, part_size } => {
                     *recorded = Some(RecordedUpload { upload_id, part_size });
                     job.acknowledge(&[id]);
                 }
-                Event::Ended(outcome) => outcomes.push(*outcome),
+                JobEvent::Ended(outcome) => outcomes.push(*outcome),
             }
         }
         if killed.is_finished() {

@@ -13,7 +13,7 @@ use proptest::prelude::*;
 use seqferry_client::{Endpoint, RecordedUpload};
 use seqferry_store::prelude::*;
 use seqferry_store_testing::fault::{Fault, FaultStore, Latch, Rule};
-use seqferry_transfer::{DataPath, Event, IfExists, Item, Job, Policy, State};
+use seqferry_transfer::{DataPath, IfExists, Item, Job, JobEvent, Policy, State};
 
 const OPERATIONS: [&str; 9] = [
     "HeadObject",
@@ -58,13 +58,13 @@ impl Model {
     }
 
     /// Record an event as the control plane does; the job learns of recorded uploads.
-    fn record(&mut self, job: &Job, event: Event) {
+    fn record(&mut self, job: &Job, event: JobEvent) {
         match event {
-            Event::MultipartBegun { id, upload_id, part_size } => {
+            JobEvent::MultipartBegun { id, upload_id, part_size } => {
                 self.uploads.insert(id, RecordedUpload { upload_id, part_size });
                 job.acknowledge(&[id]);
             }
-            Event::Ended(outcome) => {
+            JobEvent::Ended(outcome) => {
                 assert!(
                     self.ended.insert(outcome.id, outcome.state).is_none(),
                     "an ended object was handed over again"

@@ -234,7 +234,7 @@ async fn a_cancelled_stream_leaves_nothing_behind() {
         tokio::task::spawn_blocking(move || {
             while !job.finished() {
                 for event in job.wait(Duration::from_millis(10)) {
-                    if let seqferry_transfer::Event::MultipartBegun { id, .. } = event {
+                    if let seqferry_transfer::JobEvent::MultipartBegun { id, .. } = event {
                         job.acknowledge(&[id]);
                     }
                 }

@@ -11,7 +11,7 @@ use seqferry_client::BudgetLimits;
 use seqferry_client::{EndpointSpec, KeyLookup, RequestError};
 use seqferry_store::DiskOptions;
 use seqferry_transfer::unpack::{ArchiveRef, CheckReport, FoundMember, IndexUse, ScanOptions};
-use seqferry_transfer::{Engine, Event, Item, Outcome, Policy, State};
+use seqferry_transfer::{Engine, Item, JobEvent, Outcome, Policy, State};
 
 struct Folder(PathBuf);
 
@@ -158,8 +158,8 @@ impl Setting {
         while !job.finished() {
             for event in job.wait(Duration::from_secs(30)) {
                 match event {
-                    Event::MultipartBegun { id, .. } => job.acknowledge(&[id]),
-                    Event::Ended(outcome) => outcomes.push(*outcome),
+                    JobEvent::MultipartBegun { id, .. } => job.acknowledge(&[id]),
+                    JobEvent::Ended(outcome) => outcomes.push(*outcome),
                 }
             }
         }

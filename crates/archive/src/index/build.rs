@@ -8,8 +8,8 @@ use serde::Serialize;
 use super::format::{Head, IndexMember, Line, Tail};
 use crate::error::ArchiveError;
 use crate::member::Member;
-use crate::scan::{ReadOptions, Scanner, Step, Summary};
-use crate::stream::{Event, StreamReader};
+use crate::scan::{ReadOptions, ScanSummary, Scanner, Step};
+use crate::stream::{ArchiveEvent, StreamReader};
 
 /// Writes the lines of an index. Every call returns the bytes that come next in the file.
 #[derive(Debug)]
@@ -94,17 +94,17 @@ impl IndexBuilder {
     }
 
     /// Take an event of the stream.
-    pub fn event(&mut self, event: &Event<'_>) {
+    pub fn event(&mut self, event: &ArchiveEvent<'_>) {
         match event {
-            Event::Member(member) => {
+            ArchiveEvent::Member(member) => {
                 self.current = Some(((**member).clone(), Digest::new(CrcAlgorithm::Crc32Iscsi)));
             }
-            Event::Data { bytes, .. } => {
+            ArchiveEvent::Data { bytes, .. } => {
                 if let Some((_, crc)) = &mut self.current {
                     crc.update(bytes);
                 }
             }
-            Event::MemberEnd => {
+            ArchiveEvent::MemberEnd => {
                 if let Some((member, crc)) = self.current.take() {
                     // Contents of a refused member may not have gone by in full.
                     let crc = member.refusal.is_none().then(|| crc.finalize() & 0xffff_ffff);
@@ -112,7 +112,7 @@ impl IndexBuilder {
                     self.member(&IndexMember { crc32c, ..member.into() });
                 }
             }
-            Event::End(_) => {}
+            ArchiveEvent::End(_) => {}
         }
     }
 
@@ -148,7 +148,7 @@ pub fn build_from_stream<'a>(
     let mut reader = StreamReader::new(Some(head.tar.size), options);
     for mut chunk in chunks {
         while let Some(event) = reader.next(&mut chunk)? {
-            if matches!(event, Event::End(_)) {
+            if matches!(event, ArchiveEvent::End(_)) {
                 break;
             }
             builder.event(&event);
@@ -156,7 +156,7 @@ pub fn build_from_stream<'a>(
     }
     // Contents of zero bytes end without further input.
     while let Some(event) = reader.next(&mut [].as_slice())? {
-        if matches!(event, Event::End(_)) {
+        if matches!(event, ArchiveEvent::End(_)) {
             break;
         }
         builder.event(&event);
@@ -176,7 +176,7 @@ pub fn build_by_hops<E: From<ArchiveError>>(
     head: &Head,
     options: ReadOptions,
     mut read: impl FnMut(Range<u64>) -> Result<Vec<u8>, E>,
-) -> Result<(Vec<u8>, Summary), E> {
+) -> Result<(Vec<u8>, ScanSummary), E> {
     let mut builder = IndexBuilder::new(head);
     let mut scanner = Scanner::new(Some(head.tar.size), options);
     let (mut start, mut window) = (0u64, Vec::new());

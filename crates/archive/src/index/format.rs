@@ -8,7 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 
 use crate::member::{Member, MemberKind, SparseMap};
-use crate::refusal::Refusal;
+use crate::refusal::MemberRefusal;
 
 pub(super) const FORMAT: &str = "seqferry-tar-index";
 pub(super) const VERSION: u32 = 1;
@@ -305,7 +305,7 @@ impl Line {
                 mtime: self.mtime,
                 mtime_nanos: self.mtime_nanos,
                 records,
-                refusal: self.refused.map(|word| Refusal::from_word(&word).ok_or("refused")).transpose()?,
+                refusal: self.refused.map(|word| MemberRefusal::from_word(&word).ok_or("refused")).transpose()?,
             },
             crc32c,
             sha256: self.sha256,

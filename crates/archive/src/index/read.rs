@@ -130,7 +130,7 @@ impl Index {
 /// Reads an index from chunks.
 ///
 /// Members ascend without overlap within the size of the tar, every header and its contents begin at a block, and the
-/// tail must agree. Names are not checked here: [`Tree::admit`](crate::Tree::admit) applies to members of an index as
+/// tail must agree. Names are not checked here: [`MemberTree::admit`](crate::MemberTree::admit) applies to members of an index as
 /// to any other. **Members are proven only once [`finish`](Self::finish) succeeds**, which checks the CRC.
 #[derive(Debug)]
 pub struct IndexReader {

@@ -51,12 +51,12 @@ pub enum Step {
     /// The next member. The bytes asked for after it begin behind its contents.
     Member(Box<Member>),
     /// The end of the archive.
-    End(Summary),
+    End(ScanSummary),
 }
 
 /// The end of a scan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Summary {
+pub struct ScanSummary {
     /// Members returned.
     pub members: u64,
     /// Bytes of the archive up to the end of its last member; the end mark begins here.

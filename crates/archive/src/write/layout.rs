@@ -6,8 +6,8 @@ use std::ops::Range;
 
 use crate::block::{BLOCK, pad, padding};
 use crate::path::MemberPath;
-use crate::refusal::Refusal;
-use crate::tree::{LinkPolicy, Tree, TreePolicy};
+use crate::refusal::MemberRefusal;
+use crate::tree::{LinkPolicy, MemberTree, TreePolicy};
 use crate::write::{Entry, EntryKind};
 
 /// Two blocks of zeros close an archive.
@@ -52,7 +52,7 @@ impl Piece {
 /// An archive cannot be planned.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum PlanError {
+pub enum LayoutError {
     /// An entry cannot be a member of this archive.
     Entry {
         /// Ordinal.
@@ -60,7 +60,7 @@ pub enum PlanError {
         /// Name.
         name: String,
         /// Reason.
-        refusal: Refusal,
+        refusal: MemberRefusal,
     },
     /// A record of an entry is not valid, or is one that the writer itself sets.
     Record {
@@ -85,7 +85,7 @@ pub enum PlanError {
     },
 }
 
-impl fmt::Display for PlanError {
+impl fmt::Display for LayoutError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Entry { member, name, refusal } => {
@@ -107,7 +107,7 @@ impl fmt::Display for PlanError {
     }
 }
 
-impl std::error::Error for PlanError {}
+impl std::error::Error for LayoutError {}
 
 /// An archive before it is written. See [`write`](crate::write) for what its bytes depend on.
 ///
@@ -137,17 +137,17 @@ impl<'a> Layout<'a> {
     ///
     /// # Errors
     /// When two entries collide, when a name is not a normalised relative path, or when the sum exceeds all offsets.
-    pub fn plan(entries: impl Into<Cow<'a, [Entry]>>) -> Result<Self, PlanError> {
+    pub fn plan(entries: impl Into<Cow<'a, [Entry]>>) -> Result<Self, LayoutError> {
         let entries = entries.into();
         check_entries(&entries)?;
         let mut placements = Vec::with_capacity(entries.len());
         let mut offset = 0u64;
         for entry in entries.iter() {
-            let data = offset.checked_add(entry.header_len()).ok_or(PlanError::TooLarge)?;
+            let data = offset.checked_add(entry.header_len()).ok_or(LayoutError::TooLarge)?;
             placements.push(Placement { header: offset, data });
             let end = pad(entry.size()).and_then(|len| data.checked_add(len));
             // Base-256 sizes and offsets of all readers are signed.
-            offset = end.filter(|end| *end < i64::MAX.cast_unsigned() - END).ok_or(PlanError::TooLarge)?;
+            offset = end.filter(|end| *end < i64::MAX.cast_unsigned() - END).ok_or(LayoutError::TooLarge)?;
         }
         Ok(Self { entries, placements, contents_end: offset })
     }
@@ -226,11 +226,14 @@ impl<'a> Layout<'a> {
 const OWN_KEYS: [&str; 11] =
     ["path", "linkpath", "size", "hdrcharset", "mtime", "uid", "gid", "uname", "gname", "atime", "ctime"];
 
-fn check_entries(entries: &[Entry]) -> Result<(), PlanError> {
-    let mut tree = Tree::new(TreePolicy { links: LinkPolicy::All, ..TreePolicy::default() });
+fn check_entries(entries: &[Entry]) -> Result<(), LayoutError> {
+    let mut tree = MemberTree::new(TreePolicy { links: LinkPolicy::All, ..TreePolicy::default() });
     for (at, entry) in entries.iter().enumerate() {
-        let refuse =
-            |refusal| PlanError::Entry { member: at, name: String::from_utf8_lossy(&entry.name).into_owned(), refusal };
+        let refuse = |refusal| LayoutError::Entry {
+            member: at,
+            name: String::from_utf8_lossy(&entry.name).into_owned(),
+            refusal,
+        };
         let bare = if entry.kind == EntryKind::Directory {
             entry.name.strip_suffix(b"/").unwrap_or(&entry.name)
         } else {
@@ -238,15 +241,15 @@ fn check_entries(entries: &[Entry]) -> Result<(), PlanError> {
         };
         let path = MemberPath::new(&entry.name).map_err(refuse)?;
         if path.as_bytes() != bare {
-            return Err(refuse(Refusal::AmbiguousName));
+            return Err(refuse(MemberRefusal::AmbiguousName));
         }
         if let EntryKind::SymbolicLink(target) | EntryKind::HardLink(target) = &entry.kind
             && target.contains(&0)
         {
-            return Err(refuse(Refusal::NulInName));
+            return Err(refuse(MemberRefusal::NulInName));
         }
         if entry.mtime_nanos > 999_999_999 {
-            return Err(refuse(Refusal::MalformedField));
+            return Err(refuse(MemberRefusal::MalformedField));
         }
         tree.admit(at as u64, &entry.member()).map_err(refuse)?;
         check_records(at, entry)?;
@@ -254,7 +257,7 @@ fn check_entries(entries: &[Entry]) -> Result<(), PlanError> {
     Ok(())
 }
 
-fn check_records(member: usize, entry: &Entry) -> Result<(), PlanError> {
+fn check_records(member: usize, entry: &Entry) -> Result<(), LayoutError> {
     let mut keys: Vec<&str> = entry.records.iter().map(|(key, _)| key.as_str()).collect();
     keys.sort_unstable();
     let repeated = keys.windows(2).find(|pair| pair[0] == pair[1]).map(|pair| pair[0]);
@@ -263,7 +266,7 @@ fn check_records(member: usize, entry: &Entry) -> Result<(), PlanError> {
     };
     let empty = || entry.records.iter().find(|(_, value)| value.is_empty()).map(|(key, _)| key.as_str());
     match repeated.or_else(|| keys.iter().copied().find(|key| wrong(key))).or_else(empty) {
-        Some(key) => Err(PlanError::Record { member, key: key.to_owned() }),
+        Some(key) => Err(LayoutError::Record { member, key: key.to_owned() }),
         None => Ok(()),
     }
 }

@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use crate::write::{EntryKind, Layout, PlanError};
+use crate::write::{EntryKind, Layout, LayoutError};
 
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
@@ -90,7 +90,7 @@ pub fn plan_upload(
     layout: &Layout<'_>,
     copyable: impl Fn(usize) -> bool,
     limits: &UploadLimits,
-) -> Result<Vec<UploadPart>, PlanError> {
+) -> Result<Vec<UploadPart>, LayoutError> {
     let mut sizes = *limits;
     sizes.assembled_part = sizes.assembled_part.clamp(2 * limits.minimum_part, limits.maximum_part);
     sizes.maximum_assembled = sizes.maximum_assembled.clamp(sizes.assembled_part, limits.maximum_part);
@@ -111,7 +111,7 @@ pub fn plan_upload(
         } else if sizes.copy_from <= layout.total() {
             sizes.copy_from = (2 * sizes.copy_from).max(1);
         } else {
-            return Err(PlanError::TooManyParts { parts: count, maximum: limits.maximum_parts });
+            return Err(LayoutError::TooManyParts { parts: count, maximum: limits.maximum_parts });
         }
     }
 }

@@ -4,18 +4,18 @@ use std::collections::HashSet;
 use std::ops::Range;
 
 use crate::block::{BLOCK, pad};
-use crate::write::{Entry, EntryKind, PlanError};
+use crate::write::{Entry, EntryKind, LayoutError};
 
 /// Ranges of entries that make archives of at most `size` bytes. An entry that is larger alone gets a shard of its own.
 ///
 /// # Errors
 /// When a hard link falls into another shard than its file, which no reader could resolve.
-pub fn split(entries: &[Entry], size: u64) -> Result<Vec<Range<usize>>, PlanError> {
+pub fn split(entries: &[Entry], size: u64) -> Result<Vec<Range<usize>>, LayoutError> {
     let mut shards = Vec::new();
     let (mut start, mut used) = (0, 2 * BLOCK);
     let mut names: HashSet<&[u8]> = HashSet::new();
     for (at, entry) in entries.iter().enumerate() {
-        let len = pad(entry.size()).and_then(|len| len.checked_add(entry.header_len())).ok_or(PlanError::TooLarge)?;
+        let len = pad(entry.size()).and_then(|len| len.checked_add(entry.header_len())).ok_or(LayoutError::TooLarge)?;
         if at > start && used.saturating_add(len) > size {
             shards.push(start..at);
             (start, used) = (at, 2 * BLOCK);
@@ -24,7 +24,7 @@ pub fn split(entries: &[Entry], size: u64) -> Result<Vec<Range<usize>>, PlanErro
         used = used.saturating_add(len);
         match &entry.kind {
             EntryKind::HardLink(target) if !names.contains(target.as_slice()) => {
-                return Err(PlanError::LinkAcrossShards { member: at });
+                return Err(LayoutError::LinkAcrossShards { member: at });
             }
             _ => names.insert(&entry.name),
         };
@@ -68,6 +68,6 @@ mod tests {
         let entries = [Entry::file("a", 4000), Entry::file("b", 4000), Entry::hard_link("c", "a")];
 
         assert_eq!(split(&entries, 1 << 20).unwrap(), std::slice::from_ref(&(0..3)));
-        assert_eq!(split(&entries, 6000), Err(PlanError::LinkAcrossShards { member: 2 }));
+        assert_eq!(split(&entries, 6000), Err(LayoutError::LinkAcrossShards { member: 2 }));
     }
 }

@@ -6,7 +6,7 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::Path;
 
 use seqferry_archive::write::{Entry, EntryKind, Layout};
-use seqferry_archive::{MemberKind, MemberPath, Tree, TreePolicy};
+use seqferry_archive::{MemberKind, MemberPath, MemberTree, TreePolicy};
 
 use crate::support::{Folder, bsdtar, gnu_tar, python, seed, strict, succeed};
 
@@ -167,7 +167,7 @@ fn theirs_read_by_us(program: &str, variants: &[&[&str]]) {
         succeed(program, arguments, &root);
         let tar = fs::read(folder.0.join("x.tar")).unwrap();
         let found = strict(&tar).unwrap_or_else(|error| panic!("{program} {arguments:?}: {error}"));
-        let mut names = Tree::new(TreePolicy::default());
+        let mut names = MemberTree::new(TreePolicy::default());
         let mut after = Picture::new();
         for (at, (member, data)) in found.iter().enumerate() {
             names

@@ -1,6 +1,6 @@
 //! The verdict on every archive of the corpus, and the options that loosen it.
 
-use seqferry_archive::{Fault, ReadOptions};
+use seqferry_archive::{ArchiveFault, ReadOptions};
 
 use crate::corpus::{Verdict, cases};
 use crate::raw::{Head, Tar};
@@ -52,7 +52,7 @@ fn no_archive_of_the_corpus_smuggles_a_member() {
 fn lenient_sizes_believe_the_pax_record() {
     let tar = Tar::default().pax(&[("size", b"5")]).head(Head::new(b"a", b'0', 7)).padded(b"hello").end();
 
-    assert!(matches!(strict(&tar).unwrap_err().fault, Fault::SizeConflict { header: 7, pax: 5 }));
+    assert!(matches!(strict(&tar).unwrap_err().fault, ArchiveFault::SizeConflict { header: 7, pax: 5 }));
     let found = read(&tar, &ReadOptions { lenient_sizes: true, ..ReadOptions::default() }).unwrap();
     assert_eq!(found[0].1, b"hello");
 }
@@ -61,7 +61,7 @@ fn lenient_sizes_believe_the_pax_record() {
 fn a_missing_end_mark_can_be_allowed() {
     let tar = Tar::default().file("a", b"hello").0;
 
-    assert_eq!(strict(&tar).unwrap_err().fault, Fault::MissingEnd);
+    assert_eq!(strict(&tar).unwrap_err().fault, ArchiveFault::MissingEnd);
     assert_eq!(read(&tar, &ReadOptions { missing_end: true, ..ReadOptions::default() }).unwrap().len(), 1);
 }
 
@@ -71,7 +71,7 @@ fn concatenated_archives_can_be_allowed_and_keep_their_global_headers_apart() {
     let first = Tar::default().extension(b'g', &record).file("a", b"1").end();
     let tar = [first, Tar::default().file("b", b"2").end()].concat();
 
-    assert_eq!(strict(&tar).unwrap_err().fault, Fault::DataAfterEnd { archive: true });
+    assert_eq!(strict(&tar).unwrap_err().fault, ArchiveFault::DataAfterEnd { archive: true });
     let found = read(&tar, &ReadOptions { concatenated: true, ..ReadOptions::default() }).unwrap();
     let times: Vec<_> = found.iter().map(|(member, _)| (member.name.as_slice(), member.mtime)).collect();
     assert_eq!(times, [(b"a".as_slice(), 77), (b"b", 0o14_500_000_000)]);
@@ -96,13 +96,13 @@ fn what_follows_the_end_mark_can_be_left_out() {
         assert_eq!(read(&tar, &options(concatenated)).unwrap().len(), members, "{} bytes", rest.len());
     }
     let lone = Tar::default().file("a", b"1").raw(&[0; 512]).file("b", b"2").end();
-    assert_eq!(strict(&lone).unwrap_err().fault, Fault::LoneZeroBlock);
+    assert_eq!(strict(&lone).unwrap_err().fault, ArchiveFault::LoneZeroBlock);
     assert_eq!(read(&lone, &options(false)).unwrap().len(), 1);
 }
 
 #[test]
 fn an_archive_of_no_bytes_is_empty_where_a_missing_end_is_allowed() {
-    assert!(matches!(strict(&[]).unwrap_err().fault, Fault::Truncated { .. }));
+    assert!(matches!(strict(&[]).unwrap_err().fault, ArchiveFault::Truncated { .. }));
     assert_eq!(read(&[], &ReadOptions { missing_end: true, ..ReadOptions::default() }).unwrap().len(), 0);
 }
 

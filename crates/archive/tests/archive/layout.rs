@@ -2,8 +2,8 @@
 
 use proptest::collection::vec;
 use proptest::prelude::*;
-use seqferry_archive::Refusal;
-use seqferry_archive::write::{Entry, Layout, PartSource, PlanError, UploadLimits, plan_upload};
+use seqferry_archive::MemberRefusal;
+use seqferry_archive::write::{Entry, Layout, LayoutError, PartSource, UploadLimits, plan_upload};
 
 const MIB: u64 = 1 << 20;
 
@@ -36,7 +36,7 @@ proptest! {
         let limits = limits(1, parts);
         let plan = match plan_upload(&layout, |member| copyable[member], &limits) {
             Ok(plan) => plan,
-            Err(PlanError::TooManyParts { parts: needed, maximum }) => {
+            Err(LayoutError::TooManyParts { parts: needed, maximum }) => {
                 prop_assert!(needed > parts && maximum == parts);
                 // Only an archive that the largest assembled parts do not hold either.
                 prop_assert!(layout.total() > limits.maximum_assembled / 2 * parts);
@@ -109,21 +109,21 @@ fn an_archive_beyond_the_service_is_refused_before_it_starts() {
 #[test]
 fn names_that_no_reader_should_unpack_are_not_packed() {
     for (names, refusal) in [
-        (["a", "../b"], Refusal::ParentComponent),
-        (["a", "/b"], Refusal::AbsolutePath),
-        (["a", "a"], Refusal::Duplicate),
-        (["a", "a/b"], Refusal::ParentNotDirectory),
-        (["a/b", "a"], Refusal::IsDirectory),
-        (["a", "b//c"], Refusal::AmbiguousName),
-        (["a", "./b"], Refusal::AmbiguousName),
-        (["a", "b/"], Refusal::AmbiguousName),
-        (["a", ""], Refusal::EmptyName),
+        (["a", "../b"], MemberRefusal::ParentComponent),
+        (["a", "/b"], MemberRefusal::AbsolutePath),
+        (["a", "a"], MemberRefusal::Duplicate),
+        (["a", "a/b"], MemberRefusal::ParentNotDirectory),
+        (["a/b", "a"], MemberRefusal::IsDirectory),
+        (["a", "b//c"], MemberRefusal::AmbiguousName),
+        (["a", "./b"], MemberRefusal::AmbiguousName),
+        (["a", "b/"], MemberRefusal::AmbiguousName),
+        (["a", ""], MemberRefusal::EmptyName),
     ] {
         let entries = names.map(|name| Entry::file(name, 1));
         let error = Layout::plan(&entries).unwrap_err();
-        assert_eq!(error, PlanError::Entry { member: 1, name: names[1].to_owned(), refusal });
+        assert_eq!(error, LayoutError::Entry { member: 1, name: names[1].to_owned(), refusal });
     }
     let mut entry = Entry::file("a", 1);
     entry.records = vec![("size".to_owned(), b"7".to_vec())];
-    assert_eq!(Layout::plan(&[entry]).unwrap_err(), PlanError::Record { member: 0, key: "size".to_owned() });
+    assert_eq!(Layout::plan(&[entry]).unwrap_err(), LayoutError::Record { member: 0, key: "size".to_owned() });
 }

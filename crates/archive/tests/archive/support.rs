@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use seqferry_archive::scan::Summary;
-use seqferry_archive::{ArchiveError, Event, Member, ReadOptions, Scanner, Step, StreamReader};
+use seqferry_archive::scan::ScanSummary;
+use seqferry_archive::{ArchiveError, ArchiveEvent, Member, ReadOptions, Scanner, Step, StreamReader};
 use sha2::{Digest as _, Sha256};
 
 pub(crate) type Contents = Vec<(Member, Vec<u8>)>;
@@ -16,30 +16,30 @@ pub(crate) fn stream(
     chunk: usize,
     size: Option<u64>,
     options: &ReadOptions,
-) -> Result<(Contents, Summary), ArchiveError> {
+) -> Result<(Contents, ScanSummary), ArchiveError> {
     let mut reader = StreamReader::new(size, options.clone());
     let mut found: Contents = Vec::new();
     let mut complete = 0;
-    let mut take = |event: Event<'_>| match event {
-        Event::Member(member) => found.push((*member, Vec::new())),
-        Event::Data { offset, bytes } => {
+    let mut take = |event: ArchiveEvent<'_>| match event {
+        ArchiveEvent::Member(member) => found.push((*member, Vec::new())),
+        ArchiveEvent::Data { offset, bytes } => {
             let (member, data) = found.last_mut().unwrap();
             assert_eq!(offset, member.data_offset + data.len() as u64);
             data.extend_from_slice(bytes);
         }
-        Event::MemberEnd => complete += 1,
-        Event::End(_) => {}
+        ArchiveEvent::MemberEnd => complete += 1,
+        ArchiveEvent::End(_) => {}
     };
     for mut bytes in tar.chunks(chunk) {
         while let Some(event) = reader.next(&mut bytes)? {
-            if matches!(event, Event::End(_)) {
+            if matches!(event, ArchiveEvent::End(_)) {
                 break;
             }
             take(event);
         }
     }
     while let Some(event) = reader.next(&mut [].as_slice())? {
-        if matches!(event, Event::End(_)) {
+        if matches!(event, ArchiveEvent::End(_)) {
             break;
         }
         take(event);
@@ -50,7 +50,7 @@ pub(crate) fn stream(
 }
 
 /// All members with their stored bytes, by hopping with reads of exactly what is needed.
-pub(crate) fn hop(tar: &[u8], options: &ReadOptions) -> Result<(Contents, Summary), ArchiveError> {
+pub(crate) fn hop(tar: &[u8], options: &ReadOptions) -> Result<(Contents, ScanSummary), ArchiveError> {
     let mut scanner = Scanner::new(Some(tar.len() as u64), options.clone());
     let mut found = Vec::new();
     loop {

@@ -2,7 +2,7 @@
 
 use seqferry_archive::tree::{DuplicatePolicy, LinkPolicy, PathError};
 use seqferry_archive::write::Entry;
-use seqferry_archive::{Member, MemberKind, Refusal, Tree, TreePolicy};
+use seqferry_archive::{Member, MemberKind, MemberRefusal, MemberTree, TreePolicy};
 
 fn file(name: &str) -> Member {
     Entry::file(name, 1).member()
@@ -17,8 +17,8 @@ fn hard(name: &str, target: &str) -> Member {
 }
 
 /// Refusals by ordinal, those of the end included.
-fn refusals(policy: &TreePolicy, members: &[Member]) -> Vec<(u64, Refusal)> {
-    let mut tree = Tree::new(policy.clone());
+fn refusals(policy: &TreePolicy, members: &[Member]) -> Vec<(u64, MemberRefusal)> {
+    let mut tree = MemberTree::new(policy.clone());
     let mut found = Vec::new();
     for (at, member) in (0..).zip(members) {
         found.extend(tree.admit(at, member).err().map(|refusal| (at, refusal)));
@@ -31,22 +31,22 @@ fn refusals(policy: &TreePolicy, members: &[Member]) -> Vec<(u64, Refusal)> {
 #[test]
 fn links_that_lead_out_are_refused_however_they_do_it() {
     for (members, expected) in [
-        (vec![link("a", "/etc")], vec![(0, Refusal::LinkAbsolute)]),
-        (vec![link("a", "..")], vec![(0, Refusal::LinkEscapes)]),
-        (vec![link("d/a", "../../x")], vec![(0, Refusal::LinkEscapes)]),
+        (vec![link("a", "/etc")], vec![(0, MemberRefusal::LinkAbsolute)]),
+        (vec![link("a", "..")], vec![(0, MemberRefusal::LinkEscapes)]),
+        (vec![link("d/a", "../../x")], vec![(0, MemberRefusal::LinkEscapes)]),
         (vec![link("d/a", "../x")], vec![]),
-        (vec![link("a", "b/../..")], vec![(0, Refusal::LinkEscapes)]),
+        (vec![link("a", "b/../..")], vec![(0, MemberRefusal::LinkEscapes)]),
         (vec![link("a", "X:1-5.bed")], vec![]),
-        (vec![link("a", "")], vec![(0, Refusal::LinkEmpty)]),
+        (vec![link("a", "")], vec![(0, MemberRefusal::LinkEmpty)]),
         // The target is inside by its text, and outside through the other link.
-        (vec![link("d/e/up", "../.."), link("x", "d/e/up/..")], vec![(1, Refusal::LinkEscapes)]),
-        (vec![link("x", "d/e/up/.."), link("d/e/up", "../..")], vec![(0, Refusal::LinkEscapes)]),
-        (vec![link("a", "b"), link("b", "a")], vec![(0, Refusal::LinkLoop), (1, Refusal::LinkLoop)]),
+        (vec![link("d/e/up", "../.."), link("x", "d/e/up/..")], vec![(1, MemberRefusal::LinkEscapes)]),
+        (vec![link("x", "d/e/up/.."), link("d/e/up", "../..")], vec![(0, MemberRefusal::LinkEscapes)]),
+        (vec![link("a", "b"), link("b", "a")], vec![(0, MemberRefusal::LinkLoop), (1, MemberRefusal::LinkLoop)]),
         (vec![link("a", "gone/x")], vec![]),
         // Files below a link, in both orders.
-        (vec![link("a", "b"), file("a/x")], vec![(1, Refusal::ParentNotDirectory)]),
-        (vec![file("a/x"), link("a", "b")], vec![(1, Refusal::IsDirectory)]),
-        (vec![link("a", "b"), file("a")], vec![(1, Refusal::Duplicate)]),
+        (vec![link("a", "b"), file("a/x")], vec![(1, MemberRefusal::ParentNotDirectory)]),
+        (vec![file("a/x"), link("a", "b")], vec![(1, MemberRefusal::IsDirectory)]),
+        (vec![link("a", "b"), file("a")], vec![(1, MemberRefusal::Duplicate)]),
     ] {
         assert_eq!(refusals(&TreePolicy::default(), &members), expected, "{members:?}");
     }
@@ -56,20 +56,20 @@ fn links_that_lead_out_are_refused_however_they_do_it() {
 fn hard_links_name_earlier_files_of_the_archive_only() {
     for (members, expected) in [
         (vec![file("a"), hard("b", "a"), hard("c", "b")], vec![]),
-        (vec![hard("b", "a"), file("a")], vec![(0, Refusal::HardLinkTarget)]),
-        (vec![hard("a", "a")], vec![(0, Refusal::HardLinkTarget)]),
-        (vec![hard("b", "/etc/passwd")], vec![(0, Refusal::LinkAbsolute)]),
-        (vec![hard("b", "../x")], vec![(0, Refusal::LinkEscapes)]),
+        (vec![hard("b", "a"), file("a")], vec![(0, MemberRefusal::HardLinkTarget)]),
+        (vec![hard("a", "a")], vec![(0, MemberRefusal::HardLinkTarget)]),
+        (vec![hard("b", "/etc/passwd")], vec![(0, MemberRefusal::LinkAbsolute)]),
+        (vec![hard("b", "../x")], vec![(0, MemberRefusal::LinkEscapes)]),
         // `tar -c a a` writes the second one as a link to itself.
         (vec![file("a"), hard("a", "a")], vec![]),
         (vec![file("a"), hard("b", "a"), hard("b", "a"), hard("b", "b"), hard("a", "b")], vec![]),
-        (vec![file("a"), file("b"), hard("b", "a")], vec![(2, Refusal::Duplicate)]),
+        (vec![file("a"), file("b"), hard("b", "a")], vec![(2, MemberRefusal::Duplicate)]),
         // One to a symbolic link is that link, judged where it lies.
         (vec![link("a", "x"), hard("b", "a"), hard("a", "a"), hard("b", "a")], vec![]),
-        (vec![link("d/a", "../x"), hard("b", "d/a")], vec![(1, Refusal::LinkEscapes)]),
-        (vec![link("b", "../x"), hard("d/a", "b")], vec![(0, Refusal::LinkEscapes)]),
-        (vec![file("d/x"), link("l", "d"), hard("b", "l/x")], vec![(2, Refusal::HardLinkTarget)]),
-        (vec![file("d/x"), hard("b", "d")], vec![(1, Refusal::HardLinkTarget)]),
+        (vec![link("d/a", "../x"), hard("b", "d/a")], vec![(1, MemberRefusal::LinkEscapes)]),
+        (vec![link("b", "../x"), hard("d/a", "b")], vec![(0, MemberRefusal::LinkEscapes)]),
+        (vec![file("d/x"), link("l", "d"), hard("b", "l/x")], vec![(2, MemberRefusal::HardLinkTarget)]),
+        (vec![file("d/x"), hard("b", "d")], vec![(1, MemberRefusal::HardLinkTarget)]),
     ] {
         assert_eq!(refusals(&TreePolicy::default(), &members), expected, "{members:?}");
     }
@@ -81,13 +81,13 @@ fn names_collide_by_the_rules_of_the_target() {
     let policy = TreePolicy { case_insensitive: true, ..TreePolicy::default() };
 
     assert_eq!(refusals(&TreePolicy::default(), &members), []);
-    assert_eq!(refusals(&policy, &members), [(1, Refusal::CaseCollision), (2, Refusal::CaseCollision)]);
+    assert_eq!(refusals(&policy, &members), [(1, MemberRefusal::CaseCollision), (2, MemberRefusal::CaseCollision)]);
 }
 
 #[test]
 fn the_last_of_two_counts_where_the_policy_says_so_and_earlier_hard_links_keep_their_file() {
     let policy = TreePolicy { duplicates: DuplicatePolicy::Last, ..TreePolicy::default() };
-    let mut tree = Tree::new(policy);
+    let mut tree = MemberTree::new(policy);
     for (at, member) in (0..).zip([file("a"), hard("b", "a"), file("a")]) {
         tree.admit(at, &member).unwrap();
     }
@@ -102,7 +102,7 @@ fn the_last_of_two_counts_where_the_policy_says_so_and_earlier_hard_links_keep_t
 
 #[test]
 fn folders_list_their_children_in_order_from_any_name() {
-    let mut tree = Tree::new(TreePolicy::default());
+    let mut tree = MemberTree::new(TreePolicy::default());
     for (at, name) in (0..).zip(["b/2", "a", "b/10", "b", "c"]) {
         let member = if name == "b" { Entry::directory("b").member() } else { file(name) };
         tree.admit(at, &member).unwrap();
@@ -124,16 +124,16 @@ fn folders_list_their_children_in_order_from_any_name() {
 #[test]
 fn policies_and_bounds_hold() {
     let exclude = TreePolicy { links: LinkPolicy::Exclude, ..TreePolicy::default() };
-    assert_eq!(refusals(&exclude, &[link("a", "b")]), [(0, Refusal::LinkExcluded)]);
+    assert_eq!(refusals(&exclude, &[link("a", "b")]), [(0, MemberRefusal::LinkExcluded)]);
     let all = TreePolicy { links: LinkPolicy::All, ..TreePolicy::default() };
     assert_eq!(refusals(&all, &[link("a", "/etc")]), []);
     let total = TreePolicy { total: 2, ..TreePolicy::default() };
-    assert_eq!(refusals(&total, &[file("a"), file("b"), file("c")]), [(2, Refusal::TotalTooLarge)]);
+    assert_eq!(refusals(&total, &[file("a"), file("b"), file("c")]), [(2, MemberRefusal::TotalTooLarge)]);
     // Folders that paths imply count as well.
     let nodes = TreePolicy { nodes: 5, ..TreePolicy::default() };
-    assert_eq!(refusals(&nodes, &[file("a/b/c"), file("d/e/f")]), [(1, Refusal::TreeTooLarge)]);
+    assert_eq!(refusals(&nodes, &[file("a/b/c"), file("d/e/f")]), [(1, MemberRefusal::TreeTooLarge)]);
     let device = Member { kind: MemberKind::CharacterDevice, ..file("a") };
-    assert_eq!(refusals(&TreePolicy::default(), &[device]), [(0, Refusal::Device)]);
+    assert_eq!(refusals(&TreePolicy::default(), &[device]), [(0, MemberRefusal::Device)]);
     let mut set_id = file("a");
     set_id.mode = 0o6755;
     assert_eq!(set_id.safe_mode(), 0o755);

@@ -13,7 +13,7 @@ use super::latency::RequestClass;
 use super::shares::Shares;
 use super::spacing::StartSpacing;
 use super::stats::{PREFIX_CLASSES, PrefixClassStats, RequestCounts};
-use super::{Access, FlowId, PermitRequest, RequestOutcome};
+use super::{AccessKind, FlowId, PermitRequest, RequestOutcome};
 
 /// Idle limiters that are kept. Their knowledge takes only a few seconds to regain.
 const IDLE_LIMITERS: usize = 64;
@@ -49,7 +49,7 @@ struct PrefixLimiter<W> {
     id: u64,
     bucket: String,
     prefix: String,
-    access: Access,
+    access: AccessKind,
     control: Control,
     waiting: PriorityMap<FairQueue<FlowId, Waiter<W>>>,
     /// Upper bound of the waiters that gave up and are still in a queue.
@@ -411,7 +411,7 @@ impl<W> PrefixLimiters<W> {
     pub(super) fn classes(&self) -> Vec<PrefixClassStats> {
         let mut classes: Vec<PrefixClassStats> =
             self.all.iter().filter(|limiter| limiter.is_named).map(PrefixLimiter::class_stats).collect();
-        for access in [Access::Read, Access::Write] {
+        for access in [AccessKind::Read, AccessKind::Write] {
             let mut others = PrefixClassStats::of_others(access, self.nameless[access as usize].clone());
             for limiter in self.all.iter().filter(|limiter| !limiter.is_named && limiter.access == access) {
                 let one = limiter.class_stats();

@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use super::{Access, RequestOutcome};
+use super::{AccessKind, RequestOutcome};
 
 /// Prefix classes that are reported by name: 16 prefixes, read and written. A scrape of all of them takes some 15 ms.
 pub const PREFIX_CLASSES: usize = 32;
@@ -109,7 +109,7 @@ pub struct PrefixClassStats {
     /// Prefix of the keys; empty also for all classes without a name.
     pub prefix: String,
     /// Reads or writes.
-    pub access: Access,
+    pub access: AccessKind,
     /// Requests that have not ended.
     pub in_flight: usize,
     /// Requests that wait to begin.
@@ -124,7 +124,7 @@ pub struct PrefixClassStats {
 
 impl PrefixClassStats {
     /// Statistics of all classes without a name, before the requests in flight are added.
-    pub(super) fn of_others(access: Access, counted: RequestCounts) -> Self {
+    pub(super) fn of_others(access: AccessKind, counted: RequestCounts) -> Self {
         let (bucket, prefix) = (String::new(), String::new());
         Self { bucket, prefix, access, in_flight: 0, waiting: 0, window: 0, rate: None, counted }
     }

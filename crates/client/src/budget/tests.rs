@@ -21,7 +21,7 @@ fn wanted(job: FlowId, bucket: &str) -> PermitRequest<'_> {
         rank: 0,
         bucket,
         prefix: "",
-        access: Access::Write,
+        access: AccessKind::Write,
         operation: "PutObject",
         bytes: 0,
         is_retry: false,
@@ -134,7 +134,9 @@ async fn those_who_give_up_leave_nothing_behind() {
 async fn reads_and_writes_and_prefixes_have_limiters_of_their_own() {
     let budget = budget(100);
     let job = budget.job();
-    for (prefix, access) in [("a/", Access::Read), ("a/", Access::Write), ("b/", Access::Read), ("a/", Access::Read)] {
+    for (prefix, access) in
+        [("a/", AccessKind::Read), ("a/", AccessKind::Write), ("b/", AccessKind::Read), ("a/", AccessKind::Read)]
+    {
         budget.request(PermitRequest { prefix, access, ..wanted(job, "bucket") }).await.end(RequestOutcome::Worked);
     }
 
@@ -254,7 +256,7 @@ async fn waits_latencies_bytes_and_outcomes_are_counted_by_prefix_class() {
 
     assert_eq!(classes.len(), 1);
     let (class, put) = (&classes[0], &classes[0].counted.operations[0]);
-    assert_eq!((class.bucket.as_str(), class.prefix.as_str(), class.access), ("bucket", "a/", Access::Write));
+    assert_eq!((class.bucket.as_str(), class.prefix.as_str(), class.access), ("bucket", "a/", AccessKind::Write));
     assert_eq!((class.counted.begun, class.counted.retries, class.in_flight), (3, 1, 0));
     assert_eq!((put.worked, put.abandoned, put.throttled, put.bytes), (1, 1, 1, 10));
     assert_eq!((put.latency.total(), put.latency.sum.as_millis()), (1, 300));
@@ -275,7 +277,7 @@ async fn prefix_classes_are_bounded_and_nothing_that_was_counted_is_lost() {
         }
         tokio::time::sleep(Duration::from_mins(2)).await;
     }
-    let read = PermitRequest { access: Access::Read, ..wanted(budget.job(), "other") };
+    let read = PermitRequest { access: AccessKind::Read, ..wanted(budget.job(), "other") };
     let _under_way = budget.request(read).await;
 
     let classes = budget.classes();

@@ -2,7 +2,7 @@
 
 use crate::budget::Budget;
 use crate::budget::stats::{LatencyHistogram, OperationStats, PrefixClassStats};
-use crate::budget::{Access, Priority};
+use crate::budget::{AccessKind, Priority};
 
 use super::names::{self, Metric};
 
@@ -73,8 +73,8 @@ impl MetricFamilies {
 
     fn class(&mut self, class: &PrefixClassStats) {
         let access = match class.access {
-            Access::Read => "read",
-            Access::Write => "write",
+            AccessKind::Read => "read",
+            AccessKind::Write => "write",
         };
         let labels = vec![class.bucket.clone(), class.prefix.clone(), access.to_owned()];
         let counted = &class.counted;

@@ -9,7 +9,7 @@ use std::collections::BinaryHeap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use seqferry_client::budget::{Access, FlowId, PermitRequest, Priority, RequestOutcome};
+use seqferry_client::budget::{AccessKind, FlowId, PermitRequest, Priority, RequestOutcome};
 use seqferry_client::{Budget, BudgetLimits};
 use seqferry_testkit::sim::model::{Load, Model, ModelOptions, Verdict, Work};
 use tokio::time::Instant;
@@ -271,7 +271,7 @@ impl Worker {
             Work::Copy { bytes } => ("CopyObject", bytes),
             Work::PartCopy { bytes } => ("UploadPartCopy", bytes),
         };
-        let access = if load_of(work) == Load::Read { Access::Read } else { Access::Write };
+        let access = if load_of(work) == Load::Read { AccessKind::Read } else { AccessKind::Write };
         PermitRequest {
             priority: self.priority,
             job,

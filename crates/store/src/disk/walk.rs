@@ -26,7 +26,7 @@ use super::names::{is_ours, place};
 use super::read::stat_at;
 use super::{DiskOptions, Symlinks};
 use crate::error::classify::code;
-use crate::types::{ListPage, ListRequest, ListedObject, Refusal};
+use crate::types::{EntryRefusal, ListPage, ListRequest, ListedObject};
 
 /// Entries in a page, as in S3.
 const PAGE: usize = 1000;
@@ -363,7 +363,7 @@ impl Walk {
                 etag: String::new(),
                 last_modified: 0.0,
                 storage_class: None,
-                refusal: Some(Refusal { code, message: message.to_owned() }),
+                refusal: Some(EntryRefusal { code, message: message.to_owned() }),
             };
             Ok(Some(WalkEntry { key: key.clone(), what: WalkItem::Object(object) }))
         };

@@ -8,6 +8,8 @@
 //! decides. The decisions and their figures are in
 //! `docs/develop/adr/20261121-copies-without-the-sdk.md` and `docs/develop/adr/20261122-downloads.md`.
 
+pub(in crate::s3) mod answer;
+
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::future::poll_fn;
@@ -23,21 +25,20 @@ use aws_sdk_s3::primitives::{ByteStream, SdkBody};
 use aws_sdk_s3::types::ChecksumType;
 use aws_smithy_runtime_api::client::http::{HttpConnector as _, SharedHttpConnector};
 use aws_smithy_runtime_api::client::orchestrator::{HttpRequest, HttpResponse};
-use aws_smithy_runtime_api::client::result::ConnectorError;
 use aws_smithy_runtime_api::http::Headers;
 use aws_smithy_types::DateTime;
 use aws_smithy_types::date_time::Format;
-use aws_smithy_xml::decode::{Document, XmlDecodeError, try_data};
 use bytes::{BufMut as _, Bytes};
 use hyper::Uri;
 use tokio::io::AsyncRead;
 use tokio_util::io::poll_read_buf;
 
+use answer::{Answer, connection_error, read, read_all, read_write_answer};
+
 use super::clock::SKEW;
-use super::convert::{opaque_sse, path, strongest_of_headers, unquote};
+use super::convert::path;
 use super::credentials::CredentialCache;
-use super::document::trim;
-use super::failures::{chain, reason, region_hint, retry_after, transport_code, whole, without_output};
+use super::failures::{whole, without_output};
 use super::http1::{HttpConnections, PooledBody};
 use super::sign::{Payload, SignatureInput, Signer};
 use crate::checksum::ChecksumAlgorithm;
@@ -190,13 +191,6 @@ impl BodyReader {
             }
         }
     }
-}
-
-/// A whole answer.
-struct Answer {
-    status: u16,
-    headers: Headers,
-    body: Vec<u8>,
 }
 
 impl FastPath {
@@ -415,160 +409,4 @@ impl FastPath {
 /// Whole seconds since the epoch.
 fn seconds(time: SystemTime) -> i64 {
     time.duration_since(UNIX_EPOCH).map_or(0, |since| i64::try_from(since.as_secs()).unwrap_or(i64::MAX))
-}
-
-/// Facts about the written object or part, from the headers of a success.
-fn read_write_answer(headers: &Headers) -> WriteAnswer {
-    let header = |name| headers.get(name).filter(|value| !value.is_empty());
-    WriteAnswer {
-        etag: header("etag").map(str::to_owned),
-        checksum: strongest_of_headers(headers),
-        checksum_kind: header("x-amz-checksum-type").map(ChecksumType::from),
-        version_id: header("x-amz-version-id").map(str::to_owned),
-        opaque_etag: opaque_sse(
-            headers.get("x-amz-server-side-encryption-customer-algorithm"),
-            headers.get("x-amz-server-side-encryption"),
-        ),
-        encryption: Encryption::from_headers(|name| headers.get(name)),
-    }
-}
-
-/// Error for a request that got no answer.
-fn connection_error(about: ErrorContext<'_>, error: &ConnectorError) -> StoreError {
-    let code = if error.is_user() { "InvalidRequest" } else { transport_code(error) };
-    about.failed(code, None).with_message(chain(error))
-}
-
-/// Reads an answer with its whole body.
-async fn read(about: ErrorContext<'_>, response: HttpResponse) -> Result<Answer> {
-    let status = response.status().as_u16();
-    let headers = response.headers().clone();
-    let body = read_all(about, status, BodyReader::by_sdk(ByteStream::new(response.into_body()))).await?;
-    Ok(Answer { status, headers, body })
-}
-
-async fn read_all(about: ErrorContext<'_>, status: u16, mut body: BodyReader) -> Result<Vec<u8>> {
-    let mut all = Vec::new();
-    loop {
-        match body.read(&mut all, ANSWER).await {
-            Ok(0) => return Ok(all),
-            Ok(_) if all.len() <= LONGEST_ANSWER => {}
-            Ok(_) => {
-                return Err(about.failed(code::MALFORMED, Some(status)).with_message("the answer has no end"));
-            }
-            Err(error) => {
-                let code = if status < 300 { code::TRUNCATED } else { reason(status) };
-                return Err(about.failed(code, Some(status)).with_message(chain(&error)));
-            }
-        }
-    }
-}
-
-impl Answer {
-    /// Result of the answer to a copy. A body without a copy result is an error, whatever the status.
-    fn into_copy_result(self, about: ErrorContext<'_>, element: &str) -> Result<WriteAnswer> {
-        if self.status >= 300 {
-            return Err(self.refusal(about));
-        }
-        if self.body.is_empty() && self.headers.get("etag").is_some() {
-            // S3 returns the ETag of a copy in the body. In a header it belongs to an upload: the empty body of this
-            // request.
-            return Err(about
-                .failed(code::UNEXPECTED_ANSWER, Some(self.status))
-                .with_message("the copy was taken for an upload of no bytes: x-amz-copy-source is ignored"));
-        }
-        if self.body.is_empty() {
-            return Err(about
-                .failed(code::MALFORMED, Some(self.status))
-                .with_message(format!("the answer has no {element}")));
-        }
-        match XmlReply::read(&self.body) {
-            // S3Proxy answers copies of parts like copies of objects. Completing the upload shows what it has done.
-            Ok(reply) if reply.root == element || reply.root == "CopyObjectResult" && reply.etag.is_some() => {
-                let header = |name| self.headers.get(name);
-                Ok(WriteAnswer {
-                    etag: reply.etag,
-                    checksum: reply.checksum,
-                    checksum_kind: reply.checksum_kind,
-                    version_id: header("x-amz-version-id").map(str::to_owned),
-                    opaque_etag: opaque_sse(
-                        header("x-amz-server-side-encryption-customer-algorithm"),
-                        header("x-amz-server-side-encryption"),
-                    ),
-                    encryption: Encryption::from_headers(|name| self.headers.get(name)),
-                })
-            }
-            Ok(reply) if reply.root == "Error" => Err(self.failed(about, reply)),
-            Ok(reply) => Err(about
-                .failed(code::MALFORMED, Some(self.status))
-                .with_message(format!("the answer holds {} where {element} belongs", reply.root))),
-            Err(error) => Err(about.failed(code::MALFORMED, Some(self.status)).with_message(whole(&error))),
-        }
-    }
-
-    /// Error from the body of a refusal. A body that is no XML has no code: the status gives one.
-    fn refusal(&self, about: ErrorContext<'_>) -> StoreError {
-        self.failed(about, XmlReply::read(&self.body).unwrap_or_default())
-    }
-
-    fn failed(&self, about: ErrorContext<'_>, reply: XmlReply) -> StoreError {
-        let mut failed = match &reply.code {
-            Some(code) if !code.is_empty() => about.failed(code, Some(self.status)),
-            _ if self.status < 300 => about.failed(code::MALFORMED, Some(self.status)),
-            _ => about.failed(reason(self.status), Some(self.status)),
-        }
-        .with_message(reply.message.unwrap_or_default());
-        failed.request_id = self.headers.get("x-amz-request-id").map(str::to_owned).or(reply.request_id);
-        failed.region = region_hint(&self.headers, &self.body);
-        failed.retry_after = retry_after(&self.headers);
-        failed
-    }
-}
-
-/// Fields of an XML body, of a result or of an error.
-#[derive(Debug, Default, PartialEq)]
-pub(super) struct XmlReply {
-    pub(super) root: String,
-    pub(super) etag: Option<String>,
-    pub(super) checksum: Option<(ChecksumAlgorithm, String)>,
-    pub(super) checksum_kind: Option<ChecksumType>,
-    pub(super) code: Option<String>,
-    pub(super) message: Option<String>,
-    pub(super) request_id: Option<String>,
-}
-
-impl XmlReply {
-    pub(super) fn read(body: &[u8]) -> std::result::Result<Self, XmlDecodeError> {
-        let mut document = Document::try_from(trim(body))?;
-        let mut root = document.root_element()?;
-        let mut reply = Self { root: root.start_el().local().to_owned(), ..Self::default() };
-        // Rank of the kept checksum among all algorithms.
-        let mut strongest = usize::MAX;
-        while let Some(mut tag) = root.next_tag() {
-            let name = tag.start_el().local().to_owned();
-            let ranked = ChecksumAlgorithm::ALL.into_iter().enumerate();
-            let known = |suffix| ranked.clone().find(|(_, algorithm)| algorithm.name() == suffix);
-            if let Some((rank, algorithm)) = name.strip_prefix("Checksum").and_then(known) {
-                let value = try_data(&mut tag)?.into_owned();
-                if !value.is_empty() && rank < strongest {
-                    (strongest, reply.checksum) = (rank, Some((algorithm, value)));
-                }
-                continue;
-            }
-            let field = match name.as_str() {
-                "ETag" => &mut reply.etag,
-                "Code" => &mut reply.code,
-                "Message" => &mut reply.message,
-                "RequestId" => &mut reply.request_id,
-                "ChecksumType" => {
-                    reply.checksum_kind = Some(ChecksumType::from(try_data(&mut tag)?.as_ref()));
-                    continue;
-                }
-                _ => continue,
-            };
-            *field = Some(try_data(&mut tag)?.into_owned());
-        }
-        reply.etag = reply.etag.map(|etag| unquote(Some(&etag)));
-        Ok(reply)
-    }
 }

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 use super::convert::{SUB_RESOURCES, decode_key, other_answer, parts_of, upload_id_of};
 use super::failures::region_hint;
-use super::fast_path::XmlReply;
+use super::fast_path::answer::XmlReply;
 
 #[path = "../../fuzz/mutate.rs"]
 pub(super) mod mutate;

@@ -11,7 +11,7 @@ use seqferry_client::{RequestError, RequestSpec, RetryingClient, UploadJournal};
 use seqferry_store::{Cause, ErrorClass, ObjectRef, PinnedObject, Range, WrittenObject};
 
 use super::{AttemptError, Object, TargetAfterWrite};
-use crate::etags::{Origin, StatedEtag, judge};
+use crate::etags::{ObjectOrigin, StatedEtag, judge};
 use crate::verification::{Cut, ExpectedDigest, SegmentedDigest, Verdict};
 
 /// Bytes of each side that are compared at a time: 8 MiB, AWS's advice for ranged reads.
@@ -160,7 +160,7 @@ impl<J: UploadJournal> Object<'_, J> {
     ) -> Result<ContentComparison, AttemptError> {
         let sides = [
             ("source", read.source, self.stated_source()),
-            ("target", read.target, StatedEtag { etag: &written.etag, ..self.stated_target(Origin::Sent) }),
+            ("target", read.target, StatedEtag { etag: &written.etag, ..self.stated_target(ObjectOrigin::Sent) }),
         ];
         for (side, digest, stated) in sides {
             let Some((expected, digest)) = digest else { continue };

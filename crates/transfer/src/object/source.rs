@@ -5,7 +5,7 @@ use seqferry_store::error::classify::code;
 use seqferry_store::{Address, Cause, ChecksumKind, ErrorClass, ObjectMeta, ObjectRef, PinnedObject, StoreError};
 
 use super::{AttemptError, Object, RecheckError};
-use crate::etags::{Origin, StatedEtag};
+use crate::etags::{ObjectOrigin, StatedEtag};
 use crate::outcome::{FailureClass, ObjectFailure};
 use crate::plan::etag_parts;
 
@@ -161,11 +161,11 @@ impl<J: UploadJournal> Object<'_, J> {
         let (bucket, key) = (&self.policy.source_bucket, &self.item.source_key);
         let object = ObjectRef::new(bucket, key).at_version(self.item.version_id.as_deref());
         let (etag, size) = (&self.item.etag, self.item.size);
-        StatedEtag { client: self.source, object, etag, size, origin: Origin::Found, is_exact: false }
+        StatedEtag { client: self.source, object, etag, size, origin: ObjectOrigin::Found, is_exact: false }
     }
 
     /// The target, as evidence of its bytes; with the `ETag` of the source.
-    pub(super) fn stated_target<'s>(&'s self, origin: Origin<'s>) -> StatedEtag<'s> {
+    pub(super) fn stated_target<'s>(&'s self, origin: ObjectOrigin<'s>) -> StatedEtag<'s> {
         let object = ObjectRef::new(&self.policy.target_bucket, &self.item.target_key);
         StatedEtag { client: self.target, object, origin, ..self.stated_source() }
     }

@@ -27,7 +27,7 @@ use seqferry_store::{
 use super::disk::time_text;
 use super::md5::MD5;
 use super::{AttemptError, CopyResult, IfExists, Object, TargetAfterWrite, TargetState};
-use crate::etags::{Origin, StatedEtag, judge};
+use crate::etags::{ObjectOrigin, StatedEtag, judge};
 use crate::outcome::{FailureClass, Method, ObjectFailure, VerificationLevel};
 use crate::plan::etag_parts;
 use crate::verification::{self, ExpectedDigest, SegmentedDigest, Side, Verdict, compare, is_digest, weaker};
@@ -456,7 +456,7 @@ impl<J: UploadJournal> Object<'_, J> {
                 (Verdict::Unknown, Some(how)) => Verdict::Doubtful(how),
                 (kept, _) => kept,
             };
-            judge(kept, &[self.stated_target(Origin::Sent)], &self.retry_context).await?
+            judge(kept, &[self.stated_target(ObjectOrigin::Sent)], &self.retry_context).await?
         } else {
             if matches!(read, Verdict::Unknown) {
                 // Parts of an earlier run have left gaps in the digests, and a file is cheap to read.

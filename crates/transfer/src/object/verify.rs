@@ -5,7 +5,7 @@ use seqferry_store::{ErrorClass, ObjectMeta, ObjectRef, StoreError, WrittenObjec
 
 use super::content::ContentComparison;
 use super::{AttemptError, CopyResult, Object, TargetAfterWrite, VerificationRule};
-use crate::etags::{Origin, judge};
+use crate::etags::{ObjectOrigin, judge};
 use crate::outcome::{FailureClass, Method, ObjectFailure, State, VerificationLevel};
 use crate::verification::{Side, Verdict, compare};
 
@@ -70,7 +70,7 @@ impl<J: UploadJournal> Object<'_, J> {
             };
         }
         let pinned = self.pinned_source();
-        let origin = if method == Method::Stream { Origin::Sent } else { Origin::Copied(&pinned) };
+        let origin = if method == Method::Stream { ObjectOrigin::Sent } else { ObjectOrigin::Copied(&pinned) };
         let stated = [self.stated_source(), self.stated_target(origin)];
         verdict = judge(verdict, &stated, &self.retry_context).await?;
         self.note_checksum(&written, seen.as_deref());

@@ -13,7 +13,7 @@ use super::job::{MADE_OF, PackJob, PackedArchive};
 use super::parts::{Contents, Sender, SentPart};
 use super::plan::Plan;
 use super::trouble::PackError;
-use crate::etags::{Origin, StatedEtag, judge};
+use crate::etags::{ObjectOrigin, StatedEtag, judge};
 use crate::object::{IfExists, TargetState};
 use crate::outcome::{FailureClass, Method, ObjectFailure, State, VerificationLevel};
 use crate::verification::{Side, Verdict, compare, join_digests};
@@ -186,7 +186,7 @@ impl PackJob {
         let sent = Side { size: None, etag: ours, opaque_etag: false, checksum: None };
         let object = ObjectRef::new(&self.policy.target_bucket, &self.key);
         let (etag, size) = (&target.etag, target.size);
-        let (client, origin) = (&self.target, Origin::Sent);
+        let (client, origin) = (&self.target, ObjectOrigin::Sent);
         let stated = StatedEtag { client, object, etag, size, origin, is_exact: false };
         match judge(compare(sent, Side::from(target), true), &[stated], &self.retry_context).await? {
             Verdict::Proven(verified) => Ok(verified),

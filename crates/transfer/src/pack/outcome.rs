@@ -5,7 +5,7 @@ use seqferry_store::{Checksum, ChecksumAlgorithm, ChecksumKind, ErrorClass};
 use super::job::{PackJob, PackedArchive};
 use super::trouble::ArchiveFailure;
 use crate::clock::now;
-use crate::job::Event;
+use crate::job::JobEvent;
 use crate::object::Item;
 use crate::outcome::{FailureClass, Method, ObjectFailure, Outcome, State, VerificationLevel};
 
@@ -98,7 +98,7 @@ impl Report<'_> {
         let counters = &self.pack.shared.counters;
         let state = outcome.state;
         let active = counters.begin(outcome.id, "", outcome.size);
-        self.pack.shared.tell(Event::Ended(Box::new(outcome)));
+        self.pack.shared.tell(JobEvent::Ended(Box::new(outcome)));
         counters.end(&active, Some(state));
     }
 }

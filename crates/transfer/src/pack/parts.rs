@@ -27,7 +27,7 @@ use tokio::task::JoinSet;
 use super::plan::{Members, Plan};
 use super::split_members::{OTHER_CRCS, SplitMembers};
 use super::young::YoungMembers;
-use crate::etags::{Origin, StatedEtag, judge};
+use crate::etags::{ObjectOrigin, StatedEtag, judge};
 use crate::limits::CopyLimits;
 use crate::outcome::VerificationLevel;
 use crate::progress::ObjectTracker;
@@ -289,7 +289,7 @@ impl Sender {
             object: ObjectRef::new(&self.source_bucket, &object.key).at_version(object.version_id.as_deref()),
             etag: object.if_match.as_deref().unwrap_or_default(),
             size: object.size,
-            origin: Origin::Found,
+            origin: ObjectOrigin::Found,
             is_exact: false,
         };
         let verified = match judge(verdict, &[stated], &self.retry_context).await.map_err(of_member)? {

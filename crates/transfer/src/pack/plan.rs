@@ -7,7 +7,7 @@ use std::fmt;
 use std::ops::Range;
 
 use seqferry_archive::write::{
-    Entry, Layout, PartSource, Piece, PlanError, UploadLimits, UploadPart, plan_upload, split,
+    Entry, Layout, LayoutError, PartSource, Piece, UploadLimits, UploadPart, plan_upload, split,
 };
 use seqferry_store::checksum::hex;
 use seqferry_store::{ChecksumAlgorithm, DigestAlgorithm, Digester, ObjectRef, PinnedObject};
@@ -187,13 +187,13 @@ fn check_sizes(members: &Members) -> Result<(), PlanRefusal> {
     }
 }
 
-fn to_refusal(error: &PlanError) -> PlanRefusal {
+fn to_refusal(error: &LayoutError) -> PlanRefusal {
     match error {
-        PlanError::Entry { member, refusal, .. } => PlanRefusal::Member(*member, refusal.to_string()),
-        PlanError::Record { member, .. } | PlanError::LinkAcrossShards { member } => {
+        LayoutError::Entry { member, refusal, .. } => PlanRefusal::Member(*member, refusal.to_string()),
+        LayoutError::Record { member, .. } | LayoutError::LinkAcrossShards { member } => {
             PlanRefusal::Member(*member, error.to_string())
         }
-        PlanError::TooManyParts { .. } => PlanRefusal::Archive("TooManyParts", error.to_string()),
+        LayoutError::TooManyParts { .. } => PlanRefusal::Archive("TooManyParts", error.to_string()),
         _ => PlanRefusal::Archive("ArchiveTooLarge", error.to_string()),
     }
 }
@@ -211,7 +211,7 @@ fn upload_limits(limits: &CopyLimits, requested: Option<u64>, memory: u64) -> Up
     }
 }
 
-type Parts = Result<Vec<UploadPart>, PlanError>;
+type Parts = Result<Vec<UploadPart>, LayoutError>;
 
 fn uniform(layout: &Layout<'_>, requested: Option<u64>, limits: &CopyLimits) -> Result<(Parts, u64), PlanRefusal> {
     let plan = plan_parts(layout.total(), Some(requested.unwrap_or(limits.stream_part_grown)), limits)

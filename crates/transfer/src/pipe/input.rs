@@ -6,32 +6,31 @@
 //! | before it is completed | an upload with parts, on record in [`InputOptions::journal`] | a reader of it aborts it |
 //! | after that | the object, and the record | aborting finds no upload |
 
+mod journal;
+
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::io::{self, Read as _};
 use std::path::PathBuf;
 use std::pin::pin;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use futures::stream::{FuturesUnordered, StreamExt as _};
-use rustix::fs::OFlags;
 use seqferry_client::budget::MemoryPermit;
 use seqferry_client::upload::{Completion, PartBody, growing_part_size};
-use seqferry_client::{
-    RecordedUpload, RequestError, RequestSpec, RetryContext, RetryingClient, Sums, UploadJournal, UploadSession,
-};
+use seqferry_client::{RequestError, RequestSpec, RetryContext, RetryingClient, Sums, UploadSession};
 use seqferry_store::checksum::{base64, hex};
 use seqferry_store::{
     Address, Checksum, ChecksumAlgorithm, ChecksumKind, CompleteUpload, CompletedPart, CreateUpload, DigestAlgorithm,
     Digester, Digests, ErrorClass, ObjectMeta, ObjectRef, PutObject, StoreError, WrittenObject, WrittenPart,
-    file_error,
 };
+
+use journal::FileJournal;
 
 use super::{ByteCounter, PipeEnd, PipeError, PipeReport};
 use crate::clock::now;
-use crate::etags::{Origin, StatedEtag, judge};
+use crate::etags::{ObjectOrigin, StatedEtag, judge};
 use crate::object::{EncryptionRule, IfExists, Properties};
 use crate::outcome::{FailureClass, ObjectFailure, VerificationLevel};
 use crate::verification::{Side, Verdict, compare, is_digest, join_digests};
@@ -65,29 +64,6 @@ pub struct InputOptions {
     pub if_exists: IfExists,
     /// The file that the upload's id is put into, and synced, before its first part.
     pub journal: Option<PathBuf>,
-}
-
-/// Journal of the upload to `target`: the file `path`.
-struct FileJournal<'a> {
-    path: Option<PathBuf>,
-    target: Address<'a>,
-}
-
-impl UploadJournal for FileJournal<'_> {
-    async fn record(&self, upload: &RecordedUpload) -> Result<(), RequestError> {
-        let Some(path) = self.path.clone() else { return Ok(()) };
-        let what = format!("the id of the upload cannot be written to {}", path.display());
-        let id = upload.upload_id.clone();
-        let write = move || -> io::Result<()> {
-            // Its folder is new and this user's; a link in it was put there by another program.
-            let flags = i32::try_from(OFlags::NOFOLLOW.bits()).map_err(io::Error::other)?;
-            let mut file = File::options().write(true).create(true).truncate(true).custom_flags(flags).open(path)?;
-            file.write_all(id.as_bytes())?;
-            file.sync_all()
-        };
-        let written = tokio::task::spawn_blocking(write).await.unwrap_or_else(|stopped| Err(io::Error::other(stopped)));
-        written.map_err(|cause| file_error("RecordUpload", self.target, &what, &cause).into())
-    }
 }
 
 /// Bytes of a part, read and not sent.
@@ -472,7 +448,7 @@ impl Input {
             return Ok(report(size, sum, written, verified));
         };
         let object = ObjectRef::new(&self.target.bucket, &self.target.key);
-        let (client, origin) = (&self.client, Origin::Sent);
+        let (client, origin) = (&self.client, ObjectOrigin::Sent);
         let stated = StatedEtag { client, object, etag: &written.etag, size, origin, is_exact: false };
         let proof = judge(proof(size, sum.as_ref(), etag.as_deref(), &there), &[stated], &self.retry_context).await?;
         let verified = match proof {

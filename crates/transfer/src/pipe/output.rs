@@ -18,7 +18,7 @@ use seqferry_store::{
 use tokio_util::task::AbortOnDropHandle;
 
 use super::{ByteCounter, PipeEnd, PipeError, PipeReport};
-use crate::etags::{Origin, StatedEtag, judge};
+use crate::etags::{ObjectOrigin, StatedEtag, judge};
 use crate::limits::CopyLimits;
 use crate::outcome::{FailureClass, ObjectFailure, VerificationLevel};
 use crate::plan::etag_parts;
@@ -172,7 +172,7 @@ impl Output {
         let object =
             ObjectRef::new(&self.source.bucket, &self.source.key).at_version(self.source.version_id.as_deref());
         let (etag, size) = (&self.meta.etag, self.meta.size);
-        StatedEtag { client: &self.client, object, etag, size, origin: Origin::Found, is_exact: false }
+        StatedEtag { client: &self.client, object, etag, size, origin: ObjectOrigin::Found, is_exact: false }
     }
 
     fn mismatch(&self, how: &str) -> PipeError {

@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use seqferry_archive::index::{IndexMember, IndexReader, same_member};
-use seqferry_archive::{Event, Scanner, StreamReader};
+use seqferry_archive::{ArchiveEvent, Scanner, StreamReader};
 use seqferry_client::forward::ForwardReader;
 use seqferry_client::{RequestError, RetryingClient};
 use seqferry_store::{ChecksumAlgorithm, DigestAlgorithm, Digester, ObjectRef, PinnedObject};
@@ -137,7 +137,7 @@ impl Check {
             let chunk = bytes.at(stream.position()).await?;
             let (mut input, before) = (&chunk[..], stream.position());
             while let Some(event) = stream.next(&mut input).map_err(|error| scan.bad(&error))? {
-                if matches!(event, Event::End(_)) {
+                if matches!(event, ArchiveEvent::End(_)) {
                     break;
                 }
                 state.event(&event, listed.as_mut(), scan).await?;
@@ -149,7 +149,7 @@ impl Check {
             }
         }
         while let Some(event) = stream.next(&mut [].as_slice()).map_err(|error| scan.bad(&error))? {
-            if matches!(event, Event::End(_)) {
+            if matches!(event, ArchiveEvent::End(_)) {
                 break;
             }
             state.event(&event, listed.as_mut(), scan).await?;
@@ -189,12 +189,12 @@ impl State {
 
     async fn event(
         &mut self,
-        event: &Event<'_>,
+        event: &ArchiveEvent<'_>,
         listed: Option<&mut IndexCursor<'_>>,
         scan: &Scan,
     ) -> Result<(), ScanError> {
         match event {
-            Event::Member(member) => {
+            ArchiveEvent::Member(member) => {
                 self.report.members += 1;
                 if let Some(refusal) = member.refusal {
                     self.problem(member.display_name(), &refusal.to_string());
@@ -221,12 +221,12 @@ impl State {
                 }
                 listed.ready.pop_front();
             }
-            Event::Data { bytes, .. } => {
+            ArchiveEvent::Data { bytes, .. } => {
                 if let Some((_, _, crc)) = &mut self.current {
                     crc.update(bytes);
                 }
             }
-            Event::MemberEnd => {
+            ArchiveEvent::MemberEnd => {
                 if let Some((name, promised, crc)) = self.current.take() {
                     self.report.compared += 1;
                     if crc.finish() != promised.to_be_bytes() {
@@ -234,7 +234,7 @@ impl State {
                     }
                 }
             }
-            Event::End(_) => {}
+            ArchiveEvent::End(_) => {}
         }
         Ok(())
     }

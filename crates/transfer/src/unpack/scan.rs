@@ -20,7 +20,7 @@ use std::time::Duration;
 use seqferry_archive::index::{Gaps, IndexMatch};
 use seqferry_archive::scan::ZEROS_AFTER_END;
 use seqferry_archive::tree::{DuplicatePolicy, LinkPolicy};
-use seqferry_archive::{ArchiveError, Fault, ReadOptions};
+use seqferry_archive::{ArchiveError, ArchiveFault, ReadOptions};
 use seqferry_client::{RequestError, RetryContext, RetryingClient};
 use seqferry_store::{ErrorClass, ObjectMeta, ObjectRef, PinnedObject, StoreError};
 use tokio::runtime::Handle;
@@ -414,18 +414,20 @@ impl Scan {
     /// The archive is refused as a whole.
     pub(super) fn bad(&self, error: &ArchiveError) -> StoreError {
         let code = match error.fault {
-            Fault::Truncated { .. } | Fault::MissingEnd => TRUNCATED,
-            Fault::NotTar(_) => NOT_AN_ARCHIVE,
-            Fault::Limit(..) => "ArchiveTooLarge",
+            ArchiveFault::Truncated { .. } | ArchiveFault::MissingEnd => TRUNCATED,
+            ArchiveFault::NotTar(_) => NOT_AN_ARCHIVE,
+            ArchiveFault::Limit(..) => "ArchiveTooLarge",
             _ => "InvalidArchive",
         };
         let advice = match error.fault {
-            Fault::MissingEnd => ". --tolerate missing-end reads it anyway",
-            Fault::SizeConflict { .. } => ". --tolerate two-sizes takes that of the PAX record",
-            Fault::DataAfterEnd { archive: true } => {
+            ArchiveFault::MissingEnd => ". --tolerate missing-end reads it anyway",
+            ArchiveFault::SizeConflict { .. } => ". --tolerate two-sizes takes that of the PAX record",
+            ArchiveFault::DataAfterEnd { archive: true } => {
                 ". --tolerate concatenated reads both; --tolerate trailing-bytes reads the first alone, as tar does"
             }
-            Fault::DataAfterEnd { archive: false } | Fault::LoneZeroBlock | Fault::Limit(ZEROS_AFTER_END, _) => {
+            ArchiveFault::DataAfterEnd { archive: false }
+            | ArchiveFault::LoneZeroBlock
+            | ArchiveFault::Limit(ZEROS_AFTER_END, _) => {
                 ". --tolerate trailing-bytes leaves out what follows, as tar does"
             }
             _ => "",

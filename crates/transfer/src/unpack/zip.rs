@@ -16,7 +16,7 @@ use rawzip::{
     CompressionMethod, CreatorSystem, RECOMMENDED_BUFFER_SIZE, ReaderAt, ZipArchive, ZipFileHeaderRecord, ZipLocator,
 };
 use seqferry_archive::path::MAXIMUM_PATH;
-use seqferry_archive::{Member, MemberKind, Refusal};
+use seqferry_archive::{Member, MemberKind, MemberRefusal};
 use seqferry_client::{RequestError, RetryingClient};
 use seqferry_store::{Body, ObjectStore, PinnedObject, Range, StoreError};
 use tokio::runtime::Handle;
@@ -260,11 +260,11 @@ fn member(entry: &ZipFileHeaderRecord<'_>) -> Result<ZipMember, String> {
         _ => (Format::ZipStored, false),
     };
     let refusal = match kind {
-        _ if entry.flags().is_encrypted() => Some(Refusal::Encrypted),
+        _ if entry.flags().is_encrypted() => Some(MemberRefusal::Encrypted),
         // Unpacking a folder would lose them.
-        MemberKind::Directory if size > 0 => Some(Refusal::AmbiguousKind),
-        MemberKind::File | MemberKind::SymbolicLink if !known => Some(Refusal::Compression),
-        MemberKind::SymbolicLink if size > MAXIMUM_PATH as u64 => Some(Refusal::LinkTooLong),
+        MemberKind::Directory if size > 0 => Some(MemberRefusal::AmbiguousKind),
+        MemberKind::File | MemberKind::SymbolicLink if !known => Some(MemberRefusal::Compression),
+        MemberKind::SymbolicLink if size > MAXIMUM_PATH as u64 => Some(MemberRefusal::LinkTooLong),
         _ => None,
     };
     let header_offset = entry.local_header_offset();
@@ -329,7 +329,7 @@ fn read_target(ranges: &Ranges, link: &mut ZipMember) {
     sum.update(target.as_deref().unwrap_or_default());
     match target {
         Some(target) if place.crc32c == Some(sum.sum()) => link.member.link = target.to_vec(),
-        _ => (link.member.refusal, link.place) = (Some(Refusal::LinkUnreadable), None),
+        _ => (link.member.refusal, link.place) = (Some(MemberRefusal::LinkUnreadable), None),
     }
 }
 

@@ -16,7 +16,7 @@ use seqferry_store::prelude::*;
 use seqferry_store::{Attributes, ObjectMeta, ObjectRef, PinnedObject};
 use seqferry_store_testing::fault::FaultStore;
 use seqferry_store_testing::{MemoryStore, ObjectWriteExt as _};
-use seqferry_transfer::{CopyLimits, DataPath, Event, Item, Job, JobSpec, Outcome, Policy, Scheduler};
+use seqferry_transfer::{CopyLimits, DataPath, Item, Job, JobEvent, JobSpec, Outcome, Policy, Scheduler};
 use tokio::runtime::Handle;
 
 /// Bucket to read from.
@@ -193,8 +193,8 @@ pub async fn drain(job: Job) -> (HashMap<u64, Outcome>, Job) {
         while !job.finished() {
             for event in job.wait(Duration::from_secs(30)) {
                 match event {
-                    Event::MultipartBegun { id, .. } => job.acknowledge(&[id]),
-                    Event::Ended(outcome) => assert!(outcomes.insert(outcome.id, *outcome).is_none(), "ended twice"),
+                    JobEvent::MultipartBegun { id, .. } => job.acknowledge(&[id]),
+                    JobEvent::Ended(outcome) => assert!(outcomes.insert(outcome.id, *outcome).is_none(), "ended twice"),
                 }
             }
         }

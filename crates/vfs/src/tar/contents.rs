@@ -8,7 +8,7 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use seqferry_archive::member::{MemberPiece, pieces};
 use seqferry_archive::tree::{DuplicatePolicy, NodeId, NodeKind};
-use seqferry_archive::{Member, MemberPath, Tree, TreePolicy};
+use seqferry_archive::{Member, MemberPath, MemberTree, TreePolicy};
 
 /// Members that are named among the refused ones.
 const NAMED: usize = 100;
@@ -97,7 +97,7 @@ pub(super) fn path_hash(path: &MemberPath) -> u64 {
 /// Takes members in the order of the archive.
 #[derive(Debug)]
 pub(super) struct ContentsBuilder {
-    tree: Tree,
+    tree: MemberTree,
     rows: Vec<Row>,
     refused: u64,
     named: Vec<RefusedMember>,
@@ -107,7 +107,7 @@ impl ContentsBuilder {
     pub(super) fn new(most: usize) -> Self {
         // As `tar -x` would leave it: the last of two members with one path.
         let policy = TreePolicy { duplicates: DuplicatePolicy::Last, nodes: most, ..TreePolicy::default() };
-        Self { tree: Tree::new(policy), rows: Vec::new(), refused: 0, named: Vec::new() }
+        Self { tree: MemberTree::new(policy), rows: Vec::new(), refused: 0, named: Vec::new() }
     }
 
     /// Add a member, or count it as refused.
@@ -181,13 +181,13 @@ fn index(len: usize) -> u32 {
     u32::try_from(len).unwrap_or(u32::MAX)
 }
 
-fn row(tree: &Tree, id: NodeId) -> Option<u32> {
+fn row(tree: &MemberTree, id: NodeId) -> Option<u32> {
     tree.node(id).member.and_then(|ordinal| u32::try_from(ordinal).ok())
 }
 
 impl Contents {
     /// Add a node; whether it is a directory.
-    fn place(&mut self, tree: &Tree, parent: u32, name: &[u8], id: NodeId) -> Result<bool, &'static str> {
+    fn place(&mut self, tree: &MemberTree, parent: u32, name: &[u8], id: NodeId) -> Result<bool, &'static str> {
         if std::str::from_utf8(name).is_err() {
             return Err("the name is not UTF-8");
         }

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use tokio::time::Instant;
 
 use super::{STALLED, TRICKLE};
-use crate::body::Source;
+use crate::body::ByteSource;
 use crate::error::Result;
 use crate::error::StoreError;
 use crate::error::classify::code;
@@ -41,7 +41,7 @@ impl WatchedBody {
 }
 
 #[async_trait]
-impl Source for WatchedBody {
+impl ByteSource for WatchedBody {
     async fn read(&mut self, into: &mut Vec<u8>, at_most: usize) -> Result<usize> {
         let at_most = self.throttle.piece().map_or(at_most, |piece| at_most.min(piece));
         let since = Instant::now();

@@ -18,7 +18,7 @@ use super::super::{AttemptError, CopyResult, Object};
 use super::order::PartOrder;
 use super::sent::{StreamSettings, StreamedPart, found, whole_etag, whole_sum};
 use super::{StreamResult, verification};
-use crate::etags::{Origin, StatedEtag, judge};
+use crate::etags::{ObjectOrigin, StatedEtag, judge};
 use crate::outcome::{FailureClass, Method, ObjectFailure};
 use crate::verification::{ExpectedDigest, PartsRoute, StreamRoute, Verdict};
 
@@ -66,7 +66,7 @@ impl<J: UploadJournal> Object<'_, J> {
         // Parts of an earlier run count by the ETags that the target states of them.
         let is_exact = sending.route.reference.as_ref().is_some_and(ExpectedDigest::is_exact);
         let stated_source = StatedEtag { is_exact, ..self.stated_source() };
-        let stated = [stated_source, self.stated_target(Origin::Sent)];
+        let stated = [stated_source, self.stated_target(ObjectOrigin::Sent)];
         let stated = if there > 0 { &stated[..] } else { &stated[..1] };
         let read = judge(self.what_was_read(&sending, &sent, order), stated, &self.retry_context).await?;
         if let Verdict::Differs(how) = &read {

@@ -1,5 +1,6 @@
 //! Tests of journals of pipes: a full disk and a missing folder abort the upload, and the error names the cause.
 
+use std::io::Write as _;
 use std::os::fd::OwnedFd;
 
 use seqferry_client::{Budget, BudgetLimits};

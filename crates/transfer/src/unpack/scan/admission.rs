@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use seqferry_archive::index::IndexMember;
 use seqferry_archive::tree::{Node, NodeId, NodeKind};
-use seqferry_archive::{Member, MemberKind, MemberPath, Refusal, Tree, TreePolicy};
+use seqferry_archive::{Member, MemberKind, MemberPath, MemberRefusal, MemberTree, TreePolicy};
 use seqferry_store::{ChecksumAlgorithm, DigestAlgorithm, Digester};
 
 use super::ScanOptions;
@@ -47,7 +47,7 @@ pub struct FoundMember {
 /// Admission of members in two passes, both in the order of the archive: [`admit`](Self::admit) builds the tree,
 /// [`found`](Self::found) decides on each member.
 pub(super) struct MemberAdmission {
-    tree: Tree,
+    tree: MemberTree,
     holes: u64,
     /// Format of the archive.
     pub(super) format: Format,
@@ -73,7 +73,7 @@ impl MemberAdmission {
             ..TreePolicy::default()
         };
         Self {
-            tree: Tree::new(policy),
+            tree: MemberTree::new(policy),
             holes: options.holes,
             format: Format::Plain,
             sums: true,
@@ -96,10 +96,10 @@ impl MemberAdmission {
         let ordinal = self.admitted;
         self.admitted += 1;
         if member.sparse.is_some() && member.size.saturating_sub(member.stored_size) > self.holes {
-            return self.refuse(ordinal, Refusal::HolesTooLarge);
+            return self.refuse(ordinal, MemberRefusal::HolesTooLarge);
         }
         if member.refusal.is_none() && MemberPath::new(&member.name).is_ok_and(|path| path.as_str().is_none()) {
-            return self.refuse(ordinal, Refusal::NameNotText);
+            return self.refuse(ordinal, MemberRefusal::NameNotText);
         }
         // Before the link is in: it may replace what it leads to.
         let linked = self.find_link_target(member);
@@ -127,7 +127,7 @@ impl MemberAdmission {
         }
     }
 
-    fn refuse(&mut self, ordinal: u64, refusal: Refusal) {
+    fn refuse(&mut self, ordinal: u64, refusal: MemberRefusal) {
         self.refused.insert(ordinal, (refusal.code().to_owned(), refusal.to_string()));
     }
 
@@ -177,7 +177,7 @@ impl MemberAdmission {
         };
         let left_out = matches!(member.kind, MemberKind::CharacterDevice | MemberKind::BlockDevice | MemberKind::Fifo);
         if let Some(refusal) = self.refused.get(&ordinal) {
-            let left_out = left_out || refusal.0 == Refusal::LinkExcluded.code();
+            let left_out = left_out || refusal.0 == MemberRefusal::LinkExcluded.code();
             return Some(FoundMember { refusal: Some(refusal.clone()), left_out, ..told });
         }
         let path = MemberPath::new(&member.name).ok()?;
@@ -208,7 +208,7 @@ impl MemberAdmission {
         };
         let Some((place, size)) = place else {
             // What it leads to was refused when all members were known.
-            let refusal = (Refusal::HardLinkTarget.code().to_owned(), Refusal::HardLinkTarget.to_string());
+            let refusal = (MemberRefusal::HardLinkTarget.code().to_owned(), MemberRefusal::HardLinkTarget.to_string());
             return Some(FoundMember { refusal: Some(refusal), ..told });
         };
         let mut text = path.as_str()?.to_owned();

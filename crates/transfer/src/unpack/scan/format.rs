@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use seqferry_archive::{ArchiveError, BLOCK, Fault, ReadOptions, Scanner, Step};
+use seqferry_archive::{ArchiveError, ArchiveFault, BLOCK, ReadOptions, Scanner, Step};
 use seqferry_store::{PinnedObject, Range};
 
 use super::{Scan, ScanError};
@@ -66,5 +66,5 @@ fn begins_a_tar(block: &[u8]) -> bool {
             break;
         }
     }
-    !matches!(scanner.step(), Err(ArchiveError { fault: Fault::NotTar(_), .. })) && block.len() as u64 == BLOCK
+    !matches!(scanner.step(), Err(ArchiveError { fault: ArchiveFault::NotTar(_), .. })) && block.len() as u64 == BLOCK
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use seqferry_archive::index::{Head, IndexBuilder, IndexMember, TarIdentity};
-use seqferry_archive::{Event, Scanner, Step, StreamReader};
+use seqferry_archive::{ArchiveEvent, Scanner, Step, StreamReader};
 use seqferry_client::forward::ForwardReader;
 use seqferry_store::PinnedObject;
 
@@ -91,8 +91,8 @@ impl Lines {
             let (mut input, last) = (&chunk[..], chunk.is_empty());
             while let Some(event) = reader.next(&mut input).map_err(|error| scan.bad(&error))? {
                 match &event {
-                    Event::End(_) => break,
-                    Event::Member(member) => admission.admit(member),
+                    ArchiveEvent::End(_) => break,
+                    ArchiveEvent::Member(member) => admission.admit(member),
                     _ => {}
                 }
                 builder.event(&event);

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use seqferry_archive::index::{Head, IndexBuilder};
-use seqferry_archive::{ArchiveError, Event, Member, Scanner, StreamReader};
+use seqferry_archive::{ArchiveError, ArchiveEvent, Member, Scanner, StreamReader};
 use seqferry_client::RequestError;
 use seqferry_client::forward::ForwardReader;
 use seqferry_store::PinnedObject;
@@ -49,8 +49,8 @@ impl WholePass {
         let (mut input, before) = (&chunk[..], self.position());
         while let Some(event) = self.reader.next(&mut input)? {
             match &event {
-                Event::End(_) => break,
-                Event::Member(member) => found(member),
+                ArchiveEvent::End(_) => break,
+                ArchiveEvent::Member(member) => found(member),
                 _ => {}
             }
             self.builder.event(&event);
