@@ -331,6 +331,12 @@ bench-requests: $(TOOLS)/s3sim ## CPU and memory of one copy request, layer by l
 	$(CARGO) build --quiet --release --locked $(RUST_PACKAGES) --example request_costs
 	$(TARGET)/release/examples/request_costs $(TOOLS)/s3sim $(ARGS)
 
+.PHONY: bench-journal
+bench-journal: ## acknowledged creates of the gateway's journal each second, and their syncs (options: ARGS="--seconds 5")
+	$(CARGO) build --quiet --release --locked $(RUST_PACKAGES) --example journal_load
+	@mkdir -p $(TARGET)/journal
+	$(TARGET)/release/examples/journal_load $(TARGET)/journal $(ARGS)
+
 .PHONY: governor-plots
 governor-plots: ## draw the plots of docs/develop/governor.md again
 	$(CARGO) build --release --locked $(RUST_PACKAGES) --example governor_plots

@@ -884,6 +884,10 @@ class Gateway:
     def address(self) -> tuple[str, int]:
         """Host and port."""
 
+    @property
+    def in_flight(self) -> int:
+        """Requests to the storage under way."""
+
     def wait(self, seconds: float) -> bool:
         """Wait until the gateway has stopped. True when it has."""
 

@@ -84,6 +84,7 @@ pub struct Gateway {
     stop: CancellationToken,
     serving: Option<JoinHandle<()>>,
     exports: Vec<Export>,
+    budget: Arc<Budget>,
     runtime: Option<Runtime>,
     /// Held as long as the folder is in use.
     _lock: File,
@@ -103,7 +104,8 @@ impl GatewaySpec {
         let runtime = builder.enable_all().thread_name("seqferry-gateway").worker_threads(THREADS).build();
         let runtime = runtime.map_err(|error| GatewayError(format!("the threads cannot be started: {error}")))?;
         let (max_requests, memory, max_bandwidth) = (self.max_requests, self.memory, self.max_bandwidth);
-        let clients = ClientPool::new(Budget::new(BudgetLimits { max_requests, memory, max_bandwidth }));
+        let budget = Budget::new(BudgetLimits { max_requests, memory, max_bandwidth });
+        let clients = ClientPool::new(Arc::clone(&budget));
         let pool = Pool::new(memory);
         let (server, exports) = runtime.block_on(async {
             let (mut offered, mut exports) = (Vec::new(), Vec::new());
@@ -120,7 +122,7 @@ impl GatewaySpec {
         }
         let (address, stop) = (server.address(), CancellationToken::new());
         let serving = runtime.spawn(server.serve(stop.clone()));
-        Ok(Gateway { address, stop, serving: Some(serving), exports, runtime: Some(runtime), _lock: lock })
+        Ok(Gateway { address, stop, serving: Some(serving), exports, budget, runtime: Some(runtime), _lock: lock })
     }
 }
 
@@ -198,6 +200,11 @@ impl Gateway {
     /// The address and port.
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// The budget of its requests.
+    pub fn budget(&self) -> &Arc<Budget> {
+        &self.budget
     }
 
     /// Wait until the gateway has stopped, at most for this time. True when it has.

@@ -1,11 +1,12 @@
 //! Shares of buckets served by this process: values in, one handle out.
 
-use std::net::IpAddr;
-use std::sync::{Mutex, PoisonError};
+use std::net::{IpAddr, SocketAddr};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
+use seqferry_client::Budget;
 use seqferry_gateway::{GatewaySpec, ShareDefaults, ShareSpec};
 use seqferry_nfs::Squash;
 use seqferry_vfs::TreeOptions;
@@ -61,7 +62,12 @@ impl GatewayShare {
 }
 
 #[pyclass(frozen, module = "seqferry._native")]
-pub struct Gateway(Mutex<seqferry_gateway::Gateway>);
+pub struct Gateway {
+    served: Mutex<seqferry_gateway::Gateway>,
+    /// Beside the lock, which whoever waits for the end holds.
+    address: SocketAddr,
+    budget: Arc<Budget>,
+}
 
 #[pymethods]
 impl Gateway {
@@ -91,22 +97,28 @@ impl Gateway {
             shares: shares.iter().map(|share| share.0.clone()).collect(),
         };
         let started = py.detach(|| spec.start()).map_err(|error| PyOSError::new_err(error.to_string()))?;
-        Ok(Self(Mutex::new(started)))
+        let (address, budget) = (started.address(), Arc::clone(started.budget()));
+        Ok(Self { served: Mutex::new(started), address, budget })
     }
 
     /// Host and port.
     #[getter]
     fn address(&self) -> (String, u16) {
-        let address = self.0.lock().unwrap_or_else(PoisonError::into_inner).address();
-        (address.ip().to_string(), address.port())
+        (self.address.ip().to_string(), self.address.port())
+    }
+
+    /// Requests to the storage under way.
+    #[getter]
+    fn in_flight(&self) -> usize {
+        self.budget.stats().in_flight
     }
 
     fn wait(&self, py: Python<'_>, seconds: f64) -> PyResult<bool> {
         let limit = Duration::try_from_secs_f64(seconds).map_err(|error| PyValueError::new_err(error.to_string()))?;
-        Ok(py.detach(|| self.0.lock().unwrap_or_else(PoisonError::into_inner).wait(limit)))
+        Ok(py.detach(|| self.served.lock().unwrap_or_else(PoisonError::into_inner).wait(limit)))
     }
 
     fn stop(&self, py: Python<'_>) {
-        py.detach(|| self.0.lock().unwrap_or_else(PoisonError::into_inner).stop());
+        py.detach(|| self.served.lock().unwrap_or_else(PoisonError::into_inner).stop());
     }
 }

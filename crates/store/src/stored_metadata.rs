@@ -63,7 +63,9 @@ impl StoredMetadata {
         }
         for (value, names) in [(self.uid, [UID, FILE_OWNER]), (self.gid, [GID, FILE_GROUP])] {
             if let Some(value) = value {
-                names.into_iter().for_each(|name| set(name, value.to_string()));
+                for name in names {
+                    set(name, value.to_string());
+                }
             }
         }
     }

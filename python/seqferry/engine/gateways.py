@@ -80,7 +80,7 @@ def activity_of(served: _native.Gateway, spec: GatewaySpec) -> Activity:
         ),
         resident=memory_limits.resident() or None,
         transfers=0,
-        in_flight=0,  # the native gateway does not tell
+        in_flight=served.in_flight,
         facts={"shares": [share.name for share, _ in spec.shares], "host": host, "port": port},
     )
 

@@ -54,7 +54,9 @@ pub(super) enum BadHeader {
 
 fn crc(pieces: &[&[u8]]) -> u32 {
     let mut digest = Digest::new(CrcAlgorithm::Crc32Iscsi);
-    pieces.iter().for_each(|piece| digest.update(piece));
+    for piece in pieces {
+        digest.update(piece);
+    }
     u32::try_from(digest.finalize() & 0xffff_ffff).unwrap_or_default()
 }
 
@@ -70,7 +72,9 @@ impl Header {
     pub(super) fn encode(&self) -> Vec<u8> {
         let kind = u32::from(self.kind == Kind::Checkpoint);
         let mut bytes = [&NAME[..], &VERSION.to_le_bytes(), &kind.to_le_bytes()].concat();
-        [self.segment, self.first, self.salt].iter().for_each(|number| bytes.extend(number.to_le_bytes()));
+        for number in [self.segment, self.first, self.salt] {
+            bytes.extend(number.to_le_bytes());
+        }
         bytes.extend(crc(&[&bytes]).to_le_bytes());
         bytes
     }

@@ -10,8 +10,11 @@ use super::*;
 
 const FIRST: &str = "00000000000000000001.log";
 
+/// A log that was opened, with the records that it gave.
+type Opened = (Log<Simulated>, Vec<Vec<u8>>, Replay);
+
 /// Open the journal of a disk; its records.
-fn open(disk: &Simulated) -> Result<(Log<Simulated>, Vec<Vec<u8>>, Replay), JournalError> {
+fn open(disk: &Simulated) -> Result<Opened, JournalError> {
     let mut records = Vec::new();
     let (log, replay) = Log::open(disk.clone(), |record| {
         records.push(record.to_vec());
@@ -22,7 +25,9 @@ fn open(disk: &Simulated) -> Result<(Log<Simulated>, Vec<Vec<u8>>, Replay), Jour
 
 fn group(first: u64, records: &[Vec<u8>]) -> Group {
     let mut group = Group::new(first);
-    records.iter().for_each(|record| group.push(record));
+    for record in records {
+        group.push(record);
+    }
     group
 }
 

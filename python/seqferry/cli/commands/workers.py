@@ -42,7 +42,7 @@ def _row(one: ProcessStatus) -> tuple[str, ...]:
         text.timestamp(one.since),
         text.timestamp(one.seen_at),
         str(activity.transfers),
-        "-" if process.kind == "gateway" else str(activity.in_flight),
+        str(activity.in_flight),
         "-" if activity.resident is None else text.size(activity.resident),
     )
 
