@@ -27,6 +27,8 @@ from seqferry.model.models import (
     TransferSpec,
     TransferState,
 )
+from seqferry.model.next_steps import next_step
+from seqferry.model.operations import Operation
 from seqferry.planning.unpacking import build_operation_spec
 from seqferry.proof.costs import CountedCost
 from seqferry.spec import properties
@@ -356,13 +358,17 @@ class FailureGroupOut(BaseModel):
     message: str
     """Of the first of them."""
     count: int
+    bytes: int
+    """Of all of these objects, as they were listed."""
+    advice: str
+    """The next step."""
     keys: list[str]
 
     @classmethod
-    def of(cls, group: FailureGroup) -> FailureGroupOut:
+    def of(cls, group: FailureGroup, operation: Operation) -> FailureGroupOut:
         fields: dict[str, Any] = asdict(group)
         fields["message"] = shortened(group.message)
-        return cls(**fields)
+        return cls(**fields, advice=next_step(group.error_class, group.error_code, operation))
 
 
 class FailureGroups(BaseModel):

@@ -717,7 +717,12 @@ def failures(connection: sa.Connection, transfer_id: str, keys: int) -> list[Fai
     cause = (object_.c.error_class, object_.c.error_code, object_.c.error_operation)
     failed = (object_.c.transfer_id == transfer_id, object_.c.state == "failed", HAS_ERROR)
     groups = connection.execute(
-        sa.select(*cause, sa.func.count().label("objects"), sa.func.min(object_.c.id).label("first"))
+        sa.select(
+            *cause,
+            sa.func.count().label("objects"),
+            sa.func.sum(object_.c.size).label("bytes"),
+            sa.func.min(object_.c.id).label("first"),
+        )
         .where(*failed)
         .group_by(*cause)
         .order_by(sa.func.count().desc(), sa.func.min(object_.c.id))
@@ -737,6 +742,7 @@ def failures(connection: sa.Connection, transfer_id: str, keys: int) -> list[Fai
                 message=message or "",
                 count=group.objects,
                 keys=tuple(named),
+                bytes=int(group.bytes),  # PostgreSQL sums big integers as Decimal
             )
         )
     return found

@@ -510,6 +510,8 @@ class FailureGroup:
     count: int
     keys: tuple[str, ...]
     """Keys in their order, at most as many as were asked for."""
+    bytes: int = 0
+    """Of all of these objects, as they were listed."""
 
 
 @dataclass(frozen=True, slots=True)

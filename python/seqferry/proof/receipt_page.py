@@ -36,7 +36,8 @@ p.sentence{font-size:1.15em;margin:.4em 0 1.2em}p.note{color:#5b636d;margin:.3em
 .state{font-weight:600}.done{color:#00704f}.bad{color:#b3261e}.half{color:#9a4a00}
 .changed{background:#fdecea;border-left:4px solid #b3261e;padding:.6em .8em}
 table{border-collapse:collapse;width:100%;table-layout:auto}
-th{font-weight:600}th,td{text-align:left;vertical-align:baseline;padding:.3em 1.3em .3em 0;border-bottom:1px solid #d9dde1}
+th{font-weight:600}
+th,td{text-align:left;vertical-align:baseline;padding:.3em 1.3em .3em 0;border-bottom:1px solid #d9dde1}
 td.n,th.n{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}td.t{white-space:nowrap}
 td,dd{overflow-wrap:anywhere}td.key{min-width:14em}
 code,td.key,td.sum{font:12.5px/1.5 ui-monospace,monospace;overflow-wrap:anywhere}
@@ -198,7 +199,8 @@ def _failures(known: TransferRecord) -> str:
         more = group.count - min(len(group.keys), _KEYS)
         keys = ", ".join(f"<code>{_text(key)}</code>" for key in group.keys[:_KEYS])
         found += (
-            f"<li><b>{formatting.count(group.count, 'object')}: {_text(group.operation)} {_text(group.error_code)}</b>"
+            f"<li><b>{formatting.count(group.count, 'object')}, {formatting.size(group.bytes)}: "
+            f"{_text(group.operation)} {_text(group.error_code)}</b>"
             f"<br>{_text(group.message)}<br><i>Next step:</i> "
             f"{_text(next_step(group.error_class, group.error_code, known.spec.kind))}"
             f"<br>{keys}{f' and {more:,} more' if more else ''}\n"
