@@ -64,7 +64,9 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use seqferry_store::{Cause, CompleteUpload, CreateUpload, ErrorClass, PartInfo, StoreError, UploadRef, WrittenObject};
+use seqferry_store::{
+    Cause, CompleteUpload, CreateUpload, ErrorClass, ObjectStore, PartInfo, StoreError, UploadRef, WrittenObject,
+};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -316,9 +318,12 @@ impl UploadSession {
                 self.clean_up_late_parts(upload.upload_id);
                 Ok(Completion::Object(written))
             }
-            // Not understood, and the upload is gone: the target shows whether it became the object.
+            // Not understood, or no answer but failures, and the upload is gone: the target shows whether it became the
+            // object.
             Err(RequestError::Failed(error))
-                if error.cause() == Cause::UploadGone || is_unclear(&error) && !self.is_open(&upload).await? =>
+                if error.cause() == Cause::UploadGone
+                    || is_unclear(&error) && !self.is_open(&upload).await?
+                    || error.class == ErrorClass::Retry && self.is_gone(&upload).await? =>
             {
                 self.open = None;
                 self.gone = Some(upload.upload_id);
@@ -344,6 +349,15 @@ impl UploadSession {
             Err(RequestError::Failed(_)) => Ok(false),
             Err(RequestError::Cancelled) => Err(RequestError::Cancelled),
         }
+    }
+
+    /// True when the service says that it no longer has the upload. Asked once: what fails now has failed for long.
+    async fn is_gone(&self, upload: &RecordedUpload) -> Result<bool, RequestError> {
+        let upload = UploadRef::new(&self.bucket, &self.key, &upload.upload_id);
+        let spec = RequestSpec::read("ListParts", &self.bucket).once();
+        let look = async |store: Arc<dyn ObjectStore>| Ok(store.list_parts(upload, None).await.err());
+        let refusal = self.client.call(spec, &self.retry_context, look).await?;
+        Ok(refusal.is_some_and(|error| error.cause() == Cause::UploadGone))
     }
 
     async fn send_complete(&self, request: &CompleteUpload) -> Result<WrittenObject, RequestError> {

@@ -2,12 +2,13 @@
 //! had its effect, and repeating it blindly costs minutes and bytes.
 //!
 //! The write counts as done only with evidence that the target holds these bytes. Else it is made once more, and a
-//! second answer that is not understood is its end.
+//! second answer that is not understood is its end. Where all attempts were answered with failures, or with nothing, one
+//! look decides as well: a proxy may lose the answers of a service that has done its work.
 
 use bytes::Bytes;
 use seqferry_store::checksum::hex;
 use seqferry_store::{
-    CopyTarget, DigestAlgorithm, Digester, ObjectMeta, ObjectRef, PinnedObject, PutObject, WrittenObject,
+    CopyTarget, DigestAlgorithm, Digester, ErrorClass, ObjectMeta, ObjectRef, PinnedObject, PutObject, WrittenObject,
 };
 
 use crate::client::RetryingClient;
@@ -77,6 +78,12 @@ impl RetryingClient {
         loop {
             let unclear = match self.send_object(write, retry_context).await {
                 Err(RequestError::Failed(error)) if is_unclear(&error) => error,
+                Err(RequestError::Failed(error)) if error.class == ErrorClass::Retry => {
+                    return match self.look_once(write, retry_context).await? {
+                        Some(there) if write.is_proven_by(&there) => Ok(written_object(there)),
+                        _ => Err(error.into()),
+                    };
+                }
                 answer => return answer,
             };
             let spec = RequestSpec::read("HeadObject", write.target().bucket);
@@ -93,6 +100,16 @@ impl RetryingClient {
             is_last = true;
             retry_context.count_retry();
         }
+    }
+
+    /// One HEAD of the target, without repeats: what fails now has failed for long. None: it tells nothing.
+    async fn look_once(
+        &self,
+        write: ObjectWriting<'_>,
+        retry_context: &RetryContext,
+    ) -> Result<Option<ObjectMeta>, RequestError> {
+        let spec = RequestSpec::read("HeadObject", write.target().bucket).once();
+        self.call(spec, retry_context, async |store| Ok(store.head(write.target(), None).await.ok())).await
     }
 
     async fn send_object(

@@ -75,3 +75,44 @@ async fn one_garbled_answer_before_the_effect_costs_one_more_attempt() {
         assert_eq!(outcomes[&1].attempts, 1, "{operation}");
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_write_whose_answers_are_all_lost_is_found_at_the_target() {
+    for (operation, policy, size) in [
+        ("PutObject", streaming(), 50),
+        ("CopyObject", policy(), 50),
+        ("CompleteMultipartUpload", streaming(), 300),
+        ("CompleteMultipartUpload", policy(), 300),
+    ] {
+        let fixture = TransferFixture::new();
+        let content = bytes(1, size);
+        let item = fixture.object(1, "k", &content).await;
+        fixture.store.rule(Rule::always(operation, Fault::LoseReply));
+
+        let outcomes = fixture.run(policy, vec![item]).await;
+
+        let outcome = &outcomes[&1];
+        assert_eq!(outcome.state, State::Done, "{operation}: {outcome:?}");
+        assert!(matches!(outcome.verified, VerificationLevel::Checksum | VerificationLevel::Etag), "{outcome:?}");
+        assert_eq!(fixture.read(TARGET, "copy/k").await, Some(content));
+        assert_eq!(fixture.open_uploads().await, 0, "{operation}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_write_that_is_refused_for_good_is_a_failure_after_one_look() {
+    for (operation, policy, size) in
+        [("PutObject", streaming(), 50), ("CopyObject", policy(), 50), ("CompleteMultipartUpload", policy(), 300)]
+    {
+        let fixture = TransferFixture::new();
+        let item = fixture.object(1, "k", &bytes(1, size)).await;
+        fixture.store.rule(Rule::always(operation, Fault::Fail("InternalError", 500)));
+
+        let outcomes = fixture.run(policy, vec![item]).await;
+
+        let failure = outcomes[&1].failure.as_ref().unwrap();
+        assert_eq!(failure.code, "InternalError", "{failure}");
+        assert_eq!(fixture.read(TARGET, "copy/k").await, None);
+        assert_eq!(fixture.open_uploads().await, 0, "{operation}");
+    }
+}
