@@ -21,13 +21,13 @@ pub(crate) const HAS_DRIVES: bool = cfg!(windows);
 /// # Examples
 ///
 /// ```
-/// use seqferry_archive::{MemberPath, Refusal};
+/// use seqferry_archive::{MemberPath, MemberRefusal};
 ///
 /// let path = MemberPath::new(b"./run42//sample.bam/")?;
 /// assert_eq!(path.as_bytes(), b"run42/sample.bam");
-/// assert_eq!(MemberPath::new(b"../etc/passwd"), Err(Refusal::ParentComponent));
-/// assert_eq!(MemberPath::new(b"/etc/passwd"), Err(Refusal::AbsolutePath));
-/// # Ok::<(), Refusal>(())
+/// assert_eq!(MemberPath::new(b"../etc/passwd"), Err(MemberRefusal::ParentComponent));
+/// assert_eq!(MemberPath::new(b"/etc/passwd"), Err(MemberRefusal::AbsolutePath));
+/// # Ok::<(), MemberRefusal>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct MemberPath(Vec<u8>);

@@ -28,7 +28,7 @@ pub enum ArchiveEvent<'a> {
 ///
 /// ```
 /// use seqferry_archive::write::{Entry, Layout};
-/// use seqferry_archive::{Event, ReadOptions, StreamReader};
+/// use seqferry_archive::{ArchiveEvent, ReadOptions, StreamReader};
 ///
 /// let tar = Layout::plan(&[Entry::file("a.txt", 5)])?.assemble(|_| b"hello".to_vec());
 ///
@@ -36,7 +36,7 @@ pub enum ArchiveEvent<'a> {
 /// let mut contents = Vec::new();
 /// for mut chunk in tar.chunks(100) {
 ///     while let Some(event) = reader.next(&mut chunk)? {
-///         if let Event::Data { bytes, .. } = event {
+///         if let ArchiveEvent::Data { bytes, .. } = event {
 ///             contents.extend_from_slice(bytes);
 ///         }
 ///     }

@@ -107,17 +107,17 @@ pub enum PathError {
 ///
 /// ```
 /// use seqferry_archive::write::Entry;
-/// use seqferry_archive::{Refusal, Tree, TreePolicy};
+/// use seqferry_archive::{MemberRefusal, MemberTree, TreePolicy};
 ///
-/// let mut tree = Tree::new(TreePolicy::default());
+/// let mut tree = MemberTree::new(TreePolicy::default());
 /// tree.admit(0, &Entry::file("ref/genome.fa", 10).member())?;
 /// tree.admit(1, &Entry::symbolic_link("ref/latest", "genome.fa").member())?;
 /// tree.admit(2, &Entry::symbolic_link("ref/out", "../../etc").member())?;
 ///
-/// assert_eq!(tree.finish(), [(2, Refusal::LinkEscapes)]);
+/// assert_eq!(tree.finish(), [(2, MemberRefusal::LinkEscapes)]);
 /// let file = tree.resolve(tree.root(), b"ref/latest").unwrap();
 /// assert_eq!(tree.node(file).member, Some(0));
-/// # Ok::<(), Refusal>(())
+/// # Ok::<(), MemberRefusal>(())
 /// ```
 #[derive(Debug)]
 pub struct MemberTree {

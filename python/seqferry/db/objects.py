@@ -236,6 +236,13 @@ def count_arrived(connection: sa.Connection, transfer_id: str) -> int:
     return connection.execute(query).scalar_one()
 
 
+def count_wanted(connection: sa.Connection, transfer_id: str) -> int:
+    """Number of objects on record, without those that were left out."""
+    left_out = (object_.c.state == "skipped") & object_.c.error_code.is_not(None)
+    query = sa.select(sa.func.count()).where(object_.c.transfer_id == transfer_id, sa.not_(left_out))
+    return connection.execute(query).scalar_one()
+
+
 def not_among(connection: sa.Connection, transfer_id: str, source_keys: Sequence[str]) -> set[str]:
     """Keys, among the given ones, of which the transfer has no object."""
     return set(source_keys) - bulk.known_keys(connection, transfer_id, source_keys)

@@ -134,10 +134,18 @@ def _spec_of_retry(service: Service, asked: Status, latest: Status) -> TransferS
             f"Transfer {latest.id} cannot be retried: its objects were pruned and are in its receipt only. "
             "Run its cp or sync again."
         )
+    from seqferry.planning.removals import EXPECTED  # it brings the engine, which most acts need not wait for
+
     totals = latest.totals
     left = totals.failed + (0 if latest.state in DONE_STATES else totals.cancelled)
     spec = identity.renewed(latest.spec)
     if latest.state not in DONE_STATES and (not latest.planned or left == 0):
+        if EXPECTED in spec.options:
+            raise ConflictError(
+                f"Transfer {latest.id} cannot be retried: it ended before all of its objects were on record, and what "
+                f"is left is not the number that was expected. Look again with --dry-run, and run {spec.kind.command} "
+                "with the number that is there."
+            )
         return spec  # not all of its objects are on record, or what has failed is no object
     if left == 0:
         also = "" if latest is asked else f" All of it has arrived with transfer {latest.id}."

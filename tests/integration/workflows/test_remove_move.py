@@ -15,8 +15,10 @@ from ended import add_ended_batch
 from ferry import Ferry
 from mirror import keys
 
+from seqferry.model.errors import ConflictError
 from seqferry.model.models import OPERATION_MOVE, TransferSpec
 from seqferry.planning.removals import build_remove_spec
+from seqferry.service import control
 from seqferry.service.service import Service
 from seqferry.spec.build import build_spec, checked
 from seqferry.spec.run import Command, build_run_spec
@@ -96,6 +98,23 @@ def test_a_removal_that_goes_on_does_not_count_what_it_has_removed(ferry: Ferry)
 
     assert (status.state, status.totals.done) == ("done", 3)
     assert _left(ferry) == []
+
+
+def test_a_removal_that_is_planned_again_takes_no_more_than_was_seen(ferry: Ferry) -> None:
+    ferry.fill({f"run/{number}": 1 for number in range(1, 5)})  # run/0 was removed before; run/3 and run/4 are new
+    uri = f"s3://{ferry.source}/run/"
+    spec = build_remove_spec([uri], recursive=True, expected=3, endpoint_url=ferry.server.endpoint_url)
+    transfer_id = ferry.service.submit(spec, actor="ada")
+    add_ended_batch(ferry.service, transfer_id, ["run/0"])
+    ferry.work()
+
+    status = ferry.until_ended(transfer_id)
+
+    assert (status.state, status.error_code) == ("failed", "AnotherNumber")
+    assert "More than the 3 objects that were expected" in (status.error_message or "")
+    assert len(_left(ferry)) >= 2
+    with pytest.raises(ConflictError, match="run rm with the number that is there"):
+        control.retry(ferry.service, transfer_id, actor="ada")
 
 
 def _removal_of(ferry: Ferry, expected: int) -> str:

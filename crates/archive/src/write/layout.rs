@@ -123,7 +123,7 @@ impl std::error::Error for LayoutError {}
 /// // Any range can be assembled by itself, for example as one part of an upload.
 /// let pieces: Vec<Piece> = layout.pieces(1000..1100).collect();
 /// assert_eq!(pieces, [Piece::Contents { member: 0, range: 488..588 }]);
-/// # Ok::<(), seqferry_archive::write::PlanError>(())
+/// # Ok::<(), seqferry_archive::write::LayoutError>(())
 /// ```
 #[derive(Debug)]
 pub struct Layout<'a> {

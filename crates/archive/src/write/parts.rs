@@ -81,7 +81,7 @@ pub struct UploadPart {
 /// // 5 MiB pass through the process, the rest is copied, 1,024 bytes close the archive.
 /// assert_eq!(parts.len(), 3);
 /// assert_eq!(parts[1].source, PartSource::Copied { member: 1, range: (5 << 20) - 2048..100 << 20 });
-/// # Ok::<(), seqferry_archive::write::PlanError>(())
+/// # Ok::<(), seqferry_archive::write::LayoutError>(())
 /// ```
 ///
 /// # Errors

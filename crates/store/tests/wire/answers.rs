@@ -200,12 +200,12 @@ async fn a_part_without_an_etag_is_malformed() {
 }
 
 #[tokio::test]
-async fn a_listing_that_goes_on_without_a_token_is_malformed() {
+async fn a_listing_that_goes_on_without_a_token_is_contradictory() {
     let server = Wire::always(Reply::xml("<ListBucketResult><IsTruncated>true</IsTruncated></ListBucketResult>"));
     let request = ListRequest { bucket: "bucket".to_owned(), ..ListRequest::default() };
     let error = store_at(&server.url()).await.list(&request).await.expect_err("an error");
 
-    assert_eq!(error.code, code::MALFORMED);
+    assert_eq!(error.code, code::CONTRADICTORY_LISTING);
 }
 
 #[tokio::test]

@@ -21,6 +21,7 @@ from seqferry.planning.listing import KnownObjects
 from seqferry.preflight import start
 from seqferry.workflows.operations import BatchWork, OperationWork
 from seqferry.workflows.runtime import Runtime
+from seqferry.workflows.seen_number import bounded
 
 METHOD: Final = "abort"
 _AT_ONCE: Final = 200
@@ -53,8 +54,9 @@ class Cleanup:
             is_begun = objects.has_batches(connection, transfer_id)
         pages = cleanup.stale(runtime.engine, spec, in_use)
         # What a run before this one has aborted is not counted again: it began with the number that was asked for.
-        for page in pages if is_begun else cleanup.check_number(pages, spec):
-            yield [_planned(one) for one in page]
+        found = pages if is_begun else cleanup.check_number(pages, spec)
+        planned = ([_planned(one) for one in page] for page in found)
+        return bounded(runtime, transfer_id, planned, expected=spec.options.get(cleanup.EXPECTED), noun="upload")
 
     def start(self, runtime: Runtime, spec: ResolvedSpec, work: BatchWork) -> Job:
         def act(items: Sequence[OpenObject], epoch: int | None) -> list[End]:

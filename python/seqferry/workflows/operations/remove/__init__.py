@@ -24,6 +24,7 @@ from seqferry.planning.removals import RemovalCandidate
 from seqferry.preflight import start
 from seqferry.workflows.operations import BatchWork, OperationWork
 from seqferry.workflows.runtime import Runtime
+from seqferry.workflows.seen_number import bounded
 
 METHOD: Final = "remove"
 
@@ -46,6 +47,12 @@ class Remove:
         self, runtime: Runtime, spec: ResolvedSpec, known: KnownObjects | None, *, transfer_id: str, target_absent: bool
     ) -> Iterator[list[PlannedObject]]:
         del known, target_absent
+        pages = self._pages(runtime, spec, transfer_id)
+        # The number of named objects does not grow, and one that is not there has a row as well.
+        expected = None if spec.keys is not None or spec.single else spec.options.get(removals.EXPECTED)
+        return bounded(runtime, transfer_id, pages, expected=expected, noun="object")
+
+    def _pages(self, runtime: Runtime, spec: ResolvedSpec, transfer_id: str) -> Iterator[list[PlannedObject]]:
         removals.check_most(runtime.engine, spec)
         failed: list[FailedLookup] = []
         with runtime.database.read() as connection:

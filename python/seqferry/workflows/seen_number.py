@@ -1,0 +1,43 @@
+"""The number of objects that somebody has seen, and beyond which a removal does not go.
+
+The first listing counts them before anything is done. What must stay true: however often a removal is planned again,
+after a kill, a pause, or for the queue, no more objects are removed than that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from seqferry.db import bulk, objects
+from seqferry.db.objects import PlannedObject
+from seqferry.model.errors import StorageError
+from seqferry.model.formatting import count
+from seqferry.workflows.runtime import Runtime
+
+
+def bounded(
+    runtime: Runtime, transfer_id: str, pages: Iterator[list[PlannedObject]], *, expected: int | None, noun: str
+) -> Iterator[list[PlannedObject]]:
+    """The same pages, as long as there are no more objects than were seen, those on record included.
+
+    Args:
+        expected: the number that was seen; None: any number.
+        noun: for one of them, in a message.
+
+    Raises:
+        StorageError: there are more. What is on record goes on; what is new stays.
+    """
+    if expected is None:
+        yield from pages
+        return
+    with runtime.database.read() as connection:
+        seen = objects.count_wanted(connection, transfer_id)
+    for page in pages:
+        with runtime.database.read() as connection:
+            known = bulk.known_versions(connection, transfer_id, {one.source_key for one in page})
+        seen += sum(not one.left_out and (one.source_key, one.version_id or "") not in known for one in page)
+        if seen > expected:
+            why = f"More than the {count(expected, noun)} that were expected would be removed by now."
+            advice = "What was planned before is removed, and nothing else; look again with --dry-run."
+            raise StorageError(f"{why} {advice}", "person", "AnotherNumber", "plan", True)
+        yield page
