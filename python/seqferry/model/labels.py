@@ -80,7 +80,8 @@ class Description:
         kept = {key: value for key, value in self.labels.items() if key not in labels}
         given = {key: value for key, value in labels.items() if value is not None}
         after = Description(self.name if name is None else name or None, kept | given)
-        Description(labels=dict.fromkeys(labels, "")).check()
+        for key in labels:  # also of those that are removed
+            Description(labels={key: ""}).check()
         after.check()
         return after
 

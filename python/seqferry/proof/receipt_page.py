@@ -83,19 +83,17 @@ _ACTS: Final = {
     "cancelled": "the transfer ended; it had been given up",
     "pruned": "removed the list of its objects from the records, which the digest still covers",
 }
-"""Events in words. A person stands before those of people."""
+"""Events in words, behind the name of who did it."""
 
-_PEOPLE: Final = frozenset({"submitted", "joined", "paused", "resumed", "resume_requested", "cancel_requested"}) | {
-    *("key_renewed", "pruned", "adjusted", "described")
-}
+_ADJUSTED: Final = ("priority", "max_requests", "max_bandwidth", "tpslimit")
 
 
 def page(known: TransferRecord, objects: Iterator[dict[str, Any]], number: int = 1) -> Iterator[str]:
     """The page in pieces.
 
     Args:
-        objects: all objects of the transfer, in their order.
-        number: of the page, from 1: its table has the objects from ``(number - 1) * OBJECTS_OF_PAGE`` on.
+        objects: those of the transfer from ``(number - 1) * OBJECTS_OF_PAGE`` on, in their order.
+        number: of the page, from 1.
     """
     title = _title(known)
     yield (
@@ -209,11 +207,17 @@ def _failures(known: TransferRecord) -> str:
 
 
 def _acts(known: TransferRecord) -> str:
-    rows = "".join(
-        f'<tr><td class="t">{_when(_microseconds_of(one["at"]))}<td>{_text(_person(one["actor"]))}'
-        f"<td>{_text(_act(one['kind'], one['data']))}</tr>\n"
-        for one in known.events
-    )
+    rows, limits = "", dict[str, Any]({"priority": known.facts["spec"].get("priority", 0)})
+    for one in known.events:
+        words = _act(one["kind"], one["data"])
+        if one["kind"] == "submitted":
+            limits |= {name: one["data"][name] for name in _ADJUSTED if name in one["data"]}
+        if one["kind"] == "adjusted":
+            words, limits = _adjustment(limits, one["data"]), one["data"]
+        rows += (
+            f'<tr><td class="t">{_when(_microseconds_of(one["at"]))}<td>{_text(_person(one["actor"]))}'
+            f"<td>{_text(words)}</tr>\n"
+        )
     return _section(
         "What was done, and by whom", f"<table><thead><tr><th>When<th>Who<th>What</tr></thead>{rows}</table>"
     )
@@ -221,13 +225,20 @@ def _acts(known: TransferRecord) -> str:
 
 def _act(kind: str, data: dict[str, Any]) -> str:
     """An event in words."""
-    if kind == "adjusted":
-        changes = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in data.items() if value is not None)
-        return f"changed its priority or limits: {changes}"
     if kind == "described":
         labels = ", ".join(f"{key}={value}" for key, value in data["labels"].items())
         return f"called it {data['name'] or 'by no name'}" + (f", with the labels {labels}" if labels else "")
     return _ACTS.get(kind, kind.replace("_", " "))
+
+
+def _adjustment(before: dict[str, Any], after: dict[str, Any]) -> str:
+    """What an adjustment has changed, in words."""
+    changes = [
+        f"{name.replace('_', ' ')} {'none' if after[name] is None else after[name]}"
+        for name in _ADJUSTED
+        if name in after and after[name] != before.get(name)
+    ]
+    return f"changed {', '.join(changes) or 'nothing'}"
 
 
 def _objects(known: TransferRecord, objects: Iterator[dict[str, Any]], number: int) -> Iterator[str]:
@@ -245,7 +256,7 @@ def _objects(known: TransferRecord, objects: Iterator[dict[str, Any]], number: i
     yield (
         '<table><thead><tr><th>Key<th class="n">Size<th>Result<th>Verified by<th>Checksum<th>Ended (UTC)</tr></thead>\n'
     )
-    for one in islice(objects, first, first + OBJECTS_OF_PAGE):
+    for one in islice(objects, OBJECTS_OF_PAGE):
         yield _row(one)
     yield "</table>\n"
 

@@ -55,7 +55,8 @@ def stream(
         pages = max(1, -(-known.facts["totals"]["objects"] // OBJECTS_OF_PAGE))
         if not 1 <= page <= pages:
             raise UsageError(f"There is no page {page:,}: the receipt has {formatting.count(pages, 'page')}.")
-        return receipt_page.page(known, objects, page)
+        first = (page - 1) * OBJECTS_OF_PAGE
+        return receipt_page.page(known, transfer_record.objects(database, known, first), page)
     if page != 1:
         raise UsageError("Only HTML has pages: leave --page out, or write --format html.")
     return _json(known, objects) if form == "json" else _csv(known, objects)

@@ -126,11 +126,16 @@ def _description(events: Sequence[dict[str, Any]]) -> Description:
     return Description(given[-1]["name"], given[-1]["labels"]) if given else NOTHING
 
 
-def objects(database: Database, known: TransferRecord) -> Iterator[dict[str, Any]]:
-    """Each object with the number of its batch, its times as text."""
+def objects(database: Database, known: TransferRecord, first: int = 0) -> Iterator[dict[str, Any]]:
+    """Each object from the ``first`` on, with the number of its batch, its times as text."""
     for number in known.batches:
+        sealed, _ = known.seals.get(number, (0, ""))
+        if 0 < sealed <= first:  # a whole batch is passed over unread
+            first -= sealed
+            continue
         for page in receipts.pages(database, known.facts["id"], number):
-            for row in page:
+            skipped, first = min(first, len(page)), max(first - len(page), 0)
+            for row in page[skipped:]:
                 found: dict[str, Any] = {"batch": number, **dict(zip(receipts.COLUMNS, row, strict=True))}
                 for name in receipts.TIMES:
                     found[name] = time_text(found[name])

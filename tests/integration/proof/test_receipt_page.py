@@ -55,6 +55,17 @@ def test_acts_of_people_are_in_words_with_utc(service: Service) -> None:
     assert "{" not in acts
 
 
+def test_an_adjustment_tells_what_it_changed(service: Service) -> None:
+    transfer_id = begin(service)
+    control.adjust(service, transfer_id, actor="bob", max_bandwidth="50MB")
+    control.adjust(service, transfer_id, actor="bob", max_bandwidth=None, priority=3)
+
+    acts = _words(_page(service, transfer_id)).partition("What was done, and by whom")[2].partition("Objects")[0]
+
+    assert "bob changed max bandwidth 50MB " in acts
+    assert "bob changed priority 3, max bandwidth none" in acts
+
+
 def test_local_time_stands_before_utc(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     transfer_id = ended(service, batches=1, each=1)
     monkeypatch.setenv("TZ", "Asia/Tokyo")

@@ -295,6 +295,15 @@ def test_a_transfer_is_renamed_and_labelled_after_its_start_and_after_its_end(fe
     assert list(auditing.verify(service.database, AuditCounts())) == []
 
 
+def test_all_labels_are_replaced_at_once(service: Service) -> None:
+    transfer_id = _submit(service, 1, None, **{f"old{number}": "x" for number in range(20)})
+    given = {f"old{number}": None for number in range(20)} | {f"new{number}": "y" for number in range(20)}
+
+    status = control.describe(service, transfer_id, actor="ada", labels=given)
+
+    assert status.description.labels == {f"new{number}": "y" for number in range(20)}
+
+
 @pytest.mark.parametrize(
     ("change", "named"),
     [
