@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -121,14 +122,14 @@ class Storage:
                 pool.shutdown(cancel_futures=True)
                 raise self._refused("PutObject", below, error) from None
 
-    def listing(self, below: str) -> dict[str, int]:
-        """Sizes by key, of all below ``below``.
+    def listing(self, below: str, most: int | None = None) -> dict[str, int]:
+        """Sizes by key, of all below ``below``, or of the first ``most``.
 
         Raises:
             StorageError: the objects cannot be listed.
         """
         try:
-            return {key: size for key, size, _ in self._objects(below)}
+            return {key: size for key, size, _ in islice(self._objects(below), most)}
         except _errors() as error:
             raise self._refused("ListObjectsV2", below, error) from None
 

@@ -232,7 +232,7 @@ def _act(kind: str, data: dict[str, Any]) -> str:
 
 
 def _adjustment(before: dict[str, Any], after: dict[str, Any]) -> str:
-    """What an adjustment has changed, in words."""
+    """Changes by an adjustment, in words."""
     changes = [
         f"{name.replace('_', ' ')} {'none' if after[name] is None else after[name]}"
         for name in _ADJUSTED

@@ -6,6 +6,7 @@ at the end, however that comes about.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import shutil
 import tempfile
@@ -203,14 +204,21 @@ def _make_folder(work_folder: Path | None, needed: int) -> Path:
 
 def _tidy(storage: Storage, folder: Path) -> str | None:
     left: list[str] = []
-    for mounted in folder.glob("run-*/mount"):
-        unmount(mounted, base_environment())
+    # Each by itself: one that fails, or is interrupted, must not keep the others.
     try:
         storage.remove(storage.place.prefix)
     except (KeyboardInterrupt, SeqferryError) as error:
         why = error.message.rstrip(".") if isinstance(error, SeqferryError) else "interrupted"
         left.append(f"{storage.place.uri} ({why})")
-    shutil.rmtree(folder, ignore_errors=True)
+    for mounted in folder.glob("run-*/mount"):
+        try:
+            is_gone = unmount(mounted, base_environment())
+        except KeyboardInterrupt:
+            is_gone = False
+        if not is_gone:
+            left.append(f"{mounted} (still mounted)")
+    with contextlib.suppress(KeyboardInterrupt):
+        shutil.rmtree(folder, ignore_errors=True)
     if folder.exists():
         left.append(str(folder))
     return f"Could not be removed: {'; '.join(left)}. Remove it by hand." if left else None

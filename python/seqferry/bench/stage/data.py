@@ -74,12 +74,12 @@ def look(storage: Storage, key: str) -> Dataset:
         StorageError: it cannot be listed.
     """
     uri = f"s3://{storage.place.bucket}/{key}"
-    found = {name.removeprefix(key): length for name, length in storage.listing(key).items()}
+    found = {name.removeprefix(key): length for name, length in storage.listing(key, MOST_OBJECTS + 1).items()}
     files = {name: found[name] for name in sorted(found) if name and not name.endswith("/")}
     if not files:
         raise UsageError(f"Nothing is below {uri}: give a prefix with the input of a task.")
-    if len(files) > MOST_OBJECTS:
-        raise UsageError(f"{uri} has {len(files):,} objects; the bench takes at most {MOST_OBJECTS:,}.")
+    if len(found) > MOST_OBJECTS:
+        raise UsageError(f"{uri} has more than {MOST_OBJECTS:,} objects, and the bench takes no more.")
     folders = {parent for name in files for parent in _parents(name)}
     for name in files:
         parts = name.split("/")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shlex
 import shutil
@@ -15,6 +16,7 @@ from typing import Final, Literal
 from seqferry.bench.methods import version_of
 from seqferry.bench.stage.data import Dataset
 from seqferry.cost import requests
+from seqferry.engine.mounts import is_mounted
 
 Delivery = Literal["files", "archive", "in place"]
 
@@ -246,8 +248,11 @@ def missing_fuse() -> str | None:
     return None
 
 
-def unmount(folder: Path, environment: dict[str, str]) -> None:
-    """Ends a mount that a killed run has left; nothing where there is none."""
-    if os.path.ismount(folder):
-        command = [sys.executable, "-m", "seqferry", "umount", str(folder)]
+def unmount(folder: Path, environment: dict[str, str]) -> bool:
+    """Ends a mount that a killed run has left, also one whose process is gone. True when none is there any more."""
+    if not is_mounted(folder):
+        return True
+    command = [sys.executable, "-m", "seqferry", "umount", "--force", str(folder)]
+    with contextlib.suppress(OSError, subprocess.SubprocessError):
         subprocess.run(command, env=environment, capture_output=True, check=False, timeout=60)  # noqa: S603 - our own
+    return not is_mounted(folder)
