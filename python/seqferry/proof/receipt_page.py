@@ -14,6 +14,7 @@ from html import escape
 from itertools import islice
 from typing import Any, Final
 
+from seqferry.db.record import sealed_row
 from seqferry.model import formatting
 from seqferry.model.models import ENDED_TRANSFER_STATES, WITH_FAILURES
 from seqferry.model.next_steps import next_step
@@ -207,11 +208,11 @@ def _failures(known: TransferRecord) -> str:
 
 
 def _acts(known: TransferRecord) -> str:
-    rows, limits = "", dict[str, Any]({"priority": known.facts["spec"].get("priority", 0)})
+    rows, limits = "", dict[str, Any]({"priority": 0})
     for one in known.events:
         words = _act(one["kind"], one["data"])
-        if one["kind"] == "submitted":
-            limits |= {name: one["data"][name] for name in _ADJUSTED if name in one["data"]}
+        if one["kind"] == "submitted" and isinstance(sealed := one["data"].get(sealed_row.SEALED), dict):
+            limits |= {name: sealed[name] for name in _ADJUSTED if name in sealed}
         if one["kind"] == "adjusted":
             words, limits = _adjustment(limits, one["data"]), one["data"]
         rows += (
@@ -225,7 +226,7 @@ def _acts(known: TransferRecord) -> str:
 
 def _act(kind: str, data: dict[str, Any]) -> str:
     """An event in words."""
-    if kind == "described":
+    if kind == "described" and data.keys() >= {"name", "labels"}:  # others were changed, as the findings say
         labels = ", ".join(f"{key}={value}" for key, value in data["labels"].items())
         return f"called it {data['name'] or 'by no name'}" + (f", with the labels {labels}" if labels else "")
     return _ACTS.get(kind, kind.replace("_", " "))

@@ -7,8 +7,10 @@ import re
 import time
 
 import pytest
+import sqlalchemy as sa
 from ended import begin, ended
 
+from seqferry.db.tables import event
 from seqferry.model.errors import UsageError
 from seqferry.model.models import ENDED_TRANSFER_STATES
 from seqferry.proof import receipt_page, report
@@ -62,6 +64,11 @@ def test_an_adjustment_tells_what_it_changed(service: Service) -> None:
 
     acts = _words(_page(service, transfer_id)).partition("What was done, and by whom")[2].partition("Objects")[0]
 
+    with service.database.write() as connection:  # a record that was changed is told of, and stops no receipt
+        of = (event.c.transfer_id == transfer_id) & (event.c.kind == "adjusted")
+        first = sa.select(sa.func.min(event.c.number)).where(of).scalar_subquery()
+        connection.execute(event.update().where(of, event.c.number == first).values(kind="described", data="no JSON"))
+    assert "bob described" in _words(_page(service, transfer_id))
     assert "bob changed max bandwidth 50MB " in acts
     assert "bob changed priority 3, max bandwidth none" in acts
 
