@@ -44,9 +44,9 @@ def install(folder: Path, version: str, archive: Path = _ARCHIVE) -> Path:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         made = Path(tempfile.mkdtemp(prefix=f".{NAME}-", dir=folder))
-        made.chmod(0o755)  # other users of the machine may run Nextflow with it
         with zipfile.ZipFile(archive) as packed:
             packed.extractall(made)
+        _let_all_read(made)
         _replace(made, target)
     except zipfile.BadZipFile:
         raise ConfigError(f"{archive} is damaged. Install Seqferry again.") from None
@@ -56,6 +56,12 @@ def install(folder: Path, version: str, archive: Path = _ARCHIVE) -> Path:
         if made is not None:
             shutil.rmtree(made, ignore_errors=True)
     return target
+
+
+def _let_all_read(folder: Path) -> None:
+    """Other users of the machine may run Nextflow with it, whatever the umask of its installer."""
+    for path in (folder, *folder.rglob("*")):
+        path.chmod(0o755 if path.is_dir() else 0o644)
 
 
 def _replace(made: Path, target: Path) -> None:

@@ -36,7 +36,17 @@ def test_it_is_unpacked_and_replaces_what_was_there(tmp_path: Path, archive: Pat
     assert made == again == plugins / "nf-seqferry-1.2.3"
     assert below(plugins) == ["nf-seqferry-1.2.3/LICENSE", "nf-seqferry-1.2.3/classes/META-INF/MANIFEST.MF"]
     assert [path.name for path in plugins.iterdir()] == ["nf-seqferry-1.2.3"]
-    assert made.stat().st_mode & 0o777 == 0o755
+
+
+def test_other_users_may_read_it_whatever_the_umask_of_its_installer(tmp_path: Path, archive: Path) -> None:
+    before = os.umask(0o077)
+    try:
+        made = plugin.install(tmp_path, "1", archive)
+    finally:
+        os.umask(before)
+
+    modes = {path.is_dir(): path.stat().st_mode & 0o777 for path in (made, *made.rglob("*"))}
+    assert modes == {True: 0o755, False: 0o644}
 
 
 def test_a_damaged_or_missing_archive_changes_nothing(tmp_path: Path, archive: Path) -> None:
