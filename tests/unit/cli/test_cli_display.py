@@ -173,7 +173,8 @@ def test_no_color_is_honoured(monkeypatch: pytest.MonkeyPatch) -> None:
         (1, 10, 0.1, None),  # too early
         (9, 49, 0.2, None),
         (5, 50, 10.0, 95.0),  # early, but a twentieth is done
-        (10, 10, 10.0, 99.0),
+        (19, 40, 10.0, None),  # requests in flight are still becoming more
+        (20, 10, 10.0, 99.0),
         (50, 900, 0.02, 100 / 18),  # the last objects end slowly: the mean since the start counts
         (100_000, 500, 50.0, 10.0),  # it was paused for long: the present rate counts
         (20, 0, 5.0, 200.0),

@@ -20,7 +20,7 @@ _PLAIN_INTERVAL: Final = 10.0
 """Seconds between plain lines: rare enough for a log file, often enough to see that it lives (taste)."""
 _JSON_INTERVAL: Final = 1.0
 
-_ETA_AFTER_SECONDS: Final = 10.0
+_ETA_AFTER_SECONDS: Final = 20.0
 _ETA_AFTER_SHARE: Final = 0.05
 """No end is foretold before so much time or so large a share of the bytes: the first seconds say little of the rate."""
 
