@@ -261,6 +261,10 @@ fmt: $(VENV)/.stamp-packages ## format everything
 
 # --- releasing ------------------------------------------------------------------------------------------------------
 
+.PHONY: runtime-lock
+runtime-lock: $(VENV)/.stamp-packages ## write requirements-runtime.lock, the part of requirements.lock that is needed to run
+	$(BIN)/python tools/release/runtime_lock.py
+
 CYCLONEDX_VERSION := 7.5.0
 
 # maturin puts the bill of materials of the crates into the wheel; that of the Python packages is of an environment with
