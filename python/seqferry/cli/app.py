@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterable
+from copy import copy
 from importlib import import_module
 from inspect import getdoc
 from typing import TYPE_CHECKING, Annotated, Any, Final, cast
@@ -15,12 +16,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, cast
 import typer
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
-from seqferry.cli import errors, examples, exits, fingers, groups, selecting
+from seqferry.cli import errors, examples, exits, fingers, group_commands, selecting
+from seqferry.cli.groups import Output
 from seqferry.model.errors import ConfigError
 
 if TYPE_CHECKING:
     from typer._click import HelpFormatter
     from typer._click.core import Context, Parameter
+    from typer.models import CommandInfo
 
 _HELP = """Moves sequencing data between S3 buckets and disks: fast, durable, observable, provable.
 
@@ -120,12 +123,22 @@ def _write_examples(ctx: Context, formatter: HelpFormatter) -> None:
             formatter.write("".join(f"  {line}\n" for line in found))
 
 
-def _with_examples(found: typer.Typer) -> typer.Typer:
-    """A group whose commands show their help as the others do."""
-    for command in found.registered_commands:
-        command.cls = _Command
-        command.context_settings = _WIDTH | (command.context_settings or {})
-    return found
+def _with_own_commands(found: typer.Typer) -> typer.Typer:
+    """A group whose commands show their help as the others do, and may be made of groups of options as they are."""
+    made = copy(found)
+    made.registered_commands = [_own_command(one) for one in found.registered_commands]
+    return made
+
+
+def _own_command(found: CommandInfo) -> CommandInfo:
+    made, function = copy(found), found.callback
+    assert function is not None
+    made.cls = _Command
+    made.context_settings = _WIDTH | (made.context_settings or {})
+    if kinds := group_commands.of_command(function):
+        made.cls, made.callback = _of_groups(function, kinds), _nothing
+        made.name, made.help = made.name or function.__name__, made.help or getdoc(function)
+    return made
 
 
 def _tell_aliases(ctx: Context, formatter: HelpFormatter) -> None:
@@ -140,7 +153,7 @@ def _of_groups(function: Callable[..., Any], kinds: dict[str, type[Any]]) -> typ
 
     class Command(_Command):
         def __init__(self, name: str | None, **settings: Any) -> None:
-            self._expanded = groups.ExpandedParameters(function, kinds)
+            self._expanded = group_commands.ExpandedParameters(function, kinds)
             settings |= {"params": self._expanded.params, "callback": self._expanded.call}
             super().__init__(name, **settings)
 
@@ -158,7 +171,7 @@ def _of_groups(function: Callable[..., Any], kinds: dict[str, type[Any]]) -> typ
             panels: dict[str, list[tuple[str, str]]] = {}
             for parameter in self.get_params(ctx):
                 if (record := parameter.get_help_record(ctx)) is not None:
-                    panel = self._expanded.panels.get(str(parameter.name), groups.Output.PANEL)
+                    panel = self._expanded.panels.get(str(parameter.name), Output.PANEL)
                     panels.setdefault(panel, []).append(record)
             return panels
 
@@ -168,7 +181,7 @@ def _of_groups(function: Callable[..., Any], kinds: dict[str, type[Any]]) -> typ
 def command_of(name: str, function: Callable[..., Any]) -> Any:
     """A command by itself, which returns what its function does: for the lines of a list."""
     made = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
-    made.command(name, cls=_of_groups(function, groups.of_command(function)))(_nothing)
+    made.command(name, cls=_of_groups(function, group_commands.of_command(function)))(_nothing)
     return typer.main.get_command(made)
 
 
@@ -253,8 +266,8 @@ def application(arguments: list[str]) -> typer.Typer:
     for name in [asked] if asked in COMMANDS else COMMANDS:
         found = getattr(import_module(f"seqferry.cli.commands.{name}"), name)
         if isinstance(found, typer.Typer):
-            app.add_typer(_with_examples(found), name=name, cls=_Group, context_settings=_WIDTH)
-        elif kinds := groups.of_command(found):
+            app.add_typer(_with_own_commands(found), name=name, cls=_Group, context_settings=_WIDTH)
+        elif kinds := group_commands.of_command(found):
             app.command(name, cls=_of_groups(found, kinds), help=getdoc(found), context_settings=_WIDTH)(_nothing)
         else:
             app.command(name, cls=_Command, context_settings=_WIDTH)(found)

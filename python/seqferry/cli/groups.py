@@ -1,18 +1,13 @@
-"""Groups of options of the command line alone, and commands made of groups.
+"""Groups of options of the command line alone.
 
-A group is a frozen dataclass, shown as a panel of ``--help``. Groups that HTTP shares are in ``option_groups``. A
-command is a function whose parameters are all groups. Its options are those of its groups; what was given comes back
-as values of the groups, so that no command lists an option twice.
-
-What must stay true: names of fields are unique among the groups of a command.
+A group is a frozen dataclass, shown as a panel of ``--help``. Groups that HTTP shares are in ``option_groups``; those
+that name transfers on record are in ``cli.record_groups``. ``cli.group_commands`` makes commands of groups.
 """
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, get_type_hints
+from typing import Annotated, Any, ClassVar
 
 import typer
 
@@ -21,16 +16,8 @@ from seqferry.model import labels
 from seqferry.model.errors import UsageError
 from seqferry.model.labels import Description
 from seqferry.model.models import MOST_PRIORITY, S3Location
-from seqferry.model.option_fields import OptionField, option_fields
-from seqferry.model.option_groups import MOST_STARTS
-from seqferry.settings.config import MOST_REQUESTS
 from seqferry.spec.build import check_place, parse_uri
 from seqferry.spec.option_groups import OneEndpoint
-
-if TYPE_CHECKING:
-    from typer._click.core import Parameter
-
-    from seqferry.db.paging import TransferFilter
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,118 +56,6 @@ class Places:
 
 
 @dataclass(frozen=True, slots=True)
-class RecordedTransfer:
-    """Argument that names a transfer on record."""
-
-    PANEL: ClassVar = "Arguments"
-
-    transfer: options.TransferId
-
-
-@dataclass(frozen=True, slots=True)
-class TransferSelection:
-    """Options that name transfers on record, for commands that change them.
-
-    They have no environment variables, so that no command changes transfers by accident.
-    """
-
-    PANEL: ClassVar = "Arguments"
-
-    transfers: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="ID", help="Ids of transfers, or the starts of them. Without: see the options."),
-    ] = None
-    everything: Annotated[bool, typer.Option("--all", help="All transfers that the command is for.")] = False
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", "--dryrun", help="Only show which they are, and change nothing.")
-    ] = False
-    expect: Annotated[
-        int | None,
-        typer.Option(
-            "--expect", metavar="N", min=0, help="Do it only if so many are selected, as --dry-run has counted them."
-        ),
-    ] = None
-
-
-@dataclass(frozen=True, slots=True)
-class TransferFilters:
-    """Options that select transfers on record by properties, for lists and for commands that change them.
-
-    They have no environment variables: see ``TransferSelection``.
-    """
-
-    PANEL: ClassVar = "Selection"
-
-    state: Annotated[
-        list[str] | None,
-        typer.Option("--state", metavar="STATE", help="Those in this state, as queued or running. May be repeated."),
-    ] = None
-    prefix: Annotated[
-        str | None,
-        typer.Option("--prefix", metavar="URI", help="Those whose source or target begins with this."),
-    ] = None
-    text: Annotated[
-        str | None,
-        typer.Option("--text", metavar="TEXT", help="Those with this in their id, name, source or target."),
-    ] = None
-    person: Annotated[
-        str | None,
-        typer.Option("--person", metavar="TEXT", help="Those with this in the name of who started them."),
-    ] = None
-    name: Annotated[
-        str | None,
-        typer.Option("--name", metavar="TEXT", help="Those with this in their name."),
-    ] = None
-    label: Annotated[
-        list[str] | None,
-        typer.Option("--label", metavar="KEY[=VALUE]", help="Those with this label. May be repeated: all have to be."),
-    ] = None
-    created_by: Annotated[
-        str | None,
-        typer.Option("--created-by", metavar="NAME", help="Those that this person has started, as ada or ada@host."),
-    ] = None
-    created_after: Annotated[
-        float | None,
-        typer.Option(
-            "--created-after",
-            metavar="AGE|TIME",
-            parser=options.moment,
-            help="Those that were created since: an age as 7d or 12h, or a time.",
-        ),
-    ] = None
-    created_before: Annotated[
-        float | None,
-        typer.Option(
-            "--created-before", metavar="AGE|TIME", parser=options.moment, help="Those that were created before."
-        ),
-    ] = None
-
-    @property
-    def filter(self) -> TransferFilter:
-        """The filter, as the service takes it."""
-        from seqferry.db.paging import TransferFilter  # --help need not wait for it
-
-        return TransferFilter(
-            states=tuple(self.state or ()),
-            text=self.text or None,
-            prefix=self.prefix or None,
-            person=self.person or None,
-            created_by=self.created_by or None,
-            name=self.name or None,
-            labels=labels.wanted(self.label or ()),
-            since=self.created_after,
-            until=self.created_before,
-        )
-
-    @property
-    def selects(self) -> bool:
-        """True when an option says something: an empty text selects nothing in particular."""
-        from seqferry.db.paging import ALL_TRANSFERS
-
-        return self.filter != ALL_TRANSFERS
-
-
-@dataclass(frozen=True, slots=True)
 class Background:
     """Option to leave the work of a command to a running worker."""
 
@@ -189,57 +64,6 @@ class Background:
     detach: Annotated[
         bool,
         typer.Option("--detach", envvar="SEQFERRY_DETACH", help="Record it and return; a running worker does it."),
-    ] = False
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """Options that change transfers under way. No twins in the environment: those hold for processes."""
-
-    PANEL: ClassVar = "Options"
-
-    priority: Annotated[
-        int | None,
-        typer.Option(
-            "--priority",
-            metavar="N",
-            min=-MOST_PRIORITY,
-            max=MOST_PRIORITY,
-            help="Transfers of a higher priority are served first, from -10 to 10.",
-        ),
-    ] = None
-    max_requests: Annotated[
-        int | None,
-        typer.Option(
-            "--max-requests",
-            metavar="N",
-            min=1,
-            max=MOST_REQUESTS,
-            help="Requests in flight at most in each process that works at it.",
-        ),
-    ] = None
-    max_bandwidth: Annotated[
-        str | None,
-        typer.Option(
-            "--max-bandwidth",
-            metavar="RATE",
-            parser=options.written_bandwidth,
-            help="Bytes per second through each process that works at it, as 200MiB, off, or a timetable.",
-        ),
-    ] = None
-    tpslimit: Annotated[
-        int | None,
-        typer.Option(
-            "--tpslimit",
-            metavar="N",
-            min=1,
-            max=MOST_STARTS,
-            help="Requests started per second at most by each process that works at it.",
-        ),
-    ] = None
-    defaults: Annotated[
-        bool,
-        typer.Option("--defaults", help="Give up what was set before: the limits of the workers hold."),
     ] = False
 
 
@@ -304,39 +128,6 @@ class Described:
             UsageError: one of them is not valid.
         """
         return labels.parsed(self.transfer_name, self.label or ())
-
-
-@dataclass(frozen=True, slots=True)
-class Relabelling:
-    """Options that change the name and the labels of a transfer. They have no environment variables."""
-
-    PANEL: ClassVar = "Options"
-
-    new_name: Annotated[
-        str | None, typer.Option("--name", metavar="TEXT", help="Its new name; '' takes the name away.")
-    ] = None
-    new_label: Annotated[
-        list[str] | None,
-        typer.Option("--label", metavar="KEY=VALUE", help="Label that is added or changed. May be repeated."),
-    ] = None
-    remove: Annotated[
-        list[str] | None, typer.Option("--remove", metavar="KEY", help="Label that is taken away. May be repeated.")
-    ] = None
-
-    @property
-    def given(self) -> tuple[str | None, dict[str, str | None]]:
-        """The new name, None where it stays, and the labels by key, None for those that are taken away.
-
-        Raises:
-            UsageError: nothing is given, a label is not valid, or it is to be added and taken away.
-        """
-        added = labels.parsed(None, self.new_label or ()).labels
-        removed = self.remove or ()
-        if self.new_name is None and not added and not removed:
-            raise UsageError("Nothing is to be changed: give --name, --label or --remove.")
-        if both := sorted(set(removed) & added.keys()):
-            raise UsageError(f"The label '{both[0][:63]}' is given with --label and with --remove; give it once.")
-        return self.new_name, {**added, **dict.fromkeys(removed)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -440,66 +231,6 @@ def merged(*groups: Any) -> dict[str, Any]:
     return found
 
 
-def of_command(function: Callable[..., Any]) -> dict[str, type[Any]]:
-    """The groups of a command by the names of its parameters; none when it has parameters of its own."""
-    hints = get_type_hints(function)
-    kinds = {name: hints[name] for name in inspect.signature(function).parameters}
-    return kinds if all(hasattr(kind, "PANEL") for kind in kinds.values()) else {}
-
-
-class _Constructor:
-    """The constructor of a group as Typer reads it: with Typer's options in place of those for all doors.
-
-    Typer looks at the name, the annotations and the signature of what it calls, and finds them here.
-    """
-
-    def __init__(self, group: type[Any], found: tuple[OptionField, ...]) -> None:
-        self._group = group
-        self.__name__ = group.__name__
-        self.__annotations__ = {one.name: Annotated[one.type, options.typer_option(one)] for one in found}
-        self.__signature__ = inspect.Signature(
-            [
-                inspect.Parameter(
-                    one.name,
-                    inspect.Parameter.KEYWORD_ONLY,
-                    default=one.default,
-                    annotation=self.__annotations__[one.name],
-                )
-                for one in found
-            ]
-        )
-
-    def __call__(self, **given: Any) -> Any:
-        return self._group(**given)
-
-
-class ExpandedParameters:
-    """The parameters of a command whose arguments are groups, and the call with the given values."""
-
-    def __init__(self, function: Callable[..., Any], groups: dict[str, type[Any]]) -> None:
-        self._function = function
-        self._builders: dict[str, tuple[Callable[..., Any], list[str]]] = {}
-        self.params: list[Parameter] = []
-        self.panels: dict[str, str] = {}
-        for name, kind in groups.items():
-            # Typer makes a command of anything that can be called: of a group, one that returns a value of it.
-            builder = typer.Typer(add_completion=False, rich_markup_mode=None)
-            found = option_fields(kind)
-            assert len(found) in (0, len(fields(kind))), f"{kind.__name__} mixes Typer's options with those for all"
-            builder.command()(_Constructor(kind, found) if found else kind)
-            command: Any = typer.main.get_command(builder)
-            names = [str(parameter.name) for parameter in command.params]
-            self._builders[name] = command.callback, names
-            self.params += command.params
-            self.panels.update(dict.fromkeys(names, str(kind.PANEL)))
-
-    def call(self, **given: Any) -> Any:
-        values = {
-            name: build(**{each: given[each] for each in names}) for name, (build, names) in self._builders.items()
-        }
-        return self._function(**values)
-
-
 @dataclass(frozen=True, slots=True)
 class Bucket:
     """A bucket."""
@@ -582,3 +313,12 @@ class Consent:
         bool,
         typer.Option("--yes", "-y", envvar="SEQFERRY_YES", help="Remove more than 1,000 objects without a question."),
     ] = False
+
+
+@dataclass(frozen=True, slots=True)
+class Unsigned:
+    """Option to read a public bucket."""
+
+    PANEL: ClassVar = "Storage"
+
+    no_sign_request: options.NoSignRequest = False

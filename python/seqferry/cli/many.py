@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from seqferry.cli import exits
 from seqferry.cli.commands.status import status_facts
-from seqferry.cli.groups import TransferFilters, TransferSelection
 from seqferry.cli.output import display, text
+from seqferry.cli.record_groups import TransferFilters, TransferSelection
 from seqferry.cli.session import Session, actor
 from seqferry.model.errors import UsageError
 

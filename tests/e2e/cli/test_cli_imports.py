@@ -37,7 +37,7 @@ def _modules(words: list[str], server: S3Server, state: Path) -> set[str]:
     ("line", "most", "ours", "absent"),
     [
         ("cp s3://BUCKET/a TARGET", 505, 154, {*_HEAVY, "seqferry.proof.auditing", "seqferry.db.record.audit"}),
-        ("status", 447, 98, {*_HEAVY, "seqferry._native"}),
+        ("status", 447, 100, {*_HEAVY, "seqferry._native"}),
         ("ls s3://BUCKET/", 244, 68, {"sqlalchemy", "pydantic", "rich"}),
         ("cat --range 0-3 s3://BUCKET/a", 260, 78, {"sqlalchemy", "pydantic", "rich"}),
         ("aws s3 ls s3://BUCKET/", 203, 65, {"sqlalchemy", "typer", "pydantic"}),

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import fields
+from importlib import import_module
+from inspect import signature
 
 import pytest
 
-from seqferry.cli import groups
+from seqferry.cli import group_commands
 from seqferry.cli.app import run
 from seqferry.cli.commands import cancel, cp, pack, resume, sync
 
@@ -51,8 +53,23 @@ def test_the_help_shows_options_in_panels(
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.__name__)
 def test_no_option_is_in_two_groups_of_a_command(command: object) -> None:
-    kinds = groups.of_command(command)  # type: ignore[arg-type]
+    kinds = group_commands.of_command(command)  # type: ignore[arg-type]
     names = [one.name for kind in kinds.values() for one in fields(kind)]
 
     assert kinds
     assert len(names) == len(set(names))
+
+
+@pytest.mark.parametrize("name", ["bench", "cache", "cost", "tar"])
+def test_the_commands_of_a_group_are_made_of_groups_of_options_each_time(
+    name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    module = import_module(f"seqferry.cli.commands.{name}")
+    commands = getattr(module, name).registered_commands
+
+    kinds = [group_commands.of_command(one.callback) for one in commands]
+    assert all(kinds[at] or not signature(one.callback).parameters for at, one in enumerate(commands))
+    for _ in range(2):
+        monkeypatch.setenv("COLUMNS", "100")
+        assert run([name, commands[0].name or commands[0].callback.__name__, "--help"]) == 0
+        assert "\nOutput:\n" in capsys.readouterr().out

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import secrets
-import shutil
-import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 
-from seqferry.cli import exits, options
+from seqferry.cli import exits
+from seqferry.cli.bench_groups import BenchOutput, Preview, Repetitions, ReportFolder, WorkFolder
 from seqferry.cli.commands.bench_stage import stage
 from seqferry.cli.output import display, text
+from seqferry.cli.output.benches import Progress, print_tables
+from seqferry.spec.option_groups import OneEndpoint
 
 if TYPE_CHECKING:
     from seqferry.bench.gateway.comparison import GatewayRun
@@ -22,24 +24,28 @@ if TYPE_CHECKING:
 bench = typer.Typer(help="Measure on your own storage.", rich_markup_mode=None)
 bench.command()(stage)
 
-_PLAIN_WIDTH: Final = 200
-"""Width of tables in characters: the least at a terminal, and the one without a terminal."""
 
+@dataclass(frozen=True, slots=True)
+class BenchTarget:
+    """Place that objects are written to."""
 
-@bench.callback()
-def _group() -> None:
-    """Measure on your own storage."""
+    PANEL: ClassVar = "Arguments"
 
-
-@bench.command()
-def transfer(
     target: Annotated[
         str,
         typer.Argument(
             metavar="S3_URI",
             help="s3://bucket/prefix/: objects are written below it, in a fresh prefix of the bench's own.",
         ),
-    ],
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class BenchTransfer:
+    """Options for the files, the methods, and what becomes of the objects."""
+
+    PANEL: ClassVar = "Options"
+
     workload: Annotated[
         list[str] | None,
         typer.Option(
@@ -49,7 +55,7 @@ def transfer(
             help="Files to move, as 2GiB, 20x256MiB or 10000x100KiB. May be repeated, or divided by commas. "
             "Default: 1x128MiB,100x64KiB.",
         ),
-    ] = None,
+    ] = None
     direction: Annotated[
         str,
         typer.Option(
@@ -58,7 +64,7 @@ def transfer(
             metavar="WAY",
             help="upload, download or both; copy (from S3 to S3), or all.",
         ),
-    ] = "both",
+    ] = "both"
     copy_from: Annotated[
         str | None,
         typer.Option(
@@ -67,7 +73,7 @@ def transfer(
             metavar="S3_URI",
             help="Another bucket or prefix that copies are made from. Default: the same.",
         ),
-    ] = None,
+    ] = None
     methods: Annotated[
         list[str] | None,
         typer.Option(
@@ -77,7 +83,7 @@ def transfer(
             help="Only these: boto3, boto3-tuned, crt, aws, s5cmd, rclone, seqferry; with Transfer Acceleration "
             "boto3-tuned-accelerated, seqferry-accelerated; for copies boto3-copy. Default: all that are installed.",
         ),
-    ] = None,
+    ] = None
     threads: Annotated[
         list[str] | None,
         typer.Option(
@@ -86,7 +92,7 @@ def transfer(
             metavar="N,N,...",
             help="Measure methods that take a number of threads with each of these. Default: their own choice.",
         ),
-    ] = None,
+    ] = None
     threads_up: Annotated[
         list[str] | None,
         typer.Option(
@@ -95,7 +101,7 @@ def transfer(
             metavar="N,N,...",
             help="The same for uploads alone. Default: those of --threads.",
         ),
-    ] = None,
+    ] = None
     threads_down: Annotated[
         list[str] | None,
         typer.Option(
@@ -104,7 +110,7 @@ def transfer(
             metavar="N,N,...",
             help="The same for downloads alone. Default: those of --threads.",
         ),
-    ] = None,
+    ] = None
     part_size: Annotated[
         list[str] | None,
         typer.Option(
@@ -113,41 +119,13 @@ def transfer(
             metavar="SIZE,...",
             help="Measure methods that take a part size with each of these, as 8MiB,64MiB. Default: their own choice.",
         ),
-    ] = None,
-    warm_up: Annotated[
-        int,
-        typer.Option("--warm-up", envvar="SEQFERRY_BENCH_WARM_UP", metavar="N", help="Runs of each that do not count."),
-    ] = 1,
-    repetitions: Annotated[
-        int,
-        typer.Option(
-            "--repetitions", envvar="SEQFERRY_BENCH_REPETITIONS", metavar="N", help="Runs of each that count."
-        ),
-    ] = 3,
+    ] = None
     seed: Annotated[
         int | None,
         typer.Option(
             "--seed", envvar="SEQFERRY_BENCH_SEED", metavar="N", help="Makes the same random data as another run."
         ),
-    ] = None,
-    work_folder: Annotated[
-        Path | None,
-        typer.Option(
-            "--work-folder",
-            envvar="SEQFERRY_BENCH_WORK_FOLDER",
-            metavar="DIR",
-            help="Where files lie meanwhile; the disk that matters to you. Default: the temporary folder.",
-        ),
-    ] = None,
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output",
-            envvar="SEQFERRY_BENCH_OUTPUT",
-            metavar="DIR",
-            help="Where the report goes: JSON, HTML and plots. Default: a new folder seqferry-bench-<id> here.",
-        ),
-    ] = None,
+    ] = None
     baseline: Annotated[
         Path | None,
         typer.Option(
@@ -156,7 +134,7 @@ def transfer(
             metavar="REPORT.json",
             help="An earlier report: its best stands beside the figures as the previous best.",
         ),
-    ] = None,
+    ] = None
     acceleration: Annotated[
         str,
         typer.Option(
@@ -165,21 +143,81 @@ def transfer(
             metavar="WHEN",
             help="Transfer Acceleration, which costs extra: auto (where the bucket has it), on (or refuse), off.",
         ),
-    ] = "auto",
+    ] = "auto"
     keep: Annotated[
         bool, typer.Option("--keep", envvar="SEQFERRY_BENCH_KEEP", help="Leave the objects in the bucket.")
-    ] = False,
-    dry_run: Annotated[
-        bool,
+    ] = False
+
+
+@dataclass(frozen=True, slots=True)
+class BenchFolders:
+    """Folders that are compared."""
+
+    PANEL: ClassVar = "Arguments"
+
+    folders: Annotated[
+        list[str],
+        typer.Argument(metavar="DIR...", help="Folders to compare, also as NAME=DIR; with --merge: reports."),
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class BenchGateway:
+    """Options for the experiments on folders."""
+
+    PANEL: ClassVar = "Options"
+
+    size: Annotated[
+        str,
         typer.Option(
-            "--dry-run", "--dryrun", envvar="SEQFERRY_DRY_RUN", help="Say what would be moved and what it would cost."
+            "--size",
+            envvar="SEQFERRY_BENCH_SIZE",
+            metavar="SIZE",
+            help="Of the medium file, as 64MiB; all other sizes scale with it.",
         ),
-    ] = False,
-    endpoint_url: options.EndpointUrl = None,
-    profile: options.Profile = None,
-    region: options.Region = None,
-    as_json: options.Json = False,
-    quiet: options.Quiet = False,
+    ] = "1GiB"
+    rounds: Annotated[
+        int,
+        typer.Option(
+            "--rounds", envvar="SEQFERRY_BENCH_ROUNDS", metavar="N", help="Runs of small files; of others a quarter."
+        ),
+    ] = 12
+    seconds: Annotated[
+        int,
+        typer.Option(
+            "--seconds", envvar="SEQFERRY_BENCH_SECONDS", metavar="N", help="Of each run of fio at most; 0: no limit."
+        ),
+    ] = 60
+    merge: Annotated[
+        bool,
+        typer.Option("--merge", envvar="SEQFERRY_BENCH_MERGE", help="Put reports side by side; nothing is measured."),
+    ] = False
+
+
+@dataclass(frozen=True, slots=True)
+class Reports:
+    """Reports of benches."""
+
+    PANEL: ClassVar = "Arguments"
+
+    reports: Annotated[list[Path], typer.Argument(metavar="REPORT.json...", help="Reports of one kind of bench.")]
+
+
+@bench.callback()
+def _group() -> None:
+    """Measure on your own storage."""
+
+
+@bench.command()
+def transfer(
+    target: BenchTarget,
+    given: BenchTransfer,
+    runs: Repetitions,
+    work: WorkFolder,
+    report: ReportFolder,
+    preview: Preview,
+    endpoint: OneEndpoint,
+    shown: BenchOutput,
 ) -> int:
     """Compare the ways to move files to and from your bucket: speed, CPU time and memory of each, verified.
 
@@ -190,25 +228,31 @@ def transfer(
     from seqferry.bench import output as folder_of
 
     asked = compare.ask(
-        workloads=workload or (),
-        direction=direction,
-        names=methods or (),
-        threads=threads or (),
-        threads_up=threads_up or (),
-        threads_down=threads_down or (),
-        acceleration=acceleration,
-        part_sizes=part_size or (),
-        warm_up=warm_up,
-        repetitions=repetitions,
-        seed=seed,
+        workloads=given.workload or (),
+        direction=given.direction,
+        names=given.methods or (),
+        threads=given.threads or (),
+        threads_up=given.threads_up or (),
+        threads_down=given.threads_down or (),
+        acceleration=given.acceleration,
+        part_sizes=given.part_size or (),
+        warm_up=runs.warm_up,
+        repetitions=runs.repetitions,
+        seed=given.seed,
     )
     prepared = compare.prepare(
-        target, asked, endpoint_url=endpoint_url, profile=profile, region=region, baseline=baseline, copy_from=copy_from
+        target.target,
+        asked,
+        endpoint_url=endpoint.endpoint_url,
+        profile=endpoint.profile,
+        region=endpoint.region,
+        baseline=given.baseline,
+        copy_from=given.copy_from,
     )
-    show = _BenchProgress(as_json=as_json, quiet=quiet)
-    for line in prepared.lines(keep=keep):
+    show = _BenchProgress(as_json=shown.as_json, quiet=shown.quiet)
+    for line in prepared.lines(keep=given.keep):
         show.say(line)
-    if as_json:
+    if shown.as_json:
         traffic = prepared.plan.traffic
         display.emit(
             "plan",
@@ -218,23 +262,23 @@ def transfer(
             bytes_down=traffic.bytes_down,
             left_out=list(prepared.left_out),
         )
-    if dry_run:
+    if preview.dry_run:
         return exits.OK
-    folder = output or Path(prepared.storage.place.prefix.rstrip("/").rpartition("/")[2])
+    folder = report.output or Path(prepared.storage.place.prefix.rstrip("/").rpartition("/")[2])
     with folder_of.output_folder(folder):
-        outcome, result = prepared.run(work_folder=work_folder, keep=keep, tell=show)
+        outcome, result = prepared.run(work_folder=work.work_folder, keep=given.keep, tell=show)
         files: list[Path] = []
         try:
             files, missing = compare.publish(result, folder) if outcome.runs else ([], None)
         finally:
             # Results are shown where the files cannot be written, and written where they cannot be shown.
-            if as_json:
+            if shown.as_json:
                 display.emit("report", files=[str(path) for path in files], report=result)
-            elif not quiet:
+            elif not shown.quiet:
                 _print(result)
             if outcome.left is not None:
                 display.say(f"seqferry: {text.printable(outcome.left)}")
-    _say_written(show, missing, files)
+    show.say_written(missing, files)
     if outcome.error is not None:
         raise outcome.error
     return _exit_code(outcome)
@@ -242,89 +286,43 @@ def transfer(
 
 @bench.command()
 def gateway(
-    folders: Annotated[
-        list[str],
-        typer.Argument(metavar="DIR...", help="Folders to compare, also as NAME=DIR; with --merge: reports."),
-    ],
-    size: Annotated[
-        str,
-        typer.Option(
-            "--size",
-            envvar="SEQFERRY_BENCH_SIZE",
-            metavar="SIZE",
-            help="Of the medium file, as 64MiB; all other sizes scale with it.",
-        ),
-    ] = "1GiB",
-    rounds: Annotated[
-        int,
-        typer.Option(
-            "--rounds", envvar="SEQFERRY_BENCH_ROUNDS", metavar="N", help="Runs of small files; of others a quarter."
-        ),
-    ] = 12,
-    seconds: Annotated[
-        int,
-        typer.Option(
-            "--seconds", envvar="SEQFERRY_BENCH_SECONDS", metavar="N", help="Of each run of fio at most; 0: no limit."
-        ),
-    ] = 60,
-    merge: Annotated[
-        bool,
-        typer.Option("--merge", envvar="SEQFERRY_BENCH_MERGE", help="Put reports side by side; nothing is measured."),
-    ] = False,
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output",
-            envvar="SEQFERRY_BENCH_OUTPUT",
-            metavar="DIR",
-            help="Where the report goes: JSON, HTML and charts. Default: a new folder seqferry-bench-<id> here.",
-        ),
-    ] = None,
-    dry_run: Annotated[
-        bool,
-        typer.Option(
-            "--dry-run", "--dryrun", envvar="SEQFERRY_DRY_RUN", help="Say what would be run, and run nothing."
-        ),
-    ] = False,
-    as_json: options.Json = False,
-    quiet: options.Quiet = False,
+    folders: BenchFolders, given: BenchGateway, into: ReportFolder, preview: Preview, shown: BenchOutput
 ) -> int:
     """Compare folders, as shares of gateways and disks, by dd and fio: small, large, and asynchronous work.
 
     The experiment of the AWS Storage Blog, on any folders: each in turn, medians, spread and outliers kept, a page
     with three charts, and a recommendation. What is written is removed.
     """
-    if merge:
-        return _merge([Path(each) for each in folders], output, as_json=as_json, quiet=quiet)
+    if given.merge:
+        return _merge([Path(each) for each in folders.folders], into.output, shown)
     from seqferry.bench import output as folder_of
     from seqferry.bench.gateway import charts, comparison, disks, experiments, page, report, tools
 
     programs = tools.find()
-    asked = experiments.GatewayParameters(experiments.parse(size), rounds, seconds)
+    asked = experiments.GatewayParameters(experiments.parse(given.size), given.rounds, given.seconds)
     room = experiments.room(asked, fio=programs.fio is not None)
-    plan = comparison.plan(asked, disks.folders(folders, room), programs)
-    show = _GatewayProgress(as_json=as_json, quiet=quiet)
+    plan = comparison.plan(asked, disks.folders(folders.folders, room), programs)
+    show = _GatewayProgress(as_json=shown.as_json, quiet=shown.quiet)
     left_out = [] if programs.fio is not None else [tools.FIO_MISSING]
     counts = ((len(plan.folders), "folder"), (len(plan.experiments), "experiment"), (plan.runs, "run"))
     counted = ", ".join(text.count(number, noun) for number, noun in counts)
     moved = f"up to {text.size(plan.bytes)} are written and read, {text.size(room)} at a time in each folder"
     for line in (f"{counted}: {moved}", *left_out):
         show.say(line)
-    if as_json:
+    if shown.as_json:
         display.emit("plan", runs=plan.runs, bytes=plan.bytes, left_out=left_out)
-    if dry_run:
+    if preview.dry_run:
         return exits.OK
-    folder = output or _fresh_folder()
+    folder = into.output or _fresh_folder()
     with folder_of.output_folder(folder):
         outcome = comparison.run(plan, show)
         result = report.document(plan, outcome)
         files, missing = folder_of.publish(result, folder, draw=charts.draw, page=page.page, earlier=charts.NAMES)
-    if as_json:
+    if shown.as_json:
         display.emit("report", files=[str(path) for path in files], report=result)
-    elif not quiet:
-        print_tables(report.tables(result))
-        print(text.printable(result["recommendation"]))
-    _say_written(show, missing, files)
+    elif not shown.quiet:
+        print_tables(report.tables(result), [result["recommendation"]])
+    show.say_written(missing, files)
     for path in outcome.left:
         display.say(f"seqferry: Could not be removed: {text.printable(path)}. Remove it by hand.")
     if outcome.interrupted:
@@ -333,20 +331,12 @@ def gateway(
 
 
 @bench.command(name="merge")
-def merge_reports(
-    reports: Annotated[list[Path], typer.Argument(metavar="REPORT.json...", help="Reports of one kind of bench.")],
-    output: Annotated[
-        Path | None,
-        typer.Option("--output", envvar="SEQFERRY_BENCH_OUTPUT", metavar="DIR", help="Where the merged report goes."),
-    ] = None,
-    as_json: options.Json = False,
-    quiet: options.Quiet = False,
-) -> int:
+def merge_reports(reports: Reports, into: ReportFolder, shown: BenchOutput) -> int:
     """Put reports of several places and days side by side: of bench gateway, or of bench transfer."""
-    return _merge(reports, output, as_json=as_json, quiet=quiet)
+    return _merge(reports.reports, into.output, shown)
 
 
-def _merge(reports: Sequence[Path], output: Path | None, *, as_json: bool, quiet: bool) -> int:
+def _merge(reports: Sequence[Path], output: Path | None, shown: BenchOutput) -> int:
     from seqferry.bench import merged
     from seqferry.bench import output as folder_of
 
@@ -354,22 +344,16 @@ def _merge(reports: Sequence[Path], output: Path | None, *, as_json: bool, quiet
     folder = output or _fresh_folder()
     with folder_of.output_folder(folder):
         files, _ = folder_of.publish(result, folder, draw=merged.draw, page=merged.page, earlier=("no plots",))
-    if as_json:
+    if shown.as_json:
         display.emit("report", files=[str(path) for path in files], report=result)
-    elif not quiet:
+    elif not shown.quiet:
         print_tables(merged.tables(result))
-    _say_written(_Progress(as_json=as_json, quiet=quiet), None, files)
+    Progress(as_json=shown.as_json, quiet=shown.quiet).say_written(None, files)
     return exits.OK
 
 
 def _fresh_folder() -> Path:
     return Path(f"seqferry-bench-{secrets.token_hex(6)}")
-
-
-def _say_written(show: _Progress, missing: str | None, files: Sequence[Path]) -> None:
-    for line in (missing, *(f"wrote {text.printable(str(path))}" for path in files)):
-        if line is not None:
-            show.say(line)
 
 
 def _exit_code(outcome: Outcome) -> int:
@@ -380,23 +364,11 @@ def _exit_code(outcome: Outcome) -> int:
     return exits.FAILED if outcome.failed or not outcome.runs or outcome.left else exits.OK
 
 
-class _Progress:
-    """Progress, on stderr; with ``--json`` each run as an event on stdout."""
-
-    def __init__(self, *, as_json: bool, quiet: bool) -> None:
-        self._as_json = as_json
-        self._quiet = quiet
-
-    def say(self, line: str) -> None:
-        if not self._quiet:
-            display.say(text.printable(line))
-
-
-class _BenchProgress(_Progress):
+class _BenchProgress(Progress):
     """The same, of runs of methods."""
 
     def ran(self, run: MeasuredRun) -> None:
-        if self._as_json:
+        if self.as_json:
             from seqferry.bench.report import run_facts
 
             display.emit("run", **run_facts(run))
@@ -408,11 +380,11 @@ class _BenchProgress(_Progress):
             self.say(f"  {what}: {text.rate(run.speed)}, {run.cost.wall_s:.2f} s, {run.cost.cpu_s:.2f} s CPU, verified")
 
 
-class _GatewayProgress(_Progress):
+class _GatewayProgress(Progress):
     """The same, of runs of dd and fio."""
 
     def ran(self, run: GatewayRun) -> None:
-        if self._as_json:
+        if self.as_json:
             from seqferry.bench.gateway.report import run_facts
 
             display.emit("run", **run_facts(run))
@@ -425,49 +397,12 @@ class _GatewayProgress(_Progress):
             self.say(f"  {what}: {text.rate(run.speed)}, {run.figures.seconds:.2f} s")
 
 
-def _console() -> Any:
-    from rich.console import Console
-
-    # Lines that are too long for a terminal are broken by it: rather that than names and figures cut short.
-    width = max(_PLAIN_WIDTH, shutil.get_terminal_size().columns) if sys.stdout.isatty() else _PLAIN_WIDTH
-    return Console(width=width, highlight=False, markup=False, emoji=False)
-
-
-def print_tables(tables: Iterable[tuple[str, Sequence[str], Sequence[Sequence[str]]]]) -> None:
-    """Titles, heads and rows, on stdout."""
-    console = _console()
-    for title, head, rows in tables:
-        _table(console, title, head, rows)
-
-
 def _print(result: dict[str, Any]) -> None:
     from seqferry.bench import table
 
-    console = _console()
-    for case, head, rows in (*table.cases(result), *table.streams(result)):
-        _table(console, case, head, rows)
+    tables = [*table.cases(result), *table.streams(result)]
     if result["results"]:
         head, rows = table.modelled(result)
-        _table(console, "AWS DataSync: modelled, not measured", head, rows)
-    for line in (
-        *(each["sentence"] for each in result["recommendations"]),
-        *(each["text"] for each in result["by_use"]),
-    ):
-        console.print(text.printable(line), soft_wrap=True)
-
-
-def _table(console: Any, title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    from rich.table import Table
-
-    made = Table(
-        box=None,
-        pad_edge=False,
-        padding=(0, 2, 0, 0),
-    )
-    for index, name in enumerate(head):
-        made.add_column(name, justify="right" if index else "left", no_wrap=True)
-    for row in rows:
-        made.add_row(*(text.printable(cell) for cell in row))
-    console.print(title, style="bold", soft_wrap=True)
-    console.print(made)
-    console.print()
+        tables.append(("AWS DataSync: modelled, not measured", head, rows))
+    sentences = [each["sentence"] for each in result["recommendations"]]
+    print_tables(tables, [*sentences, *(each["text"] for each in result["by_use"])])

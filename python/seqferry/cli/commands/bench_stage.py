@@ -2,22 +2,39 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import typer
 
-from seqferry.cli import exits, options
+from seqferry.cli import exits
+from seqferry.cli.bench_groups import BenchOutput, Preview, Repetitions, ReportFolder, WorkFolder
 from seqferry.cli.output import display, text
+from seqferry.cli.output.benches import Progress, print_tables
+from seqferry.spec.option_groups import OneEndpoint
 
 if TYPE_CHECKING:
     from seqferry.bench.stage.comparison import StageOutcome, StageRun
 
 
-def stage(
+@dataclass(frozen=True, slots=True)
+class StagedData:
+    """Data that is staged."""
+
+    PANEL: ClassVar = "Arguments"
+
     source: Annotated[
         str, typer.Argument(metavar="S3_URI", help="s3://bucket/prefix/: the input of a task. It is only read.")
-    ],
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class BenchStage:
+    """Options for the ways to stage."""
+
+    PANEL: ClassVar = "Options"
+
     ways: Annotated[
         list[str] | None,
         typer.Option(
@@ -27,7 +44,7 @@ def stage(
             help="Only these: aws-recursive, s5cmd, seqferry, aws-tar, seqferry-tar, aws-pipe, seqferry-pipe, unpack, "
             "mount-cp, mount-tar, mount-read. Default: all that this machine can go.",
         ),
-    ] = None,
+    ] = None
     read: Annotated[
         float,
         typer.Option(
@@ -36,13 +53,13 @@ def stage(
             metavar="PERCENT",
             help="Percent of the files that are read in place.",
         ),
-    ] = 5.0,
+    ] = 5.0
     tasks: Annotated[
         int,
         typer.Option(
             "--tasks", envvar="SEQFERRY_BENCH_TASKS", metavar="N", help="Tasks that the savings are told for."
         ),
-    ] = 100,
+    ] = 100
     scratch: Annotated[
         str | None,
         typer.Option(
@@ -51,46 +68,18 @@ def stage(
             metavar="S3_URI",
             help="Where one tar of the data is written, below a fresh prefix. Default: the bucket of the data.",
         ),
-    ] = None,
-    warm_up: Annotated[
-        int,
-        typer.Option("--warm-up", envvar="SEQFERRY_BENCH_WARM_UP", metavar="N", help="Runs of each that do not count."),
-    ] = 1,
-    repetitions: Annotated[
-        int,
-        typer.Option(
-            "--repetitions", envvar="SEQFERRY_BENCH_REPETITIONS", metavar="N", help="Runs of each that count."
-        ),
-    ] = 3,
-    work_folder: Annotated[
-        Path | None,
-        typer.Option(
-            "--work-folder",
-            envvar="SEQFERRY_BENCH_WORK_FOLDER",
-            metavar="DIR",
-            help="Where the data is staged; the disk of your tasks. Default: the temporary folder.",
-        ),
-    ] = None,
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output",
-            envvar="SEQFERRY_BENCH_OUTPUT",
-            metavar="DIR",
-            help="Where the report goes: JSON, HTML and a plot. Default: a new folder seqferry-bench-<id> here.",
-        ),
-    ] = None,
-    dry_run: Annotated[
-        bool,
-        typer.Option(
-            "--dry-run", "--dryrun", envvar="SEQFERRY_DRY_RUN", help="Say what would be staged, and stage nothing."
-        ),
-    ] = False,
-    endpoint_url: options.EndpointUrl = None,
-    profile: options.Profile = None,
-    region: options.Region = None,
-    as_json: options.Json = False,
-    quiet: options.Quiet = False,
+    ] = None
+
+
+def stage(
+    source: StagedData,
+    given: BenchStage,
+    runs: Repetitions,
+    work: WorkFolder,
+    into: ReportFolder,
+    preview: Preview,
+    endpoint: OneEndpoint,
+    shown: BenchOutput,
 ) -> int:
     """Compare the ways to bring the objects of a prefix to a task: file by file, as one tar, by a mount.
 
@@ -101,37 +90,41 @@ def stage(
     from seqferry.bench.stage import comparison, page, report
     from seqferry.bench.stage.ways import NAMES
 
-    names = [name.strip() for each in ways or () for name in each.split(",") if name.strip()]
-    asked = comparison.StageParameters(tuple(dict.fromkeys(names)) or NAMES, read, tasks, warm_up, repetitions)
-    plan = comparison.prepare(source, asked, scratch=scratch, endpoint_url=endpoint_url, profile=profile, region=region)
-    show = _StageProgress(as_json=as_json, quiet=quiet)
+    names = [name.strip() for each in given.ways or () for name in each.split(",") if name.strip()]
+    asked = comparison.StageParameters(
+        tuple(dict.fromkeys(names)) or NAMES, given.read, given.tasks, runs.warm_up, runs.repetitions
+    )
+    plan = comparison.prepare(
+        source.source,
+        asked,
+        scratch=given.scratch,
+        endpoint_url=endpoint.endpoint_url,
+        profile=endpoint.profile,
+        region=endpoint.region,
+    )
+    show = _StageProgress(as_json=shown.as_json, quiet=shown.quiet)
     ways_told = text.count(len(plan.installed.ways), "way")
     show.say(f"{plan.data}, {text.size(plan.data.total)}: {ways_told}, {text.count(plan.runs, 'run')}")
     for line in plan.installed.left_out:
         show.say(line)
-    if as_json:
+    if shown.as_json:
         left_out = list(plan.installed.left_out)
         display.emit("plan", runs=plan.runs, files=len(plan.data.files), bytes=plan.data.total, left_out=left_out)
-    if dry_run:
+    if preview.dry_run:
         return exits.OK
-    folder = output or Path(plan.storage.place.prefix.rstrip("/").rpartition("/")[2])
+    folder = into.output or Path(plan.storage.place.prefix.rstrip("/").rpartition("/")[2])
     files: list[Path] = []
     missing = None
     with folder_of.output_folder(folder):
-        outcome = comparison.run(plan, work_folder=work_folder, tell=show)
+        outcome = comparison.run(plan, work_folder=work.work_folder, tell=show)
         result = report.document(plan, outcome)
         if outcome.runs:
             files, missing = folder_of.publish(result, folder, draw=page.draw, page=page.page, earlier=page.NAMES)
-    if as_json:
+    if shown.as_json:
         display.emit("report", files=[str(path) for path in files], report=result)
-    elif not quiet:
-        from seqferry.cli.commands.bench import print_tables
-
-        print_tables(report.tables(result))
-        print("\n".join(text.printable(line) for line in result["verdict"]))
-    for line in (missing, *(f"wrote {text.printable(str(path))}" for path in files)):
-        if line is not None:
-            show.say(line)
+    elif not shown.quiet:
+        print_tables(report.tables(result), result["verdict"])
+    show.say_written(missing, files)
     if outcome.left is not None:
         display.say(f"seqferry: {text.printable(outcome.left)}")
     if outcome.error is not None:
@@ -148,19 +141,11 @@ def _exit_code(outcome: StageOutcome) -> int:
     return exits.FAILED if failed or not outcome.runs or outcome.left else exits.OK
 
 
-class _StageProgress:
-    """Progress, on stderr; with ``--json`` each run as an event on stdout."""
-
-    def __init__(self, *, as_json: bool, quiet: bool) -> None:
-        self._as_json = as_json
-        self._quiet = quiet
-
-    def say(self, line: str) -> None:
-        if not self._quiet:
-            display.say(text.printable(line))
+class _StageProgress(Progress):
+    """The same, of runs of ways."""
 
     def ran(self, run: StageRun) -> None:
-        if self._as_json:
+        if self.as_json:
             from seqferry.bench.stage.report import run_facts
 
             display.emit("run", **run_facts(run))

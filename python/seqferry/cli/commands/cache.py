@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, ClassVar, Final
 
 import typer
 
 from seqferry.cli import exits, options
+from seqferry.cli.groups import AnswerFormat, Unsigned, merged
 from seqferry.cli.output import display, text
 from seqferry.model.errors import UsageError
 from seqferry.model.models import S3Location
 from seqferry.spec.build import check_place, parse_uri
+from seqferry.spec.option_groups import OneEndpoint
 
 if TYPE_CHECKING:
     from seqferry.engine.caches import CachedPlace, DiskCache
@@ -25,13 +28,73 @@ _LOOK: Final = 0.2
 _RANGES: Final = 16
 """Ranges of 8 MiB in flight while warming: 128 MiB of memory."""
 
-_Cache = Annotated[
-    Path,
-    typer.Option("--cache", envvar="SEQFERRY_CACHE", metavar="DIR", help="Folder of the cache, as for seqferry mount."),
-]
-_Place = Annotated[
-    str | None, typer.Argument(metavar="[URI]", help="s3://bucket or s3://bucket/prefix. Default: the whole cache.")
-]
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CacheFolder:
+    """Option that names the cache."""
+
+    PANEL: ClassVar = "Options"
+
+    folder: Annotated[
+        Path,
+        typer.Option(
+            "--cache", envvar="SEQFERRY_CACHE", metavar="DIR", help="Folder of the cache, as for seqferry mount."
+        ),
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class CachedPrefix:
+    """Prefix of a bucket whose objects in the cache are looked at."""
+
+    PANEL: ClassVar = "Arguments"
+
+    place: Annotated[
+        str | None, typer.Argument(metavar="[URI]", help="s3://bucket or s3://bucket/prefix. Default: the whole cache.")
+    ] = None
+
+
+@dataclass(frozen=True, slots=True)
+class CachedEndpoint:
+    """Options for the endpoint that cached objects are of."""
+
+    PANEL: ClassVar = "Storage"
+
+    endpoint_url: options.EndpointUrl = None
+    profile: options.Profile = None
+
+
+@dataclass(frozen=True, slots=True)
+class WarmedPrefix:
+    """Prefix of a bucket that is read into the cache."""
+
+    PANEL: ClassVar = "Arguments"
+
+    place: Annotated[str, typer.Argument(metavar="URI", help="s3://bucket or s3://bucket/prefix.")]
+
+
+@dataclass(frozen=True, slots=True)
+class Warming:
+    """Options for what the cache keeps, and how fast it is filled."""
+
+    PANEL: ClassVar = "Options"
+
+    pin: Annotated[
+        bool, typer.Option("--pin", envvar="SEQFERRY_PIN", help="Keep it: other objects never push it out.")
+    ] = False
+    max_cache_size: options.MaxCacheSize = None
+    max_bandwidth: options.PlainBandwidth = None
+
+
+@dataclass(frozen=True, slots=True)
+class Emptying:
+    """Option to empty the cache."""
+
+    PANEL: ClassVar = "Options"
+
+    everything: Annotated[bool, typer.Option("--all", envvar="SEQFERRY_CACHE_ALL", help="Empty the whole cache.")] = (
+        False
+    )
 
 
 @cache.callback()
@@ -64,54 +127,44 @@ def _existing(folder: Path) -> DiskCache:
     return _open(folder)
 
 
-def _location(
-    place: str, endpoint_url: str | None, profile: str | None, region: str | None = None, *, anonymous: bool = False
-) -> S3Location:
+def _location(place: str, endpoint: OneEndpoint | CachedEndpoint, *, anonymous: bool = False) -> S3Location:
     bucket, key = parse_uri(place)
-    location = S3Location(
-        bucket=bucket, key=key, endpoint_url=endpoint_url, region=region, profile=profile, anonymous=anonymous
-    )
+    location = S3Location(bucket=bucket, key=key, anonymous=anonymous, **merged(endpoint))
     check_place(location)
     return location
 
 
-def _prefix(place: str | None, endpoint_url: str | None, profile: str | None) -> CachedPlace | None:
+def _prefix(prefix: CachedPrefix, endpoint: CachedEndpoint) -> CachedPlace | None:
     from seqferry.engine.caches import cached_place
 
-    return None if place is None else cached_place(_location(place, endpoint_url, profile))
+    return None if prefix.place is None else cached_place(_location(prefix.place, endpoint))
 
 
 @cache.command()
 def warm(
-    place: Annotated[str, typer.Argument(metavar="URI", help="s3://bucket or s3://bucket/prefix.")],
-    folder: _Cache,
-    pin: Annotated[
-        bool, typer.Option("--pin", envvar="SEQFERRY_PIN", help="Keep it: other objects never push it out.")
-    ] = False,
-    max_cache_size: options.MaxCacheSize = None,
-    max_bandwidth: options.PlainBandwidth = None,
-    endpoint_url: options.EndpointUrl = None,
-    profile: options.Profile = None,
-    region: options.Region = None,
-    no_sign_request: options.NoSignRequest = False,
-    as_json: options.Json = False,
+    prefix: WarmedPrefix,
+    cached: CacheFolder,
+    warming: Warming,
+    endpoint: OneEndpoint,
+    unsigned: Unsigned,
+    form: AnswerFormat,
 ) -> int:
     """Read everything below a prefix into the cache. What is there already is not fetched again."""
     from seqferry.engine import caches
 
-    location = _location(place, endpoint_url, profile, region, anonymous=no_sign_request)
-    opened = _open(folder, max_cache_size)
-    if pin:
+    location = _location(prefix.place, endpoint, anonymous=unsigned.no_sign_request)
+    opened = _open(cached.folder, warming.max_cache_size)
+    if warming.pin:
         opened.pin(caches.cached_place(location))
-    warming = caches.warm(opened, location, ranges=_RANGES, max_bandwidth=max_bandwidth)
+    work = caches.warm(opened, location, ranges=_RANGES, max_bandwidth=warming.max_bandwidth)
     try:
-        while not caches.has_warmed(warming, _LOOK):
+        while not caches.has_warmed(work, _LOOK):
             pass
     except KeyboardInterrupt:
-        warming.cancel()
+        work.cancel()
         raise
-    end = caches.outcome(warming)
-    if as_json:
+    end = caches.outcome(work)
+    if form.as_json:
         display.emit("warmed", **(end._asdict() | {"failures": dict(end.failures)}))
     else:
         for key, reason in end.failures:
@@ -126,20 +179,14 @@ def warm(
 
 
 @cache.command()
-def ls(
-    folder: _Cache,
-    place: _Place = None,
-    endpoint_url: options.EndpointUrl = None,
-    profile: options.Profile = None,
-    as_json: options.Json = False,
-) -> int:
+def ls(prefix: CachedPrefix, cached: CacheFolder, endpoint: CachedEndpoint, form: AnswerFormat) -> int:
     """List cached objects: last use (UTC), cached bytes, bytes of the object, name; pinned ones with a star."""
     from seqferry.engine import caches
 
-    found = caches.cached(_existing(folder), _prefix(place, endpoint_url, profile))
+    found = caches.cached(_existing(cached.folder), _prefix(prefix, endpoint))
     found.sort(key=lambda one: (one.endpoint, one.bucket, one.key))
     for one in found:
-        if as_json:
+        if form.as_json:
             display.emit(
                 "cached",
                 endpoint=one.endpoint,
@@ -156,57 +203,44 @@ def ls(
         moment = datetime.fromtimestamp(one.used, UTC).strftime("%Y-%m-%d %H:%M:%S")
         star = "*" if one.pinned else " "
         print(text.printable(f"{moment} {one.cached:>13} {one.size:>13} {star} s3://{one.bucket}/{one.key}"))
-    if not as_json:
+    if not form.as_json:
         display.say(f"{len(found)} objects, {sum(one.disk for one in found)} bytes on the disk.")
     return exits.OK if found else exits.NOTHING
 
 
 @cache.command()
-def verify(
-    folder: _Cache,
-    place: _Place = None,
-    endpoint_url: options.EndpointUrl = None,
-    profile: options.Profile = None,
-    as_json: options.Json = False,
-) -> int:
+def verify(prefix: CachedPrefix, cached: CacheFolder, endpoint: CachedEndpoint, form: AnswerFormat) -> int:
     """Read every cached block and drop those that are damaged. They are fetched again when they are read."""
     from seqferry.engine import caches
 
-    found = caches.verify(_existing(folder), _prefix(place, endpoint_url, profile))
+    found = caches.verify(_existing(cached.folder), _prefix(prefix, endpoint))
     damaged = sum(one.damaged for one in found)
     for one in found:
-        if as_json:
+        if form.as_json:
             display.emit("verified", **one._asdict())
         elif one.damaged or one.busy:
             what = f"{one.damaged} damaged blocks dropped" if one.damaged else "in use, not looked at"
             print(text.printable(f"s3://{one.bucket}/{one.key}: {what}"))
-    if not as_json:
+    if not form.as_json:
         display.say(f"{len(found)} objects: {sum(one.sound for one in found)} blocks sound, {damaged} damaged.")
     return exits.MISMATCH if damaged else exits.OK
 
 
 @cache.command()
 def rm(
-    folder: _Cache,
-    place: _Place = None,
-    everything: Annotated[
-        bool, typer.Option("--all", envvar="SEQFERRY_CACHE_ALL", help="Empty the whole cache.")
-    ] = False,
-    endpoint_url: options.EndpointUrl = None,
-    profile: options.Profile = None,
-    as_json: options.Json = False,
+    cached: CacheFolder, prefix: CachedPrefix, emptying: Emptying, endpoint: CachedEndpoint, form: AnswerFormat
 ) -> int:
     """Remove objects from the cache, and the pin of the prefix. Objects in use stay."""
     from seqferry.engine import caches
 
-    if (place is None) != everything:
+    if (prefix.place is None) != emptying.everything:
         raise UsageError("Name a prefix (s3://bucket/prefix), or --all for the whole cache.")
-    opened = _existing(folder)
-    prefix = _prefix(place, endpoint_url, profile)
-    if prefix is not None:
-        opened.unpin(prefix)
-    removed = caches.remove(opened, prefix)
-    if as_json:
+    opened = _existing(cached.folder)
+    place = _prefix(prefix, endpoint)
+    if place is not None:
+        opened.unpin(place)
+    removed = caches.remove(opened, place)
+    if form.as_json:
         display.emit("removed", **removed._asdict())
     else:
         display.say(

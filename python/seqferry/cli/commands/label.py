@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from seqferry.cli.groups import Output, RecordedTransfer, Relabelling
+from seqferry.cli.groups import Output
 from seqferry.cli.many import say, tell
+from seqferry.cli.record_groups import RecordedTransfer, Relabelling
 from seqferry.cli.session import actor, session_of
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from seqferry.cli.groups import Output, TransferFilters, TransferSelection
+from seqferry.cli.groups import Output
 from seqferry.cli.many import code_of, each, preview, say, tell
+from seqferry.cli.record_groups import TransferFilters, TransferSelection
 from seqferry.cli.session import session_of
 
 

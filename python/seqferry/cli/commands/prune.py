@@ -8,9 +8,9 @@ from typing import Annotated, ClassVar
 import typer
 
 from seqferry.cli import exits, options
-from seqferry.cli.groups import TransferFilters
 from seqferry.cli.options import duration
 from seqferry.cli.output import display, text
+from seqferry.cli.record_groups import TransferFilters
 from seqferry.cli.session import actor, open_session
 
 

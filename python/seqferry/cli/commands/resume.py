@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from seqferry.cli import exits
-from seqferry.cli.groups import Background, Output, TransferFilters, TransferSelection
+from seqferry.cli.groups import Background, Output
 from seqferry.cli.many import code_of, each, only_one, preview, see_all, tell
 from seqferry.cli.output import display
+from seqferry.cli.record_groups import TransferFilters, TransferSelection
 from seqferry.cli.session import Session, actor, session_of
 from seqferry.model.models import DONE_STATES
 from seqferry.spec.option_groups import SpeedOptions

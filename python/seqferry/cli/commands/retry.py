@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from seqferry.cli.groups import Background, Output, TransferFilters, TransferSelection
+from seqferry.cli.groups import Background, Output
 from seqferry.cli.many import code_of, each, preview, say, see_all, tell
+from seqferry.cli.record_groups import TransferFilters, TransferSelection
 from seqferry.cli.session import session_of
 from seqferry.spec.option_groups import SpeedOptions
 

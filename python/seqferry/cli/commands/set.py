@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from seqferry.cli.groups import Change, Output, TransferFilters, TransferSelection
+from seqferry.cli.groups import Output
 from seqferry.cli.many import code_of, each, preview, say, tell
+from seqferry.cli.record_groups import Change, TransferFilters, TransferSelection
 from seqferry.cli.session import session_of
 from seqferry.model.errors import UsageError
 

@@ -9,8 +9,9 @@ from typing import Annotated, Any, ClassVar
 import typer
 
 from seqferry.cli import exits, options
-from seqferry.cli.groups import Pricing, TransferFilters
+from seqferry.cli.groups import Pricing
 from seqferry.cli.output import display, summary, text
+from seqferry.cli.record_groups import TransferFilters
 from seqferry.cli.session import Session, open_session
 from seqferry.db.paging import ALL_TRANSFERS, ObjectFilter, TransferFilter
 from seqferry.model.errors import UsageError

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 
 import typer
 
-from seqferry.cli import exits, options
+from seqferry.cli import exits
+from seqferry.cli.groups import AnswerFormat, Unsigned, merged
 from seqferry.cli.output import display, text
 from seqferry.settings.config import Settings
+from seqferry.spec.option_groups import OneEndpoint
 
 if TYPE_CHECKING:
     from seqferry.engine.engine import FoundMember
@@ -19,10 +22,26 @@ tar = typer.Typer(help="Look at tar archives in S3 or on this machine.", rich_ma
 
 _LETTERS: Final = {"file": "-", "hard_link": "h", "directory": "d", "symbolic_link": "l"}
 
-_Archive = Annotated[str, typer.Argument(metavar="ARCHIVE", help="s3://bucket/x.tar or a local file.")]
-_NoIndex = Annotated[
-    bool, typer.Option("--no-index", envvar="SEQFERRY_NO_INDEX", help="Read the headers, and not the index beside it.")
-]
+
+@dataclass(frozen=True, slots=True)
+class Archive:
+    """The archive that is looked at."""
+
+    PANEL: ClassVar = "Arguments"
+
+    archive: Annotated[str, typer.Argument(metavar="ARCHIVE", help="s3://bucket/x.tar or a local file.")]
+
+
+@dataclass(frozen=True, slots=True)
+class MemberListing:
+    """Option for the way members are found."""
+
+    PANEL: ClassVar = "Options"
+
+    no_index: Annotated[
+        bool,
+        typer.Option("--no-index", envvar="SEQFERRY_NO_INDEX", help="Read the headers, and not the index beside it."),
+    ] = False
 
 
 @tar.callback()
@@ -31,15 +50,7 @@ def _group() -> None:
 
 
 @tar.command()
-def ls(
-    archive: _Archive,
-    no_index: _NoIndex = False,
-    endpoint_url: options.EndpointUrl = None,
-    profile: options.Profile = None,
-    region: options.Region = None,
-    no_sign_request: options.NoSignRequest = False,
-    as_json: options.Json = False,
-) -> int:
+def ls(archive: Archive, listing: MemberListing, endpoint: OneEndpoint, unsigned: Unsigned, form: AnswerFormat) -> int:
     """List the members of an archive: permissions, size in bytes, time (UTC) and path.
 
     A member that unpack refuses is named with the reason, and the exit code is then 1.
@@ -47,20 +58,13 @@ def ls(
     from seqferry.engine.engine import Engine
     from seqferry.planning import unpacking
 
-    spec = _spec(
-        archive,
-        index="never" if no_index else "auto",
-        endpoint_url=endpoint_url,
-        profile=profile,
-        region=region,
-        no_sign_request=no_sign_request,
-    )
+    spec = _spec(archive, endpoint, unsigned, index="never" if listing.no_index else "auto")
     shown = refused = 0
     for page in unpacking.scan(Engine.of(Settings.load()), spec):
         for member in page:
             shown += 1
             refused += member.refusal is not None and not member.left_out
-            if as_json:
+            if form.as_json:
                 display.emit("member", **_facts(member))
             else:
                 _show(member)
@@ -70,18 +74,11 @@ def ls(
 
 
 @tar.command()
-def verify(
-    archive: _Archive,
-    endpoint_url: options.EndpointUrl = None,
-    profile: options.Profile = None,
-    region: options.Region = None,
-    no_sign_request: options.NoSignRequest = False,
-    as_json: options.Json = False,
-) -> int:
+def verify(archive: Archive, endpoint: OneEndpoint, unsigned: Unsigned, form: AnswerFormat) -> int:
     """Read a whole tar and compare it with its index: headers, places and, where the index states them, checksums."""
     from seqferry.engine.engine import Engine
 
-    spec = _spec(archive, endpoint_url=endpoint_url, profile=profile, region=region, no_sign_request=no_sign_request)
+    spec = _spec(archive, endpoint, unsigned)
     members = compared = size = problems = 0
     indexed = False
     for report in Engine.of(Settings.load()).check_archive(spec.source):
@@ -89,11 +86,11 @@ def verify(
         indexed |= report.indexed
         for name, what in report.problems:
             problems += 1
-            if as_json:
+            if form.as_json:
                 display.emit("problem", member=name, problem=what)
             else:
                 print(text.printable(f"{name}: {what}"))
-    if as_json:
+    if form.as_json:
         display.emit("verified", members=members, compared=compared, bytes=size, indexed=indexed, problems=problems)
     else:
         index = f"{text.count(compared, 'member')} compared with the index" if indexed else "there is no index"
@@ -103,35 +100,31 @@ def verify(
 
 
 @tar.command()
-def index(
-    archive: _Archive,
-    endpoint_url: options.EndpointUrl = None,
-    profile: options.Profile = None,
-    region: options.Region = None,
-    as_json: options.Json = False,
-) -> int:
+def index(archive: Archive, endpoint: OneEndpoint, form: AnswerFormat) -> int:
     """Write ARCHIVE.sfidx beside an archive: where each member lies, so that one can be read without the others.
 
     Only headers are read where members are large. An archive that is damaged or cut off gets no index.
     """
     from seqferry.engine.engine import Engine
 
-    spec = _spec(archive, endpoint_url=endpoint_url, profile=profile, region=region)
+    spec = _spec(archive, endpoint)
     members = Engine.of(Settings.load()).index_archive(spec.source)
     written = spec.source.at(f"{spec.source.key}.sfidx")
-    if as_json:
+    if form.as_json:
         display.emit("indexed", archive=spec.source.uri, index=written, members=members)
     else:
         display.say(text.printable(f"Wrote {written}: {text.count(members, 'member')}."))
     return exits.OK
 
 
-def _spec(archive: str, **given: Any) -> ResolvedSpec:
+def _spec(archive: Archive, *groups: OneEndpoint | Unsigned, **given: Any) -> ResolvedSpec:
     """A spec that unpacks the archive to nowhere: it names the source and how to read it."""
     from seqferry.planning import unpacking
     from seqferry.spec import identity
 
-    return identity.resolve(unpacking.build_unpack_spec(archive, "s3://nowhere/", allow_local=True, **given))
+    return identity.resolve(
+        unpacking.build_unpack_spec(archive.archive, "s3://nowhere/", allow_local=True, **merged(*groups), **given)
+    )
 
 
 def _facts(member: FoundMember) -> dict[str, Any]:

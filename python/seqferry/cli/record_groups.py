@@ -1,0 +1,214 @@
+"""Groups of options that name transfers on record, and change them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, ClassVar
+
+import typer
+
+from seqferry.cli import options
+from seqferry.model import labels
+from seqferry.model.errors import UsageError
+from seqferry.model.models import MOST_PRIORITY
+from seqferry.model.option_groups import MOST_STARTS
+from seqferry.settings.config import MOST_REQUESTS
+
+if TYPE_CHECKING:
+    from seqferry.db.paging import TransferFilter
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedTransfer:
+    """Argument that names a transfer on record."""
+
+    PANEL: ClassVar = "Arguments"
+
+    transfer: options.TransferId
+
+
+@dataclass(frozen=True, slots=True)
+class TransferSelection:
+    """Options that name transfers on record, for commands that change them.
+
+    They have no environment variables, so that no command changes transfers by accident.
+    """
+
+    PANEL: ClassVar = "Arguments"
+
+    transfers: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="ID", help="Ids of transfers, or the starts of them. Without: see the options."),
+    ] = None
+    everything: Annotated[bool, typer.Option("--all", help="All transfers that the command is for.")] = False
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", "--dryrun", help="Only show which they are, and change nothing.")
+    ] = False
+    expect: Annotated[
+        int | None,
+        typer.Option(
+            "--expect", metavar="N", min=0, help="Do it only if so many are selected, as --dry-run has counted them."
+        ),
+    ] = None
+
+
+@dataclass(frozen=True, slots=True)
+class TransferFilters:
+    """Options that select transfers on record by properties, for lists and for commands that change them.
+
+    They have no environment variables: see ``TransferSelection``.
+    """
+
+    PANEL: ClassVar = "Selection"
+
+    state: Annotated[
+        list[str] | None,
+        typer.Option("--state", metavar="STATE", help="Those in this state, as queued or running. May be repeated."),
+    ] = None
+    prefix: Annotated[
+        str | None,
+        typer.Option("--prefix", metavar="URI", help="Those whose source or target begins with this."),
+    ] = None
+    text: Annotated[
+        str | None,
+        typer.Option("--text", metavar="TEXT", help="Those with this in their id, name, source or target."),
+    ] = None
+    person: Annotated[
+        str | None,
+        typer.Option("--person", metavar="TEXT", help="Those with this in the name of who started them."),
+    ] = None
+    name: Annotated[
+        str | None,
+        typer.Option("--name", metavar="TEXT", help="Those with this in their name."),
+    ] = None
+    label: Annotated[
+        list[str] | None,
+        typer.Option("--label", metavar="KEY[=VALUE]", help="Those with this label. May be repeated: all have to be."),
+    ] = None
+    created_by: Annotated[
+        str | None,
+        typer.Option("--created-by", metavar="NAME", help="Those that this person has started, as ada or ada@host."),
+    ] = None
+    created_after: Annotated[
+        float | None,
+        typer.Option(
+            "--created-after",
+            metavar="AGE|TIME",
+            parser=options.moment,
+            help="Those that were created since: an age as 7d or 12h, or a time.",
+        ),
+    ] = None
+    created_before: Annotated[
+        float | None,
+        typer.Option(
+            "--created-before", metavar="AGE|TIME", parser=options.moment, help="Those that were created before."
+        ),
+    ] = None
+
+    @property
+    def filter(self) -> TransferFilter:
+        """The filter, as the service takes it."""
+        from seqferry.db.paging import TransferFilter  # --help need not wait for it
+
+        return TransferFilter(
+            states=tuple(self.state or ()),
+            text=self.text or None,
+            prefix=self.prefix or None,
+            person=self.person or None,
+            created_by=self.created_by or None,
+            name=self.name or None,
+            labels=labels.wanted(self.label or ()),
+            since=self.created_after,
+            until=self.created_before,
+        )
+
+    @property
+    def selects(self) -> bool:
+        """True when an option says something: an empty text selects nothing in particular."""
+        from seqferry.db.paging import ALL_TRANSFERS
+
+        return self.filter != ALL_TRANSFERS
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Options that change transfers under way. No twins in the environment: those hold for processes."""
+
+    PANEL: ClassVar = "Options"
+
+    priority: Annotated[
+        int | None,
+        typer.Option(
+            "--priority",
+            metavar="N",
+            min=-MOST_PRIORITY,
+            max=MOST_PRIORITY,
+            help="Transfers of a higher priority are served first, from -10 to 10.",
+        ),
+    ] = None
+    max_requests: Annotated[
+        int | None,
+        typer.Option(
+            "--max-requests",
+            metavar="N",
+            min=1,
+            max=MOST_REQUESTS,
+            help="Requests in flight at most in each process that works at it.",
+        ),
+    ] = None
+    max_bandwidth: Annotated[
+        str | None,
+        typer.Option(
+            "--max-bandwidth",
+            metavar="RATE",
+            parser=options.written_bandwidth,
+            help="Bytes per second through each process that works at it, as 200MiB, off, or a timetable.",
+        ),
+    ] = None
+    tpslimit: Annotated[
+        int | None,
+        typer.Option(
+            "--tpslimit",
+            metavar="N",
+            min=1,
+            max=MOST_STARTS,
+            help="Requests started per second at most by each process that works at it.",
+        ),
+    ] = None
+    defaults: Annotated[
+        bool,
+        typer.Option("--defaults", help="Give up what was set before: the limits of the workers hold."),
+    ] = False
+
+
+@dataclass(frozen=True, slots=True)
+class Relabelling:
+    """Options that change the name and the labels of a transfer. They have no environment variables."""
+
+    PANEL: ClassVar = "Options"
+
+    new_name: Annotated[
+        str | None, typer.Option("--name", metavar="TEXT", help="Its new name; '' takes the name away.")
+    ] = None
+    new_label: Annotated[
+        list[str] | None,
+        typer.Option("--label", metavar="KEY=VALUE", help="Label that is added or changed. May be repeated."),
+    ] = None
+    remove: Annotated[
+        list[str] | None, typer.Option("--remove", metavar="KEY", help="Label that is taken away. May be repeated.")
+    ] = None
+
+    @property
+    def given(self) -> tuple[str | None, dict[str, str | None]]:
+        """The new name, None where it stays, and the labels by key, None for those that are taken away.
+
+        Raises:
+            UsageError: nothing is given, a label is not valid, or it is to be added and taken away.
+        """
+        added = labels.parsed(None, self.new_label or ()).labels
+        removed = self.remove or ()
+        if self.new_name is None and not added and not removed:
+            raise UsageError("Nothing is to be changed: give --name, --label or --remove.")
+        if both := sorted(set(removed) & added.keys()):
+            raise UsageError(f"The label '{both[0][:63]}' is given with --label and with --remove; give it once.")
+        return self.new_name, {**added, **dict.fromkeys(removed)}
