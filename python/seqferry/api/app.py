@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from fastapi import Depends, FastAPI
+from fastapi.routing import APIRoute
 
 from seqferry.api import documented, metrics, problems
 from seqferry.api.body import BodyLimit
@@ -14,7 +15,7 @@ from seqferry.api.deps import DOCUMENTED, Context, require_admin
 from seqferry.api.file_status import FileStatus
 from seqferry.api.guard import Guard
 from seqferry.api.readiness import Readiness
-from seqferry.api.routes import control, health, mirror, previews, proof, schedules, transfers, verbs, workers
+from seqferry.api.routes import control, health, mirror, previews, proof, schedules, server, transfers, verbs, workers
 from seqferry.api.streams import Hub
 from seqferry.engine.engine import version
 from seqferry.service.service import Service
@@ -53,6 +54,7 @@ def create_app(
         # The interactive pages load scripts from elsewhere; sites are often air-gapped.
         docs_url=None,
         redoc_url=None,
+        generate_unique_id_function=_operation_id,
     )
     app.state.context = Context(
         settings=settings,
@@ -79,8 +81,14 @@ def create_app(
     app.include_router(verbs.router, dependencies=[DOCUMENTED])
     app.include_router(schedules.router, dependencies=[DOCUMENTED])
     app.include_router(workers.router, dependencies=[DOCUMENTED])
+    app.include_router(server.router, dependencies=[DOCUMENTED])
     app.include_router(mirror.router, dependencies=[DOCUMENTED])
     if allow_crash:
         app.include_router(mirror.crash_router, dependencies=[DOCUMENTED, Depends(require_admin)])
     documented.install(app)
     return app
+
+
+def _operation_id(route: APIRoute) -> str:
+    """The name of the route's function: generated clients make their names of it. A test sees that each is unique."""
+    return route.name

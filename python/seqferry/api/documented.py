@@ -49,31 +49,50 @@ MEANINGS: Final[Mapping[int, tuple[str, Mapping[str, str]]]] = {
 }  # fmt: skip
 """Status, its meaning, and the codes that come with it. Codes are stable: clients may rely on them."""
 
-_SCHEMA: Final = {
-    "title": "Problem",
-    "description": "An error (RFC 9457). `code` is stable, `detail` is for a person.",
-    "type": "object",
-    "required": ["type", "title", "status", "code"],
-    "properties": {
-        "type": {"type": "string", "const": "about:blank"},
-        "title": {"type": "string"},
-        "status": {"type": "integer"},
-        "code": {"type": "string", "enum": sorted({code for _, codes in MEANINGS.values() for code in codes})},
-        "detail": {"type": "string"},
-        "errors": {
-            "description": "With `invalid_request`: the places in the request.",
-            "type": "array",
-            "items": {
-                "type": "object",
-                "required": ["where", "message"],
-                "properties": {"where": {"type": "string"}, "message": {"type": "string"}},
-            },
-        },
-        "error_class": {"description": "With `storage`: the class of the failure.", "type": "string"},
-        "error_code": {"description": "With `storage`: the code of the service.", "type": "string"},
-        "operation": {"description": "With `storage`: the S3 operation.", "type": "string"},
+_ERRORS: Final = {
+    "description": "The places in the request.",
+    "type": "array",
+    "items": {
+        "type": "object",
+        "required": ["where", "message"],
+        "properties": {"where": {"type": "string"}, "message": {"type": "string"}},
     },
 }
+_OF_STORAGE: Final = {
+    "error_class": {"description": "With `storage`: the class of the failure.", "type": "string"},
+    "error_code": {"description": "With `storage`: the code of the service.", "type": "string"},
+    "operation": {"description": "With `storage`: the S3 operation.", "type": "string"},
+}
+_STORAGE: Final = frozenset({"storage", "storage_timeout"})
+
+
+def _schema(status: int) -> dict[str, Any]:
+    """The schema of the problems of one status: a client that has looked at the status knows which codes there are."""
+    meaning, codes = MEANINGS[status]
+    invalid = "invalid_request" in codes
+    properties: dict[str, Any] = {
+        "type": {"type": "string", "const": "about:blank"},
+        "title": {"type": "string"},
+        "status": {"type": "integer", "const": status},
+        "code": {"type": "string", "enum": sorted(codes)},
+        "detail": {"type": "string"},
+    }
+    if invalid:
+        properties["errors"] = _ERRORS
+    if not _STORAGE.isdisjoint(codes):
+        properties |= _OF_STORAGE
+    return {
+        "title": _name(status),
+        "description": f"{meaning} (RFC 9457). `code` is stable, `detail` is for a person.",
+        "type": "object",
+        "required": ["type", "title", "status", "code", *(["errors"] if invalid else [])],
+        "properties": properties,
+    }
+
+
+def _name(status: int) -> str:
+    return f"Problem{status}"
+
 
 _ALWAYS: Final = (401, 405, 422, 500, 503)
 _WITH_BODY: Final = (400, 408, 413)
@@ -90,7 +109,7 @@ def _answer(status: int) -> dict[str, Any]:
     listed = "; ".join(f"`{code}`: {text}" for code, text in codes.items())
     return {
         "description": f"{meaning}. {listed}.",
-        "content": {PROBLEM_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}},
+        "content": {PROBLEM_TYPE: {"schema": {"$ref": f"#/components/schemas/{_name(status)}"}}},
     }
 
 
@@ -111,7 +130,8 @@ def _completed(schema: dict[str, Any]) -> dict[str, Any]:
     schemas = schema.setdefault("components", {}).setdefault("schemas", {})
     for name in ("HTTPValidationError", "ValidationError"):
         schemas.pop(name, None)
-    schemas["Problem"] = _SCHEMA
+    schemas |= {_name(status): _schema(status) for status in MEANINGS}
+    schemas["Problem"] = {"oneOf": [{"$ref": f"#/components/schemas/{_name(status)}"} for status in MEANINGS]}
     for path, operations in schema["paths"].items():
         for method, operation in operations.items():
             statuses = {*_ALWAYS, *([404] if "{" in path else [])}

@@ -134,7 +134,7 @@ class ActionResults(BaseModel):
 @router.post(
     "/{transfer_id}/pause", status_code=status.HTTP_202_ACCEPTED, summary="Pause a transfer", responses=answers(409)
 )
-def pause(transfer_id: ChangeableIdDep, service: ServiceDep, actor: ActorDep) -> TransferOut:
+def pause_transfer(transfer_id: ChangeableIdDep, service: ServiceDep, actor: ActorDep) -> TransferOut:
     """Workers leave it within a second. Open uploads stay, so that no part is copied twice."""
     return TransferOut.of(control.pause(service, transfer_id, actor=actor))
 
@@ -145,7 +145,7 @@ def pause(transfer_id: ChangeableIdDep, service: ServiceDep, actor: ActorDep) ->
     summary="Let a paused transfer go on",
     responses=answers(409),
 )
-def resume(transfer_id: ChangeableIdDep, service: ServiceDep, actor: ActorDep) -> TransferOut:
+def resume_transfer(transfer_id: ChangeableIdDep, service: ServiceDep, actor: ActorDep) -> TransferOut:
     """One that is unfinished and not paused goes on by itself: nothing changes."""
     return TransferOut.of(control.resume(service, transfer_id, actor=actor))
 
@@ -156,7 +156,7 @@ def resume(transfer_id: ChangeableIdDep, service: ServiceDep, actor: ActorDep) -
     summary="Copy what has failed of an ended transfer",
     responses=answers(409),
 )
-def retry(transfer_id: ChangeableIdDep, service: ServiceDep, actor: ActorDep) -> Submitted:
+def retry_transfer(transfer_id: ChangeableIdDep, service: ServiceDep, actor: ActorDep) -> Submitted:
     """Answers with the id of the transfer that copies what has failed, and nothing else."""
     return Submitted(id=control.retry(service, transfer_id, actor=actor).id)
 
@@ -164,7 +164,7 @@ def retry(transfer_id: ChangeableIdDep, service: ServiceDep, actor: ActorDep) ->
 @router.patch(
     "/{transfer_id}", summary="Change priority, limits, name or labels of a transfer", responses=answers(400, 409)
 )
-def change(transfer_id: ChangeableIdDep, body: Change, service: ServiceDep, actor: ActorDep) -> TransferOut:
+def change_transfer(transfer_id: ChangeableIdDep, body: Change, service: ServiceDep, actor: ActorDep) -> TransferOut:
     """Priority and limits are those of a transfer that has not ended."""
     given = _given(body)
     if "name" in given:
@@ -173,7 +173,7 @@ def change(transfer_id: ChangeableIdDep, body: Change, service: ServiceDep, acto
 
 
 @actions.post("/actions", summary="The same for many transfers at once", responses=answers(400, 409))
-def act(body: Action, service: ServiceDep, actor: ActorDep, identity: IdentityDep) -> ActionResults:
+def act_on_transfers(body: Action, service: ServiceDep, actor: ActorDep, identity: IdentityDep) -> ActionResults:
     """An act that one transfer refuses is done to the others. Only transfers of the client's own are
     selected, unless its role is ``admin``."""
     which = body.filter

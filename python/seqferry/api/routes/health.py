@@ -24,7 +24,7 @@ metrics_router = APIRouter(tags=["health"])
     response_class=PlainTextResponse,
     responses={200: {"content": {"text/plain": {}, "application/openmetrics-text": {}}}},
 )
-def metrics(request: Request, context: ContextDep) -> Response:
+def get_metrics(request: Request, context: ContextDep) -> Response:
     """Of this process's engine and of the control plane; the header ``Accept`` chooses the format."""
     encode, media_type = choose_encoder(request.headers.get("accept", ""))
     return Response(encode(context.metrics), media_type=media_type)

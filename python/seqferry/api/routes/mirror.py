@@ -89,7 +89,7 @@ async def transfer_status(transfer_id: str, context: ContextDep, request: Reques
 
 
 @router.post("/cancel/{transfer_id}")
-def cancel(transfer_id: ChangeableIdDep, service: ServiceDep, actor: ActorDep) -> None:
+def cancel_mirror(transfer_id: ChangeableIdDep, service: ServiceDep, actor: ActorDep) -> None:
     """Stops a transfer; one that has ended stays as it is."""
     try:
         service.cancel(transfer_id, actor=actor)
@@ -98,7 +98,7 @@ def cancel(transfer_id: ChangeableIdDep, service: ServiceDep, actor: ActorDep) -
 
 
 @crash_router.post("/crash_application")
-@crash_router.post("/crash")
+@crash_router.post("/crash", name="crash")
 def crash_application() -> None:
     """Ends the process at once, as a crash would, to show that nothing is lost."""
     log.warning("crashing, as was asked")

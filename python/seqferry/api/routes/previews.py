@@ -68,7 +68,7 @@ class Preview(BaseModel):
 
 
 @router.post("", summary="What a transfer would do, and what it would cost", responses=answers(400, 502, 504))
-async def preview(
+async def preview_transfer(
     body: TransferRequest,
     context: ContextDep,
     limit: Annotated[int, Query(ge=0, le=10_000)] = 1000,

@@ -70,7 +70,7 @@ class HeadOut(BaseModel):
     responses=answers(400)
     | {200: {"content": {kind.partition(";")[0]: {} for kind in proof_report.MEDIA_TYPES.values()}}},
 )
-def report(
+def get_report(
     transfer_id: str,
     service: ServiceDep,
     format: proof_report.Format = "json",  # noqa: A002
@@ -133,7 +133,7 @@ class VerificationOut(BaseModel):
     responses=answers(400, 409)
     | {status.HTTP_200_OK: {"model": Submitted, "description": "The same verification is unfinished and goes on"}},
 )
-def verify(
+def start_verification(
     transfer_id: ChangeableIdDep,
     service: ServiceDep,
     actor: ActorDep,
@@ -154,7 +154,7 @@ def verify(
 
 
 @router.get("/verifications/{transfer_id}", summary="The result of a verification", responses=answers(409))
-def verification(transfer_id: str, service: ServiceDep) -> VerificationOut:
+def get_verification(transfer_id: str, service: ServiceDep) -> VerificationOut:
     """By its id: what was found so far, or at its end."""
     found = service.status(transfer_id)
     look = service.verification(found)
@@ -181,19 +181,19 @@ Heads = Annotated[list[Annotated[str, Field(pattern=r"^[0-9]{1,15}-[0-9a-f]{64}$
     dependencies=[Depends(require_admin)],
     responses=answers(400, 403),
 )
-def audit(service: ServiceDep, head: Heads = []) -> AuditOut:  # noqa: B006 - FastAPI copies it
+def get_audit(service: ServiceDep, head: Heads = []) -> AuditOut:  # noqa: B006 - FastAPI copies it
     """Compares everything on record with its hashes, and with heads of the ledger that were kept elsewhere."""
     return _audit(service, None, head)
 
 
 @router.get("/transfers/{transfer_id}/audit", summary="Check the record of one transfer", responses=answers(400))
-def audit_transfer(transfer_id: str, service: ServiceDep, head: Heads = []) -> AuditOut:  # noqa: B006
+def get_audit_of_transfer(transfer_id: str, service: ServiceDep, head: Heads = []) -> AuditOut:  # noqa: B006
     """As ``/audit``, of one transfer; the ledger is looked at as a whole."""
     return _audit(service, service.status(transfer_id).id, head)
 
 
 @router.get("/audit/head", summary="The head of the ledger over all transfers")
-def head(service: ServiceDep) -> HeadOut:
+def get_audit_head(service: ServiceDep) -> HeadOut:
     """Kept elsewhere, it shows later that nothing before it was changed or removed."""
     found = service.ledger_head()
     return HeadOut(head=str(found), count=found.count, hash=found.hash)

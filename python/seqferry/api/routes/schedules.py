@@ -172,7 +172,7 @@ ChangeableDep = Annotated[str, Depends(_changeable)]
     summary="Add a schedule",
     responses=answers(400, 409, 502, 504),
 )
-async def add(body: ScheduleRequest, context: ContextDep, actor: ActorDep) -> ScheduleOut:
+async def add_schedule(body: ScheduleRequest, context: ContextDep, actor: ActorDep) -> ScheduleOut:
     """Looks at both buckets first. Places and identities of its transfers are resolved now, as for a transfer."""
     wanted = body.transfer
     spec = await context.resolved(await context.spec_of_sources(wanted, spec_of_request))
@@ -202,31 +202,31 @@ def get_schedule(name: NameDep, service: ServiceDep) -> ScheduleOut:
 
 
 @router.get("/{name}/history", summary="What was done to it by whom")
-def get_history(name: NameDep, service: ServiceDep) -> ScheduleHistory:
+def get_schedule_history(name: NameDep, service: ServiceDep) -> ScheduleHistory:
     """Of all schedules that had this name, those among them that were removed."""
     return ScheduleHistory(events=[ScheduleEventOut.of(event) for event in schedules.history(service, name)])
 
 
 @router.patch("/{name}", summary="Change when it fires", responses=answers(400))
-def edit(name: ChangeableDep, body: ScheduleChange, service: ServiceDep, actor: ActorDep) -> ScheduleOut:
+def edit_schedule(name: ChangeableDep, body: ScheduleChange, service: ServiceDep, actor: ActorDep) -> ScheduleOut:
     """Times before the change are not caught up."""
     edited = schedules.edit(service, name, actor=actor, expression=body.cron, timezone=body.timezone)
     return ScheduleOut.of(edited)
 
 
 @router.delete("/{name}", status_code=status.HTTP_204_NO_CONTENT, summary="Remove a schedule")
-def remove(name: ChangeableDep, service: ServiceDep, actor: ActorDep) -> None:
+def remove_schedule(name: ChangeableDep, service: ServiceDep, actor: ActorDep) -> None:
     """Its transfers and its history stay."""
     schedules.remove(service, name, actor=actor)
 
 
 @router.post("/{name}/pause", summary="Have it not fire until it is resumed")
-def pause(name: ChangeableDep, service: ServiceDep, actor: ActorDep) -> ScheduleOut:
+def pause_schedule(name: ChangeableDep, service: ServiceDep, actor: ActorDep) -> ScheduleOut:
     return ScheduleOut.of(schedules.pause(service, name, actor=actor))
 
 
 @router.post("/{name}/resume", summary="Have a paused one fire again")
-def resume(name: ChangeableDep, service: ServiceDep, actor: ActorDep) -> ScheduleOut:
+def resume_schedule(name: ChangeableDep, service: ServiceDep, actor: ActorDep) -> ScheduleOut:
     """Runs that it missed meanwhile are not caught up."""
     return ScheduleOut.of(schedules.resume(service, name, actor=actor))
 
@@ -237,7 +237,7 @@ def resume(name: ChangeableDep, service: ServiceDep, actor: ActorDep) -> Schedul
     summary="Submit its transfer now",
     responses=answers(409),
 )
-def run(name: ChangeableDep, service: ServiceDep, actor: ActorDep) -> ScheduleRunOut:
+def run_schedule(name: ChangeableDep, service: ServiceDep, actor: ActorDep) -> ScheduleRunOut:
     """The outcome is ``failed`` with its message where no transfer could be submitted."""
     return ScheduleRunOut.of(schedules.run_now(service, name, actor=actor))
 

@@ -69,7 +69,7 @@ Time = Annotated[
     responses=answers(400, 409, 502, 504)
     | {status.HTTP_200_OK: {"model": Submitted, "description": "The same transfer is unfinished and goes on"}},
 )
-async def submit(
+async def submit_transfer(
     body: TransferRequest,
     context: ContextDep,
     actor: ActorDep,
@@ -291,5 +291,5 @@ async def stream_all_events(
 @router.post(
     "/{transfer_id}/cancel", status_code=status.HTTP_202_ACCEPTED, summary="Stop a transfer", responses=answers(409)
 )
-def cancel(transfer_id: ChangeableIdDep, service: ServiceDep, actor: ActorDep) -> TransferOut:
+def cancel_transfer(transfer_id: ChangeableIdDep, service: ServiceDep, actor: ActorDep) -> TransferOut:
     return TransferOut.of(service.cancel(transfer_id, actor=actor))

@@ -93,7 +93,7 @@ class CleanupRequest(DescribedBody, body_of(OneEndpoint)):
 
 
 @router.post("/moves", status_code=status.HTTP_202_ACCEPTED, summary="Move objects", responses=_GOES_ON)
-async def move(
+async def start_move(
     body: MoveRequest, context: ContextDep, actor: ActorDep, response: Response, idempotency_key: KeyHeader = None
 ) -> Submitted:
     """Copies, verifies, and then removes at the source what has arrived."""
@@ -106,7 +106,7 @@ async def move(
 
 
 @router.post("/removals", status_code=status.HTTP_202_ACCEPTED, summary="Remove objects", responses=_GOES_ON)
-async def remove(
+async def start_removal(
     body: RemovalRequest, context: ContextDep, actor: ActorDep, response: Response, idempotency_key: KeyHeader = None
 ) -> Submitted:
     """Removes objects, each on record before it is removed."""
@@ -118,7 +118,7 @@ async def remove(
 
 
 @router.post("/checks", status_code=status.HTTP_202_ACCEPTED, summary="Compare two places", responses=_GOES_ON)
-async def check(
+async def start_check(
     body: CheckRequest, context: ContextDep, actor: ActorDep, response: Response, idempotency_key: KeyHeader = None
 ) -> Submitted:
     """Compares and changes nothing: identical objects end as skipped, all others as failed."""
@@ -127,7 +127,7 @@ async def check(
 
 
 @router.post("/cleanups", status_code=status.HTTP_202_ACCEPTED, summary="Abort open uploads", responses=_GOES_ON)
-async def clean_up(
+async def start_cleanup(
     body: CleanupRequest, context: ContextDep, actor: ActorDep, response: Response, idempotency_key: KeyHeader = None
 ) -> Submitted:
     """Aborts multipart uploads that were never completed."""
