@@ -261,7 +261,7 @@ impl RetryingClient {
         Fut: Future<Output = Result<T, StoreError>>,
     {
         retry_context.start();
-        let mut attempt = 1;
+        let mut attempt = 1 + spec.made;
         loop {
             // Not entered: nothing below has spans, and to wrap the future would cost its size in copies.
             let span = request_span(spec, attempt, &permit);
@@ -286,6 +286,9 @@ impl RetryingClient {
                 continue;
             }
             attempt += 1;
+            if error.class == ErrorClass::Retry && spec.until.is_some_and(|until| attempt > until) {
+                return Err(RequestError::Failed(error));
+            }
             let Some(pause) = self.policy.pause(&error, attempt, fastrand::f64()) else {
                 if error.cause() == Cause::RangeIgnored {
                     self.note_ignored_ranges(&error);
@@ -309,6 +312,11 @@ impl RetryingClient {
             }
             permit = self.permit(spec, retry_context, true).await?;
         }
+    }
+
+    /// True when the policy allows more attempts at a request that fails for passing reasons.
+    pub(crate) fn allows_more_than(&self, attempts: u32) -> bool {
+        self.policy.attempts > attempts
     }
 
     /// Wait until writes may start again; the error when the job ends first.

@@ -29,6 +29,9 @@ pub struct RetryPolicy {
     pub most: Duration,
 }
 
+/// Attempts of a read whose answers are not understood, the first included: two seconds at most.
+const UNCLEAR_READS: u32 = 5;
+
 /// True for the answer to a write that is a success and holds no result: the write may have had its effect.
 pub(crate) fn is_unclear(error: &StoreError) -> bool {
     error.cause() == Cause::Unclear
@@ -77,7 +80,8 @@ impl RetryPolicy {
     ///
     /// A write whose answer is not understood may have had its effect: the target is looked at before it is repeated
     /// ([`RetryingClient::put_object`](crate::RetryingClient::put_object), [`UploadSession`](crate::UploadSession)).
-    /// Other writes have no such look, and are made once more.
+    /// Other writes have no such look, and are made once more. A read is made a few times more: what answers with
+    /// something else, such as the page of a proxy, rarely stops after seconds, and a person waits for the words.
     fn attempts(error: &StoreError, attempts: u32) -> u32 {
         match error.operation {
             _ if !is_unclear(error) => attempts,
@@ -85,7 +89,7 @@ impl RetryPolicy {
             "CreateMultipartUpload" | "DeleteObject" | "DeleteObjects" | "PutObjectTagging" | "CreateBucket" => {
                 attempts.min(2)
             }
-            _ => attempts,
+            _ => attempts.min(UNCLEAR_READS),
         }
     }
 
@@ -142,7 +146,7 @@ mod tests {
         for operation in ["CreateMultipartUpload", "DeleteObjects"] {
             assert!(paused(operation, 2) && !paused(operation, 3), "{operation}");
         }
-        assert!(paused("ListObjectsV2", 11), "reads have no effect");
+        assert!(paused("ListObjectsV2", 5) && !paused("ListObjectsV2", 6), "reads have no effect");
     }
 
     #[test]

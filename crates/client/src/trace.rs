@@ -32,7 +32,6 @@ use tracing::{Event, Subscriber};
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt as _};
 use tracing_subscriber::registry::{LookupSpan, Registry};
-use warnings::Warnings;
 pub use warnings::show_warnings;
 
 /// Prefix of the targets of our crates.
@@ -55,7 +54,7 @@ pub fn start(file: Option<&Path>) -> io::Result<()> {
 /// A subscriber that hands each line to `write`, its end included.
 pub fn subscriber(write: impl Fn(&str) + Send + Sync + 'static) -> impl Subscriber + Send + Sync {
     let ours = Targets::new().with_default(LevelFilter::OFF).with_target(OURS, LevelFilter::DEBUG);
-    Registry::default().with(Lines { write: Arc::new(write) }.with_filter(ours)).with(Warnings::default())
+    Registry::default().with(Lines { write: Arc::new(write) }.with_filter(ours)).with(warnings::layer())
 }
 
 enum Sink {

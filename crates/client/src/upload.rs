@@ -74,6 +74,7 @@ use tokio_util::task::TaskTracker;
 use crate::client::RetryingClient;
 use crate::request::{RequestError, RequestSpec, RetryContext, join_request};
 use crate::retry::is_unclear;
+use crate::writes::ATTEMPTS_BEFORE_LOOK;
 
 pub use abort::{AbortResult, CLOCK_SLACK, abort_once, for_each_page_of_parts};
 pub use parts::{PartBody, PartWriter, ReservedCopy};
@@ -296,18 +297,25 @@ impl UploadSession {
         if self.client.quirks().refuses_sizes() {
             request.size = 0;
         }
-        let mut completed = self.send_complete(&request).await;
+        let mut completed = self.send_complete(&request, (0, Some(ATTEMPTS_BEFORE_LOOK))).await;
+        if matches!(&completed, Err(RequestError::Failed(error)) if error.class == ErrorClass::Retry && !is_unclear(error))
+            && self.client.allows_more_than(ATTEMPTS_BEFORE_LOOK)
+            && !self.is_gone(&upload).await?
+        {
+            self.retry_context.count_retry();
+            completed = self.send_complete(&request, (ATTEMPTS_BEFORE_LOOK, None)).await;
+        }
         if matches!(&completed, Err(RequestError::Failed(error)) if is_unclear(error)) && self.is_open(&upload).await? {
             // It was not completed: the upload is there.
             self.retry_context.count_retry();
-            completed = self.send_complete(&request).await;
+            completed = self.send_complete(&request, (0, None)).await;
         }
         if request.size > 0
             && matches!(&completed, Err(RequestError::Failed(error)) if error.class == ErrorClass::Capability)
         {
             // The size may be the cause. It is redundant: the parts give it as well.
             request.size = 0;
-            completed = self.send_complete(&request).await;
+            completed = self.send_complete(&request, (0, None)).await;
             if completed.is_ok() {
                 self.client.quirks().learn_refused_sizes();
             }
@@ -360,8 +368,12 @@ impl UploadSession {
         Ok(refusal.is_some_and(|error| error.cause() == Cause::UploadGone))
     }
 
-    async fn send_complete(&self, request: &CompleteUpload) -> Result<WrittenObject, RequestError> {
-        let spec = RequestSpec::write("CompleteMultipartUpload", &request.bucket);
+    async fn send_complete(
+        &self,
+        request: &CompleteUpload,
+        (made, until): (u32, Option<u32>),
+    ) -> Result<WrittenObject, RequestError> {
+        let spec = RequestSpec::write("CompleteMultipartUpload", &request.bucket).attempts(made, until);
         self.client.call(spec, &self.retry_context, async |store| store.complete_upload(request).await).await
     }
 }

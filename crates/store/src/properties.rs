@@ -27,15 +27,17 @@ impl Encryption {
         self.algorithm.starts_with("aws:kms")
     }
 
-    /// True when the `ETag` of an object with this encryption is no digest of its bytes. On AWS it is one only
-    /// where S3 manages the key (`AES256`); other services name other algorithms.
+    /// True when the `ETag` of an object with this encryption is known to be no digest of its bytes: the key is a
+    /// customer's, or that of a key management service. An unknown word hides nothing: an `ETag` that
+    /// contradicts the bytes must not be passed over for it.
     pub fn hides_digest(&self) -> bool {
-        self.is_customer || self.algorithm != "AES256"
+        let word = self.algorithm.to_ascii_lowercase();
+        self.is_customer || word.starts_with("aws:") || word.contains("kms") || word == "sm4"
     }
 
     /// Reads the encryption from the headers of an answer; `of` returns the value of a header.
     pub fn from_headers<'a>(of: impl Fn(&str) -> Option<&'a str>) -> Option<Self> {
-        let filled = |name| of(name).filter(|value| !value.is_empty());
+        let filled = |name| of(name).map(str::trim).filter(|value| names_encryption(value));
         if let Some(algorithm) = filled("x-amz-server-side-encryption-customer-algorithm") {
             return Some(Self { is_customer: true, ..Self::new(algorithm, None) });
         }
@@ -53,6 +55,12 @@ impl Encryption {
         };
         self.algorithm == wanted.algorithm && self.is_customer == wanted.is_customer && same_key
     }
+}
+
+/// False for the words by which services and proxies say that an object is not encrypted.
+fn names_encryption(word: &str) -> bool {
+    const NONE: [&str; 10] = ["", "none", "null", "nil", "undefined", "no", "false", "off", "disabled", "0"];
+    !NONE.iter().any(|none| word.eq_ignore_ascii_case(none))
 }
 
 impl fmt::Display for Encryption {

@@ -77,7 +77,7 @@ async fn one_garbled_answer_before_the_effect_costs_one_more_attempt() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_write_whose_answers_are_all_lost_is_found_at_the_target() {
+async fn a_write_whose_answers_are_all_lost_is_found_at_the_target_after_a_few_attempts() {
     for (operation, policy, size) in [
         ("PutObject", streaming(), 50),
         ("CopyObject", policy(), 50),
@@ -94,13 +94,14 @@ async fn a_write_whose_answers_are_all_lost_is_found_at_the_target() {
         let outcome = &outcomes[&1];
         assert_eq!(outcome.state, State::Done, "{operation}: {outcome:?}");
         assert!(matches!(outcome.verified, VerificationLevel::Checksum | VerificationLevel::Etag), "{outcome:?}");
+        assert!(fixture.store.count(operation) <= 3, "{operation}: {}", fixture.store.count(operation));
         assert_eq!(fixture.read(TARGET, "copy/k").await, Some(content));
         assert_eq!(fixture.open_uploads().await, 0, "{operation}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_write_that_is_refused_for_good_is_a_failure_after_one_look() {
+async fn a_write_that_is_refused_for_good_is_a_failure_after_all_attempts() {
     for (operation, policy, size) in
         [("PutObject", streaming(), 50), ("CopyObject", policy(), 50), ("CompleteMultipartUpload", policy(), 300)]
     {
@@ -112,6 +113,7 @@ async fn a_write_that_is_refused_for_good_is_a_failure_after_one_look() {
 
         let failure = outcomes[&1].failure.as_ref().unwrap();
         assert_eq!(failure.code, "InternalError", "{failure}");
+        assert_eq!(fixture.store.count(operation), 11, "{operation}");
         assert_eq!(fixture.read(TARGET, "copy/k").await, None);
         assert_eq!(fixture.open_uploads().await, 0, "{operation}");
     }

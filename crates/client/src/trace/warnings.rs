@@ -6,9 +6,11 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use tracing::field::{Field, Visit};
-use tracing::{Event, Level, Subscriber};
+use tracing::level_filters::LevelFilter;
+use tracing::{Event, Subscriber};
+use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt as _};
-use tracing_subscriber::registry::Registry;
+use tracing_subscriber::registry::{LookupSpan, Registry};
 
 use super::OURS;
 
@@ -25,12 +27,19 @@ pub fn show_warnings(program: &'static str) {
     // Set already: by an earlier start in this process.
     let _unchanged = PROGRAM.set(program);
     // Refused where a trace is written: that subscriber has this layer.
-    let _traced = tracing::subscriber::set_global_default(Registry::default().with(Warnings::default()));
+    let _traced = tracing::subscriber::set_global_default(Registry::default().with(layer()));
+}
+
+/// The layer of warnings. All that it does not show is switched off for it, so that it costs nothing where no other
+/// layer wants it.
+pub(super) fn layer<S: Subscriber + for<'a> LookupSpan<'a>>() -> impl Layer<S> {
+    let ours = Targets::new().with_default(LevelFilter::OFF).with_target(OURS, LevelFilter::WARN);
+    Warnings::default().with_filter(ours)
 }
 
 /// Writes warnings once a program has asked for them.
 #[derive(Debug, Default)]
-pub(super) struct Warnings(Mutex<Window>);
+struct Warnings(Mutex<Window>);
 
 /// Lines since a time.
 #[derive(Debug, Default)]
@@ -65,11 +74,7 @@ impl Visit for Message {
 
 impl<S: Subscriber> Layer<S> for Warnings {
     fn on_event(&self, event: &Event<'_>, _context: Context<'_, S>) {
-        let about = event.metadata();
         let Some(program) = PROGRAM.get() else { return };
-        if *about.level() > Level::WARN || !about.target().starts_with(OURS) {
-            return;
-        }
         let (is_shown, left_out) = self.0.lock().unwrap_or_else(PoisonError::into_inner).admit(Instant::now());
         let mut lines = String::new();
         if left_out > 0 {
@@ -89,6 +94,15 @@ impl<S: Subscriber> Layer<S> for Warnings {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn nothing_but_warnings_of_our_crates_is_switched_on() {
+        tracing::subscriber::with_default(Registry::default().with(layer()), || {
+            assert!(tracing::enabled!(target: "seqferry_nfs::server", tracing::Level::WARN));
+            assert!(!tracing::enabled!(target: "seqferry_client::client", tracing::Level::DEBUG));
+            assert!(!tracing::enabled!(target: "hyper::client", tracing::Level::WARN));
+        });
+    }
 
     #[test]
     fn a_flood_of_warnings_is_counted() {

@@ -152,7 +152,12 @@ pub(super) fn opaque_etag(customer_algorithm: Option<&str>, encryption: Option<&
 
 /// True when an `ETag` is no digest of the content, judged by the values of the headers.
 pub(super) fn opaque_sse(customer_algorithm: Option<&str>, encryption: Option<&str>) -> bool {
-    customer_algorithm.is_some() || encryption.is_some_and(|sse| !sse.is_empty() && sse != "AES256")
+    let stated = Encryption::from_headers(|name| match name {
+        "x-amz-server-side-encryption" => encryption,
+        "x-amz-server-side-encryption-customer-algorithm" => customer_algorithm,
+        _ => None,
+    });
+    stated.as_ref().is_some_and(Encryption::hides_digest)
 }
 
 /// Reads the encryption from an answer of the SDK.

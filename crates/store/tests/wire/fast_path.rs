@@ -209,6 +209,12 @@ async fn a_part_says_whether_its_etag_is_a_digest() {
         ("x-amz-server-side-encryption", "AES256", false),
         ("x-amz-server-side-encryption", "aws:kms", true),
         ("x-amz-server-side-encryption", "aws:kms:dsse", true),
+        ("x-amz-server-side-encryption", "aws:fsx", true),
+        ("x-amz-server-side-encryption", "KMS", true),
+        ("x-amz-server-side-encryption", "None", false),
+        ("x-amz-server-side-encryption", "AES-256", false),
+        ("x-amz-server-side-encryption", "a word of nobody", false),
+        ("x-amz-server-side-encryption-customer-algorithm", "None", false),
         ("x-amz-server-side-encryption-customer-algorithm", "AES256", true),
     ] {
         let body = "<CopyPartResult><ETag>\"e\"</ETag><ChecksumCRC64NVME>c64</ChecksumCRC64NVME></CopyPartResult>";
