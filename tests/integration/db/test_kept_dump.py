@@ -1,30 +1,52 @@
-"""The database of an earlier version: unfinished transfers, paused ones and schedules go on under this one.
+"""Databases of earlier versions: unfinished transfers, paused ones and schedules go on under this one.
 
-``kept/before-packages.sql`` and its audit key were written by the version before modules lay in packages. Its worker
-was killed with 29 of 30 objects done.
+``kept`` has one of each release, written by ``keep_dump.py``, and ``before-packages``, written by the version before
+modules lay in packages. Each with its audit key; the worker was killed with 29 of 30 objects done.
 """
 
 from __future__ import annotations
 
-import random
 import sqlite3
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 from control import settings_for, until_ended
-from mirror import SMALL, digests, fill
+from keep_dump import ENDPOINT, KEPT, SOURCE, TARGET, contents
+from mirror import digests
 
+from seqferry.engine.engine import version
 from seqferry.service import control, schedules
 from seqferry.service.service import Service
 from seqferry.workflows.worker import Worker
 from support.servers import S3Server
 
-_KEPT = Path(__file__).with_name("kept")
-_KILLED = "5ae25d53-926f-41a6-8ac1-08bd16edaa0c"
-_PAUSED = "64d71938-a449-412f-9e2e-f9a59aaa8d5c"
-_QUEUED = "c5dec610-2606-47a4-9873-5d92eccf2b24"
+
+@dataclass(frozen=True)
+class _Dump:
+    """A kept database, and its transfers."""
+
+    name: str
+    killed: str
+    paused: str
+    queued: str
+
+
+_DUMPS = (
+    _Dump(
+        "before-packages",
+        killed="5ae25d53-926f-41a6-8ac1-08bd16edaa0c",
+        paused="64d71938-a449-412f-9e2e-f9a59aaa8d5c",
+        queued="c5dec610-2606-47a4-9873-5d92eccf2b24",
+    ),
+    _Dump(
+        "release-0.1.0",
+        killed="4104701f-77a5-4eb1-a384-a0730c261614",
+        paused="c9a6f021-11bc-438e-82ea-80b7b46ace4e",
+        queued="df9ecbb9-b02e-44e0-849e-d0ddd50815bc",
+    ),
+)
 
 
 @pytest.fixture
@@ -33,36 +55,35 @@ def s3server(seaweedfs: S3Server) -> S3Server:
     return seaweedfs
 
 
+@pytest.mark.parametrize("dump", _DUMPS, ids=lambda dump: dump.name)
 def test_all_that_is_unfinished_goes_on(
+    dump: _Dump,
     s3server: S3Server,
     make_bucket: Callable[..., str],
     start_worker: Callable[[Service], Worker],
     tmp_path: Path,
 ) -> None:
     source, target = make_bucket(s3server), make_bucket(s3server)
-    contents = random.Random(31)
-    fill(s3server, source, {f"run/s{number:03d}": SMALL for number in range(30)}, contents)
-    others = {f"{prefix}/{number}": SMALL for prefix in ("paused", "queued", "nightly") for number in range(3)}
-    fill(s3server, source, others, contents)
+    contents(s3server, source)
     key = tmp_path / "audit.key"
     key.touch(0o600)
-    key.write_bytes((_KEPT / "before-packages.key").read_bytes())
+    key.write_bytes((KEPT / f"{dump.name}.key").read_bytes())
     settings = replace(settings_for(tmp_path, None), audit_key=key)
     settings.prepare_state_dir()
-    text = (_KEPT / "before-packages.sql").read_text().replace("http://127.0.0.1:9", s3server.endpoint_url)
+    text = (KEPT / f"{dump.name}.sql").read_text().replace(ENDPOINT, s3server.endpoint_url)
     with sqlite3.connect(settings.state_dir / "seqferry.sqlite") as database:
-        database.executescript(text.replace("the-source", source).replace("the-target", target))
+        database.executescript(text.replace(SOURCE, source).replace(TARGET, target))
 
     with Service.open(settings) as service:
         start_worker(service)
 
-        killed = until_ended(service, _KILLED)
+        killed = until_ended(service, dump.killed)
         assert (killed.state, killed.totals.done) == ("done", 30)
         assert list(digests(s3server, target, "run/")) == ["s029"], "what was done is not done again"
-        assert until_ended(service, _QUEUED).state == "done"
-        assert service.status(_PAUSED).state == "paused"
-        control.resume(service, _PAUSED, actor="ada")
-        assert until_ended(service, _PAUSED).state == "done"
+        assert until_ended(service, dump.queued).state == "done"
+        assert service.status(dump.paused).state == "paused"
+        control.resume(service, dump.paused, actor="ada")
+        assert until_ended(service, dump.paused).state == "done"
         [nightly] = schedules.listed(service)
         assert (nightly.name, nightly.state) == ("nightly", "active")
         started = schedules.run_now(service, "nightly", actor="ada").transfer_id
@@ -70,3 +91,8 @@ def test_all_that_is_unfinished_goes_on(
         assert until_ended(service, started).state == "done"
         for prefix in ("queued/", "paused/", "nightly/"):
             assert digests(s3server, target, prefix) == digests(s3server, source, prefix)
+
+
+def test_this_release_has_its_database() -> None:
+    assert {file.stem for file in KEPT.glob("*.sql")} == {dump.name for dump in _DUMPS}
+    assert f"release-{version()}" in {dump.name for dump in _DUMPS}
