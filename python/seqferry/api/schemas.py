@@ -15,7 +15,7 @@ from seqferry.api.problems import shortened
 from seqferry.db.paging import Cursor
 from seqferry.db.samples import Counts, EngineCounts, Point
 from seqferry.model.errors import UsageError
-from seqferry.model.labels import MOST_LABELS, MOST_NAME, Description
+from seqferry.model.labels import MOST_LABELS, MOST_NAME, Description, described
 from seqferry.model.models import (
     MOST_PRIORITY,
     DataPath,
@@ -79,7 +79,7 @@ class DescribedBody(BaseModel):
 
     def description(self) -> Description:
         """Name and labels; a service checks them."""
-        return Description(self.name, self.labels)
+        return described(self.name, self.labels)
 
 
 class TransferRequest(DescribedBody, SourcesBody, body_of(*OF_REQUESTS)):

@@ -112,11 +112,11 @@ class TransferFilters:
 
         return TransferFilter(
             states=tuple(self.state or ()),
-            text=self.text or None,
-            prefix=self.prefix or None,
-            person=self.person or None,
-            created_by=self.created_by or None,
-            name=self.name or None,
+            text=self.text,
+            prefix=self.prefix,
+            person=self.person,
+            created_by=self.created_by,
+            name=self.name,
             labels=labels.wanted(self.label or ()),
             since=self.created_after,
             until=self.created_before,
@@ -124,7 +124,7 @@ class TransferFilters:
 
     @property
     def selects(self) -> bool:
-        """True when an option says something: an empty text selects nothing in particular."""
+        """True when an option is given."""
         from seqferry.db.paging import ALL_TRANSFERS
 
         return self.filter != ALL_TRANSFERS

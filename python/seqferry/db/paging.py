@@ -102,6 +102,18 @@ class TransferFilter:
                 known = ", ".join(get_args(TransferState))
                 raise UsageError(f"--state '{state}' is not known; choose one of {known}.")
 
+    def check_act(self) -> None:
+        """Raise UsageError for what must not select transfers that are changed: an unknown state, or an empty text.
+
+        An empty text is most often a variable that is not set. In a list it selects all; nothing is changed by it.
+        """
+        self.check()
+        for name in ("text", "prefix", "person", "created_by", "name"):
+            if getattr(self, name) == "":
+                raise UsageError(
+                    f"The filter '{name}' is empty, and would select all; leave it out, or say what it selects."
+                )
+
 
 ALL_TRANSFERS: Final = TransferFilter()
 

@@ -23,6 +23,9 @@ KEY: Final = "[a-z0-9._/-]{1,63}"
 _NOT_IN_TEXTS: Final = frozenset({"Cc", "Cs", "Zl", "Zp"})
 """Categories of characters that no name or value holds: control characters, halves of characters, ends of lines."""
 
+_UNSEEN: Final = frozenset({"Cf", "Zs"})
+"""Categories of characters that a list does not show: marks of direction, joiners and spaces."""
+
 
 @dataclass(frozen=True, slots=True)
 class Description:
@@ -37,7 +40,7 @@ class Description:
 
     def check(self) -> None:
         """Raise UsageError when the name or a label is not valid."""
-        if self.name is not None and not (_is_text(self.name, MOST_NAME) and self.name.strip()):
+        if self.name is not None and not (_is_text(self.name, MOST_NAME) and _is_seen(self.name)):
             raise UsageError(
                 f"The name of a transfer has 1 to {MOST_NAME} characters, not all of them blank, and no control "
                 "characters; give another name."
@@ -78,8 +81,8 @@ class Description:
             UsageError: the name or a label is not valid, or there would be too many labels.
         """
         kept = {key: value for key, value in self.labels.items() if key not in labels}
-        given = {key: value for key, value in labels.items() if value is not None}
-        after = Description(self.name if name is None else name or None, kept | given)
+        given = {key: composed(value) for key, value in labels.items() if value is not None}
+        after = Description(self.name if name is None else composed(name) or None, kept | given)
         for key in labels:  # also of those that are removed
             Description(labels={key: ""}).check()
         after.check()
@@ -98,6 +101,18 @@ def stored(name: str | None, labels: str | None) -> Description:
     return Description(name, {} if labels is None else json.loads(labels))
 
 
+def composed(text: str) -> str:
+    """The text with each letter as one character where there is one (NFC): texts that look alike are alike."""
+    return unicodedata.normalize("NFC", text)
+
+
+def described(name: str | None, labels: Mapping[str, str]) -> Description:
+    """The description that a person gives, not yet checked."""
+    return Description(
+        None if name is None else composed(name), {key: composed(value) for key, value in labels.items()}
+    )
+
+
 def parsed(name: str | None, labels: Iterable[str]) -> Description:
     """The description that options give, each label as ``key=value``.
 
@@ -112,7 +127,7 @@ def parsed(name: str | None, labels: Iterable[str]) -> Description:
         if key in found:
             raise UsageError(f"The label '{key[:63]}' is given twice; give it once.")
         found[key] = value
-    made = Description(name, found)
+    made = described(name, found)
     made.check()
     return made
 
@@ -127,9 +142,13 @@ def wanted(labels: Iterable[str]) -> tuple[tuple[str, str | None], ...]:
     for written in labels:
         key, equals, value = written.partition("=")
         Description(labels={key: ""}).check()
-        found.append((key, value if equals else None))
+        found.append((key, composed(value) if equals else None))
     return tuple(found)
 
 
 def _is_text(value: str, most: int) -> bool:
     return len(value) <= most and not any(unicodedata.category(one) in _NOT_IN_TEXTS for one in value)
+
+
+def _is_seen(text: str) -> bool:
+    return any(unicodedata.category(one) not in _UNSEEN for one in text)

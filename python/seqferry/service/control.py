@@ -348,9 +348,9 @@ def selected(service: Service, verb: Verb, which: TransferFilter) -> list[str]:
     """Ids of the transfers that the filter selects and the verb is for, the oldest first.
 
     Raises:
-        UsageError: there is no such state.
+        UsageError: there is no such state, or a condition is empty.
     """
-    which.check()
+    which.check_act()
     states = tuple(state for state in _CANDIDATES[verb] if not which.states or state in which.states)
     conditions = transfer_pages.conditions(replace(which, states=()), is_sqlite=service.database.is_sqlite)
     with service.database.read() as connection:

@@ -199,13 +199,13 @@ class Record(Queries):
         """Move the objects of transfers that ended more than ``older_than`` seconds ago into their receipts.
 
         Raises:
-            UsageError: there is no such state.
+            UsageError: there is no such state, or a condition is empty.
             ConflictError: there are more or fewer than ``expected``, and nothing was done; or, as they are read, the
                 rows of a batch are not those of its seal, and that transfer stays as it is.
         """
         from seqferry.proof import pruning
 
-        wanted.check()
+        wanted.check_act()
         now = time.time()
         ended_before = now - older_than
         if expected is not None:

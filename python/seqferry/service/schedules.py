@@ -26,7 +26,7 @@ from seqferry.model.errors import (
     UnsupportedError,
     UsageError,
 )
-from seqferry.model.labels import Description
+from seqferry.model.labels import described
 from seqferry.model.labels import stored as stored_labels
 from seqferry.model.models import Event, S3Location, Submission, TransferSpec
 from seqferry.service import authority, cron
@@ -121,8 +121,8 @@ def add(
     now = time.time()
     fires = cron.parsed(expression, timezone, now)
     spec = service.submittable(spec, priority=priority)
-    described = Description(labels=labels or {})
-    described.check()
+    description = described(None, labels or {})
+    description.check()
     schedule_id = str(uuid.uuid4())
     name = f"{spec.operation}-{schedule_id[:8]}" if name is None else name
     if not re.fullmatch(NAME, name):
@@ -154,13 +154,13 @@ def add(
             revision=1,
             created_at=now,
             created_by=actor,
-            labels=described.stored_labels(),
+            labels=description.stored_labels(),
         )
         data: dict[str, Any] = {
             "cron": fires.expression, "timezone": fires.timezone, "spec": text, "priority": priority,
         }  # fmt: skip
-        if described:
-            data["labels"] = dict(described.labels)
+        if description:
+            data["labels"] = dict(description.labels)
         schedule_rows.record(connection, schedule_id, name, now, "added", actor, data)
     return found(service, name)
 

@@ -417,6 +417,22 @@ def test_an_act_is_refused_where_another_number_is_selected_by_now(service: Serv
     assert {service.status(one).state for one in (own, more, *others)} == {"cancelled"}
 
 
+@pytest.mark.parametrize("name", ["text", "prefix", "person", "created_by", "name"])
+def test_no_act_takes_an_empty_condition_for_none(service: Service, name: str) -> None:
+    transfer_id = service.submit(spec_number(0), actor="ada@a")
+    wanted = TransferFilter(states=("queued",), **{name: ""})
+
+    with pytest.raises(UsageError, match=f"The filter '{name}' is empty"):
+        control.selected(service, "cancel", wanted)
+    with pytest.raises(UsageError, match=f"The filter '{name}' is empty"):
+        service.prune(older_than=0, actor="ada", wanted=wanted)
+    with http_of(service) as client:
+        answer = client.post("/api/v1/actions", json={"action": "cancel", "states": ["queued"], name: ""})
+    assert (answer.status_code, answer.json()["code"]) == (400, "usage")
+    assert [one.id for one in service.transfer_page(wanted).entries] == [transfer_id], "a list may be of all"
+    assert service.status(transfer_id).state == "queued"
+
+
 def test_commands_take_the_filters_of_lists_and_the_number_that_was_seen(service: Service) -> None:
     if not service.database.is_sqlite:
         pytest.skip("the command finds a database in the state folder")
@@ -438,6 +454,7 @@ def test_commands_take_the_filters_of_lists_and_the_number_that_was_seen(service
     assert "3 transfers are selected by now, and 2 were expected" in said
     assert [ran(verb, ids[0], "--created-by", "bob")[0] for verb in ("pause", "cancel", "resume")] == [2, 2, 2]
     assert ran("pause", "--text", "")[0] == 2
+    assert ran("pause", "--state", "queued", "--name", "")[0] == 2, "a variable that is not set selects nothing"
     assert ran("pause", "--created-by", "ada", "--expect", "3")[0] == 0
     assert {service.status(one).state for one in ids} == {"paused"}
     assert ran("cancel", ids[0], "--expect", "1", "--detach")[0] == 0

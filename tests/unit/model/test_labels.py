@@ -14,10 +14,36 @@ def test_names_of_people_are_taken_as_they_are(name: str) -> None:
     assert labels.parsed(name, []).name == name
 
 
-@pytest.mark.parametrize("name", ["", " ", "a" * 201, "a\nb", "a\x1b[31m", "a\0", "a\udcff", "a\u2028b", "\x7f"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "",
+        " ",
+        "\u200b",
+        "\u2060 \u200d",
+        "\ufeff",
+        "\u00ad",
+        "a" * 201,
+        "a\nb",
+        "a\x1b[31m",
+        "a\0",
+        "a\udcff",
+        "a\u2028b",
+        "\x7f",
+    ],
+)
 def test_names_that_no_list_could_show_are_refused(name: str) -> None:
     with pytest.raises(UsageError, match="The name of a transfer has 1 to 200 characters"):
         labels.parsed(name, [])
+
+
+def test_texts_that_look_alike_are_alike() -> None:
+    composed, apart = "Ä", "A\u0308"
+
+    assert labels.parsed(apart, [f"project={apart}"]) == Description(composed, {"project": composed})
+    assert labels.wanted([f"project={apart}", "project"]) == (("project", composed), ("project", None))
+    after = Description("old").changed(name=apart, labels={"project": apart})
+    assert after == Description(composed, {"project": composed})
 
 
 def test_labels_are_keys_with_values() -> None:

@@ -98,11 +98,11 @@ class Action(BaseModel):
     def filter(self) -> TransferFilter:
         return TransferFilter(
             states=tuple(self.states),
-            text=self.text or None,
-            prefix=self.prefix or None,
-            person=self.person or None,
-            created_by=self.created_by or None,
-            name=self.name or None,
+            text=self.text,
+            prefix=self.prefix,
+            person=self.person,
+            created_by=self.created_by,
+            name=self.name,
             labels=labels.wanted(self.label),
             since=seconds(self.created_after),
             until=seconds(self.created_before),
