@@ -15,8 +15,22 @@ from seqferry.api.deps import DOCUMENTED, Context, require_admin
 from seqferry.api.file_status import FileStatus
 from seqferry.api.guard import Guard
 from seqferry.api.readiness import Readiness
-from seqferry.api.routes import control, health, mirror, previews, proof, schedules, server, transfers, verbs, workers
+from seqferry.api.routes import (
+    control,
+    delivery,
+    health,
+    mirror,
+    previews,
+    proof,
+    schedules,
+    server,
+    share_links,
+    transfers,
+    verbs,
+    workers,
+)
 from seqferry.api.streams import Hub
+from seqferry.api.tickets import Tickets
 from seqferry.engine.engine import version
 from seqferry.service.service import Service
 from seqferry.settings.config import Settings
@@ -65,6 +79,7 @@ def create_app(
         hub=hub or Hub(service),
         metrics=metrics.registry(service),
         files=FileStatus(),
+        tickets=Tickets(),
         defaults=defaults or {},
     )
     problems.install(app)
@@ -81,6 +96,9 @@ def create_app(
     app.include_router(verbs.router, dependencies=[DOCUMENTED])
     app.include_router(schedules.router, dependencies=[DOCUMENTED])
     app.include_router(workers.router, dependencies=[DOCUMENTED])
+    app.include_router(share_links.router, dependencies=[DOCUMENTED])
+    app.include_router(delivery.router)
+    app.include_router(proof.tickets)
     app.include_router(server.router, dependencies=[DOCUMENTED])
     app.include_router(mirror.router, dependencies=[DOCUMENTED])
     if allow_crash:

@@ -23,6 +23,7 @@ from seqferry.api.guard import role_needed
 from seqferry.api.readiness import Readiness
 from seqferry.api.schemas import SourcesBody
 from seqferry.api.streams import Hub
+from seqferry.api.tickets import Tickets
 from seqferry.model.errors import NotFoundError, PolicyError
 from seqferry.model.models import ResolvedSpec, TransferSpec
 from seqferry.preflight import start
@@ -45,6 +46,7 @@ class Context:
     hub: Hub
     metrics: CollectorRegistry
     files: FileStatus
+    tickets: Tickets
     defaults: Mapping[str, Any]
     """Values of fields that a request leaves open (``job_defaults``)."""
 
@@ -135,7 +137,7 @@ ActorDep = Annotated[str, Depends(_actor)]
 """The actor, for the record of events: the name of the token, and beside it the address of the client."""
 
 
-async def _full_id(transfer_id: str) -> str:
+def full_id(transfer_id: str) -> str:
     """Whole id of a transfer that is to be changed: the start of an id could mean another transfer.
 
     Raises:
@@ -145,6 +147,10 @@ async def _full_id(transfer_id: str) -> str:
         return str(uuid.UUID(transfer_id))
     except ValueError:
         raise NotFoundError(f"'{transfer_id}' is not the whole id of a transfer; give all 36 characters.") from None
+
+
+async def _full_id(transfer_id: str) -> str:
+    return full_id(transfer_id)
 
 
 FullIdDep = Annotated[str, Depends(_full_id)]

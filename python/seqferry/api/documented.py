@@ -11,7 +11,7 @@ from typing import Any, Final
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
-from seqferry.api.guard import OPEN
+from seqferry.api.guard import OPEN, needs_no_token
 
 PROBLEM_TYPE: Final = "application/problem+json"
 
@@ -141,6 +141,8 @@ def _completed(schema: dict[str, Any]) -> dict[str, Any]:
                 statuses.add(403)
             if path in OPEN:
                 statuses -= {422}
+            if needs_no_token(path):
+                statuses = (statuses | {404}) - {401, 403}
             responses = operation["responses"]
             operation["responses"] = {str(status): _answer(status) for status in statuses} | {
                 code: given for code, given in responses.items() if code != "422"

@@ -7,6 +7,7 @@ from typing import Final
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from seqferry.api.problems import problem
+from seqferry.api.tickets import PATH
 from seqferry.settings.tokens import Identity, Role, TokenStore
 
 OPEN: Final = frozenset({"/healthz", "/readyz"})
@@ -22,6 +23,16 @@ is always one for a question that needs no token."""
 
 STREAMS: Final = "/events"
 """The end of the paths of streams."""
+
+DELIVERY: Final = "/api/v1/delivery"
+"""Start of the paths for holders of share links. Their routes look for the token of the link."""
+
+REPORT_TICKET: Final = "/report-ticket"
+"""The end of paths that are asked with POST, and change nothing: what can be read is to be downloaded."""
+
+MAX_WITH_LINKS: Final = 32
+MAX_STREAMS_WITH_LINKS: Final = 200
+"""Requests and streams under way with share links and tickets: people without a token take no room from the others."""
 
 WITHOUT_TOKENS: Final = Identity("", "admin")
 """The client of a server without tokens."""
@@ -39,7 +50,7 @@ class Guard:
     def __init__(self, app: ASGIApp, tokens: TokenStore | None) -> None:
         self._app = app
         self._tokens = tokens
-        self._at_once = {False: 0, True: 0}
+        self._at_once = dict.fromkeys(_MOST, 0)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -54,6 +65,10 @@ class Guard:
         if scope["path"] in OPEN and (identity is not None or not with_body):
             await self._app(scope, receive, send)
             return
+        with_link = needs_no_token(scope["path"]) and not with_body
+        if with_link:
+            await self._within_limits(scope, receive, send, with_link=True)
+            return
         if identity is None:
             refusal = problem(
                 401,
@@ -64,22 +79,40 @@ class Guard:
             )
             await refusal(scope, receive, send)
             return
-        needed: Role = "read" if scope["method"] in _READING else "submit"
+        reads = scope["method"] in _READING or (scope["method"] == "POST" and scope["path"].endswith(REPORT_TICKET))
+        needed: Role = "read" if reads else "submit"
         if not identity.may(needed):
             await problem(403, role_needed(identity, needed), "forbidden")(scope, receive, send)
             return
+        await self._within_limits(scope, receive, send, with_link=False)
+
+    async def _within_limits(self, scope: Scope, receive: Receive, send: Send, *, with_link: bool) -> None:
         is_stream = scope["path"].endswith(STREAMS) and scope["method"] == "GET"
-        most = MAX_STREAMS if is_stream else MAX_AT_ONCE
-        if self._at_once[is_stream] >= most:
+        kind = (is_stream, with_link)
+        if self._at_once[kind] >= _MOST[kind]:
             what = "streams" if is_stream else "requests"
-            busy = problem(503, f"{most} {what} are under way; try again.", "busy", {"Retry-After": "1"})
+            busy = problem(503, f"{_MOST[kind]} {what} are under way; try again.", "busy", {"Retry-After": "1"})
             await busy(scope, receive, send)
             return
-        self._at_once[is_stream] += 1
+        self._at_once[kind] += 1
         try:
             await self._app(scope, receive, send)
         finally:
-            self._at_once[is_stream] -= 1
+            self._at_once[kind] -= 1
+
+
+_MOST: Final = {
+    (False, False): MAX_AT_ONCE,
+    (True, False): MAX_STREAMS,
+    (False, True): MAX_WITH_LINKS,
+    (True, True): MAX_STREAMS_WITH_LINKS,
+}
+"""Requests under way at most: is it a stream, and does a share link or a ticket stand for the token."""
+
+
+def needs_no_token(path: str) -> bool:
+    """True for paths where a share link or a ticket stands for the token."""
+    return path == DELIVERY or path.startswith((f"{DELIVERY}/", PATH))
 
 
 def role_needed(identity: Identity, needed: Role) -> str:

@@ -101,7 +101,8 @@ def serve(
             _say_exposure(host, no_token=no_token, encrypted=tls is not None)
             checks = StorageChecks(service)
             # The queue is brought up once requests are answered: DBOS takes as long to import as half of all this.
-            worker = Worker.start(settings, service, queue=False, kind="serve")
+            url = _url(listener, encrypted=tls is not None)
+            worker = Worker.start(settings, service, queue=False, kind="serve", url=url)
             try:
                 hub = Hub(service)
                 app: ASGIApp = create_app(
@@ -110,7 +111,7 @@ def serve(
                 if no_token:
                     app = _LocalOriginGuard(app)
                 server = connections.server(app, trusted_proxies=settings.trusted_proxies, tls=context)
-                _run(server, hub, listener, ready, worker.take_queue)
+                _run(server, hub, listener, url, ready, worker.take_queue)
             finally:
                 # Threads that wait in the engine cannot be ended, and may not meet the end of the interpreter.
                 if not worker.stop() or checks.under_way:
@@ -215,6 +216,7 @@ def _run(
     server: connections.Server,
     hub: Hub,
     listener: socket.socket,
+    url: str,
     ready: Callable[[str], None] | None,
     begin: Callable[[], None],
 ) -> None:
@@ -235,9 +237,6 @@ def _run(
 
     previous = {number: signal.signal(number, ask) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
-        host, port = listener.getsockname()[:2]
-        scheme = "http" if server.config.ssl_context_factory is None else "https"
-        url = f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
         log.info("listening on %s", url)
         if ready is not None:
             # The socket listens already: connections wait in its queue until the loop runs.
@@ -248,6 +247,12 @@ def _run(
     finally:
         for number, handler in previous.items():
             signal.signal(number, handler)
+
+
+def _url(listener: socket.socket, *, encrypted: bool) -> str:
+    host, port = listener.getsockname()[:2]
+    scheme = "https" if encrypted else "http"
+    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
 
 
 class _Later:

@@ -18,6 +18,7 @@ from typing import Final
 from fastapi.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
+from seqferry.api.delivery_streams import DeliveryStreams
 from seqferry.api.feed import PING_SECONDS, RETRY_MS, Feed, frame
 from seqferry.api.schemas import TransferOut
 from seqferry.model.models import Event
@@ -89,11 +90,13 @@ class Hub:
         self._looking = False
         self.closing = False
         self.all = Feed(service)
+        self.deliveries = DeliveryStreams(service)
 
     def close(self) -> None:
         """End all streams. From any thread."""
         self.closing = True
         self.all.close()
+        self.deliveries.close()
         loop = self._loop
         if loop is not None and not loop.is_closed():
             loop.call_soon_threadsafe(self._announce)

@@ -55,6 +55,7 @@ COMMANDS: Final = (
     "cancel",
     "set",
     "label",
+    "share",
     "schedule",
     "report",
     "verify",

@@ -37,6 +37,11 @@ EXAMPLES: Final[dict[str, tuple[tuple[str, str], ...]]] = {
         ("seqferry status 3f2a --failed", "what failed, and why"),
     ),
     "watch": (("seqferry watch 3f2a", "follow a transfer"),),
+    "share": (
+        ("seqferry share 3f2a --expires 30d", "a link that shows how the delivery is doing"),
+        ("seqferry share --label project=X", "one for all deliveries of a project"),
+        ("seqferry share --list", "who made which links"),
+    ),
     "resume": (("seqferry resume 3f2a", "go on after Ctrl-C or a crash"),),
     "cancel": (("seqferry cancel 3f2a", "stop it"),),
     "doctor": (

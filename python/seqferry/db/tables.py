@@ -303,6 +303,40 @@ schedule_event: Final = sa.Table(
     sa.Index("ix_schedule_event_name", "name"),
 )
 
+# Links by which others see a delivery without a token (``service.share_links``). Of the token only a digest is kept.
+share_link: Final = sa.Table(
+    "share_link",
+    metadata,
+    # The start of the token, which is no secret: for lists, and to find the row.
+    sa.Column("id", KEY, primary_key=True),
+    # SHA-256 of the whole token, in hexadecimal.
+    sa.Column("digest", sa.Text, nullable=False),
+    # One of both: a transfer with those that retry it, or a label (``key=value``, or ``key`` for any value).
+    sa.Column("transfer_id", KEY),
+    sa.Column("label", sa.Text),
+    sa.Column("created_at", sa.Double, nullable=False),
+    sa.Column("created_by", sa.Text, nullable=False),
+    sa.Column("expires_at", sa.Double, nullable=False),
+    sa.Column("revoked_at", sa.Double),
+    sa.Column("revoked_by", sa.Text),
+    sa.Index("ix_share_link_created", "created_at"),
+)
+
+# What people did to links. Each holds the hash of the one before, as ``event``.
+share_link_event: Final = sa.Table(
+    "share_link_event",
+    metadata,
+    sa.Column("share_link_id", KEY, primary_key=True),
+    sa.Column("number", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("at", sa.Double, nullable=False),
+    sa.Column("kind", sa.Text, nullable=False),
+    sa.Column("actor", sa.Text, nullable=False),
+    sa.Column("data", sa.Text, nullable=False),
+    sa.Column("previous", sa.Text, nullable=False),
+    sa.Column("hash", sa.Text, nullable=False),
+    sa.Column("key_id", sa.Text),
+)
+
 sample: Final = sa.Table(
     "sample",
     metadata,

@@ -55,6 +55,9 @@ LIVE_SECONDS: Final = 5.0
 
 SLOWEST: Final = 5
 
+MOST_RETRIES: Final = 1000
+"""Transfers of a chain of retries that are followed: a chain that a script makes for years ends somewhere."""
+
 _MARKED_AT_ONCE: Final = 500
 
 _UNFINISHED: Final = transfer.c.ended_at.is_(None)
@@ -193,6 +196,30 @@ def first_asked_by(connection: sa.Connection, transfer_id: str) -> str:
     return found
 
 
+def chain_root(connection: sa.Connection, transfer_id: str) -> str:
+    """The first transfer of the chain of retries that this one is in; itself when it retries none that is on record."""
+    found, seen = transfer_id, {transfer_id}
+    while True:
+        query = sa.select(transfer.c.retry_of).where(transfer.c.id == found)
+        before = connection.execute(query).scalar_one_or_none()
+        if before is None or before in seen or row_of(connection, before) is None:
+            return found
+        found = before
+        seen.add(before)
+
+
+def chain(connection: sa.Connection, root: str) -> list[str]:
+    """The transfers of a chain of retries from its first one on, the latest last."""
+    found = [root]
+    while len(found) < MOST_RETRIES:
+        query = sa.select(transfer.c.id).where(transfer.c.retry_of == found[-1], transfer.c.id.not_in(found))
+        after = connection.execute(query.order_by(transfer.c.created_at.desc()).limit(1)).scalar_one_or_none()
+        if after is None:
+            break
+        found.append(after)
+    return found
+
+
 def _verified_by(written: str) -> str | None:
     """The transfer that is verified by one with this spec, if that is what it does."""
     if f'"{OPERATION_VERIFY}"' not in written:  # most are not, and reading one may take long
@@ -253,6 +280,25 @@ def _overlaps(spec: TransferSpec, written: str) -> bool:
     other, unsupported = stored.shown(written)
     # Where one writes to is not known if all of it is not.
     return unsupported is not None or keyspace.overlap(spec, other)
+
+
+def ahead(connection: sa.Connection, ids: Iterable[str]) -> dict[str, int]:
+    """Number of transfers that workers take before each of these, of those that wait for nothing but their turn.
+
+    Transfers that need other workers are in lanes of their own, and not in each other's way.
+    """
+    other = transfer.alias("other")
+    same_lane = sa.func.coalesce(other.c.lane, "") == sa.func.coalesce(transfer.c.lane, "")
+    before = sa.or_(
+        other.c.priority > transfer.c.priority,
+        sa.and_(other.c.priority == transfer.c.priority, other.c.turn < transfer.c.turn),
+    )
+    waiting = (other.c.ended_at.is_(None), other.c.state == "queued", other.c.blocked_by.is_(None), same_lane, before)
+    count = sa.select(sa.func.count()).select_from(other).where(*waiting).correlate(transfer).scalar_subquery()
+    query = sa.select(transfer.c.id, count).where(
+        transfer.c.id.in_(list(ids)), _UNFINISHED, transfer.c.state == "queued", transfer.c.blocked_by.is_(None)
+    )
+    return {row[0]: int(row[1]) for row in connection.execute(query)}
 
 
 def blocked(connection: sa.Connection) -> list[str]:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 ProcessKind = Literal["worker", "serve", "gateway"]
 """Kinds of processes. Stored in rows. ``serve``: a server, which is a worker as well."""
 
 WORKING_KINDS: tuple[ProcessKind, ...] = ("worker", "serve")
 """Kinds that take transfers off the queue."""
+
+URL: Final = "url"
+"""Name of the fact of a server: the address that it listens at."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,12 +9,13 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
-from seqferry.db import schedule_rows
+from seqferry.db import schedule_rows, share_link_rows
 from seqferry.db.database import Database
 from seqferry.db.record import adoption, anchor_rows, audit, audit_ledger, ledger, receipts, signing
 from seqferry.db.record.findings import AuditCounts, Finding, KnownHead
 from seqferry.db.record.ledger import Head
 from seqferry.db.schedule_rows import ScheduleFault
+from seqferry.db.share_link_rows import ShareLinkFault
 from seqferry.db.tables import transfer
 from seqferry.model.errors import ConfigError, UsageError
 
@@ -66,6 +67,7 @@ def verify(
         yield from audit_ledger.check_ledger(connection, [*known, *noted], checked)
     if transfer_id is None:
         yield from _of_schedules(database)
+        yield from _of_share_links(database)
     for row in _transfers(database, transfer_id):
         yield from _found(database, row.id, checked)
 
@@ -96,10 +98,13 @@ def _transfers(database: Database, transfer_id: str | None = None) -> Iterator[s
         after = rows[-1].id
 
 
-_SCHEDULE_FAULTS: Final = {
+_CHAIN_FAULTS: Final = {
     "schedule_changed": "does not fit its hash, or the event before it.",
     "schedule_added": "is in no event: it was added.",
     "schedule_removed": "was removed, and no event tells of it.",
+    "share_link_changed": "does not fit its hash, or the event before it.",
+    "share_link_added": "is in no event: it was added.",
+    "share_link_removed": "was removed.",
     "not_keyed": "was written without the key.",
     "not_adopted": "was written without a key, before there was one. Look at it, then seal it: seqferry audit adopt",
 }
@@ -113,14 +118,28 @@ def _of_schedules(database: Database) -> Iterator[Finding]:
         yield Finding("key_unknown", f"The record of schedules cannot be checked: {why.message}")
         return
     for one in found:
-        about = f"schedule {one.name} ({one.schedule_id})"
-        if one.column:
-            text = f"The {about}: {one.column} is not what its events tell."
-        elif one.number:
-            text = f"Event {one.number} of the {about} {_SCHEDULE_FAULTS[one.kind]}"
-        else:
-            text = f"The {about} {_SCHEDULE_FAULTS[one.kind]}"
-        yield Finding(one.kind, text, row=f"event {one.number}" if one.number else one.column)
+        yield _of_chain(f"schedule {one.name} ({one.schedule_id})", one)
+
+
+def _of_share_links(database: Database) -> Iterator[Finding]:
+    try:
+        with database.read() as connection:
+            found = share_link_rows.faults(connection)
+    except ConfigError as why:
+        yield Finding("key_unknown", f"The record of share links cannot be checked: {why.message}")
+        return
+    for one in found:
+        yield _of_chain(f"share link {one.link_id}", one)
+
+
+def _of_chain(about: str, one: ScheduleFault | ShareLinkFault) -> Finding:
+    if one.column:
+        text = f"The {about}: {one.column} is not what its events tell."
+    elif one.number:
+        text = f"Event {one.number} of the {about} {_CHAIN_FAULTS[one.kind]}"
+    else:
+        text = f"The {about} {_CHAIN_FAULTS[one.kind]}"
+    return Finding(one.kind, text, row=f"event {one.number}" if one.number else one.column)
 
 
 # --- what is older than the key ---------------------------------------------------------------------------------------
@@ -170,6 +189,7 @@ def adopt(
         yield Adoption(row.id, row.created_at, others[0] if others else None)
     if transfer_id is None:
         yield from _adopt_schedules(database, actor, dry_run=dry_run)
+        yield from _adopt_share_links(database, actor, dry_run=dry_run)
 
 
 def _adopt(database: Database, transfer_id: str, actor: str) -> None:
@@ -196,3 +216,15 @@ def _adopt_schedule(database: Database, one: ScheduleFault, actor: str) -> None:
         if one in schedule_rows.faults(connection):
             data: dict[str, Any] = {}
             schedule_rows.record(connection, one.schedule_id, one.name, time.time(), adoption.ADOPTED, actor, data)
+
+
+def _adopt_share_links(database: Database, actor: str, *, dry_run: bool) -> Iterator[Adoption]:
+    with database.read() as connection:
+        found = [one for one in share_link_rows.faults(connection) if one.kind == "not_adopted"]
+    for one in found:
+        if not dry_run:
+            with database.write() as connection:
+                share_link_rows.by_id(connection, one.link_id, lock=True)
+                if one in share_link_rows.faults(connection):
+                    share_link_rows.adopt(connection, one.link_id, time.time(), actor)
+        yield Adoption(f"share link {one.link_id}", None)

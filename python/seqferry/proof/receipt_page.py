@@ -82,6 +82,8 @@ _ACTS: Final = {
     "done_with_failures": "the transfer ended; some objects had failed",
     "failed": "the transfer failed",
     "cancelled": "the transfer ended; it had been given up",
+    "shared": "made a link by which others see how it is doing",
+    "share_revoked": "revoked such a link",
     "pruned": "removed the list of its objects from the records, which the digest still covers",
 }
 """Events in words, behind the name of who did it."""

@@ -184,6 +184,7 @@ class Settings:
         audit_lock_mode: how.
         log_format: of the log of processes that stay.
         trusted_proxies: addresses and networks of proxies that are believed about the address of a client.
+        public_url: address at which people reach the server's page, as behind a proxy; None: where it listens.
         config_file: the configuration file that was read, None if there is none.
         notices: channels of notices, from the configuration file only. Their URLs hold secrets.
         shares: of the gateway, from the configuration file only.
@@ -212,6 +213,7 @@ class Settings:
     audit_lock_mode: LockMode = "COMPLIANCE"
     policy: Policy = field(default_factory=Policy)
     trusted_proxies: tuple[str, ...] = ()
+    public_url: str | None = None
     config_file: Path | None = None
     notices: Notices = field(default_factory=Notices, repr=False)
     shares: tuple[Share, ...] = ()

@@ -87,10 +87,14 @@ def _fields(path: Path, text: str, tables: dict[str, Any]) -> tuple[dict[str, tu
     if not isinstance(server, dict):
         raise UsageError(f"{path}, line {_line(text, None, 'server')}: 'server' is a table; write [server].")
     parsed: dict[str, tuple[str, ...]] = {}
+    public_url: str | None = None
     for key, value in cast("dict[str, Any]", server).items():
-        if key not in _KEYS["server"]:
-            raise _unknown(path, text, "server", key, _KEYS["server"])
+        if key not in _KEYS["server"] and key != _PUBLIC_URL:
+            raise _unknown(path, text, "server", key, (*_KEYS["server"], _PUBLIC_URL))
         where = f"{path}, line {_line(text, 'server', key)}: [server] {key}"
+        if key == _PUBLIC_URL:
+            public_url = _parsed(where, _public_url, value)
+            continue
         items = cast("list[Any]", value) if isinstance(value, list) else [None]
         texts = [one for one in items if isinstance(one, str)]
         if len(texts) != len(items):
@@ -100,7 +104,15 @@ def _fields(path: Path, text: str, tables: dict[str, Any]) -> tuple[dict[str, tu
         except ValueError as why:
             raise UsageError(f"{where}: {why}.") from None
     proxies = parsed.pop("trusted_proxies", ())
-    return settings, {"policy": Policy(**parsed), "trusted_proxies": proxies, "notices": notices, "shares": shares}
+    found = {"policy": Policy(**parsed), "trusted_proxies": proxies, "public_url": public_url}
+    return settings, {**found, "notices": notices, "shares": shares}
+
+
+def _parsed(where: str, parse: Callable[[object], str], value: object) -> str:
+    try:
+        return parse(value)
+    except ValueError as why:
+        raise UsageError(f"{where}: {why}.") from None
 
 
 def _audit(path: Path, text: str, table: object) -> dict[str, tuple[int, str]]:
@@ -211,6 +223,21 @@ def _proxy(text: str) -> str:
             f"'{text}' is not an IP address or network; write for example 127.0.0.1 or 10.0.0.0/8"
         ) from None
     return text
+
+
+_PUBLIC_URL: Final = "public_url"
+
+
+def _public_url(value: object) -> str:
+    """The address without its last slash, as it stands before the paths of the server."""
+    example = 'write for example "https://ferry.example.org" or "https://example.org/ferry"'
+    if not isinstance(value, str):
+        raise ValueError(f"it is a text; {example}")  # noqa: TRY004 - told with its line
+    parts = urlsplit(value)
+    plain = parts.hostname and not (parts.query or parts.fragment or parts.username or parts.password)
+    if parts.scheme not in ("http", "https") or not plain or parts.port == 0 or not value.isprintable() or " " in value:
+        raise ValueError(f"it is not the address of a page; {example}")
+    return value.rstrip("/")
 
 
 _KEYS: Final[Mapping[str, Mapping[str, Callable[[str], str]]]] = {

@@ -24,7 +24,7 @@ import uuid
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import ExitStack
 from types import FrameType, TracebackType
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import sqlalchemy as sa
 
@@ -39,7 +39,7 @@ from seqferry.model.errors import WorkerBusyError
 from seqferry.model.labels import NOTHING, Description
 from seqferry.model.models import Submission, TransferSpec
 from seqferry.model.shortages import shortage
-from seqferry.model.workers import Process, ProcessKind
+from seqferry.model.workers import URL, Process, ProcessKind
 from seqferry.places import processes
 from seqferry.planning import batching
 from seqferry.planning.listing import KnownObjects
@@ -113,11 +113,12 @@ class Worker:
         *,
         own_work: bool = False,
         kind: ProcessKind = "worker",
+        url: str | None = None,
     ) -> None:
         """Private constructor: use ``start``."""
         self.service: Final = service
         self._own_work = own_work
-        self._facts = {"own_work": own_work}
+        self._facts: dict[str, Any] = {"own_work": own_work} | ({} if url is None else {URL: url})
         self._database = service.database
         host, pid = socket.gethostname(), os.getpid()
         worker_session = f"{host}-{pid}-{uuid.uuid4().hex[:8]}"
@@ -167,6 +168,7 @@ class Worker:
         on_end: Callable[[], None] | None = None,
         own_work: bool = False,
         kind: ProcessKind = "worker",
+        url: str | None = None,
     ) -> Worker:
         """Start to work; returns at once. A ``service`` that is given shares its engine and database, and stays open.
 
@@ -175,6 +177,7 @@ class Worker:
             on_end: called, in any thread, whenever a transfer was brought to its end here.
             own_work: the process was started for a transfer: see ``limits_of``.
             kind: of this process, as ``seqferry workers`` shows it.
+            url: address that this process serves HTTP at, for links to it.
 
         Raises:
             WorkerBusyError: another worker holds the state folder (SQLite), or this process has one already.
@@ -189,7 +192,7 @@ class Worker:
             if service is None:
                 service = held.enter_context(Service.open(settings))
             service.check_audit_key()
-            worker = cls(service, held.pop_all(), on_end, own_work=own_work, kind=kind)
+            worker = cls(service, held.pop_all(), on_end, own_work=own_work, kind=kind, url=url)
             try:
                 worker._begin(queue=queue or not settings.uses_sqlite)
             except BaseException:

@@ -68,6 +68,6 @@ def test_the_server_tells_its_version_and_the_role_of_the_client(sqlite_settings
         read = httpx.get(f"{client.base_url}/api/v1/server", headers=bearer(reader), trust_env=False).json()
         refused = httpx.get(f"{client.base_url}/api/v1/server", trust_env=False)
 
-    assert own == {"version": version(), "client": {"name": "local", "role": "admin"}}
+    assert own == {"version": version(), "client": {"name": "local", "role": "admin"}, "public_url": None}
     assert read["client"] == {"name": "lab", "role": "read"}
     assert refused.status_code == 401

@@ -13,6 +13,7 @@ from statuses import status
 from seqferry.cli.output import display
 from seqferry.cli.output.terminal import LiveDisplay, picture
 from seqferry.model.models import ActiveObject, LiveActivity
+from seqferry.model.progress import eta
 
 MIB = 1024**2
 
@@ -186,4 +187,4 @@ def test_the_end_is_foretold_by_the_higher_of_present_and_mean_rate_once_enough_
 ) -> None:
     moving = status(live=LiveActivity(bytes_per_second=rate), objects=2, bytes=1000, bytes_done=done)
 
-    assert display.eta(moving, 1001.0 + after) == (None if expected is None else pytest.approx(expected))
+    assert eta(moving, 1001.0 + after) == (None if expected is None else pytest.approx(expected))

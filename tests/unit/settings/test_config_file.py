@@ -27,6 +27,7 @@ def test_it_sets_the_policy_of_the_server(tmp_path: Path) -> None:
         read = ["s3://vendor", "s3://lab-*"]
         write = ["s3://ours/run42/", "s3://ours/x/*", "s3://*"]
         trusted_proxies = ["127.0.0.1", "10.0.0.0/8", "::1"]
+        public_url = "https://example.org/ferry/"
         """,
     )
 
@@ -37,6 +38,7 @@ def test_it_sets_the_policy_of_the_server(tmp_path: Path) -> None:
         write=("s3://ours/run42/", "s3://ours/x/", "s3://"),
     )
     assert settings.trusted_proxies == ("127.0.0.1", "10.0.0.0/8", "::1")
+    assert settings.public_url == "https://example.org/ferry"
 
 
 def test_it_lies_where_the_system_keeps_such_files(tmp_path: Path) -> None:
@@ -81,6 +83,12 @@ def test_a_file_that_cannot_be_read_is_not_passed_over(tmp_path: Path) -> None:
         ('[server]\nendpoints = ["http://169.254.169.254"]', 2, "never contacts"),
         ('[server]\ntrusted_proxies = ["*"]', 2, "not an IP address or network"),
         ('[server]\ntrusted_proxies = ["10.0.0.1/8"]', 2, "not an IP address or network"),
+        ('[server]\npublic_url = ["https://a"]', 2, "it is a text"),
+        ('[server]\npublic_url = "ferry.example.org"', 2, "not the address of a page"),
+        ('[server]\npublic_url = "javascript://a"', 2, "not the address of a page"),
+        ('[server]\npublic_url = "https://ada:hunter2@a"', 2, "not the address of a page"),
+        ('[server]\npublic_url = "https://a/#/x"', 2, "not the address of a page"),
+        ('[server]\npublic_url = "https://[::1"', 2, "IPv6"),
         ("[server\n", 1, "not valid TOML"),
     ],
 )

@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from datetime import UTC, datetime
 from itertools import islice
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Header, Query, Response, status
+from fastapi import Path as ApiPath
 from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, Field
 from pydantic.json_schema import SkipJsonSchema
 
-from seqferry.api.deps import ActorDep, ChangeableIdDep, ServiceDep, require_admin
+from seqferry.api.deps import ActorDep, ChangeableIdDep, Context, ContextDep, ServiceDep, require_admin
 from seqferry.api.documented import answers
+from seqferry.api.guard import REPORT_TICKET
 from seqferry.api.schemas import Submitted
+from seqferry.api.tickets import PATH, ReportTicket
 from seqferry.model import prices
 from seqferry.model.models import DONE_STATES, TransferState
 from seqferry.proof import report as proof_report
 from seqferry.service import control
+from seqferry.service.service import Service
 
 router = APIRouter(prefix="/api/v1", tags=["proof"])
+tickets = APIRouter(prefix=PATH.rstrip("/"), tags=["proof"])
 
 MOST_FINDINGS = 1000
 """That an answer holds; the number of all is beside them."""
@@ -84,15 +90,70 @@ def get_report(
     """
     if price is not None:
         prices.shipped(price)
-    full_id = service.status(transfer_id).id
-    findings = service.record_findings(full_id)
-    report = service.report(full_id, format, findings, price, page)
+    return _streamed(service, ReportTicket(service.status(transfer_id).id, format, price, page))
+
+
+def _streamed(service: Service, wanted: ReportTicket) -> StreamingResponse:
+    findings = service.record_findings(wanted.transfer_id)
+    report = service.report(wanted.transfer_id, wanted.format, findings, wanted.price, wanted.page)
     pieces = (piece.encode("utf-8", "backslashreplace") for piece in report)
-    name = f'attachment; filename="seqferry-{full_id}.{format}"'
+    name = f'attachment; filename="seqferry-{wanted.transfer_id}.{wanted.format}"'
     headers = {"Seqferry-Record": "changed" if findings else "intact"}
-    if format != "html":
+    if wanted.format != "html":
         headers["Content-Disposition"] = name
-    return StreamingResponse(pieces, media_type=proof_report.MEDIA_TYPES[format], headers=headers)
+    return StreamingResponse(pieces, media_type=proof_report.MEDIA_TYPES[wanted.format], headers=headers)
+
+
+class TicketOut(BaseModel):
+    path: str
+    """Of the download, relative to the address of the server: good for one request within a minute."""
+    expires_at: datetime
+
+
+@router.post(
+    f"/transfers/{{transfer_id}}{REPORT_TICKET}",
+    status_code=status.HTTP_201_CREATED,
+    summary="A report, to be downloaded once without a token",
+    responses=answers(400),
+)
+def create_report_ticket(
+    transfer_id: str,
+    context: ContextDep,
+    service: ServiceDep,
+    format: proof_report.Format = "json",  # noqa: A002
+    price: Annotated[str | None, Query(min_length=1, max_length=64)] = None,
+    page: Annotated[int, Query(ge=1, le=2**31)] = 1,
+) -> TicketOut:
+    """For links of a page, which carry no header. The role ``read`` is enough."""
+    if price is not None:
+        prices.shipped(price)
+    return ticket_for(context, ReportTicket(service.status(transfer_id).id, format, price, page))
+
+
+def ticket_for(context: Context, wanted: ReportTicket) -> TicketOut:
+    """A ticket for a report that its asker may have.
+
+    Raises:
+        OverloadError: too many tickets wait to be used.
+    """
+    text, ends = context.tickets.add(wanted)
+    return TicketOut(path=f"{PATH.lstrip('/')}{text}", expires_at=datetime.fromtimestamp(ends, UTC))
+
+
+@tickets.get(
+    "/{ticket}",
+    summary="The report of a ticket, once",
+    response_class=StreamingResponse,
+    responses=answers(400, 404)
+    | {200: {"content": {kind.partition(";")[0]: {} for kind in proof_report.MEDIA_TYPES.values()}}},
+)
+def redeem_ticket(
+    ticket: Annotated[str, ApiPath(max_length=64)], context: ContextDep, service: ServiceDep
+) -> StreamingResponse:
+    """As the report that the ticket was made for. No token is needed."""
+    answer = _streamed(service, context.tickets.redeem(ticket))
+    answer.headers["Cache-Control"] = "no-store"
+    return answer
 
 
 class DifferenceOut(BaseModel):

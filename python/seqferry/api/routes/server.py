@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter
 from pydantic import BaseModel
 
-from seqferry.api.deps import IdentityDep
+from seqferry.api.deps import ContextDep, IdentityDep
 from seqferry.engine.engine import version
 from seqferry.settings.tokens import Role
 
@@ -22,8 +22,11 @@ class ServerOut(BaseModel):
     version: str
     """Of Seqferry. A page that was made for another one is to be loaded again."""
     client: ClientOut
+    public_url: str | None
+    """Address of the page, where the configuration names one."""
 
 
 @router.get("/server", summary="Version of the server, and role of the client")
-async def get_server(identity: IdentityDep) -> ServerOut:
-    return ServerOut(version=version(), client=ClientOut(name=identity.name, role=identity.role))
+async def get_server(identity: IdentityDep, context: ContextDep) -> ServerOut:
+    client = ClientOut(name=identity.name, role=identity.role)
+    return ServerOut(version=version(), client=client, public_url=context.settings.public_url)

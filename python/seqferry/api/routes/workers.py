@@ -69,7 +69,7 @@ class WorkerOut(BaseModel):
     windows: list[WindowOut]
     """Those with the most requests, at most 20."""
     facts: dict[str, Any]
-    """Of its kind alone. Of a worker: ``own_work``, it was started for one transfer.
+    """Of its kind alone. Of a worker: ``own_work``, it was started for one transfer; of a server also its ``url``.
     Of a gateway: ``shares``, ``host``, ``port``."""
 
     @classmethod

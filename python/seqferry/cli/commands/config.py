@@ -72,6 +72,7 @@ def _rows(settings: Settings) -> Iterator[tuple[str, Any, str]]:
     for name in ("endpoints", "profiles", "read", "write"):
         yield f"server.{name}", ", ".join(getattr(settings.policy, name)) or None, of_file
     yield "server.trusted_proxies", ", ".join(settings.trusted_proxies) or None, of_file
+    yield "server.public_url", settings.public_url, of_file
 
 
 def _problems(settings: Settings) -> Iterator[str]:

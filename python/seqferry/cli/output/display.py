@@ -15,14 +15,11 @@ from typing import Any, Final, Protocol
 from seqferry.cli.output import text
 from seqferry.model.errors import ConfigError
 from seqferry.model.models import Status, Totals
+from seqferry.model.progress import eta
 
 _PLAIN_INTERVAL: Final = 10.0
 """Seconds between plain lines: rare enough for a log file, often enough to see that it lives (taste)."""
 _JSON_INTERVAL: Final = 1.0
-
-_ETA_AFTER_SECONDS: Final = 20.0
-_ETA_AFTER_SHARE: Final = 0.05
-"""No end is foretold before so much time or so large a share of the bytes: the first seconds say little of the rate."""
 
 
 class Display(Protocol):
@@ -170,21 +167,6 @@ def percent(totals: Totals) -> int | None:
     if totals.bytes == 0:
         return None
     return min(int(totals.bytes_done * 100 / totals.bytes), 100)
-
-
-def eta(status: Status, now: float | None = None) -> float | None:
-    """Seconds until the end; None while the listing runs, nothing moves, or too little has moved to tell.
-
-    The present rate counts, or the mean since the start where that is higher: a rate falls when the last objects end.
-    """
-    totals, live = status.totals, status.live
-    if not status.planned or live.bytes_per_second <= 0:
-        return None
-    passed = 0.0 if status.started_at is None else max((time.time() if now is None else now) - status.started_at, 0.0)
-    if passed < _ETA_AFTER_SECONDS and totals.bytes_done < _ETA_AFTER_SHARE * totals.bytes:
-        return None
-    mean = totals.bytes_done / passed if passed else 0.0
-    return max(totals.bytes - totals.bytes_done, 0) / max(live.bytes_per_second, mean)
 
 
 def progress_line(status: Status) -> str:

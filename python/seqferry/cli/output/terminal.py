@@ -18,6 +18,7 @@ from rich.text import Text
 
 from seqferry.cli.output import display, text
 from seqferry.model.models import ActiveObject, Status
+from seqferry.model.progress import eta
 
 _REFRESHES_PER_SECOND: Final = 8
 _IDLE: Final = 5.0
@@ -129,7 +130,7 @@ def _figures(status: Status, *, idle: bool) -> Text:
         line.append(" (still listing)", style="dim")
     if live.bytes_per_second > 0:
         line.append(f"  {text.rate(live.bytes_per_second)}", style="bold")
-    remaining = display.eta(status)
+    remaining = eta(status)
     if remaining is not None and not status.ended:
         line.append(f"  ETA {text.duration(remaining)}")
     for part in display.trouble(status):

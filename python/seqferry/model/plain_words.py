@@ -1,0 +1,66 @@
+"""Failures in plain words, for people who wait for data: no code, no bucket, and by whom something is to be done."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+Needs = Literal["sender", "operator", "storage"]
+"""By whom something is to be done: those who sent the data, those who run Seqferry, or the storage service."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlainCause:
+    """A cause as the end of the sentence "3 files are missing: ..."."""
+
+    needs: Needs
+    words: str
+
+
+_READS: Final = frozenset(
+    {"GetObject", "HeadObject", "ListObjectsV2", "ListObjects", "GetObjectAttributes", "GetObjectTagging", "read"}
+)
+"""Operations that only read a source."""
+
+_DENIED: Final = frozenset({"AccessDenied", "Forbidden", "403", "AllAccessDisabled", "AccountProblem"})
+_ARCHIVED: Final = frozenset({"InvalidObjectState"})
+_GONE: Final = frozenset({"NoSuchKey", "NoSuchVersion", "NotFound", "404", "MissingAtSource"})
+_EXISTS: Final = "a different file of the same name is there already"
+
+_OF_CLASS: Final[dict[str, PlainCause]] = {
+    "retry": PlainCause("storage", "the storage did not answer for too long"),
+    "throttle": PlainCause("storage", "the storage was too busy for too long"),
+    "credentials": PlainCause("operator", "the permission to copy them has expired"),
+    "redirect": PlainCause("operator", "they are in another region than was given"),
+    "source_changed": PlainCause("sender", "they were changed while they were copied"),
+    "object": PlainCause("operator", "they cannot be copied as they are"),
+    "person": PlainCause("operator", "somebody has to allow it first"),
+    "capability": PlainCause("operator", "the storage cannot keep them as was asked"),
+    "mismatch": PlainCause("operator", "what arrived is not what was sent, and must not be used"),
+    "exists": PlainCause("operator", _EXISTS),
+}
+_OTHER: Final = PlainCause("operator", "they could not be copied")
+
+
+def of_failure(error_class: str | None, error_code: str | None, operation: str | None) -> PlainCause:
+    """The cause of a failure of this class, code and operation."""
+    code = error_code or ""
+    if code in _DENIED:
+        if (operation or "") in _READS:
+            return PlainCause("sender", "access to them was denied")
+        return PlainCause("operator", "writing them was denied")
+    if code in _ARCHIVED:
+        return PlainCause("sender", "they are in an archive and have to be restored first")
+    if code in _GONE:
+        return PlainCause("sender", "they are not there any more")
+    return _OF_CLASS.get(error_class or "", _OTHER)
+
+
+def of_end(error_code: str | None) -> str:
+    """Reason for which a whole transfer ended as failed."""
+    code = error_code or ""
+    if code in _DENIED:
+        return "access was denied"
+    if code in ("NoSuchBucket", *_GONE):
+        return "the place that the files come from, or go to, is not there"
+    return "something has to be put right first; those who run the transfer can see what"

@@ -1,0 +1,353 @@
+"""A delivery as its share link shows it: how a transfer with its retries is doing, for people who wait for the data.
+
+What must stay true: nothing of a transfer outside of the link's scope is shown, no id, no bucket, no endpoint, no
+machine and no message of a storage.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from seqferry.db import objects, transfers
+from seqferry.db.paging import ObjectFilter, TransferFilter
+from seqferry.model import labels, plain_words, progress
+from seqferry.model.models import FailureGroup, S3Location, Status, Totals
+from seqferry.model.plain_words import Needs
+from seqferry.service import authority
+from seqferry.service.service import Service
+from seqferry.service.share_links import ShareLink
+
+MOST_DELIVERIES: Final = 50
+"""Of a label: the newest ones. A page with more lines is a list, which people with a token have."""
+
+MOST_FILES: Final = 100
+"""Missing files that are named; the others are counted."""
+
+_LOOKED_AT: Final = 200
+"""Transfers with a label that are looked at: some of them retry others."""
+
+_FAILURES_SECONDS: Final = 5.0
+"""A list of failures is made anew no sooner: of a million it takes a second."""
+
+_MOST_KEPT: Final = 200
+
+State = Literal["waiting", "listing", "arriving", "paused", "stopping", "complete", "incomplete", "failed", "cancelled"]
+
+_STATES: Final[dict[str, State]] = {
+    "queued": "waiting",
+    "planning": "listing",
+    "running": "arriving",
+    "paused": "paused",
+    "cancelling": "stopping",
+    "done": "complete",
+    "done_with_failures": "incomplete",
+    "failed": "failed",
+    "cancelled": "cancelled",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Reason why a delivery waits.
+
+    Attributes:
+        kind: another ``delivery`` to the same place, a ``worker`` that may do it, or its ``turn``.
+        name: of that delivery, where the link shows it as well.
+        ahead: deliveries that are served before, of one that waits for its turn.
+    """
+
+    kind: Literal["delivery", "worker", "turn"]
+    name: str | None = None
+    ahead: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MissingCause:
+    needs: Needs
+    words: str
+    count: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class MissingFile:
+    name: str
+    """Below the place that it comes from."""
+    size: int
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """A receipt of the delivery: of its first transfer, or of one that has retried it."""
+
+    key: str
+    ended_at: float
+    objects: int
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """One delivery, now. Times are seconds since the epoch; see ``DeliveryOut`` of the API."""
+
+    key: str
+    name: str | None
+    state: State
+    planned: bool
+    objects: int
+    bytes: int
+    arrived: int
+    bytes_arrived: int
+    verified: int
+    left_out: int
+    missing: int
+    share: float | None
+    at_work: bool
+    bytes_per_second: float
+    eta_seconds: float | None
+    whole_by: float | None
+    created_at: float
+    started_by: str
+    started_at: float | None
+    ended_at: float | None
+    waits_for: Wait | None
+    causes: list[MissingCause]
+    files: list[MissingFile]
+    files_more: int
+    retries: int
+    retrying: bool
+    error: str | None
+    receipts: list[Receipt]
+
+
+@dataclass(frozen=True, slots=True)
+class DeliveryPage:
+    """All that a link shows."""
+
+    now: float
+    expires_at: float
+    title: str | None
+    label: str | None
+    deliveries: list[Delivery]
+    more: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Failures:
+    at: float
+    causes: list[MissingCause]
+    files: list[MissingFile]
+
+
+class Deliveries:
+    """Makes pages of deliveries; keeps lists of failures for some seconds. Safe to use from many threads."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._lock = threading.Lock()
+        self._failures: dict[tuple[str, int], _Failures] = {}
+        self._exceptional: dict[str, tuple[int, int]] = {}
+
+    def page(self, link: ShareLink) -> DeliveryPage:
+        """Deliveries that the link shows, now."""
+        now = time.time()
+        chains, more = self._chains(link)
+        in_scope = {one.id: one for chain in chains for one in chain}
+        found = [self._delivery(link, chain, in_scope, now) for chain in chains]
+        found.sort(key=lambda one: (one.ended_at is not None, -one.created_at))
+        title = found[0].name if link.label is None and found else None
+        if link.label is not None:
+            title = link.label.partition("=")[2] or link.label
+        return DeliveryPage(now, link.expires_at, title, link.label, found, more)
+
+    def transfer_of(self, link: ShareLink, key: str) -> Status | None:
+        """The transfer of a receipt that the link shows; None for any other key."""
+        chains, _ = self._chains(link)
+        return next((one for chain in chains for one in chain if one.ended and key_of(link, one.id) == key), None)
+
+    def _chains(self, link: ShareLink) -> tuple[list[list[Status]], bool]:
+        """The transfers of each delivery in the scope of a link, the first of a chain first; and are there more?"""
+        more = False
+        if link.transfer_id is not None:
+            roots = [link.transfer_id]
+        else:
+            assert link.label is not None
+            wanted = TransferFilter(labels=labels.wanted([link.label]))
+            page = self._service.transfer_page(wanted, limit=_LOOKED_AT)
+            there = {one.id for one in page.entries}
+            firsts = [one for one in page.entries if one.spec.retry_of not in there and one.spec.kind.did is None]
+            roots = [one.id for one in firsts[:MOST_DELIVERIES]]
+            more = len(firsts) > MOST_DELIVERIES or page.next is not None
+        with self._service.database.read() as connection:
+            chains = [transfers.chain(connection, root) for root in roots]
+        ids = [one for chain in chains for one in chain]
+        found = {one.id: one for one in self._service.statuses(ids)}
+        return [[found[one] for one in chain if one in found] for chain in chains if chain[0] in found], more
+
+    def _delivery(self, link: ShareLink, chain: list[Status], in_scope: dict[str, Status], now: float) -> Delivery:
+        first, latest = chain[0], chain[-1]
+        sums = _summed(chain)
+        state = _STATES[latest.state]
+        arrived = sums.done + sums.skipped
+        unverified, left_out = self._exceptions(chain)
+        arrived -= left_out
+        missing = latest.totals.failed + (latest.totals.cancelled if latest.ended else 0)
+        if state == "complete" and missing:
+            state = "incomplete"
+        failures = self._missing(latest)
+        eta = progress.eta(latest, now)
+        return Delivery(
+            key=key_of(link, first.id),
+            name=first.description.name,
+            state=state,
+            planned=first.planned,
+            objects=first.totals.objects,
+            bytes=first.totals.bytes,
+            arrived=arrived,
+            bytes_arrived=sums.bytes_done,
+            verified=max(arrived - unverified, 0),
+            left_out=left_out,
+            missing=missing,
+            share=_share(first.totals, sums, is_complete=state == "complete"),
+            at_work=latest.live.workers > 0,
+            bytes_per_second=round(latest.live.bytes_per_second),
+            eta_seconds=None if eta is None else round(eta, 1),
+            whole_by=None if eta is None else now + eta,
+            created_at=first.created_at,
+            started_by=person(first.created_by),
+            started_at=first.started_at,
+            ended_at=latest.ended_at,
+            waits_for=self._wait(latest, in_scope),
+            causes=failures.causes,
+            files=failures.files,
+            files_more=max(missing - len(failures.files), 0),
+            retries=len(chain) - 1,
+            retrying=len(chain) > 1 and not latest.ended,
+            error=plain_words.of_end(latest.error_code) if state == "failed" else None,
+            receipts=[
+                Receipt(key_of(link, one.id), one.ended_at, one.totals.objects)
+                for one in chain
+                if one.ended_at is not None and one.receipt_digest is not None
+            ],
+        )
+
+    def _exceptions(self, chain: Sequence[Status]) -> tuple[int, int]:
+        """Objects of a delivery that were copied without a verification, and that were left out as was asked.
+
+        Known at the end of each transfer: until then its objects count as verified, which nearly all are.
+        """
+        unverified = left_out = 0
+        for one in chain:
+            if not one.ended or one.pruned_at is not None:
+                continue
+            with self._lock:
+                kept = self._exceptional.get(one.id)
+            if kept is None:
+                found = self._service.verifications(one.id)
+                kept = (
+                    sum(each.objects for each in found if (each.state, each.verified) == ("done", "none")),
+                    sum(each.left_out for each in found),
+                )
+                with self._lock:
+                    self._exceptional[one.id] = kept
+                    while len(self._exceptional) > _MOST_KEPT:
+                        del self._exceptional[next(iter(self._exceptional))]
+            unverified, left_out = unverified + kept[0], left_out + kept[1]
+        return unverified, left_out
+
+    def _wait(self, status: Status, in_scope: dict[str, Status]) -> Wait | None:
+        if status.ended or status.state == "paused" or status.live.workers:
+            return None
+        if status.blocked_by is not None:
+            other = in_scope.get(status.blocked_by)
+            return Wait("delivery", name=None if other is None else other.description.name)
+        if status.waits_for is not None:
+            return Wait("worker")
+        if status.state != "queued":
+            return None
+        with self._service.database.read() as connection:
+            return Wait("turn", ahead=transfers.ahead(connection, [status.id]).get(status.id))
+
+    def _missing(self, latest: Status) -> _Failures:
+        """Causes and names of what has failed."""
+        failed, now = latest.totals.failed, time.monotonic()
+        if not failed:
+            return _Failures(now, [], [])
+        key = (latest.id, failed if latest.ended else -1)
+        with self._lock:
+            kept = self._failures.get(key)
+        if kept is not None and (latest.ended or now - kept.at < _FAILURES_SECONDS):
+            return kept
+        made = self._look(latest, now)
+        with self._lock:
+            self._failures.pop(key, None)
+            self._failures[key] = made
+            while len(self._failures) > _MOST_KEPT:
+                del self._failures[next(iter(self._failures))]
+        return made
+
+    def _look(self, latest: Status, now: float) -> _Failures:
+        with self._service.database.read() as connection:
+            groups = objects.failures(connection, latest.id, 0)
+        page = self._service.object_page(latest.id, ObjectFilter(state="failed"), limit=MOST_FILES)
+        start = latest.spec.source.key if isinstance(latest.spec.source, S3Location) else ""
+        files = [
+            MissingFile(
+                one.source_key.removeprefix(start) or one.source_key,
+                one.size,
+                plain_words.of_failure(one.error_class, one.error_code, one.error_operation).words,
+            )
+            for one in page.entries
+        ]
+        return _Failures(now, _causes(groups), files)
+
+
+def key_of(link: ShareLink, transfer_id: str) -> str:
+    """Name of a transfer within the answers of a link: tells nothing of its id, and means nothing to another link."""
+    return hashlib.sha256(f"{link.id}:{transfer_id}".encode()).hexdigest()[:16]
+
+
+def person(actor: str) -> str:
+    """Name of who started something, without machine or address; of a client over HTTP that of its token, or empty."""
+    if transfers.is_http(actor):
+        return authority.token_of(actor) or ""
+    return actor.partition("@")[0]
+
+
+def _summed(chain: Sequence[Status]) -> Totals:
+    """Totals of what has arrived with a delivery, over the transfers of its chain."""
+    return Totals(
+        objects=chain[0].totals.objects,
+        bytes=chain[0].totals.bytes,
+        done=sum(one.totals.done for one in chain),
+        skipped=sum(one.totals.skipped for one in chain),
+        failed=chain[-1].totals.failed,
+        cancelled=chain[-1].totals.cancelled,
+        bytes_done=sum(one.totals.bytes_done for one in chain),
+    )
+
+
+def _share(first: Totals, sums: Totals, *, is_complete: bool) -> float | None:
+    """Part of the bytes that has arrived, rounded down; 1 only when all has arrived and is verified."""
+    if is_complete:
+        return 1.0
+    done, whole = (sums.bytes_done, first.bytes) if first.bytes else (sums.done + sums.skipped, first.objects)
+    return None if not whole else min(math.floor(1000 * done / whole) / 1000, 0.999)
+
+
+def _causes(groups: Sequence[FailureGroup]) -> list[MissingCause]:
+    """Causes in plain words, those that read alike together, the most frequent first."""
+    found: dict[tuple[Any, str], MissingCause] = {}
+    for group in groups:
+        cause = plain_words.of_failure(group.error_class, group.error_code, group.operation)
+        before = found.get((cause.needs, cause.words), MissingCause(cause.needs, cause.words, 0, 0))
+        found[cause.needs, cause.words] = MissingCause(
+            cause.needs, cause.words, before.count + group.count, before.bytes + group.bytes
+        )
+    return sorted(found.values(), key=lambda one: -one.count)

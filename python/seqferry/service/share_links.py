@@ -1,0 +1,262 @@
+"""Links by which others see how a delivery is doing, without a token: one transfer with its retries, or one label.
+
+A link lets its holder read what ``deliveries`` shows of its scope, and the receipts of these transfers; nothing else,
+and nothing after it has expired or was revoked. Of its token the database holds a digest. The token begins with the id
+of the link, which is no secret; the rest are 256 random bits. What is made and revoked is on record.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+import secrets
+import time
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+from urllib.parse import urlsplit
+
+import sqlalchemy as sa
+
+from seqferry.db import share_link_rows, transfers
+from seqferry.db.record import events
+from seqferry.model import labels
+from seqferry.model.errors import ConflictError, NotFoundError, UsageError
+from seqferry.model.workers import URL
+from seqferry.service.service import Service
+
+DAY: Final = 86400.0
+USUAL_SECONDS: Final = 14 * DAY
+MOST_SECONDS: Final = 365 * DAY
+"""A longer life is no expiry: the holder of a link of last year is forgotten."""
+
+MOST_VALID: Final = 10_000
+"""Links that are valid at a time: a client that makes them in a loop is stopped."""
+
+LIFETIME: Final = "^[1-9][0-9]{0,4}[mhdw]$"
+_SECONDS: Final = {"m": 60.0, "h": 3600.0, "d": DAY, "w": 7 * DAY}
+
+_ID_BYTES: Final = 6
+_TOKEN: Final = re.compile(r"([0-9a-f]{12})[A-Za-z0-9_-]{43}")
+_NO_DIGEST: Final = "0" * 64
+"""Is compared with where there is no link of an id, so that both take the same time."""
+
+_ADDRESSES_OF_ALL: Final = ("0.0.0.0", "::")  # noqa: S104 - compared with, and not listened at
+_OWN: Final = ("127.0.0.1", "::1", "localhost")
+
+State = Literal["active", "expired", "revoked"]
+
+
+@dataclass(frozen=True, slots=True)
+class ShareLink:
+    """A link without its token. Times are seconds since the epoch.
+
+    Attributes:
+        transfer_id: the first transfer of the chain of retries that it shows; None for one of a label.
+        label: ``key=value``, or ``key`` for any value; None for one of a transfer.
+    """
+
+    id: str
+    transfer_id: str | None
+    label: str | None
+    state: State
+    created_at: float
+    created_by: str
+    expires_at: float
+    revoked_at: float | None
+    revoked_by: str | None
+
+
+def seconds_of(lifetime: str) -> float:
+    """Seconds of ``14d``, ``12h``, ``30m`` or ``2w``.
+
+    Raises:
+        UsageError: the text has another form.
+    """
+    if re.fullmatch(LIFETIME, lifetime) is None:
+        raise UsageError(f"'{lifetime[:40]}' is not a time; write for example 14d, 12h or 30m.")
+    return int(lifetime[:-1]) * _SECONDS[lifetime[-1]]
+
+
+def create(
+    service: Service,
+    *,
+    actor: str,
+    transfer_id: str | None = None,
+    label: str | None = None,
+    lifetime: float = USUAL_SECONDS,
+) -> tuple[ShareLink, str]:
+    """Make a link for a transfer with its retries, or for a label; returns it with its token, which is shown once.
+
+    Raises:
+        NotFoundError: no transfer has this id.
+        UsageError: neither or both are given, the label is none, or the lifetime is longer than a year.
+        ConflictError: there are too many valid links.
+        ConfigError: the record is kept with an audit key that this process has not.
+    """
+    if (transfer_id is None) == (label is None):
+        raise UsageError("Say what the link shows: a transfer, or a label.")
+    if not 0 < lifetime <= MOST_SECONDS:
+        raise UsageError(f"A link is valid for at most {MOST_SECONDS / DAY:.0f} days; give a shorter time.")
+    shown = None if label is None else _written(label)
+    root = None if transfer_id is None else root_of(service, service.status(transfer_id).id)
+    now = time.time()
+    link_id = secrets.token_hex(_ID_BYTES)
+    token = link_id + secrets.token_urlsafe(32)
+    with service.database.write() as connection:
+        if share_link_rows.count_valid(connection, now) >= MOST_VALID:
+            raise ConflictError(f"{MOST_VALID:,} share links are valid; revoke some: seqferry share --list")
+        share_link_rows.insert(
+            connection,
+            link_id=link_id,
+            digest=_digest(token),
+            transfer_id=root,
+            label=shown,
+            expires_at=now + lifetime,
+            at=now,
+            actor=actor,
+        )
+        if root is not None:
+            told = {"link": link_id, "expires_at": now + lifetime}
+            events.append(connection, root, now, "shared", actor, told)
+        row = share_link_rows.by_id(connection, link_id)
+    assert row is not None
+    return _of(row, now), token
+
+
+def _written(label: str) -> str:
+    [(key, value)] = labels.wanted([label])
+    if value is not None:
+        labels.Description(labels={key: value}).check()
+    return label
+
+
+def root_of(service: Service, transfer_id: str) -> str:
+    """The first transfer of the chain of retries that this one is in."""
+    with service.database.read() as connection:
+        return transfers.chain_root(connection, transfer_id)
+
+
+def listed(service: Service, *, transfer_id: str | None = None, limit: int = 1000) -> list[ShareLink]:
+    """The newest links, newest first, expired and revoked ones too; with a transfer those of its chain alone.
+
+    Raises:
+        NotFoundError: no transfer has this id.
+    """
+    root = None if transfer_id is None else root_of(service, service.status(transfer_id).id)
+    now = time.time()
+    with service.database.read() as connection:
+        return [_of(row, now) for row in share_link_rows.newest(connection, root, limit)]
+
+
+def by_id(service: Service, link_id: str) -> ShareLink:
+    """One link.
+
+    Raises:
+        NotFoundError: there is none.
+    """
+    with service.database.read() as connection:
+        row = share_link_rows.by_id(connection, link_id)
+    if row is None:
+        raise _unknown(link_id)
+    return _of(row, time.time())
+
+
+def revoke(service: Service, link_id: str, *, actor: str) -> ShareLink:
+    """End a link at once; one that was revoked before stays as it is.
+
+    Raises:
+        NotFoundError: there is none.
+        ConfigError: the record is kept with an audit key that this process has not.
+    """
+    now = time.time()
+    with service.database.write() as connection:
+        row = share_link_rows.by_id(connection, link_id, lock=True)
+        if row is None:
+            raise _unknown(link_id)
+        if row.revoked_at is None:
+            share_link_rows.revoke(connection, link_id, now, actor)
+            if row.transfer_id is not None:
+                events.append(connection, row.transfer_id, now, "share_revoked", actor, {"link": link_id})
+            row = share_link_rows.by_id(connection, link_id)
+    assert row is not None
+    return _of(row, now)
+
+
+def opened(service: Service, token: str) -> ShareLink | None:
+    """The valid link of a token; None for one that is unknown, has expired or was revoked."""
+    found = _TOKEN.fullmatch(token)
+    if found is None:
+        return None
+    with service.database.read() as connection:
+        row = share_link_rows.by_id(connection, found[1])
+    is_right = hmac.compare_digest(_digest(token), _NO_DIGEST if row is None else row.digest)
+    if row is None or not is_right:
+        return None
+    link = _of(row, time.time())
+    return link if link.state == "active" else None
+
+
+def url(service: Service, token: str) -> str:
+    """The address that is sent to people. The token is in the fragment, which no browser sends and no proxy logs.
+
+    Raises:
+        UsageError: nothing says where the page is.
+    """
+    return f"{base(service)}/#/d/{token}"
+
+
+def base(service: Service) -> str:
+    """The address of the page: as the configuration says, else where a server listens.
+
+    Raises:
+        UsageError: neither is known.
+    """
+    if service.settings.public_url is not None:
+        return service.settings.public_url
+    for one in service.workers():
+        listens = one.activity.facts.get(URL)
+        if one.process.kind == "serve" and one.alive and isinstance(listens, str):
+            return _reachable(listens, one.process.host)
+    raise UsageError(
+        'Nothing says at which address people reach the page: write public_url = "https://..." into [server] of the '
+        "configuration file, or start a server with: seqferry serve"
+    )
+
+
+def is_of_this_machine(address: str) -> bool:
+    """True for an address that other machines cannot open."""
+    return urlsplit(address).hostname in _OWN
+
+
+def _reachable(address: str, host: str) -> str:
+    """The address with the name of the machine where it stands for all of its addresses."""
+    parts = urlsplit(address)
+    return f"{parts.scheme}://{host}:{parts.port}" if parts.hostname in _ADDRESSES_OF_ALL else address
+
+
+def _digest(token: str) -> str:
+    return hashlib.sha256(token.encode()).hexdigest()
+
+
+def _unknown(link_id: str) -> NotFoundError:
+    return NotFoundError(f"There is no share link '{link_id[:40]}'. See all with: seqferry share --list")
+
+
+def _of(row: sa.Row[Any], now: float) -> ShareLink:
+    state: State = "active"
+    if row.revoked_at is not None:
+        state = "revoked"
+    elif now >= row.expires_at:
+        state = "expired"
+    return ShareLink(
+        id=row.id,
+        transfer_id=row.transfer_id,
+        label=row.label,
+        state=state,
+        created_at=row.created_at,
+        created_by=row.created_by,
+        expires_at=row.expires_at,
+        revoked_at=row.revoked_at,
+        revoked_by=row.revoked_by,
+    )
