@@ -143,6 +143,8 @@ def _completed(schema: dict[str, Any]) -> dict[str, Any]:
                 statuses -= {422}
             if needs_no_token(path):
                 statuses = (statuses | {404}) - {401, 403}
+                if "security" in operation:
+                    operation["security"].append({})  # without it the answer is that of a link that is not valid
             responses = operation["responses"]
             operation["responses"] = {str(status): _answer(status) for status in statuses} | {
                 code: given for code, given in responses.items() if code != "422"

@@ -57,7 +57,7 @@ class ShareLinks(BaseModel):
     """The newest first."""
 
 
-@router.post("", status_code=status.HTTP_201_CREATED, summary="Make a share link", responses=answers(400, 409))
+@router.post("", status_code=status.HTTP_201_CREATED, summary="Make a share link", responses=answers(400, 404, 409))
 def create_share_link(
     body: ShareLinkRequest, service: ServiceDep, actor: ActorDep, identity: IdentityDep
 ) -> ShareLinkMade:
@@ -72,7 +72,7 @@ def create_share_link(
     return ShareLinkMade(**_out(link).model_dump(), url=share_links.url(service, token), token=token)
 
 
-@router.get("", summary="Share links, newest first")
+@router.get("", summary="Share links, newest first", responses=answers(404))
 def list_share_links(
     service: ServiceDep,
     transfer: Annotated[
