@@ -322,7 +322,8 @@ impl<D: Disk> Shared<D> {
                 }
                 Work::Rotate(sender) => {
                     let writer = log.rotate();
-                    let failure = writer.as_ref().err().cloned();
+                    // On a full disk the log goes on without it.
+                    let failure = writer.as_ref().err().filter(|_| log.is_broken()).cloned();
                     // The receiver has gone: the checkpoint is not written, and the log goes on.
                     let _given_up = sender.send(writer);
                     failure

@@ -32,8 +32,30 @@ pub trait Disk: Clone + Send + 'static {
     fn append(&self, file: &mut Self::File, bytes: &[u8]) -> io::Result<()>;
     /// Bytes and length of the file are the same after a loss of power.
     fn sync(&self, file: &Self::File) -> io::Result<()>;
-    /// Cut a file off.
-    fn truncate(&self, file: &Self::File, length: u64) -> io::Result<()>;
+}
+
+/// Make a folder for its owner alone, and those above it that are missing. Each is on the disk in the one that holds it
+/// when this returns: `sync` brings the names of a folder there.
+pub(crate) fn make_folder(path: &Path, mut sync: impl FnMut(&Path) -> io::Result<()>) -> io::Result<()> {
+    // The last one is empty for a relative path, and the root for others.
+    let mut folders: Vec<&Path> = path.ancestors().filter(|folder| !folder.as_os_str().is_empty()).collect();
+    folders.reverse();
+    for folder in folders {
+        let is_made = match fs::DirBuilder::new().mode(0o700).create(folder) {
+            Ok(()) => true,
+            Err(_) if folder.is_dir() => false,
+            Err(error) => return Err(error),
+        };
+        let Some(parent) = folder.parent() else { continue };
+        let holder = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
+        match sync(holder) {
+            // A process that was killed before it synced may have made the folder; in one that cannot even be read it
+            // has not.
+            Err(error) if is_made || error.kind() != io::ErrorKind::PermissionDenied => return Err(error),
+            Err(_) | Ok(()) => {}
+        }
+    }
+    Ok(())
 }
 
 /// A folder of this machine, which no other process uses.
@@ -49,17 +71,13 @@ impl Folder {
     /// # Errors
     /// `WouldBlock` when another process uses it; else when it cannot be made or opened.
     pub fn claim(path: &Path) -> io::Result<Self> {
-        fs::DirBuilder::new().recursive(true).mode(0o700).create(path)?;
+        make_folder(path, |folder| File::open(folder)?.sync_all())?;
         let options = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).to_owned();
         let lock = options.open(path.join("lock"))?;
         match lock.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => return Err(io::ErrorKind::WouldBlock.into()),
             Err(TryLockError::Error(error)) => return Err(error),
-        }
-        // The folder itself, in the one that holds it.
-        if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
-            File::open(parent)?.sync_all()?;
         }
         Ok(Self { path: path.into(), _lock: Arc::new(lock) })
     }
@@ -115,8 +133,48 @@ impl Disk for Folder {
         // The length is brought to the disk with the bytes.
         file.sync_data()
     }
+}
 
-    fn truncate(&self, file: &File, length: u64) -> io::Result<()> {
-        file.set_len(length)
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_folder_that_is_made_is_synced_in_the_one_that_holds_it() {
+        let scratch = std::env::temp_dir().join(format!("seqferry-folders-{:016x}", fastrand::u64(..)));
+        fs::create_dir(&scratch).unwrap();
+        let mut synced = Vec::new();
+        make_folder(&scratch.join("a/b/c"), |folder| {
+            assert!(!scratch.join("a/b/c").exists() || folder.ends_with("a/b"), "{}", folder.display());
+            synced.push(folder.to_owned());
+            Ok(())
+        })
+        .unwrap();
+        let above: Vec<_> = scratch.ancestors().collect();
+        let expected: Vec<PathBuf> = above.iter().rev().map(|path| (*path).to_owned()).collect();
+        assert_eq!(synced, [expected, vec![scratch.join("a"), scratch.join("a/b")]].concat());
+
+        // A folder that cannot be read holds nothing that was made now; one that was made must be there.
+        let denied = |_: &Path| Err(io::ErrorKind::PermissionDenied.into());
+        make_folder(&scratch.join("a/b"), denied).unwrap();
+        assert!(make_folder(&scratch.join("a/d"), denied).is_err());
+        let full = |_: &Path| Err(io::ErrorKind::StorageFull.into());
+        assert!(make_folder(&scratch.join("a/b"), full).is_err());
+        fs::write(scratch.join("file"), b"").unwrap();
+        assert!(make_folder(&scratch.join("file/x"), |_| Ok(())).is_err());
+        fs::remove_dir_all(&scratch).unwrap();
+    }
+
+    #[test]
+    fn a_relative_folder_is_synced_in_the_one_of_the_process() {
+        let name = format!("seqferry-relative-{:016x}", fastrand::u64(..));
+        let mut synced = Vec::new();
+        make_folder(Path::new(&name), |folder| {
+            synced.push(folder.to_owned());
+            Ok(())
+        })
+        .unwrap();
+        fs::remove_dir(&name).unwrap();
+        assert_eq!(synced, [PathBuf::from(".")]);
     }
 }

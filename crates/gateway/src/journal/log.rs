@@ -60,6 +60,10 @@ fn failed(what: &str, name: &str) -> impl FnOnce(io::Error) -> JournalError {
     move |error| JournalError(format!("{text}: {error}. Look at the disk, then start the gateway again"))
 }
 
+fn broken() -> JournalError {
+    JournalError("the journal cannot be written since an earlier error of its disk".to_owned())
+}
+
 fn damaged(name: &str, how: &str) -> JournalError {
     JournalError(format!(
         "the journal is damaged: {name} {how}. What was written to the shares may be in it: keep the folder, and copy it \
@@ -71,7 +75,11 @@ fn damaged(name: &str, how: &str) -> JournalError {
 fn make<D: Disk>(disk: &D, header: &Header) -> io::Result<(D::File, String)> {
     let name = name_of(header.kind, header.segment) + NEW;
     let mut file = disk.create(&name)?;
-    disk.append(&mut file, &header.encode())?;
+    if let Err(error) = disk.append(&mut file, &header.encode()) {
+        // Removed at the next start.
+        let _left = disk.remove(&name);
+        return Err(error);
+    }
     Ok((file, name))
 }
 
@@ -204,7 +212,7 @@ impl<D: Disk> Log<D> {
         Ok((log, total))
     }
 
-    /// Read a segment that there is. The torn end of the last one is cut off.
+    /// Read a segment that there is. The last one is written anew up to its torn end.
     fn continued(
         disk: &D,
         name: &str,
@@ -223,15 +231,30 @@ impl<D: Disk> Log<D> {
         if torn > 0 && (!is_last || is_followed) {
             return Err(damaged(name, &format!("has bytes at {} that were not written so", reading.sound)));
         }
-        if is_last {
-            if torn > 0 {
-                disk.truncate(&file, reading.sound).map_err(failed("truncating", name))?;
-            }
-            // A killed process may have written what it did not sync: it counts from now on.
-            disk.sync(&file).map_err(failed("syncing", name))?;
-        }
         let (disk, length) = (disk.clone(), reading.sound);
-        Ok((Self { disk, file, header, next: reading.next, length, is_broken: false, syncs: 1 }, torn))
+        let mut log = Self { disk, file, header, next: reading.next, length, is_broken: false, syncs: 0 };
+        if is_last {
+            log.rewrite(name).map_err(failed("writing", name))?;
+        }
+        Ok((log, torn))
+    }
+
+    /// Write the segment into a new file. A killed process may have written what it did not sync, and after a failed
+    /// sync the system shows bytes that it never brings to the disk: what was read counts from now on.
+    fn rewrite(&mut self, name: &str) -> io::Result<()> {
+        let new = name.to_owned() + NEW;
+        let mut file = self.disk.create(&new)?;
+        let mut at = 0;
+        while at < self.length {
+            let mut piece = vec![0; usize::try_from(self.length - at).unwrap_or(PIECE).min(PIECE)];
+            self.disk.read_at(&self.file, at, &mut piece)?;
+            self.disk.append(&mut file, &piece)?;
+            at += piece.len() as u64;
+        }
+        publish(&self.disk, &file, &new)?;
+        self.file = file;
+        self.syncs += 2;
+        Ok(())
     }
 
     /// Begin a segment.
@@ -270,7 +293,7 @@ impl<D: Disk> Log<D> {
 
     fn guarded<T>(&mut self, work: impl FnOnce(&mut Self) -> Result<T, JournalError>) -> Result<T, JournalError> {
         if self.is_broken {
-            return Err(JournalError("the journal cannot be written since an earlier error of its disk".to_owned()));
+            return Err(broken());
         }
         self.is_broken = true;
         let done = work(self)?;
@@ -294,16 +317,49 @@ impl<D: Disk> Log<D> {
         })
     }
 
-    /// Go on in a new segment. The result writes the checkpoint that stands for all records before it.
+    /// Go on in a new segment. The result writes the checkpoint that stands for all records before it. Where a file
+    /// cannot be made, as on a full disk, the log goes on in its segment.
     pub(super) fn rotate(&mut self) -> Result<CheckpointWriter<D>, JournalError> {
+        if self.is_broken {
+            return Err(broken());
+        }
+        let (segment, first) = (self.header.segment + 1, self.next);
+        let header = |kind| Header { kind, segment, first, salt: fastrand::u64(..) };
+        let header_of_checkpoint = header(Kind::Checkpoint);
+        let made = make(&self.disk, &header_of_checkpoint);
+        let (file, name) = made.map_err(|error| self.not_rotated(segment, error))?;
+        let writer = CheckpointWriter {
+            disk: self.disk.clone(),
+            file,
+            name,
+            header: header_of_checkpoint,
+            group: Group::new(0),
+            is_finished: false,
+        };
+        let header = header(Kind::Log);
+        let (file, new) = make(&self.disk, &header).map_err(|error| self.not_rotated(segment, error))?;
+        self.disk.sync(&file).map_err(|error| self.not_rotated(segment, error))?;
+        self.disk.rename(&new, new.trim_end_matches(NEW)).map_err(|error| self.not_rotated(segment, error))?;
+        // From here on the new segment may be on the disk: the old one must not go on.
         self.guarded(|log| {
-            let (segment, syncs) = (log.header.segment + 1, log.syncs);
-            *log = Self::begin(log.disk.clone(), segment, log.next, &[])?;
-            log.syncs += syncs;
-            let header = Header { kind: Kind::Checkpoint, salt: fastrand::u64(..), ..log.header };
-            let (file, name) = make(&log.disk, &header).map_err(failed("making", &name_of(header.kind, segment)))?;
-            Ok(CheckpointWriter { disk: log.disk.clone(), file, name, header, group: Group::new(0) })
+            log.disk.sync_names().map_err(failed("syncing", "the folder"))?;
+            (log.file, log.header, log.length) = (file, header, HEADER as u64);
+            log.syncs += 2;
+            Ok(writer)
         })
+    }
+
+    /// Remove what a rotation has made that cannot go on.
+    fn not_rotated(&self, segment: u64, error: io::Error) -> JournalError {
+        let name = name_of(Kind::Log, segment);
+        // Made again by the next rotation, and removed at the next start.
+        let _left = self.disk.remove(&(name.clone() + NEW));
+        failed("making", &name)(error)
+    }
+
+    /// True when nothing is written any more.
+    pub(super) const fn is_broken(&self) -> bool {
+        self.is_broken
     }
 }
 
@@ -315,9 +371,10 @@ pub struct CheckpointWriter<D: Disk> {
     name: String,
     header: Header,
     group: Group,
+    is_finished: bool,
 }
 
-/// Bytes of a checkpoint that are written at a time.
+/// Bytes that are written at a time.
 const PIECE: usize = 1 << 20;
 
 impl<D: Disk> CheckpointWriter<D> {
@@ -352,8 +409,19 @@ impl<D: Disk> CheckpointWriter<D> {
         // A frame without records is the end.
         self.flush(Group::new(next))?;
         publish(&self.disk, &self.file, &self.name).map_err(failed("writing", &self.name))?;
+        self.is_finished = true;
         let names = self.disk.names().map_err(failed("listing", "the files"))?;
         let old = names.iter().filter(|name| parse(name).is_some_and(|(_, number)| number < self.header.segment));
         old.into_iter().try_for_each(|name| self.disk.remove(name)).map_err(failed("removing", "old files"))
+    }
+}
+
+impl<D: Disk> Drop for CheckpointWriter<D> {
+    /// What was not finished takes up no room.
+    fn drop(&mut self) {
+        if !self.is_finished {
+            // Removed at the next start.
+            let _left = self.disk.remove(&self.name);
+        }
     }
 }

@@ -4,13 +4,13 @@
 //! each sector of 512 bytes is there or not, the length is any of those between, and of the changes of names a first
 //! part is there. A step at which the power goes may have been done in part.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::disk::Disk;
 
-const SECTOR: usize = 512;
+pub(super) const SECTOR: usize = 512;
 
 /// Kinds of steps, which the crash tests name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -21,14 +21,30 @@ pub(super) enum Step {
     Rename,
     Remove,
     SyncNames,
-    Truncate,
 }
 
-/// A file: its bytes as they are, and as they were at the last sync.
+/// A file: its bytes as they are, as they are on the disk, and the sectors that the next sync brings there.
 #[derive(Debug, Clone, Default)]
 struct Bytes {
     now: Vec<u8>,
     synced: Vec<u8>,
+    dirty: BTreeSet<usize>,
+}
+
+impl Bytes {
+    fn append(&mut self, bytes: &[u8]) {
+        let start = self.now.len() / SECTOR;
+        self.now.extend_from_slice(bytes);
+        self.dirty.extend(start..self.now.len().div_ceil(SECTOR));
+    }
+
+    fn sync(&mut self) {
+        self.synced.resize(self.now.len(), 0);
+        for sector in std::mem::take(&mut self.dirty) {
+            let range = sector * SECTOR..((sector + 1) * SECTOR).min(self.now.len());
+            self.synced[range.clone()].copy_from_slice(&self.now[range]);
+        }
+    }
 }
 
 #[derive(Debug, Clone)]
@@ -48,6 +64,8 @@ struct State {
     /// Steps until the disk does nothing any more.
     left: Option<usize>,
     is_dead: bool,
+    /// Kinds of steps that fail, and have no effect.
+    failing: BTreeSet<Step>,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -75,6 +93,11 @@ impl Simulated {
         self.lock().left = Some(steps);
     }
 
+    /// Fail each step of these kinds from now on, as a full or a bad disk does.
+    pub(super) fn fail(&self, kinds: &[Step]) {
+        self.lock().failing = kinds.iter().copied().collect();
+    }
+
     pub(super) fn is_dead(&self) -> bool {
         self.lock().is_dead
     }
@@ -89,8 +112,7 @@ impl Simulated {
         let mut state = self.lock();
         let mut next = State::default();
         if !lost_power {
-            next.files =
-                state.files.iter().map(|file| Bytes { now: file.now.clone(), synced: file.synced.clone() }).collect();
+            next.files = state.files.clone();
             (next.names, next.synced_names) = (state.names.clone(), state.synced_names.clone());
             next.changes = state.changes.clone();
             return Self(Arc::new(Mutex::new(next)));
@@ -118,7 +140,7 @@ impl Simulated {
     pub(super) fn set(&self, name: &str, bytes: &[u8]) {
         let mut state = self.lock();
         let file = state.names[name];
-        state.files[file] = Bytes { now: bytes.to_vec(), synced: bytes.to_vec() };
+        state.files[file] = Bytes { now: bytes.to_vec(), synced: bytes.to_vec(), dirty: BTreeSet::new() };
     }
 
     /// One step. Err: the disk is dead; a flag tells that it dies within this step, which may be done in part.
@@ -126,6 +148,9 @@ impl Simulated {
         let mut state = self.lock();
         if state.is_dead {
             return Err(io::Error::other("the disk is gone"));
+        }
+        if state.failing.contains(&step) {
+            return Err(io::ErrorKind::StorageFull.into());
         }
         state.steps.push(step);
         let dies = state.left == Some(0);
@@ -156,7 +181,7 @@ fn after_power_loss(file: &Bytes, random: &mut fastrand::Rng) -> Bytes {
             bytes[start..end].copy_from_slice(&file.now[start..end]);
         }
     }
-    Bytes { now: bytes.clone(), synced: bytes }
+    Bytes { now: bytes.clone(), synced: bytes, dirty: BTreeSet::new() }
 }
 
 impl Disk for Simulated {
@@ -212,23 +237,20 @@ impl Disk for Simulated {
     fn append(&self, file: &mut usize, bytes: &[u8]) -> io::Result<()> {
         let (mut state, dies) = self.step(Step::Append)?;
         let written = if dies { fastrand::usize(0..=bytes.len()) } else { bytes.len() };
-        state.files[*file].now.extend_from_slice(&bytes[..written]);
+        state.files[*file].append(&bytes[..written]);
         if dies { Err(io::Error::other("the disk is gone")) } else { Ok(()) }
     }
 
     fn sync(&self, file: &usize) -> io::Result<()> {
+        if self.lock().failing.contains(&Step::Sync) {
+            // The system forgets that these bytes are not on the disk, as Linux does.
+            self.lock().files[*file].dirty.clear();
+        }
         let (mut state, dies) = self.step(Step::Sync)?;
         let is_done = !dies || fastrand::bool();
         if is_done {
-            let file = &mut state.files[*file];
-            file.synced = file.now.clone();
+            state.files[*file].sync();
         }
         if dies { Err(io::Error::other("the disk is gone")) } else { Ok(()) }
-    }
-
-    fn truncate(&self, file: &usize, length: u64) -> io::Result<()> {
-        let (mut state, _) = self.step(Step::Truncate)?;
-        state.files[*file].now.truncate(usize::try_from(length).unwrap());
-        Ok(())
     }
 }

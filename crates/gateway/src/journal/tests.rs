@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use proptest::prelude::*;
 
 use super::frame::{FRAME, HEADER};
-use super::simulated::{Simulated, Step};
+use super::simulated::{SECTOR, Simulated, Step};
 use super::*;
 
 const FIRST: &str = "00000000000000000001.log";
@@ -278,6 +278,68 @@ async fn a_disk_that_fails_ends_all_acknowledgements() {
     drop(room);
     let all = tokio::time::timeout(std::time::Duration::from_secs(20), journal.reserve(1, WAITING - RECORD));
     all.await.expect("no room is lost").unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_checkpoint_that_a_full_disk_has_no_room_for_changes_nothing() {
+    for kind in [Step::Create, Step::Append, Step::Sync, Step::Rename] {
+        let disk = Simulated::default();
+        let (journal, _) = Journal::over(disk.clone(), |_| Ok(())).unwrap();
+        let mut room = journal.reserve(3, 30).await.unwrap();
+        let first = journal.append(&mut room, b"first").unwrap();
+        journal.durable(first).await.unwrap();
+        let names = disk.names().unwrap();
+        disk.fail(&[kind]);
+        let checkpoint = journal.begin_checkpoint().unwrap();
+        let error = checkpoint.write([b"state"]).expect_err("there is no room");
+        assert!(error.0.contains("making 00000000000000000002.log"), "{kind:?}: {error}");
+        assert_eq!(journal.failure(), None, "{kind:?}");
+        disk.fail(&[]);
+        let second = journal.append(&mut room, b"second").unwrap();
+        journal.durable(second).await.unwrap();
+        assert_eq!(disk.names().unwrap(), names, "{kind:?}: nothing is left behind");
+        assert_eq!(open(&disk).unwrap().1, [b"first".to_vec(), b"second".to_vec()], "{kind:?}");
+        let checkpoint = journal.begin_checkpoint().expect("the one before has ended");
+        checkpoint.write([b"state"]).unwrap();
+        let third = journal.append(&mut room, b"third").unwrap();
+        journal.durable(third).await.unwrap();
+        assert_eq!(open(&disk).unwrap().1, [b"state".to_vec(), b"third".to_vec()], "{kind:?}");
+    }
+}
+
+#[test]
+fn a_checkpoint_that_is_given_up_leaves_no_file() {
+    let (disk, records) = filled();
+    let (mut log, _, _) = open(&disk).unwrap();
+    let mut writer = log.rotate().unwrap();
+    writer.add(b"state").unwrap();
+    disk.fail(&[Step::Append]);
+    writer.finish().unwrap_err();
+    disk.fail(&[]);
+    assert_eq!(disk.names().unwrap(), [FIRST, "00000000000000000002.log"]);
+    log.write(group(log.next(), &[b"more".to_vec()])).unwrap();
+    assert_eq!(open(&disk).unwrap().1, [records, vec![b"more".to_vec()]].concat());
+}
+
+#[test]
+fn records_that_a_failed_sync_left_in_memory_are_written_again_before_they_count() {
+    for first_length in [1, SECTOR, 5 * SECTOR] {
+        let disk = Simulated::default();
+        let (mut log, _, _) = open(&disk).unwrap();
+        log.write(group(log.next(), &[vec![b'a'; first_length]])).unwrap();
+        disk.fail(&[Step::Sync]);
+        log.write(group(log.next(), &[vec![b'b'; 3 * SECTOR]])).unwrap_err();
+        disk.fail(&[]);
+        // The next process reads what the system shows, and goes on behind it.
+        let mut random = fastrand::Rng::with_seed(7);
+        let disk = disk.restarted(&mut random, false);
+        let (mut log, found, _) = open(&disk).unwrap();
+        assert_eq!(found.len(), 2);
+        log.write(group(log.next(), &[b"c".to_vec()])).unwrap();
+        let disk = disk.restarted(&mut random, true);
+        let (_, again, _) = open(&disk).unwrap();
+        assert_eq!(again, [found, vec![b"c".to_vec()]].concat());
+    }
 }
 
 #[tokio::test]
