@@ -38,7 +38,7 @@ help: ## list the targets
 # --- setting up -----------------------------------------------------------------------------------------------------
 
 .PHONY: build
-build: $(VENV)/.stamp-native ## make .venv with the `seqferry` command in it (release build)
+build: $(VENV)/.stamp-native try-page ## make .venv with the `seqferry` command in it (release build), and its page
 
 $(VENV)/.stamp-python:
 	@tools/require $(PYTHON) "Python 3.11 or newer (or name it: make PYTHON=/path/to/python3 ...)"
@@ -57,6 +57,26 @@ $(VENV)/.stamp-native: $(VENV)/.stamp-packages $(wheel_sources) pyproject.toml
 		--disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@$(BIN)/python -m compileall -q python/seqferry # as pip does with what it installs to stay
 	@touch $@
+
+# The page (web/). Without Node, or without its packages, everything else is built, unless everything has to be there.
+PAGE := python/seqferry/api/page
+page_sources = $(shell find web/src web/public -type f) $(wildcard web/*.ts web/*.js web/*.json web/*.html) web/.npmrc
+npm = PATH="$$(tools/node $(VENV)):$$PATH" npm --prefix web
+
+.PHONY: try-page
+try-page: $(VENV)/.stamp-python
+	@if ! tools/node $(VENV) >/dev/null; then test "$${SEQFERRY_REQUIRE_SERVERS:-}" != 1; \
+	elif ! $(MAKE) --silent web/node_modules/.stamp; then \
+		echo "npm cannot fetch the packages of the page: everything but the page is built" >&2; \
+		test "$${SEQFERRY_REQUIRE_SERVERS:-}" != 1; \
+	else $(MAKE) --silent $(PAGE)/index.html; fi
+
+web/node_modules/.stamp: web/package-lock.json web/package.json web/.npmrc
+	$(npm) ci --silent
+	@touch $@
+
+$(PAGE)/index.html: $(page_sources) web/node_modules/.stamp
+	$(npm) run --silent build -- --logLevel warn
 
 .PHONY: man
 man: build ## write the manual pages to dist/man/man1
@@ -162,7 +182,7 @@ demo: build ## mirror a delivery between two buckets, with a kill half-way: the 
 
 # --- checking -------------------------------------------------------------------------------------------------------
 
-.PHONY: test test-rust test-python test-tools compiled-tests
+.PHONY: test test-rust test-python test-page test-tools compiled-tests
 
 run_tests = $(PYTHON) tools/run_tests.py
 # Without the examples: clippy compiles those.
@@ -176,7 +196,7 @@ rewrite_assertions = { test ! -e $(VENV)/.stamp-native || \
 	env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest --collect-only -qq -n 0; } >/dev/null 2>&1
 
 # What fails is run once more, alone, after all others (tests/README.md).
-test: compiled-tests test-tools ## run every test: cargo, then pytest
+test: compiled-tests test-tools test-page ## run every test: of the page, cargo, then pytest
 	@$(rewrite_assertions) & $(run_tests) $(cargo_tests) $(pytest_tests)
 
 test-rust: compiled-tests ## run the Rust tests
@@ -185,10 +205,14 @@ test-rust: compiled-tests ## run the Rust tests
 test-python: test-tools ## run the Python and whole-system tests
 	$(run_tests) $(pytest_tests)
 
+test-page: try-page ## run the tests of the page that need no browser
+	@if test -e $(PAGE)/index.html; then $(npm) test --silent -- --reporter=dot; fi
+
 compiled-tests: $(VENV)/.stamp-packages try-go-tools
 	$(CARGO) test --release --locked --no-run --quiet --tests $(RUST_PACKAGES)
 
 test-tools: build $(TOOLS)/s3proxy $(TOOLS)/s3sim $(TOOLS)/sim_load try-go-tools try-nextflow
+	@command -v chromium >/dev/null || echo "Chromium is not installed: the tests of the page in a browser are skipped (Debian: apt-get install chromium)"
 	@command -v postgres initdb >/dev/null || ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || echo "PostgreSQL is not installed: its tests are skipped (Debian: apt-get install postgresql)"
 
 # The native module is built only if there is none: after a change below crates/, `make build` brings it up to date.
@@ -213,7 +237,7 @@ fuzz: ## feed mutations of recorded answers to the readers of the S3 client, CAS
 compat: build $(if $(ENDPOINT),,compat-tools) ## the round trip on every S3 server there is, or ENDPOINT=https://... BUCKET=... (docs/guarantees/compatibility.md)
 	PYTHONPATH=tests $(BIN)/python -m compat $(if $(ENDPOINT),--endpoint '$(ENDPOINT)') $(if $(BUCKET),--bucket '$(BUCKET)') $(ARGS)
 
-.PHONY: lint lint-at-first lint-at-last lint-format lint-rust lint-python lint-arrows lint-crates lint-stubs
+.PHONY: lint lint-at-first lint-at-last lint-format lint-rust lint-python lint-arrows lint-crates lint-stubs lint-page
 lint: lint-at-first lint-at-last ## run every static check
 
 # Two at a time: pip keeps one core busy, and so do most of the checks.
@@ -221,7 +245,7 @@ lint-at-first:
 	@$(MAKE) --jobs=2 --output-sync=target lint-rust $(VENV)/.stamp-packages
 
 lint-at-last: build
-	@$(MAKE) --jobs=2 --output-sync=target lint-format lint-python lint-arrows lint-crates lint-stubs
+	@$(MAKE) --jobs=2 --output-sync=target lint-format lint-python lint-arrows lint-crates lint-stubs lint-page
 
 lint-format: $(VENV)/.stamp-packages
 	$(CARGO) fmt --all --check
@@ -253,11 +277,23 @@ supply-chain: lint-crates ## check licences, sources and security advisories (va
 lint-stubs: build
 	$(BIN)/python -m mypy.stubtest --allowlist tools/stubtest-allowlist.txt seqferry._native
 
+# The types of the API are made anew of the application, so that the page cannot be checked against an old API.
+lint-page: build
+	@if test -e $(PAGE)/index.html; then $(MAKE) --silent page-types && $(npm) run --silent check && \
+		$(npm) run --silent lint; fi
+
+.PHONY: page-types
+page-types: $(VENV)/.stamp-packages web/node_modules/.stamp ## make web/src/api/schema.d.ts: the types of the API, for the page
+	@mkdir -p $(TARGET)
+	$(BIN)/python tools/print_openapi.py >$(TARGET)/openapi.json
+	@$(npm) run --silent types -- $(abspath $(TARGET)/openapi.json)
+
 .PHONY: fmt
 fmt: $(VENV)/.stamp-packages ## format everything
 	$(CARGO) fmt --all
 	$(BIN)/ruff check --fix-only --quiet
 	$(BIN)/ruff format
+	@if test -e web/node_modules/.stamp; then $(npm) run --silent format; fi
 
 # --- releasing ------------------------------------------------------------------------------------------------------
 
@@ -270,10 +306,11 @@ CYCLONEDX_VERSION := 7.5.0
 # maturin puts the bill of materials of the crates into the wheel; that of the Python packages is of an environment with
 # nothing in it but the wheel and what it needs.
 .PHONY: sbom
-sbom: $(VENV)/.stamp-packages try-nextflow ## write the wheel and its bills of materials (CycloneDX: crates, Python packages) into dist/
+sbom: $(VENV)/.stamp-packages try-nextflow try-page ## write the wheel and its bills of materials (CycloneDX: crates, Python packages) into dist/
 	rm -rf dist/.environment dist/.cyclonedx dist/*.whl dist/*.cdx.json
 	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/maturin build --release --locked --strip --out dist
 	$(BIN)/python -c 'import pathlib, zipfile; wheel = zipfile.ZipFile(next(pathlib.Path("dist").glob("*.whl"))); [pathlib.Path("dist/seqferry-crates.cdx.json").write_bytes(wheel.read(name)) for name in wheel.namelist() if "/sboms/" in name]'
+	$(BIN)/python -c 'import pathlib, zipfile; wheel = zipfile.ZipFile(next(pathlib.Path("dist").glob("*.whl"))); wheel.getinfo("seqferry/api/page/index.html")' || { echo "the wheel is without the page: see what make try-page says" >&2; exit 1; }
 	$(PYTHON) -m venv dist/.environment
 	dist/.environment/bin/python -m pip install --quiet --disable-pip-version-check dist/*.whl
 	$(PYTHON) -m venv dist/.cyclonedx
@@ -350,6 +387,6 @@ governor-plots: ## draw the plots of docs/develop/governor.md again
 
 .PHONY: clean
 clean: ## remove everything that was made
-	rm -rf $(VENV) .tools target dist benches/results .pytest_cache .ruff_cache .mypy_cache .hypothesis
+	rm -rf $(VENV) .tools target dist benches/results web/node_modules $(PAGE) .pytest_cache .ruff_cache .mypy_cache .hypothesis
 	find python crates -name '*.so' -delete
 	find . -name __pycache__ -type d -not -path './.git/*' -prune -exec rm -rf {} +

@@ -7,7 +7,7 @@ import random
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import pytest
 
@@ -20,6 +20,9 @@ from support.run import MissingToolError, Run, find_tool
 from support.servers import KINDS, S3Server
 from support.sim import Simulator
 from support.syscalls import Syscalls
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 _OURS = {
     "SEQFERRY_REQUIRE_SERVERS",
@@ -226,6 +229,16 @@ def make_simulator() -> Iterator[Callable[..., Simulator]]:
     yield make
     for simulator in made:
         simulator.close()
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """Chromium, for tests of the page."""
+    from support.browser import Chromium  # not for each process of a run
+
+    running = _or_skip(Chromium)
+    yield running.browser
+    running.close()
 
 
 @pytest.fixture(scope="session")

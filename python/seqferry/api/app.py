@@ -8,12 +8,13 @@ from typing import Any, Final
 from fastapi import Depends, FastAPI
 from fastapi.routing import APIRoute
 
-from seqferry.api import documented, metrics, problems
+from seqferry.api import documented, metrics, page_files, problems
 from seqferry.api.body import BodyLimit
 from seqferry.api.checks import StorageChecks
 from seqferry.api.deps import DOCUMENTED, Context, require_admin
 from seqferry.api.file_status import FileStatus
 from seqferry.api.guard import Guard
+from seqferry.api.page_files import PageFile
 from seqferry.api.readiness import Readiness
 from seqferry.api.routes import (
     control,
@@ -50,6 +51,7 @@ def create_app(
     checks: StorageChecks | None = None,
     hub: Hub | None = None,
     defaults: Mapping[str, Any] | None = None,
+    page: Mapping[str, PageFile] | None = None,
 ) -> FastAPI:
     """The application over an open service; the caller keeps the service open and closes it.
 
@@ -60,6 +62,7 @@ def create_app(
         checks: looks at storage; usual ones when not given.
         hub: serves streams of events; one that the caller closes when the server stops.
         defaults: values of fields that requests leave open (``job_defaults``).
+        page: files of the page; those that were built when not given.
     """
     app = FastAPI(
         title="Seqferry",
@@ -103,6 +106,7 @@ def create_app(
     app.include_router(mirror.router, dependencies=[DOCUMENTED])
     if allow_crash:
         app.include_router(mirror.crash_router, dependencies=[DOCUMENTED, Depends(require_admin)])
+    app.include_router(page_files.router(page_files.read_page() if page is None else page))
     documented.install(app)
     return app
 

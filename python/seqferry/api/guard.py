@@ -6,12 +6,14 @@ from typing import Final
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from seqferry.api.page_files import is_page_path
 from seqferry.api.problems import problem
 from seqferry.api.tickets import PATH
 from seqferry.settings.tokens import Identity, Role, TokenStore
 
 OPEN: Final = frozenset({"/healthz", "/readyz"})
-"""Paths that need no token, for requests without a body. Without one their answers hold no data of a user."""
+"""Paths of the API that need no token, for requests without a body. Without one their answers hold no data of a user.
+"""
 
 _READING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 MAX_STREAMS: Final = 200
@@ -62,7 +64,7 @@ class Guard:
         if identity is not None:
             scope.setdefault("state", {})["identity"] = identity
         # A body would be read into memory before the route is looked up.
-        if scope["path"] in OPEN and (identity is not None or not with_body):
+        if _is_open(scope) and (identity is not None or not with_body):
             await self._app(scope, receive, send)
             return
         with_link = needs_no_token(scope["path"]) and not with_body
@@ -125,6 +127,12 @@ def has_body(scope: Scope) -> bool:
         name == b"transfer-encoding" or (name == b"content-length" and value.strip() != b"0")
         for name, value in scope["headers"]
     )
+
+
+def _is_open(scope: Scope) -> bool:
+    if scope["path"] in OPEN:
+        return True
+    return scope["method"] in ("GET", "HEAD") and is_page_path(scope["path"])
 
 
 def _identity(scope: Scope, tokens: TokenStore) -> Identity | None:

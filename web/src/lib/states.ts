@@ -1,0 +1,46 @@
+/** States of transfers and objects: a word and a shape stand beside each colour. */
+
+export type Shape = 'circle' | 'triangle' | 'bars' | 'tick' | 'half-diamond' | 'diamond' | 'square' | 'chevron'
+
+export type Tone = 'waiting' | 'running' | 'paused' | 'done' | 'partly' | 'failed' | 'cancelled' | 'skipped'
+
+export interface Look {
+  word: string
+  shape: Shape
+  tone: Tone
+}
+
+const LOOKS: Record<string, Look> = {
+  queued: { word: 'queued', shape: 'circle', tone: 'waiting' },
+  pending: { word: 'pending', shape: 'circle', tone: 'waiting' },
+  waiting: { word: 'waiting', shape: 'circle', tone: 'waiting' },
+  planning: { word: 'listing', shape: 'triangle', tone: 'running' },
+  listing: { word: 'listing', shape: 'triangle', tone: 'running' },
+  running: { word: 'running', shape: 'triangle', tone: 'running' },
+  arriving: { word: 'arriving', shape: 'triangle', tone: 'running' },
+  active: { word: 'active', shape: 'triangle', tone: 'running' },
+  paused: { word: 'paused', shape: 'bars', tone: 'paused' },
+  cancelling: { word: 'cancelling', shape: 'square', tone: 'cancelled' },
+  stopping: { word: 'stopping', shape: 'square', tone: 'cancelled' },
+  cancelled: { word: 'cancelled', shape: 'square', tone: 'cancelled' },
+  done: { word: 'done', shape: 'tick', tone: 'done' },
+  complete: { word: 'complete', shape: 'tick', tone: 'done' },
+  done_with_failures: { word: 'done with failures', shape: 'half-diamond', tone: 'partly' },
+  incomplete: { word: 'incomplete', shape: 'half-diamond', tone: 'partly' },
+  failed: { word: 'failed', shape: 'diamond', tone: 'failed' },
+  skipped: { word: 'skipped', shape: 'chevron', tone: 'skipped' },
+}
+
+export function look(state: string): Look {
+  return LOOKS[state] ?? { word: state.replaceAll('_', ' '), shape: 'circle', tone: 'waiting' }
+}
+
+export const RUNNING = ['planning', 'running', 'paused', 'cancelling'] as const
+export const WAITING = ['queued'] as const
+export const ENDED = ['done', 'done_with_failures', 'failed', 'cancelled'] as const
+export const ALL_STATES = [...WAITING, ...RUNNING, ...ENDED] as const
+export type State = (typeof ALL_STATES)[number]
+
+export function hasEnded(state: string): boolean {
+  return (ENDED as readonly string[]).includes(state)
+}

@@ -1,0 +1,48 @@
+import { brotliCompressSync, constants, gzipSync } from 'node:zlib'
+import { svelte } from '@sveltejs/vite-plugin-svelte'
+import type { Plugin } from 'vite'
+import { defineConfig } from 'vitest/config'
+
+/** Most bytes of scripts and styles, gzipped, that a reader loads: 120 KB, a choice. */
+const BUDGET = 120_000
+
+/** Writes `.gz` and `.br` beside each file, and fails the build when the page has grown over its budget. */
+function compressed(): Plugin {
+  return {
+    name: 'compressed',
+    apply: 'build',
+    enforce: 'post',
+    generateBundle(_, bundle) {
+      let total = 0
+      for (const [name, file] of Object.entries(bundle)) {
+        const content = file.type === 'chunk' ? file.code : file.source
+        const bytes = typeof content === 'string' ? Buffer.from(content) : Buffer.from(content)
+        const zipped = gzipSync(bytes, { level: 9 })
+        if (/\.(js|css|html)$/.test(name)) total += zipped.length
+        const quality = { [constants.BROTLI_PARAM_QUALITY]: 11 }
+        this.emitFile({ type: 'asset', fileName: `${name}.gz`, source: zipped })
+        this.emitFile({ type: 'asset', fileName: `${name}.br`, source: brotliCompressSync(bytes, { params: quality }) })
+      }
+      if (total > BUDGET) this.error(`the page has ${total} bytes gzipped, more than ${BUDGET}`)
+      console.log(`the page has ${total} bytes gzipped, of at most ${BUDGET}`)
+    },
+  }
+}
+
+export default defineConfig({
+  // Relative addresses: the page works below any prefix of a proxy.
+  base: './',
+  plugins: [svelte(), compressed()],
+  build: {
+    outDir: '../python/seqferry/api/page',
+    emptyOutDir: true,
+    // The policy of the page blocks `data:`.
+    assetsInlineLimit: 0,
+    modulePreload: { polyfill: false },
+    license: { fileName: 'licenses.md' },
+    reportCompressedSize: false,
+  },
+  // No `changeOrigin`: a server without tokens answers only to names of this machine.
+  server: { proxy: { '/api': process.env.SEQFERRY_URL ?? 'http://127.0.0.1:8080' } },
+  test: { include: ['tests/**/*.test.ts'], environment: 'node' },
+})
