@@ -6,11 +6,12 @@ use std::sync::{Arc, OnceLock};
 use crate::budget::{MemoryPermit, RequestPermit};
 use bytes::Bytes;
 use seqferry_store::prelude::*;
-use seqferry_store::{Body, Digests, PartInfo, PinnedObject, Range, StoreError, UploadRef, WrittenPart};
+use seqferry_store::{Body, Digests, ErrorClass, PartInfo, PinnedObject, Range, StoreError, UploadRef, WrittenPart};
 
 use super::UploadSession;
 use crate::request::{RequestError, RequestSpec, join_request};
 use crate::retry::is_unclear;
+use crate::writes::ATTEMPTS_BEFORE_LOOK;
 
 /// A part that is in memory.
 #[derive(Debug)]
@@ -44,19 +45,28 @@ impl UploadSession {
     /// Code `NoSuchUpload` when the upload was aborted from outside, by a lifecycle rule for example.
     pub async fn put_part(&self, number: u32, part: PartBody) -> Result<WrittenPart, RequestError> {
         let memory = Arc::new(part.memory);
+        let mut attempts = (0, Some(ATTEMPTS_BEFORE_LOOK));
         let mut is_last = false;
         loop {
-            let unclear = match self.send_part(number, &part.bytes, &part.digests, &memory).await {
-                Err(RequestError::Failed(error)) if is_unclear(&error) => error,
+            let error = match self.send_part(number, &part.bytes, &part.digests, &memory, attempts).await {
+                Err(RequestError::Failed(error)) if error.class == ErrorClass::Retry => error,
                 answer => return answer,
             };
             let sum = part.digests.checksum.as_ref().map(|(_, value)| value.as_str());
-            match self.find_part(number, part.bytes.len() as u64, sum).await? {
-                Some(found) => return Ok(found),
-                None if is_last => return Err(RequestError::Failed(unclear)),
-                None => self.retry_context.count_retry(),
+            if let Some(found) = self.find_part(number, part.bytes.len() as u64, sum, &error).await? {
+                return Ok(found);
             }
-            is_last = true;
+            if is_unclear(&error) {
+                if is_last {
+                    return Err(RequestError::Failed(error));
+                }
+                is_last = true;
+            } else if attempts.1.is_some() && self.client.allows_more_than(ATTEMPTS_BEFORE_LOOK) {
+                attempts = (ATTEMPTS_BEFORE_LOOK, None);
+            } else {
+                return Err(RequestError::Failed(error));
+            }
+            self.retry_context.count_retry();
         }
     }
 
@@ -66,8 +76,9 @@ impl UploadSession {
         bytes: &Bytes,
         digests: &Digests,
         memory: &Arc<Option<MemoryPermit>>,
+        (made, until): (u32, Option<u32>),
     ) -> Result<WrittenPart, RequestError> {
-        let spec = RequestSpec::write("UploadPart", &self.bucket).bytes(bytes.len() as u64);
+        let spec = RequestSpec::write("UploadPart", &self.bucket).bytes(bytes.len() as u64).attempts(made, until);
         let upload_id = self.upload_id();
         self.client
             .call(spec, &self.retry_context, |store| {
@@ -82,13 +93,21 @@ impl UploadSession {
             .await
     }
 
-    /// The part as the upload holds it, after an answer that was not understood. None: it holds no such part, another
-    /// one, or cannot be asked.
-    async fn find_part(&self, number: u32, size: u64, sum: Option<&str>) -> Result<Option<WrittenPart>, RequestError> {
+    /// The part as the upload holds it, after an answer that was not understood, or none but failures. None: it holds
+    /// no such part, another one, or cannot be asked.
+    async fn find_part(
+        &self,
+        number: u32,
+        size: u64,
+        sum: Option<&str>,
+        error: &StoreError,
+    ) -> Result<Option<WrittenPart>, RequestError> {
         let upload_id = self.upload_id();
         let upload = UploadRef::new(&self.bucket, &self.key, &upload_id);
         let before = number.checked_sub(1).filter(|before| *before > 0);
-        let spec = RequestSpec::read("ListParts", &self.bucket);
+        // Asked once where the service fails: the next attempt at the part tells when it is back.
+        let until = (!is_unclear(error)).then_some(1);
+        let spec = RequestSpec::read("ListParts", &self.bucket).attempts(0, until);
         let page = self.client.call(spec, &self.retry_context, async |store| store.list_parts(upload, before).await);
         let page = match page.await {
             Ok(page) => page,
@@ -132,30 +151,34 @@ impl UploadSession {
         let upload_id = self.upload_id();
         // What the first answer said of this part; a second one that says something else is a lesson.
         let first_etag = Arc::new(OnceLock::new());
-        let copied = self
-            .client
-            .call_reserved(spec, permit, &self.retry_context, |store| {
-                let (source, upload_id) = (source.clone(), upload_id.clone());
-                let (bucket, key) = (self.bucket.clone(), self.key.clone());
-                let (first_etag, connection) = (Arc::clone(&first_etag), self.client.connection().clone());
-                let sent = self.send_on("UploadPartCopy", async move {
-                    let copied =
-                        store.copy_part(&source, range, UploadRef::new(&bucket, &key, &upload_id), number).await?;
-                    if first_etag.get_or_init(|| copied.etag.clone()) != &copied.etag {
-                        connection.quirks.learn_changing_part_etags();
-                    }
-                    Ok(copied)
-                });
-                join_request(sent, "UploadPartCopy")
-            })
-            .await;
-        let copied = match copied {
-            Err(RequestError::Failed(error)) if is_unclear(&error) => {
-                // The pin of the source holds for the part that is found as for the one that was asked for.
-                self.find_part(number, range.len(), None).await?.ok_or(RequestError::Failed(error))?
-            }
-            answer => answer?,
+        let send = |store: Arc<dyn ObjectStore>| {
+            let (source, upload_id) = (source.clone(), upload_id.clone());
+            let (bucket, key) = (self.bucket.clone(), self.key.clone());
+            let (first_etag, connection) = (Arc::clone(&first_etag), self.client.connection().clone());
+            let sent = self.send_on("UploadPartCopy", async move {
+                let copied = store.copy_part(&source, range, UploadRef::new(&bucket, &key, &upload_id), number).await?;
+                if first_etag.get_or_init(|| copied.etag.clone()) != &copied.etag {
+                    connection.quirks.learn_changing_part_etags();
+                }
+                Ok(copied)
+            });
+            join_request(sent, "UploadPartCopy")
         };
+        let first = spec.attempts(0, Some(ATTEMPTS_BEFORE_LOOK));
+        let mut copied = self.client.call_reserved(first, permit, &self.retry_context, &send).await;
+        if let Err(RequestError::Failed(error)) = &copied
+            && error.class == ErrorClass::Retry
+        {
+            // The pin of the source holds for the part that is found as for the one that was asked for.
+            if let Some(found) = self.find_part(number, range.len(), None, error).await? {
+                copied = Ok(found);
+            } else if !is_unclear(error) && self.client.allows_more_than(ATTEMPTS_BEFORE_LOOK) {
+                self.retry_context.count_retry();
+                let more = spec.attempts(ATTEMPTS_BEFORE_LOOK, None);
+                copied = self.client.call(more, &self.retry_context, &send).await;
+            }
+        }
+        let copied = copied?;
         self.plain_etags.store(!copied.opaque_etag, Ordering::Relaxed);
         Ok(copied)
     }

@@ -38,8 +38,10 @@ where
                 _ if status < 300 => unreadable(operation, raw.body().bytes(), &new, status),
                 // HEAD has no body: the status is all there is.
                 _ => new(reason(status), Some(status)),
+            };
+            if let Some(message) = meta.message().filter(|message| !message.is_empty()) {
+                failed = failed.with_message(message);
             }
-            .with_message(meta.message().unwrap_or_default());
             failed.request_id = meta.request_id().map(str::to_owned);
             failed.region = region_hint(raw.headers(), raw.body().bytes().unwrap_or_default());
             failed.retry_after = retry_after(raw.headers());
@@ -84,7 +86,22 @@ fn unreadable(
 ) -> StoreError {
     match body.and_then(|body| other_answer(operation, body)) {
         Some(how) => new(code::UNEXPECTED_ANSWER, Some(status)).with_message(how),
-        None => new(code::MALFORMED, Some(status)),
+        None => new(code::MALFORMED, Some(status)).with_message(form_of(body.unwrap_or_default())),
+    }
+}
+
+/// What came in place of an answer of S3, where that is known.
+fn form_of(body: &[u8]) -> &'static str {
+    let start = body.trim_ascii_start();
+    let begins = |word: &[u8]| start.get(..word.len()).is_some_and(|head| head.eq_ignore_ascii_case(word));
+    if start.is_empty() {
+        "the answer is empty"
+    } else if begins(b"<html") || begins(b"<!doctype html") {
+        "the answer is a page of HTML: a proxy, a portal or a web server answers in place of S3; look at the endpoint"
+    } else if !start.starts_with(b"<") {
+        "the answer is no XML: another program than S3 answers; look at the endpoint"
+    } else {
+        ""
     }
 }
 

@@ -235,3 +235,19 @@ async fn a_page_of_parts_that_contradicts_itself_is_an_error() {
     let endless = "<ListPartsResult><IsTruncated>true</IsTruncated></ListPartsResult>";
     assert_contradiction(&parts(endless).await.expect_err(endless), endless);
 }
+
+#[tokio::test]
+async fn what_comes_in_place_of_a_listing_is_told() {
+    for (body, words) in [
+        ("", "the answer is empty"),
+        (" \n", "the answer is empty"),
+        ("<html><body>a captive portal</body></html>", "a page of HTML"),
+        ("\n<!DOCTYPE html><title>Sign in</title>", "a page of HTML"),
+        ("{\"ok\": true}", "no XML"),
+    ] {
+        let error = objects(body).await.expect_err("an error");
+
+        assert_eq!(error.code, code::MALFORMED, "{body:?}: {error}");
+        assert!(error.message.contains(words), "{body:?}: {error}");
+    }
+}
