@@ -14,10 +14,11 @@ import threading
 import time
 from collections import deque
 from collections.abc import AsyncGenerator, Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from seqferry.api.progress_feed import ProgressFeed
 from seqferry.db.feed import MOST_DATA, FeedEvent, Position
 from seqferry.model.models import Event
 from seqferry.service.service import Service
@@ -47,18 +48,26 @@ class Feed:
         self._position: Position | None = None
         self._count = 0
         self._kept = deque[FeedEvent](maxlen=_KEPT_EVENTS)
+        self._progress = ProgressFeed(service, self._announce)
 
     def close(self) -> None:
         """End all streams. From any thread."""
         self._closing = True
+        self._progress.close()
         loop = self._loop
         if loop is not None and not loop.is_closed():
             loop.call_soon_threadsafe(self._announce)
 
-    async def frames(self, wanted: frozenset[str] | None, after: Position | None) -> AsyncGenerator[bytes]:
-        """The stream of the events of these transfers (None: all) behind a position (None: from now on)."""
+    async def frames(
+        self, wanted: frozenset[str] | None, after: Position | None, *, progress: bool = False
+    ) -> AsyncGenerator[bytes]:
+        """The stream of the events of these transfers (None: all) behind a position (None: from now on).
+
+        With ``progress`` also the transfers themselves that have not ended, as they change.
+        """
         yield f"retry: {RETRY_MS}\n\n".encode()
-        with self._watching():
+        told: dict[str, bytes] = {}
+        with self._watching(), self._progress.watched() if progress else nullcontext():
             while self._position is None and not self._closing:
                 if not await self._wait(self._future()):
                     yield b": ping\n\n"
@@ -80,6 +89,8 @@ class Feed:
                         found, mine = await asyncio.to_thread(self._service.feed_events, mine, until, wanted)
                         count = there if mine is until else None
                 pieces = [_feed_frame(one) for one in found if wanted is None or one.transfer_id in wanted]
+                if progress:
+                    pieces += self._progress.news(told, wanted)
                 if pieces:
                     yield b"".join(pieces)
                 elif count is not None and not await self._wait(changed):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Annotated, Any, Final, Literal
@@ -29,6 +30,7 @@ from seqferry.model.models import (
 )
 from seqferry.model.next_steps import next_step
 from seqferry.model.operations import Operation
+from seqferry.model.progress import of_chain
 from seqferry.planning.unpacking import build_operation_spec
 from seqferry.proof.costs import CountedCost
 from seqferry.spec import properties
@@ -175,6 +177,27 @@ class LiveOut(BaseModel):
     slowest: list[ActiveOut]
 
 
+class QueueOut(BaseModel):
+    """Place of a transfer that has not begun, and the reason."""
+
+    reason: Literal["turn", "overlap", "worker"]
+    """It waits for its ``turn``; an earlier one writes to the same keys (``overlap``); no ``worker`` may do it."""
+    ahead: int | None
+    """Transfers that come first; null where it waits for something else than its turn."""
+    blocked_by: str | None
+    """The transfer that writes to the same keys."""
+
+    @classmethod
+    def of(cls, status: Status) -> QueueOut | None:
+        if status.ended or status.live.workers or status.state == "paused":
+            return None
+        if status.blocked_by is not None:
+            return cls(reason="overlap", ahead=None, blocked_by=status.blocked_by)
+        if status.waits_for is not None:
+            return cls(reason="worker", ahead=None, blocked_by=None)
+        return cls(reason="turn", ahead=status.ahead, blocked_by=None) if status.state == "queued" else None
+
+
 class TransferOut(BaseModel):
     id: str
     name: str | None
@@ -194,6 +217,8 @@ class TransferOut(BaseModel):
     ended_at: datetime | None
     error_code: str | None
     error_message: str | None
+    queue: QueueOut | None
+    """Null unless it waits to begin, or to go on."""
     waits_for: str | None
     """In words, when no worker is at it and none that is there may be, as ``a worker with profile lab``."""
     receipt_digest: str | None
@@ -233,6 +258,7 @@ class TransferOut(BaseModel):
             ended_at=_time(status.ended_at),
             error_code=status.error_code,
             error_message=_message(status.error_message),
+            queue=QueueOut.of(status),
             waits_for=status.waits_for,
             receipt_digest=status.receipt_digest,
             retry_of=status.spec.retry_of,
@@ -303,6 +329,27 @@ class TransferNow(TransferOut):
         )
 
 
+class Chain(BaseModel):
+    """A transfer with those that retry it, as one thing."""
+
+    transfers: list[TransferOut]
+    """The first one first, the latest last."""
+    latest: str
+    state: TransferState
+    """Of the latest."""
+    totals: TotalsOut
+    """Sums of all that has arrived, with what the latest has left."""
+
+    @classmethod
+    def of(cls, chain: Sequence[Status]) -> Chain:
+        return cls(
+            transfers=[TransferOut.of(one) for one in chain],
+            latest=chain[-1].id,
+            state=chain[-1].state,
+            totals=TotalsOut(**asdict(of_chain(chain))),
+        )
+
+
 class TransferPage(BaseModel):
     transfers: list[TransferOut]
     next_cursor: str | None
@@ -352,6 +399,8 @@ class ObjectPage(BaseModel):
 
 
 class FailureGroupOut(BaseModel):
+    id: str
+    """Of the cause, for a retry of its objects alone."""
     error_class: str
     error_code: str
     operation: str
@@ -368,7 +417,7 @@ class FailureGroupOut(BaseModel):
     def of(cls, group: FailureGroup, operation: Operation) -> FailureGroupOut:
         fields: dict[str, Any] = asdict(group)
         fields["message"] = shortened(group.message)
-        return cls(**fields, advice=next_step(group.error_class, group.error_code, operation))
+        return cls(id=group.id, **fields, advice=next_step(group.error_class, group.error_code, operation))
 
 
 class FailureGroups(BaseModel):
@@ -384,10 +433,12 @@ class SampleOut(BaseModel):
     objects: int
     requests: int
     throttled: int
+    workers: int
+    """That were at it within the interval."""
 
     @classmethod
     def of(cls, point: Point[Counts]) -> SampleOut:
-        return cls(at=_required_time(point.at), seconds=point.seconds, **asdict(point.counts))
+        return cls(at=_required_time(point.at), seconds=point.seconds, workers=point.workers, **asdict(point.counts))
 
 
 class Samples(BaseModel):

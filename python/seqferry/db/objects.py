@@ -22,7 +22,7 @@ from seqferry.db import bulk
 from seqferry.db.record import receipts
 from seqferry.db.tables import batch, object_, tally, transfer
 from seqferry.model.errors import TRANSIENT_CLASSES
-from seqferry.model.models import OPEN_OBJECT_STATES, FailureGroup, ObjectRecord
+from seqferry.model.models import OPEN_OBJECT_STATES, FailureGroup, ObjectRecord, cause_id
 from seqferry.spec.target_keys import nul_refusal, without_nul
 
 _Statement = TypeVar("_Statement", sa.Update, sa.Select[Any])
@@ -62,6 +62,8 @@ class PlannedObject:
     error_class: str = "object"
     operation: str = "plan"
     expected: ExpectedContent | None = None
+    carried: bool = False
+    """Its failure is that of the transfer that is retried: a retry of one cause leaves the others as they are."""
 
 
 class OpenObject(NamedTuple):
@@ -671,12 +673,14 @@ def unfinished_of(
     *,
     also_cancelled: bool,
     is_expected: bool = False,
+    cause: str | None = None,
 ) -> tuple[list[PlannedObject], int | None]:
     """A page of the objects that a transfer has not brought to its target, and where the next page begins.
 
     Args:
         also_cancelled: those that were given up with it, besides those that have failed.
         is_expected: with the content that they are compared with.
+        cause: those of other causes are carried over as they are; None: of all causes.
     """
     query = sa.select(object_).where(object_.c.transfer_id == transfer_id, object_.c.id > after)
     if also_cancelled:
@@ -693,10 +697,11 @@ def unfinished_of(
             last_modified=row.last_modified,
             version_id=row.version_id or None,
             storage_class=row.storage_class,
-            refusal=(row.error_code or "", row.error_message or "") if _is_refused(row) else None,
+            refusal=_failure(row) if _is_refused(row) or _is_carried(row, cause) else None,
             error_class=row.error_class or "object",
             operation=row.error_operation or "plan",
             expected=_expected(row) if is_expected else None,
+            carried=_is_carried(row, cause),
         )
         for row in rows
     ]
@@ -705,6 +710,16 @@ def unfinished_of(
 
 def _expected(row: sa.Row[Any]) -> ExpectedContent:
     return ExpectedContent(row.target_etag, row.part_size, row.checksum_algorithm, row.checksum)
+
+
+def _failure(row: sa.Row[Any]) -> tuple[str, str]:
+    if row.error_class is None:
+        return "Cancelled", "It was given up with the transfer that is retried, and is of no cause."
+    return row.error_code or "", row.error_message or ""
+
+
+def _is_carried(row: sa.Row[Any], cause: str | None) -> bool:
+    return cause is not None and cause_id(row.error_class, row.error_code, row.error_operation) != cause
 
 
 def _is_refused(row: sa.Row[Any]) -> bool:

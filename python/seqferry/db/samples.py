@@ -73,6 +73,8 @@ class Point(Generic[C]):
     at: float
     seconds: float
     counts: C
+    workers: int = 0
+    """Workers with a sample in the interval or on both sides of it."""
 
 
 class _Series(NamedTuple):
@@ -137,7 +139,10 @@ def read(
         points: intervals at most, up to ``MOST_POINTS``. None is shorter than a second.
     """
     curves = _curves(connection, _TRANSFERS, sample.c.transfer_id == transfer_id)
-    return [Point(at, width, Counts(*counts)) for at, width, counts in _course(curves, since, until, points)]
+    return [
+        Point(at, width, Counts(*counts), workers)
+        for at, width, counts, workers in _course(curves, since, until, points)
+    ]
 
 
 def read_engine(
@@ -151,13 +156,16 @@ def read_engine(
     """The course of the engine of a worker, or of those of all workers (None); else as ``read``."""
     mine = sa.true() if executor_id is None else engine_sample.c.executor_id == executor_id
     curves = _curves(connection, _ENGINES, mine)
-    return [Point(at, width, EngineCounts(*counts)) for at, width, counts in _course(curves, since, until, points)]
+    return [
+        Point(at, width, EngineCounts(*counts), workers)
+        for at, width, counts, workers in _course(curves, since, until, points)
+    ]
 
 
 def _course(
     curves: Sequence[_Curve], since: float | None, until: float | None, points: int
-) -> list[tuple[float, float, tuple[int, ...]]]:
-    """Begin, length and growth of each interval."""
+) -> list[tuple[float, float, tuple[int, ...], int]]:
+    """Begin, length and growth of each interval, and how many workers were at it."""
     if not curves:
         return []
     since = min(curve.times[0] for curve in curves) if since is None else since
@@ -169,7 +177,12 @@ def _course(
     edges = [*(since + number * width for number in range(count)), until]
     totals = [_total(curves, edge) for edge in edges]
     return [
-        (at, width, tuple(after - before for before, after in zip(first, second, strict=True)))
+        (
+            at,
+            width,
+            tuple(after - before for before, after in zip(first, second, strict=True)),
+            sum(curve.is_within(at, at + width) for curve in curves),
+        )
         for at, first, second in zip(edges, totals, totals[1:], strict=False)
     ]
 
@@ -219,6 +232,10 @@ class _Curve:
 
     times: list[float]
     values: list[tuple[int, ...]]
+
+    def is_within(self, begin: float, end: float) -> bool:
+        """True when the worker was at it at some time of the interval: of a pause it knows nothing."""
+        return self.times[0] < end and self.times[-1] > begin
 
     def at(self, time: float) -> tuple[float, ...]:
         after = bisect_left(self.times, time)

@@ -282,25 +282,6 @@ def _overlaps(spec: TransferSpec, written: str) -> bool:
     return unsupported is not None or keyspace.overlap(spec, other)
 
 
-def ahead(connection: sa.Connection, ids: Iterable[str]) -> dict[str, int]:
-    """Number of transfers that workers take before each of these, of those that wait for nothing but their turn.
-
-    Transfers that need other workers are in lanes of their own, and not in each other's way.
-    """
-    other = transfer.alias("other")
-    same_lane = sa.func.coalesce(other.c.lane, "") == sa.func.coalesce(transfer.c.lane, "")
-    before = sa.or_(
-        other.c.priority > transfer.c.priority,
-        sa.and_(other.c.priority == transfer.c.priority, other.c.turn < transfer.c.turn),
-    )
-    waiting = (other.c.ended_at.is_(None), other.c.state == "queued", other.c.blocked_by.is_(None), same_lane, before)
-    count = sa.select(sa.func.count()).select_from(other).where(*waiting).correlate(transfer).scalar_subquery()
-    query = sa.select(transfer.c.id, count).where(
-        transfer.c.id.in_(list(ids)), _UNFINISHED, transfer.c.state == "queued", transfer.c.blocked_by.is_(None)
-    )
-    return {row[0]: int(row[1]) for row in connection.execute(query)}
-
-
 def blocked(connection: sa.Connection) -> list[str]:
     """Ids of transfers that wait for one that has ended."""
     other = transfer.alias("other")
@@ -683,6 +664,7 @@ def _statuses_query(*, is_sqlite: bool, by_id: bool) -> sa.Select[Any]:
     )
     query = sa.select(
         transfer,
+        _ahead().label("ahead"),
         *(tally.c[name].label(f"total_{name}") for name in _TOTALS),
         why_blocked.scalar_subquery().label("why_blocked"),
         retried_by.scalar_subquery().label("retried_by"),
@@ -698,6 +680,23 @@ def _statuses_query(*, is_sqlite: bool, by_id: bool) -> sa.Select[Any]:
         .select_from(wanted.outerjoin(worker_live, fresh))
         .order_by(wanted.c.created_at.desc(), wanted.c.id)
     )
+
+
+def _ahead() -> sa.ColumnElement[int | None]:
+    """Number of transfers that workers take before one that waits for nothing but its turn; null for all others.
+
+    Transfers that need other workers are in lanes of their own, and not in each other's way.
+    """
+    other = transfer.alias("before")
+    earlier = sa.or_(
+        other.c.priority > transfer.c.priority,
+        sa.and_(other.c.priority == transfer.c.priority, other.c.turn < transfer.c.turn),
+    )
+    same_lane = sa.func.coalesce(other.c.lane, "") == sa.func.coalesce(transfer.c.lane, "")
+    waiting = (other.c.ended_at.is_(None), other.c.state == "queued", other.c.blocked_by.is_(None))
+    count = sa.select(sa.func.count()).select_from(other).where(*waiting, same_lane, earlier).correlate(transfer)
+    waits = sa.and_(transfer.c.state == "queued", transfer.c.blocked_by.is_(None))
+    return sa.case((waits, count.scalar_subquery()), else_=None)
 
 
 def _totals(row: sa.Row[Any]) -> Totals:
@@ -730,6 +729,7 @@ def _status(row: sa.Row[Any], totals: Totals, live: LiveActivity, bytes_in_progr
         live=live,
         waits_for=_waits_for(row, live, unsupported),
         unsupported=None if unsupported is None else unsupported.what,
+        ahead=row.ahead,
         blocked_by=row.blocked_by if row.ended_at is None else None,
         receipt_digest=row.receipt_digest,
         pruned_at=row.pruned_at,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final, Literal, Self, TypeVar, cast
@@ -395,6 +397,9 @@ class LiveActivity:
     slowest: tuple[ActiveObject, ...] = ()
 
 
+RETRY_CAUSE: Final = "retry_cause"
+"""Option, of a retry of any operation: only objects that have failed for this cause (``cause_id``) are tried again."""
+
 MOST_PRIORITY: Final = 10
 MOST_ATTEMPTS: Final = 100
 """Tries of a request: with the pauses between them, more take hours."""
@@ -438,6 +443,8 @@ class Status:
     """Worker that the transfer lacks, in words, when no live worker may take it: ``a worker with profile lab``."""
     unsupported: str | None = None
     """Part of the spec that this version does not know, in words; ``spec`` then holds the rest that can be shown."""
+    ahead: int | None = None
+    """Transfers that workers take before it, while it waits for nothing but its turn."""
     blocked_by: str | None = None
     """The unfinished transfer that it waits for, since both write to the same keys."""
     receipt_digest: str | None = None
@@ -512,6 +519,17 @@ class FailureGroup:
     """Keys in their order, at most as many as were asked for."""
     bytes: int = 0
     """Of all of these objects, as they were listed."""
+
+    @property
+    def id(self) -> str:
+        """Name of the cause: the same for the same class, code and operation, in each transfer."""
+        return cause_id(self.error_class, self.error_code, self.operation)
+
+
+def cause_id(error_class: str | None, error_code: str | None, operation: str | None) -> str:
+    """Name of a cause of failures, for requests."""
+    parts = [error_class or "", error_code or "", operation or ""]
+    return hashlib.sha256(json.dumps(parts).encode("utf-8", "surrogatepass")).hexdigest()[:12]
 
 
 @dataclass(frozen=True, slots=True)

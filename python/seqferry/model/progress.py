@@ -1,11 +1,12 @@
-"""The time until the end of a transfer, the same for every door."""
+"""Progress of transfers, the same for every door: the time until the end, and the totals of a chain of retries."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from typing import Final
 
-from seqferry.model.models import Status
+from seqferry.model.models import Status, Totals
 
 _AFTER_SECONDS: Final = 20.0
 _AFTER_SHARE: Final = 0.05
@@ -25,3 +26,16 @@ def eta(status: Status, now: float | None = None) -> float | None:
         return None
     mean = totals.bytes_done / passed if passed else 0.0
     return max(totals.bytes - totals.bytes_done, 0) / max(live.bytes_per_second, mean)
+
+
+def of_chain(chain: Sequence[Status]) -> Totals:
+    """Totals of a transfer with those that retry it, as of one: what has arrived with any, what the latest has left."""
+    return Totals(
+        objects=chain[0].totals.objects,
+        bytes=chain[0].totals.bytes,
+        done=sum(one.totals.done for one in chain),
+        skipped=sum(one.totals.skipped for one in chain),
+        failed=chain[-1].totals.failed,
+        cancelled=chain[-1].totals.cancelled,
+        bytes_done=sum(one.totals.bytes_done for one in chain),
+    )

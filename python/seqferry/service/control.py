@@ -15,12 +15,13 @@ import sqlalchemy as sa
 
 from seqferry.db import transfer_pages, transfers
 from seqferry.db.paging import TransferFilter
-from seqferry.model.errors import ConflictError, SeqferryError, UnsupportedError, UsageError
+from seqferry.model.errors import ConflictError, NotFoundError, SeqferryError, UnsupportedError, UsageError
 from seqferry.model.labels import stored
 from seqferry.model.models import (
     DONE_STATES,
     ENDED_TRANSFER_STATES,
     MOST_PRIORITY,
+    RETRY_CAUSE,
     Adjustment,
     Status,
     Submission,
@@ -28,6 +29,7 @@ from seqferry.model.models import (
 )
 from seqferry.model.option_groups import MOST_STARTS, Removal
 from seqferry.service import authority
+from seqferry.service.queries import check_count
 from seqferry.service.service import Service
 from seqferry.settings.config import MOST_REQUESTS, Bandwidth
 from seqferry.spec import identity, run, verification
@@ -96,14 +98,22 @@ def resume(service: Service, transfer_id: str, *, actor: str) -> Status:
     return service.status(row.id)
 
 
-def retry(service: Service, transfer_id: str, *, actor: str) -> Submission:
+def retry(
+    service: Service, transfer_id: str, *, actor: str, cause: str | None = None, expected: int | None = None
+) -> Submission:
     """Start a transfer of the objects that have failed of an ended one, or were given up with it.
 
     Of a transfer that was retried before, its latest retry counts: what has failed of that is retried, or goes on.
 
+    Args:
+        cause: only the objects of this cause (``FailureGroup.id``). All others are recorded with the retry as they
+            have failed, so that its failures stay those of the whole delivery.
+        expected: number of objects, of that cause or in all, that the asker has seen.
+
     Raises:
-        NotFoundError: no transfer has this id.
-        ConflictError: the transfer has not ended, or no object of it has failed.
+        NotFoundError: no transfer has this id, or no object has failed for this cause.
+        ConflictError: the transfer has not ended, no object of it has failed, other objects have failed by now, or
+            with a cause: a retry is under way, or the transfer can only be retried as a whole.
         PolicyError: a client over HTTP asks, and today's policy does not allow what the transfer does.
         UnsupportedError: this version does not know what it asks for.
     """
@@ -117,13 +127,34 @@ def retry(service: Service, transfer_id: str, *, actor: str) -> Submission:
         creator = service.first_asked_by(latest.id)
         authority.check_start(service.settings, latest.spec, created_by=creator, actor=actor)
     if not latest.ended:
+        if cause is not None and latest is not asked:
+            raise ConflictError(f"Transfer {latest.id} retries {asked.id} already; wait until it has ended.")
         if latest is asked:
             raise ConflictError(
                 f"Transfer {asked.id} cannot be retried: it has not ended ({asked.state}). Go on with it: "
                 f"seqferry resume {asked.id}"
             )
         return Submission(latest.id, goes_on=True)
-    return service.submission(_spec_of_retry(service, asked, latest), actor=actor, description=asked.description)
+    spec = _spec_of_retry(service, asked, latest)
+    if cause is None:
+        left = latest.totals.failed + (0 if latest.state in DONE_STATES else latest.totals.cancelled)
+        check_count(left, expected, "object")
+    else:
+        spec = _of_cause(service, spec, latest, cause, expected)
+    return service.submission(spec, actor=actor, description=asked.description)
+
+
+def _of_cause(service: Service, spec: TransferSpec, latest: Status, cause: str, expected: int | None) -> TransferSpec:
+    if spec.retry_of != latest.id or spec.kind.packs or spec.kind.of_versions:
+        raise ConflictError(
+            f"Transfer {latest.id} can only be retried as a whole: some of its objects are not on record, or they "
+            "belong together. Retry it without a cause."
+        )
+    found = next((one for one in service.failures(latest.id, keys=0) if one.id == cause), None)
+    if found is None:
+        raise NotFoundError(f"No object of transfer {latest.id} has failed for the cause '{cause[:40]}' by now.")
+    check_count(found.count, expected, "object")
+    return replace(spec, options={**spec.options, RETRY_CAUSE: cause})
 
 
 def _spec_of_retry(service: Service, asked: Status, latest: Status) -> TransferSpec:
@@ -139,6 +170,8 @@ def _spec_of_retry(service: Service, asked: Status, latest: Status) -> TransferS
     totals = latest.totals
     left = totals.failed + (0 if latest.state in DONE_STATES else totals.cancelled)
     spec = identity.renewed(latest.spec)
+    if RETRY_CAUSE in spec.options:
+        spec = replace(spec, options={name: one for name, one in spec.options.items() if name != RETRY_CAUSE})
     if latest.state not in DONE_STATES and (not latest.planned or left == 0):
         if EXPECTED in spec.options:
             raise ConflictError(

@@ -192,7 +192,7 @@ class Deliveries:
 
     def _delivery(self, link: ShareLink, chain: list[Status], in_scope: dict[str, Status], now: float) -> Delivery:
         first, latest = chain[0], chain[-1]
-        sums = _summed(chain)
+        sums = progress.of_chain(chain)
         state = _STATES[latest.state]
         arrived = sums.done + sums.skipped
         unverified, left_out = self._exceptions(chain)
@@ -269,10 +269,7 @@ class Deliveries:
             return Wait("delivery", name=None if other is None else other.description.name)
         if status.waits_for is not None:
             return Wait("worker")
-        if status.state != "queued":
-            return None
-        with self._service.database.read() as connection:
-            return Wait("turn", ahead=transfers.ahead(connection, [status.id]).get(status.id))
+        return Wait("turn", ahead=status.ahead) if status.state == "queued" else None
 
     def _missing(self, latest: Status) -> _Failures:
         """Causes and names of what has failed."""
@@ -318,19 +315,6 @@ def person(actor: str) -> str:
     if transfers.is_http(actor):
         return authority.token_of(actor) or ""
     return actor.partition("@")[0]
-
-
-def _summed(chain: Sequence[Status]) -> Totals:
-    """Totals of what has arrived with a delivery, over the transfers of its chain."""
-    return Totals(
-        objects=chain[0].totals.objects,
-        bytes=chain[0].totals.bytes,
-        done=sum(one.totals.done for one in chain),
-        skipped=sum(one.totals.skipped for one in chain),
-        failed=chain[-1].totals.failed,
-        cancelled=chain[-1].totals.cancelled,
-        bytes_done=sum(one.totals.bytes_done for one in chain),
-    )
 
 
 def _share(first: Totals, sums: Totals, *, is_complete: bool) -> float | None:

@@ -72,6 +72,17 @@ class Queries(Base):
                 found = transfers.statuses(connection, self.database, ids=[full_id], limit=1)
             return found[0]
 
+    def chain(self, transfer_id: str) -> list[Status]:
+        """The chain of retries that a transfer is in, from its first one on, the latest last.
+
+        Raises:
+            NotFoundError: no transfer has this id.
+        """
+        with self.database.read() as connection:
+            ids = transfers.chain(connection, transfers.chain_root(connection, self._resolve(connection, transfer_id)))
+            found = transfers.statuses(connection, self.database, ids=ids, limit=len(ids))
+        return sorted(found, key=lambda one: ids.index(one.id))
+
     def first_asked_by(self, transfer_id: str) -> str:
         """The actor that has asked for a transfer first: of one that retries another, that of the other."""
         with self.database.read() as connection:

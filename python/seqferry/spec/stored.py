@@ -18,6 +18,7 @@ from typing import Any, Final, Literal, TypeVar, Union, cast, get_args, get_orig
 
 from seqferry.model.errors import SeqferryError, UnsupportedError
 from seqferry.model.models import (
+    RETRY_CAUSE,
     Access,
     Identity,
     KeyRange,
@@ -84,6 +85,9 @@ _LATER_OPTIONS: Final[dict[str, frozenset[str]]] = {
     "cleanup": frozenset({"expected"}),
 }
 """Options that operations got later: a worker needs a version that knows them."""
+
+_OF_ALL: Final = frozenset({RETRY_CAUSE})
+"""Options that came later for all operations alike."""
 
 _FIRST_ORDER: Final = (
     "source", "target", "strip", "single", "keys", "if_exists", "verify", "part_size", "copy_threshold",
@@ -218,7 +222,8 @@ def knows(kind: str, name: str) -> bool:
         case "field":
             return any(field in _hints(record) for record in records)
         case "option":
-            return any(field in known.get(where, ()) for known in (_FIRST_OPTIONS, _LATER_OPTIONS))
+            known = (_FIRST_OPTIONS.get(where), _LATER_OPTIONS.get(where), _OF_ALL if where in OPERATIONS else None)
+            return any(field in options for options in known if options is not None)
         case "value":
             return any(field in _hints(record) and _fits(value, _hints(record)[field]) for record in records)
         case _:

@@ -18,6 +18,7 @@ from seqferry.engine.engine import Listed
 from seqferry.model.errors import StorageError
 from seqferry.model.models import (
     DONE_STATES,
+    RETRY_CAUSE,
     ResolvedSpec,
 )
 from seqferry.planning import decision
@@ -59,8 +60,11 @@ def find(runtime: Runtime, spec: ResolvedSpec, transfer_id: str) -> Iterator[lis
                 _PAGE,
                 also_cancelled=other.state not in DONE_STATES,
                 is_expected=spec.kind.of_record,
+                cause=spec.options.get(RETRY_CAUSE),
             )
-        yield _allowed(spec, _looked_at_again(runtime, spec, page, rules), rules)
+        carried = [one for one in page if one.carried]
+        again = [one for one in page if not one.carried] if carried else page
+        yield carried + _allowed(spec, _looked_at_again(runtime, spec, again, rules), rules)
 
 
 def _looked_at_again(

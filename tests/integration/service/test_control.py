@@ -16,7 +16,7 @@ from mirror import MULTIPART, SMALL
 
 from seqferry.db.paging import TransferFilter
 from seqferry.db.tables import transfer
-from seqferry.model.errors import ConflictError, UsageError
+from seqferry.model.errors import ConflictError, NotFoundError, UsageError
 from seqferry.model.models import Adjustment
 from seqferry.service import control
 from seqferry.service.service import Service
@@ -24,7 +24,7 @@ from seqferry.settings import tokens
 from seqferry.settings.config import Settings
 from seqferry.workflows.limits import Limits, limits_of
 from seqferry.workflows.worker import Worker
-from support.proxy import Proxy, access_denied, held
+from support.proxy import Proxy, access_denied, archived, held
 from support.servers import S3Server
 from support.waiting import eventually
 
@@ -199,6 +199,39 @@ def test_a_retry_copies_what_has_failed_and_nothing_else(ferry: Ferry, proxy: Pr
     assert ferry.service.status(first).retried_by == second
     with pytest.raises(ConflictError, match=third):
         control.retry(ferry.service, first, actor="bob")
+
+
+def test_a_retry_of_one_cause_leaves_the_others_as_they_have_failed(ferry: Ferry, proxy: Proxy) -> None:
+    ferry.fill(DELIVERY)
+    ferry.work()
+    denied = proxy.rule("CopyObject", access_denied(), key="in/s03")
+    frozen = proxy.rule("CopyObject", archived(), key="in/s05")
+    first, status = ferry.carry()
+    assert status.totals.failed == 2
+    proxy.remove_rule(denied)
+    proxy.clear_log()
+    causes = {one.error_code: one.id for one in ferry.service.failures(first)}
+    with pytest.raises(ConflictError, match="1 objects are selected"):
+        control.retry(ferry.service, first, actor="bob", cause=causes["AccessDenied"], expected=2)
+    with pytest.raises(NotFoundError):
+        control.retry(ferry.service, first, actor="bob", cause="0" * 12)
+
+    second = control.retry(ferry.service, first, actor="bob", cause=causes["AccessDenied"], expected=1).id
+
+    end = ferry.until_ended(second)
+    assert (end.state, end.totals.objects, end.totals.done, end.totals.failed) == ("done_with_failures", 2, 1, 1)
+    assert {one.key for one in proxy.log("CopyObject")} == {"in/s03"}
+    [left] = ferry.service.failures(second)
+    assert (left.id, left.error_code, left.keys) == (causes["InvalidObjectState"], "InvalidObjectState", ("run/s05",))
+    assert [one.id for one in ferry.service.chain(second)] == [first, second]
+    proxy.remove_rule(frozen)
+
+    third = control.retry(ferry.service, first, actor="bob").id
+
+    end = ferry.until_ended(third)
+    assert (end.state, end.totals.objects, end.totals.done) == ("done", 1, 1)
+    assert ferry.arrived() == ferry.sent()
+    assert [one.id for one in ferry.service.chain(first)] == [first, second, third]
 
 
 def test_a_cancelled_transfer_is_retried_with_what_was_given_up(ferry: Ferry, proxy: Proxy) -> None:

@@ -55,6 +55,18 @@ class Change(Adjustment):
     """In place of those of the same keys; null takes a label away."""
 
 
+class RetryRequest(BaseModel):
+    """A retry of some objects; without a body, of all that have failed."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    cause: Annotated[str, Field(pattern="^[0-9a-f]{12}$")] | None = None
+    """The ``id`` of one of `GET /api/v1/transfers/{id}/failures`."""
+    expected: Annotated[int, Field(ge=0, le=2**31), WHOLE] | None = None
+    """The number of objects that the client has seen, of that cause or in all: where it is another by now, the answer
+    is 409 and nothing is done."""
+
+
 Text = Annotated[str | None, Field(max_length=1024)]
 Time = Annotated[AwareDatetime, BeforeValidator(is_time)]
 
@@ -156,9 +168,16 @@ def resume_transfer(transfer_id: ChangeableIdDep, service: ServiceDep, actor: Ac
     summary="Copy what has failed of an ended transfer",
     responses=answers(409),
 )
-def retry_transfer(transfer_id: ChangeableIdDep, service: ServiceDep, actor: ActorDep) -> Submitted:
-    """Answers with the id of the transfer that copies what has failed, and nothing else."""
-    return Submitted(id=control.retry(service, transfer_id, actor=actor).id)
+def retry_transfer(
+    transfer_id: ChangeableIdDep, service: ServiceDep, actor: ActorDep, body: RetryRequest | None = None
+) -> Submitted:
+    """Answers with the id of the transfer that copies what has failed, and nothing else.
+
+    With a cause, its objects alone are tried again; the others stay failed, with the retry as well.
+    """
+    wanted = body or RetryRequest()
+    found = control.retry(service, transfer_id, actor=actor, cause=wanted.cause, expected=wanted.expected)
+    return Submitted(id=found.id)
 
 
 @router.patch(

@@ -12,6 +12,7 @@ from starlette.concurrency import run_in_threadpool
 from seqferry.api.deps import ActorDep, ChangeableIdDep, ContextDep, ServiceDep
 from seqferry.api.documented import answers
 from seqferry.api.schemas import (
+    Chain,
     EngineSampleOut,
     EngineSamples,
     FailureGroupOut,
@@ -171,6 +172,12 @@ def get_transfer(
     return TransferNow.with_details(found, service.preflight(found.id), service.cost(found, price))
 
 
+@router.get("/{transfer_id}/chain", summary="A transfer with those that retry it, as one thing")
+def get_chain(transfer_id: str, service: ServiceDep) -> Chain:
+    """By the id of any of them."""
+    return Chain.of(service.chain(transfer_id))
+
+
 @router.get("/{transfer_id}/objects", summary="The fate of each object", responses=answers(400))
 def list_objects(
     transfer_id: str,
@@ -271,12 +278,18 @@ async def stream_all_events(
         list[Annotated[str, Field(max_length=64)]],
         Query(max_length=100, description="Only of these transfers. Give the same ones when the stream goes on."),
     ] = [],  # noqa: B006
+    progress: Annotated[
+        bool, Query(description="Also events named `progress`: the newest 100 unfinished transfers as they change.")
+    ] = False,
     last_event_id: Annotated[
         Annotated[str, Field(pattern=POSITION)] | SkipJsonSchema[None],
         Header(description="The `id` of the last event that was received; `0` for all that there have been."),
     ] = None,
 ) -> EventStream:
     """Server-sent events of all transfers, those of each in their order, each with its ``transfer_id``.
+
+    With ``progress`` each unfinished transfer is sent as ``GET /api/v1/transfers`` shows it, at once and then at most
+    once a second when it has changed, and once more when it has ended. These have no ``id``.
 
     Without ``Last-Event-ID`` the stream begins now, with an event named ``position`` whose ``id`` can be resumed from.
     A comment is sent each 15 seconds when there is nothing else.
@@ -285,7 +298,7 @@ async def stream_all_events(
     if transfer:
         wanted = frozenset([(await run_in_threadpool(context.service.status, one)).id for one in transfer])
     after = None if last_event_id is None else Position.parse(last_event_id)
-    return EventStream(context.hub.all.frames(wanted, after))
+    return EventStream(context.hub.all.frames(wanted, after, progress=progress))
 
 
 @router.post(

@@ -18,7 +18,7 @@ from seqferry.engine.engine import JobContext
 from seqferry.engine.executor import Job
 from seqferry.model import operations
 from seqferry.model.errors import UnsupportedError
-from seqferry.model.models import ResolvedSpec
+from seqferry.model.models import RETRY_CAUSE, ResolvedSpec
 from seqferry.planning.batching import Limit
 from seqferry.planning.listing import KnownObjects
 from seqferry.workflows.runtime import Runtime
@@ -118,7 +118,7 @@ def work_of(spec: ResolvedSpec) -> OperationWork:
     operations.require(spec.operation)
     work: OperationWork = import_module(spec.kind.module).OPERATION
     for name in spec.options:
-        if name not in work.options:
+        if name not in work.options and name != RETRY_CAUSE:
             raise UnsupportedError.of(f"the option '{name}' of the operation '{spec.operation}'")
     return work
 
