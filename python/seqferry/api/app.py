@@ -21,6 +21,8 @@ from seqferry.api.routes import (
     delivery,
     health,
     mirror,
+    notices,
+    places,
     previews,
     proof,
     schedules,
@@ -103,6 +105,8 @@ def create_app(
     app.include_router(delivery.router)
     app.include_router(proof.tickets)
     app.include_router(server.router, dependencies=[DOCUMENTED])
+    app.include_router(places.router, dependencies=[DOCUMENTED])
+    app.include_router(notices.router, dependencies=[DOCUMENTED])
     app.include_router(mirror.router, dependencies=[DOCUMENTED])
     if allow_crash:
         app.include_router(mirror.crash_router, dependencies=[DOCUMENTED, Depends(require_admin)])

@@ -101,6 +101,14 @@ def undelivered(connection: sa.Connection, limit: int) -> list[sa.Row[Any]]:
     return list(connection.execute(query.limit(limit)))
 
 
+def newest(connection: sa.Connection, state: str | None, limit: int) -> list[sa.Row[Any]]:
+    """The newest notices, newest first: those in a state, or (None) all."""
+    query = sa.select(notice).order_by(notice.c.created_at.desc(), notice.c.subject_id, notice.c.channel)
+    if state is not None:
+        query = query.where(notice.c.state == state)
+    return list(connection.execute(query.limit(limit)))
+
+
 def need_person(connection: sa.Connection, ids: Iterable[str]) -> set[str]:
     """Transfers, among the given ones, with objects that failed for a cause which a person has to put right."""
     query = sa.select(object_.c.transfer_id).where(

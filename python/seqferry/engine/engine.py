@@ -11,7 +11,7 @@ import os
 import threading
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from seqferry import _native
 from seqferry._native import (
@@ -68,6 +68,14 @@ _MAX_ATTEMPTS: Final = "AWS_MAX_ATTEMPTS"
 
 LEASE_LAPSED: Final = "LeaseLapsed"
 """Error code of writes that were not made because this process has lost the right to write."""
+
+
+class LevelPage(NamedTuple):
+    """A page of one level: objects, "folders" as their prefixes, and where the next page begins."""
+
+    objects: list[ObjectInfo]
+    prefixes: list[str]
+    more: str | None
 
 
 class Engine:
@@ -298,6 +306,23 @@ class Engine:
                 why = "the service answers with the same page token again and again"
                 raise StorageError(f"ListObjectsV2 {place.uri}: {why}", "object", "MalformedReply", "ListObjectsV2")
             seen = {more}
+
+    def level_page(self, place: Location, *, limit: int, continuation: str | None = None) -> LevelPage:
+        """One page of a level, as ``level`` has them; ``more`` of a page is the ``continuation`` of the next one.
+
+        Raises:
+            StorageError: the place cannot be listed.
+        """
+        with translated():
+            objects, prefixes, more = self._native.list_page(
+                native_endpoint(place),
+                place.container,
+                place.key,
+                delimiter="/",
+                continuation=continuation,
+                max_keys=limit,
+            )
+        return LevelPage(objects, prefixes, more)
 
     def start(self, spec: ResolvedSpec, items: Iterable[CopyItem], context: JobContext) -> Job:
         """Start copying ``items`` as ``spec`` asks."""

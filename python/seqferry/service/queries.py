@@ -290,6 +290,13 @@ class Queries(Base):
         with self.database.read() as connection:
             return notice_rows.undelivered(connection, limit)
 
+    def notices(self, state: str | None = None, limit: int = 100) -> Sequence[sa.Row[Any]]:
+        """Notices in a state, or all (None), the newest first: rows of the table ``notice``."""
+        from seqferry.db import notice_rows
+
+        with self.database.read() as connection:
+            return notice_rows.newest(connection, state, limit)
+
     def first_broken_event(self, transfer_id: str) -> int | None:
         """The number of the first event whose hashes do not fit, by an accidental edit; None when all fit."""
         with self.database.read() as connection:

@@ -19,7 +19,7 @@ from seqferry.spec import identity
 
 if TYPE_CHECKING:
     # Imported by the verb that needs them: a command takes longer to import than to do its work.
-    from seqferry.engine.engine import ObjectInfo
+    from seqferry.engine.engine import LevelPage, ObjectInfo
     from seqferry.planning import cleanup, listing, removals
     from seqferry.planning.decision import KeyRules
     from seqferry.planning.removal_rules import RemovalRefusal
@@ -150,6 +150,24 @@ class Storage(Queries):
     def free_space(self, spec: TransferSpec) -> int | None:
         """Bytes that may still be written at the target; None where that is unknown, as of S3."""
         return paths.free_bytes(spec.target.path) if isinstance(spec.target, LocalFolder) else None
+
+    def level(self, location: S3Location, *, limit: int, continuation: str | None = None) -> LevelPage:
+        """One page of what lies directly at a place: objects, and "folders" as their prefixes.
+
+        Raises:
+            StorageError: the place cannot be listed.
+        """
+        return self.engine.level_page(location, limit=limit, continuation=continuation)
+
+    def buckets(self, account: S3Location) -> Sequence[str]:
+        """Names of the buckets that the identity of this process may list.
+
+        Raises:
+            StorageError: they cannot be listed.
+        """
+        from seqferry.engine import buckets
+
+        return [name for name, _ in buckets.names(self.engine, account)]
 
     def list(self, location: Location) -> Iterator[list[ObjectInfo]]:
         """Pages of all objects whose key starts with the location's, in no order; empty pages while waiting.

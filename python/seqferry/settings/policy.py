@@ -69,16 +69,41 @@ class Policy:
         """
         customer_keys.check_for_client(spec)
         for place in (spec.source, spec.target):
-            if isinstance(place, LocalFolder):
-                continue
-            if place.endpoint_url is not None:
-                self._check_endpoint(place.endpoint_url)
-            own_profile = os.environ.get("AWS_PROFILE")
-            if place.profile is not None and place.profile != own_profile and place.profile not in self.profiles:
-                raise PolicyError(
-                    f"This server does not act with the profile '{place.profile}'. {_ALLOWED.format('profiles')}"
-                )
+            if not isinstance(place, LocalFolder):
+                self.check_access(place)
         self.check_places(spec)
+
+    def check_look(self, place: S3Location) -> None:
+        """Refuse a look at a place that a client may not read from, or not with this endpoint or profile.
+
+        Raises:
+            PolicyError: the policy does not allow it.
+        """
+        self.check_access(place)
+        _check_below("read", self.read, place, [place.key])
+
+    @property
+    def roots(self) -> tuple[str, ...]:
+        """Places that clients may look at, where they are named; empty where any bucket may be read."""
+        return () if _ANYWHERE in self.read else self.read
+
+    def may_list(self, bucket: str) -> bool:
+        """True where the name of the bucket may be told to clients: all below it may be read."""
+        return any(f"s3://{bucket}/".startswith(start) for start in self.read)
+
+    def check_access(self, place: S3Location) -> None:
+        """Refuse an endpoint or a profile that a client may not name.
+
+        Raises:
+            PolicyError: the policy does not allow it.
+        """
+        if place.endpoint_url is not None:
+            self._check_endpoint(place.endpoint_url)
+        own_profile = os.environ.get("AWS_PROFILE")
+        if place.profile is not None and place.profile != own_profile and place.profile not in self.profiles:
+            raise PolicyError(
+                f"This server does not act with the profile '{place.profile}'. {_ALLOWED.format('profiles')}"
+            )
 
     def check_places(self, spec: TransferSpec) -> None:
         """Refuse places that a client may not read or write; the part of ``check`` that no environment changes.
