@@ -20,7 +20,7 @@ from seqferry.places import paths
 from seqferry.planning import decision
 from seqferry.planning.decision import NO_RULES, Decision, KeyRules
 from seqferry.spec import pack
-from seqferry.spec.build import MAX_KEYS, build_spec, checked, draft_spec, parse_uri
+from seqferry.spec.build import MAX_KEYS, build_spec, checked, draft_spec, of_operation, parse_uri
 from seqferry.spec.selection import conditions_of, matcher
 
 OPTIONS: Final = frozenset({"members", "index", "links", "duplicates", "tolerate", "empty_directories", "no_sync"})
@@ -118,7 +118,8 @@ def build_unpack_spec(
     }
     options = {name: value for name, value in chosen.items() if value is not None}
     check_options(options)
-    return checked(replace(spec, single=False, target=place, operation=OPERATION_UNPACK, options=options))
+    draft = of_operation(spec, OPERATION_UNPACK)
+    return checked(replace(draft, single=False, target=place, options=options))
 
 
 def build_operation_spec(operation: str, options: Mapping[str, Any], **given: Any) -> CheckedSpec:

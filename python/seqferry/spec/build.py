@@ -248,6 +248,18 @@ def build_one(
     return with_attempts(spec, options.speed.attempts)
 
 
+def of_operation(draft: TransferSpec, operation: str) -> TransferSpec:
+    """The draft of a copy as that of another operation.
+
+    Raises:
+        UsageError: it asks for all versions, which only copies have.
+    """
+    made = replace(draft, operation=operation)
+    if draft.kind.of_versions:
+        raise UsageError(f"--all-versions is for cp; {made.kind.command} takes current versions. Leave it out.")
+    return made
+
+
 def _check_sides(source: str, target: str, is_local: Sequence[bool], *, allow_local: bool) -> None:
     if any(is_local) and not allow_local:
         raise UsageError(

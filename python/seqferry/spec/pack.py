@@ -15,7 +15,7 @@ from typing import Any, Final
 from seqferry.model.errors import UsageError
 from seqferry.model.models import OPERATION_PACK, CheckedSpec, LocalFolder, TransferSpec
 from seqferry.places import paths
-from seqferry.spec.build import checked, draft_spec, parse_uri
+from seqferry.spec.build import checked, draft_spec, of_operation, parse_uri
 
 SPLIT: Final = "split"
 """Option: bytes of a shard, in plain numbers."""
@@ -56,7 +56,8 @@ def build_pack_spec(
     options: dict[str, Any] = {} if split is None else {SPLIT: split}
     if no_index:
         options[NO_INDEX] = True
-    return checked(replace(spec, target=replace(spec.target, key=key), operation=OPERATION_PACK, options=options))
+    draft = of_operation(spec, OPERATION_PACK)
+    return checked(replace(draft, target=replace(spec.target, key=key), options=options))
 
 
 def _within_this_machine(source: str, folder: str, given: Mapping[str, Any]) -> TransferSpec:

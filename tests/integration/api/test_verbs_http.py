@@ -81,3 +81,20 @@ def test_a_policy_that_allows_no_writes_allows_no_moves_and_removals(
         assert http.post("/api/v1/moves", json=move).status_code == 403
         assert http.post("/api/v1/removals", json=remove).status_code == 403
     assert list(keys(versitygw, source)) == ["run/a"]
+
+
+def test_a_move_has_the_priority_that_was_asked_for(
+    sqlite_settings: Settings, versitygw: S3Server, make_bucket: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", versitygw.endpoint_url)
+    places = {"source": f"s3://{make_bucket(versitygw)}/run/", "target": f"s3://{make_bucket(versitygw)}/in/"}
+    with Service.open(sqlite_settings) as own, http_of(own) as http:
+        moved = http.post("/api/v1/moves", json={**places, "priority": 7})
+        assert moved.status_code == 202, moved.text
+        refused = http.post("/api/v1/moves", json={**places, "all_versions": True})
+        named = {"cron": "0 2 * * *", "name": "nightly", "transfer": {**places, "name": "Run 42"}}
+        scheduled = http.post("/api/v1/schedules", json=named)
+
+        assert own.status(moved.json()["id"]).adjustment.priority == 7
+    assert (refused.status_code, refused.json()["code"]) == (400, "usage")
+    assert (scheduled.status_code, scheduled.json()["code"]) == (400, "usage")

@@ -13,7 +13,7 @@ from seqferry.api.deps import ActorDep, ContextDep, IdentityDep, ServiceDep, is_
 from seqferry.api.documented import answers
 from seqferry.api.problems import shortened
 from seqferry.api.schemas import TransferRequest, spec_of_request
-from seqferry.model.errors import PolicyError
+from seqferry.model.errors import PolicyError, UsageError
 from seqferry.model.models import Event
 from seqferry.service import schedules
 from seqferry.service.cron import MAX_TEXT, UTC_ZONE
@@ -41,7 +41,7 @@ class ScheduleRequest(BaseModel):
     name: Annotated[str | None, Field(max_length=63, pattern=_NAME, examples=["nightly"])] = None
     """Null: one is made up."""
     transfer: TransferRequest
-    """As for ``POST /api/v1/transfers``; ``new`` and ``name`` of no effect: its transfers have the schedule's name."""
+    """As for ``POST /api/v1/transfers``, without ``new`` and ``name``: its transfers have the schedule's name."""
 
 
 class ScheduleChange(BaseModel):
@@ -175,6 +175,8 @@ ChangeableDep = Annotated[str, Depends(_changeable)]
 async def add_schedule(body: ScheduleRequest, context: ContextDep, actor: ActorDep) -> ScheduleOut:
     """Looks at both buckets first. Places and identities of its transfers are resolved now, as for a transfer."""
     wanted = body.transfer
+    if wanted.new or wanted.name is not None:
+        raise UsageError("Transfers of a schedule have its name; leave 'name' and 'new' out of 'transfer'.")
     spec = await context.resolved(await context.spec_of_sources(wanted, spec_of_request))
     await context.checks.check(spec)
     made = await run_in_threadpool(

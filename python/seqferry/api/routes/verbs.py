@@ -5,7 +5,6 @@ Each is followed, listed and cancelled as a transfer, under ``/api/v1/transfers/
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Header, Response, status
@@ -24,7 +23,7 @@ from seqferry.model.models import OPERATION_MOVE, S3Location, TransferSpec
 from seqferry.model.option_groups import Filters, Verify
 from seqferry.planning import cleanup, removals
 from seqferry.spec import check as check_spec
-from seqferry.spec.build import checked, draft_spec
+from seqferry.spec.build import checked, draft_spec, of_operation
 from seqferry.spec.option_groups import Endpoints, OneEndpoint
 
 router = APIRouter(prefix="/api/v1", tags=["verbs"])
@@ -99,10 +98,12 @@ async def start_move(
     """Copies, verifies, and then removes at the source what has arrived."""
     if not operations.of(body.operation).is_plain or body.options:
         raise UsageError("A move has neither 'operation' nor 'options'; leave them out.")
-    spec = await context.spec_of_sources(body, _move_spec, key=idempotency_key, actor=actor)
+    spec = await context.spec_of_sources(body, spec_of_move, key=idempotency_key, actor=actor)
     if isinstance(spec.source, S3Location) and spec.source.anonymous:
         raise UsageError("A move removes objects at the source, which 'no_sign_request' does not allow.")
-    return await _start(context, spec, actor, response, idempotency_key, body.description(), new=body.new)
+    return await _start(
+        context, spec, actor, response, idempotency_key, body.description(), new=body.new, priority=body.priority
+    )
 
 
 @router.post("/removals", status_code=status.HTTP_202_ACCEPTED, summary="Remove objects", responses=_GOES_ON)
@@ -138,8 +139,8 @@ async def start_cleanup(
     return await _start(context, spec, actor, response, idempotency_key, body.description())
 
 
-def _move_spec(body: MoveRequest) -> TransferSpec:
-    return checked(replace(draft_spec(**body.arguments()), operation=OPERATION_MOVE))
+def spec_of_move(body: MoveRequest) -> TransferSpec:
+    return checked(of_operation(draft_spec(**body.arguments()), OPERATION_MOVE))
 
 
 def _check_spec(body: CheckRequest) -> TransferSpec:
@@ -155,6 +156,7 @@ async def _start(
     description: Description,
     *,
     new: bool = False,
+    priority: int = 0,
 ) -> Submitted:
     service = context.service
     spec = await context.resolved(asked)
@@ -162,7 +164,13 @@ async def _start(
     if transfer_id is None:
         await context.checks.check(spec)
         submission = await run_in_threadpool(
-            service.submission, spec, actor=actor, idempotency_key=key, new=new, description=description
+            service.submission,
+            spec,
+            actor=actor,
+            idempotency_key=key,
+            new=new,
+            priority=priority,
+            description=description,
         )
         transfer_id = submission.id
         if submission.goes_on:

@@ -9,7 +9,7 @@ from seqferry.cli.groups import Output, Places, Pricing, Start
 from seqferry.cli.start import asked_at_start, start_transfer
 from seqferry.model.errors import UsageError
 from seqferry.model.models import OPERATION_MOVE, CheckedSpec, LocalFolder, S3Location, TransferSpec
-from seqferry.spec.build import checked, draft_spec
+from seqferry.spec.build import checked, draft_spec, of_operation
 from seqferry.spec.option_groups import (
     Endpoints,
     NameOptions,
@@ -54,4 +54,4 @@ def of(spec: TransferSpec) -> CheckedSpec:
     if isinstance(spec.source, LocalFolder) and spec.source.symlinks == "follow":
         # What a link leads to is not removed for it.
         spec = replace(spec, source=replace(spec.source, symlinks="skip"))
-    return checked(replace(spec, operation=OPERATION_MOVE))
+    return checked(of_operation(spec, OPERATION_MOVE))
