@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import sqlalchemy as sa
 
@@ -13,6 +14,9 @@ from seqferry.db.tables import object_
 if TYPE_CHECKING:
     from seqferry.cost.transfer import TransferCost
     from seqferry.model.models import TransferSpec
+
+_KEPT: Final = 1000
+"""Transfers whose skipped bytes are kept: more than a page shows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,14 +54,37 @@ def counted(
     if not pricing.has_prices(spec, region):
         return None
     requests = objects.requests(connection, transfer_id)
-    moved = bytes_done - (_bytes_skipped(connection, transfer_id) if skipped else 0)
+    moved = bytes_done - (_SKIPPED.of(connection, transfer_id) if skipped else 0)
     cost = pricing.counted(spec, requests, moved, region)
     return None if cost is None else CountedCost(requests, cost)
 
 
-def _bytes_skipped(connection: sa.Connection, transfer_id: str) -> int:
-    """Bytes that the target had before. Reads every row of the transfer; 0 once these are pruned."""
-    total = sa.select(sa.func.coalesce(sa.func.sum(object_.c.size), 0)).where(
-        object_.c.transfer_id == transfer_id, object_.c.state == "skipped"
-    )
-    return int(connection.execute(total).scalar_one())
+class SkippedBytes:
+    """Bytes that the target of transfers which have ended had before, kept: their rows do not change any more.
+
+    Safe to use from many threads.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._kept: dict[str, int] = {}
+
+    def of(self, connection: sa.Connection, transfer_id: str) -> int:
+        """Reads every row of the transfer the first time; 0 where these were pruned before."""
+        with self._lock:
+            kept = self._kept.get(transfer_id)
+        if kept is not None:
+            return kept
+        total = sa.select(sa.func.coalesce(sa.func.sum(object_.c.size), 0)).where(
+            object_.c.transfer_id == transfer_id, object_.c.state == "skipped"
+        )
+        found = int(connection.execute(total).scalar_one())
+        with self._lock:
+            self._kept[transfer_id] = found
+            while len(self._kept) > _KEPT:
+                del self._kept[next(iter(self._kept))]
+        return found
+
+
+_SKIPPED: Final = SkippedBytes()
+"""Of this process, whatever its databases: ids of transfers are never used again."""
