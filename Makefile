@@ -301,23 +301,29 @@ fmt: $(VENV)/.stamp-packages ## format everything
 runtime-lock: $(VENV)/.stamp-packages ## write requirements-runtime.lock, the part of requirements.lock that is needed to run
 	$(BIN)/python tools/release/runtime_lock.py
 
-CYCLONEDX_VERSION := 7.5.0
+RELEASE := .tools/release
+# TARGETS="x86_64-unknown-linux-gnu ..." builds fewer wheels.
+TARGETS ?=
+
+$(RELEASE)/.stamp: tools/release/requirements.lock $(VENV)/.stamp-python
+	$(PYTHON) -m venv $(RELEASE)
+	$(RELEASE)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --requirement $<
+	@touch $@
+
+# The zip of the plugin for Nextflow goes into the wheel where it can be built.
+.PHONY: dist
+dist: $(VENV)/.stamp-packages $(RELEASE)/.stamp try-nextflow try-page ## build and try a release in dist/release: wheels, sdist, SBOMs, sums (SEQFERRY_SIGNING_KEY signs them)
+	@tools/require $(CARGO) "a Rust toolchain, 1.94.1 or newer (https://rustup.rs)"
+	@mkdir -p target/dist
+	$(BIN)/python tools/release/runtime_lock.py --check
+	$(BIN)/python tools/release/runtime_lock.py --extra demo --output target/dist/demo.lock
+	$(RELEASE)/bin/python tools/release/dist.py $(TARGETS:%=--target %)
 
 # maturin puts the bill of materials of the crates into the wheel; that of the Python packages is of an environment with
 # nothing in it but the wheel and what it needs.
 .PHONY: sbom
-sbom: $(VENV)/.stamp-packages try-nextflow try-page ## write the wheel and its bills of materials (CycloneDX: crates, Python packages) into dist/
-	rm -rf dist/.environment dist/.cyclonedx dist/*.whl dist/*.cdx.json
-	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/maturin build --release --locked --strip --out dist
-	$(BIN)/python -c 'import pathlib, zipfile; wheel = zipfile.ZipFile(next(pathlib.Path("dist").glob("*.whl"))); [pathlib.Path("dist/seqferry-crates.cdx.json").write_bytes(wheel.read(name)) for name in wheel.namelist() if "/sboms/" in name]'
-	$(BIN)/python -c 'import pathlib, zipfile; wheel = zipfile.ZipFile(next(pathlib.Path("dist").glob("*.whl"))); wheel.getinfo("seqferry/api/page/index.html")' || { echo "the wheel is without the page: see what make try-page says" >&2; exit 1; }
-	$(PYTHON) -m venv dist/.environment
-	dist/.environment/bin/python -m pip install --quiet --disable-pip-version-check dist/*.whl
-	$(PYTHON) -m venv dist/.cyclonedx
-	dist/.cyclonedx/bin/python -m pip install --quiet --disable-pip-version-check cyclonedx-bom==$(CYCLONEDX_VERSION)
-	dist/.cyclonedx/bin/cyclonedx-py environment --output-reproducible --output-file dist/seqferry-python.cdx.json dist/.environment/bin/python
-	rm -rf dist/.environment dist/.cyclonedx
-	ls -l dist
+sbom: $(VENV)/.stamp-packages $(RELEASE)/.stamp try-nextflow try-page ## write a wheel for this machine and its bills of materials (CycloneDX: crates, Python packages) into dist/host
+	$(RELEASE)/bin/python tools/release/dist.py --host --out dist/host
 
 # --- measuring ------------------------------------------------------------------------------------------------------
 
@@ -387,6 +393,6 @@ governor-plots: ## draw the plots of docs/develop/governor.md again
 
 .PHONY: clean
 clean: ## remove everything that was made
-	rm -rf $(VENV) .tools target dist benches/results web/node_modules $(PAGE) .pytest_cache .ruff_cache .mypy_cache .hypothesis
+	rm -rf $(VENV) .tools target dist LICENSE-THIRD-PARTY benches/results web/node_modules $(PAGE) .pytest_cache .ruff_cache .mypy_cache .hypothesis
 	find python crates -name '*.so' -delete
 	find . -name __pycache__ -type d -not -path './.git/*' -prune -exec rm -rf {} +
