@@ -319,6 +319,10 @@ dist: $(VENV)/.stamp-packages $(RELEASE)/.stamp try-nextflow try-page ## build a
 	$(BIN)/python tools/release/runtime_lock.py --extra demo --output target/dist/demo.lock
 	$(RELEASE)/bin/python tools/release/dist.py $(TARGETS:%=--target %)
 
+.PHONY: image
+image: $(RELEASE)/.stamp ## build and start an OCI image of each wheel of `make dist`, without a container engine
+	$(RELEASE)/bin/python tools/release/image.py $(ARGS)
+
 # maturin puts the bill of materials of the crates into the wheel; that of the Python packages is of an environment with
 # nothing in it but the wheel and what it needs.
 .PHONY: sbom

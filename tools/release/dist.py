@@ -150,7 +150,6 @@ def write_sums(out: Path) -> Path:
 def sign(sums: Path, key: str) -> None:
     """Sign the sums with an SSH key, and check that the signature is one of them."""
     signature = sums.with_name(f"{SUMS}.sig")
-    signature.unlink(missing_ok=True)
     run("ssh-keygen", "-q", "-Y", "sign", "-f", key, "-n", NAMESPACE, sums)
     with sums.open() as signed:
         subprocess.run(
@@ -160,6 +159,16 @@ def sign(sums: Path, key: str) -> None:
             check=True,
         )
     say(f"{signature.name}: signed")
+
+
+def seal(out: Path) -> None:
+    """Write the sums, and sign them with the key that a variable names. A signature of other sums does not stay."""
+    sums = write_sums(out)
+    sums.with_name(f"{SUMS}.sig").unlink(missing_ok=True)
+    if key := os.environ.get("SEQFERRY_SIGNING_KEY"):
+        sign(sums, key)
+    else:
+        say("not signed: SEQFERRY_SIGNING_KEY names no SSH key")
 
 
 def main() -> int:
@@ -201,11 +210,7 @@ def make(out: Path, platforms: Sequence[Platform], *, host: bool, tries: bool, p
         has_cyclonedx = Path(sys.executable).with_name("cyclonedx-py").exists()
         sbom = out / "seqferry-python.cdx.json" if has_cyclonedx else None
         try_wheel.try_wheel(own[0], say, sbom=sbom, demo=not host)
-    sums = write_sums(out)
-    if key := os.environ.get("SEQFERRY_SIGNING_KEY"):
-        sign(sums, key)
-    else:
-        say("not signed: SEQFERRY_SIGNING_KEY names no SSH key")
+    seal(out)
     say(f"{len(list(out.iterdir()))} files in {out}")
 
 
