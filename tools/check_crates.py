@@ -43,6 +43,7 @@ FORBIDDEN = {
         "seqferry-testkit",
     },
     "seqferry-transfer": {"pyo3", "seqferry-vfs", "seqferry-mount", "seqferry-py", "seqferry-testkit"},
+    "seqferry-rows": {"pyo3", "seqferry-vfs", "seqferry-mount", "seqferry-py", "seqferry-testkit"},
     "seqferry-py": {"seqferry-testkit", "seqferry-store-testing"},
     "seqferry-vfs": {
         "pyo3",

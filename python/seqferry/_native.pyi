@@ -205,6 +205,7 @@ class CopyPolicy:
         md5: bool = False,
         data_path: str = "copy",
         resumed: bool = False,
+        target_was_empty: bool = False,
         since: float = 0.0,
         only_clean: bool = False,
         compare_only: bool = False,
@@ -226,6 +227,8 @@ class CopyPolicy:
             md5: keep the MD5 of each file with its object, as rclone does; changes nothing where the source is no disk.
             data_path: ``copy`` has the storage copy, and streams what it refuses; ``stream`` reads and writes all here.
             resumed: an earlier run of the same items may have been cut off, so the target is looked at first.
+            target_was_empty: nothing was at the target as the transfer began, so that what a resumed item finds there
+                identical counts as ``done``.
             since: epoch seconds of the transfer's birth; open uploads of a resumed item that are younger and hold
                 no part are aborted.
             only_clean: copy nothing; abort the uploads that earlier runs of the items left open, recorded or not. Every

@@ -7,12 +7,13 @@ use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedStr;
 use pyo3::types::PyDict;
 use seqferry_client::{EndpointSpec, KeyLookup, RecordedUpload, RequestError};
+use seqferry_rows::EventBatch;
 use seqferry_store::{
     CustomerKey, DiskOptions, EndpointOptions, ListedObject, ObjectMeta, PageCache, Permissions, ResolvedSettings,
     StoreError, Symlinks, address,
 };
 use seqferry_transfer::verification::PartOptions;
-use seqferry_transfer::{CopyLimits, DataPath, EventBatch, IfExists, Item, JobEvent, Policy, VerificationRule};
+use seqferry_transfer::{CopyLimits, DataPath, IfExists, Item, JobEvent, Policy, VerificationRule};
 
 use crate::EngineError;
 use crate::properties::PyProperties;
@@ -190,7 +191,7 @@ impl CopyPolicy {
     #[new]
     #[pyo3(signature = (*, source, source_bucket, target, target_bucket, source_prefix="", target_prefix="",
                         if_exists="same", verify="auto", part_size=None, copy_threshold=None, storage_class=None,
-                        properties=None, md5=false, data_path="copy", resumed=false, since=0.0, only_clean=false,
+                        properties=None, md5=false, data_path="copy", resumed=false, target_was_empty=false, since=0.0, only_clean=false,
                         compare_only=false, no_sync=false, transfer="", settle_seconds=0.0))]
     #[allow(clippy::too_many_arguments, clippy::fn_params_excessive_bools)] // keyword arguments, one fact each
     fn new(
@@ -209,6 +210,7 @@ impl CopyPolicy {
         md5: bool,
         data_path: &str,
         resumed: bool,
+        target_was_empty: bool,
         since: f64,
         only_clean: bool,
         compare_only: bool,
@@ -238,6 +240,7 @@ impl CopyPolicy {
             properties: properties.map(|found| found.0.clone()).unwrap_or_default(),
             md5,
             resumed,
+            target_was_empty,
             since,
             only_clean,
             compare_only,
@@ -289,9 +292,9 @@ pub struct StartedUpload {
     part_size: u64,
 }
 
-impl From<seqferry_transfer::StartedUpload> for StartedUpload {
-    fn from(upload: seqferry_transfer::StartedUpload) -> Self {
-        let seqferry_transfer::StartedUpload { id, upload_id, part_size } = upload;
+impl From<seqferry_rows::StartedUpload> for StartedUpload {
+    fn from(upload: seqferry_rows::StartedUpload) -> Self {
+        let seqferry_rows::StartedUpload { id, upload_id, part_size } = upload;
         Self { id, upload_id, part_size }
     }
 }

@@ -278,7 +278,7 @@ impl<'a, J: UploadJournal> Object<'a, J> {
             id: self.item.id,
             size: self.item.size,
             source_etag: self.item.etag.clone(),
-            state: copy.state,
+            state: self.policy.ended_state(copy.state),
             method: copy.method,
             started_at,
             ended_at: now(),

@@ -9,7 +9,7 @@ use seqferry_store::prelude::*;
 use seqferry_store::{Attributes, ObjectRef};
 use seqferry_store_testing::ObjectWriteExt as _;
 use seqferry_store_testing::fault::{Fault, Hook, Rule};
-use seqferry_transfer::{IfExists, Item, Policy, State, VerificationLevel, VerificationRule};
+use seqferry_transfer::{IfExists, Item, Method, Policy, State, VerificationLevel, VerificationRule};
 
 /// A hook that overwrites the source past the faults, once.
 fn overwrite(fixture: &TransferFixture, key: &'static str, body: Vec<u8>) -> Fault {
@@ -184,6 +184,25 @@ async fn a_source_that_changed_is_reported_as_it_was_copied() {
     let outcome = outcomes.values().find(|o| o.attempts == 2).unwrap();
     assert_eq!((outcome.state, outcome.size, &outcome.source_etag), (State::Done, 20, &now.etag));
     assert_eq!(fixture.read(TARGET, "copy/large").await, Some(newer));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_run_after_another_finds_identical_is_done_where_nothing_was_before() {
+    for (resumed, target_was_empty, expected) in [
+        (false, false, State::Skipped),
+        (false, true, State::Skipped),
+        (true, false, State::Skipped),
+        (true, true, State::Done),
+    ] {
+        let fixture = TransferFixture::new();
+        let items = pair(&fixture).await;
+        fixture.run(policy(), items.clone()).await;
+
+        let outcomes = fixture.run(Policy { resumed, target_was_empty, ..policy() }, items).await;
+
+        assert!(outcomes.values().all(|o| o.state == expected), "{resumed} {target_was_empty}: {outcomes:?}");
+        assert!(outcomes.values().all(|o| o.method == Method::None), "{outcomes:?}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -18,6 +18,7 @@ class JobContext:
     Attributes:
         transfer: its id, by which jobs share a flow and traces are named; empty for none.
         resumed: an earlier run may have begun it.
+        target_was_empty: nothing was at the target as the transfer began; what a resumed run finds, it has left.
         since: start of the transfer, seconds since the epoch.
         only_clean: abort what an earlier run has left, and copy nothing.
         epoch: of the lease to write (``Engine.lease``); None: the job needs none.
@@ -26,6 +27,7 @@ class JobContext:
     transfer: str
     since: float
     resumed: bool = False
+    target_was_empty: bool = False
     only_clean: bool = False
     epoch: int | None = None
 
@@ -47,6 +49,7 @@ def policy(spec: ResolvedSpec, context: JobContext) -> _native.CopyPolicy:
         md5=spec.storage.md5,
         data_path=data_path(spec),
         resumed=context.resumed,
+        target_was_empty=context.target_was_empty,
         since=context.since,
         only_clean=context.only_clean,
         compare_only=spec.kind.compares,

@@ -141,7 +141,7 @@ def _copy(runtime: Runtime, spec: ResolvedSpec, run: BatchRun, items: list[OpenO
             transfer_id=run.transfer_id,
             items=items,
             since=run.created_at,
-            target_absent=first and run.target_absent,
+            target_was_empty=run.target_absent,
             resumed=not first,
             only_clean=False,
             epoch=epoch,
@@ -209,7 +209,7 @@ def _record(runtime: Runtime, running: RunningBatch, events: Events) -> list[int
             if owned:
                 objects.record_uploads(connection, [(one.id, one.upload_id, one.part_size) for one in begun])
     if owned and events.ended:
-        owned = runtime.recorder.record(run, _results(events, run))
+        owned = runtime.recorder.record(run, _results(events))
     if not owned:
         log.warning("batch %s of transfer %s was taken over by another worker", run.number, run.transfer_id)
         running.lose()
@@ -313,24 +313,16 @@ def _cleaning(transfer_id: str, items: list[OpenObject], since: float, epoch: in
         transfer_id=transfer_id,
         items=items,
         since=since,
-        target_absent=False,
+        target_was_empty=False,
         resumed=True,
         only_clean=True,
         epoch=epoch,
     )
 
 
-def _results(events: Events, run: BatchRun) -> list[str]:
-    told = events.results()
-    columns = [told[name] for name in RESULT_COLUMNS]
-    if run.run == 1 or not run.target_absent:
-        return columns
-    # Nothing was there when the transfer began, and now it is, identical: an earlier run copied it and was cut off
-    # before it could say so.
-    return [
-        text.replace('"skipped"', '"done"') if name == "state" else text
-        for name, text in zip(RESULT_COLUMNS, columns, strict=True)
-    ]
+def _results(events: Events) -> list[str]:
+    found = events.results()
+    return [found[name] for name in RESULT_COLUMNS]
 
 
 def cause(why: Exception) -> str:

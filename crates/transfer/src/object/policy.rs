@@ -7,6 +7,7 @@ use seqferry_client::RecordedUpload;
 use super::properties::Properties;
 use super::stream::DataPath;
 use crate::limits::CopyLimits;
+use crate::outcome::State;
 use crate::verification::PartOptions;
 
 /// Rule for a target that exists already.
@@ -68,6 +69,8 @@ pub struct Policy {
     pub md5: bool,
     /// An earlier run of these items may have been cut off.
     pub resumed: bool,
+    /// Nothing was at the target as the transfer began: what an earlier run may have left there is its own work.
+    pub target_was_empty: bool,
     /// Creation time of the transfer, seconds since the epoch.
     pub since: f64,
     /// Copy nothing: abort the uploads that earlier runs left open; every object ends as cancelled.
@@ -85,6 +88,14 @@ pub struct Policy {
     pub no_sync: bool,
     /// The service's limits.
     pub limits: CopyLimits,
+}
+
+impl Policy {
+    /// Returns the state on record of an object that has ended in this one: identical bytes that only an earlier run
+    /// can have left were copied by it, which was cut off before it could say so.
+    pub(crate) fn ended_state(&self, state: State) -> State {
+        if state == State::Skipped && self.resumed && self.target_was_empty { State::Done } else { state }
+    }
 }
 
 /// One object to copy.

@@ -34,7 +34,7 @@ impl Report<'_> {
                 None => packed.verified,
             };
             self.tell(Outcome {
-                state: packed.state,
+                state: self.pack.policy.ended_state(packed.state),
                 method: packed.method,
                 target_etag: Some(packed.target.etag.clone()).filter(|etag| !etag.is_empty()),
                 target_version_id: packed.target.version_id.clone(),

@@ -30,7 +30,7 @@ class BatchWork:
 
     Attributes:
         since: birth of the transfer, seconds since the epoch.
-        target_absent: True when the target was empty as the transfer began, and this is the first run.
+        target_was_empty: True when nothing was at the target as the transfer began.
         resumed: an earlier run may have been cut off, so that its traces are looked for.
         only_clean: True to remove only what earlier runs have left open.
         epoch: of the lease to write, where there is one.
@@ -39,7 +39,7 @@ class BatchWork:
     transfer_id: str
     items: Sequence[OpenObject]
     since: float
-    target_absent: bool
+    target_was_empty: bool
     resumed: bool
     only_clean: bool
     epoch: int | None
@@ -48,8 +48,18 @@ class BatchWork:
     def context(self) -> JobContext:
         """The same for the engine."""
         return JobContext(
-            self.transfer_id, self.since, resumed=self.resumed, only_clean=self.only_clean, epoch=self.epoch
+            self.transfer_id,
+            self.since,
+            resumed=self.resumed,
+            target_was_empty=self.target_was_empty,
+            only_clean=self.only_clean,
+            epoch=self.epoch,
         )
+
+    @property
+    def target_absent(self) -> bool:
+        """True when nothing can be at the target: it was empty, and this is the first run."""
+        return self.target_was_empty and not self.resumed
 
 
 class Barrier(list[PlannedObject]):
