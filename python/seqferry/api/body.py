@@ -13,7 +13,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from seqferry.api.guard import has_body
 from seqferry.api.problems import problem
-from seqferry.spec.build import MAX_KEYS
+from seqferry.spec.validation import MAX_KEYS
 
 _MIB: Final = 1024 * 1024
 

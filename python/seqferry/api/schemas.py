@@ -34,8 +34,8 @@ from seqferry.model.progress import of_chain
 from seqferry.planning.unpacking import build_operation_spec
 from seqferry.proof.costs import CountedCost
 from seqferry.spec import properties
-from seqferry.spec.build import data_path
 from seqferry.spec.option_groups import OF_REQUESTS
+from seqferry.spec.validation import data_path
 
 Priority = Annotated[int, Field(ge=-MOST_PRIORITY, le=MOST_PRIORITY), WHOLE]
 

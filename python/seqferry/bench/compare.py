@@ -17,7 +17,7 @@ from seqferry.model.errors import ConfigError, UsageError
 from seqferry.model.formatting import count, size
 from seqferry.model.prices import cost
 from seqferry.settings.config import parse_size
-from seqferry.spec.build import parse_uri
+from seqferry.spec.addresses import parse_uri
 
 DEFAULT_WORKLOADS: Final = ("1x128MiB", "100x64KiB")
 """A big file and many small ones, of a size that takes minutes on a usual line."""

@@ -50,6 +50,6 @@ def of_transfer(status: Status, failures: Iterable[FailureGroup]) -> int:
 
 def of_count(spec: TransferSpec, objects: int) -> int:
     """The exit code for so many objects, where none failed: an archive without members is unpacked like any other."""
-    from seqferry.spec.build import is_empty_archive  # --help need not wait for it
+    from seqferry.spec.validation import is_empty_archive  # --help need not wait for it
 
     return OK if objects or is_empty_archive(spec, objects) else NOTHING

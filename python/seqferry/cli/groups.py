@@ -16,8 +16,9 @@ from seqferry.model import labels
 from seqferry.model.errors import UsageError
 from seqferry.model.labels import Description
 from seqferry.model.models import MOST_PRIORITY, S3Location
-from seqferry.spec.build import check_place, parse_uri
+from seqferry.spec.addresses import parse_uri
 from seqferry.spec.option_groups import OneEndpoint
+from seqferry.spec.validation import check_place
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

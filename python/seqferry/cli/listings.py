@@ -10,9 +10,10 @@ import typer
 from seqferry.cli.output import text
 from seqferry.cli.storage import new_engine
 from seqferry.model.models import S3Location
-from seqferry.spec.build import check_place, parse_uri
+from seqferry.spec.addresses import parse_uri
 from seqferry.spec.patterns import Wildcards
 from seqferry.spec.selection import Conditions, has_wildcard, literal_start, matcher
+from seqferry.spec.validation import check_place
 
 if TYPE_CHECKING:
     from seqferry.engine.engine import Engine, ObjectInfo

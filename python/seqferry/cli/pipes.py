@@ -34,7 +34,8 @@ from seqferry.model.models import AT_REST, ResolvedSpec, S3Location
 from seqferry.places import paths, private_files
 from seqferry.settings.config import Settings
 from seqferry.spec import identity, stored
-from seqferry.spec.build import build_spec, parse_uri
+from seqferry.spec.addresses import parse_uri
+from seqferry.spec.build import build_spec
 from seqferry.spec.option_groups import SpeedOptions, StorageOptions
 from seqferry.spec.selection import has_wildcard
 

@@ -14,7 +14,7 @@ from seqferry.cli.groups import Places, merged
 from seqferry.cli.output import display
 from seqferry.model.errors import UsageError
 from seqferry.spec import key_lists
-from seqferry.spec.build import is_s3_uri
+from seqferry.spec.addresses import is_s3_uri
 from seqferry.spec.option_groups import ListFormat
 from seqferry.spec.selection import has_wildcard, only_includes
 

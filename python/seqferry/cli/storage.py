@@ -8,8 +8,9 @@ from seqferry.cli.groups import Object
 from seqferry.model.errors import UsageError
 from seqferry.model.models import S3Location
 from seqferry.settings.config import Settings
-from seqferry.spec.build import check_place, parse_uri
+from seqferry.spec.addresses import parse_uri
 from seqferry.spec.option_groups import OneEndpoint
+from seqferry.spec.validation import check_place
 
 if TYPE_CHECKING:
     from seqferry.engine.engine import Engine

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import sqlalchemy as sa
 
-from seqferry.db import transfers
+from seqferry.db import transfer_status, transfers
 from seqferry.db.paging import Cursor, Page, TransferFilter, after_prefix, cut
 from seqferry.db.tables import transfer
 from seqferry.model.labels import composed
@@ -35,7 +35,7 @@ def read(
     ids, after, before = cut(list(connection.execute(query).scalars()), cursor, limit)
     if not ids:
         return Page([], None, None)
-    found = transfers.statuses(connection, database, ids=ids, limit=len(ids))
+    found = transfer_status.statuses(connection, database, ids=ids, limit=len(ids))
     return Page(found, Cursor(ids[-1]) if after else None, Cursor(ids[0], backwards=True) if before else None)
 
 

@@ -23,62 +23,39 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass
-from functools import cache
 from typing import Any, Final
 
 import sqlalchemy as sa
 
 from seqferry.db.advisory import AdvisoryLock, take
-from seqferry.db.database import Database, clock
 from seqferry.db.record import events, receipts, sealed_row
 from seqferry.db.tables import batch, event, submission_key, tally, transfer, worker_live
 from seqferry.model import labels, operations
-from seqferry.model.errors import UnsupportedError
 from seqferry.model.labels import Description
 from seqferry.model.models import (
     ENDED_TRANSFER_STATES,
     OPERATION_VERIFY,
     WITH_FAILURES,
-    ActiveObject,
     Adjustment,
-    LiveActivity,
     ResolvedSpec,
-    Status,
-    Totals,
     TransferSpec,
     TransferState,
 )
 from seqferry.spec import identity, keyspace, stored, verification
 
-LIVE_SECONDS: Final = 5.0
-"""Reports of workers are written each second; one that is older than this comes from a worker that is gone."""
-
-SLOWEST: Final = 5
-
 MOST_RETRIES: Final = 1000
 """Transfers of a chain of retries that are followed: a chain that a script makes for years ends somewhere."""
 
-_MARKED_AT_ONCE: Final = 500
-
-_UNFINISHED: Final = transfer.c.ended_at.is_(None)
+UNFINISHED: Final = transfer.c.ended_at.is_(None)
 """Condition for unfinished transfers, written as their indexes have it. An ended transfer has the time of its end."""
 
 _TOTALS: Final = receipts.TOTALS
-_NOTHING: Final[dict[str, int]] = dict.fromkeys(_TOTALS, 0)
 
+_NOTHING: Final[dict[str, int]] = dict.fromkeys(_TOTALS, 0)
 
 _UNADJUSTED: Final = Adjustment()
 
-
 _LAST_CHARACTER: Final = "\U0010ffff"
-
-
-@dataclass(frozen=True, slots=True)
-class Lane:
-    """Unfinished transfers that need the same of a worker."""
-
-    name: str
-    needs: str
 
 
 def lock_submissions(connection: sa.Connection) -> None:
@@ -103,7 +80,7 @@ def insert(
         The unfinished transfer that it waits for, since both write to the same keys.
     """
     text, needs = stored.write(spec), identity.needs(spec)
-    turn = (connection.execute(sa.select(sa.func.max(transfer.c.turn)).where(_UNFINISHED)).scalar() or 0) + 1
+    turn = (connection.execute(sa.select(sa.func.max(transfer.c.turn)).where(UNFINISHED)).scalar() or 0) + 1
     blocked_by = _blocker(connection, spec, turn)
     values = {
         "id": transfer_id,
@@ -165,7 +142,7 @@ def same(connection: sa.Connection, spec: ResolvedSpec, actor: str) -> sa.Row[An
     """
     rows = connection.execute(
         sa.select(transfer)
-        .where(transfer.c.submission == identity.submission(spec), _UNFINISHED)
+        .where(transfer.c.submission == identity.submission(spec), UNFINISHED)
         .order_by(transfer.c.turn.desc())
     )
     return next((row for row in rows if not is_stopping(row) and _goes_on(row, spec, actor)), None)
@@ -263,7 +240,7 @@ def _blocker(connection: sa.Connection, spec: TransferSpec, turn: int) -> str | 
     rows = connection.execute(
         sa.select(transfer.c.id, transfer.c.spec)
         .where(
-            _UNFINISHED,
+            UNFINISHED,
             transfer.c.target_place == keyspace.place(spec),
             transfer.c.turn < turn,
             sa.or_(
@@ -288,7 +265,7 @@ def blocked(connection: sa.Connection) -> list[str]:
     query = (
         sa.select(transfer.c.id)
         .join(other, other.c.id == transfer.c.blocked_by)
-        .where(_UNFINISHED, other.c.ended_at.is_not(None))
+        .where(UNFINISHED, other.c.ended_at.is_not(None))
         .order_by(transfer.c.turn)
     )
     return list(connection.execute(query).scalars())
@@ -308,46 +285,6 @@ def unblock(connection: sa.Connection, transfer_id: str) -> sa.Row[Any] | None:
     blocked_by = _blocker(connection, stored.read(row.spec), row.turn)
     connection.execute(transfer.update().where(transfer.c.id == transfer_id).values(blocked_by=blocked_by))
     return row if blocked_by is None else None
-
-
-def lanes(connection: sa.Connection) -> set[Lane | None]:
-    """Lanes of the unfinished transfers; None stands for a transfer that any worker may do."""
-    rows = connection.execute(sa.select(transfer.c.lane, transfer.c.needs).where(_UNFINISHED).distinct())
-    return {None if row.lane is None else Lane(row.lane, row.needs) for row in rows}
-
-
-def workable(connection: sa.Connection, lanes: Iterable[str], limit: int) -> set[str]:
-    """Ids of unfinished transfers that a worker with these lanes can do now."""
-    query = sa.select(transfer.c.id).where(
-        _UNFINISHED,
-        transfer.c.state != "paused",
-        transfer.c.blocked_by.is_(None),
-        sa.or_(transfer.c.lane.is_(None), transfer.c.lane.in_(sorted(lanes))),
-    )
-    return set(connection.execute(query.limit(limit)).scalars())
-
-
-def left_alone(connection: sa.Connection, database: Database, lane: Lane, reason: str) -> list[str]:
-    """Ids of transfers of the lane that no worker is at, and of which ``reason`` is not on record."""
-    fresh = sa.select(worker_live.c.transfer_id).where(
-        worker_live.c.transfer_id == transfer.c.id,
-        worker_live.c.at > clock(is_sqlite=database.is_sqlite) - LIVE_SECONDS,
-    )
-    query = sa.select(transfer.c.id).where(
-        _UNFINISHED,
-        transfer.c.lane == lane.name,
-        transfer.c.needs == lane.needs,
-        sa.func.coalesce(transfer.c.waits_for, "") != reason,
-        sa.not_(fresh.exists()),
-    )
-    return list(connection.execute(query.limit(_MARKED_AT_ONCE)).scalars())
-
-
-def leave_alone(connection: sa.Connection, transfer_ids: Iterable[str], reason: str) -> None:
-    """Record why a worker does not take these transfers."""
-    connection.execute(
-        transfer.update().where(transfer.c.id.in_(list(transfer_ids)), _UNFINISHED).values(waits_for=reason)
-    )
 
 
 def by_idempotency_key(connection: sa.Connection, key: str, actor: str) -> tuple[str, str] | None:
@@ -401,7 +338,7 @@ def unfinished(connection: sa.Connection, *, after: str, limit: int) -> dict[str
     """Transfers that have not ended, wait for no other and are not paused, in the order of ids beyond ``after``."""
     rows = connection.execute(
         sa.select(transfer.c.id, transfer.c.lane, transfer.c.priority)
-        .where(transfer.c.id > after, _UNFINISHED, transfer.c.blocked_by.is_(None), transfer.c.state != "paused")
+        .where(transfer.c.id > after, UNFINISHED, transfer.c.blocked_by.is_(None), transfer.c.state != "paused")
         .order_by(transfer.c.id)
         .limit(limit)
     )
@@ -412,7 +349,7 @@ def unfinished_states(connection: sa.Connection, limit: int) -> dict[str, Transf
     """States of the newest transfers that have not ended, by id, the newest first."""
     rows = connection.execute(
         sa.select(transfer.c.id, transfer.c.state)
-        .where(_UNFINISHED)
+        .where(UNFINISHED)
         .order_by(transfer.c.created_at.desc(), transfer.c.id)
         .limit(limit)
     )
@@ -479,6 +416,7 @@ def adjustments(connection: sa.Connection, ids: Iterable[str]) -> list[Adjustmen
 
 
 _OWN_TALLY: Final = tally.alias("own_tally")
+
 _HAS_FAILURES: Final = sa.select(_OWN_TALLY.c.transfer_id).where(
     _OWN_TALLY.c.transfer_id == transfer.c.id, _OWN_TALLY.c.failed > 0
 )
@@ -512,7 +450,7 @@ def in_states(
     """
     query = sa.select(transfer.c.id).where(has_state(states), *conditions)
     if ENDED_TRANSFER_STATES.isdisjoint(states):
-        query = query.where(_UNFINISHED)
+        query = query.where(UNFINISHED)
     if with_failures:
         child = transfer.alias("child")
         retried = sa.select(child.c.id).where(child.c.retry_of == transfer.c.id)
@@ -632,147 +570,3 @@ def _settle(connection: sa.Connection, transfer_id: str) -> dict[str, int]:
     totals = {name: int(getattr(row, name)) for name in _TOTALS}
     connection.execute(tally.update().where(tally.c.transfer_id == transfer_id).values(totals))
     return totals
-
-
-def statuses(connection: sa.Connection, database: Database, *, ids: Sequence[str] | None, limit: int) -> list[Status]:
-    """Statuses of the given transfers, or of the newest ``limit`` ones, newest first.
-
-    One statement, whose cost depends neither on objects nor on batches.
-    """
-    query = _statuses_query(is_sqlite=database.is_sqlite, by_id=ids is not None)
-    rows = connection.execute(query, {"limit": limit} if ids is None else {"limit": limit, "ids": ids})
-    found: dict[str, tuple[sa.Row[Any], list[dict[str, Any]]]] = {}
-    for row in rows:  # a transfer comes once for each worker that is at it
-        _, reports = found.setdefault(row.id, (row, []))
-        if row.report is not None:
-            reports.append(json.loads(row.report))
-    return [_status(row, _totals(row), *_summed(reports)) for row, reports in found.values()]
-
-
-@cache
-def _statuses_query(*, is_sqlite: bool, by_id: bool) -> sa.Select[Any]:
-    """Made once: it is asked many times a second, and making it takes several times as long as answering it."""
-    other = transfer.alias("other")
-    is_fresh = worker_live.c.at > clock(is_sqlite=is_sqlite) - LIVE_SECONDS
-    supervised = sa.select(worker_live.c.transfer_id).where(worker_live.c.transfer_id == other.c.id, is_fresh)
-    why_blocked = sa.select(other.c.waits_for).where(
-        other.c.id == transfer.c.blocked_by, other.c.ended_at.is_(None), sa.not_(supervised.exists())
-    )
-    child = transfer.alias("child")
-    retried_by = (
-        sa.select(child.c.id).where(child.c.retry_of == transfer.c.id).order_by(child.c.created_at.desc()).limit(1)
-    )
-    query = sa.select(
-        transfer,
-        _ahead().label("ahead"),
-        *(tally.c[name].label(f"total_{name}") for name in _TOTALS),
-        why_blocked.scalar_subquery().label("why_blocked"),
-        retried_by.scalar_subquery().label("retried_by"),
-    )
-    query = query.join(tally, tally.c.transfer_id == transfer.c.id)
-    query = query.order_by(transfer.c.created_at.desc(), transfer.c.id).limit(sa.bindparam("limit"))
-    if by_id:
-        query = query.where(transfer.c.id.in_(sa.bindparam("ids", expanding=True)))
-    wanted = query.subquery("wanted")
-    fresh = sa.and_(worker_live.c.transfer_id == wanted.c.id, is_fresh)
-    return (
-        sa.select(wanted, worker_live.c.data.label("report"))
-        .select_from(wanted.outerjoin(worker_live, fresh))
-        .order_by(wanted.c.created_at.desc(), wanted.c.id)
-    )
-
-
-def _ahead() -> sa.ColumnElement[int | None]:
-    """Number of transfers that workers take before one that waits for nothing but its turn; null for all others.
-
-    Transfers that need other workers are in lanes of their own, and not in each other's way.
-    """
-    other = transfer.alias("before")
-    earlier = sa.or_(
-        other.c.priority > transfer.c.priority,
-        sa.and_(other.c.priority == transfer.c.priority, other.c.turn < transfer.c.turn),
-    )
-    same_lane = sa.func.coalesce(other.c.lane, "") == sa.func.coalesce(transfer.c.lane, "")
-    waiting = (other.c.ended_at.is_(None), other.c.state == "queued", other.c.blocked_by.is_(None))
-    count = sa.select(sa.func.count()).select_from(other).where(*waiting, same_lane, earlier).correlate(transfer)
-    waits = sa.and_(transfer.c.state == "queued", transfer.c.blocked_by.is_(None))
-    return sa.case((waits, count.scalar_subquery()), else_=None)
-
-
-def _totals(row: sa.Row[Any]) -> Totals:
-    return Totals(**{name: getattr(row, f"total_{name}") for name in _TOTALS})
-
-
-def _status(row: sa.Row[Any], totals: Totals, live: LiveActivity, bytes_in_progress: int) -> Status:
-    spec, unsupported = _shown(row.spec)
-    bytes_done = min(totals.bytes, totals.bytes_done + bytes_in_progress)
-    return Status(
-        id=row.id,
-        state=WITH_FAILURES if row.state == "done" and totals.failed else row.state,
-        spec=spec,
-        totals=Totals(
-            objects=totals.objects,
-            bytes=totals.bytes,
-            done=totals.done,
-            skipped=totals.skipped,
-            failed=totals.failed,
-            cancelled=totals.cancelled,
-            bytes_done=bytes_done,
-        ),
-        planned=row.planned_at is not None,
-        created_at=row.created_at,
-        created_by=row.created_by,
-        started_at=row.started_at,
-        ended_at=row.ended_at,
-        error_code=row.error_code,
-        error_message=row.error_message,
-        live=live,
-        waits_for=_waits_for(row, live, unsupported),
-        unsupported=None if unsupported is None else unsupported.what,
-        ahead=row.ahead,
-        blocked_by=row.blocked_by if row.ended_at is None else None,
-        receipt_digest=row.receipt_digest,
-        pruned_at=row.pruned_at,
-        adjustment=adjustment_of(row),
-        retried_by=row.retried_by,
-        description=labels.stored(row.name, row.labels),
-    )
-
-
-def _shown(written: str) -> tuple[ResolvedSpec, UnsupportedError | None]:
-    spec, unsupported = stored.shown(written)
-    try:
-        operations.require(spec.operation)
-    except UnsupportedError as why:
-        unsupported = unsupported or why
-    return spec, unsupported
-
-
-def _waits_for(row: sa.Row[Any], live: LiveActivity, unsupported: UnsupportedError | None) -> str | None:
-    if row.ended_at is not None or is_paused(row):
-        return None
-    if unsupported is not None and row.blocked_by is None and (live.workers == 0 or row.started_at is None):
-        return row.waits_for or unsupported.needs
-    if live.workers:
-        return None
-    if row.blocked_by is None:
-        return row.waits_for
-    other = f"transfer {row.blocked_by}, which writes to the same keys"
-    return other if row.why_blocked is None else f"{other} and waits for {row.why_blocked}"
-
-
-def _summed(reports: list[dict[str, Any]]) -> tuple[LiveActivity, int]:
-    slowest = sorted(
-        (ActiveObject(**active) for report in reports for active in report["slowest"]),
-        key=lambda active: -active.seconds,
-    )
-    live = LiveActivity(
-        workers=len(reports),
-        bytes_per_second=sum(report["bytes_per_second"] for report in reports),
-        in_flight=sum(report["in_flight"] for report in reports),
-        requests=sum(report["requests"] for report in reports),
-        retries=sum(report["retries"] for report in reports),
-        throttled=sum(report["throttled"] for report in reports),
-        slowest=tuple(slowest[:SLOWEST]),
-    )
-    return live, sum(report["bytes_in_progress"] for report in reports)

@@ -27,7 +27,8 @@ from seqferry.model.errors import SeqferryError
 from seqferry.model.models import ObjectRecord, Status
 from seqferry.service.service import Service
 from seqferry.settings.config import Settings
-from seqferry.spec.build import MIN_PART_SIZE, build_spec
+from seqferry.spec.build import build_spec
+from seqferry.spec.validation import MIN_PART_SIZE
 
 SOURCE_BUCKET: Final = "vendor-delivery"
 TARGET_BUCKET: Final = "our-archive"

@@ -8,7 +8,7 @@ from seqferry import _native
 from seqferry.engine.native_calls import native_endpoint
 from seqferry.model.models import ResolvedSpec
 from seqferry.spec import properties
-from seqferry.spec.build import data_path, settle_seconds
+from seqferry.spec.validation import data_path, settle_seconds
 
 
 @dataclass(frozen=True, slots=True)

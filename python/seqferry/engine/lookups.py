@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from seqferry._native import ObjectInfo
 from seqferry.model.errors import StorageError
 from seqferry.model.models import ERROR_CLASSES, LocalFolder, Location, S3Location
-from seqferry.spec.build import MAX_KEY_BYTES
+from seqferry.spec.addresses import MAX_KEY_BYTES
 
 
 @dataclass(frozen=True, slots=True)

@@ -332,7 +332,7 @@ class TransferSpec(Compiled):
 
 
 class CheckedSpec(TransferSpec):
-    """A spec that makes sense (``spec.build.checked``). With other values (``replace``) it is a plain one again."""
+    """A spec that makes sense (``validation.checked``). With other values (``replace``) it is a plain one again."""
 
     __slots__ = ()
 

@@ -243,7 +243,8 @@ def _is_address(parsed: ParsedArguments) -> bool:
 
 def _list(parsed: ParsedArguments) -> int:
     from seqferry.model.models import S3Location
-    from seqferry.spec.build import check_place, parse_uri
+    from seqferry.spec.addresses import parse_uri
+    from seqferry.spec.validation import check_place
 
     if len(parsed.operands) != 1:
         raise RefusedError("aws s3 ls takes one address here: s3://bucket/prefix.")

@@ -27,7 +27,8 @@ from seqferry.nextflow.unrecorded import FailedObject, ListingEntry, Result, Tra
 from seqferry.preflight import start
 from seqferry.settings.config import Settings
 from seqferry.spec import identity
-from seqferry.spec.build import build_spec, parse_uri
+from seqferry.spec.addresses import parse_uri
+from seqferry.spec.build import build_spec
 
 log: Final = logging.getLogger("seqferry.nextflow")
 

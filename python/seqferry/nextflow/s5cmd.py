@@ -166,8 +166,8 @@ def _sources(source: str, target: str, *, raw: bool) -> dict[str, Any]:
 
 def _matching_files(pattern: str) -> tuple[str, list[str]]:
     """The folder above the first wildcard of a path, and the files below it that match or lie in folders that do."""
-    from seqferry.spec.build import MAX_KEYS
     from seqferry.spec.selection import literal_start
+    from seqferry.spec.validation import MAX_KEYS
 
     above = literal_start(pattern)
     folder = above[: above.rfind("/") + 1]
@@ -200,8 +200,9 @@ def _as_python_writes(found: re.Match[str]) -> str:
 
 def _list(parsed: ParsedArguments, words: Sequence[str]) -> int:
     from seqferry.model.models import S3Location
-    from seqferry.spec.build import check_place, parse_uri
+    from seqferry.spec.addresses import parse_uri
     from seqferry.spec.selection import Conditions, has_wildcard, literal_start, matcher
+    from seqferry.spec.validation import check_place
 
     if len(parsed.operands) != 1:
         raise RefusedError("ls takes one address here: s3://bucket/prefix.")

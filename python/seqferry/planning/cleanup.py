@@ -17,8 +17,9 @@ from seqferry.model.errors import StorageError, UsageError
 from seqferry.model.models import OPERATION_CLEANUP, CheckedSpec, ResolvedSpec, S3Location
 from seqferry.places import paths
 from seqferry.planning import decision, removal_rules
-from seqferry.spec.build import checked, draft_spec
+from seqferry.spec.build import draft_spec
 from seqferry.spec.selection import moment
+from seqferry.spec.validation import checked
 
 OLDER_THAN: Final = "7d"
 """An upload that is younger may still be under way, on another machine."""

@@ -18,10 +18,10 @@ from seqferry.model.models import LocalFolder, Location, ResolvedSpec
 from seqferry.model.option_groups import Filters
 from seqferry.places import paths
 from seqferry.settings import policy
-from seqferry.spec.build import is_same_store
 from seqferry.spec.check import MISSING_AT_SOURCE
 from seqferry.spec.selection import age, conditions_of, matcher, moment
 from seqferry.spec.target_keys import nul_refusal, target_key
+from seqferry.spec.validation import is_same_store
 
 Action = Literal["copy", "skip", "leave_out", "refuse", "ignore"]
 """``leave_out``: never copied (a device, a socket), which is no failure. ``ignore``: the same, without a record."""

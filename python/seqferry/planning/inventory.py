@@ -31,7 +31,7 @@ from seqferry.model.errors import StorageError, UsageError
 from seqferry.model.models import LocalFolder, ResolvedSpec, S3Location, TransferSpec
 from seqferry.model.option_groups import Selection
 from seqferry.settings.scratch import scratch_folder
-from seqferry.spec.build import parse_uri
+from seqferry.spec.addresses import parse_uri
 
 _PAGE: Final = 1000
 _MOST_MANIFEST: Final = 64 * 1024 * 1024

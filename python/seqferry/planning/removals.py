@@ -19,8 +19,10 @@ from seqferry.model.errors import StorageError, UsageError
 from seqferry.model.models import OPERATION_REMOVE, CheckedSpec, ResolvedSpec, S3Location
 from seqferry.places import paths
 from seqferry.planning import listing, removal_rules
-from seqferry.spec.build import checked, draft_spec, parse_uri
+from seqferry.spec.addresses import parse_uri
+from seqferry.spec.build import draft_spec
 from seqferry.spec.selection import has_wildcard
+from seqferry.spec.validation import checked
 
 VERSIONS: Final = "versions"
 """Option: all versions of each object and all delete markers, for good."""

@@ -20,8 +20,10 @@ from seqferry.places import paths
 from seqferry.planning import decision
 from seqferry.planning.decision import NO_RULES, Decision, KeyRules
 from seqferry.spec import pack
-from seqferry.spec.build import MAX_KEYS, build_spec, checked, draft_spec, of_operation, parse_uri
+from seqferry.spec.addresses import parse_uri
+from seqferry.spec.build import build_spec, draft_spec, of_operation
 from seqferry.spec.selection import conditions_of, matcher
+from seqferry.spec.validation import MAX_KEYS, checked
 
 OPTIONS: Final = frozenset({"members", "index", "links", "duplicates", "tolerate", "empty_directories", "no_sync"})
 

@@ -15,7 +15,7 @@ from typing import Any, Final
 from seqferry.cost import requests as rules
 from seqferry.model.models import Location, PlannedCopy, ResolvedSpec, S3Location, Status
 from seqferry.spec import pricing
-from seqferry.spec.build import data_path
+from seqferry.spec.validation import data_path
 
 _MIB: Final = 1024 * 1024
 _WRITES_PER_SECOND: Final = 3500

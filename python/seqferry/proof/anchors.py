@@ -32,7 +32,8 @@ from seqferry.places import endpoints
 from seqferry.settings.config import Settings
 from seqferry.settings.scratch import scratch_folder
 from seqferry.spec import identity, properties
-from seqferry.spec.build import draft_spec, parse_uri
+from seqferry.spec.addresses import parse_uri
+from seqferry.spec.build import draft_spec
 
 WRITE_SECONDS: Final = 15.0
 """Time limit for one try to write an anchor."""

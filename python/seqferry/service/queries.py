@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, get_args
 
 import sqlalchemy as sa
 
-from seqferry.db import objects, transfers
+from seqferry.db import objects, transfer_status, transfers
 from seqferry.db.paging import ALL_TRANSFERS, Cursor, ObjectFilter, Page, TransferFilter
 from seqferry.db.record import events, ledger, receipts
 from seqferry.db.record.ledger import Head
@@ -66,10 +66,10 @@ class Queries(Base):
             # Mostly the id is whole: then this is asked often, and need not be looked up first.
             found: list[Status] = []
             if is_start_of_id(transfer_id):
-                found = transfers.statuses(connection, self.database, ids=[transfer_id.strip().lower()], limit=1)
+                found = transfer_status.statuses(connection, self.database, ids=[transfer_id.strip().lower()], limit=1)
             if not found:
                 full_id = self._resolve(connection, transfer_id)
-                found = transfers.statuses(connection, self.database, ids=[full_id], limit=1)
+                found = transfer_status.statuses(connection, self.database, ids=[full_id], limit=1)
             return found[0]
 
     def chain(self, transfer_id: str) -> list[Status]:
@@ -80,7 +80,7 @@ class Queries(Base):
         """
         with self.database.read() as connection:
             ids = transfers.chain(connection, transfers.chain_root(connection, self._resolve(connection, transfer_id)))
-            found = transfers.statuses(connection, self.database, ids=ids, limit=len(ids))
+            found = transfer_status.statuses(connection, self.database, ids=ids, limit=len(ids))
         return sorted(found, key=lambda one: ids.index(one.id))
 
     def first_asked_by(self, transfer_id: str) -> str:
@@ -91,7 +91,7 @@ class Queries(Base):
     def transfers(self, limit: int = 50) -> list[Status]:
         """The newest transfers, newest first."""
         with self.database.read() as connection:
-            return transfers.statuses(connection, self.database, ids=None, limit=_page_size(limit))
+            return transfer_status.statuses(connection, self.database, ids=None, limit=_page_size(limit))
 
     def unfinished(self, limit: int = 50) -> dict[str, TransferState]:
         """States of the newest transfers that have not ended, by id, the newest first."""
@@ -242,7 +242,7 @@ class Queries(Base):
     def statuses(self, transfer_ids: Sequence[str]) -> list[Status]:
         """Statuses of the transfers with these whole ids; unknown ids are left out."""
         with self.database.read() as connection:
-            return transfers.statuses(connection, self.database, ids=transfer_ids, limit=len(transfer_ids))
+            return transfer_status.statuses(connection, self.database, ids=transfer_ids, limit=len(transfer_ids))
 
     def gauges(self) -> gauges.Gauges:
         """Amounts of work that waits and work that is done, for a monitoring system."""

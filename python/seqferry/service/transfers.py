@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
-from seqferry.db import objects, transfers, worker_reports
+from seqferry.db import objects, transfer_status, transfers, worker_reports
 from seqferry.db.worker_reports import Attendant
 from seqferry.model import labels, names, operations
 from seqferry.model.errors import AccessError, ConflictError, UnsupportedError, UsageError
@@ -30,7 +30,7 @@ from seqferry.places import paths, processes
 from seqferry.planning import batching
 from seqferry.service.queries import Queries
 from seqferry.spec import identity, stored
-from seqferry.spec.build import is_local
+from seqferry.spec.validation import is_local
 
 log: Final = logging.getLogger("seqferry.service")
 _IDEMPOTENCY_KEY_BYTES: Final = 255
@@ -242,7 +242,7 @@ class Transfers(Queries):
             transfers.request_cancel(connection, full_id, time.time(), actor)
             if transfers.is_paused(row):
                 self.requeue(connection, row)
-            status = transfers.statuses(connection, self.database, ids=[full_id], limit=1)[0]
+            status = transfer_status.statuses(connection, self.database, ids=[full_id], limit=1)[0]
             supervised = self._is_attended(connection, full_id)
         if abandon and not status.ended:
             if supervised:

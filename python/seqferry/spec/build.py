@@ -3,32 +3,23 @@
 from __future__ import annotations
 
 import os
-import re
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import cache, partial
-from typing import Any, Final, Literal, NamedTuple, get_args, get_origin
+from functools import partial
+from typing import Any, NamedTuple
 
 from seqferry.model.errors import UsageError
 from seqferry.model.models import (
-    MOST_ATTEMPTS,
     OPERATION_HISTORY,
     OPERATION_TRANSFER,
     CheckedSpec,
-    DataPath,
     LocalFolder,
     Location,
     S3Location,
-    Symlinks,
     TransferSpec,
 )
-from seqferry.model.option_fields import option_fields
 from seqferry.model.option_groups import (
-    MEMBERS,
-    MOST_RESTORE_DAYS,
-    MOST_STARTS,
-    Filters,
     Names,
     Parts,
     Protection,
@@ -37,57 +28,12 @@ from seqferry.model.option_groups import (
     Storage,
     part,
 )
-from seqferry.places import customer_keys, endpoints, paths
-from seqferry.spec import properties, source_ranges, target_keys
+from seqferry.places import customer_keys, paths
+from seqferry.spec import source_ranges
+from seqferry.spec.addresses import FORM, parse_uri, shown
 from seqferry.spec.options import NOTHING_LISTED, Listed, Options
-from seqferry.spec.selection import Conditions, age, conditions_of, has_wildcard, literal_start
-from seqferry.spec.selection import check as check_selection
-
-MIB: Final = 1024 * 1024
-MIN_PART_SIZE: Final = 5 * MIB
-MAX_PART_SIZE: Final = 5 * 1024 * MIB
-MAX_COPY_THRESHOLD: Final = 5 * 1024 * MIB
-"""Limits of S3: parts but the last are 5 MiB to 5 GiB, and one CopyObject takes up to 5 GiB."""
-
-MAX_KEYS: Final = 100_000
-"""Keys named one by one: the spec is read as a whole each time, and looking each up before the start takes minutes."""
-
-MAX_KEY_BYTES: Final = 1024
-_MAX_LISTED_BYTES: Final = 1536
-"""With a prefix before it, a key has to fit into an index of PostgreSQL, which takes 2,704 bytes."""
-SETTLE_SECONDS: Final = 2.0
-"""Longest rest between two writes of an instrument, a download or a converter that is not taken for the end."""
-_FORM: Final = "write s3://bucket/prefix/ or s3://bucket/key"
-
-
-def is_s3_uri(text: str) -> bool:
-    return text.startswith("s3://")
-
-
-def parse_uri(text: str) -> tuple[str, str]:
-    """Bucket and key (or prefix, or nothing) of ``s3://bucket/key``. Keys are taken as they are: nothing is decoded.
-
-    Raises:
-        UsageError: the text is no S3 address, or its bucket or key is not valid.
-    """
-    if not is_s3_uri(text):
-        if text.lower().startswith("s3:"):
-            meant = "s3://" + text[len("s3:") :].lstrip("/")
-            raise UsageError(
-                f"'{_shown(text)}' looks like a mistyped s3:// address (did you mean '{_shown(meant)}'?); {_FORM}."
-            )
-        form = "write the path alone, without file://" if text.lower().startswith("file://") else _FORM
-        raise UsageError(f"'{_shown(text)}' is not an S3 address; {form}.")
-    bucket, _, key = text.removeprefix("s3://").partition("/")
-    if not bucket:
-        raise UsageError(f"'{_shown(text)}' names no bucket; {_FORM}.")
-    if "@" in bucket:
-        # Not shown: it may hold a password.
-        raise UsageError(f"An S3 address holds no credentials, and no bucket's name an @; {_FORM}.")
-    if any(character.isspace() or character in "?#:\\" or not character.isprintable() for character in bucket):
-        raise UsageError(f"'{_shown(text)}': '{_shown(bucket)}' cannot be the name of a bucket; {_FORM}.")
-    _check_key(key)
-    return bucket, key
+from seqferry.spec.selection import has_wildcard, literal_start
+from seqferry.spec.validation import check_endpoint, checked
 
 
 def build_spec(source: str | Sequence[str], target: str, **given: Any) -> CheckedSpec:
@@ -153,7 +99,7 @@ def _of_several(sources: Sequence[str], below: str, build: Callable[[str, str], 
     specs = [build(one, below) for one in sources]
     for spec, one in zip(specs, sources, strict=True):
         if isinstance(spec.source, S3Location) and not spec.source.key:
-            raise UsageError(f"'{_shown(one)}' is a whole bucket, which holds the other sources; give it alone.")
+            raise UsageError(f"'{shown(one)}' is a whole bucket, which holds the other sources; give it alone.")
     spec = source_ranges.combined(specs, sources)
     if isinstance(spec.target, LocalFolder):
         place = replace(spec.target, path=paths.target(below, None)[0], key="")
@@ -198,7 +144,7 @@ def build_one(
     selects = has_wildcard(source) and not options.selection.raw and not (is_local[0] and os.path.lexists(source))
     if selects and (below or listed.keys is not None):
         raise UsageError(
-            f"'{_shown(source)}' holds a wildcard, which selects objects by itself. For sync give the prefix and "
+            f"'{shown(source)}' holds a wildcard, which selects objects by itself. For sync give the prefix and "
             "--include or --exclude; beside a list of keys leave the wildcard out; --raw takes * and ? as they are."
         )
     below = below or listed.keys is not None
@@ -263,12 +209,12 @@ def of_operation(draft: TransferSpec, operation: str) -> TransferSpec:
 def _check_sides(source: str, target: str, is_local: Sequence[bool], *, allow_local: bool) -> None:
     if any(is_local) and not allow_local:
         raise UsageError(
-            f"'{_shown(source if is_local[0] else target)}' is a local path, and those are taken on the command line "
-            f"only; {_FORM}."
+            f"'{shown(source if is_local[0] else target)}' is a local path, and those are taken on the command line "
+            f"only; {FORM}."
         )
     if all(is_local):
         raise UsageError(
-            f"'{_shown(source)}' and '{_shown(target)}' are both local paths; one side has to be s3://bucket/prefix/ "
+            f"'{shown(source)}' and '{shown(target)}' are both local paths; one side has to be s3://bucket/prefix/ "
             "(within a machine use cp or rsync)."
         )
 
@@ -306,8 +252,8 @@ def _places(options: Options, *, into_local: bool) -> tuple[LocalFolder, _Bucket
         profile=of.target_profile or of.profile,
         anonymous=False,
     )
-    _check_endpoint(source.endpoint_url)
-    _check_endpoint(target.endpoint_url)
+    check_endpoint(source.endpoint_url)
+    check_endpoint(target.endpoint_url)
     key_of_source = protection.sse_c_key if into_local else protection.sse_c_copy_source_key
     source = replace(source, sse_c=customer_keys.named(key_of_source))
     folder = LocalFolder(
@@ -378,7 +324,7 @@ def build_mirror_spec(
     for bucket in (src_bucket, dst_bucket):
         parse_uri(f"s3://{bucket}")
         if "/" in bucket:
-            raise UsageError(f"'{_shown(bucket)}' cannot be the name of a bucket.")
+            raise UsageError(f"'{shown(bucket)}' cannot be the name of a bucket.")
     spec = draft_spec(f"s3://{src_bucket}/", f"s3://{dst_bucket}/", **given)
     return checked(
         replace(
@@ -392,322 +338,7 @@ def build_mirror_spec(
     )
 
 
-def checked(spec: TransferSpec) -> CheckedSpec:
-    """Return ``spec`` when it makes sense; one that is checked comes back as it is.
-
-    Raises:
-        UsageError: a value is out of its range, or options contradict each other or the places.
-    """
-    if isinstance(spec, CheckedSpec):
-        return spec
-    _check_text(spec)
-    _check_options(spec)
-    _check_keys(spec)
-    for one in source_ranges.parts(spec):
-        if spec.ranges:
-            checked(one)
-        else:
-            _check_attempts(one)
-            if one.kind.of_versions:
-                _check_history(one)
-            _check_one_store(one)
-    return CheckedSpec.of(spec)
-
-
-def check_places(spec: TransferSpec) -> None:
-    """Check what depends on endpoints and regions, of a spec that was checked before they were filled in.
-
-    Raises:
-        UsageError: a place cannot be one, or source and target overlap.
-    """
-    for place in (spec.source, spec.target):
-        if isinstance(place, S3Location):
-            check_place(place)
-    for one in source_ranges.parts(spec):
-        _check_one_store(one)
-
-
-def _check_options(spec: TransferSpec) -> None:
-    for member, kind in MEMBERS.items():
-        _check_choices(kind, getattr(spec, member))
-    for place in (spec.source, spec.target):
-        if isinstance(place, LocalFolder):
-            _check_choice("--symlinks", place.symlinks, get_args(Symlinks))
-    properties.check(spec)
-    if spec.storage.storage_class is not None and isinstance(spec.target, LocalFolder):
-        raise UsageError("--storage-class is for copies in S3, and the target is a local path; leave it out.")
-    if spec.speed.tpslimit is not None and not 1 <= spec.speed.tpslimit <= MOST_STARTS:
-        raise UsageError(f"--tpslimit {spec.speed.tpslimit}: from 1 to {MOST_STARTS} requests can start per second.")
-    if spec.storage.md5 and not isinstance(spec.source, LocalFolder):
-        raise UsageError(
-            f"--md5 is for local files that are copied to S3, and the source is {_shown(spec.source.uri)}; leave it "
-            "out (what objects carry already travels with them)."
-        )
-    if spec.parts.part_size is not None and not MIN_PART_SIZE <= spec.parts.part_size <= MAX_PART_SIZE:
-        raise UsageError(
-            f"--part-size {spec.parts.part_size} is outside what S3 allows; choose between 5MiB ({MIN_PART_SIZE}) "
-            f"and 5GiB ({MAX_PART_SIZE})."
-        )
-    if spec.parts.copy_threshold is not None and not 0 <= spec.parts.copy_threshold <= MAX_COPY_THRESHOLD:
-        raise UsageError(
-            f"--copy-threshold {spec.parts.copy_threshold} is outside what S3 allows; choose between 0 and "
-            f"5GiB ({MAX_COPY_THRESHOLD})."
-        )
-    check_selection(conditions_of(spec))
-    _check_settle(spec.selection.settle)
-    _check_restore(spec)
-    if spec.inventory is not None:
-        _check_inventory(spec)
-    if spec.removal.delete and (spec.single or spec.keys is not None or spec.pattern is not None or spec.ranges):
-        raise UsageError("--delete is for everything below a prefix or a folder, not for named objects.")
-    if spec.removal.max_delete is not None and (not spec.removal.delete or spec.removal.max_delete < 0):
-        raise UsageError("--max-delete is the most objects that --delete may remove: give both, and 0 or more.")
-
-
-def _check_keys(spec: TransferSpec) -> None:
-    if spec.keys is not None and not spec.keys:
-        raise UsageError("The list of keys is empty; name at least one, or leave the list out to copy all.")
-    if spec.keys is not None and len(spec.keys) > MAX_KEYS:
-        raise UsageError(
-            f"The list names {len(spec.keys):,} keys, and at most {MAX_KEYS:,} can be named at once. "
-            "Start several transfers, or leave the list out to copy all that is under the prefix."
-        )
-    target_keys.check(spec)
-    for key in (spec.source.key, spec.target.key, *spec.targets):
-        _check_key(key)
-    for key in spec.keys or ():
-        _check_listed_key(key)
-
-
-def _check_one_store(spec: TransferSpec) -> None:
-    """Refuse a transfer within one bucket that would read or remove what it writes."""
-    if is_same_store(spec) and not spec.kind.at_one_place:
-        source, target = spec.source, spec.target
-        if spec.kind.packs and spec.source.key == "" and not spec.single:
-            raise UsageError(
-                f"The archive {target.uri} would lie in what is packed, {source.uri}. Choose another bucket for it, or "
-                "pack a prefix beside it."
-            )
-        if (same := _copied_onto_itself(spec)) is not None:
-            raise UsageError(f"Source and target are the same: {same}. Choose another target.")
-        if spec.removal.delete and source.key.startswith(target.key):
-            raise UsageError(
-                f"The source {source.uri} lies inside the target {target.uri}, so that --delete would remove it. "
-                "Choose a target beside it."
-            )
-        lists = spec.kind.reads_below and spec.keys is None and not spec.single
-        if lists and target.key.startswith(source.key):
-            raise UsageError(
-                f"The target {target.uri} lies inside the source {source.uri}, so the copy would list its own output. "
-                "Choose a target outside of it."
-            )
-
-
-def _copied_onto_itself(spec: TransferSpec) -> str | None:
-    """The address of what source and target both are, of a transfer within one storage; None: they differ."""
-    source, target = spec.source, spec.target
-    if spec.targets and spec.keys is not None and not spec.single:
-        # Each object has a target of its own, also within the prefix of its source.
-        for key, version in zip(spec.keys, spec.versions or ("",) * len(spec.keys), strict=True):
-            if not version and target_keys.target_key(spec, source.key + key) == source.key + key:
-                return source.at(source.key + key)
-        return None
-    is_itself = source.key == target.key and (spec.single or spec.keys is None or spec.strip == source.key)
-    # An earlier version of an object may become its current one.
-    return source.uri if is_itself and not (spec.versions and all(spec.versions)) else None
-
-
-def _check_history(spec: TransferSpec) -> None:
-    """Refuse what makes holes in a history."""
-    if is_local(spec):
-        raise UsageError("--all-versions copies from S3 to S3: files of a disk have no versions.")
-    if spec.keys is not None or spec.ranges or spec.inventory is not None or spec.names.rename or spec.versions:
-        raise UsageError("--all-versions takes one object, a wildcard or a prefix, and no list or new names.")
-    selects = spec.filters != Filters() or spec.selection.settle is not None
-    if selects or spec.removal.delete or spec.selection.restore or spec.selection.if_exists != "same":
-        raise UsageError(
-            "--all-versions copies whole histories; leave out sizes, ages, --delete, --restore and --if-exists."
-        )
-
-
-def _check_attempts(spec: TransferSpec) -> None:
-    for place in (spec.source, spec.target):
-        attempts = place.attempts if isinstance(place, S3Location) else None
-        if attempts is not None and not 1 <= attempts <= MOST_ATTEMPTS:
-            raise UsageError(f"--attempts {attempts}: from 1 to {MOST_ATTEMPTS} tries of a request make sense.")
-
-
-def _check_inventory(spec: TransferSpec) -> None:
-    """Refuse an inventory beside what lists the source in another way."""
-    _, key = parse_uri(spec.inventory or "")
-    if not key.endswith("manifest.json"):
-        raise UsageError(f"'{_shown(spec.inventory or '')}' is not a manifest; give s3://bucket/.../manifest.json.")
-    if not isinstance(spec.source, S3Location) or spec.single or spec.keys is not None or spec.ranges:
-        raise UsageError("An inventory lists a bucket or a prefix in S3; give one of those as SRC, ending in a slash.")
-    if spec.removal.delete or not spec.kind.is_plain:
-        raise UsageError(
-            "An inventory is of yesterday or older: it lists what is copied, not what is removed or packed."
-        )
-
-
-def is_same_store(spec: TransferSpec) -> bool:
-    """True when source and target are in the same bucket of the same endpoint."""
-    return not is_local(spec) and spec.source.container == spec.target.container and _on_one_endpoint(spec)
-
-
-def is_local(spec: TransferSpec) -> bool:
-    """True when the source or the target is on a disk of this machine."""
-    return isinstance(spec.source, LocalFolder) or isinstance(spec.target, LocalFolder)
-
-
-def data_path(spec: TransferSpec) -> DataPath:
-    """Path of the bytes, as far as it is known before: where the storage refuses to copy, they are streamed."""
-    return "copy" if why_streamed(spec) is None else "stream"
-
-
-def why_streamed(spec: TransferSpec) -> str | None:
-    """Reason why no storage can copy these bytes itself; None when one can be asked to."""
-    for side, place in (("source", spec.source), ("target", spec.target)):
-        if isinstance(place, LocalFolder):
-            return f"the {side} is a local path"
-    return None if _on_one_endpoint(spec) else "source and target are on different endpoints"
-
-
-def _on_one_endpoint(spec: TransferSpec) -> bool:
-    return len({endpoints.of(place) for place in (spec.source, spec.target) if isinstance(place, S3Location)}) == 1
-
-
-def takes_all(spec: TransferSpec) -> bool:
-    """True when all of the source is wanted: no condition selects, and no list names."""
-    conditions = conditions_of(spec)._replace(as_of=None, strip="", is_path=False)
-    return spec.keys is None and spec.options.get("members") is None and conditions == Conditions()
-
-
-def is_empty_archive(spec: TransferSpec, objects: int) -> bool:
-    """True when a transfer of so many objects is that of an archive that holds none: it is done, and nothing missed."""
-    return objects == 0 and spec.kind.unpacks and takes_all(spec)
-
-
 def _split_pattern(path: str) -> tuple[str, str]:
     """The folder above the first wildcard of a path, and the wildcard below it."""
     start = path[: literal_start(path).rfind("/") + 1]
     return start or ".", path[len(start) :]
-
-
-def _check_key(key: str) -> None:
-    if _check_utf8_key(key) > MAX_KEY_BYTES:
-        raise UsageError(f"'{key[:80]}...' is longer than the {MAX_KEY_BYTES} bytes that S3 allows for a key.")
-
-
-def _check_listed_key(key: str) -> None:
-    """Refuse a key that cannot be recorded. One that is only too long for S3 fails by itself, beside the others."""
-    if _check_utf8_key(key) > _MAX_LISTED_BYTES:
-        raise UsageError(f"'{key[:80]}...' has more than {_MAX_LISTED_BYTES} bytes and is no key; correct the list.")
-
-
-def _check_utf8_key(key: str) -> int:
-    try:
-        return len(key.encode("utf-8"))
-    except UnicodeEncodeError:
-        raise UsageError(
-            f"'{_shown(key)}' is not valid UTF-8, and S3 keys are; check the terminal's encoding."
-        ) from None
-
-
-def _check_text(spec: TransferSpec) -> None:
-    """Refuse what is no text: JSON and command lines can hold halves of characters, which nothing can store."""
-    for side, place in (("source", spec.source), ("target", spec.target)):
-        if isinstance(place, LocalFolder):
-            _check_utf8(f"The {side} folder", place.path)
-            continue
-        _check_utf8(f"The {side} bucket", place.bucket)
-        _check_utf8(f"The {side} endpoint URL", place.endpoint_url)
-        _check_utf8(f"The {side} region", place.region)
-        _check_utf8(f"The {side} profile", place.profile)
-        check_place(place)
-    _check_utf8("--storage-class", spec.storage.storage_class)
-
-
-def _check_utf8(what: str, text: str | None) -> None:
-    if text is not None and _shown(text) != text:
-        raise UsageError(f"{what} '{_shown(text)}' is not valid UTF-8; check the encoding.")
-
-
-def _shown(text: str) -> str:
-    """``text`` with escapes for what is not valid UTF-8, so that it can be printed and sent."""
-    return text.encode("utf-8", "backslashreplace").decode()
-
-
-def _check_choice(option: str, word: str, choices: tuple[str, ...]) -> None:
-    if word not in choices:
-        raise UsageError(f"{option} '{_shown(word)}' is not known; choose one of {', '.join(choices)}.")
-
-
-def _check_restore(spec: TransferSpec) -> None:
-    if not spec.selection.restore and (
-        spec.selection.restore_days is not None or spec.selection.restore_tier is not None
-    ):
-        raise UsageError("--days and --tier say how archived objects are restored: give --restore with them.")
-    if spec.selection.restore and isinstance(spec.source, LocalFolder):
-        raise UsageError("--restore is for archived objects in S3, and the source is a local path; leave it out.")
-    if spec.selection.restore_days is not None and not 1 <= spec.selection.restore_days <= MOST_RESTORE_DAYS:
-        raise UsageError(
-            f"--days {spec.selection.restore_days}: a restored copy is kept for 1 to {MOST_RESTORE_DAYS} days."
-        )
-
-
-def settle_seconds(spec: TransferSpec) -> float:
-    """Settling time of files: one that was younger when it was opened is looked at again after its copy.
-
-    Returns:
-        0.0 with ``--settle 0s``: the files are at rest.
-    """
-    return 0.0 if spec.selection.settle is not None and not age(spec.selection.settle) else SETTLE_SECONDS
-
-
-def _check_settle(written: str | None) -> None:
-    if written is not None and age(written) is None:
-        raise UsageError(f"--settle '{_shown(written)}' is no age; write for example 60s or 5m.")
-
-
-def _check_choices(kind: type[Any], group: Any) -> None:
-    """Refuse a word that is not one of those that its option takes."""
-    for name, choices in _choices(kind):
-        if (word := getattr(group, name)) is not None:
-            _check_choice("--" + name.replace("_", "-"), word, choices)
-
-
-@cache
-def _choices(group: type[Any]) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    """The options of a group that take one of several words, and these words."""
-    found: list[tuple[str, tuple[str, ...]]] = []
-    for field in option_fields(group):
-        kinds: tuple[Any, ...] = (field.kept, *get_args(field.kept))
-        if words := tuple(word for kind in kinds if get_origin(kind) is Literal for word in get_args(kind)):
-            found.append((field.name, words))
-    return tuple(found)
-
-
-def check_place(place: S3Location) -> None:
-    """Raise UsageError when the place's endpoint or region cannot be one."""
-    _check_endpoint(place.endpoint_url)
-    if place.request_payer not in (None, "requester"):
-        raise UsageError(f"--request-payer '{_shown(place.request_payer)}' is not known; write requester.")
-    if place.sse_c is not None and endpoints.is_open(place):
-        raise UsageError(
-            f"A key of SSE-C would go to {place.endpoint_url} in the clear, as storages refuse themselves; use https."
-        )
-    if place.region is not None and not re.fullmatch(r"[A-Za-z0-9_-]+", place.region):
-        raise UsageError(f"'{_shown(place.region).strip()}' is not a region; write for example eu-central-1.")
-
-
-def _check_endpoint(url: str | None) -> None:
-    if url is None:
-        return
-    fault = endpoints.fault(url)
-    if fault == "credentials":
-        raise UsageError("An endpoint URL must not hold credentials; use a profile or AWS_* variables for them.")
-    if fault is not None:
-        raise UsageError(
-            f"'{_shown(url)}' is not an endpoint URL; write for example https://s3.example.org or http://host:9000."
-        )

@@ -8,7 +8,8 @@ from typing import Any, Final
 
 from seqferry.model.errors import UsageError
 from seqferry.model.models import OPERATION_CHECK, LocalFolder, TransferSpec
-from seqferry.spec.build import checked, draft_spec
+from seqferry.spec.build import draft_spec
+from seqferry.spec.validation import checked
 
 ONE_WAY: Final = "one_way"
 """Option: what only the target has is no difference."""

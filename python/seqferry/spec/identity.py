@@ -31,7 +31,7 @@ from seqferry.model.models import (
     TransferSpec,
 )
 from seqferry.places import customer_keys, endpoints, profiles
-from seqferry.spec import build, stored
+from seqferry.spec import stored, validation
 
 _PROOF_DIGITS: Final = 12
 """Hexadecimal digits of a SHA-256 that are kept: too few to find a key, enough to tell a site's identities apart."""
@@ -73,9 +73,9 @@ def resolve(spec: TransferSpec) -> ResolvedSpec:
         return spec
     found = with_resolved_places(spec)
     if isinstance(spec, CheckedSpec):
-        build.check_places(found)
+        validation.check_places(found)
     else:
-        found = build.checked(found)
+        found = validation.checked(found)
     return ResolvedSpec.of(found)
 
 

@@ -17,8 +17,9 @@ from typing import Final, Literal, NamedTuple
 
 from seqferry.model import encoding
 from seqferry.model.errors import UsageError
-from seqferry.spec.build import MAX_KEYS, is_s3_uri
+from seqferry.spec.addresses import is_s3_uri
 from seqferry.spec.option_groups import ListFormat
+from seqferry.spec.validation import MAX_KEYS
 
 MAX_BYTES: Final = 256 * 1024 * 1024
 """Most bytes of a list: the most keys of the greatest length, with room for versions and names."""

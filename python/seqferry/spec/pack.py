@@ -15,7 +15,9 @@ from typing import Any, Final
 from seqferry.model.errors import UsageError
 from seqferry.model.models import OPERATION_PACK, CheckedSpec, LocalFolder, TransferSpec
 from seqferry.places import paths
-from seqferry.spec.build import checked, draft_spec, of_operation, parse_uri
+from seqferry.spec.addresses import parse_uri
+from seqferry.spec.build import draft_spec, of_operation
+from seqferry.spec.validation import checked
 
 SPLIT: Final = "split"
 """Option: bytes of a shard, in plain numbers."""

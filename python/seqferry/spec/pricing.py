@@ -8,7 +8,7 @@ from seqferry.cost import transfer as costs
 from seqferry.cost.transfer import TransferCost
 from seqferry.model.models import LocalFolder, Location, S3Location, TransferSpec
 from seqferry.places import endpoints
-from seqferry.spec.build import data_path
+from seqferry.spec.validation import data_path
 
 
 def is_on_aws(place: Location) -> bool:

@@ -13,7 +13,7 @@ from seqferry.model import operations
 from seqferry.model.errors import ConflictError
 from seqferry.model.models import OPERATION_VERIFY, Location, Status, TransferSpec
 from seqferry.spec import identity, run
-from seqferry.spec.build import checked
+from seqferry.spec.validation import checked
 
 OF: Final = "of"
 """Option: the id of the transfer that is verified."""

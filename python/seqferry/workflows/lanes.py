@@ -10,8 +10,8 @@ import logging
 import threading
 from typing import Final
 
-from seqferry.db import transfers
-from seqferry.db.transfers import Lane
+from seqferry.db import turns
+from seqferry.db.turns import Lane
 from seqferry.service.service import Service
 from seqferry.spec import identity
 
@@ -37,13 +37,13 @@ class Lanes:
         """Ids of unfinished transfers that this worker can do now, at most ``limit``."""
         lanes = {lane for lane in self.open if lane is not None}
         with self._service.database.read() as connection:
-            return transfers.workable(connection, lanes, limit)
+            return turns.workable(connection, lanes, limit)
 
     def look(self) -> None:
         """Find lanes that are new here, mark what this worker leaves alone, and begin what has waited for others."""
         self._service.release()
         with self._service.database.read() as connection:
-            found = transfers.lanes(connection)
+            found = turns.lanes(connection)
         if None in found:
             self._add(None)
         for lane in found - {None}:
@@ -62,9 +62,9 @@ class Lanes:
         reason = f"a worker with {missing}"
         database = self._service.database
         with database.read() as connection:
-            marked = transfers.left_alone(connection, database, lane, reason)
+            marked = turns.left_alone(connection, database, lane, reason)
         if not marked:
             return
         with database.write() as connection:
-            transfers.leave_alone(connection, marked, reason)
+            turns.leave_alone(connection, marked, reason)
         log.warning("%d transfers are left to %s: %s", len(marked), reason, ", ".join(marked[:3]))

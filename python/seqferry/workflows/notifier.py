@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
-from seqferry.db import notice_rows, transfers
+from seqferry.db import notice_rows, transfer_status, transfers
 from seqferry.db.notice_rows import Subject
 from seqferry.model.errors import NotFoundError
 from seqferry.model.models import Status
@@ -57,7 +57,7 @@ class Notifier:
         database = self._service.database
         with database.read() as connection:
             ids = list(transfers.unfinished(connection, after="", limit=_WATCHED))
-            found = transfers.statuses(connection, database, ids=ids, limit=_WATCHED) if ids else []
+            found = transfer_status.statuses(connection, database, ids=ids, limit=_WATCHED) if ids else []
             failing = notice_rows.need_person(connection, [one.id for one in found if one.totals.failed])
         for transfer_id in failing:
             self._record(transfer_id, "person", 0)

@@ -36,13 +36,13 @@ def _modules(words: list[str], server: S3Server, state: Path) -> set[str]:
 @pytest.mark.parametrize(
     ("line", "most", "ours", "absent"),
     [
-        ("cp s3://BUCKET/a TARGET", 506, 155, {*_HEAVY, "seqferry.proof.auditing", "seqferry.db.record.audit"}),
-        ("status", 448, 101, {*_HEAVY, "seqferry._native"}),
+        ("cp s3://BUCKET/a TARGET", 510, 159, {*_HEAVY, "seqferry.proof.auditing", "seqferry.db.record.audit"}),
+        ("status", 452, 105, {*_HEAVY, "seqferry._native"}),
         ("ls s3://BUCKET/", 245, 69, {"sqlalchemy", "pydantic", "rich"}),
-        ("cat --range 0-3 s3://BUCKET/a", 261, 79, {"sqlalchemy", "pydantic", "rich"}),
-        ("aws s3 ls s3://BUCKET/", 203, 65, {"sqlalchemy", "typer", "pydantic"}),
-        ("aws s3 cp s3://BUCKET/a TARGET", 203, 65, {"sqlalchemy", "typer", "pydantic"}),
-        ("s5cmd cp s3://BUCKET/a TARGET", 203, 65, {"sqlalchemy", "typer", "pydantic"}),
+        ("cat --range 0-3 s3://BUCKET/a", 263, 81, {"sqlalchemy", "pydantic", "rich"}),
+        ("aws s3 ls s3://BUCKET/", 205, 67, {"sqlalchemy", "typer", "pydantic"}),
+        ("aws s3 cp s3://BUCKET/a TARGET", 205, 67, {"sqlalchemy", "typer", "pydantic"}),
+        ("s5cmd cp s3://BUCKET/a TARGET", 205, 67, {"sqlalchemy", "typer", "pydantic"}),
         ("--version", 150, 6, {"sqlalchemy", "typer", "seqferry.settings.config"}),
     ],
 )

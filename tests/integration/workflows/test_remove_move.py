@@ -20,8 +20,9 @@ from seqferry.model.models import OPERATION_MOVE, TransferSpec
 from seqferry.planning.removals import build_remove_spec
 from seqferry.service import control
 from seqferry.service.service import Service
-from seqferry.spec.build import build_spec, checked
+from seqferry.spec.build import build_spec
 from seqferry.spec.run import Command, build_run_spec
+from seqferry.spec.validation import checked
 from seqferry.workflows.worker import Worker
 from support.proxy import Proxy
 from support.servers import S3Server

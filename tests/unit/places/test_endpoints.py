@@ -9,7 +9,8 @@ import pytest
 from seqferry.model.errors import UsageError
 from seqferry.model.models import S3Location
 from seqferry.places import endpoints
-from seqferry.spec.build import build_spec, data_path, why_streamed
+from seqferry.spec.build import build_spec
+from seqferry.spec.validation import data_path, why_streamed
 
 _CONFIG = """
 [default]

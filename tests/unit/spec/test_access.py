@@ -12,7 +12,8 @@ from seqferry.model.errors import AccessError, UsageError
 from seqferry.model.models import ResolvedSpec, S3Location, TransferSpec
 from seqferry.places import endpoints
 from seqferry.spec import identity, properties, stored
-from seqferry.spec.build import build_spec, checked
+from seqferry.spec.build import build_spec
+from seqferry.spec.validation import checked
 
 _CONFIG = """
 [profile lab]

@@ -13,8 +13,9 @@ import pytest
 from seqferry.model.errors import UsageError
 from seqferry.model.models import OPERATION_MOVE, TransferSpec
 from seqferry.planning.removals import build_remove_spec
-from seqferry.spec.build import build_spec, checked
+from seqferry.spec.build import build_spec
 from seqferry.spec.run import Command, Lines, build_run_spec, key_of, parts_of, shown
+from seqferry.spec.validation import checked
 
 
 def _copy(line: int, source: str, target: str) -> Command:

@@ -9,8 +9,9 @@ from seqferry.model.option_groups import Filters, Names
 from seqferry.nextflow.unrecorded import ListingEntry
 from seqferry.planning import decision, removal_rules
 from seqferry.planning.unpacking import MemberSelection, build_unpack_spec
-from seqferry.spec.build import build_spec, takes_all
+from seqferry.spec.build import build_spec
 from seqferry.spec.selection import Conditions, check, matcher, moment
+from seqferry.spec.validation import takes_all
 
 KEYS = {
     "a": "a.txt",

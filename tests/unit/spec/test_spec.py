@@ -15,8 +15,10 @@ from seqferry.model.models import LocalFolder, S3Location, TransferSpec
 from seqferry.model.option_groups import Parts
 from seqferry.planning import decision
 from seqferry.spec import stored
-from seqferry.spec.build import build_mirror_spec, build_spec, checked, data_path, parse_uri, why_streamed
+from seqferry.spec.addresses import parse_uri
+from seqferry.spec.build import build_mirror_spec, build_spec
 from seqferry.spec.target_keys import source_key, target_key
+from seqferry.spec.validation import checked, data_path, why_streamed
 
 
 @pytest.mark.parametrize(

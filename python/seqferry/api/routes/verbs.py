@@ -23,8 +23,9 @@ from seqferry.model.models import OPERATION_MOVE, S3Location, TransferSpec
 from seqferry.model.option_groups import Filters, Verify
 from seqferry.planning import cleanup, removals
 from seqferry.spec import check as check_spec
-from seqferry.spec.build import checked, draft_spec, of_operation
+from seqferry.spec.build import draft_spec, of_operation
 from seqferry.spec.option_groups import Endpoints, OneEndpoint
+from seqferry.spec.validation import checked
 
 router = APIRouter(prefix="/api/v1", tags=["verbs"])
 

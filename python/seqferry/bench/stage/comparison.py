@@ -25,7 +25,7 @@ from seqferry.bench.storage import Storage, connect
 from seqferry.bench.transfer import MOST_REPETITIONS, fresh_id
 from seqferry.model.errors import ConfigError, SeqferryError, StorageError, UsageError
 from seqferry.model.formatting import size
-from seqferry.spec.build import parse_uri
+from seqferry.spec.addresses import parse_uri
 
 MOST_TASKS: Final = 10**9
 _WILDCARDS: Final = frozenset("*?[]{}")

@@ -17,9 +17,11 @@ from seqferry.cli.output import display
 from seqferry.cli.storage import new_engine
 from seqferry.model.errors import UsageError
 from seqferry.model.models import S3Location
-from seqferry.spec.build import build_spec, check_place, parse_uri
+from seqferry.spec.addresses import parse_uri
+from seqferry.spec.build import build_spec
 from seqferry.spec.option_groups import OneEndpoint
 from seqferry.spec.selection import has_wildcard
+from seqferry.spec.validation import check_place
 
 if TYPE_CHECKING:
     from seqferry.engine.buckets import ObjectFacts

@@ -13,7 +13,7 @@ from seqferry.cli.output import display, text
 from seqferry.model.models import LocalFolder, Location, S3Location
 from seqferry.settings.config import Settings
 from seqferry.spec import identity
-from seqferry.spec.build import parse_uri
+from seqferry.spec.addresses import parse_uri
 from seqferry.spec.option_groups import Endpoints
 
 _MARKS: Final = {"ok": "ok", "warning": "look", "problem": "BAD"}

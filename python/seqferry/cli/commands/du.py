@@ -10,7 +10,7 @@ from seqferry.cli import exits, options
 from seqferry.cli.listings import HumanReadable, engine_for, everything, matching_entries, pattern_of, shown_size
 from seqferry.cli.output import display, text
 from seqferry.model.models import S3Location
-from seqferry.spec.build import parse_uri
+from seqferry.spec.addresses import parse_uri
 
 
 def du(

@@ -15,7 +15,8 @@ from seqferry.engine.mounts import DEFAULT_MEMORY, check_sizes
 from seqferry.model.errors import UsageError
 from seqferry.model.models import S3Location
 from seqferry.settings.config import Settings
-from seqferry.spec.build import check_place, parse_uri
+from seqferry.spec.addresses import parse_uri
+from seqferry.spec.validation import check_place
 
 if TYPE_CHECKING:
     from types import FrameType

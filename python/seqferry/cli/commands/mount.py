@@ -26,7 +26,8 @@ from seqferry.engine.mounts import (
 from seqferry.model.errors import SeqferryError, UsageError
 from seqferry.model.models import S3Location
 from seqferry.places import home, key_files
-from seqferry.spec.build import check_place, parse_uri
+from seqferry.spec.addresses import parse_uri
+from seqferry.spec.validation import check_place
 
 _NAMED: Final = 10_000
 

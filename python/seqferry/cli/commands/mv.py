@@ -9,7 +9,7 @@ from seqferry.cli.groups import Output, Places, Pricing, Start
 from seqferry.cli.start import asked_at_start, start_transfer
 from seqferry.model.errors import UsageError
 from seqferry.model.models import OPERATION_MOVE, CheckedSpec, LocalFolder, S3Location, TransferSpec
-from seqferry.spec.build import checked, draft_spec, of_operation
+from seqferry.spec.build import draft_spec, of_operation
 from seqferry.spec.option_groups import (
     Endpoints,
     NameOptions,
@@ -18,6 +18,7 @@ from seqferry.spec.option_groups import (
     SpeedOptions,
     StorageOptions,
 )
+from seqferry.spec.validation import checked
 
 
 def mv(

@@ -15,9 +15,9 @@ from seqferry.cli.start import detached
 from seqferry.model.models import PlannedCopy, ResolvedSpec
 from seqferry.model.option_groups import Filters
 from seqferry.spec import identity
-from seqferry.spec.build import why_streamed
 from seqferry.spec.option_groups import Endpoints, NameOptions, SelectionOptions, SpeedOptions
 from seqferry.spec.pack import build_pack_spec
+from seqferry.spec.validation import why_streamed
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from seqferry.cli.session import Session, open_session
 from seqferry.db.paging import ALL_TRANSFERS, ObjectFilter, TransferFilter
 from seqferry.model.errors import UsageError
 from seqferry.model.models import Adjustment, Status
-from seqferry.spec.build import data_path, why_streamed
+from seqferry.spec.validation import data_path, why_streamed
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from seqferry.cli import exits
 from seqferry.cli.output import display, text
 from seqferry.model.models import PlannedCopy, ResolvedSpec
-from seqferry.spec.build import data_path, is_empty_archive, why_streamed
+from seqferry.spec.validation import data_path, is_empty_archive, why_streamed
 
 if TYPE_CHECKING:
     from seqferry.cli.session import Session

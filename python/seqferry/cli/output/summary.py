@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from seqferry.cli.output import display, text
 from seqferry.model.models import (
-    OPERATION_MOVE,
-    OPERATION_TRANSFER,
     WITH_FAILURES,
     FailureGroup,
     ObjectRecord,
@@ -20,8 +18,8 @@ from seqferry.model.models import (
 )
 from seqferry.model.next_steps import next_step
 from seqferry.model.operations import Operation
-from seqferry.spec.build import is_empty_archive, why_streamed
 from seqferry.spec.selection import conditions_of, selects
+from seqferry.spec.validation import is_empty_archive, why_streamed
 
 if TYPE_CHECKING:
     from seqferry.db.record.ledger import Head
@@ -81,7 +79,7 @@ class Result:
     @property
     def unverified(self) -> int:
         """Objects that were copied as the storage gives them: decompressed, so that nothing verifies them."""
-        if self.status.spec.operation not in {OPERATION_TRANSFER, OPERATION_MOVE}:
+        if not self.status.spec.kind.from_listing:
             return 0
         return sum(each.objects for each in self.verifications if (each.state, each.verified) == ("done", "none"))
 
@@ -172,7 +170,7 @@ def _figures(result: Result, status_command: str) -> list[str]:
     if verified:
         out.append(f"  verified  {verified}")
     if result.unverified:
-        kept = "; the source keeps what it has" if result.status.spec.operation == OPERATION_MOVE else ""
+        kept = "; the source keeps what it has" if result.status.spec.kind.removes_sources else ""
         out.append(
             f"  unverified {text.count(result.unverified, 'object')} that the storage gives decompressed only{kept}"
         )

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
-from seqferry.db import objects, transfers
+from seqferry.db import objects, transfer_status, transfers
 from seqferry.db.record import events
 from seqferry.engine.engine import LEASE_LAPSED
 from seqferry.model import names
@@ -57,7 +57,7 @@ def _wanted(runtime: Runtime, transfer_id: str) -> ResolvedSpec | None:
         if row is None or not _goes_on(row) or row.planned_at is None:
             return None
         spec = stored.read(row.spec)
-        totals = transfers.statuses(connection, runtime.database, ids=[transfer_id], limit=1)[0].totals
+        totals = transfer_status.statuses(connection, runtime.database, ids=[transfer_id], limit=1)[0].totals
     if not spec.removal.delete:
         return None
     if (kept := removal_rules.why_kept(spec, totals.objects, totals.failed)) is not None:
