@@ -688,6 +688,8 @@ class Engine:
         """Change limits from now on; None keeps one as it is, and 0 lifts the one of bandwidth."""
     def limit_starts(self, per_second: int | None) -> None:
         """Limit the requests started per second from now on; None lifts the limit."""
+    def answers(self, seconds: float) -> bool:
+        """True when the runtime runs a new task within the time. Raises ValueError when it is no time."""
     def stats(self) -> EngineStats:
         """Everything that was counted, in one call."""
     # Last, since it hides the type of the same name from what follows.
@@ -890,6 +892,9 @@ class Gateway:
     @property
     def in_flight(self) -> int:
         """Requests to the storage under way."""
+
+    def answers(self, seconds: float) -> bool:
+        """True when the runtime runs a new task within the time. Raises ValueError when it is no time."""
 
     def wait(self, seconds: float) -> bool:
         """Wait until the gateway has stopped. True when it has."""

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use seqferry_client::{Budget, BudgetLimits, ClientPool, EndpointSpec};
+use seqferry_client::{Budget, BudgetLimits, ClientPool, EndpointSpec, RuntimeProbe};
 use seqferry_nfs::{ClientList, ExportSpec as NfsExportSpec, HandleKey, Server, ServerLimits, Squash};
 use seqferry_vfs::disk_cache::{CacheLimits, CacheTier, DiskCache, TierOptions};
 use seqferry_vfs::{ArchiveView, Export, ExportSpec, Freshness, Pool, TreeOptions};
@@ -200,6 +200,11 @@ impl Gateway {
     /// The address and port.
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// The probe of its threads. None once it has ended.
+    pub fn probe(&self) -> Option<RuntimeProbe> {
+        self.runtime.as_ref().map(|runtime| RuntimeProbe::new(runtime.handle()))
     }
 
     /// The budget of its requests.

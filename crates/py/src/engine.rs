@@ -1,8 +1,9 @@
 //! The process-wide engine, as Python sees it.
 
 use std::process;
+use std::time::Duration;
 
-use pyo3::exceptions::PyRuntimeError;
+use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use seqferry_client::BudgetLimits;
 use seqferry_client::list;
@@ -243,6 +244,11 @@ impl Engine {
     #[pyo3(signature = (per_second))]
     fn limit_starts(&self, per_second: Option<u32>) {
         self.engine.limit_starts(per_second);
+    }
+
+    fn answers(&self, py: Python<'_>, seconds: f64) -> PyResult<bool> {
+        let within = Duration::try_from_secs_f64(seconds).map_err(|error| PyValueError::new_err(error.to_string()))?;
+        Ok(py.detach(|| self.engine.answers(within)))
     }
 
     fn stats(&self, py: Python<'_>) -> EngineStats {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
-use seqferry_client::Budget;
+use seqferry_client::{Budget, RuntimeProbe};
 use seqferry_gateway::{GatewaySpec, ShareDefaults, ShareSpec};
 use seqferry_nfs::Squash;
 use seqferry_vfs::TreeOptions;
@@ -67,6 +67,7 @@ pub struct Gateway {
     /// Outside the lock, which `wait` holds until the end.
     address: SocketAddr,
     budget: Arc<Budget>,
+    probe: Option<RuntimeProbe>,
 }
 
 #[pymethods]
@@ -97,8 +98,8 @@ impl Gateway {
             shares: shares.iter().map(|share| share.0.clone()).collect(),
         };
         let started = py.detach(|| spec.start()).map_err(|error| PyOSError::new_err(error.to_string()))?;
-        let (address, budget) = (started.address(), Arc::clone(started.budget()));
-        Ok(Self { served: Mutex::new(started), address, budget })
+        let (address, budget, probe) = (started.address(), Arc::clone(started.budget()), started.probe());
+        Ok(Self { served: Mutex::new(started), address, budget, probe })
     }
 
     /// Host and port.
@@ -111,6 +112,11 @@ impl Gateway {
     #[getter]
     fn in_flight(&self) -> usize {
         self.budget.stats().in_flight
+    }
+
+    fn answers(&self, py: Python<'_>, seconds: f64) -> PyResult<bool> {
+        let within = Duration::try_from_secs_f64(seconds).map_err(|error| PyValueError::new_err(error.to_string()))?;
+        Ok(py.detach(|| self.probe.as_ref().is_some_and(|probe| probe.answers(within))))
     }
 
     fn wait(&self, py: Python<'_>, seconds: f64) -> PyResult<bool> {

@@ -17,7 +17,7 @@ use seqferry_client::upload::abort_once;
 use seqferry_client::{Budget, BudgetLimits};
 use seqferry_client::{
     ClientPool, Endpoint, EndpointSpec, KeyLookup, LookupOutcome, RequestError, RetryContext, RetryPolicy,
-    RetryingClient,
+    RetryingClient, RuntimeProbe,
 };
 use seqferry_store::prelude::*;
 use seqferry_store::{ListPage, ListRequest, ListedObject, UploadRef};
@@ -341,6 +341,11 @@ impl Engine {
     /// Requests started per second at most from now on; None lifts the limit.
     pub fn limit_starts(&self, per_second: Option<u32>) {
         self.pool.budget().limit_starts(per_second);
+    }
+
+    /// Reports whether a new task runs within some time: see [`RuntimeProbe::answers`].
+    pub fn answers(&self, within: Duration) -> bool {
+        RuntimeProbe::new(&self.runtime).answers(within)
     }
 
     /// Statistics of all requests of the process.

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import socket
 import ssl
+import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -113,6 +114,7 @@ class Server(uvicorn.Server):
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
         self._accepting: list[asyncio.Task[None]] = []
+        self._loop: asyncio.AbstractEventLoop | None = None
         # In the order in which they came.
         self._open: dict[asyncio.Task[None], _Connection | None] = {}
 
@@ -120,7 +122,19 @@ class Server(uvicorn.Server):
     def capture_signals(self) -> Generator[None]:
         yield
 
+    def answers(self, within: float) -> bool:
+        """True when the event loop gets round to something new within so many seconds, and before and after it runs."""
+        ran = threading.Event()
+        if self._loop is None:
+            return True
+        try:
+            self._loop.call_soon_threadsafe(ran.set)
+        except RuntimeError:  # it is closed
+            return True
+        return ran.wait(within)
+
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        self._loop = asyncio.get_running_loop()
         await self.lifespan.startup()
         self.servers = []
         for listener in sockets or []:

@@ -26,6 +26,7 @@ from seqferry.api.streams import Hub
 from seqferry.api.tls import Tls
 from seqferry.db import outage
 from seqferry.model.errors import ConfigError, UsageError
+from seqferry.places.service_manager import ServiceManager
 from seqferry.service.service import Service
 from seqferry.settings import tokens
 from seqferry.settings.config import Settings
@@ -92,7 +93,9 @@ def serve(
     defaults = _job_defaults()
     context = None if tls is None else tls.context()
     listener = _listen(host, port)
+    manager = ServiceManager()
     try:
+        manager.waiting("the database")
         outage.wait_until_there(settings)
         with Service.open(settings) as service:
             service.serves = True
@@ -111,7 +114,13 @@ def serve(
                 if no_token:
                     app = _LocalOriginGuard(app)
                 server = connections.server(app, trusted_proxies=settings.trusted_proxies, tls=context)
-                _run(server, hub, listener, url, ready, worker.take_queue)
+
+                def begin() -> None:
+                    manager.ready()
+                    worker.take_queue()
+
+                with manager.watched(service.engine.answers, server.answers):
+                    _run(server, hub, listener, url, ready, begin, manager.stopping)
             finally:
                 # Threads that wait in the engine cannot be ended, and may not meet the end of the interpreter.
                 if not worker.stop() or checks.under_way:
@@ -219,8 +228,13 @@ def _run(
     url: str,
     ready: Callable[[str], None] | None,
     begin: Callable[[], None],
+    ending: Callable[[], None],
 ) -> None:
-    """Answer until a signal comes. ``begin`` is called, in a thread, as soon as requests are answered.
+    """Answer until a signal comes.
+
+    Args:
+        begin: called, in a thread, as soon as requests are answered.
+        ending: called when the end begins, also by a signal.
 
     Raises:
         Exception: what ``begin`` has raised; it ends the server.
@@ -228,6 +242,7 @@ def _run(
 
     def end() -> None:
         server.should_exit = True
+        ending()
         hub.close()  # the server waits for connections before anything else ends
 
     def ask(number: int, _frame: FrameType | None) -> None:

@@ -192,6 +192,10 @@ class Engine:
         """The limit in bytes per second that holds now."""
         return self._native.stats().max_bandwidth
 
+    def answers(self, within: float) -> bool:
+        """True when the engine runs a new task within so many seconds; False when all of its threads are blocked."""
+        return self._native.answers(within)
+
     def stats(self) -> EngineStats:
         """Statistics of all requests of this process, with the metrics by prefix class and operation."""
         return self._native.stats()

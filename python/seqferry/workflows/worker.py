@@ -41,6 +41,7 @@ from seqferry.model.models import Submission, TransferSpec
 from seqferry.model.shortages import shortage
 from seqferry.model.workers import URL, Process, ProcessKind
 from seqferry.places import processes
+from seqferry.places.service_manager import ServiceManager
 from seqferry.planning import batching
 from seqferry.planning.listing import KnownObjects
 from seqferry.service.service import Service
@@ -634,8 +635,10 @@ def run(settings: Settings, *, started: Callable[[Service], None] | None = None)
             os._exit(128 + number)
         asked.set()
 
+    manager = ServiceManager()
     previous = {number: signal.signal(number, ask) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
+        manager.waiting("the database")
         outage.wait_until_there(settings, asked.wait)
         if asked.is_set():
             return
@@ -643,12 +646,15 @@ def run(settings: Settings, *, started: Callable[[Service], None] | None = None)
         log.info("worker %s is ready", worker.executor_id)
         if started is not None:
             started(worker.service)
-        while not asked.wait(1.0):
-            pass
-        log.info("worker %s stops; what is left is resumed by the next worker", worker.executor_id)
-        if not worker.stop():
-            logging.shutdown()
-            os._exit(0)
+        with manager.watched(worker.service.engine.answers):
+            manager.ready()
+            while not asked.wait(1.0):
+                pass
+            manager.stopping()
+            log.info("worker %s stops; what is left is resumed by the next worker", worker.executor_id)
+            if not worker.stop():
+                logging.shutdown()
+                os._exit(0)
     finally:
         for number, handler in previous.items():
             signal.signal(number, handler)

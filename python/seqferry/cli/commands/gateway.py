@@ -102,6 +102,7 @@ def _serve(spec: GatewaySpec, settings: Settings, *, as_json: bool) -> int:
     # Imported here: the engine's threads must be made in the process that serves.
     from seqferry.engine.gateways import activity_of, start
     from seqferry.engine.traces import trace
+    from seqferry.places.service_manager import ServiceManager
     from seqferry.service.presence import Presence
 
     asked: list[int] = []
@@ -119,10 +120,14 @@ def _serve(spec: GatewaySpec, settings: Settings, *, as_json: bool) -> int:
             display.emit("served", share=f"/{share.name}", source=place.at(place.key), host=host, port=port)
         else:
             display.say(text.printable(f"{place.at(place.key)} is served at {host}:/{share.name}, port {port}."))
-    with Presence(settings, "gateway", lambda: activity_of(served, spec)):
-        while not asked and not served.wait(_LOOK):
+    manager = ServiceManager()
+    with manager.watched(served.answers):
+        manager.ready()
+        with Presence(settings, "gateway", lambda: activity_of(served, spec)):
+            while not asked and not served.wait(_LOOK):
+                pass
+            manager.stopping()
+        served.stop()
+        while not served.wait(_LOOK):
             pass
-    served.stop()
-    while not served.wait(_LOOK):
-        pass
     return exits.OK
