@@ -36,7 +36,7 @@ def _modules(words: list[str], server: S3Server, state: Path) -> set[str]:
 @pytest.mark.parametrize(
     ("line", "most", "ours", "absent"),
     [
-        ("cp s3://BUCKET/a TARGET", 510, 159, {*_HEAVY, "seqferry.proof.auditing", "seqferry.db.record.audit"}),
+        ("cp s3://BUCKET/a TARGET", 511, 160, {*_HEAVY, "seqferry.proof.auditing", "seqferry.db.record.audit"}),
         ("status", 452, 105, {*_HEAVY, "seqferry._native"}),
         ("ls s3://BUCKET/", 245, 69, {"sqlalchemy", "pydantic", "rich"}),
         ("cat --range 0-3 s3://BUCKET/a", 263, 81, {"sqlalchemy", "pydantic", "rich"}),

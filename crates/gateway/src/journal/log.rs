@@ -417,7 +417,7 @@ impl<D: Disk> CheckpointWriter<D> {
 }
 
 impl<D: Disk> Drop for CheckpointWriter<D> {
-    /// What was not finished takes up no room.
+    /// Removes the file of a checkpoint that was not finished: it takes up no room.
     fn drop(&mut self) {
         if !self.is_finished {
             // Removed at the next start.

@@ -90,7 +90,7 @@ fn unreadable(
     }
 }
 
-/// What came in place of an answer of S3, where that is known.
+/// Returns the form of what came in place of an answer of S3, where that is known.
 fn form_of(body: &[u8]) -> &'static str {
     let start = body.trim_ascii_start();
     let begins = |word: &[u8]| start.get(..word.len()).is_some_and(|head| head.eq_ignore_ascii_case(word));
