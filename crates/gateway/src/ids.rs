@@ -14,7 +14,7 @@ use sha2::{Digest as _, Sha256};
 /// Number of the root.
 pub(crate) const ROOT: u64 = 1;
 /// Numbers below are for `.`, `..` and the root.
-const FIRST: u64 = 16;
+pub(crate) const FIRST: u64 = 16;
 /// Hashes that are tried for a name whose number another name has.
 const SALTS: u32 = 8;
 /// Names that are remembered at a time; half of them are forgotten when there are more. About 100 bytes each.

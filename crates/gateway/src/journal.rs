@@ -136,7 +136,10 @@ impl Journal<Folder> {
 }
 
 impl<D: Disk> Journal<D> {
-    fn over(disk: D, replay: impl FnMut(&[u8]) -> Result<(), String>) -> Result<(Self, Replay), JournalError> {
+    pub(crate) fn over(
+        disk: D,
+        replay: impl FnMut(&[u8]) -> Result<(), String>,
+    ) -> Result<(Self, Replay), JournalError> {
         let (log, replayed) = Log::open(disk, replay)?;
         let (sender, progress) = watch::channel(Progress { next: log.next(), failure: None });
         let queue = Queue { work: VecDeque::new(), next: log.next(), is_stopping: false };
@@ -340,6 +343,6 @@ impl<D: Disk> Shared<D> {
 }
 
 #[cfg(test)]
-mod simulated;
+pub(crate) mod simulated;
 #[cfg(test)]
 mod tests;

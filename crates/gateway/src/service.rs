@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use seqferry_client::{Budget, BudgetLimits, ClientPool, EndpointSpec, RuntimeProbe};
-use seqferry_nfs::{ClientList, ExportSpec as NfsExportSpec, HandleKey, Server, ServerLimits, Squash};
+use seqferry_nfs::{ClientList, ExportSpec as NfsExportSpec, HandleKey, Server, ServerLimits, Share, Squash};
 use seqferry_vfs::disk_cache::{CacheLimits, CacheTier, DiskCache, TierOptions};
 use seqferry_vfs::{ArchiveView, Export, ExportSpec, Freshness, Pool, TreeOptions};
 use sha2::{Digest as _, Sha256};
@@ -19,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::ids::FileTable;
 use crate::share::{BucketShare, ShareDefaults};
+use crate::writable_share::{WritableShare, WritableSpec};
 
 /// Threads of the runtime: two serve a saturated link; more clients than those of one machine keep more busy.
 const THREADS: usize = 4;
@@ -96,6 +97,19 @@ impl GatewaySpec {
     /// # Errors
     /// When one of the shares cannot be served; none is then.
     pub fn start(self) -> Result<Gateway, GatewayError> {
+        self.start_in(None)
+    }
+
+    /// Serve the shares for tests of writing: what clients write stays in this folder, and never reaches the bucket.
+    ///
+    /// # Errors
+    /// When one of the shares cannot be served; none is then.
+    #[doc(hidden)]
+    pub fn start_without_upload(self, folder: &Path) -> Result<Gateway, GatewayError> {
+        self.start_in(Some(folder))
+    }
+
+    fn start_in(self, writes: Option<&Path>) -> Result<Gateway, GatewayError> {
         seqferry_client::trace::show_warnings("seqferry gateway");
         let lock = claim(&self.state)?;
         let key = HandleKey::open(&self.state.join("handles.key")).map_err(|error| GatewayError(error.0))?;
@@ -110,7 +124,8 @@ impl GatewaySpec {
         let (server, exports) = runtime.block_on(async {
             let (mut offered, mut exports) = (Vec::new(), Vec::new());
             for share in self.shares {
-                let (export, nfs) = open_share(share, &self.state, cache.clone(), &clients, Arc::clone(&pool)).await?;
+                let folders = (self.state.as_path(), writes);
+                let (export, nfs) = open_share(share, folders, cache.clone(), &clients, Arc::clone(&pool)).await?;
                 exports.push(export);
                 offered.push(nfs);
             }
@@ -129,7 +144,7 @@ impl GatewaySpec {
 /// Open the place of a share, and make it what the server serves.
 async fn open_share(
     share: ShareSpec,
-    state: &Path,
+    (state, writes): (&Path, Option<&Path>),
     cache: Option<Arc<CacheTier>>,
     clients: &ClientPool,
     pool: Arc<Pool>,
@@ -145,6 +160,7 @@ async fn open_share(
         anonymous_gid: share.anonymous.1,
         identity: identity.clone(),
     };
+    let prefix_length = share.tree.prefix.len();
     let spec = ExportSpec {
         endpoint: share.endpoint,
         endpoint_name: share.endpoint_name,
@@ -162,8 +178,16 @@ async fn open_share(
     let table = state.join(format!("{digest:016x}.handles"));
     let ids = FileTable::open(&table)
         .map_err(|error| of_share(format!("the table of file handles {} cannot be used: {error}", table.display())))?;
-    let files = BucketShare::new(Arc::clone(export.files()), ids, share.defaults);
-    let nfs = seqferry_nfs::Export::new(nfs, Arc::new(files)).map_err(|error| of_share(error.0))?;
+    let (files, defaults) = (Arc::clone(export.files()), share.defaults);
+    let files: Arc<dyn Share> = match writes {
+        None => Arc::new(BucketShare::new(files, ids, defaults)),
+        Some(folder) => {
+            let spec = WritableSpec { files, ids, defaults, identity, prefix_length };
+            let opened = WritableShare::open(spec, &folder.join(format!("{digest:016x}"))).await;
+            Arc::new(opened.map_err(|error| of_share(error.0))?)
+        }
+    };
+    let nfs = seqferry_nfs::Export::new(nfs, files).map_err(|error| of_share(error.0))?;
     Ok((export, nfs))
 }
 

@@ -37,6 +37,32 @@ pub struct ShareDefaults {
     pub free_space: u64,
 }
 
+impl ShareDefaults {
+    /// Facts about a file of a bucket.
+    pub(crate) fn attributes(&self, number: u64, found: &seqferry_vfs::Attributes) -> Attributes {
+        let is_directory = found.kind == seqferry_vfs::FileKind::Directory;
+        let (kind, mode) = match found.kind {
+            seqferry_vfs::FileKind::Directory => (FileKind::Directory, self.directory_mode),
+            seqferry_vfs::FileKind::File => (FileKind::File, self.file_mode),
+            seqferry_vfs::FileKind::Symlink => (FileKind::Symlink, 0o777),
+        };
+        let modified = time(found.modified);
+        Attributes {
+            file: FileId { number, generation: 0 },
+            kind,
+            mode: found.permissions.map_or(mode, u32::from),
+            links: if is_directory { 2 } else { 1 },
+            uid: found.uid.unwrap_or(self.uid),
+            gid: found.gid.unwrap_or(self.gid),
+            size: found.size,
+            used: found.size,
+            accessed: modified,
+            modified,
+            changed: modified,
+        }
+    }
+}
+
 impl Default for ShareDefaults {
     fn default() -> Self {
         Self { uid: 65534, gid: 65534, file_mode: 0o644, directory_mode: 0o755, free_space: 1 << 60 }
@@ -83,30 +109,7 @@ impl BucketShare {
                 Err(error) => return Err(status(error)),
             };
         }
-        Ok(Found { inode: found.inode, attributes: self.attributes_of(file.number, &found) })
-    }
-
-    fn attributes_of(&self, number: u64, found: &seqferry_vfs::Attributes) -> Attributes {
-        let is_directory = found.kind == seqferry_vfs::FileKind::Directory;
-        let (kind, mode) = match found.kind {
-            seqferry_vfs::FileKind::Directory => (FileKind::Directory, self.defaults.directory_mode),
-            seqferry_vfs::FileKind::File => (FileKind::File, self.defaults.file_mode),
-            seqferry_vfs::FileKind::Symlink => (FileKind::Symlink, 0o777),
-        };
-        let modified = time(found.modified);
-        Attributes {
-            file: FileId { number, generation: 0 },
-            kind,
-            mode: found.permissions.map_or(mode, u32::from),
-            links: if is_directory { 2 } else { 1 },
-            uid: found.uid.unwrap_or(self.defaults.uid),
-            gid: found.gid.unwrap_or(self.defaults.gid),
-            size: found.size,
-            used: found.size,
-            accessed: modified,
-            modified,
-            changed: modified,
-        }
+        Ok(Found { inode: found.inode, attributes: self.defaults.attributes(file.number, &found) })
     }
 
     /// The file of an identity, if the caller has one of these rights.
@@ -170,7 +173,7 @@ impl BucketShare {
         let numbers = self.ids.numbers(directory.number, page.entries.iter().map(|(name, _)| name.as_str()));
         for ((name, attributes), number) in page.entries.iter().zip(numbers) {
             let Some(number) = number else { continue };
-            let attributes = self.attributes_of(number, attributes);
+            let attributes = self.defaults.attributes(number, attributes);
             entries.push(DirectoryEntry { name: Bytes::from(name.clone()), cookie: number, attributes });
         }
         Ok(DirectoryPage { entries, is_end: page.is_end })
@@ -182,7 +185,7 @@ impl BucketShare {
 }
 
 /// Answer before the client gives the connection up.
-async fn soon<T>(answer: impl Future<Output = Result<T>>) -> Result<T> {
+pub(crate) async fn soon<T>(answer: impl Future<Output = Result<T>>) -> Result<T> {
     tokio::time::timeout(PATIENCE, answer).await.unwrap_or(Err(FileError::TryLater))
 }
 
@@ -191,7 +194,7 @@ fn time(seconds: f64) -> SystemTime {
 }
 
 /// The status of a failed operation. Outages are waited out by the client.
-fn status(error: VfsError) -> FileError {
+pub(crate) fn status(error: VfsError) -> FileError {
     match error {
         VfsError::NotFound => FileError::NotFound,
         VfsError::Stale => FileError::Stale,
@@ -256,7 +259,7 @@ impl Share for BucketShare {
             let looked_up = self.files.tree().lookup(found.inode, name).await.map_err(status)?;
             let attributes = looked_up.attributes.ok_or(FileError::NotFound)?;
             let number = self.ids.number(directory.number, name).ok_or(FileError::Io)?;
-            Ok(self.attributes_of(number, &attributes))
+            Ok(self.defaults.attributes(number, &attributes))
         })
         .await
     }

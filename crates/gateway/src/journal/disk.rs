@@ -7,15 +7,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// A folder with the files of one journal. Clones are the same folder.
-pub trait Disk: Clone + Send + 'static {
+pub trait Disk: Clone + Send + Sync + 'static {
     /// An open file.
-    type File: Send;
+    type File: Send + Sync;
 
     /// Names of all files.
     fn names(&self) -> io::Result<Vec<String>>;
     /// A new, empty file in place of any that there is.
     fn create(&self, name: &str) -> io::Result<Self::File>;
-    /// A file to be read and continued at its end.
+    /// A file to be read, and written at offsets.
     fn open(&self, name: &str) -> io::Result<Self::File>;
     /// Give a file another name, in place of any file that has it.
     fn rename(&self, from: &str, to: &str) -> io::Result<()>;
@@ -30,6 +30,12 @@ pub trait Disk: Clone + Send + 'static {
     fn read_at(&self, file: &Self::File, offset: u64, bytes: &mut [u8]) -> io::Result<()>;
     /// Write at the end.
     fn append(&self, file: &mut Self::File, bytes: &[u8]) -> io::Result<()>;
+    /// Write at an offset; bytes between the end and it become zeros.
+    fn write_at(&self, file: &Self::File, offset: u64, bytes: &[u8]) -> io::Result<()>;
+    /// Cut a file off, or extend it by zeros.
+    fn set_length(&self, file: &Self::File, length: u64) -> io::Result<()>;
+    /// Fraction of the disk that is free.
+    fn free_fraction(&self) -> io::Result<f64>;
     /// Bytes and length of the file are the same after a loss of power.
     fn sync(&self, file: &Self::File) -> io::Result<()>;
 }
@@ -102,7 +108,7 @@ impl Disk for Folder {
     }
 
     fn open(&self, name: &str) -> io::Result<File> {
-        OpenOptions::new().read(true).append(true).open(self.at(name))
+        OpenOptions::new().read(true).write(true).open(self.at(name))
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
@@ -127,6 +133,19 @@ impl Disk for Folder {
 
     fn append(&self, file: &mut File, bytes: &[u8]) -> io::Result<()> {
         file.write_all(bytes)
+    }
+
+    fn write_at(&self, file: &File, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        file.write_all_at(bytes, offset)
+    }
+
+    fn set_length(&self, file: &File, length: u64) -> io::Result<()> {
+        file.set_len(length)
+    }
+
+    fn free_fraction(&self) -> io::Result<f64> {
+        let facts = rustix::fs::statvfs(&*self.path)?;
+        Ok(facts.f_bavail as f64 / facts.f_blocks.max(1) as f64)
     }
 
     fn sync(&self, file: &File) -> io::Result<()> {

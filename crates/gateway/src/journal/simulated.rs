@@ -10,17 +10,19 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::disk::Disk;
 
-pub(super) const SECTOR: usize = 512;
+pub(crate) const SECTOR: usize = 512;
 
 /// Kinds of steps, which the crash tests name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) enum Step {
+pub(crate) enum Step {
     Create,
     Append,
     Sync,
     Rename,
     Remove,
     SyncNames,
+    Write,
+    SetLength,
 }
 
 /// A file: its bytes as they are, as they are on the disk, and the sectors that the next sync brings there.
@@ -32,16 +34,19 @@ struct Bytes {
 }
 
 impl Bytes {
-    fn append(&mut self, bytes: &[u8]) {
-        let start = self.now.len() / SECTOR;
-        self.now.extend_from_slice(bytes);
-        self.dirty.extend(start..self.now.len().div_ceil(SECTOR));
+    fn write(&mut self, offset: usize, bytes: &[u8]) {
+        let start = offset.min(self.now.len()) / SECTOR;
+        let end = offset + bytes.len();
+        self.now.resize(self.now.len().max(end), 0);
+        self.now[offset..end].copy_from_slice(bytes);
+        self.dirty.extend(start..end.div_ceil(SECTOR));
     }
 
     fn sync(&mut self) {
         self.synced.resize(self.now.len(), 0);
         for sector in std::mem::take(&mut self.dirty) {
-            let range = sector * SECTOR..((sector + 1) * SECTOR).min(self.now.len());
+            let end = ((sector + 1) * SECTOR).min(self.now.len());
+            let range = (sector * SECTOR).min(end)..end;
             self.synced[range.clone()].copy_from_slice(&self.now[range]);
         }
     }
@@ -64,12 +69,14 @@ struct State {
     /// Steps until the disk does nothing any more.
     left: Option<usize>,
     is_dead: bool,
+    /// Fraction that is free; None: all.
+    free: Option<f64>,
     /// Kinds of steps that fail, and have no effect.
     failing: BTreeSet<Step>,
 }
 
 #[derive(Debug, Clone, Default)]
-pub(super) struct Simulated(Arc<Mutex<State>>);
+pub(crate) struct Simulated(Arc<Mutex<State>>);
 
 fn apply(names: &mut BTreeMap<String, usize>, change: &Change) {
     match change {
@@ -89,26 +96,31 @@ impl Simulated {
     }
 
     /// Fail from the step after this many on.
-    pub(super) fn die_after(&self, steps: usize) {
+    pub(crate) fn die_after(&self, steps: usize) {
         self.lock().left = Some(steps);
     }
 
     /// Fail each step of these kinds from now on, as a full or a bad disk does.
-    pub(super) fn fail(&self, kinds: &[Step]) {
+    pub(crate) fn fail(&self, kinds: &[Step]) {
         self.lock().failing = kinds.iter().copied().collect();
     }
 
-    pub(super) fn is_dead(&self) -> bool {
+    pub(crate) fn is_dead(&self) -> bool {
         self.lock().is_dead
     }
 
+    /// Show this fraction of the disk as free.
+    pub(crate) fn set_free(&self, free: f64) {
+        self.lock().free = Some(free);
+    }
+
     /// Steps so far.
-    pub(super) fn steps(&self) -> Vec<Step> {
+    pub(crate) fn steps(&self) -> Vec<Step> {
         self.lock().steps.clone()
     }
 
     /// The disk as the next process finds it.
-    pub(super) fn restarted(&self, random: &mut fastrand::Rng, lost_power: bool) -> Self {
+    pub(crate) fn restarted(&self, random: &mut fastrand::Rng, lost_power: bool) -> Self {
         let mut state = self.lock();
         let mut next = State::default();
         if !lost_power {
@@ -126,18 +138,18 @@ impl Simulated {
     }
 
     /// Change a byte of a file for good.
-    pub(super) fn damage(&self, name: &str, at: usize) {
+    pub(crate) fn damage(&self, name: &str, at: usize) {
         let mut state = self.lock();
         let file = state.names[name];
         state.files[file].now[at] ^= 0x10;
     }
 
-    pub(super) fn bytes(&self, name: &str) -> Vec<u8> {
+    pub(crate) fn bytes(&self, name: &str) -> Vec<u8> {
         let state = self.lock();
         state.files[state.names[name]].now.clone()
     }
 
-    pub(super) fn set(&self, name: &str, bytes: &[u8]) {
+    pub(crate) fn set(&self, name: &str, bytes: &[u8]) {
         let mut state = self.lock();
         let file = state.names[name];
         state.files[file] = Bytes { now: bytes.to_vec(), synced: bytes.to_vec(), dirty: BTreeSet::new() };
@@ -237,8 +249,27 @@ impl Disk for Simulated {
     fn append(&self, file: &mut usize, bytes: &[u8]) -> io::Result<()> {
         let (mut state, dies) = self.step(Step::Append)?;
         let written = if dies { fastrand::usize(0..=bytes.len()) } else { bytes.len() };
-        state.files[*file].append(&bytes[..written]);
+        let file = &mut state.files[*file];
+        file.write(file.now.len(), &bytes[..written]);
         if dies { Err(io::Error::other("the disk is gone")) } else { Ok(()) }
+    }
+
+    fn write_at(&self, file: &usize, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        let (mut state, dies) = self.step(Step::Write)?;
+        let written = if dies { fastrand::usize(0..=bytes.len()) } else { bytes.len() };
+        state.files[*file].write(usize::try_from(offset).unwrap(), &bytes[..written]);
+        if dies { Err(io::Error::other("the disk is gone")) } else { Ok(()) }
+    }
+
+    fn set_length(&self, file: &usize, length: u64) -> io::Result<()> {
+        let (mut state, _) = self.step(Step::SetLength)?;
+        let file = &mut state.files[*file];
+        file.now.resize(usize::try_from(length).unwrap(), 0);
+        Ok(())
+    }
+
+    fn free_fraction(&self) -> io::Result<f64> {
+        Ok(self.lock().free.unwrap_or(1.0))
     }
 
     fn sync(&self, file: &usize) -> io::Result<()> {

@@ -1,0 +1,137 @@
+//! The overlay and its journal as one: a change is applied and recorded in the same order.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use seqferry_nfs::{FileError, Result};
+
+use crate::journal::{Disk, Journal, JournalError, Position, Room};
+use crate::overlay::{Change, Overlay, decode, encode};
+
+/// Bytes of a record at most: a file in as many ranges as are allowed, with names and folders.
+const RECORD: usize = 192 << 10;
+/// Bytes of a segment after which a checkpoint is written: it is read in a second.
+pub(crate) const SEGMENT: u64 = 64 << 20;
+
+#[derive(Debug)]
+struct State {
+    overlay: Overlay,
+    /// The last record.
+    last: Option<Position>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Ledger<D: Disk> {
+    state: Mutex<State>,
+    journal: Journal<D>,
+    segment: u64,
+}
+
+impl<D: Disk> Ledger<D> {
+    /// Read the journal of a share. A checkpoint is written when a segment has this many bytes.
+    ///
+    /// # Errors
+    /// When it belongs to another share, or cannot be read.
+    pub(crate) async fn open(disk: D, share: &str, segment: u64) -> std::result::Result<Self, JournalError> {
+        let mut overlay = Overlay::default();
+        let (journal, _) = Journal::over(disk, |record| {
+            for change in decode(record)? {
+                overlay.apply(change);
+            }
+            Ok(())
+        })?;
+        let is_new = match overlay.share() {
+            Some(known) if known != share => {
+                return Err(JournalError(format!(
+                    "the journal belongs to another share ({}): name another folder for this one",
+                    known.replace('\n', " ")
+                )));
+            }
+            known => known.is_none(),
+        };
+        let ledger = Self { state: Mutex::new(State { overlay, last: None }), journal, segment };
+        if is_new {
+            let change = Change::Share(share.to_owned());
+            let written = ledger.change(|_| Ok((vec![change], ()))).await;
+            written.map_err(|_| JournalError("the journal cannot be written".to_owned()))?;
+        }
+        Ok(ledger)
+    }
+
+    /// The overlay as it is.
+    pub(crate) fn read<T>(&self, look: impl FnOnce(&Overlay) -> T) -> T {
+        look(&self.lock().overlay)
+    }
+
+    /// Change what only this process has to know.
+    pub(crate) fn note<T>(&self, change: impl FnOnce(&mut Overlay) -> T) -> T {
+        change(&mut self.lock().overlay)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Change the overlay as `decide` says while it is held. Returns when the record of the changes is on the disk.
+    pub(crate) async fn change<T>(&self, decide: impl FnOnce(&Overlay) -> Result<(Vec<Change>, T)>) -> Result<T> {
+        let (position, value) = self.record(decide).await?;
+        if let Some(position) = position {
+            self.journal.durable(position).await.map_err(|error| failed(&error))?;
+        }
+        Ok(value)
+    }
+
+    /// As [`Ledger::change`], without waiting for the disk: the record is there before any that follows. No position: there
+    /// was nothing to change.
+    pub(crate) async fn record<T>(
+        &self,
+        decide: impl FnOnce(&Overlay) -> Result<(Vec<Change>, T)>,
+    ) -> Result<(Option<Position>, T)> {
+        if self.journal.failure().is_some() {
+            return Err(FileError::Io);
+        }
+        let room = self.journal.reserve(1, RECORD).await.map_err(|error| failed(&error))?;
+        self.record_in(room, decide)
+    }
+
+    fn record_in<T>(
+        &self,
+        mut room: Room,
+        decide: impl FnOnce(&Overlay) -> Result<(Vec<Change>, T)>,
+    ) -> Result<(Option<Position>, T)> {
+        let mut state = self.lock();
+        let (changes, value) = decide(&state.overlay)?;
+        if changes.is_empty() {
+            return Ok((None, value));
+        }
+        let position = self.journal.append(&mut room, &encode(&changes)).map_err(|error| failed(&error))?;
+        for change in changes {
+            state.overlay.apply(change);
+        }
+        state.last = Some(position);
+        if self.journal.stats().segment > self.segment
+            && let Some(checkpoint) = self.journal.begin_checkpoint()
+        {
+            let records = state.overlay.records();
+            tokio::task::spawn_blocking(move || {
+                if let Err(error) = checkpoint.write(records) {
+                    tracing::warn!("{error}. The journal goes on and takes more room");
+                }
+            });
+        }
+        Ok((Some(position), value))
+    }
+
+    /// Wait until all that was recorded so far is on the disk.
+    pub(crate) async fn settled(&self) -> Result<()> {
+        let last = self.lock().last;
+        match last {
+            Some(position) => self.journal.durable(position).await.map_err(|error| failed(&error)),
+            None => Ok(()),
+        }
+    }
+}
+
+fn failed(error: &JournalError) -> FileError {
+    tracing::warn!("{error}");
+    FileError::Io
+}

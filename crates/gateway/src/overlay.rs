@@ -1,0 +1,249 @@
+//! What was made, changed, renamed or removed here, over the names of a bucket.
+//!
+//! The overlay is the sum of the changes in the journal. A file of the bucket that is changed gets a node with the number
+//! that it had; a file that is made gets the next number of a counter. A folder of the bucket that is renamed keeps its
+//! number, and what is below it shows under the new name. Names of the bucket that were removed or renamed are hidden.
+
+mod extents;
+mod node;
+mod record;
+
+use std::collections::{BTreeMap, HashMap};
+
+use seqferry_nfs::{FileError, FileId, Result};
+
+use crate::ids::{FIRST, FileTable, ROOT};
+pub(crate) use extents::Extents;
+pub(crate) use node::{
+    Base, Content, Data, Node, STATED_GID, STATED_MODE, STATED_MODIFIED, STATED_UID, nanoseconds, now,
+};
+pub(crate) use record::{Change, decode, encode};
+
+/// Generation of files of the bucket, and of those made here.
+pub(crate) const OF_BUCKET: u32 = 0;
+pub(crate) const MADE_HERE: u32 = 1;
+/// Directories above a file: a key has 1,024 bytes.
+const DEPTH: usize = 512;
+
+/// A name that the overlay decides.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Entry {
+    /// The file of this number.
+    Node(u64),
+    /// Nothing, whatever the bucket has.
+    Hidden,
+}
+
+/// Place of a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Spot {
+    /// The file of this number in the overlay.
+    Node(u64),
+    /// A path of the bucket below the share.
+    Bucket(String),
+}
+
+#[derive(Debug)]
+pub(crate) struct Overlay {
+    nodes: HashMap<u64, Node>,
+    names: HashMap<u64, BTreeMap<Box<str>, Entry>>,
+    doomed: BTreeMap<Box<str>, Box<str>>,
+    /// Number of the next file that is made.
+    next: u64,
+    share: Option<String>,
+}
+
+impl Default for Overlay {
+    fn default() -> Self {
+        Self { nodes: HashMap::new(), names: HashMap::new(), doomed: BTreeMap::new(), next: FIRST, share: None }
+    }
+}
+
+pub(crate) fn join(path: &str, name: &str) -> String {
+    if path.is_empty() { name.to_owned() } else { format!("{path}/{name}") }
+}
+
+impl Overlay {
+    /// Apply a change.
+    pub(crate) fn apply(&mut self, change: Change) {
+        match change {
+            Change::Share(identity) => self.share = Some(identity),
+            Change::Next(number) => self.next = number,
+            Change::Put(node) => self.put(*node),
+            Change::Drop(number) => {
+                if let Some(gone) = self.nodes.remove(&number) {
+                    self.forget_name(&gone);
+                }
+                self.names.remove(&number);
+            }
+            Change::Hide { parent, name } => drop(self.names.entry(parent).or_default().insert(name, Entry::Hidden)),
+            Change::Doom { path, etag } => drop(self.doomed.insert(path, etag)),
+        }
+    }
+
+    fn put(&mut self, node: Node) {
+        let number = node.file.number;
+        if let Some(before) = self.nodes.remove(&number) {
+            self.forget_name(&before);
+        }
+        if number != ROOT {
+            self.names.entry(node.parent).or_default().insert(node.name.clone(), Entry::Node(number));
+        }
+        self.nodes.insert(number, node);
+    }
+
+    fn forget_name(&mut self, node: &Node) {
+        let Some(names) = self.names.get_mut(&node.parent) else { return };
+        if names.get(&node.name) == Some(&Entry::Node(node.file.number)) {
+            names.remove(&node.name);
+        }
+    }
+
+    /// Changes that make this overlay from an empty one, a record each.
+    pub(crate) fn records(&self) -> Vec<Vec<u8>> {
+        let mut records = vec![encode(&[Change::Next(self.next)])];
+        records.extend(self.share.iter().map(|share| encode(&[Change::Share(share.clone())])));
+        records.extend(self.nodes.values().map(|node| encode(&[Change::Put(Box::new(node.clone()))])));
+        for (parent, names) in &self.names {
+            let hidden = names.iter().filter(|(_, entry)| **entry == Entry::Hidden);
+            let hide = |name: &str| encode(&[Change::Hide { parent: *parent, name: name.into() }]);
+            records.extend(hidden.map(|(name, _)| hide(name)));
+        }
+        for (path, etag) in &self.doomed {
+            records.push(encode(&[Change::Doom { path: path.clone(), etag: etag.clone() }]));
+        }
+        records
+    }
+
+    /// The share that the journal belongs to.
+    pub(crate) fn share(&self) -> Option<&str> {
+        self.share.as_deref()
+    }
+
+    /// Objects and folder markers of the bucket that have to go, and their versions.
+    pub(crate) fn doomed(&self) -> &BTreeMap<Box<str>, Box<str>> {
+        &self.doomed
+    }
+
+    /// A number that no file has, and the one after it.
+    pub(crate) fn free_number(&self, ids: &FileTable) -> (u64, u64) {
+        let is_free = |number: &u64| !self.nodes.contains_key(number) && ids.place(*number).is_none();
+        let number = (self.next..u64::MAX).find(is_free).unwrap_or(u64::MAX);
+        (number, number.saturating_add(1))
+    }
+
+    pub(crate) fn node(&self, number: u64) -> Option<&Node> {
+        self.nodes.get(&number)
+    }
+
+    pub(crate) fn node_mut(&mut self, number: u64) -> Option<&mut Node> {
+        self.nodes.get_mut(&number)
+    }
+
+    /// What the overlay says about a name. None: the bucket decides.
+    pub(crate) fn entry(&self, parent: u64, name: &str) -> Option<Entry> {
+        self.names.get(&parent)?.get(name).copied()
+    }
+
+    /// Names after one (None: from the beginning) that the overlay decides.
+    pub(crate) fn names(&self, parent: u64, after: Option<&str>) -> impl Iterator<Item = (&str, Entry)> {
+        use std::ops::Bound::{Excluded, Unbounded};
+        let from = after.map_or(Unbounded, Excluded);
+        let names = self.names.get(&parent);
+        names.into_iter().flat_map(move |names| names.range::<str, _>((from, Unbounded))).map(|(name, e)| (&**name, *e))
+    }
+
+    /// True when a directory has a name that was made or changed here.
+    pub(crate) fn has_nodes(&self, parent: u64) -> bool {
+        self.names(parent, None).any(|(_, entry)| entry != Entry::Hidden)
+    }
+
+    /// Number of a file of the bucket: that of its name, unless a file that was renamed has taken it along.
+    pub(crate) fn bucket_number(&self, ids: &FileTable, parent: u64, name: &str) -> Option<u64> {
+        let mut marked = name.to_owned();
+        loop {
+            let number = ids.number(parent, &marked)?;
+            if !self.nodes.contains_key(&number) {
+                return Some(number);
+            }
+            // No name has this character.
+            marked.push('\0');
+        }
+    }
+
+    /// The place of a file as it is now.
+    pub(crate) fn spot(&self, ids: &FileTable, file: FileId) -> Result<Spot> {
+        if self.nodes.get(&file.number).is_some_and(|node| node.file == file) {
+            return Ok(Spot::Node(file.number));
+        }
+        if file.generation != OF_BUCKET {
+            return Err(FileError::Stale);
+        }
+        self.bucket_path(ids, file.number, 0).and_then(|path| path.ok_or(FileError::Stale)).map(Spot::Bucket)
+    }
+
+    /// The path of a directory in the bucket. None: it is none there.
+    pub(crate) fn lower(&self, ids: &FileTable, number: u64) -> Result<Option<String>> {
+        self.bucket_path(ids, number, 0)
+    }
+
+    fn bucket_path(&self, ids: &FileTable, number: u64, depth: usize) -> Result<Option<String>> {
+        if number == ROOT {
+            return Ok(Some(String::new()));
+        }
+        if let Some(node) = self.nodes.get(&number) {
+            return Ok(node.base.as_ref().map(|base| base.path.to_string()));
+        }
+        let place = ids.place(number).filter(|_| depth < DEPTH).ok_or(FileError::Stale)?;
+        let name = place.name.trim_end_matches('\0');
+        if self.entry(place.parent, name).is_some() {
+            return Err(FileError::Stale);
+        }
+        let parent = self.bucket_path(ids, place.parent, depth + 1)?;
+        Ok(parent.map(|parent| join(&parent, name)))
+    }
+
+    /// Number of the directory that holds a file.
+    pub(crate) fn parent(&self, ids: &FileTable, number: u64) -> u64 {
+        match self.nodes.get(&number) {
+            Some(node) => node.parent,
+            None => ids.place(number).map_or(ROOT, |place| place.parent),
+        }
+    }
+
+    /// The path of a file as it shows, which is its key once it is uploaded.
+    pub(crate) fn path(&self, ids: &FileTable, number: u64) -> Result<String> {
+        let mut names = Vec::new();
+        let mut at = number;
+        while at != ROOT {
+            if names.len() >= DEPTH {
+                return Err(FileError::NameTooLong);
+            }
+            if let Some(node) = self.nodes.get(&at) {
+                names.push(node.name.to_string());
+                at = node.parent;
+            } else {
+                let place = ids.place(at).ok_or(FileError::Stale)?;
+                names.push(place.name.trim_end_matches('\0').to_owned());
+                at = place.parent;
+            }
+        }
+        names.reverse();
+        Ok(names.join("/"))
+    }
+
+    /// Longest path of what was made or changed below a directory, in bytes behind that of the directory.
+    pub(crate) fn depth_below(&self, number: u64) -> usize {
+        let mut deepest = 0;
+        let mut todo = vec![(number, 0)];
+        while let Some((number, length)) = todo.pop() {
+            deepest = deepest.max(length);
+            for (name, entry) in self.names(number, None) {
+                if let Entry::Node(child) = entry {
+                    todo.push((child, length + 1 + name.len()));
+                }
+            }
+        }
+        deepest
+    }
+}

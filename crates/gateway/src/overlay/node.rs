@@ -1,0 +1,146 @@
+//! Files, folders and links that were made or changed here.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use bytes::Bytes;
+use seqferry_nfs::{Attributes, FileId, FileKind};
+
+use super::extents::Extents;
+
+/// The object that a file was before it was changed here, or the prefix that a folder was.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Base {
+    /// Path below the share, without a slash at its end.
+    pub(crate) path: Box<str>,
+    /// The version, and its bytes. Empty for a folder.
+    pub(crate) etag: Box<str>,
+    pub(crate) size: u64,
+    /// Bytes of it that show where nothing was written: truncation makes them fewer.
+    pub(crate) visible: u64,
+}
+
+/// Bytes of a file. What is durable survives a loss of power.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Data {
+    pub(crate) size: u64,
+    /// Ranges whose bytes are in the data file.
+    pub(crate) written: Extents,
+    pub(crate) durable_size: u64,
+    pub(crate) durable: Extents,
+    /// Ranges that were written since the last commit began.
+    pub(crate) unsynced: Extents,
+}
+
+impl Data {
+    /// Cut off or extend; bytes that were not written are zeros.
+    pub(crate) fn resize(&mut self, size: u64) {
+        (self.size, self.durable_size) = (size, size);
+        for extents in [&mut self.written, &mut self.durable, &mut self.unsynced] {
+            extents.cut(size);
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Content {
+    File(Data),
+    Directory,
+    Link(Bytes),
+}
+
+/// Facts that were stated, by a caller or by the object: the others are defaults of the share.
+pub(crate) const STATED_MODE: u8 = 1;
+pub(crate) const STATED_UID: u8 = 2;
+pub(crate) const STATED_GID: u8 = 4;
+pub(crate) const STATED_MODIFIED: u8 = 8;
+
+/// A file, folder or link. Times are nanoseconds since 1970.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Node {
+    pub(crate) file: FileId,
+    pub(crate) parent: u64,
+    pub(crate) name: Box<str>,
+    pub(crate) mode: u32,
+    pub(crate) uid: u32,
+    pub(crate) gid: u32,
+    pub(crate) accessed: u64,
+    pub(crate) modified: u64,
+    pub(crate) changed: u64,
+    pub(crate) stated: u8,
+    /// Number of the call that made the file exclusively.
+    pub(crate) exclusive: Option<[u8; 8]>,
+    pub(crate) base: Option<Base>,
+    pub(crate) content: Content,
+}
+
+impl Node {
+    pub(crate) fn kind(&self) -> FileKind {
+        match self.content {
+            Content::File(_) => FileKind::File,
+            Content::Directory => FileKind::Directory,
+            Content::Link(_) => FileKind::Symlink,
+        }
+    }
+
+    /// The bytes of a file.
+    pub(crate) fn data(&self) -> Option<&Data> {
+        match &self.content {
+            Content::File(data) => Some(data),
+            Content::Directory | Content::Link(_) => None,
+        }
+    }
+
+    pub(crate) fn data_mut(&mut self) -> Option<&mut Data> {
+        match &mut self.content {
+            Content::File(data) => Some(data),
+            Content::Directory | Content::Link(_) => None,
+        }
+    }
+
+    pub(crate) fn attributes(&self) -> Attributes {
+        let (size, links) = match &self.content {
+            Content::File(data) => (data.size, 1),
+            Content::Directory => (0, 2),
+            Content::Link(target) => (target.len() as u64, 1),
+        };
+        Attributes {
+            file: self.file,
+            kind: self.kind(),
+            mode: self.mode,
+            links,
+            uid: self.uid,
+            gid: self.gid,
+            size,
+            used: size,
+            accessed: system_time(self.accessed),
+            modified: system_time(self.modified),
+            changed: system_time(self.changed),
+        }
+    }
+
+    /// Facts have changed. Clients tell changes apart by this time: it always moves.
+    pub(crate) fn touch(&mut self) {
+        self.changed = now().max(self.changed + 1);
+    }
+
+    /// Bytes or entries have changed.
+    pub(crate) fn touch_bytes(&mut self) {
+        self.touch();
+        self.modified = self.changed;
+        self.stated |= STATED_MODIFIED;
+    }
+}
+
+pub(crate) fn now() -> u64 {
+    nanoseconds(SystemTime::now())
+}
+
+/// Times before 1970 become 1970.
+pub(crate) fn nanoseconds(time: SystemTime) -> u64 {
+    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
+}
+
+pub(crate) fn system_time(nanoseconds: u64) -> SystemTime {
+    UNIX_EPOCH + Duration::from_nanos(nanoseconds)
+}

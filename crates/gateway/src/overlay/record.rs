@@ -1,0 +1,265 @@
+//! Records of the journal: changes of the overlay as bytes. A record holds the changes of one call: all or none.
+
+use bytes::Bytes;
+use seqferry_nfs::FileId;
+
+use super::extents::Extents;
+use super::node::{Base, Content, Data, Node};
+
+/// Form of records that this program writes and reads.
+const FORM: u8 = 1;
+
+/// One change of the overlay.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Change {
+    /// The share that the journal belongs to.
+    Share(String),
+    /// Number of the next file that is made.
+    Next(u64),
+    /// A file at its place, with all its facts.
+    Put(Box<Node>),
+    /// A file that is no more.
+    Drop(u64),
+    /// A name of the bucket that does not show.
+    Hide { parent: u64, name: Box<str> },
+    /// An object or folder marker of the bucket that has to go, and its version.
+    Doom { path: Box<str>, etag: Box<str> },
+}
+
+pub(crate) fn encode(changes: &[Change]) -> Vec<u8> {
+    let mut out = vec![FORM];
+    for change in changes {
+        match change {
+            Change::Share(identity) => text(&mut out, 1, identity),
+            Change::Next(number) => long(&mut out, 2, *number),
+            Change::Put(node) => put(&mut out, node),
+            Change::Drop(number) => long(&mut out, 4, *number),
+            Change::Hide { parent, name } => {
+                long(&mut out, 5, *parent);
+                bytes(&mut out, name.as_bytes());
+            }
+            Change::Doom { path, etag } => {
+                text(&mut out, 6, path);
+                bytes(&mut out, etag.as_bytes());
+            }
+        }
+    }
+    out
+}
+
+fn bytes(out: &mut Vec<u8>, bytes: &[u8]) {
+    // Names, links and paths: far below four gigabytes.
+    out.extend(u32::try_from(bytes.len()).unwrap_or(u32::MAX).to_le_bytes());
+    out.extend_from_slice(bytes);
+}
+
+fn text(out: &mut Vec<u8>, tag: u8, value: &str) {
+    out.push(tag);
+    bytes(out, value.as_bytes());
+}
+
+fn long(out: &mut Vec<u8>, tag: u8, value: u64) {
+    out.push(tag);
+    out.extend(value.to_le_bytes());
+}
+
+fn put(out: &mut Vec<u8>, node: &Node) {
+    long(out, 3, node.file.number);
+    out.extend(node.file.generation.to_le_bytes());
+    out.extend(node.parent.to_le_bytes());
+    bytes(out, node.name.as_bytes());
+    for number in [node.mode, node.uid, node.gid] {
+        out.extend(number.to_le_bytes());
+    }
+    for time in [node.accessed, node.modified, node.changed] {
+        out.extend(time.to_le_bytes());
+    }
+    out.push(node.stated);
+    out.push(u8::from(node.exclusive.is_some()));
+    out.extend(node.exclusive.unwrap_or_default());
+    out.push(u8::from(node.base.is_some()));
+    if let Some(base) = &node.base {
+        bytes(out, base.path.as_bytes());
+        bytes(out, base.etag.as_bytes());
+        out.extend(base.size.to_le_bytes());
+        out.extend(base.visible.to_le_bytes());
+    }
+    match &node.content {
+        Content::Directory => out.push(0),
+        Content::Link(target) => {
+            out.push(1);
+            bytes(out, target);
+        }
+        Content::File(data) => {
+            out.push(2);
+            out.extend(data.durable_size.to_le_bytes());
+            out.extend((data.durable.len() as u64).to_le_bytes());
+            for (start, end) in data.durable.iter() {
+                out.extend(start.to_le_bytes());
+                out.extend(end.to_le_bytes());
+            }
+        }
+    }
+}
+
+/// Rest of a record.
+struct Rest<'a>(&'a [u8]);
+
+type Read<T> = Option<T>;
+
+impl<'a> Rest<'a> {
+    fn take(&mut self, length: usize) -> Read<&'a [u8]> {
+        let (taken, rest) = self.0.split_at_checked(length)?;
+        self.0 = rest;
+        Some(taken)
+    }
+
+    fn fixed<const LENGTH: usize>(&mut self) -> Read<[u8; LENGTH]> {
+        self.take(LENGTH)?.try_into().ok()
+    }
+
+    fn flag(&mut self) -> Read<u8> {
+        self.fixed::<1>().map(|[byte]| byte)
+    }
+
+    fn word(&mut self) -> Read<u32> {
+        self.fixed().map(u32::from_le_bytes)
+    }
+
+    fn long(&mut self) -> Read<u64> {
+        self.fixed().map(u64::from_le_bytes)
+    }
+
+    fn bytes(&mut self) -> Read<&'a [u8]> {
+        let length = self.word()?;
+        self.take(usize::try_from(length).ok()?)
+    }
+
+    fn text(&mut self) -> Read<&'a str> {
+        std::str::from_utf8(self.bytes()?).ok()
+    }
+
+    fn node(&mut self) -> Read<Node> {
+        let file = FileId { number: self.long()?, generation: self.word()? };
+        let (parent, name) = (self.long()?, self.text()?.into());
+        let (mode, uid, gid) = (self.word()?, self.word()?, self.word()?);
+        let (accessed, modified, changed) = (self.long()?, self.long()?, self.long()?);
+        let (stated, is_exclusive, number) = (self.flag()?, self.flag()? == 1, self.fixed()?);
+        let base = if self.flag()? == 1 {
+            let (path, etag) = (self.text()?.into(), self.text()?.into());
+            Some(Base { path, etag, size: self.long()?, visible: self.long()? })
+        } else {
+            None
+        };
+        let content = match self.flag()? {
+            0 => Content::Directory,
+            1 => Content::Link(Bytes::copy_from_slice(self.bytes()?)),
+            2 => Content::File(self.data()?),
+            _ => return None,
+        };
+        let exclusive = is_exclusive.then_some(number);
+        Some(Node { file, parent, name, mode, uid, gid, accessed, modified, changed, stated, exclusive, base, content })
+    }
+
+    fn data(&mut self) -> Read<Data> {
+        let (size, count) = (self.long()?, self.long()?);
+        let mut durable = Extents::default();
+        for _ in 0..count {
+            durable.add(self.long()?, self.long()?);
+        }
+        Some(Data { size, written: durable.clone(), durable_size: size, durable, unsynced: Extents::default() })
+    }
+
+    fn change(&mut self) -> Read<Change> {
+        Some(match self.flag()? {
+            1 => Change::Share(self.text()?.to_owned()),
+            2 => Change::Next(self.long()?),
+            3 => Change::Put(Box::new(self.node()?)),
+            4 => Change::Drop(self.long()?),
+            5 => Change::Hide { parent: self.long()?, name: self.text()?.into() },
+            6 => Change::Doom { path: self.text()?.into(), etag: self.text()?.into() },
+            _ => return None,
+        })
+    }
+}
+
+/// The changes of a record.
+pub(crate) fn decode(record: &[u8]) -> Result<Vec<Change>, String> {
+    let mut rest = Rest(record);
+    match rest.flag() {
+        Some(FORM) => {}
+        Some(form) => return Err(format!("it has the form {form}, and this program reads form {FORM}")),
+        None => return Err("it is empty".to_owned()),
+    }
+    let mut changes = Vec::new();
+    while !rest.0.is_empty() {
+        changes.push(rest.change().ok_or("it does not end as it was written")?);
+    }
+    Ok(changes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn node(content: Content) -> Change {
+        Change::Put(Box::new(Node {
+            file: FileId { number: 77, generation: 1 },
+            parent: 1,
+            name: "é ü".into(),
+            mode: 0o4755,
+            uid: 1,
+            gid: 2,
+            accessed: 3,
+            modified: u64::MAX,
+            changed: 5,
+            stated: 6,
+            exclusive: Some([7; 8]),
+            base: Some(Base { path: "runs/é".into(), etag: "abc".into(), size: 10, visible: 9 }),
+            content,
+        }))
+    }
+
+    fn every_change() -> Vec<Change> {
+        let mut durable = Extents::default();
+        durable.add(0, 5);
+        durable.add(9, 11);
+        let data = Data { size: 11, written: durable.clone(), durable_size: 11, durable, unsynced: Extents::default() };
+        vec![
+            Change::Share("name\nbucket".to_owned()),
+            Change::Next(u64::MAX),
+            node(Content::Directory),
+            node(Content::Link(Bytes::from_static(b"\xff target"))),
+            node(Content::File(data)),
+            Change::Drop(3),
+            Change::Hide { parent: 4, name: "x".into() },
+            Change::Doom { path: "runs/a".into(), etag: "etag".into() },
+        ]
+    }
+
+    #[test]
+    fn changes_come_back_and_a_cut_or_foreign_record_is_refused() {
+        let changes = every_change();
+        let record = encode(&changes);
+        assert_eq!(decode(&record), Ok(changes.clone()));
+        let ends: Vec<usize> = (0..=changes.len()).map(|count| encode(&changes[..count]).len()).collect();
+        for length in 0..record.len() {
+            assert_eq!(decode(&record[..length]).is_ok(), ends.contains(&length), "{length} bytes");
+        }
+        let mut other = record;
+        other[0] = 2;
+        assert!(decode(&other).unwrap_err().contains("form 2"));
+    }
+
+    #[test]
+    fn what_was_not_committed_is_not_written() {
+        let mut data = Data::default();
+        (data.size, data.durable_size) = (100, 10);
+        data.written.add(0, 100);
+        data.durable.add(0, 10);
+        data.unsynced.add(10, 100);
+        let Change::Put(found) = decode(&encode(&[node(Content::File(data))])).unwrap().remove(0) else { panic!() };
+        let data = found.data().unwrap();
+        assert_eq!((data.size, data.written.pieces(0, 20)), (10, vec![(0, 10, true), (10, 20, false)]));
+    }
+}

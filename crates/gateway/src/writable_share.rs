@@ -1,0 +1,278 @@
+//! A share of a bucket that can be written: its files, with what was changed here laid over them.
+//!
+//! A change is acknowledged when its record, and the bytes that it names, are on the disk of this machine. Bytes of an
+//! unstable write are so once they are committed. Nothing is written to the bucket here.
+
+mod checks;
+mod contents;
+mod find;
+mod names;
+
+use std::collections::HashMap;
+use std::io;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::SystemTime;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use seqferry_nfs::{
+    Attributes, Caller, Changed, Created, Creation, DirectoryPage, FileError, FileId, ReadData, Result, SetAttributes,
+    Share, Space, Stability, Written,
+};
+use seqferry_vfs::FileSystem;
+
+use crate::data_folder::DataFolder;
+use crate::ids::{FileTable, ROOT};
+use crate::journal::{Disk, Folder, JournalError};
+use crate::ledger::{Ledger, SEGMENT};
+use crate::overlay::OF_BUCKET;
+use crate::share::ShareDefaults;
+use contents::FileLock;
+
+/// Locks of files that are kept.
+const LOCKS: usize = 4096;
+
+/// What a writable share is made of.
+#[derive(Debug)]
+pub struct WritableSpec {
+    /// The files of the bucket, without archives as folders.
+    pub files: Arc<FileSystem>,
+    /// Names by number.
+    pub ids: FileTable,
+    /// Facts about files that state none.
+    pub defaults: ShareDefaults,
+    /// Identity of the share: its journal belongs to it alone.
+    pub identity: String,
+    /// Bytes of keys before the paths of the share.
+    pub prefix_length: usize,
+}
+
+/// A share that can be written. Clones are the same share.
+#[derive(Debug, Clone)]
+pub struct WritableShare<D: Disk = Folder>(Arc<Inner<D>>);
+
+#[derive(Debug)]
+struct Inner<D: Disk> {
+    files: Arc<FileSystem>,
+    ids: FileTable,
+    defaults: ShareDefaults,
+    prefix_length: usize,
+    ledger: Ledger<D>,
+    data: Arc<DataFolder<D>>,
+    locks: Mutex<HashMap<u64, Arc<FileLock>>>,
+    /// The disk has failed: bytes that were written may not be on it, and nothing is acknowledged any more.
+    is_failed: AtomicBool,
+}
+
+impl WritableShare<Folder> {
+    /// Open a share with its journal and data in a folder of this machine. Blocks on the disk.
+    ///
+    /// # Errors
+    /// When another process uses the folder, or its journal is damaged or of another share.
+    pub async fn open(spec: WritableSpec, folder: &Path) -> std::result::Result<Self, JournalError> {
+        let claim = |name: &str| {
+            let path = folder.join(name);
+            Folder::claim(&path).map_err(|error| match error.kind() {
+                io::ErrorKind::WouldBlock => {
+                    JournalError(format!("another gateway uses {}: stop it, or name another folder", path.display()))
+                }
+                _ => JournalError(format!("the folder {} cannot be used: {error}", path.display())),
+            })
+        };
+        Self::over(spec, claim("journal")?, claim("data")?, SEGMENT).await
+    }
+}
+
+impl<D: Disk> WritableShare<D> {
+    pub(crate) async fn over(
+        spec: WritableSpec,
+        journal: D,
+        data: D,
+        segment: u64,
+    ) -> std::result::Result<Self, JournalError> {
+        let ledger = Ledger::open(journal, &spec.identity, segment).await?;
+        let opened = ledger.read(|overlay| DataFolder::open(data, |number| overlay.node(number).is_some()));
+        let (data, unknown) = opened.map_err(|error| JournalError(format!("the data cannot be read: {error}")))?;
+        if unknown > 0 {
+            tracing::warn!("{unknown} data files are of no file of the share: they are kept as *.unknown");
+        }
+        Ok(Self(Arc::new(Inner {
+            files: spec.files,
+            ids: spec.ids,
+            defaults: spec.defaults,
+            prefix_length: spec.prefix_length,
+            ledger,
+            data: Arc::new(data),
+            locks: Mutex::default(),
+            is_failed: AtomicBool::new(false),
+        })))
+    }
+
+    /// Objects and folder markers of the bucket that have to go, and their versions.
+    pub fn doomed(&self) -> Vec<(String, String)> {
+        self.0.ledger.read(|overlay| {
+            let doomed = overlay.doomed().iter();
+            doomed.map(|(path, etag)| (path.to_string(), etag.to_string())).collect()
+        })
+    }
+
+    /// Run a call to its end, whatever becomes of the connection that it came from.
+    async fn run<T: Send + 'static, F>(&self, call: impl FnOnce(Arc<Inner<D>>) -> F) -> Result<T>
+    where
+        F: Future<Output = Result<T>> + Send + 'static,
+    {
+        // A call that panics is one that failed.
+        tokio::spawn(call(Arc::clone(&self.0))).await.unwrap_or(Err(FileError::Io))
+    }
+}
+
+impl<D: Disk> Inner<D> {
+    fn lock_of(&self, number: u64) -> Arc<FileLock> {
+        let mut locks = self.locks.lock().unwrap_or_else(PoisonError::into_inner);
+        if locks.len() >= LOCKS {
+            locks.retain(|_, lock| Arc::strong_count(lock) > 1);
+        }
+        Arc::clone(locks.entry(number).or_default())
+    }
+
+    /// Work on the data, which blocks.
+    async fn blocking<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&DataFolder<D>) -> io::Result<T> + Send + 'static,
+    ) -> io::Result<T> {
+        let data = Arc::clone(&self.data);
+        tokio::task::spawn_blocking(move || work(&data)).await.map_err(io::Error::other)?
+    }
+
+    /// Nothing is acknowledged any more.
+    fn fail(&self, error: &io::Error) -> FileError {
+        tracing::warn!("the disk of the gateway failed: {error}. Nothing is written any more: look at the disk");
+        self.is_failed.store(true, Ordering::Release);
+        FileError::Io
+    }
+
+    fn check_disk(&self) -> Result<()> {
+        if self.is_failed.load(Ordering::Acquire) { Err(FileError::Io) } else { Ok(()) }
+    }
+}
+
+#[async_trait]
+impl<D: Disk> Share for WritableShare<D> {
+    fn root(&self) -> FileId {
+        FileId { number: ROOT, generation: OF_BUCKET }
+    }
+
+    fn is_read_only(&self) -> bool {
+        false
+    }
+
+    async fn attributes(&self, _caller: &Caller, file: FileId) -> Result<Attributes> {
+        Ok(self.0.find(file).await?.attributes)
+    }
+
+    async fn lookup(&self, caller: &Caller, directory: FileId, name: &[u8]) -> Result<Attributes> {
+        self.0.lookup(caller, directory, name).await
+    }
+
+    async fn read_link(&self, _caller: &Caller, link: FileId) -> Result<Bytes> {
+        self.0.target(link).await
+    }
+
+    async fn read(&self, caller: &Caller, file: FileId, offset: u64, length: u32) -> Result<ReadData> {
+        self.0.read(caller, file, offset, length).await
+    }
+
+    async fn read_directory(&self, caller: &Caller, dir: FileId, cookie: u64, most: usize) -> Result<DirectoryPage> {
+        self.0.list(caller, dir, cookie, most).await
+    }
+
+    async fn space(&self, _caller: &Caller) -> Result<Space> {
+        let free = self.0.defaults.free_space;
+        let files = u64::from(u32::MAX);
+        Ok(Space { total_bytes: free, free_bytes: free, total_files: files, free_files: files })
+    }
+
+    async fn set_attributes(
+        &self,
+        caller: &Caller,
+        file: FileId,
+        attributes: SetAttributes,
+        unchanged_since: Option<SystemTime>,
+    ) -> Result<Changed> {
+        let caller = caller.clone();
+        self.run(|inner| async move { inner.set(&caller, file, attributes, unchanged_since).await }).await
+    }
+
+    async fn write(
+        &self,
+        caller: &Caller,
+        file: FileId,
+        offset: u64,
+        data: Bytes,
+        stability: Stability,
+    ) -> Result<Written> {
+        let caller = caller.clone();
+        self.run(|inner| async move { inner.write(&caller, file, offset, data, stability).await }).await
+    }
+
+    async fn commit(&self, _caller: &Caller, file: FileId) -> Result<Changed> {
+        self.run(|inner| async move { inner.commit(file).await }).await
+    }
+
+    async fn create(&self, caller: &Caller, directory: FileId, name: &[u8], how: Creation) -> Result<Created> {
+        let (caller, name) = (caller.clone(), name.to_vec());
+        self.run(|inner| async move { inner.create(&caller, directory, &name, how).await }).await
+    }
+
+    async fn create_directory(
+        &self,
+        caller: &Caller,
+        directory: FileId,
+        name: &[u8],
+        attributes: SetAttributes,
+    ) -> Result<Created> {
+        let (caller, name) = (caller.clone(), name.to_vec());
+        self.run(|inner| async move { inner.make_directory(&caller, directory, &name, attributes).await }).await
+    }
+
+    async fn create_link(
+        &self,
+        caller: &Caller,
+        directory: FileId,
+        name: &[u8],
+        target: Bytes,
+        attributes: SetAttributes,
+    ) -> Result<Created> {
+        let (caller, name) = (caller.clone(), name.to_vec());
+        self.run(|inner| async move { inner.make_link(&caller, directory, &name, target, attributes).await }).await
+    }
+
+    async fn remove(&self, caller: &Caller, directory: FileId, name: &[u8]) -> Result<Changed> {
+        let (caller, name) = (caller.clone(), name.to_vec());
+        self.run(|inner| async move { inner.remove(&caller, directory, &name, false).await }).await
+    }
+
+    async fn remove_directory(&self, caller: &Caller, directory: FileId, name: &[u8]) -> Result<Changed> {
+        let (caller, name) = (caller.clone(), name.to_vec());
+        self.run(|inner| async move { inner.remove(&caller, directory, &name, true).await }).await
+    }
+
+    async fn rename(
+        &self,
+        caller: &Caller,
+        directory: FileId,
+        name: &[u8],
+        new_directory: FileId,
+        new_name: &[u8],
+    ) -> Result<(Changed, Changed)> {
+        let (caller, from, to) = (caller.clone(), name.to_vec(), new_name.to_vec());
+        self.run(|inner| async move { inner.rename(&caller, (directory, &from), (new_directory, &to)).await }).await
+    }
+}
+
+#[cfg(test)]
+mod model;
+#[cfg(test)]
+mod tests;

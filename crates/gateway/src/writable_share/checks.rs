@@ -1,0 +1,109 @@
+//! Rights of callers, and names that can become keys.
+
+use seqferry_nfs::{Access, Attributes, Caller, FileError, NewTime, Result, SetAttributes};
+
+use crate::overlay::{Node, STATED_GID, STATED_MODE, STATED_MODIFIED, STATED_UID, nanoseconds, now};
+
+/// Longest key of S3, in bytes.
+pub(super) const LONGEST_KEY: usize = 1024;
+/// Objects with this ending show as links without it.
+const LINK_ENDING: &str = ".rclonelink";
+const SET_ID: u32 = 0o6000;
+const SET_GID: u32 = 0o2000;
+const STICKY: u32 = 0o1000;
+
+/// A name that an object can have, and that shows as it was given.
+pub(super) fn checked_name(name: &[u8]) -> Result<&str> {
+    let name = std::str::from_utf8(name).map_err(|_| FileError::Invalid)?;
+    if name.ends_with(LINK_ENDING) {
+        return Err(FileError::Invalid);
+    }
+    seqferry_vfs::tree::names::check_name(name).map_err(|_| FileError::Invalid)?;
+    Ok(name)
+}
+
+fn is_owner(caller: &Caller, attributes: &Attributes) -> bool {
+    caller.uid == 0 || caller.uid == attributes.uid
+}
+
+/// Refuse a caller without these rights. The owner of a file may read and write it whatever its mode is: a program may
+/// have opened it before the mode was changed.
+pub(super) fn check_data(caller: &Caller, attributes: &Attributes, rights: &[Access]) -> Result<()> {
+    let granted = attributes.access(caller);
+    let is_allowed = is_owner(caller, attributes) || rights.iter().any(|right| granted.includes(*right));
+    if is_allowed { Ok(()) } else { Err(FileError::AccessDenied) }
+}
+
+pub(super) fn check(caller: &Caller, attributes: &Attributes, right: Access) -> Result<()> {
+    if attributes.access(caller).includes(right) { Ok(()) } else { Err(FileError::AccessDenied) }
+}
+
+/// Refuse a caller that may not take away a name of a directory.
+pub(super) fn check_removal(caller: &Caller, directory: &Attributes, file: &Attributes) -> Result<()> {
+    let is_sticky = directory.mode & STICKY != 0;
+    if is_sticky && !is_owner(caller, directory) && !is_owner(caller, file) {
+        return Err(FileError::AccessDenied);
+    }
+    Ok(())
+}
+
+/// Refuse facts that the caller may not set.
+pub(super) fn check_set(caller: &Caller, attributes: &Attributes, set: &SetAttributes) -> Result<()> {
+    let is_owner = is_owner(caller, attributes);
+    let is_given_away = set.uid.is_some_and(|uid| uid != attributes.uid) && caller.uid != 0;
+    let is_foreign_group =
+        set.gid.is_some_and(|gid| gid != attributes.gid && caller.uid != 0 && !(is_owner && caller.is_in_group(gid)));
+    let states_time = |time: Option<NewTime>| matches!(time, Some(NewTime::At(_)));
+    let needs_owner = set.mode.is_some() || states_time(set.accessed) || states_time(set.modified);
+    if is_given_away || is_foreign_group || (needs_owner && !is_owner) {
+        return Err(FileError::NotPermitted);
+    }
+    if set.size.is_some() || set.accessed.is_some() || set.modified.is_some() {
+        return check_data(caller, attributes, &[Access::MODIFY]);
+    }
+    Ok(())
+}
+
+/// Set facts apart from the size.
+pub(super) fn apply(node: &mut Node, caller: &Caller, set: &SetAttributes) {
+    let is_directory = matches!(node.content, crate::overlay::Content::Directory);
+    if (set.uid.is_some() || set.gid.is_some()) && !is_directory && caller.uid != 0 {
+        node.mode &= !SET_ID;
+    }
+    if let Some(uid) = set.uid {
+        node.uid = uid;
+        node.stated |= STATED_UID;
+    }
+    if let Some(gid) = set.gid {
+        node.gid = gid;
+        node.stated |= STATED_GID;
+    }
+    if let Some(mode) = set.mode {
+        let is_member = caller.uid == 0 || caller.is_in_group(node.gid);
+        node.mode = if is_member || is_directory { mode } else { mode & !SET_GID };
+        node.stated |= STATED_MODE;
+    }
+    let time = |time: NewTime| match time {
+        NewTime::Now => now(),
+        NewTime::At(time) => nanoseconds(time),
+    };
+    if let Some(accessed) = set.accessed {
+        node.accessed = time(accessed);
+    }
+    if let Some(modified) = set.modified {
+        node.modified = time(modified);
+        node.stated |= STATED_MODIFIED;
+    }
+}
+
+/// A file that is written by others than root runs as nobody else any more.
+pub(super) fn drop_set_id(node: &mut Node, caller: &Caller) {
+    if caller.uid != 0 {
+        node.mode &= !SET_ID;
+    }
+}
+
+/// Group of what is made in a directory, and the bit that its folders inherit.
+pub(super) fn inherited_group(directory: &Attributes, caller: &Caller) -> (u32, u32) {
+    if directory.mode & SET_GID == 0 { (caller.gid, 0) } else { (directory.gid, SET_GID) }
+}

@@ -1,0 +1,378 @@
+//! Bytes of files: read from the data file and from the object below, written, committed, and cut off.
+
+use bytes::{Bytes, BytesMut};
+use seqferry_nfs::{
+    Access, Attributes, Caller, Changed, FileError, FileId, FileKind, ReadData, Result, SetAttributes, Stability,
+    Summary, Written,
+};
+use seqferry_vfs::{VersionPin, VfsError};
+use std::io;
+use std::time::SystemTime;
+use tokio::sync::{Mutex, RwLock};
+
+use super::Inner;
+use super::checks::{apply, check_data, check_set, drop_set_id};
+use super::find::{Found, Lower};
+use crate::journal::Disk;
+use crate::overlay::{Base, Change, Data, Node, Spot};
+use crate::share::{soon, status};
+
+/// Ranges of one file. When there are more, the smallest gaps between them are filled.
+const RANGES: usize = 4096;
+/// Ranges that are left then.
+const FEWER_RANGES: usize = 3072;
+/// Bytes of a gap that are filled at a time.
+const PIECE: u64 = 1 << 20;
+/// Versions of a file of the bucket that one read follows, when each is replaced just then.
+const VERSIONS: u32 = 3;
+
+/// Order of calls on one file.
+#[derive(Debug, Default)]
+pub(super) struct FileLock {
+    /// Held for reading by those that write and commit, and for writing by those that cut off or fill.
+    data: RwLock<()>,
+    /// One commit at a time: a second one must not return before the first.
+    commit: Mutex<()>,
+}
+
+impl FileLock {
+    /// Wait for all calls on the bytes of the file.
+    pub(super) async fn alone(&self) -> impl Drop + Send + '_ {
+        self.data.write().await
+    }
+}
+
+fn summary(node: &Node) -> Summary {
+    Summary::from(&node.attributes())
+}
+
+impl<D: Disk> Inner<D> {
+    pub(super) async fn read(&self, caller: &Caller, file: FileId, offset: u64, length: u32) -> Result<ReadData> {
+        let mut last = FileError::Stale;
+        for _ in 0..VERSIONS {
+            let found = self.find(file).await?;
+            match found.attributes.kind {
+                FileKind::Directory => return Err(FileError::IsADirectory),
+                FileKind::Symlink => return Err(FileError::Invalid),
+                FileKind::File => {}
+            }
+            // A program that may run a file has it read by its client.
+            check_data(caller, &found.attributes, &[Access::READ, Access::EXECUTE])?;
+            let Some(lower) = found.lower else {
+                let lock = self.lock_of(file.number);
+                let _stays = lock.data.read().await;
+                return self.read_node(file.number, offset, length).await;
+            };
+            match soon(async { Ok(self.files.read_at(lower.attributes.inode, offset, length as usize).await) }).await? {
+                Ok(slices) => {
+                    let is_end = offset.saturating_add(slices.len() as u64) >= found.attributes.size;
+                    let attributes = Some(found.attributes);
+                    return Ok(ReadData { slices: vec![slices.to_bytes()], is_end, attributes });
+                }
+                Err(VfsError::Stale) => last = FileError::Stale,
+                Err(error) => return Err(status(error)),
+            }
+        }
+        Err(last)
+    }
+
+    /// Read from a file of the overlay, while its lock is held.
+    async fn read_node(&self, number: u64, offset: u64, length: u32) -> Result<ReadData> {
+        let (attributes, base, data) = self.ledger.read(|overlay| {
+            let node = overlay.node(number).ok_or(FileError::Stale)?;
+            let data = node.data().ok_or(FileError::Invalid)?;
+            let end = offset.saturating_add(u64::from(length)).min(data.size);
+            let pieces = if end > offset { data.written.pieces(offset, end) } else { Vec::new() };
+            Ok::<_, FileError>((node.attributes(), node.base.clone(), pieces))
+        })?;
+        let is_end = offset.saturating_add(u64::from(length)) >= attributes.size;
+        let mut slices = Vec::new();
+        for (start, end, is_written) in data {
+            if is_written {
+                let read = self.blocking(move |data| data.read(number, start, end)).await;
+                slices.push(read.map_err(|error| self.fail(&error))?);
+            } else {
+                slices.push(self.read_below(base.as_ref(), start, end).await?);
+            }
+        }
+        Ok(ReadData { slices, is_end, attributes: Some(attributes) })
+    }
+
+    /// Bytes that were not written here: those of the object below, and zeros behind what shows of it.
+    async fn read_below(&self, base: Option<&Base>, start: u64, end: u64) -> Result<Bytes> {
+        let mut bytes = BytesMut::new();
+        let length = |bytes: u64| usize::try_from(bytes).map_err(|_| FileError::Invalid);
+        if let Some(base) = base.filter(|base| start < base.visible) {
+            let until = end.min(base.visible);
+            let found = self.walk(&base.path).await.map_err(|error| Self::replaced(base, error))?;
+            let version = self.files.tree().version(found.inode).map_err(status)?;
+            if version.pin != VersionPin::Etag((&*base.etag).into()) {
+                return Err(Self::replaced(base, FileError::Stale));
+            }
+            while start + (bytes.len() as u64) < until {
+                let at = start + bytes.len() as u64;
+                let wanted = length(until - at)?;
+                let read = soon(async { self.files.read_at(found.inode, at, wanted).await.map_err(status) }).await;
+                let slices = read.map_err(|error| Self::replaced(base, error))?;
+                if slices.is_empty() {
+                    return Err(Self::replaced(base, FileError::Stale));
+                }
+                bytes.extend_from_slice(&slices.to_bytes());
+            }
+        }
+        bytes.resize(length(end - start)?, 0);
+        Ok(bytes.freeze())
+    }
+
+    /// The object below a file that was changed in part has gone: the handle of the file is sound, its bytes are not.
+    fn replaced(base: &Base, error: FileError) -> FileError {
+        if error != FileError::Stale {
+            return error;
+        }
+        let path = &base.path;
+        tracing::warn!("{path} was replaced in the bucket after a part of it was changed here: its rest is lost");
+        FileError::Io
+    }
+
+    /// The number of a file that can be written, made a node where it is none yet.
+    async fn writable(&self, caller: &Caller, file: FileId) -> Result<u64> {
+        let found = self.find(file).await?;
+        match found.attributes.kind {
+            FileKind::Directory => return Err(FileError::IsADirectory),
+            FileKind::Symlink => return Err(FileError::Invalid),
+            FileKind::File => {}
+        }
+        check_data(caller, &found.attributes, &[Access::MODIFY])?;
+        if let Some(lower) = &found.lower {
+            self.adopt(file, lower).await?;
+        }
+        Ok(file.number)
+    }
+
+    /// Make a file of the bucket a node. Its record is on the disk before any that follows.
+    async fn adopt(&self, file: FileId, lower: &Lower) -> Result<()> {
+        let target = if lower.attributes.kind == seqferry_vfs::FileKind::Symlink {
+            self.target(file).await?
+        } else {
+            Bytes::new()
+        };
+        let (parent, name) = self.place(file)?;
+        let adopted = self.ledger.record(|overlay| match overlay.spot(&self.ids, file)? {
+            Spot::Node(_) => Ok((Vec::new(), ())),
+            Spot::Bucket(path) if path == lower.path => {
+                let node = self.adopted(file, (parent, &name), lower, &target)?;
+                Ok((vec![Change::Put(Box::new(node))], ()))
+            }
+            // A directory above was renamed meanwhile.
+            Spot::Bucket(_) => Err(FileError::TryLater),
+        });
+        adopted.await.map(drop)
+    }
+
+    pub(super) async fn write(
+        &self,
+        caller: &Caller,
+        file: FileId,
+        offset: u64,
+        bytes: Bytes,
+        stability: Stability,
+    ) -> Result<Written> {
+        self.check_disk()?;
+        let number = self.writable(caller, file).await?;
+        let length = u32::try_from(bytes.len()).map_err(|_| FileError::Invalid)?;
+        let end = offset.checked_add(u64::from(length)).ok_or(FileError::TooLarge)?;
+        let lock = self.lock_of(number);
+        let (mut file, is_scattered) = {
+            let _stays = lock.data.read().await;
+            // The file may have been removed while this call waited.
+            self.ledger.read(|overlay| overlay.node(number).map(drop)).ok_or(FileError::Stale)?;
+            if !bytes.is_empty() {
+                self.write_bytes(number, offset, bytes).await?;
+            }
+            self.ledger.note(|overlay| {
+                let node = overlay.node_mut(number).ok_or(FileError::Stale)?;
+                let before = Some(summary(node));
+                if length > 0 {
+                    node.touch_bytes();
+                    drop_set_id(node, caller);
+                }
+                let data = node.data_mut().ok_or(FileError::Invalid)?;
+                if length > 0 {
+                    data.size = data.size.max(end);
+                    data.written.add(offset, end);
+                    data.unsynced.add(offset, end);
+                }
+                let is_scattered = data.written.len() > RANGES;
+                Ok::<_, FileError>((Changed { before, after: Some(node.attributes()) }, is_scattered))
+            })?
+        };
+        if is_scattered {
+            self.fill(number, &lock).await?;
+        }
+        let stability = if stability == Stability::Unstable { stability } else { Stability::File };
+        if stability == Stability::File {
+            let after = self.commit_node(number, &lock).await?;
+            file.after = Some(after);
+        }
+        Ok(Written { file, length, stability })
+    }
+
+    async fn write_bytes(&self, number: u64, offset: u64, bytes: Bytes) -> Result<()> {
+        let written = self.blocking(move |data| {
+            if data.is_full() {
+                return Err(io::ErrorKind::StorageFull.into());
+            }
+            data.write(number, offset, &bytes)
+        });
+        written.await.map_err(|error| match error.kind() {
+            // Clients ask again until there is room.
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => FileError::TryLater,
+            io::ErrorKind::FileTooLarge => FileError::TooLarge,
+            _ => self.fail(&error),
+        })
+    }
+
+    /// Fill the smallest gaps of a file that was written in very many places.
+    async fn fill(&self, number: u64, lock: &FileLock) -> Result<()> {
+        let _alone = lock.data.write().await;
+        loop {
+            let (gap, base) = self.ledger.read(|overlay| {
+                let node = overlay.node(number).ok_or(FileError::Stale)?;
+                let written = node.data().map(|data| &data.written).filter(|written| written.len() > FEWER_RANGES);
+                Ok::<_, FileError>((written.and_then(crate::overlay::Extents::smallest_gap), node.base.clone()))
+            })?;
+            let Some((start, end)) = gap else { return Ok(()) };
+            let end = end.min(start + PIECE);
+            let bytes = self.read_below(base.as_ref(), start, end).await?;
+            self.write_bytes(number, start, bytes).await?;
+            self.ledger.note(|overlay| {
+                if let Some(data) = overlay.node_mut(number).and_then(Node::data_mut) {
+                    data.written.add(start, end);
+                    data.unsynced.add(start, end);
+                }
+            });
+        }
+    }
+
+    pub(super) async fn commit(&self, file: FileId) -> Result<Changed> {
+        let Found { attributes, lower } = self.find(file).await?;
+        if attributes.kind == FileKind::Directory {
+            return Err(FileError::IsADirectory);
+        }
+        if lower.is_some() || attributes.kind == FileKind::Symlink {
+            return Ok(Changed { before: Some(Summary::from(&attributes)), after: Some(attributes) });
+        }
+        let lock = self.lock_of(file.number);
+        let after = self.commit_node(file.number, &lock).await?;
+        Ok(Changed { before: Some(Summary::from(&after)), after: Some(after) })
+    }
+
+    /// Bring all bytes of a file to the disk that were written before, and their record.
+    async fn commit_node(&self, number: u64, lock: &FileLock) -> Result<Attributes> {
+        self.check_disk()?;
+        let _one = lock.commit.lock().await;
+        let _stays = lock.data.read().await;
+        let (pending, size, attributes) = self.ledger.note(|overlay| {
+            let node = overlay.node_mut(number).ok_or(FileError::Stale)?;
+            let attributes = node.attributes();
+            let data = node.data_mut().ok_or(FileError::Invalid)?;
+            Ok::<_, FileError>((std::mem::take(&mut data.unsynced), data.size, attributes))
+        })?;
+        if pending.is_empty() && !self.data.is_left(number) {
+            // What another call has recorded may not be on the disk yet.
+            self.ledger.settled().await?;
+            return Ok(attributes);
+        }
+        self.blocking(move |data| data.sync(number)).await.map_err(|error| self.fail(&error))?;
+        let recorded = self.ledger.change(|overlay| {
+            let mut node = overlay.node(number).cloned().ok_or(FileError::Stale)?;
+            let data = node.data_mut().ok_or(FileError::Invalid)?;
+            data.durable.add_all(&pending);
+            data.durable_size = data.durable_size.max(size);
+            join_gaps(data);
+            Ok((vec![Change::Put(Box::new(node))], ()))
+        });
+        // What was not recorded is committed by the next call, if the journal takes anything then.
+        recorded.await.inspect_err(|_| self.give_back(number, &pending))?;
+        Ok(attributes)
+    }
+
+    fn give_back(&self, number: u64, pending: &crate::overlay::Extents) {
+        self.ledger.note(|overlay| {
+            if let Some(data) = overlay.node_mut(number).and_then(Node::data_mut) {
+                data.unsynced.add_all(pending);
+            }
+        });
+    }
+
+    pub(super) async fn set(
+        &self,
+        caller: &Caller,
+        file: FileId,
+        set: SetAttributes,
+        unchanged_since: Option<SystemTime>,
+    ) -> Result<Changed> {
+        self.check_disk()?;
+        let found = self.find(file).await?;
+        if unchanged_since.is_some_and(|time| time != found.attributes.changed) {
+            return Err(FileError::NotSynchronized);
+        }
+        if set.size.is_some() {
+            match found.attributes.kind {
+                FileKind::Directory => return Err(FileError::IsADirectory),
+                FileKind::Symlink => return Err(FileError::Invalid),
+                FileKind::File => {}
+            }
+        }
+        check_set(caller, &found.attributes, &set)?;
+        if set == SetAttributes::default() {
+            return Ok(Changed { before: Some(Summary::from(&found.attributes)), after: Some(found.attributes) });
+        }
+        if let Some(lower) = &found.lower {
+            self.adopt(file, lower).await?;
+        }
+        let lock = self.lock_of(file.number);
+        let alone = if set.size.is_some() { Some(lock.data.write().await) } else { None };
+        let changed = self.ledger.change(|overlay| {
+            let mut node = overlay.node(file.number).cloned().ok_or(FileError::Stale)?;
+            let before = node.attributes();
+            if unchanged_since.is_some_and(|time| time != before.changed) {
+                return Err(FileError::NotSynchronized);
+            }
+            check_set(caller, &before, &set)?;
+            match set.size {
+                Some(size) => resize(&mut node, caller, size),
+                None => node.touch(),
+            }
+            apply(&mut node, caller, &set);
+            let after = node.attributes();
+            Ok((vec![Change::Put(Box::new(node))], (before, after)))
+        });
+        let (before, after) = changed.await?;
+        if let Some(size) = set.size {
+            let number = file.number;
+            // What is behind the end counts for nothing: it only takes up room.
+            let _kept = self.blocking(move |data| data.cut(number, size)).await;
+        }
+        drop(alone);
+        Ok(Changed { before: Some(Summary::from(&before)), after: Some(after) })
+    }
+}
+
+fn resize(node: &mut Node, caller: &Caller, size: u64) {
+    node.touch_bytes();
+    drop_set_id(node, caller);
+    if let Some(base) = &mut node.base {
+        base.visible = base.visible.min(size);
+    }
+    if let Some(data) = node.data_mut() {
+        data.resize(size);
+    }
+}
+
+/// Ranges on the disk that have become too many for a record join over gaps that were written, and synced, before.
+fn join_gaps(data: &mut Data) {
+    if data.durable.len() > RANGES && data.unsynced.is_empty() {
+        data.durable = data.written.clone();
+    }
+}

@@ -1,0 +1,341 @@
+//! Files by their identities and names, and directories read: the bucket with the overlay over it.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use seqferry_nfs::{Access, Attributes, Caller, DirectoryEntry, DirectoryPage, FileError, FileId, FileKind, Result};
+use seqferry_vfs::{NamePage, VersionPin, VfsError};
+
+use super::Inner;
+use super::checks::check;
+use crate::ids::ROOT;
+use crate::journal::Disk;
+use crate::overlay::{
+    Base, Content, Data, Entry, Node, OF_BUCKET, Overlay, STATED_GID, STATED_MODE, STATED_MODIFIED, STATED_UID, Spot,
+    join, nanoseconds,
+};
+use crate::share::{soon, status};
+
+/// A file as it is now.
+#[derive(Debug, Clone)]
+pub(super) struct Found {
+    pub(super) attributes: Attributes,
+    /// What the bucket has, with its path. None: the overlay has it.
+    pub(super) lower: Option<Lower>,
+}
+
+/// An object or prefix of the bucket.
+#[derive(Debug, Clone)]
+pub(super) struct Lower {
+    pub(super) path: String,
+    pub(super) attributes: seqferry_vfs::Attributes,
+}
+
+/// A directory that a call changes or reads.
+#[derive(Debug, Clone)]
+pub(super) struct Parent {
+    pub(super) file: FileId,
+    pub(super) attributes: Attributes,
+    /// Its prefix in the bucket, without a slash. None: it is not there.
+    pub(super) prefix: Option<String>,
+}
+
+/// The file of a name.
+#[derive(Debug, Clone)]
+pub(super) enum Child {
+    Absent,
+    Node(u64),
+    Bucket(FileId, Lower),
+}
+
+impl<D: Disk> Inner<D> {
+    /// The file of an identity.
+    pub(super) async fn find(&self, file: FileId) -> Result<Found> {
+        let spot = self.ledger.read(|overlay| {
+            let spot = overlay.spot(&self.ids, file)?;
+            let attributes = match &spot {
+                Spot::Node(number) => overlay.node(*number).map(Node::attributes),
+                Spot::Bucket(_) => None,
+            };
+            Ok((spot, attributes))
+        })?;
+        match spot {
+            (_, Some(attributes)) => Ok(Found { attributes, lower: None }),
+            (Spot::Node(_), None) => Err(FileError::Stale),
+            (Spot::Bucket(path), None) => {
+                let attributes = self.walk(&path).await?;
+                let lower = Some(Lower { path, attributes: attributes.clone() });
+                Ok(Found { attributes: self.defaults.attributes(file.number, &attributes), lower })
+            }
+        }
+    }
+
+    /// What the bucket has at a path. Answered from memory while that is fresh.
+    pub(super) async fn walk(&self, path: &str) -> Result<seqferry_vfs::Attributes> {
+        let tree = self.files.tree();
+        soon(async {
+            let mut found = tree.attributes(seqferry_vfs::ROOT).map_err(status)?;
+            for name in path.split('/').filter(|name| !name.is_empty()) {
+                found = match tree.lookup(found.inode, name).await.map(|lookup| lookup.attributes) {
+                    Ok(Some(attributes)) => attributes,
+                    // The name has gone since, or it is a file where a directory was.
+                    Ok(None) | Err(VfsError::NotADirectory | VfsError::NotFound) => return Err(FileError::Stale),
+                    Err(error) => return Err(status(error)),
+                };
+            }
+            Ok(found)
+        })
+        .await
+    }
+
+    /// A directory in which the caller has a right.
+    pub(super) async fn directory(&self, caller: &Caller, file: FileId, right: Access) -> Result<Parent> {
+        let found = self.find(file).await?;
+        if found.attributes.kind != FileKind::Directory {
+            return Err(FileError::NotADirectory);
+        }
+        check(caller, &found.attributes, right)?;
+        let prefix = match found.lower {
+            Some(lower) => Some(lower.path),
+            None => self.ledger.read(|overlay| overlay.lower(&self.ids, file.number))?,
+        };
+        Ok(Parent { file, attributes: found.attributes, prefix })
+    }
+
+    /// The file of a name.
+    pub(super) async fn child(&self, parent: &Parent, name: &str) -> Result<Child> {
+        let number = parent.file.number;
+        match self.ledger.read(|overlay| overlay.entry(number, name)) {
+            Some(Entry::Node(number)) => return Ok(Child::Node(number)),
+            Some(Entry::Hidden) => return Ok(Child::Absent),
+            None => {}
+        }
+        let Some(prefix) = &parent.prefix else { return Ok(Child::Absent) };
+        let path = join(prefix, name);
+        match self.walk(&path).await {
+            Ok(attributes) => {
+                let number = self.ledger.read(|overlay| overlay.bucket_number(&self.ids, number, name));
+                let file = FileId { number: number.ok_or(FileError::Io)?, generation: OF_BUCKET };
+                Ok(Child::Bucket(file, Lower { path, attributes }))
+            }
+            Err(FileError::Stale) => Ok(Child::Absent),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The file of a name, seen again while the overlay is held.
+    pub(super) fn child_now(overlay: &Overlay, parent: &Parent, name: &str, seen: &Child) -> Child {
+        match (overlay.entry(parent.file.number, name), seen) {
+            (Some(Entry::Node(number)), _) => Child::Node(number),
+            (None, Child::Bucket(file, lower)) => Child::Bucket(*file, lower.clone()),
+            (Some(Entry::Hidden), _) | (None, Child::Absent | Child::Node(_)) => Child::Absent,
+        }
+    }
+
+    /// Facts about the file of a name.
+    pub(super) fn facts(&self, overlay: &Overlay, child: &Child) -> Option<Attributes> {
+        match child {
+            Child::Absent => None,
+            Child::Node(number) => overlay.node(*number).map(Node::attributes),
+            Child::Bucket(file, lower) => Some(self.defaults.attributes(file.number, &lower.attributes)),
+        }
+    }
+
+    /// A file of the bucket as a node that can be changed. `target` is that of a link.
+    pub(super) fn adopted(&self, file: FileId, place: (u64, &str), lower: &Lower, target: &Bytes) -> Result<Node> {
+        let shown = self.defaults.attributes(file.number, &lower.attributes);
+        let (content, base) = if shown.kind == FileKind::Directory {
+            (Content::Directory, Base { path: lower.path.as_str().into(), etag: "".into(), size: 0, visible: 0 })
+        } else {
+            let version = self.files.tree().version(lower.attributes.inode).map_err(status)?;
+            let VersionPin::Etag(etag) = version.pin else { return Err(FileError::Io) };
+            let (path, size) = (lower.path.as_str().into(), version.size);
+            let content = match shown.kind {
+                FileKind::Symlink => Content::Link(target.clone()),
+                _ => Content::File(Data { size, durable_size: size, ..Data::default() }),
+            };
+            (content, Base { path, etag: (&*etag).into(), size, visible: size })
+        };
+        let stated = [
+            (lower.attributes.permissions.is_some(), STATED_MODE),
+            (lower.attributes.uid.is_some(), STATED_UID),
+            (lower.attributes.gid.is_some(), STATED_GID),
+            // A time that was stored and one of the service look the same: the object says which when it is replaced.
+            (false, STATED_MODIFIED),
+        ];
+        Ok(Node {
+            file,
+            parent: place.0,
+            name: place.1.into(),
+            mode: shown.mode,
+            uid: shown.uid,
+            gid: shown.gid,
+            accessed: nanoseconds(shown.accessed),
+            modified: nanoseconds(shown.modified),
+            changed: nanoseconds(shown.changed),
+            stated: stated.iter().filter(|(is_stated, _)| *is_stated).fold(0, |all, (_, bit)| all | bit),
+            exclusive: None,
+            base: Some(base),
+            content,
+        })
+    }
+
+    pub(super) async fn lookup(&self, caller: &Caller, directory: FileId, name: &[u8]) -> Result<Attributes> {
+        let parent = self.directory(caller, directory, Access::LOOKUP).await?;
+        match name {
+            b"." => return Ok(parent.attributes),
+            b".." => return Ok(self.find(self.holder(directory)).await?.attributes),
+            _ => {}
+        }
+        // Keys are text: no object has another name.
+        let name = std::str::from_utf8(name).map_err(|_| FileError::NotFound)?;
+        let child = self.child(&parent, name).await?;
+        self.ledger.read(|overlay| self.facts(overlay, &child)).ok_or(FileError::NotFound)
+    }
+
+    /// The directory that holds a file.
+    fn holder(&self, file: FileId) -> FileId {
+        self.ledger.read(|overlay| {
+            let number = overlay.parent(&self.ids, file.number);
+            overlay.node(number).map_or(FileId { number, generation: OF_BUCKET }, |node| node.file)
+        })
+    }
+
+    /// The target of a link.
+    pub(super) async fn target(&self, link: FileId) -> Result<Bytes> {
+        let found = self.find(link).await?;
+        match found.lower {
+            Some(lower) => soon(async { self.files.read_link(lower.attributes.inode).await.map_err(status) }).await,
+            None => self.ledger.read(|overlay| match overlay.node(link.number).map(|node| &node.content) {
+                Some(Content::Link(target)) => Ok(target.clone()),
+                Some(Content::File(_) | Content::Directory) => Err(FileError::Invalid),
+                None => Err(FileError::Stale),
+            }),
+        }
+    }
+
+    /// Names of a directory in the bucket.
+    async fn lower_names(&self, prefix: Option<&str>, after: Option<&str>, most: usize) -> Result<NamePage> {
+        let nothing = NamePage { entries: Vec::new(), is_end: true };
+        let Some(prefix) = prefix else { return Ok(nothing) };
+        let found = match self.walk(prefix).await {
+            Ok(found) if found.kind == seqferry_vfs::FileKind::Directory => found,
+            // A prefix without objects is no directory of the bucket any more.
+            Ok(_) | Err(FileError::Stale) => return Ok(nothing),
+            Err(error) => return Err(error),
+        };
+        let names = async { self.files.tree().read_names(found.inode, after, most).await.map_err(status) };
+        soon(names).await
+    }
+
+    /// True when a directory shows no name.
+    pub(super) async fn is_empty(&self, number: u64, prefix: Option<&str>) -> Result<bool> {
+        if self.ledger.read(|overlay| overlay.has_nodes(number)) {
+            return Ok(false);
+        }
+        let mut after: Option<String> = None;
+        loop {
+            let page = self.lower_names(prefix, after.as_deref(), 1024).await?;
+            let hidden = |(name, _): &(String, _)| self.ledger.read(|overlay| overlay.entry(number, name).is_some());
+            if !page.entries.iter().all(hidden) {
+                return Ok(false);
+            }
+            after = page.entries.into_iter().last().map(|(name, _)| name);
+            if page.is_end || after.is_none() {
+                return Ok(true);
+            }
+        }
+    }
+
+    /// Entries of a directory after a position: that of a name, which stays when the name has gone.
+    pub(super) async fn list(
+        &self,
+        caller: &Caller,
+        directory: FileId,
+        cookie: u64,
+        most: usize,
+    ) -> Result<DirectoryPage> {
+        let parent = self.directory(caller, directory, Access::READ).await?;
+        let mut entries = Vec::new();
+        if cookie < 1 {
+            let attributes = parent.attributes.clone();
+            entries.push(DirectoryEntry { name: Bytes::from_static(b"."), cookie: 1, attributes });
+        }
+        if cookie < 2 {
+            let attributes = self.find(self.holder(directory)).await?.attributes;
+            entries.push(DirectoryEntry { name: Bytes::from_static(b".."), cookie: 2, attributes });
+        }
+        let mut after = match cookie {
+            0..=2 => None,
+            number => {
+                let place = self.ids.place(number).filter(|place| place.parent == directory.number);
+                Some(place.ok_or(FileError::BadCookie)?.name.trim_end_matches('\0').to_owned())
+            }
+        };
+        let most = most.saturating_sub(entries.len()).max(1);
+        loop {
+            let lower = self.lower_names(parent.prefix.as_deref(), after.as_deref(), most).await?;
+            // At once: each by itself would be a write to the table of its own.
+            drop(self.ids.numbers(directory.number, lower.entries.iter().map(|(name, _)| name.as_str())));
+            let last = lower.entries.last().map(|(name, _)| name.clone());
+            let bound = if lower.is_end { None } else { last };
+            let (names, is_end) = self.merged(&parent, after.as_deref(), (lower, bound.as_deref()), most);
+            if names.is_empty() && !is_end {
+                after = bound;
+                continue;
+            }
+            let cookies = self.ids.numbers(directory.number, names.iter().map(|(name, _)| name.as_str()));
+            for ((name, attributes), cookie) in names.into_iter().zip(cookies) {
+                let Some(cookie) = cookie else { continue };
+                entries.push(DirectoryEntry { name: Bytes::from(name), cookie, attributes });
+            }
+            return Ok(DirectoryPage { entries, is_end });
+        }
+    }
+
+    /// Names of bucket and overlay after one, in their order, and whether there are no more. Names of the bucket are
+    /// known up to `bound` (None: all).
+    fn merged(
+        &self,
+        parent: &Parent,
+        after: Option<&str>,
+        (lower, bound): (NamePage, Option<&str>),
+        most: usize,
+    ) -> (Vec<(String, Attributes)>, bool) {
+        let number = parent.file.number;
+        self.ledger.read(|overlay| {
+            let mut merged = BTreeMap::new();
+            for (name, attributes) in lower.entries {
+                if overlay.entry(number, &name).is_none()
+                    && let Some(id) = overlay.bucket_number(&self.ids, number, &name)
+                {
+                    let attributes = self.defaults.attributes(id, &attributes);
+                    merged.insert(name, attributes);
+                }
+            }
+            let is_known = |name: &str| bound.is_none_or(|bound| name <= bound);
+            let mut made = 0;
+            for (name, entry) in overlay.names(number, after).take_while(|(name, _)| is_known(name)) {
+                let Entry::Node(child) = entry else { continue };
+                if made > most {
+                    break;
+                }
+                if let Some(node) = overlay.node(child) {
+                    merged.insert(name.to_owned(), node.attributes());
+                    made += 1;
+                }
+            }
+            let is_end = bound.is_none() && merged.len() <= most;
+            (merged.into_iter().take(most).collect(), is_end)
+        })
+    }
+
+    /// Place of a file of the bucket: its directory and its name there.
+    pub(super) fn place(&self, file: FileId) -> Result<(u64, String)> {
+        if file.number == ROOT {
+            return Ok((ROOT, String::new()));
+        }
+        let place = self.ids.place(file.number).ok_or(FileError::Stale)?;
+        Ok((place.parent, place.name.trim_end_matches('\0').to_owned()))
+    }
+}

@@ -1,0 +1,365 @@
+//! A random history of operations against a pure model, with kills and losses of power at any step.
+
+use std::collections::BTreeMap;
+
+use super::tests::{Setting, root};
+use super::*;
+
+/// Names of which paths are made: few, so that operations meet.
+const NAMES: [&str; 4] = ["a", "b", "sub", "x"];
+
+/// Bytes of a file as they show, as they are on the disk, and what was written since.
+#[derive(Debug, Clone, Default, PartialEq)]
+struct Contents {
+    now: Vec<u8>,
+    durable: Vec<u8>,
+    unsynced: Vec<(usize, Vec<u8>)>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+enum Item {
+    File(Contents),
+    Directory,
+    Link(Vec<u8>),
+}
+
+type Model = BTreeMap<String, Item>;
+
+#[derive(Debug, Clone)]
+enum Call {
+    Create(String),
+    Directory(String),
+    Link(String),
+    Write { path: String, offset: usize, bytes: Vec<u8>, is_synced: bool },
+    Commit(String),
+    Resize(String, usize),
+    Mode(String),
+    Remove(String),
+    RemoveDirectory(String),
+    Rename(String, String),
+}
+
+fn parent(path: &str) -> (&str, &str) {
+    path.rsplit_once('/').unwrap_or(("", path))
+}
+
+fn random_path(random: &mut fastrand::Rng) -> String {
+    let depth = random.usize(1..=3);
+    (0..depth).map(|_| *random.choice(NAMES.iter()).unwrap()).collect::<Vec<_>>().join("/")
+}
+
+fn random_call(random: &mut fastrand::Rng) -> Call {
+    let path = random_path(random);
+    match random.usize(0..20) {
+        0..3 => Call::Create(path),
+        3..5 => Call::Directory(path),
+        5 => Call::Link(path),
+        6..11 => {
+            let bytes = vec![random.u8(1..); random.usize(0..1500)];
+            Call::Write { path, offset: random.usize(0..2000), bytes, is_synced: random.bool() }
+        }
+        11..13 => Call::Commit(path),
+        13..15 => Call::Resize(path, random.usize(0..2500)),
+        15 => Call::Mode(path),
+        16 => Call::Remove(path),
+        17 => Call::RemoveDirectory(path),
+        _ => Call::Rename(path, random_path(random)),
+    }
+}
+
+fn is_directory(model: &Model, path: &str) -> bool {
+    path.is_empty() || model.get(path) == Some(&Item::Directory)
+}
+
+fn has_below(model: &Model, path: &str) -> bool {
+    let below = format!("{path}/");
+    model.keys().any(|key| key.starts_with(&below))
+}
+
+fn overwrite(bytes: &mut Vec<u8>, offset: usize, new: &[u8]) {
+    if new.is_empty() {
+        return;
+    }
+    bytes.resize(bytes.len().max(offset + new.len()), 0);
+    bytes[offset..offset + new.len()].copy_from_slice(new);
+}
+
+/// Apply a call to the model. False: it fails, and changes nothing.
+fn apply(model: &mut Model, call: &Call) -> bool {
+    match call {
+        Call::Create(path) | Call::Directory(path) | Call::Link(path) => {
+            if !is_directory(model, parent(path).0) || model.contains_key(path) {
+                return false;
+            }
+            let item = match call {
+                Call::Create(_) => Item::File(Contents::default()),
+                Call::Directory(_) => Item::Directory,
+                _ => Item::Link(b"target".to_vec()),
+            };
+            model.insert(path.clone(), item);
+        }
+        Call::Write { path, offset, bytes, is_synced } => {
+            let Some(Item::File(content)) = model.get_mut(path) else { return false };
+            overwrite(&mut content.now, *offset, bytes);
+            content.unsynced.push((*offset, bytes.clone()));
+            if *is_synced {
+                apply(model, &Call::Commit(path.clone()));
+            }
+        }
+        Call::Commit(path) => {
+            let Some(Item::File(content)) = model.get_mut(path) else { return false };
+            content.durable.clone_from(&content.now);
+            content.unsynced.clear();
+        }
+        Call::Resize(path, size) => {
+            let Some(Item::File(content)) = model.get_mut(path) else { return false };
+            content.now.resize(*size, 0);
+            content.durable.resize(*size, 0);
+            for (offset, bytes) in &mut content.unsynced {
+                bytes.truncate(size.saturating_sub(*offset));
+            }
+        }
+        Call::Mode(path) => return model.contains_key(path),
+        Call::Remove(path) => {
+            if !model.contains_key(path) || is_directory(model, path) {
+                return false;
+            }
+            model.remove(path);
+        }
+        Call::RemoveDirectory(path) => {
+            if !is_directory(model, path) || has_below(model, path) {
+                return false;
+            }
+            model.remove(path);
+        }
+        Call::Rename(from, to) => {
+            if !model.contains_key(from) || !is_directory(model, parent(to).0) {
+                return false;
+            }
+            if from == to {
+                return true;
+            }
+            let is_moved = is_directory(model, from);
+            let is_replaced = model.contains_key(to);
+            let is_clash = is_replaced && (is_moved != is_directory(model, to) || has_below(model, to));
+            if to.starts_with(&format!("{from}/")) || is_clash {
+                return false;
+            }
+            let below = format!("{from}/");
+            let moved: Vec<String> =
+                model.keys().filter(|key| *key == from || key.starts_with(&below)).cloned().collect();
+            model.remove(to);
+            for key in moved {
+                let item = model.remove(&key).unwrap();
+                model.insert(format!("{to}{}", &key[from.len()..]), item);
+            }
+        }
+    }
+    true
+}
+
+/// Make a call on the share.
+async fn run(setting: &Setting, call: &Call) -> Result<()> {
+    let share = &setting.share;
+    let plain = SetAttributes::default();
+    let place = async |path: &str| {
+        let (directory, name) = parent(path);
+        Ok::<_, FileError>((setting.find(directory).await?.file, name.as_bytes().to_vec()))
+    };
+    match call {
+        Call::Create(path) => {
+            let (directory, name) = place(path).await?;
+            share.create(&root(), directory, &name, Creation::Guarded(plain)).await.map(drop)
+        }
+        Call::Directory(path) => {
+            let (directory, name) = place(path).await?;
+            share.create_directory(&root(), directory, &name, plain).await.map(drop)
+        }
+        Call::Link(path) => {
+            let (directory, name) = place(path).await?;
+            share.create_link(&root(), directory, &name, Bytes::from_static(b"target"), plain).await.map(drop)
+        }
+        Call::Write { path, offset, bytes, is_synced } => {
+            let file = setting.find(path).await?.file;
+            let stability = if *is_synced { Stability::File } else { Stability::Unstable };
+            share.write(&root(), file, *offset as u64, Bytes::from(bytes.clone()), stability).await.map(drop)
+        }
+        Call::Commit(path) => share.commit(&root(), setting.find(path).await?.file).await.map(drop),
+        Call::Resize(path, size) => {
+            let set = SetAttributes { size: Some(*size as u64), ..plain };
+            share.set_attributes(&root(), setting.find(path).await?.file, set, None).await.map(drop)
+        }
+        Call::Mode(path) => {
+            let set = SetAttributes { mode: Some(0o751), ..plain };
+            share.set_attributes(&root(), setting.find(path).await?.file, set, None).await.map(drop)
+        }
+        Call::Remove(path) => {
+            let (directory, name) = place(path).await?;
+            share.remove(&root(), directory, &name).await.map(drop)
+        }
+        Call::RemoveDirectory(path) => {
+            let (directory, name) = place(path).await?;
+            share.remove_directory(&root(), directory, &name).await.map(drop)
+        }
+        Call::Rename(from, to) => {
+            let ((old, old_name), (new, new_name)) = (place(from).await?, place(to).await?);
+            share.rename(&root(), old, &old_name, new, &new_name).await.map(drop)
+        }
+    }
+}
+
+/// All that the share shows, with identities.
+async fn view(setting: &Setting) -> BTreeMap<String, (FileId, Item)> {
+    let mut shown = BTreeMap::new();
+    let mut todo = vec![(String::new(), setting.share.root())];
+    while let Some((path, directory)) = todo.pop() {
+        let mut cookie = 2;
+        loop {
+            let page = setting.share.read_directory(&root(), directory, cookie, 2).await.unwrap();
+            for entry in page.entries {
+                cookie = entry.cookie;
+                let name = std::str::from_utf8(&entry.name).unwrap();
+                let path = if path.is_empty() { name.to_owned() } else { format!("{path}/{name}") };
+                let file = entry.attributes.file;
+                let looked_up = setting.share.lookup(&root(), directory, name.as_bytes()).await.unwrap();
+                // Not by its time: that of a folder of the bucket is known once the folder was listed.
+                let facts = |found: &Attributes| (found.file, found.kind, found.size);
+                assert_eq!(facts(&looked_up), facts(&entry.attributes), "{path}");
+                let item = match entry.attributes.kind {
+                    seqferry_nfs::FileKind::Directory => {
+                        todo.push((path.clone(), file));
+                        Item::Directory
+                    }
+                    seqferry_nfs::FileKind::Symlink => {
+                        Item::Link(setting.share.read_link(&root(), file).await.unwrap().to_vec())
+                    }
+                    seqferry_nfs::FileKind::File => {
+                        let now = setting.bytes(file).await.unwrap();
+                        assert_eq!(now.len() as u64, entry.attributes.size, "{path}");
+                        Item::File(Contents { durable: now.clone(), now, unsynced: Vec::new() })
+                    }
+                };
+                assert!(shown.insert(path, (file, item)).is_none(), "a name is listed once");
+            }
+            if page.is_end {
+                break;
+            }
+        }
+    }
+    shown
+}
+
+/// True when the share shows what the model has now.
+fn is_current(model: &Model, seen: &BTreeMap<String, (FileId, Item)>) -> bool {
+    let is_same = |(path, item): (&String, &Item)| match (item, seen.get(path)) {
+        (Item::File(expected), Some((_, Item::File(found)))) => expected.now == found.now,
+        (expected, Some((_, found))) => expected == found,
+        (_, None) => false,
+    };
+    model.len() == seen.len() && model.iter().all(is_same)
+}
+
+/// True when the share shows what the model may have after a crash: each byte that was committed, or that was written
+/// over it since.
+fn is_recovered(model: &Model, seen: &BTreeMap<String, (FileId, Item)>) -> bool {
+    let is_same = |(path, item): (&String, &Item)| match (item, seen.get(path)) {
+        (Item::File(expected), Some((_, Item::File(found)))) => {
+            let may_be = |at: usize, byte: u8| {
+                byte == expected.durable[at]
+                    || expected
+                        .unsynced
+                        .iter()
+                        .any(|(offset, bytes)| at.checked_sub(*offset).and_then(|at| bytes.get(at)) == Some(&byte))
+            };
+            found.now.len() == expected.durable.len()
+                && found.now.iter().enumerate().all(|(at, byte)| may_be(at, *byte))
+        }
+        (expected, Some((_, found))) => expected == found,
+        (_, None) => false,
+    };
+    model.len() == seen.len() && model.iter().all(is_same)
+}
+
+/// The model after a crash. What was killed has left bytes that are not on the disk, and that a loss of power may take
+/// until they are committed.
+fn recovered(mut model: Model, seen: Model, lost_power: bool) -> Model {
+    for (path, item) in seen {
+        match (model.get_mut(&path), item) {
+            (Some(Item::File(expected)), Item::File(found)) if !lost_power => expected.now = found.now,
+            (Some(expected), found) => *expected = found,
+            (None, _) => {}
+        }
+    }
+    model
+}
+
+fn model_of(seen: BTreeMap<String, (FileId, Item)>) -> Model {
+    seen.into_iter().map(|(path, (_, item))| (path, item)).collect()
+}
+
+#[allow(clippy::similar_names)] // the seed, and what is seen
+async fn history(seed: u64) {
+    let mut random = fastrand::Rng::with_seed(seed);
+    let objects =
+        [("a", vec![b'1'; 900]), ("sub/a", vec![b'2'; 1300]), ("sub/sub/b", b"3".to_vec()), ("sub/x", vec![])];
+    let mut setting = Setting::new(&objects).await;
+    let mut model = model_of(view(&setting).await);
+    assert_eq!(model.len(), 6, "four objects and two folders");
+    for round in 0..4 {
+        if random.bool() {
+            let disk = if random.bool() { &setting.journal } else { &setting.data };
+            disk.die_after(random.usize(0..40));
+        }
+        let mut candidates = Vec::new();
+        let mut calls = Vec::new();
+        for _ in 0..25 {
+            let call = random_call(&mut random);
+            calls.push(call.clone());
+            let before = model.clone();
+            let expected = apply(&mut model, &call);
+            let done = run(&setting, &call).await;
+            if setting.journal.is_dead() || setting.data.is_dead() {
+                // It was done or not, whatever it answered; bytes that it wrote may be there.
+                if let Call::Write { path, offset, bytes, .. } = &call {
+                    let mut written = before.clone();
+                    let unsynced =
+                        Call::Write { path: path.clone(), offset: *offset, bytes: bytes.clone(), is_synced: false };
+                    apply(&mut written, &unsynced);
+                    candidates.push(written);
+                }
+                candidates.extend(done.is_err().then_some(before));
+                break;
+            }
+            if let Call::Commit(_) | Call::Mode(_) = &call
+                && !expected
+            {
+                continue;
+            }
+            assert_eq!(done.is_ok(), expected, "seed {seed} round {round}: {done:?}\n{calls:#?}");
+            if random.u8(..) < 40 {
+                assert!(is_current(&model, &view(&setting).await), "seed {seed} round {round}: {calls:#?}");
+            }
+        }
+        candidates.push(model.clone());
+        let ids = if candidates.len() == 1 { view(&setting).await } else { BTreeMap::new() };
+        let lost_power = random.bool();
+        setting = setting.restarted(&mut random, lost_power).await;
+        let seen = view(&setting).await;
+        let found = candidates.iter().find(|candidate| is_recovered(candidate, &seen));
+        assert!(found.is_some(), "seed {seed} round {round}: {calls:#?}\n{model:?}\n{seen:?}");
+        for (path, (file, _)) in &ids {
+            assert_eq!(seen[path].0, *file, "seed {seed} round {round}: the identity of {path}");
+        }
+        model = recovered(found.cloned().unwrap_or_default(), model_of(seen), lost_power);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_random_history_shows_what_a_model_does_after_any_crash() {
+    let seed = fastrand::u64(..);
+    println!("seed {seed}");
+    let mut random = fastrand::Rng::with_seed(seed);
+    for _ in 0..120 {
+        history(random.u64(..)).await;
+    }
+}
