@@ -1,4 +1,4 @@
-//! What was made, changed, renamed or removed here, over the names of a bucket.
+//! Overlay of names: changes, renames and removals made here, over the names of a bucket.
 //!
 //! The overlay is the sum of the changes in the journal. A file of the bucket that is changed gets a node with the number
 //! that it had; a file that is made gets the next number of a counter. A folder of the bucket that is renamed keeps its
@@ -140,7 +140,7 @@ impl Overlay {
         self.nodes.get_mut(&number)
     }
 
-    /// What the overlay says about a name. None: the bucket decides.
+    /// Answer of the overlay about a name. None: the bucket decides.
     pub(crate) fn entry(&self, parent: u64, name: &str) -> Option<Entry> {
         self.names.get(&parent)?.get(name).copied()
     }

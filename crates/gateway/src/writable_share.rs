@@ -34,7 +34,7 @@ use contents::FileLock;
 /// Locks of files that are kept.
 const LOCKS: usize = 4096;
 
-/// What a writable share is made of.
+/// Parts of a writable share.
 #[derive(Debug)]
 pub struct WritableSpec {
     /// The files of the bucket, without archives as folders.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Final
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -52,7 +53,7 @@ class Guard:
     def __init__(self, app: ASGIApp, tokens: TokenStore | None) -> None:
         self._app = app
         self._tokens = tokens
-        self._at_once = dict.fromkeys(_MOST, 0)
+        self._at_once = dict.fromkeys(product((False, True), repeat=2), 0)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -91,9 +92,10 @@ class Guard:
     async def _within_limits(self, scope: Scope, receive: Receive, send: Send, *, with_link: bool) -> None:
         is_stream = scope["path"].endswith(STREAMS) and scope["method"] == "GET"
         kind = (is_stream, with_link)
-        if self._at_once[kind] >= _MOST[kind]:
+        most = _most(is_stream=is_stream, with_link=with_link)
+        if self._at_once[kind] >= most:
             what = "streams" if is_stream else "requests"
-            busy = problem(503, f"{_MOST[kind]} {what} are under way; try again.", "busy", {"Retry-After": "1"})
+            busy = problem(503, f"{most} {what} are under way; try again.", "busy", {"Retry-After": "1"})
             await busy(scope, receive, send)
             return
         self._at_once[kind] += 1
@@ -103,13 +105,11 @@ class Guard:
             self._at_once[kind] -= 1
 
 
-_MOST: Final = {
-    (False, False): MAX_AT_ONCE,
-    (True, False): MAX_STREAMS,
-    (False, True): MAX_WITH_LINKS,
-    (True, True): MAX_STREAMS_WITH_LINKS,
-}
-"""Requests under way at most: is it a stream, and does a share link or a ticket stand for the token."""
+def _most(*, is_stream: bool, with_link: bool) -> int:
+    """Requests under way at most: is it a stream, and does a share link or a ticket stand for the token."""
+    if with_link:
+        return MAX_STREAMS_WITH_LINKS if is_stream else MAX_WITH_LINKS
+    return MAX_STREAMS if is_stream else MAX_AT_ONCE
 
 
 def needs_no_token(path: str) -> bool:

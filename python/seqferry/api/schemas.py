@@ -143,8 +143,6 @@ def spec_of_request(body: TransferRequest) -> TransferSpec:
     Raises:
         UsageError: it makes no sense.
     """
-    if body.operation != "transfer" and body.model_dump(include={"recursive"})["recursive"]:
-        raise UsageError(f"'recursive' is for copies and moves; leave it out of the operation '{body.operation}'.")
     return build_operation_spec(body.operation, body.options, **body.arguments())
 
 

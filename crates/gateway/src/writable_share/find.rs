@@ -20,7 +20,7 @@ use crate::share::{soon, status};
 #[derive(Debug, Clone)]
 pub(super) struct Found {
     pub(super) attributes: Attributes,
-    /// What the bucket has, with its path. None: the overlay has it.
+    /// Answer of the bucket, with its path. None: the overlay has it.
     pub(super) lower: Option<Lower>,
 }
 
@@ -70,7 +70,7 @@ impl<D: Disk> Inner<D> {
         }
     }
 
-    /// What the bucket has at a path. Answered from memory while that is fresh.
+    /// Object or folder of the bucket at a path, answered from memory while that is fresh.
     pub(super) async fn walk(&self, path: &str) -> Result<seqferry_vfs::Attributes> {
         let tree = self.files.tree();
         soon(async {
