@@ -60,7 +60,7 @@ $(VENV)/.stamp-native: $(VENV)/.stamp-packages $(wheel_sources) pyproject.toml
 
 # The page (web/). Without Node, or without its packages, everything else is built, unless everything has to be there.
 PAGE := python/seqferry/api/page
-page_sources = $(shell find web/src web/public -type f) $(wildcard web/*.ts web/*.js web/*.json web/*.html) web/.npmrc
+page_sources = $(shell find web/src web/public -type f 2>/dev/null) $(wildcard web/*.ts web/*.js web/*.json web/*.html) web/.npmrc
 npm = PATH="$$(tools/node $(VENV)):$$PATH" npm --prefix web
 
 .PHONY: try-page

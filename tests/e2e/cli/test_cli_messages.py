@@ -61,6 +61,7 @@ LINES: Final = [
     ("cost gateway --disks io9:1", 2, "io9"),
     (f"preflight {NO_BUCKET}/k DST", 1, NO_BUCKET),
     (f"watch {NO_ID}", 1, NO_ID),
+    (f"share {NO_ID}", 2, "public_url"),
     (f"label {NO_ID} --name x", 1, NO_ID),
     (f"label {NO_ID}", 2, "--name"),
     (f"pause {NO_ID}", 1, NO_ID),
