@@ -23,7 +23,7 @@ use crate::lease::{LeaseHolder, LeasedStore};
 use crate::metrics::RequestMetrics;
 use crate::quirks::{Endpoint, Quirks};
 use crate::request::{RequestError, RequestSpec, RetryContext};
-use crate::retry::RetryPolicy;
+use crate::retry::{ATTEMPTS_BEFORE_LOOK, RetryPolicy, is_passing};
 
 /// Time between two looks at a request that is not answered: it may have become slow, or a hedged request be allowed.
 const HEDGE_LOOK: Duration = Duration::from_secs(1);
@@ -252,7 +252,7 @@ impl RetryingClient {
     pub async fn call_reserved<T, F, Fut>(
         &self,
         spec: RequestSpec<'_>,
-        mut permit: RequestPermit,
+        permit: RequestPermit,
         retry_context: &RetryContext,
         request: F,
     ) -> Result<T, RequestError>
@@ -260,8 +260,28 @@ impl RetryingClient {
         F: Fn(Arc<dyn ObjectStore>) -> Fut,
         Fut: Future<Output = Result<T, StoreError>>,
     {
+        self.call_looking(spec, permit, retry_context, request, async || Ok(None)).await
+    }
+
+    /// Makes a write as [`RetryingClient::call_reserved`] does. After a few attempts that failed for passing reasons, and
+    /// after the last, `look` tells whether one of them had its effect: a proxy may lose the answers of a service that
+    /// has done its work. What it finds is the result, and its error ends the attempts.
+    pub(crate) async fn call_looking<T, F, Fut, L, LookFut>(
+        &self,
+        spec: RequestSpec<'_>,
+        mut permit: RequestPermit,
+        retry_context: &RetryContext,
+        request: F,
+        look: L,
+    ) -> Result<T, RequestError>
+    where
+        F: Fn(Arc<dyn ObjectStore>) -> Fut,
+        Fut: Future<Output = Result<T, StoreError>>,
+        L: Fn() -> LookFut,
+        LookFut: Future<Output = Result<Option<T>, RequestError>>,
+    {
         retry_context.start();
-        let mut attempt = 1 + spec.made;
+        let (mut attempt, mut has_looked) = (1, false);
         loop {
             // Not entered: nothing below has spans, and to wrap the future would cost its size in copies.
             let span = request_span(spec, attempt, &permit);
@@ -286,14 +306,13 @@ impl RetryingClient {
                 continue;
             }
             attempt += 1;
-            if error.class == ErrorClass::Retry && spec.until.is_some_and(|until| attempt > until) {
-                return Err(RequestError::Failed(error));
-            }
             let Some(pause) = self.policy.pause(&error, attempt, fastrand::f64()) else {
                 if error.cause() == Cause::RangeIgnored {
                     self.note_ignored_ranges(&error);
                 }
-                return Err(RequestError::Failed(error));
+                // Boxed: it is rare, and the future of every request would have its size.
+                let found = if is_passing(&error) { Box::pin(look()).await? } else { None };
+                return found.ok_or(RequestError::Failed(error));
             };
             retry_context.count_retry();
             self.metrics.retries.fetch_add(1, Ordering::Relaxed);
@@ -310,13 +329,14 @@ impl RetryingClient {
                 () = self.cancel.cancelled() => return Err(RequestError::Cancelled),
                 ready = again => if ready.is_err() { return Err(RequestError::Failed(error)) },
             }
+            if attempt > ATTEMPTS_BEFORE_LOOK && !has_looked && is_passing(&error) {
+                has_looked = true;
+                if let Some(found) = Box::pin(look()).await? {
+                    return Ok(found);
+                }
+            }
             permit = self.permit(spec, retry_context, true).await?;
         }
-    }
-
-    /// True when the policy allows more attempts at a request that fails for passing reasons.
-    pub(crate) fn allows_more_than(&self, attempts: u32) -> bool {
-        self.policy.attempts > attempts
     }
 
     /// Wait until writes may start again; the error when the job ends first.

@@ -57,35 +57,23 @@ pub struct RequestSpec<'a> {
     pub(crate) bytes: u64,
     /// Check before a hedged request. None: the request is never hedged.
     pub(crate) hedge: Option<HedgeCheck<'a>>,
-    /// Attempts that were made before.
-    pub(crate) made: u32,
-    /// Number of the attempt whose passing failure goes back to the caller. None: the last that the policy allows.
-    pub(crate) until: Option<u32>,
 }
 
 impl<'a> RequestSpec<'a> {
     /// A request that changes nothing, by S3's name of the operation. It is hedged when it is slow.
     pub fn read(operation: &'static str, bucket: &'a str) -> Self {
-        Self { operation, bucket, access: AccessKind::Read, bytes: 0, hedge: Some(&|| true), made: 0, until: None }
+        Self { operation, bucket, access: AccessKind::Read, bytes: 0, hedge: Some(&|| true) }
     }
 
     /// A request that changes something. It is never hedged.
     pub fn write(operation: &'static str, bucket: &'a str) -> Self {
-        Self { operation, bucket, access: AccessKind::Write, bytes: 0, hedge: None, made: 0, until: None }
+        Self { operation, bucket, access: AccessKind::Write, bytes: 0, hedge: None }
     }
 
     /// The same request with the number of object bytes that it moves.
     #[must_use]
     pub fn bytes(mut self, bytes: u64) -> Self {
         self.bytes = bytes;
-        self
-    }
-
-    /// The same request after `made` attempts, given back at the passing failure of attempt number `until`, so that
-    /// the caller looks before more are made.
-    #[must_use]
-    pub(crate) fn attempts(mut self, made: u32, until: Option<u32>) -> Self {
-        (self.made, self.until) = (made, until);
         self
     }
 

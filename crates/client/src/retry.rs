@@ -29,12 +29,21 @@ pub struct RetryPolicy {
     pub most: Duration,
 }
 
+/// Attempts at a write before the first look at the target: what fails this often rarely passes at once, and each
+/// further attempt sends the bytes again.
+pub(crate) const ATTEMPTS_BEFORE_LOOK: u32 = 3;
+
 /// Attempts of a read whose answers are not understood, the first included: two seconds at most.
 const UNCLEAR_READS: u32 = 5;
 
 /// True for the answer to a write that is a success and holds no result: the write may have had its effect.
 pub(crate) fn is_unclear(error: &StoreError) -> bool {
     error.cause() == Cause::Unclear
+}
+
+/// True for failures of a service or of the way to it that may pass: a write may have had its effect.
+pub(crate) fn is_passing(error: &StoreError) -> bool {
+    error.class == ErrorClass::Retry && !is_unclear(error)
 }
 
 impl Default for RetryPolicy {

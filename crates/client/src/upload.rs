@@ -74,7 +74,6 @@ use tokio_util::task::TaskTracker;
 use crate::client::RetryingClient;
 use crate::request::{RequestError, RequestSpec, RetryContext, join_request};
 use crate::retry::is_unclear;
-use crate::writes::ATTEMPTS_BEFORE_LOOK;
 
 pub use abort::{AbortResult, CLOCK_SLACK, abort_once, for_each_page_of_parts};
 pub use parts::{PartBody, PartWriter, ReservedCopy};
@@ -297,25 +296,18 @@ impl UploadSession {
         if self.client.quirks().refuses_sizes() {
             request.size = 0;
         }
-        let mut completed = self.send_complete(&request, (0, Some(ATTEMPTS_BEFORE_LOOK))).await;
-        if matches!(&completed, Err(RequestError::Failed(error)) if error.class == ErrorClass::Retry && !is_unclear(error))
-            && self.client.allows_more_than(ATTEMPTS_BEFORE_LOOK)
-            && !self.is_gone(&upload).await?
-        {
-            self.retry_context.count_retry();
-            completed = self.send_complete(&request, (ATTEMPTS_BEFORE_LOOK, None)).await;
-        }
+        let mut completed = self.send_complete(&request).await;
         if matches!(&completed, Err(RequestError::Failed(error)) if is_unclear(error)) && self.is_open(&upload).await? {
             // It was not completed: the upload is there.
             self.retry_context.count_retry();
-            completed = self.send_complete(&request, (0, None)).await;
+            completed = self.send_complete(&request).await;
         }
         if request.size > 0
             && matches!(&completed, Err(RequestError::Failed(error)) if error.class == ErrorClass::Capability)
         {
             // The size may be the cause. It is redundant: the parts give it as well.
             request.size = 0;
-            completed = self.send_complete(&request, (0, None)).await;
+            completed = self.send_complete(&request).await;
             if completed.is_ok() {
                 self.client.quirks().learn_refused_sizes();
             }
@@ -329,9 +321,7 @@ impl UploadSession {
             // Not understood, or no answer but failures, and the upload is gone: the target shows whether it became the
             // object.
             Err(RequestError::Failed(error))
-                if error.cause() == Cause::UploadGone
-                    || is_unclear(&error) && !self.is_open(&upload).await?
-                    || error.class == ErrorClass::Retry && self.is_gone(&upload).await? =>
+                if error.cause() == Cause::UploadGone || is_unclear(&error) && !self.is_open(&upload).await? =>
             {
                 self.open = None;
                 self.gone = Some(upload.upload_id);
@@ -359,22 +349,23 @@ impl UploadSession {
         }
     }
 
-    /// True when the service says that it no longer has the upload. Asked once: what fails now has failed for long.
-    async fn is_gone(&self, upload: &RecordedUpload) -> Result<bool, RequestError> {
-        let upload = UploadRef::new(&self.bucket, &self.key, &upload.upload_id);
+    /// Ends the attempts to complete an upload that the service no longer has. Asked once: what fails now has failed
+    /// before.
+    async fn end_if_gone(&self, upload: UploadRef<'_>) -> Result<Option<WrittenObject>, RequestError> {
         let spec = RequestSpec::read("ListParts", &self.bucket).once();
         let look = async |store: Arc<dyn ObjectStore>| Ok(store.list_parts(upload, None).await.err());
-        let refusal = self.client.call(spec, &self.retry_context, look).await?;
-        Ok(refusal.is_some_and(|error| error.cause() == Cause::UploadGone))
+        match self.client.call(spec, &self.retry_context, look).await? {
+            Some(refusal) if refusal.cause() == Cause::UploadGone => Err(refusal.into()),
+            _ => Ok(None),
+        }
     }
 
-    async fn send_complete(
-        &self,
-        request: &CompleteUpload,
-        (made, until): (u32, Option<u32>),
-    ) -> Result<WrittenObject, RequestError> {
-        let spec = RequestSpec::write("CompleteMultipartUpload", &request.bucket).attempts(made, until);
-        self.client.call(spec, &self.retry_context, async |store| store.complete_upload(request).await).await
+    async fn send_complete(&self, request: &CompleteUpload) -> Result<WrittenObject, RequestError> {
+        let spec = RequestSpec::write("CompleteMultipartUpload", &request.bucket);
+        let permit = self.client.reserve(spec, &self.retry_context).await?;
+        let send = async |store: Arc<dyn ObjectStore>| store.complete_upload(request).await;
+        let look = || self.end_if_gone(UploadRef::new(&self.bucket, &self.key, &request.upload_id));
+        self.client.call_looking(spec, permit, &self.retry_context, send, look).await
     }
 }
 

@@ -2,23 +2,20 @@
 //! had its effect, and repeating it blindly costs minutes and bytes.
 //!
 //! The write counts as done only with evidence that the target holds these bytes. Else it is made once more, and a
-//! second answer that is not understood is its end. Where attempts are answered with failures, or with nothing, one
-//! look decides as well, after a few of them and after the last: a proxy may lose the answers of a service that has done
-//! its work.
+//! second answer that is not understood is its end. Attempts that are answered with failures, or with nothing, are
+//! followed by a look as well ([`RetryingClient::call_looking`]).
+
+use std::sync::Arc;
 
 use bytes::Bytes;
 use seqferry_store::checksum::hex;
 use seqferry_store::{
-    CopyTarget, DigestAlgorithm, Digester, ErrorClass, ObjectMeta, ObjectRef, PinnedObject, PutObject, WrittenObject,
+    CopyTarget, DigestAlgorithm, Digester, ObjectMeta, ObjectRef, ObjectStore, PinnedObject, PutObject, WrittenObject,
 };
 
 use crate::client::RetryingClient;
 use crate::request::{RequestError, RequestSpec, RetryContext};
 use crate::retry::is_unclear;
-
-/// Attempts at a write before the first look at the target: what fails this often rarely passes at once, and each
-/// further attempt sends the bytes again.
-pub(crate) const ATTEMPTS_BEFORE_LOOK: u32 = 3;
 
 /// A write of a whole object.
 #[derive(Clone, Copy)]
@@ -80,21 +77,9 @@ impl RetryingClient {
         retry_context: &RetryContext,
     ) -> Result<WrittenObject, RequestError> {
         let mut is_last = false;
-        let mut attempts = (0, Some(ATTEMPTS_BEFORE_LOOK));
         loop {
-            let unclear = match self.send_object(write, attempts, retry_context).await {
+            let unclear = match self.send_object(write, retry_context).await {
                 Err(RequestError::Failed(error)) if is_unclear(&error) => error,
-                Err(RequestError::Failed(error)) if error.class == ErrorClass::Retry => {
-                    match self.look_once(write, retry_context).await? {
-                        Some(there) if write.is_proven_by(&there) => return Ok(written_object(there)),
-                        _ if attempts.0 == 0 && self.allows_more_than(ATTEMPTS_BEFORE_LOOK) => {
-                            attempts = (ATTEMPTS_BEFORE_LOOK, None);
-                            retry_context.count_retry();
-                            continue;
-                        }
-                        _ => return Err(error.into()),
-                    }
-                }
                 answer => return answer,
             };
             let spec = RequestSpec::read("HeadObject", write.target().bucket);
@@ -113,31 +98,36 @@ impl RetryingClient {
         }
     }
 
-    /// One HEAD of the target, without repeats: what fails now has failed for long. None: it tells nothing.
+    /// The object, where one HEAD proves it. Asked once: what fails now has failed before.
     async fn look_once(
         &self,
         write: ObjectWriting<'_>,
         retry_context: &RetryContext,
-    ) -> Result<Option<ObjectMeta>, RequestError> {
+    ) -> Result<Option<WrittenObject>, RequestError> {
         let spec = RequestSpec::read("HeadObject", write.target().bucket).once();
-        self.call(spec, retry_context, async |store| Ok(store.head(write.target(), None).await.ok())).await
+        let there =
+            self.call(spec, retry_context, async |store| Ok(store.head(write.target(), None).await.ok())).await?;
+        Ok(there.filter(|there| write.is_proven_by(there)).map(written_object))
     }
 
     async fn send_object(
         &self,
         write: ObjectWriting<'_>,
-        (made, until): (u32, Option<u32>),
         retry_context: &RetryContext,
     ) -> Result<WrittenObject, RequestError> {
-        let spec = |operation, bucket, bytes| RequestSpec::write(operation, bucket).bytes(bytes).attempts(made, until);
+        let look = || self.look_once(write, retry_context);
         match write {
             ObjectWriting::Put(object, bytes) => {
-                let spec = spec("PutObject", &object.bucket, bytes.len() as u64);
-                self.call(spec, retry_context, async |store| store.put_object(object, bytes.clone()).await).await
+                let spec = RequestSpec::write("PutObject", &object.bucket).bytes(bytes.len() as u64);
+                let permit = self.reserve(spec, retry_context).await?;
+                let send = async |store: Arc<dyn ObjectStore>| store.put_object(object, bytes.clone()).await;
+                self.call_looking(spec, permit, retry_context, send, look).await
             }
             ObjectWriting::Copy(source, target) => {
-                let spec = spec("CopyObject", target.object.bucket, source.size);
-                self.call(spec, retry_context, async |store| store.copy(source, target).await).await
+                let spec = RequestSpec::write("CopyObject", target.object.bucket).bytes(source.size);
+                let permit = self.reserve(spec, retry_context).await?;
+                let send = async |store: Arc<dyn ObjectStore>| store.copy(source, target).await;
+                self.call_looking(spec, permit, retry_context, send, look).await
             }
         }
     }

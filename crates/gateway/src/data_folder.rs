@@ -66,7 +66,7 @@ impl<D: Disk> DataFolder<D> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The data file of a number, made where there is none.
+    /// The data file of a number; a new one where it does not exist.
     fn file(&self, number: u64) -> io::Result<Arc<D::File>> {
         let mut state = self.lock();
         if let Some(file) = state.open.get(&number) {

@@ -182,7 +182,7 @@ impl Overlay {
         self.bucket_path(ids, file.number, 0).and_then(|path| path.ok_or(FileError::Stale)).map(Spot::Bucket)
     }
 
-    /// The path of a directory in the bucket. None: it is none there.
+    /// The path of a directory in the bucket. None: the bucket has no such directory.
     pub(crate) fn lower(&self, ids: &FileTable, number: u64) -> Result<Option<String>> {
         self.bucket_path(ids, number, 0)
     }

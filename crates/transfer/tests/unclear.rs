@@ -120,3 +120,16 @@ async fn a_write_that_is_refused_for_good_is_a_failure_after_all_attempts() {
         assert_eq!(fixture.open_uploads().await, 0, "{operation}");
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_look_does_not_wait_for_a_service_that_throttles() {
+    let fixture = TransferFixture::new();
+    let item = fixture.object(1, "k", &bytes(1, 300)).await;
+    fixture.store.rule(Rule::always("UploadPart", Fault::Fail("InternalError", 500)).part(1).times(4));
+    fixture.store.rule(Rule::always("ListParts", Fault::Fail("SlowDown", 503)));
+
+    let outcomes = fixture.run(streaming(), vec![item]).await;
+
+    assert_eq!(outcomes[&1].state, State::Done, "{:?}", outcomes[&1]);
+    assert_eq!(fixture.store.count("ListParts"), 1);
+}

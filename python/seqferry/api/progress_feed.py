@@ -59,6 +59,7 @@ class ProgressFeed:
             self._streams += 1
             if not self._looking:
                 self._looking = True
+                self._frames = {}  # of an earlier thread: they may have ended since
                 threading.Thread(target=self._look, args=(loop,), name="seqferry-progress", daemon=True).start()
         try:
             yield

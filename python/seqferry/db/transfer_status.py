@@ -33,7 +33,7 @@ SLOWEST: Final = 5
 def statuses(connection: sa.Connection, database: Database, *, ids: Sequence[str] | None, limit: int) -> list[Status]:
     """Statuses of the given transfers, or of the newest ``limit`` ones, newest first.
 
-    One statement, whose cost depends neither on objects nor on batches.
+    One statement, whose cost depends neither on objects nor on batches; a second one where some wait for their turn.
     """
     query = _statuses_query(is_sqlite=database.is_sqlite, by_id=ids is not None)
     rows = connection.execute(query, {"limit": limit} if ids is None else {"limit": limit, "ids": ids})
@@ -42,7 +42,9 @@ def statuses(connection: sa.Connection, database: Database, *, ids: Sequence[str
         _, reports = found.setdefault(row.id, (row, []))
         if row.report is not None:
             reports.append(json.loads(row.report))
-    return [_status(row, _totals(row), *_summed(reports)) for row, reports in found.values()]
+    waiting = [row.id for row, _ in found.values() if row.state == "queued" and row.blocked_by is None]
+    ahead = turns.ahead(connection, waiting)
+    return [_status(row, _totals(row), *_summed(reports), ahead.get(row.id)) for row, reports in found.values()]
 
 
 @cache
@@ -60,7 +62,6 @@ def _statuses_query(*, is_sqlite: bool, by_id: bool) -> sa.Select[Any]:
     )
     query = sa.select(
         transfer,
-        turns.ahead().label("ahead"),
         *(tally.c[name].label(f"total_{name}") for name in receipts.TOTALS),
         why_blocked.scalar_subquery().label("why_blocked"),
         retried_by.scalar_subquery().label("retried_by"),
@@ -82,7 +83,7 @@ def _totals(row: sa.Row[Any]) -> Totals:
     return Totals(**{name: getattr(row, f"total_{name}") for name in receipts.TOTALS})
 
 
-def _status(row: sa.Row[Any], totals: Totals, live: LiveActivity, bytes_in_progress: int) -> Status:
+def _status(row: sa.Row[Any], totals: Totals, live: LiveActivity, bytes_in_progress: int, ahead: int | None) -> Status:
     spec, unsupported = _shown(row.spec)
     bytes_done = min(totals.bytes, totals.bytes_done + bytes_in_progress)
     return Status(
@@ -108,7 +109,7 @@ def _status(row: sa.Row[Any], totals: Totals, live: LiveActivity, bytes_in_progr
         live=live,
         waits_for=_waits_for(row, live, unsupported),
         unsupported=None if unsupported is None else unsupported.what,
-        ahead=row.ahead,
+        ahead=ahead,
         blocked_by=row.blocked_by if row.ended_at is None else None,
         receipt_digest=row.receipt_digest,
         pruned_at=row.pruned_at,

@@ -197,6 +197,12 @@ def chain(connection: sa.Connection, root: str) -> list[str]:
     return found
 
 
+def retry_beside(connection: sa.Connection, retry_of: str, transfer_id: str) -> str | None:
+    """Another transfer that retries the same one as ``transfer_id`` does."""
+    query = sa.select(transfer.c.id).where(transfer.c.retry_of == retry_of, transfer.c.id != transfer_id).limit(1)
+    return connection.execute(query).scalar_one_or_none()
+
+
 def _verified_by(written: str) -> str | None:
     """The transfer that is verified by one with this spec, if that is what it does."""
     if f'"{OPERATION_VERIFY}"' not in written:  # most are not, and reading one may take long

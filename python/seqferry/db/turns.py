@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -26,21 +26,21 @@ class Lane:
     needs: str
 
 
-def ahead() -> sa.ColumnElement[int | None]:
-    """Number of transfers that workers take before one that waits for nothing but its turn; null for all others.
+def ahead(connection: sa.Connection, ids: Collection[str]) -> dict[str, int]:
+    """Number of transfers that workers take before each of these, of those that wait for nothing but their turn.
 
-    Transfers that need other workers are in lanes of their own, and not in each other's way.
+    Transfers that need other workers are in lanes of their own, and not in each other's way. One pass over the queue.
     """
-    other = transfer.alias("before")
-    earlier = sa.or_(
-        other.c.priority > transfer.c.priority,
-        sa.and_(other.c.priority == transfer.c.priority, other.c.turn < transfer.c.turn),
+    if not ids:
+        return {}
+    order = (transfer.c.priority.desc(), transfer.c.turn)
+    place = sa.func.rank().over(partition_by=sa.func.coalesce(transfer.c.lane, ""), order_by=order)
+    queue = sa.select(transfer.c.id, place.label("place")).where(
+        UNFINISHED, transfer.c.state == "queued", transfer.c.blocked_by.is_(None)
     )
-    same_lane = sa.func.coalesce(other.c.lane, "") == sa.func.coalesce(transfer.c.lane, "")
-    waiting = (other.c.ended_at.is_(None), other.c.state == "queued", other.c.blocked_by.is_(None))
-    count = sa.select(sa.func.count()).select_from(other).where(*waiting, same_lane, earlier).correlate(transfer)
-    waits = sa.and_(transfer.c.state == "queued", transfer.c.blocked_by.is_(None))
-    return sa.case((waits, count.scalar_subquery()), else_=None)
+    queue = queue.subquery("queue")
+    rows = connection.execute(sa.select(queue.c.id, queue.c.place).where(queue.c.id.in_(ids)))
+    return {row.id: row.place - 1 for row in rows}
 
 
 def lanes(connection: sa.Connection) -> set[Lane | None]:

@@ -17,7 +17,11 @@ log: Final = logging.getLogger("seqferry.service_manager")
 
 _MICROSECONDS: Final = 1_000_000
 _PINGS_PER_LIMIT: Final = 3
-"""One ping may be late or lost, and the next is in time all the same."""
+"""Parts are asked for a third of the limit at most, a third after the last ping: one answer may be late or missing,
+and the next is in time all the same."""
+
+_ASKED_AGAIN: Final = 10
+"""After silence a part is asked again within this part of the pause: it may have recovered, and the limit is near."""
 
 _SEND_SECONDS: Final = 1.0
 """A manager that does not read must hold up nothing. Its queue has room for all that a process says in an hour."""
@@ -68,13 +72,13 @@ class ServiceManager:
     def _ping(self, parts: tuple[Answers, ...], pause: float, ended: threading.Event) -> None:
         is_silent = False
         while True:
-            answered = all(part(pause) for part in parts)
+            answered = all(part(pause / len(parts)) for part in parts)
             if answered:
                 self._send("WATCHDOG=1")
             elif not is_silent:
                 log.warning("a part of this process does not answer; the watchdog of its service ends it")
             is_silent = not answered
-            if ended.wait(pause):
+            if ended.wait(pause if answered else pause / _ASKED_AGAIN):
                 return
 
     def _send(self, message: str) -> None:

@@ -141,7 +141,21 @@ def retry(
         check_count(left, expected, "object")
     else:
         spec = _of_cause(service, spec, latest, cause, expected)
-    return service.submission(spec, actor=actor, description=asked.description)
+    return service.submission(spec, actor=actor, description=asked.description, also=_only_one_of(spec.retry_of))
+
+
+def _only_one_of(retry_of: str | None) -> Callable[[sa.Connection, Submission], None]:
+    """Refuses a retry beside another of the same transfer, which began since it was looked for: both would go on with
+    the same failures, and the chain follows one."""
+
+    def check(connection: sa.Connection, made: Submission) -> None:
+        if retry_of is None:
+            return
+        other = transfers.retry_beside(connection, retry_of, made.id)
+        if other is not None:
+            raise ConflictError(f"Transfer {other} retries {retry_of} already; wait until it has ended.")
+
+    return check
 
 
 def _of_cause(service: Service, spec: TransferSpec, latest: Status, cause: str, expected: int | None) -> TransferSpec:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import httpx
@@ -12,8 +13,10 @@ from http_client import http_of
 from test_streams import Stream
 
 from seqferry.db import transfers
+from seqferry.model.errors import ConflictError
 from seqferry.service import control
 from seqferry.service.service import Service
+from support.waiting import eventually
 
 
 @pytest.fixture
@@ -71,6 +74,25 @@ def test_a_cause_is_not_retried_while_another_retry_is_under_way(service: Servic
     assert (again.status_code, again.json()["code"]) == (409, "conflict")
     assert first in again.json()["detail"]
     assert whole.json()["id"] == first
+
+
+def test_of_two_retries_at_the_same_moment_one_is_refused(
+    service: Service, failed: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    causes = {one.error_code: one.id for one in service.failures(failed)}
+    record, made = service.submission, list[str]()
+
+    def after_another(spec: Any, **options: Any) -> Any:
+        monkeypatch.setattr(service, "submission", record)
+        made.append(control.retry(service, failed, actor="bea", cause=causes["AccessDenied"]).id)
+        return record(spec, **options)
+
+    monkeypatch.setattr(service, "submission", after_another)
+    with pytest.raises(ConflictError, match=r"retries .* already"):
+        control.retry(service, failed, actor="ada", cause=causes["InvalidObjectState"])
+
+    assert [one.id for one in service.chain(failed)] == [failed, *made]
+    assert len(service.transfers()) == 2
 
 
 def test_a_chain_of_retries_is_one_thing(service: Service, failed: str) -> None:
@@ -135,3 +157,19 @@ def test_the_feed_over_all_tells_progress_where_it_is_asked_for(service: Service
             kinds = {data.get("id") for _, name, data in Stream(response).until("progress") if name == "progress"}
 
     assert kinds == {other}
+
+
+def test_a_stream_that_comes_later_tells_nothing_of_what_has_ended_before(service: Service) -> None:
+    one = begin(service, number=1)
+    with http_of(service) as client:
+        params = {"progress": "true"}
+        with client.stream("GET", "/api/v1/events", params=params) as response:
+            Stream(response).until("progress")
+        eventually(lambda: "seqferry-progress" not in {thread.name for thread in threading.enumerate()}, what="its end")
+        add_ended_batch(service, one, ["a"])
+        finish(service, one)
+        other = begin(service, number=2)
+        with client.stream("GET", "/api/v1/events", params=params) as response:
+            told = [data["id"] for _, name, data in Stream(response).until("progress") if name == "progress"]
+
+    assert told == [other]

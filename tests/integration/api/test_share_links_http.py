@@ -16,6 +16,7 @@ from control import spec_number
 from ended import AT, add_ended_batch, begin, finish
 from http_client import bearer, http_of
 
+from seqferry.api.tickets import MOST_OF_LINK
 from seqferry.db import transfers
 from seqferry.db.tables import share_link, share_link_event
 from seqferry.model.labels import Description
@@ -221,6 +222,22 @@ def test_a_receipt_is_downloaded_once_and_only_of_what_the_link_shows(service: S
     assert first.json()["facts"]["id"] == of
     assert other not in first.text
     assert (refused.status_code, again.status_code, guessed.status_code) == (404, 404, 404)
+
+
+def test_the_holder_of_a_link_takes_no_downloads_from_others(service: Service) -> None:
+    of = with_failures(service, 1, "Run 42")
+    with http_of(service) as client:
+        mine, theirs = shared(client, transfer=of), shared(client, transfer=of)
+
+        def tickets(link: dict[str, Any], times: int) -> list[int]:
+            with holder(client, link["token"]) as guest:
+                key = guest.get("/api/v1/delivery").json()["deliveries"][0]["receipts"][0]["key"]
+                path = "/api/v1/delivery/report-ticket"
+                return [guest.post(path, params={"key": key}).status_code for _ in range(times)]
+
+        assert tickets(mine, MOST_OF_LINK + 1) == [201] * MOST_OF_LINK + [503]
+        assert tickets(theirs, 1) == [201]
+        assert client.post(f"/api/v1/transfers/{of}/report-ticket").status_code == 201
 
 
 def test_a_reader_gets_a_ticket_for_a_report(service: Service) -> None:

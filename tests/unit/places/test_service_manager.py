@@ -49,6 +49,21 @@ def test_it_pings_while_all_parts_answer_and_no_longer(heard: NotifySocket) -> N
         heard.wait_for("WATCHDOG=1", deadline=10)
 
 
+def test_parts_share_the_time_and_one_that_recovers_is_asked_again_at_once(heard: NotifySocket) -> None:
+    patience: list[float] = []
+    silences = iter([False] * 5)
+
+    def part(seconds: float) -> bool:
+        patience.append(seconds)
+        return next(silences, True)
+
+    with ServiceManager(heard.environment(watchdog=9)).watched(part, lambda _: True):
+        # A third of the limit after each of five silences is longer than the limit.
+        heard.wait_for("WATCHDOG=1", deadline=9)
+
+    assert patience[:6] == [1.5] * 6
+
+
 def test_it_does_not_ping_after_the_end(heard: NotifySocket) -> None:
     with ServiceManager(heard.environment(watchdog=0.3)).watched(lambda _: True):
         heard.wait_for("WATCHDOG=1", deadline=10)

@@ -6,12 +6,20 @@ use std::sync::{Arc, OnceLock};
 use crate::budget::{MemoryPermit, RequestPermit};
 use bytes::Bytes;
 use seqferry_store::prelude::*;
-use seqferry_store::{Body, Digests, ErrorClass, PartInfo, PinnedObject, Range, StoreError, UploadRef, WrittenPart};
+use seqferry_store::{Body, Digests, PartInfo, PinnedObject, Range, StoreError, UploadRef, WrittenPart};
 
 use super::UploadSession;
 use crate::request::{RequestError, RequestSpec, join_request};
 use crate::retry::is_unclear;
-use crate::writes::ATTEMPTS_BEFORE_LOOK;
+
+/// Patience of a look at the parts of an upload.
+#[derive(Debug, Clone, Copy)]
+enum Asked {
+    /// The service fails just now, and the next attempt at the part tells when it is back.
+    Once,
+    /// The service answers.
+    UntilAnswered,
+}
 
 /// A part that is in memory.
 #[derive(Debug)]
@@ -45,28 +53,19 @@ impl UploadSession {
     /// Code `NoSuchUpload` when the upload was aborted from outside, by a lifecycle rule for example.
     pub async fn put_part(&self, number: u32, part: PartBody) -> Result<WrittenPart, RequestError> {
         let memory = Arc::new(part.memory);
-        let mut attempts = (0, Some(ATTEMPTS_BEFORE_LOOK));
         let mut is_last = false;
         loop {
-            let error = match self.send_part(number, &part.bytes, &part.digests, &memory, attempts).await {
-                Err(RequestError::Failed(error)) if error.class == ErrorClass::Retry => error,
+            let unclear = match self.send_part(number, &part.bytes, &part.digests, &memory).await {
+                Err(RequestError::Failed(error)) if is_unclear(&error) => error,
                 answer => return answer,
             };
             let sum = part.digests.checksum.as_ref().map(|(_, value)| value.as_str());
-            if let Some(found) = self.find_part(number, part.bytes.len() as u64, sum, &error).await? {
-                return Ok(found);
+            match self.find_part(number, part.bytes.len() as u64, sum, Asked::UntilAnswered).await? {
+                Some(found) => return Ok(found),
+                None if is_last => return Err(RequestError::Failed(unclear)),
+                None => self.retry_context.count_retry(),
             }
-            if is_unclear(&error) {
-                if is_last {
-                    return Err(RequestError::Failed(error));
-                }
-                is_last = true;
-            } else if attempts.1.is_some() && self.client.allows_more_than(ATTEMPTS_BEFORE_LOOK) {
-                attempts = (ATTEMPTS_BEFORE_LOOK, None);
-            } else {
-                return Err(RequestError::Failed(error));
-            }
-            self.retry_context.count_retry();
+            is_last = true;
         }
     }
 
@@ -76,21 +75,22 @@ impl UploadSession {
         bytes: &Bytes,
         digests: &Digests,
         memory: &Arc<Option<MemoryPermit>>,
-        (made, until): (u32, Option<u32>),
     ) -> Result<WrittenPart, RequestError> {
-        let spec = RequestSpec::write("UploadPart", &self.bucket).bytes(bytes.len() as u64).attempts(made, until);
+        let spec = RequestSpec::write("UploadPart", &self.bucket).bytes(bytes.len() as u64);
         let upload_id = self.upload_id();
-        self.client
-            .call(spec, &self.retry_context, |store| {
-                let (bucket, key, upload_id) = (self.bucket.clone(), self.key.clone(), upload_id.clone());
-                let (bytes, digests, memory) = (bytes.clone(), digests.clone(), Arc::clone(memory));
-                let sent = self.send_on("UploadPart", async move {
-                    let _memory = memory;
-                    store.put_part(UploadRef::new(&bucket, &key, &upload_id), number, bytes, &digests).await
-                });
-                join_request(sent, "UploadPart")
-            })
-            .await
+        let send = |store: Arc<dyn ObjectStore>| {
+            let (bucket, key, upload_id) = (self.bucket.clone(), self.key.clone(), upload_id.clone());
+            let (bytes, digests, memory) = (bytes.clone(), digests.clone(), Arc::clone(memory));
+            let sent = self.send_on("UploadPart", async move {
+                let _memory = memory;
+                store.put_part(UploadRef::new(&bucket, &key, &upload_id), number, bytes, &digests).await
+            });
+            join_request(sent, "UploadPart")
+        };
+        let sum = digests.checksum.as_ref().map(|(_, value)| value.as_str());
+        let look = || self.find_part(number, bytes.len() as u64, sum, Asked::Once);
+        let permit = self.client.reserve(spec, &self.retry_context).await?;
+        self.client.call_looking(spec, permit, &self.retry_context, send, look).await
     }
 
     /// The part as the upload holds it, after an answer that was not understood, or none but failures. None: it holds
@@ -100,18 +100,19 @@ impl UploadSession {
         number: u32,
         size: u64,
         sum: Option<&str>,
-        error: &StoreError,
+        asked: Asked,
     ) -> Result<Option<WrittenPart>, RequestError> {
         let upload_id = self.upload_id();
         let upload = UploadRef::new(&self.bucket, &self.key, &upload_id);
         let before = number.checked_sub(1).filter(|before| *before > 0);
-        // Asked once where the service fails: the next attempt at the part tells when it is back.
-        let until = (!is_unclear(error)).then_some(1);
-        let spec = RequestSpec::read("ListParts", &self.bucket).attempts(0, until);
-        let page = self.client.call(spec, &self.retry_context, async |store| store.list_parts(upload, before).await);
-        let page = match page.await {
-            Ok(page) => page,
-            Err(RequestError::Failed(_)) => return Ok(None),
+        let spec = RequestSpec::read("ListParts", &self.bucket);
+        let list = async |store: Arc<dyn ObjectStore>| match (store.list_parts(upload, before).await, asked) {
+            (Err(_), Asked::Once) => Ok(None),
+            (answer, _) => answer.map(Some),
+        };
+        let page = match self.client.call(spec, &self.retry_context, list).await {
+            Ok(Some(page)) => page,
+            Ok(None) | Err(RequestError::Failed(_)) => return Ok(None),
             Err(RequestError::Cancelled) => return Err(RequestError::Cancelled),
         };
         let part = page.parts.into_iter().find(|part| part.number == number && part.size == size);
@@ -164,21 +165,15 @@ impl UploadSession {
             });
             join_request(sent, "UploadPartCopy")
         };
-        let first = spec.attempts(0, Some(ATTEMPTS_BEFORE_LOOK));
-        let mut copied = self.client.call_reserved(first, permit, &self.retry_context, &send).await;
-        if let Err(RequestError::Failed(error)) = &copied
-            && error.class == ErrorClass::Retry
-        {
-            // The pin of the source holds for the part that is found as for the one that was asked for.
-            if let Some(found) = self.find_part(number, range.len(), None, error).await? {
-                copied = Ok(found);
-            } else if !is_unclear(error) && self.client.allows_more_than(ATTEMPTS_BEFORE_LOOK) {
-                self.retry_context.count_retry();
-                let more = spec.attempts(ATTEMPTS_BEFORE_LOOK, None);
-                copied = self.client.call(more, &self.retry_context, &send).await;
+        // The pin of the source holds for a part that is found as for the one that was asked for.
+        let look = || self.find_part(number, range.len(), None, Asked::Once);
+        let copied = match self.client.call_looking(spec, permit, &self.retry_context, send, look).await {
+            Err(RequestError::Failed(error)) if is_unclear(&error) => {
+                let found = self.find_part(number, range.len(), None, Asked::UntilAnswered).await?;
+                found.ok_or(RequestError::Failed(error))?
             }
-        }
-        let copied = copied?;
+            answer => answer?,
+        };
         self.plain_etags.store(!copied.opaque_etag, Ordering::Relaxed);
         Ok(copied)
     }

@@ -96,7 +96,7 @@ pub(super) fn apply(node: &mut Node, caller: &Caller, set: &SetAttributes) {
     }
 }
 
-/// A file that is written by others than root runs as nobody else any more.
+/// A write by a user other than root clears the set-user-id and set-group-id bits.
 pub(super) fn drop_set_id(node: &mut Node, caller: &Caller) {
     if caller.uid != 0 {
         node.mode &= !SET_ID;

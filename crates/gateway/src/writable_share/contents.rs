@@ -134,7 +134,7 @@ impl<D: Disk> Inner<D> {
         FileError::Io
     }
 
-    /// The number of a file that can be written, made a node where it is none yet.
+    /// The number of a file that can be written; the file becomes a node where it is not one yet.
     async fn writable(&self, caller: &Caller, file: FileId) -> Result<u64> {
         let found = self.find(file).await?;
         match found.attributes.kind {

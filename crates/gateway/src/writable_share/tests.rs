@@ -260,7 +260,7 @@ async fn callers_change_what_owner_group_mode_and_sticky_bit_allow() {
     let modified = facts.modified.duration_since(SystemTime::UNIX_EPOCH).unwrap();
     assert_eq!((facts.uid, facts.gid, facts.mode, modified.as_nanos()), (8, 9, 0o4755, 1_234_567_891));
     setting.share.write(&user(8), facts.file, 0, Bytes::from_static(b"y"), Stability::File).await.unwrap();
-    assert_eq!(setting.find("mine").await.unwrap().mode, 0o755, "it runs as nobody else any more");
+    assert_eq!(setting.find("mine").await.unwrap().mode, 0o755, "the set-user-id bit is cleared");
     let guard = Some(facts.changed);
     let late = setting.share.set_attributes(&root(), facts.file, set(0o700), guard).await;
     assert_eq!(late.unwrap_err(), FileError::NotSynchronized);
@@ -408,13 +408,13 @@ async fn a_folder_of_this_machine_holds_one_share_and_keeps_data_that_it_does_no
     let bytes = Bytes::from(vec![7; 300_000]);
     share.write(&root(), file, 5, bytes.clone(), Stability::File).await.unwrap();
     drop(share);
-    std::fs::write(folder.join("data/00000000000000ff.data"), b"of nobody").unwrap();
+    std::fs::write(folder.join("data/00000000000000ff.data"), b"unknown").unwrap();
     let other = WritableShare::open(spec(&source, "other"), &folder).await.unwrap_err();
     assert!(other.0.contains("belongs to another share (one)"), "{other}");
     let share = WritableShare::open(spec(&source, "one"), &folder).await.unwrap();
     let read = share.read(&root(), file, 0, 1 << 20).await.unwrap().slices.concat();
     assert!(read[..5] == [0; 5] && read[5..] == bytes);
-    assert_eq!(std::fs::read(folder.join("data/00000000000000ff.data.unknown")).unwrap(), b"of nobody");
+    assert_eq!(std::fs::read(folder.join("data/00000000000000ff.data.unknown")).unwrap(), b"unknown");
     std::fs::remove_file(folder.join("data/00000000000000ff.data.unknown")).unwrap();
     share.remove(&root(), share.root(), b"new").await.unwrap();
     let data = std::fs::read_dir(folder.join("data"))

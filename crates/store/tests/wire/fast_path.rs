@@ -213,7 +213,7 @@ async fn a_part_says_whether_its_etag_is_a_digest() {
         ("x-amz-server-side-encryption", "KMS", true),
         ("x-amz-server-side-encryption", "None", false),
         ("x-amz-server-side-encryption", "AES-256", false),
-        ("x-amz-server-side-encryption", "a word of nobody", false),
+        ("x-amz-server-side-encryption", "an unknown word", false),
         ("x-amz-server-side-encryption-customer-algorithm", "None", false),
         ("x-amz-server-side-encryption-customer-algorithm", "AES256", true),
     ] {

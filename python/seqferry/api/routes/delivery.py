@@ -84,4 +84,4 @@ async def create_delivery_ticket(
     found = await run_in_threadpool(context.hub.deliveries.pages.transfer_of, link, key)
     if found is None:
         raise NotFoundError(REFUSED)
-    return ticket_for(context, ReportTicket(found.id, format, None, page))
+    return ticket_for(context, ReportTicket(found.id, format, None, page), link=link.id)

@@ -130,13 +130,13 @@ def create_report_ticket(
     return ticket_for(context, ReportTicket(service.status(transfer_id).id, format, price, page))
 
 
-def ticket_for(context: Context, wanted: ReportTicket) -> TicketOut:
-    """A ticket for a report that its asker may have.
+def ticket_for(context: Context, wanted: ReportTicket, *, link: str | None = None) -> TicketOut:
+    """A ticket for a report that its asker may have; ``link`` as of ``Tickets.add``.
 
     Raises:
         OverloadError: too many tickets wait to be used.
     """
-    text, ends = context.tickets.add(wanted)
+    text, ends = context.tickets.add(wanted, link=link)
     return TicketOut(path=f"{PATH.lstrip('/')}{text}", expires_at=datetime.fromtimestamp(ends, UTC))
 
 
