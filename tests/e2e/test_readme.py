@@ -1,4 +1,4 @@
-"""The example sessions of the README, run as written, one after the other."""
+"""The example sessions of the manual and the README, run as written, one after the other."""
 
 from __future__ import annotations
 
@@ -12,18 +12,19 @@ from support.processes import run, seqferry
 from support.run import MissingToolError
 from support.servers import S3Server
 
-README = Path(__file__).parents[2] / "README.md"
+ROOT = Path(__file__).parents[2]
+README, MANUAL = ROOT / "README.md", ROOT / "docs/use/manual.md"
 MARK = "--- next command ---"
 
 
 Session = list[tuple[str, list[str]]]
 
 
-def sessions() -> tuple[Session, Session]:
-    """Both sessions: their commands, each with the lines that it is said to print."""
-    blocks = re.findall(r"<!-- session: .*?-->\n```console\n(.*?)```", README.read_text(), flags=re.DOTALL)
-    assert len(blocks) == 2, "a session of the README is not marked as one"
-    return session(blocks[0]), session(blocks[1])
+def sessions(page: Path, expected: int) -> list[Session]:
+    """The sessions of a page: their commands, each with the lines that it is said to print."""
+    blocks = re.findall(r"<!-- session: .*?-->\n```console\n(.*?)```", page.read_text(), flags=re.DOTALL)
+    assert len(blocks) == expected, f"a session of {page.name} is not marked as one"
+    return [session(block) for block in blocks]
 
 
 def session(block: str) -> Session:
@@ -63,7 +64,7 @@ def named_buckets(seaweedfs: S3Server) -> Iterator[None]:
 
 @pytest.mark.long
 @pytest.mark.usefixtures("named_buckets")
-def test_the_session_prints_what_the_readme_says(seaweedfs: S3Server, tmp_path: Path) -> None:
+def test_the_sessions_print_what_the_pages_say(seaweedfs: S3Server, tmp_path: Path) -> None:
     try:
         command_folder = seqferry().parent
     except MissingToolError as missing:
@@ -75,7 +76,8 @@ def test_the_session_prints_what_the_readme_says(seaweedfs: S3Server, tmp_path: 
         # On a terminal the progress is gone in the end; here it would stay.
         "SEQFERRY_NO_PROGRESS": "1",
     }
-    first, second = sessions()
+    first, second = sessions(MANUAL, 2)
+    [transfer] = sessions(README, 1)
 
     told = run_session(first, environment, tmp_path)
     # The next command would also begin the transfer that this one has left to a worker, and name it if it ends later.
@@ -83,13 +85,15 @@ def test_the_session_prints_what_the_readme_says(seaweedfs: S3Server, tmp_path: 
     run([str(seqferry()), "resume", detached], environment=environment, cwd=tmp_path)
     told += run_session(second, environment, tmp_path / "delivery")
 
-    for (command, said), lines in zip(first + second, told, strict=True):
+    told += run_session(transfer, {**environment, "SEQFERRY_STATE_DIR": str(tmp_path / "new")}, tmp_path)
+
+    for (command, said), lines in zip(first + second + transfer, told, strict=True):
         assert alike(lines) == alike(said), command
 
 
 def run_session(commands: Session, environment: dict[str, str], folder: Path) -> list[list[str]]:
     """Output of each command, in one shell that begins in the folder."""
-    assert len(commands) >= 5
+    assert len(commands) >= 3
     script = "".join(f"{command}\necho '{MARK}'\n" for command, _ in commands)
     ran = run(["bash", "-c", f"exec 2>&1\n{script}"], environment=environment, cwd=folder)
     printed = [part.strip("\n").splitlines() for part in ran.stdout.split(f"{MARK}\n")]
