@@ -1,0 +1,54 @@
+/** Acts on transfers: what they stop and what stays, in words. */
+
+import { api, content } from './api'
+import { counted } from './format'
+import { quoted } from './text'
+import type { Transfer } from './types'
+
+export type Verb = 'pause' | 'resume' | 'cancel' | 'retry'
+
+export const WORDS: Record<Verb, { title: string; button: string; effect: string }> = {
+  pause: {
+    title: 'Pause',
+    button: 'Pause',
+    effect: 'Workers leave it within a second. What has arrived stays, and so do parts of large objects.',
+  },
+  resume: { title: 'Resume', button: 'Resume', effect: 'It goes on where it was paused.' },
+  cancel: {
+    title: 'Cancel',
+    button: 'Cancel',
+    effect: 'Objects that have arrived stay at the target. Those under way are given up, and it cannot be resumed.',
+  },
+  retry: {
+    title: 'Retry',
+    button: 'Retry',
+    effect: 'A new transfer copies what has failed, and nothing else.',
+  },
+}
+
+export function command(verb: Verb, id: string): string {
+  return `seqferry ${verb} ${quoted(id)}`
+}
+
+/** Verbs that a transfer takes in its state. */
+export function verbsOf(transfer: Transfer): Verb[] {
+  if (transfer.state === 'paused') return ['resume', 'cancel']
+  if (['queued', 'planning', 'running'].includes(transfer.state)) return ['pause', 'cancel']
+  return transfer.next_step === 'retry' ? ['retry'] : []
+}
+
+/** Does it to one; returns the id of the transfer that goes on. */
+export async function act(verb: Verb, id: string): Promise<string> {
+  const params = { path: { transfer_id: id } }
+  if (verb === 'pause') return (await content(api.POST('/api/v1/transfers/{transfer_id}/pause', { params }))).id
+  if (verb === 'resume') return (await content(api.POST('/api/v1/transfers/{transfer_id}/resume', { params }))).id
+  if (verb === 'cancel') return (await content(api.POST('/api/v1/transfers/{transfer_id}/cancel', { params }))).id
+  return (await content(api.POST('/api/v1/transfers/{transfer_id}/retry', { params }))).id
+}
+
+/** `Retry 3` */
+export function label(verb: Verb, transfer: Transfer): string {
+  return verb === 'retry' && transfer.totals.failed > 0
+    ? `Retry ${counted(transfer.totals.failed, 'object')}`
+    : WORDS[verb].button
+}

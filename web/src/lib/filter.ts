@@ -1,0 +1,50 @@
+/** The filter of the list of transfers. It lives in the address, and actions for many take the same one. */
+
+import { ALL_STATES, look, type State } from './states'
+
+export interface Filter {
+  states: State[]
+  text: string
+  person: string
+  /** Days of the reader's calendar, as `2026-11-24`; the second one is included. */
+  from: string
+  to: string
+}
+
+export function fromQuery(query: URLSearchParams): Filter {
+  const states = (query.get('state') ?? '').split(',').filter((one): one is State => isState(one))
+  const day = (name: string): string => (/^\d{4}-\d\d-\d\d$/.test(query.get(name) ?? '') ? (query.get(name) ?? '') : '')
+  return { states, text: query.get('text') ?? '', person: query.get('person') ?? '', from: day('from'), to: day('to') }
+}
+
+function isState(text: string): boolean {
+  return (ALL_STATES as readonly string[]).includes(text)
+}
+
+/** As the API takes it, without what is empty. */
+export function clean(filter: Filter): Record<string, unknown> {
+  const found: Record<string, unknown> = {}
+  if (filter.states.length) found.states = filter.states
+  if (filter.text) found.text = filter.text
+  if (filter.person) found.person = filter.person
+  if (filter.from) found.created_after = startOf(filter.from, 0)
+  if (filter.to) found.created_before = startOf(filter.to, 1)
+  return found
+}
+
+/** The begin of a day here, in UTC. */
+function startOf(day: string, later: number): string {
+  const [year = 0, month = 1, date = 1] = day.split('-').map(Number)
+  return new Date(year, month - 1, date + later).toISOString()
+}
+
+/** `text “run42”, state failed`; empty when it selects all. */
+export function inWords(filter: Filter): string {
+  const parts: string[] = []
+  if (filter.states.length) parts.push(`state ${filter.states.map((one) => look(one).word).join(' or ')}`)
+  if (filter.text) parts.push(`text “${filter.text}”`)
+  if (filter.person) parts.push(`person “${filter.person}”`)
+  if (filter.from) parts.push(`from ${filter.from}`)
+  if (filter.to) parts.push(`to ${filter.to}`)
+  return parts.join(', ')
+}
