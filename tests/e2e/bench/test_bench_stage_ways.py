@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
+import shutil
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -16,7 +18,7 @@ from support.html import parse
 from support.mounts import missing_fuse
 from support.processes import RunningProcess, seqferry
 from support.proxy import Proxy, access_denied
-from support.run import SCRIPTS, TOOLS
+from support.run import ROOT, SCRIPTS, TOOLS
 from support.servers import MOVER, S3Server
 from support.waiting import eventually
 
@@ -115,6 +117,39 @@ def test_every_way_brings_the_same_bytes_and_the_verdict_says_what_to_take(
     assert {path.name for path in bench.output.iterdir()} == {"report.json", "report.html", "stage-time.png"}
     written = [path.read_bytes().decode(errors="replace") for path in bench.output.iterdir()]
     assert not [text for text in (out, err, *written) if MOVER.secret_key in text]
+    bench.assert_all_is_as_it_was()
+
+
+def test_a_task_of_nextflow_gets_the_same_bytes_in_each_of_its_ways(
+    versitygw: S3Server, make_bench: BenchFactory
+) -> None:
+    jars = ROOT / ".tools" / "nextflow" / "25.04.4"
+    if not jars.is_dir() or shutil.which("java") is None:
+        if os.environ.get("SEQFERRY_REQUIRE_SERVERS") == "1":
+            pytest.fail("Nextflow is not there: run `make nextflow-tools`", pytrace=False)
+        pytest.skip("Nextflow is not there: run `make nextflow-tools`")
+    bench = make_bench(versitygw)
+    launcher = shlex.quote(str(ROOT / "integrations" / "nextflow" / "nxf"))
+    bench.stand_in("nextflow", f'NXF_LIB={shlex.quote(str(jars))} NXF_HOME="$PWD/.nxf" exec {launcher} "$@"')
+    own = ["nextflow-pipe", "nextflow-seqferry", "nextflow-unpack"]
+
+    # nf-amazon cannot be fetched here: this way is told as one that failed, and the others go on.
+    code, out, err = bench.run(*ONCE, "--ways", ",".join(["nextflow", *own]), "--tasks", "10")
+
+    assert code == 1, err
+    report = bench.report()
+    results = {each["way"]: each for each in report["results"]}
+    assert {way: (each["runs"], each["failed"]) for way, each in results.items()} == {
+        "nextflow": (0, 1),
+        **dict.fromkeys(own, (1, 0)),
+    }, report["runs"]
+    assert "nf-amazon" in next(each["error"] for each in report["runs"] if each["way"] == "nextflow")
+    assert [each["requests"] for way, each in results.items() if way in own] == [2, 8, 2]
+    [verdict] = report["verdict"]
+    assert verdict.startswith("7 files of 2.7 KiB on average, all read by a task of Nextflow: take Nextflow")
+    assert verdict in out
+    page = parse((bench.output / "report.html").read_text())
+    assert any("all files to a task of Nextflow" in each.text for each in page.all("h3"))
     bench.assert_all_is_as_it_was()
 
 

@@ -19,7 +19,8 @@ from seqferry.bench.machine import load
 from seqferry.bench.methods import base_environment
 from seqferry.bench.stage import data as dataset
 from seqferry.bench.stage.data import Dataset, Digests
-from seqferry.bench.stage.ways import ARCHIVE, NAMES, InstalledWays, Staging, Way, available, unmount
+from seqferry.bench.stage.way import ARCHIVE, Staging, Way
+from seqferry.bench.stage.ways import NAMES, InstalledWays, available, unmount
 from seqferry.bench.stopping import ended_as_by_ctrl_c
 from seqferry.bench.storage import Storage, connect
 from seqferry.bench.transfer import MOST_REPETITIONS, fresh_id
@@ -234,6 +235,7 @@ class _Runner:
         self._archive = b""
         self._read_sum: str | None = None
         self._names = folder / "names"
+        self._plugins = folder / "plugins"
         measure.spread(folder)
 
     def all(self) -> None:
@@ -246,6 +248,8 @@ class _Runner:
         shutil.rmtree(reference)
         self._names.write_bytes(b"".join(name.encode() + b"\0" for name in plan.read))
         ways = [way for way in plan.installed.ways if not way.with_archive or way in ways]
+        if any(way.with_plugin for way in ways):
+            ways = self._with_plugin(ways)
         for _ in range(plan.parameters.warm_up):
             for way in list(ways):
                 run = self._once(way, -1)
@@ -277,6 +281,23 @@ class _Runner:
             archive.unlink()
         return wanted
 
+    def _with_plugin(self, ways: list[Way]) -> list[Way]:
+        """Installs the plugin of Nextflow for this comparison; the ways without those that need it, where it cannot."""
+        command = f"{self._plan.installed.commands['seqferry']} nextflow install-plugin --plugins-dir"
+        made = measure.run(
+            ["sh", "-c", f'{command} "$0"', str(self._plugins)],
+            environment=self._environment(),
+            folder=self._folder,
+            timeout=_RUN_WITHIN,
+        )
+        why = _failure(made)
+        if why is None:
+            return ways
+        wanted = ", ".join(way.name for way in ways if way.with_plugin)
+        self._outcome.left_out.append(f"{wanted}: left out, since the plugin cannot be installed: {why}")
+        self._tell.say(self._outcome.left_out[-1])
+        return [way for way in ways if not way.with_plugin]
+
     def _record(self, run: StageRun) -> None:
         self._outcome.runs.append(run)
         self._tell.ran(run)
@@ -286,7 +307,6 @@ class _Runner:
         arrived, mount, scratch = folder / "arrived", folder / "mount", folder / "scratch"
         for each in (arrived, mount, scratch):
             each.mkdir()
-        environment = self._environment()
         staging = Staging(
             self._plan.data.uri,
             self._plan.storage.place.uri,
@@ -296,9 +316,12 @@ class _Runner:
             self._plan.source.place.endpoint_url,
             self._plan.source.place.region,
             self._plan.installed.commands,
+            self._plugins,
         )
+        environment = {**self._environment(), **way.environment(staging)}
         cost, error, mismatch = None, None, False
         try:
+            _write(way.files(staging), scratch)
             measure.sync(folder)  # what others have left to be written is not this run's
             cost = measure.run(
                 ["sh", "-c", way.script(staging)], environment=environment, folder=scratch, timeout=_RUN_WITHIN
@@ -315,7 +338,7 @@ class _Runner:
         return StageRun(way.name, round_, cost, error, mismatch)
 
     def _differs(self, way: Way, arrived: Path) -> str | None:
-        if way.delivers == "files":
+        if way.delivers in ("files", "task"):
             return dataset.compare(arrived, self._plan.data, self._digests)
         if way.delivers == "archive":
             return None if dataset.digest_of(arrived / ARCHIVE) == self._archive else "the archive differs"
@@ -348,6 +371,13 @@ class _Runner:
         for secret in self._plan.source.secrets():
             text = text and text.replace(secret, "[redacted]")
         return text
+
+
+def _write(files: dict[str, str], folder: Path) -> None:
+    for name, content in files.items():
+        path = folder / name
+        path.write_text(content)
+        path.chmod(0o755 if content.startswith("#!") else 0o644)
 
 
 def _failure(cost: measure.Cost) -> str | None:

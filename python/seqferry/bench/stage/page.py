@@ -19,6 +19,10 @@ _EXPLAINED: Final = (
 )
 
 
+_OURS: Final = ("seqferry", "unpack", "mount", "nextflow-seqferry", "nextflow-unpack")
+"""Beginnings of the names of ways that use Seqferry."""
+
+
 def page(result: dict[str, Any], drawn: Sequence[Plot]) -> str:
     """The whole document."""
     body = [f"<header><h1>Ways to stage compared</h1>{html.items(result['verdict'])}"]
@@ -28,7 +32,7 @@ def page(result: dict[str, Any], drawn: Sequence[Plot]) -> str:
     if drawn:
         body.append(f"<section id='plots'><h2>Plots</h2>{html.figures(drawn)}</section>")
     parts = [
-        f"<h3>{escape(title)}</h3>{html.table(head, rows, marked=('seqferry', 'unpack', 'mount'), last_is_text=True)}"
+        f"<h3>{escape(title)}</h3>{html.table(head, rows, marked=_OURS, last_is_text=True)}"
         for title, head, rows in report.tables(result)
     ]
     body.append(f"<section id='results'><h2>All figures</h2>{''.join(parts)}</section>")
@@ -38,6 +42,10 @@ def page(result: dict[str, Any], drawn: Sequence[Plot]) -> str:
     if failed:
         body.append(f"<section id='failed'><h2>Runs that failed</h2>{html.items(failed, 'error')}</section>")
     return html.document("Seqferry: ways to stage compared", [*body, "</main>"])
+
+
+def _is_peer(way: str) -> bool:
+    return not way.startswith(_OURS)
 
 
 def _facts(result: dict[str, Any]) -> str:
@@ -62,8 +70,10 @@ def draw(result: dict[str, Any]) -> tuple[list[Plot], str | None]:
 def _plots(figures: Any, result: dict[str, Any]) -> Iterable[Plot]:
     rows: list[dict[str, Any]] = [
         {
-            "workload": {"files": "all files", "archive": "one tar", "in place": "in place"}[each["delivers"]],
-            "method": "peer" if each["way"].startswith(("aws", "s5cmd")) else "seqferry",
+            "workload": {"files": "all files", "archive": "one tar", "in place": "in place", "task": "Nextflow"}[
+                each["delivers"]
+            ],
+            "method": "peer" if _is_peer(each["way"]) else "seqferry",
             "label": each["what"],
             "wall_s": each["wall_s"],
         }

@@ -13,8 +13,10 @@ from typing import Any, Final
 from seqferry.bench.machine import installed_version, machine
 from seqferry.bench.recommend import FEWEST
 from seqferry.bench.spread import Spread
+from seqferry.bench.stage import pipelines
 from seqferry.bench.stage.comparison import StageOutcome, StagePlan, StageRun
-from seqferry.bench.stage.ways import STANDARD, Way
+from seqferry.bench.stage.way import Way
+from seqferry.bench.stage.ways import STANDARD
 from seqferry.model.formatting import count, duration, size
 
 SCHEMA: Final = 1
@@ -98,21 +100,30 @@ def _told(spread: Spread | None) -> dict[str, float] | None:
 
 
 def verdict(plan: StagePlan, results: Sequence[Row]) -> list[str]:
-    """A sentence for each use: all files are read, and the part of them that was read in place."""
+    """A sentence for each use: all files are read, a part of them in place, all by a task of a pipeline."""
     files = _ranked(results, "files")
     in_place = _ranked(results, "in place")
     tasks, said = plan.parameters.tasks, list[str]()
-    standard = next((each for each in files if each["way"] == STANDARD), files[-1] if files else None)
+    in_task = _ranked(results, "task")
+    standard = _standard(files, STANDARD)
     if files and standard is not None:
         said.append(f"{plan.data}, all read: {_take(files, standard, tasks)}")
     if in_place:
         share = f"{plan.data}, {len(plan.read):,} of them read ({plan.parameters.read:g} %)"
         said.append(f"{share}: {_take(sorted([*in_place, *files], key=_median), standard or in_place[0], tasks)}")
+    if in_task:
+        of_task = _standard(in_task, pipelines.STANDARD) or in_task[-1]
+        said.append(f"{plan.data}, all read by a task of Nextflow: {_take(in_task, of_task, tasks)}")
     return said or ["No run succeeded: there is no verdict."]
 
 
 def _ranked(results: Sequence[Row], delivers: str) -> list[Row]:
     return sorted((each for each in results if each["delivers"] == delivers and each["wall_s"]), key=_median)
+
+
+def _standard(ranked: Sequence[Row], name: str) -> Row | None:
+    """The way that savings are told against: the usual one, else the slowest."""
+    return next((each for each in ranked if each["way"] == name), ranked[-1] if ranked else None)
 
 
 def _median(row: Row) -> float:
@@ -172,6 +183,7 @@ def tables(result: dict[str, Any]) -> Iterator[tuple[str, Sequence[str], list[tu
         ("files", "all files in a folder"),
         ("archive", "one tar, as it is"),
         ("in place", f"{result['data']['files_read']:,} files read in place"),
+        ("task", "all files to a task of Nextflow, with Nextflow's start"),
     )
     for delivers, title in titles:
         own = [each for each in result["results"] if each["delivers"] == delivers]

@@ -1,4 +1,4 @@
-"""The ways that are compared: how each is called, what it leaves on the local disk, and how many requests it takes."""
+"""The ways that are compared, and those of them that this machine can go."""
 
 from __future__ import annotations
 
@@ -8,87 +8,15 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final
 
 from seqferry.bench.methods import version_of
-from seqferry.bench.stage.data import Dataset
-from seqferry.cost import requests
+from seqferry.bench.stage.pipelines import PIPELINES
+from seqferry.bench.stage.way import ARCHIVE, Staging, Way
 from seqferry.engine.mounts import is_mounted
-
-Delivery = Literal["files", "archive", "in place"]
-
-ARCHIVE: Final = "data.tar"
-
-
-@dataclass(frozen=True, slots=True)
-class Staging:
-    """Work of one run: the data, the archive of it, and the folders of the run."""
-
-    data: str
-    """``s3://bucket/prefix/`` of the files."""
-    archive_folder: str
-    """The same of the archive, whose name is ``ARCHIVE``."""
-    arrived: Path
-    mount: Path
-    names: Path
-    """A file with the names that are read in place, each ended by a zero byte."""
-    endpoint_url: str | None
-    region: str
-    commands: dict[str, str]
-    """Programs by name, quoted for a shell."""
-
-    def aws(self, *words: str) -> str:
-        endpoint = ("--endpoint-url", self.endpoint_url) if self.endpoint_url else ()
-        return f"{self.commands['aws']} {shlex.join(['s3', 'cp', *words, '--only-show-errors', *endpoint])}"
-
-    def s5cmd(self, *words: str) -> str:
-        endpoint = ("--endpoint-url", self.endpoint_url) if self.endpoint_url else ()
-        return f"{self.commands['s5cmd']} {shlex.join([*endpoint, '--log', 'error', 'cp', *words])}"
-
-    def own(self, verb: str, *words: str) -> str:
-        endpoint = ("--endpoint-url", self.endpoint_url) if self.endpoint_url else ()
-        return f"{self.commands['seqferry']} {shlex.join([verb, *words, '--region', self.region, *endpoint])}"
-
-    def mounted(self, uri: str, work: str) -> str:
-        """Mounts, works, and unmounts also when the work fails."""
-        unmount = f"{self.commands['seqferry']} umount {shlex.quote(str(self.mount))}"
-        mount = self.own("mount", uri, str(self.mount), "--read-only")
-        return f"{mount} && {{ {work}; status=$?; {unmount} && exit $status; }}"
-
-
-@dataclass(frozen=True)
-class Way:
-    """One way to bring the data to a task.
-
-    Attributes:
-        what: how it is called, in the words of a user.
-        delivers: all files in a folder, the archive as it is, or a part of the files read in place.
-        tools: programs that it needs, beside those of every system.
-        with_archive: it needs one tar of the data in S3; ``with_mount``: it needs FUSE.
-    """
-
-    name: str
-    what: str
-    delivers: Delivery
-    script: Callable[[Staging], str]
-    tools: tuple[str, ...]
-    with_archive: bool = False
-    with_mount: bool = False
-
-    def requests(self, data: Dataset, archive_bytes: int, read: Sequence[str]) -> int:
-        """Requests to S3, computed from the sizes."""
-        if self.with_archive:
-            return 1 + requests.parts_of(archive_bytes, inside=False)
-        if self.with_mount:
-            return data.requests_of_mount(read if self.delivers == "in place" else data.files)
-        return data.requests_of_files()
-
-    def local_bytes(self, data: Dataset, archive_bytes: int) -> int:
-        """Bytes on the local disk when it has ended."""
-        return {"files": data.total, "archive": archive_bytes, "in place": 0}[self.delivers]
 
 
 def _untar(source: str, each: Staging) -> str:
@@ -191,6 +119,7 @@ WAYS: Final = (
         ("seqferry",),
         with_mount=True,
     ),
+    *PIPELINES,
 )
 NAMES: Final = tuple(way.name for way in WAYS)
 STANDARD: Final = "aws-recursive"
@@ -200,12 +129,13 @@ _INSTALL: Final = {
     "aws": "see https://docs.aws.amazon.com/cli/latest/userguide/getting-started-install.html",
     "s5cmd": "see https://github.com/peak/s5cmd#installation",
     "tar": "install tar",
+    "nextflow": "see https://docs.seqera.io/nextflow/install",
 }
 
 
 @dataclass(frozen=True)
 class InstalledWays:
-    """The ways that this machine can go, their programs with versions, and a line for each way that it cannot."""
+    """The ways that this machine can go, their programs with versions, and a line for each lack."""
 
     ways: tuple[Way, ...]
     commands: dict[str, str]
@@ -216,23 +146,24 @@ class InstalledWays:
 def available(wanted: Sequence[str]) -> InstalledWays:
     """Looks for the programs and for FUSE."""
     programs = {"seqferry": [sys.executable, "-m", "seqferry"]}
-    for name in ("aws", "s5cmd", "tar"):
+    for name in ("aws", "s5cmd", "tar", "nextflow"):
         found = shutil.which(name)
         if found is not None:
             programs[name] = [found]
     fuse = missing_fuse()
     ways: list[Way] = []
-    left_out: list[str] = []
+    lacking: dict[str, list[str]] = {}
     for way in (each for each in WAYS if each.name in wanted):
         missing = [name for name in way.tools if name not in programs]
         if missing:
-            left_out.append(f"{way.name} is left out, since {missing[0]} is not installed: {_INSTALL[missing[0]]}")
+            lacking.setdefault(f"{missing[0]} is not installed: {_INSTALL[missing[0]]}", []).append(way.name)
         elif way.with_mount and fuse is not None:
-            left_out.append(f"{way.name} is left out: {fuse}")
+            lacking.setdefault(fuse, []).append(way.name)
         else:
             ways.append(way)
+    left_out = [f"{', '.join(names)}: left out, since {why}" for why, names in lacking.items()]
     used = {name for way in ways for name in way.tools}
-    asked = {"s5cmd": ("version",)}
+    asked = {"s5cmd": ("version",), "nextflow": ("-version",)}
     versions = {name: version_of([*programs[name], *asked.get(name, ("--version",))]) for name in sorted(used)}
     return InstalledWays(
         tuple(ways), {name: shlex.join(words) for name, words in programs.items()}, versions, tuple(left_out)

@@ -42,7 +42,8 @@ class BenchStage:
             envvar="SEQFERRY_BENCH_WAYS",
             metavar="NAMES",
             help="Only these: aws-recursive, s5cmd, seqferry, aws-tar, seqferry-tar, aws-pipe, seqferry-pipe, unpack, "
-            "mount-cp, mount-tar, mount-read. Default: all that this machine can go.",
+            "mount-cp, mount-tar, mount-read, nextflow, nextflow-tar, nextflow-pipe, nextflow-seqferry, "
+            "nextflow-unpack. Default: all that this machine can go.",
         ),
     ] = None
     read: Annotated[
@@ -83,8 +84,8 @@ def stage(
 ) -> int:
     """Compare the ways to bring the objects of a prefix to a task: file by file, as one tar, by a mount.
 
-    Recursive copies, one tar copied, piped to tar and unpacked, a mount with cp and with tar, and a part of the files
-    read in place, on your own data; medians, spread, and a verdict with what it saves for many tasks.
+    Recursive copies, one tar copied, piped to tar and unpacked, a mount with cp and with tar, a part of the files read
+    in place, and a task of Nextflow, on your own data; medians, spread, and a verdict with what it saves.
     """
     from seqferry.bench import output as folder_of
     from seqferry.bench.stage import comparison, page, report
