@@ -141,7 +141,7 @@ def read(
     curves = _curves(connection, _TRANSFERS, sample.c.transfer_id == transfer_id)
     return [
         Point(at, width, Counts(*counts), workers)
-        for at, width, counts, workers in _course(curves, since, until, points)
+        for at, width, counts, workers in course(curves, since, until, points)
     ]
 
 
@@ -158,12 +158,12 @@ def read_engine(
     curves = _curves(connection, _ENGINES, mine)
     return [
         Point(at, width, EngineCounts(*counts), workers)
-        for at, width, counts, workers in _course(curves, since, until, points)
+        for at, width, counts, workers in course(curves, since, until, points)
     ]
 
 
-def _course(
-    curves: Sequence[_Curve], since: float | None, until: float | None, points: int
+def course(
+    curves: Sequence[Curve], since: float | None, until: float | None, points: int
 ) -> list[tuple[float, float, tuple[int, ...], int]]:
     """Begin, length and growth of each interval, and how many workers were at it."""
     if not curves:
@@ -227,7 +227,7 @@ def _delete(connection: sa.Connection, series: _Series, rows: sa.Select[*tuple[A
 
 
 @dataclass(frozen=True, slots=True)
-class _Curve:
+class Curve:
     """Counters of one worker over time: the sums of its work up to each time, from zero on."""
 
     times: list[float]
@@ -250,7 +250,7 @@ class _Curve:
         )
 
 
-def _curves(connection: sa.Connection, series: _Series, which: sa.ColumnElement[bool]) -> list[_Curve]:
+def _curves(connection: sa.Connection, series: _Series, which: sa.ColumnElement[bool]) -> list[Curve]:
     columns = series.table.c
     rows: Sequence[Any] = connection.execute(
         sa.select(columns.executor_id, columns.at, *(columns[name] for name in series.counters))
@@ -258,10 +258,10 @@ def _curves(connection: sa.Connection, series: _Series, which: sa.ColumnElement[
         .order_by(columns.executor_id, columns.at)
     ).all()  # thinning bounds them, and a row at a time takes three times as long
     nothing = (0,) * len(series.counters)
-    curves: list[_Curve] = []
+    curves: list[Curve] = []
     for _, of_one in groupby(rows, key=itemgetter(0)):
         before, offset = nothing, None
-        curve = _Curve([], [])
+        curve = Curve([], [])
         curves.append(curve)
         for row in of_one:
             at: float = row[1]
@@ -278,5 +278,5 @@ def _curves(connection: sa.Connection, series: _Series, which: sa.ColumnElement[
     return curves
 
 
-def _total(curves: Sequence[_Curve], time: float) -> tuple[int, ...]:
+def _total(curves: Sequence[Curve], time: float) -> tuple[int, ...]:
     return tuple(round(sum(values)) for values in zip(*(curve.at(time) for curve in curves), strict=True))

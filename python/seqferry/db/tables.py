@@ -350,6 +350,17 @@ sample: Final = sa.Table(
     sa.Column("throttled", sa.BigInteger, nullable=False),
 )
 
+# The course of a transfer that has ended, in equal intervals: samples are thinned, and removed in the end.
+chart: Final = sa.Table(
+    "chart",
+    metadata,
+    sa.Column("transfer_id", KEY, sa.ForeignKey("transfer.id"), primary_key=True),
+    sa.Column("since", sa.Double, nullable=False),
+    sa.Column("until", sa.Double, nullable=False),
+    # JSON: of each interval bytes, objects, requests, throttled requests and workers.
+    sa.Column("points", sa.Text, nullable=False),
+)
+
 engine_sample: Final = sa.Table(
     "engine_sample",
     metadata,

@@ -29,7 +29,7 @@ import sqlalchemy as sa
 
 from seqferry.db.advisory import AdvisoryLock, take
 from seqferry.db.record import events, receipts, sealed_row
-from seqferry.db.tables import batch, event, submission_key, tally, transfer, worker_live
+from seqferry.db.tables import batch, event, sample, submission_key, tally, transfer, worker_live
 from seqferry.model import labels, operations
 from seqferry.model.labels import Description
 from seqferry.model.models import (
@@ -559,10 +559,20 @@ def finish(connection: sa.Connection, transfer_id: str, at: float, actor: str) -
         state = "failed"
     connection.execute(transfer.update().where(transfer.c.id == transfer_id).values(state=state, ended_at=at))
     connection.execute(worker_live.delete().where(worker_live.c.transfer_id == transfer_id))
+    _keep_chart(connection, transfer_id)
     data: dict[str, Any] = totals | receipts.settle(connection, transfer_id, state=state, totals=totals, ended_at=at)
     if state == "failed":
         data |= {"code": row.error_code, "message": row.error_message}
     events.append(connection, transfer_id, at, state, actor, data)
+
+
+def _keep_chart(connection: sa.Connection, transfer_id: str) -> None:
+    if connection.execute(sa.select(sample.c.at).where(sample.c.transfer_id == transfer_id).limit(1)).first() is None:
+        return  # too short for samples, as most are
+
+    from seqferry.db import charts
+
+    charts.keep(connection, transfer_id)
 
 
 def _settle(connection: sa.Connection, transfer_id: str) -> dict[str, int]:

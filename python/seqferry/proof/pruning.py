@@ -13,7 +13,7 @@ from typing import Final
 
 import sqlalchemy as sa
 
-from seqferry.db import transfer_pages
+from seqferry.db import charts, transfer_pages
 from seqferry.db.database import Database
 from seqferry.db.paging import ALL_TRANSFERS, TransferFilter
 from seqferry.db.queue import Queue
@@ -102,6 +102,7 @@ def _prune(database: Database, queue: Queue, one: PrunedTransfer, now: float, ac
         held = connection.execute(sa.select(transfer.c.pruned_at).where(transfer.c.id == one.id).with_for_update())
         if held.scalar() is None:
             archived = connection.execute(sa.select(size).where(seal.c.transfer_id == one.id)).scalar_one()
+            charts.keep(connection, one.id)  # of versions that kept none
             connection.execute(sample.delete().where(sample.c.transfer_id == one.id))
             connection.execute(transfer.update().where(transfer.c.id == one.id).values(pruned_at=now))
             events.append(connection, one.id, now, "pruned", actor, {"objects": one.objects})

@@ -168,12 +168,12 @@ class Queries(Base):
     def samples(
         self, transfer_id: str, *, since: float | None = None, until: float | None = None, points: int = 300
     ) -> list[samples.Point[samples.Counts]]:
-        """The course of a transfer in equal intervals, oldest first (``samples.read``)."""
-        from seqferry.db import samples
+        """The course of a transfer in equal intervals, oldest first (``charts.read``)."""
+        from seqferry.db import charts
 
         with self.database.read() as connection:
             full_id = self._resolve(connection, transfer_id)
-            return samples.read(connection, full_id, since=since, until=until, points=points)
+            return charts.read(connection, full_id, since=since, until=until, points=points)
 
     def engine_samples(
         self,

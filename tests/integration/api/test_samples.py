@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 from control import ANY_SPEC
+from ended import add_ended_batch, begin, finish
 from http_client import http_of
 
-from seqferry.db import samples, transfers
+from seqferry.db import charts, samples, transfers
 from seqferry.db.samples import EngineCounts, Point
 from seqferry.db.tables import engine_sample, sample
 from seqferry.model.models import LocalFolder
@@ -54,7 +55,7 @@ def points(
     service: Service, transfer_id: str, count: int, since: float | None = None, until: float | None = None
 ) -> list[Point[samples.Counts]]:
     with service.database.read() as connection:
-        return samples.read(connection, transfer_id, since=since, until=until, points=count)
+        return charts.read(connection, transfer_id, since=since, until=until, points=count)
 
 
 def thin(service: Service) -> int:
@@ -223,3 +224,42 @@ def test_what_is_sampled_of_an_engine_is_what_it_has_counted(service: Service, t
     assert (row.executor_id, row.requests, row.throttled) == ("worker", stats.requests, 0)
     assert row.requests >= 1
     assert row.busy_ms == round(1000 * stats.busy)
+
+
+def test_the_course_of_a_transfer_outlives_its_samples(service: Service) -> None:
+    of, now = begin(service), time.time()
+    for executor, first in (("one", 0), ("two", 200)):
+        fill(service, of, executor, ((now - 1000 + second, second - first) for second in range(first, 400)))
+    whole = points(service, of, 200)
+    add_ended_batch(service, of, ["a"])
+    with service.database.write() as connection:
+        transfers.end_plan(connection, of, now, "worker")
+        transfers.finish(connection, of, now, "worker")
+    assert points(service, of, 200) == whole  # as long as samples tell more
+    [pruned] = service.prune(older_than=-60.0, actor="ada")
+
+    kept, coarse, second_half = (
+        points(service, of, 200),
+        points(service, of, 10),
+        points(service, of, 7, since=now - 800),
+    )
+    with http_of(service) as client:
+        told = client.get(f"/api/v1/transfers/{of}/samples", params={"points": 200}).json()["samples"]
+
+    assert pruned.id == of
+    assert times(service) == []
+    assert [one.counts for one in kept] == [one.counts for one in whole]
+    assert [one.at for one in kept] == pytest.approx([one.at for one in whole])
+    assert [one.workers for one in kept] == [one.workers for one in whole]
+    assert {one.workers for one in whole} == {1, 2}
+    assert sum(one.counts.bytes for one in coarse) == sum(one.counts.bytes for one in whole)
+    assert sum(one.counts.bytes for one in second_half) < sum(one.counts.bytes for one in whole)
+    assert len(told) == 200
+
+
+def test_a_transfer_without_samples_keeps_no_course(service: Service) -> None:
+    of = begin(service)
+    finish(service, of)
+    list(service.prune(older_than=-60.0, actor="ada"))
+
+    assert points(service, of, 10) == []
