@@ -160,7 +160,7 @@ pub struct UploadSession {
     give_up: CancellationToken,
     /// Uploads that were created and are not open here yet, for example because their caller was dropped.
     created: Arc<Mutex<Vec<String>>>,
-    /// The last part that was copied got an `ETag` that is a digest of its bytes.
+    /// The latest answer to a part had an `ETag` that is a digest of its bytes. False before the first answer.
     plain_etags: AtomicBool,
 }
 

@@ -8,14 +8,15 @@ use seqferry_client::upload::{
 };
 use seqferry_client::{Budget, BudgetLimits};
 use seqferry_client::{Endpoint, RequestError, RequestMetrics, RetryContext, RetryPolicy, RetryingClient};
+use seqferry_store::checksum::base64;
 use seqferry_store::error::classify::code;
 use seqferry_store::prelude::*;
 use seqferry_store::{
-    CompleteUpload, CompletedPart, CreateUpload, Digests, ErrorClass, ObjectRef, PartInfo, PinnedObject, StoreError,
-    UploadRef,
+    Attributes, CompleteUpload, CompletedPart, CreateUpload, DigestAlgorithm, Digester, Digests, ErrorClass, ObjectRef,
+    PartInfo, PinnedObject, Range, StoreError, UploadRef, WrittenPart,
 };
-use seqferry_store_testing::MemoryStore;
 use seqferry_store_testing::fault::{Fault, FaultStore, Latch, Rule};
+use seqferry_store_testing::{MemoryStore, ObjectWriteExt as _};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
@@ -84,7 +85,11 @@ struct UploadFixture {
 
 impl UploadFixture {
     fn new() -> Self {
-        let memory = Arc::new(MemoryStore::new(PART));
+        Self::of(MemoryStore::new(PART))
+    }
+
+    fn of(memory: MemoryStore) -> Self {
+        let memory = Arc::new(memory);
         memory.create_bucket(BUCKET);
         let store = Arc::new(FaultStore::new(Arc::clone(&memory) as Arc<dyn ObjectStore>));
         Self { memory, store, budget: Budget::new(BudgetLimits::default()) }
@@ -325,6 +330,60 @@ async fn a_complete_whose_answer_was_lost_says_that_the_upload_is_gone() {
     assert!(matches!(completed, Completion::Gone(error) if error.code == "NoSuchUpload"));
     assert!(session.open().is_none());
     assert_eq!(fixture.object().await.as_deref(), Some(BYTES));
+}
+
+/// A part, sent or copied.
+async fn write_part(session: &UploadSession, number: u32, copy_of: Option<&PinnedObject>) -> WrittenPart {
+    let Some(source) = copy_of else {
+        // Services without checksums get no other digest than the MD5, and here not even that.
+        let body = PartBody { bytes: BYTES[..10].into(), digests: Digests::default(), memory: None };
+        return session.put_part(number, body).await.unwrap();
+    };
+    let reserved = session.reserve_copy(number, Range { first: 0, last: PART - 1 }).await.unwrap();
+    session.copy_part(source, reserved).await.unwrap()
+}
+
+#[tokio::test]
+async fn a_part_found_after_a_lost_answer_has_a_digest_for_its_etag_only_where_another_answer_shows_it() {
+    for (opaque, operation) in [false, true].into_iter().flat_map(|o| [(o, "UploadPart"), (o, "UploadPartCopy")]) {
+        let memory = MemoryStore::new(PART).without_checksums();
+        let fixture = UploadFixture::of(if opaque { memory.with_opaque_etags() } else { memory });
+        let source = fixture.memory.put(BUCKET, "source", BYTES.into(), &Attributes::default()).await.unwrap();
+        let source = PinnedObject::listed(ObjectRef::new(BUCKET, "source"), &source.etag, BYTES.len() as u64);
+        let copy_of = (operation == "UploadPartCopy").then_some(&source);
+        let (mut session, rows) = (fixture.session(), Rows::default());
+        let request = create(&session);
+        session.begin(&request, &rows).await.unwrap();
+        let mut found = Vec::new();
+
+        for number in [1, 2, 3] {
+            if number != 2 {
+                fixture.store.rule(Rule::always(operation, Fault::LoseReply).part(number));
+            }
+            found.push(write_part(&session, number, copy_of).await.opaque_etag);
+        }
+
+        // Before the first answer nothing is known of the ETags.
+        assert_eq!(found, [true, opaque, opaque], "{operation}");
+    }
+}
+
+#[tokio::test]
+async fn a_part_found_before_any_answer_has_a_digest_for_its_etag_where_it_is_the_md5_that_was_sent() {
+    for opaque in [false, true] {
+        let memory = MemoryStore::new(PART).without_checksums();
+        let fixture = UploadFixture::of(if opaque { memory.with_opaque_etags() } else { memory });
+        let (mut session, rows) = (fixture.session(), Rows::default());
+        let request = create(&session);
+        session.begin(&request, &rows).await.unwrap();
+        fixture.store.rule(Rule::always("UploadPart", Fault::LoseReply));
+        let md5 = base64(&Digester::of(DigestAlgorithm::Md5, &BYTES[..10]));
+        let digests = Digests { checksum: None, md5: Some(md5) };
+
+        let part = session.put_part(1, PartBody { bytes: BYTES[..10].into(), digests, memory: None }).await.unwrap();
+
+        assert_eq!(part.opaque_etag, opaque);
+    }
 }
 
 #[tokio::test]

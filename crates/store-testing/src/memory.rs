@@ -234,7 +234,11 @@ impl MemoryStore {
 
     /// The `ETag` of bytes that are written or copied in one request, or as a part.
     fn etag_of(&self, body: &[u8]) -> String {
-        if self.etags == Etags::Salted { md5_hex(&[b"salt", body].concat()) } else { md5_hex(body) }
+        if matches!(self.etags, Etags::Salted | Etags::Opaque) {
+            md5_hex(&[b"salt", body].concat())
+        } else {
+            md5_hex(body)
+        }
     }
 
     /// Behaves like a service behind a proxy that drops `Range`.
@@ -287,7 +291,7 @@ impl MemoryStore {
             attributes,
             tag_count: u32::try_from(object.tags.len()).ok().filter(|_| self.sub_resources),
             archived: object.is_archived(),
-            opaque_etag: self.as_files,
+            opaque_etag: self.as_files || self.etags == Etags::Opaque,
             ..ObjectMeta::default()
         }
     }

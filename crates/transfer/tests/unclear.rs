@@ -2,10 +2,11 @@
 //! blindly.
 
 use seqferry_store::error::classify::code;
+use seqferry_store_testing::MemoryStore;
 use seqferry_store_testing::fault::{Fault, Rule};
 use seqferry_transfer::{State, VerificationLevel};
 
-use crate::common::{TARGET, TransferFixture, bytes, policy, streaming};
+use crate::common::{ServicePair, TARGET, TransferFixture, bytes, policy, small_limits, streaming};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_write_that_had_its_effect_is_found_by_one_look_and_not_repeated() {
@@ -132,4 +133,27 @@ async fn a_look_does_not_wait_for_a_service_that_throttles() {
 
     assert_eq!(outcomes[&1].state, State::Done, "{:?}", outcomes[&1]);
     assert_eq!(fixture.store.count("ListParts"), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_part_found_on_a_target_whose_etags_are_no_digests_is_no_contradiction() {
+    let plain = || MemoryStore::new(small_limits().minimum_part).without_checksums();
+    let mut levels = Vec::new();
+    for lost in [None, Some(1), Some(2)] {
+        let services = ServicePair::of(plain(), plain().with_opaque_etags());
+        let item = services.from.object(1, "k", &bytes(1, 300)).await;
+        // Another bucket of this endpoint has shown that plain ETags are digests.
+        services.to.connection.quirks.learn_etags(true);
+        if let Some(part) = lost {
+            services.to.store.rule(Rule::always("UploadPart", Fault::LoseReply).part(part));
+        }
+
+        let outcomes = services.run(streaming(), vec![item.clone()]).await;
+
+        let outcome = &outcomes[&1];
+        assert_eq!(outcome.state, State::Done, "{lost:?}: {outcome:?}");
+        assert!(services.is_copied(&item).await);
+        levels.push(outcome.verified);
+    }
+    assert_eq!(levels, [levels[0]; 3]);
 }

@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use crate::budget::{MemoryPermit, RequestPermit};
 use bytes::Bytes;
+use seqferry_store::checksum::{hex, unbase64};
 use seqferry_store::prelude::*;
 use seqferry_store::{Body, Digests, PartInfo, PinnedObject, Range, StoreError, UploadRef, WrittenPart};
 
@@ -59,8 +60,7 @@ impl UploadSession {
                 Err(RequestError::Failed(error)) if is_unclear(&error) => error,
                 answer => return answer,
             };
-            let sum = part.digests.checksum.as_ref().map(|(_, value)| value.as_str());
-            match self.find_part(number, part.bytes.len() as u64, sum, Asked::UntilAnswered).await? {
+            match self.find_part(number, part.bytes.len() as u64, &part.digests, Asked::UntilAnswered).await? {
                 Some(found) => return Ok(found),
                 None if is_last => return Err(RequestError::Failed(unclear)),
                 None => self.retry_context.count_retry(),
@@ -87,19 +87,23 @@ impl UploadSession {
             });
             join_request(sent, "UploadPart")
         };
-        let sum = digests.checksum.as_ref().map(|(_, value)| value.as_str());
-        let look = || self.find_part(number, bytes.len() as u64, sum, Asked::Once);
+        let look = || self.find_part(number, bytes.len() as u64, digests, Asked::Once);
         let permit = self.client.reserve(spec, &self.retry_context).await?;
-        self.client.call_looking(spec, permit, &self.retry_context, send, look).await
+        let written = self.client.call_looking(spec, permit, &self.retry_context, send, look).await?;
+        self.plain_etags.store(!written.opaque_etag, Ordering::Relaxed);
+        Ok(written)
     }
 
     /// The part as the upload holds it, after an answer that was not understood, or none but failures. None: it holds
     /// no such part, another one, or cannot be asked.
+    ///
+    /// A list of parts does not name the encryption. The `ETag` of a found part is taken as a digest where the latest
+    /// answer of this upload was one, or where it is the MD5 that was sent.
     async fn find_part(
         &self,
         number: u32,
         size: u64,
-        sum: Option<&str>,
+        sent: &Digests,
         asked: Asked,
     ) -> Result<Option<WrittenPart>, RequestError> {
         let upload_id = self.upload_id();
@@ -116,12 +120,19 @@ impl UploadSession {
             Err(RequestError::Cancelled) => return Err(RequestError::Cancelled),
         };
         let part = page.parts.into_iter().find(|part| part.number == number && part.size == size);
-        let is_sent = |part: &PartInfo| match (sum, part.checksum.as_deref()) {
-            (Some(sent), Some(kept)) => sent == kept,
+        let is_sent = |part: &PartInfo| match (sent.checksum.as_ref(), part.checksum.as_deref()) {
+            (Some((_, sent)), Some(kept)) => sent == kept,
             _ => true,
         };
-        let found = part.filter(is_sent);
-        Ok(found.map(|part| WrittenPart { etag: part.etag, checksum: part.checksum, opaque_etag: false }))
+        let is_plain = |etag: &str| {
+            let is_md5 = || sent.md5.as_deref().and_then(unbase64).is_some_and(|md5| hex(&md5) == etag);
+            self.plain_etags.load(Ordering::Relaxed) || is_md5()
+        };
+        Ok(part.filter(is_sent).map(|part| WrittenPart {
+            opaque_etag: !is_plain(&part.etag),
+            etag: part.etag,
+            checksum: part.checksum,
+        }))
     }
 
     fn copy_spec(&self, range: Range) -> RequestSpec<'_> {
@@ -166,10 +177,11 @@ impl UploadSession {
             join_request(sent, "UploadPartCopy")
         };
         // The pin of the source holds for a part that is found as for the one that was asked for.
-        let look = || self.find_part(number, range.len(), None, Asked::Once);
+        let unsent = Digests::default();
+        let look = || self.find_part(number, range.len(), &unsent, Asked::Once);
         let copied = match self.client.call_looking(spec, permit, &self.retry_context, send, look).await {
             Err(RequestError::Failed(error)) if is_unclear(&error) => {
-                let found = self.find_part(number, range.len(), None, Asked::UntilAnswered).await?;
+                let found = self.find_part(number, range.len(), &unsent, Asked::UntilAnswered).await?;
                 found.ok_or(RequestError::Failed(error))?
             }
             answer => answer?,
