@@ -83,7 +83,7 @@ man: build ## write the manual pages to dist/man/man1
 	$(VENV)/bin/seqferry man --dir dist/man/man1
 
 .PHONY: tools
-tools: $(TOOLS)/versitygw $(TOOLS)/s5cmd $(TOOLS)/s3proxy $(TOOLS)/s3sim $(TOOLS)/sim_load $(TOOLS)/floor ## make the servers and instruments that the tests need
+tools: $(TOOLS)/versitygw $(TOOLS)/s5cmd $(TOOLS)/s3proxy $(TOOLS)/s3sim $(TOOLS)/sim_load $(TOOLS)/floor $(TOOLS)/writable_gateway ## make the servers and instruments that the tests need
 
 $(TOOLS)/versitygw:
 	@tools/require $(GO) "Go 1.25 or newer (https://go.dev/dl), or put a versitygw $(VERSITYGW_VERSION) binary at $@"
@@ -140,6 +140,13 @@ $(TOOLS)/s3proxy $(TOOLS)/s3sim $(TOOLS)/sim_load $(TOOLS)/floor &: $(testkit_so
 	for tool in s3proxy s3sim examples/sim_load examples/floor; do \
 		name=$$(basename $$tool); cp $(TARGET)/release/$$tool $(TOOLS)/$$name.new && mv $(TOOLS)/$$name.new $(TOOLS)/$$name; \
 	done
+
+# A share that can be written, for tests: what clients write to it stays on this machine.
+$(TOOLS)/writable_gateway: $(wheel_sources) crates/gateway/examples/writable_gateway.rs
+	@tools/require $(CARGO) "a Rust toolchain, 1.94.1 or newer (https://rustup.rs)"
+	$(CARGO) build --quiet --release --locked $(RUST_PACKAGES) --example writable_gateway
+	@mkdir -p $(TOOLS)
+	cp $(TARGET)/release/examples/writable_gateway $@.new && mv $@.new $@
 
 # Real Nextflow from Maven Central: what the plugin is compiled against, and what its tests run.
 NEXTFLOW_VERSIONS := 24.10.0 25.04.4
@@ -211,7 +218,7 @@ test-page: try-page ## run the tests of the page that need no browser
 compiled-tests: $(VENV)/.stamp-packages try-go-tools
 	$(CARGO) test --release --locked --no-run --quiet --tests $(RUST_PACKAGES)
 
-test-tools: build $(TOOLS)/s3proxy $(TOOLS)/s3sim $(TOOLS)/sim_load try-go-tools try-nextflow
+test-tools: build $(TOOLS)/s3proxy $(TOOLS)/s3sim $(TOOLS)/sim_load $(TOOLS)/writable_gateway try-go-tools try-nextflow
 	@command -v chromium >/dev/null || echo "Chromium is not installed: the tests of the page in a browser are skipped (Debian: apt-get install chromium)"
 	@command -v postgres initdb >/dev/null || ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || echo "PostgreSQL is not installed: its tests are skipped (Debian: apt-get install postgresql)"
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from support.processes import RunningProcess, seqferry
+from support.run import find_tool
 from support.servers import S3Server
 
 _SERVED = re.compile(r"is served at (\S+):/(\S+), port (\d+)\.")
@@ -29,9 +30,11 @@ class ServedShares:
         self.port = 0
         self.process = self._started()
 
+    def _command_line(self) -> list[str | Path]:
+        return [seqferry(), "gateway", "serve", "--port", str(self.port), *self._options]
+
     def _started(self) -> RunningProcess:
-        command = [seqferry(), "gateway", "serve", "--port", str(self.port), *self._options]
-        process = RunningProcess(command, environment=self.environment)
+        process = RunningProcess(self._command_line(), environment=self.environment)
         try:
             process.wait_for_output("is served at")
             found = _SERVED.search(process.stderr + process.stdout)
@@ -55,6 +58,29 @@ class ServedShares:
         self.process.__exit__()
 
 
+def writable_gateway() -> Path:
+    """The instrument of tests that write.
+
+    Raises:
+        support.run.MissingToolError: it was not made.
+    """
+    hint = "run make .tools/bin/writable_gateway"
+    return find_tool("writable_gateway", variable="SEQFERRY_WRITABLE_GATEWAY", hint=hint)
+
+
+class ServedInstrument(ServedShares):
+    """The share ``runs`` of a prefix, written by clients and never uploaded: an instrument, not the shipped command."""
+
+    def __init__(self, folder: Path, server: S3Server, bucket: str, prefix: str) -> None:
+        self.environment = server.environment()
+        self._command: list[str | Path] = [writable_gateway(), folder / "gateway", bucket, prefix]
+        self.port = 0
+        self.process = self._started()
+
+    def _command_line(self) -> list[str | Path]:
+        return [*self._command, str(self.port)]
+
+
 def missing_libnfs() -> str | None:
     """What this machine lacks for a client in user space; None for nothing."""
     if shutil.which("nfs-ls") and shutil.which("nfs-cat"):
@@ -62,9 +88,9 @@ def missing_libnfs() -> str | None:
     return "nfs-ls and nfs-cat are not installed: shares are not tested (Debian: apt-get install libnfs-utils)"
 
 
-def read(shares: ServedShares, path: str) -> bytes:
+def read(shares: ServedShares, path: str, uid: int = 1000) -> bytes:
     """A file, as nfs-cat prints it."""
-    return subprocess.run(["nfs-cat", shares.url(path)], check=True, capture_output=True, timeout=120).stdout
+    return subprocess.run(["nfs-cat", shares.url(path, uid)], check=True, capture_output=True, timeout=120).stdout
 
 
 def names(shares: ServedShares, path: str) -> dict[str, int]:

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-import http.server
 import random
-import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Self
 
 import pytest
 
 from support import guest
+from support.control import Word
 from support.gateways import ServedShares
 from support.servers import S3Server
 
@@ -36,35 +34,6 @@ exec 3<&-
 """
 
 
-class _Word:
-    """A word that the guest can ask for."""
-
-    def __init__(self) -> None:
-        self.word = "wait"
-        outer = self
-
-        class Handler(http.server.BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                self.send_response(200)
-                self.end_headers()
-                self.wfile.write(outer.word.encode())
-
-            def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base's name
-                pass
-
-        self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.port: int = self._server.server_address[1]
-        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-
-
 @pytest.mark.timeout(300)
 def test_the_kernel_lists_reads_and_goes_on_after_the_gateway_was_killed(
     seaweedfs: S3Server, make_bucket: Callable[..., str], rng: random.Random, tmp_path: Path
@@ -85,7 +54,7 @@ def test_the_kernel_lists_reads_and_goes_on_after_the_gateway_was_killed(
     shares = ServedShares(tmp_path, seaweedfs, config)
     try:
         with (
-            _Word() as control,
+            Word() as control,
             guest.booted(tmp_path, shares.port, "/runs", _SCRIPT.format(control=control.port)) as machine,
         ):
             machine.wait_for_output("GUEST reads", deadline=200)
