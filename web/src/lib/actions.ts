@@ -7,22 +7,25 @@ import type { Transfer } from './types'
 
 export type Verb = 'pause' | 'resume' | 'cancel' | 'retry'
 
-export const WORDS: Record<Verb, { title: string; button: string; effect: string }> = {
+export const WORDS: Record<Verb, { title: string; button: string; effect: string; done: string }> = {
   pause: {
     title: 'Pause',
     button: 'Pause',
     effect: 'Workers leave it within a second. What has arrived stays, and so do parts of large objects.',
+    done: 'paused',
   },
-  resume: { title: 'Resume', button: 'Resume', effect: 'It goes on where it was paused.' },
+  resume: { title: 'Resume', button: 'Resume', effect: 'It goes on where it was paused.', done: 'resumed' },
   cancel: {
     title: 'Cancel',
     button: 'Cancel',
     effect: 'Objects that have arrived stay at the target. Those under way are given up, and it cannot be resumed.',
+    done: 'cancelled',
   },
   retry: {
     title: 'Retry',
     button: 'Retry',
-    effect: 'A new transfer copies what has failed, and nothing else.',
+    effect: 'A new transfer copies what has not arrived, and nothing else.',
+    done: 'retried',
   },
 }
 

@@ -6,27 +6,46 @@ export interface Filter {
   states: State[]
   text: string
   person: string
+  /** `key=value`, or `key` for any value. */
+  label: string
   /** Days of the reader's calendar, as `2026-11-24`; the second one is included. */
   from: string
   to: string
 }
 
+export interface Conditions {
+  text?: string
+  person?: string
+  label?: string[]
+  created_after?: string
+  created_before?: string
+}
+
 export function fromQuery(query: URLSearchParams): Filter {
   const states = (query.get('state') ?? '').split(',').filter((one): one is State => isState(one))
-  const day = (name: string): string => (/^\d{4}-\d\d-\d\d$/.test(query.get(name) ?? '') ? (query.get(name) ?? '') : '')
-  return { states, text: query.get('text') ?? '', person: query.get('person') ?? '', from: day('from'), to: day('to') }
+  const day = (name: string): string => /^\d{4}-\d\d-\d\d$/.exec(query.get(name) ?? '')?.[0] ?? ''
+  const value = (name: string): string => query.get(name) ?? ''
+  return {
+    states,
+    text: value('text'),
+    person: value('person'),
+    label: value('label'),
+    from: day('from'),
+    to: day('to'),
+  }
 }
 
 function isState(text: string): boolean {
   return (ALL_STATES as readonly string[]).includes(text)
 }
 
-/** As the API takes it, without what is empty. */
-export function clean(filter: Filter): Record<string, unknown> {
-  const found: Record<string, unknown> = {}
-  if (filter.states.length) found.states = filter.states
-  if (filter.text) found.text = filter.text
-  if (filter.person) found.person = filter.person
+/** As the list and the actions take it, without what is empty; the states are named otherwise in each. */
+export function conditions(filter: Filter): Conditions {
+  const found: Conditions = {}
+  const [text, person, label] = [filter.text.trim(), filter.person.trim(), filter.label.trim()]
+  if (text) found.text = text
+  if (person) found.person = person
+  if (label) found.label = [label]
   if (filter.from) found.created_after = startOf(filter.from, 0)
   if (filter.to) found.created_before = startOf(filter.to, 1)
   return found
@@ -42,8 +61,9 @@ function startOf(day: string, later: number): string {
 export function inWords(filter: Filter): string {
   const parts: string[] = []
   if (filter.states.length) parts.push(`state ${filter.states.map((one) => look(one).word).join(' or ')}`)
-  if (filter.text) parts.push(`text “${filter.text}”`)
-  if (filter.person) parts.push(`person “${filter.person}”`)
+  if (filter.text.trim()) parts.push(`text “${filter.text.trim()}”`)
+  if (filter.person.trim()) parts.push(`person “${filter.person.trim()}”`)
+  if (filter.label.trim()) parts.push(`label “${filter.label.trim()}”`)
   if (filter.from) parts.push(`from ${filter.from}`)
   if (filter.to) parts.push(`to ${filter.to}`)
   return parts.join(', ')

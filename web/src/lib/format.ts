@@ -82,9 +82,10 @@ export function momentWithSeconds(time: Date, now: Date): string {
   return time.toLocaleString(undefined, { day: 'numeric', month: 'short', ...clock })
 }
 
-/** `10 December` */
-export function day(time: Date): string {
-  return time.toLocaleDateString(undefined, { day: 'numeric', month: 'long' })
+/** `10 December`, or with its year. */
+export function day(time: Date, withYear = false): string {
+  const year = withYear ? ({ year: 'numeric' } as const) : {}
+  return time.toLocaleDateString(undefined, { day: 'numeric', month: 'long', ...year })
 }
 
 /** The same moment in UTC, for titles: `2026-11-24 08:00:00 UTC`. */

@@ -35,10 +35,11 @@ export function look(state: string): Look {
   return LOOKS[state] ?? { word: state.replaceAll('_', ' '), shape: 'circle', tone: 'waiting' }
 }
 
-export const RUNNING = ['planning', 'running', 'paused', 'cancelling'] as const
-export const WAITING = ['queued'] as const
+export const RUNNING = ['planning', 'running', 'cancelling'] as const
+/** A paused one waits for a person. */
+export const WAITING = ['queued', 'paused'] as const
 export const ENDED = ['done', 'done_with_failures', 'failed', 'cancelled'] as const
-export const ALL_STATES = [...WAITING, ...RUNNING, ...ENDED] as const
+export const ALL_STATES = ['queued', ...RUNNING, 'paused', ...ENDED] as const
 export type State = (typeof ALL_STATES)[number]
 
 export function hasEnded(state: string): boolean {
