@@ -15,6 +15,7 @@ from seqferry.api.fields import DOCUMENTED, WHOLE, body_of
 from seqferry.api.problems import shortened
 from seqferry.db.paging import Cursor
 from seqferry.db.samples import Counts, EngineCounts, Point
+from seqferry.model import plain_words
 from seqferry.model.errors import UsageError
 from seqferry.model.labels import MOST_LABELS, MOST_NAME, Description, described
 from seqferry.model.models import (
@@ -30,6 +31,7 @@ from seqferry.model.models import (
 )
 from seqferry.model.next_steps import next_step
 from seqferry.model.operations import Operation
+from seqferry.model.plain_words import Needs
 from seqferry.model.progress import of_chain
 from seqferry.planning.unpacking import build_operation_spec
 from seqferry.proof.costs import CountedCost
@@ -223,6 +225,8 @@ class TransferOut(BaseModel):
     """In words, when no worker is at it and none that is there may be, as ``a worker with profile lab``."""
     receipt_digest: str | None
     """Of the receipt, SHA-256 in hexadecimal, once it has ended."""
+    pruned_at: datetime | None
+    """Since then the list of its objects is gone from the records, and the digest alone covers it."""
     retry_of: str | None
     """The transfer whose failed objects it copies."""
     retried_by: str | None
@@ -261,6 +265,7 @@ class TransferOut(BaseModel):
             queue=QueueOut.of(status),
             waits_for=status.waits_for,
             receipt_digest=status.receipt_digest,
+            pruned_at=_time(status.pruned_at),
             retry_of=status.spec.retry_of,
             retried_by=status.retried_by,
             next_step=status.next_step,
@@ -411,12 +416,17 @@ class FailureGroupOut(BaseModel):
     """Of all of these objects, as they were listed."""
     advice: str
     """The next step."""
+    needs: Needs
+    """By whom something is to be done: those who sent the data, those who run Seqferry, or the storage."""
+    words: str
+    """The cause as the end of "3 files are missing: ...", for people who wait for data."""
     keys: list[str]
 
     @classmethod
     def of(cls, group: FailureGroup, operation: Operation) -> FailureGroupOut:
         fields: dict[str, Any] = asdict(group)
         fields["message"] = shortened(group.message)
+        fields |= asdict(plain_words.of_failure(group.error_class, group.error_code, group.operation))
         return cls(id=group.id, **fields, advice=next_step(group.error_class, group.error_code, operation))
 
 

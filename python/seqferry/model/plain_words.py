@@ -22,6 +22,9 @@ _READS: Final = frozenset(
 )
 """Operations that only read a source."""
 
+_COPIES: Final = frozenset({"CopyObject", "UploadPartCopy"})
+"""Operations that read a source and write a target: a refusal does not say which of the two it means."""
+
 _DENIED: Final = frozenset({"AccessDenied", "Forbidden", "403", "AllAccessDisabled", "AccountProblem"})
 _ARCHIVED: Final = frozenset({"InvalidObjectState"})
 _GONE: Final = frozenset({"NoSuchKey", "NoSuchVersion", "NotFound", "404", "MissingAtSource"})
@@ -48,6 +51,8 @@ def of_failure(error_class: str | None, error_code: str | None, operation: str |
     if code in _DENIED:
         if (operation or "") in _READS:
             return PlainCause("sender", "access to them was denied")
+        if (operation or "") in _COPIES:
+            return PlainCause("operator", "reading them, or writing them here, was denied")
         return PlainCause("operator", "writing them was denied")
     if code in _ARCHIVED:
         return PlainCause("sender", "they are in an archive and have to be restored first")

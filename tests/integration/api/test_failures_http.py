@@ -24,4 +24,5 @@ def test_a_cause_has_its_bytes_and_an_advice(service: Service) -> None:
     assert (first["error_code"], first["count"], first["keys"]) == ("AccessDenied", 2, ["run/a", "run/b"])
     assert first["bytes"] == 2 * 10
     assert first["advice"] == next_step("person", "AccessDenied")
+    assert (second["needs"], second["words"]) == ("sender", "they are in an archive and have to be restored first")
     assert (second["error_code"], second["count"], second["bytes"]) == ("InvalidObjectState", 1, 10)

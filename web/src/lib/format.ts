@@ -92,3 +92,14 @@ export function day(time: Date, withYear = false): string {
 export function utc(time: Date): string {
   return Number.isNaN(time.getTime()) ? '' : `${time.toISOString().slice(0, 19).replace('T', ' ')} UTC`
 }
+
+/** `USD 0.48`; below a cent two digits that say something: `USD 0.0031`. */
+export function dollars(amount: number): string {
+  const places = amount > 0 && amount < 0.01 ? { maximumSignificantDigits: 2 } : {}
+  return new Intl.NumberFormat(undefined, {
+    style: 'currency',
+    currency: 'USD',
+    currencyDisplay: 'code',
+    ...places,
+  }).format(amount)
+}

@@ -11,3 +11,17 @@ export type Cause = Schemas['FailureGroupOut']
 export type Sample = Schemas['SampleOut']
 export type Delivery = Schemas['DeliveryOut']
 export type DeliveryPage = Schemas['DeliveryPageOut']
+export type Chain = Schemas['Chain']
+export type Change = Schemas['Change']
+export type ShareLink = Schemas['ShareLinkOut']
+export type Verification = Schemas['VerificationOut']
+
+/** An event of a transfer, as its stream sends it. */
+export interface TransferEvent {
+  number: number
+  at: string
+  kind: string
+  actor: string
+  hash: string
+  data: Record<string, unknown>
+}

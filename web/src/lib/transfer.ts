@@ -1,0 +1,105 @@
+/** One transfer in words: its chain of retries as one, why it waits, and texts for people. No module of the browser. */
+
+import { bytes, count, counted } from './format'
+import { reason } from './delivery'
+import type { Cause, Chain, Transfer } from './types'
+
+/** The latest of a chain, with the totals of all: what has arrived with any, and what the latest has left. */
+export function asOne(chain: readonly Transfer[]): Transfer | null {
+  const first = chain[0]
+  const latest = chain.at(-1)
+  if (!first || !latest) return null
+  const sum = (name: 'done' | 'skipped' | 'bytes_done'): number =>
+    chain.reduce((total, one) => total + one.totals[name], 0)
+  return {
+    ...latest,
+    name: latest.name ?? first.name,
+    planned: first.planned && latest.planned,
+    totals: {
+      objects: first.totals.objects,
+      bytes: first.totals.bytes,
+      done: sum('done'),
+      skipped: sum('skipped'),
+      failed: latest.totals.failed,
+      cancelled: latest.totals.cancelled,
+      bytes_done: sum('bytes_done'),
+    },
+  }
+}
+
+/** The chain with a newer look at one of its transfers. */
+export function withLook(chain: Chain, look: Transfer): Chain {
+  return { ...chain, transfers: chain.transfers.map((one) => (one.id === look.id ? look : one)) }
+}
+
+/** Why it has not begun, or does not go on; empty when it does. */
+export function waiting(transfer: Transfer): string {
+  const queue = transfer.queue
+  if (transfer.state === 'paused') return 'Paused: nothing is moved until somebody resumes it.'
+  if (transfer.state === 'cancelling') return 'It is being given up: requests in flight are ended.'
+  if (!queue) return ''
+  if (queue.reason === 'worker') return `Waits for ${transfer.waits_for ?? 'a worker that may do it'}.`
+  if (queue.reason === 'overlap') return 'Waits for an earlier transfer, which writes to the same keys.'
+  if (queue.ahead === null) return 'Waits for its turn.'
+  if (queue.ahead === 0) return 'It is next.'
+  return `Waits for its turn: ${counted(queue.ahead, 'transfer')} ${queue.ahead === 1 ? 'comes' : 'come'} first.`
+}
+
+const NOUNS: Record<string, string> = {
+  transfer: 'copy',
+  pack: 'archive',
+  unpack: 'unpacking',
+  move: 'move',
+  remove: 'removal',
+  check: 'comparison',
+  cleanup: 'clean-up of open uploads',
+  verify: 'verification',
+  history: 'copy of all versions',
+  run: 'list of commands',
+}
+
+export function nounOf(operation: string): string {
+  return NOUNS[operation] ?? operation
+}
+
+/** `ada` of `http ada from 10.0.0.7` and of `ada@lab`; the rest is for titles. */
+export function personOf(actor: string): string {
+  const name = (actor.split(' from ')[0] ?? '').replace(/^http ?/, '')
+  return name.split('@')[0] || actor || 'somebody'
+}
+
+/** A cause as the first line of its card: `2 objects, 82.0 GiB: access to them was denied`. */
+export function headline(cause: Cause): string {
+  const size = cause.bytes > 0 ? `, ${bytes(cause.bytes)}` : ''
+  return `${counted(cause.count, 'object')}${size}: ${reason(cause.words, cause.count)}`
+}
+
+const REQUESTS: Record<Cause['needs'], string> = {
+  sender: 'Please put this right at your side, and tell us when it is done: we then fetch what is missing.',
+  operator: 'Please check that we may read them at your side; we look into ours.',
+  storage: 'We try again. If it lasts, please ask those who run your storage.',
+}
+
+/** A cause as a letter to those who sent the data. */
+export function letter(transfer: Transfer, cause: Cause, keys: readonly string[]): string {
+  const one = cause.count === 1
+  const title = transfer.name ? `“${transfer.name}” (${transfer.source})` : transfer.source
+  const size = cause.bytes > 0 ? ` (${bytes(cause.bytes)})` : ''
+  const listed = keys.length < cause.count ? ` (the first ${count(keys.length)} of ${count(cause.count)})` : ''
+  const said = answer(cause)
+  return [
+    `Of the delivery ${title}, ${counted(cause.count, 'file')}${size} ${one ? 'is' : 'are'} missing: ${reason(cause.words, cause.count)}.`,
+    ...(said ? [`The storage answered ${said}.`] : []),
+    REQUESTS[cause.needs],
+    '',
+    `${one ? 'File' : 'Files'}${listed}:`,
+    ...keys.map((key) => `  ${key}`),
+    '',
+  ].join('\n')
+}
+
+/** `AccessDenied to GetObject` */
+function answer(cause: Cause): string {
+  if (!cause.error_code) return ''
+  return cause.operation ? `${cause.error_code} to ${cause.operation}` : cause.error_code
+}
