@@ -122,7 +122,7 @@ def _binaries() -> Path:
     raise MissingToolError("PostgreSQL is not installed (Debian: apt-get install postgresql)")
 
 
-def _unprivileged() -> tuple[int, int] | None:
+def unprivileged() -> tuple[int, int] | None:
     """The user to run as: PostgreSQL refuses to run as root."""
     if os.geteuid() != 0:
         return None
@@ -137,7 +137,7 @@ def _unprivileged() -> tuple[int, int] | None:
 
 def _start(run: Run, more: dict[str, str]) -> dict[str, Any]:
     binaries = _binaries()
-    user = _unprivileged()
+    user = unprivileged()
     folder = run.new_folder("postgres", owner=user)
     data = folder / "data"
     subprocess.run(

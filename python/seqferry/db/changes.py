@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import sqlite3
+import threading
 import time
+import weakref
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -19,6 +22,10 @@ CHANNEL: Final = "seqferry_event"
 
 _LOOK_SECONDS: Final = 0.02
 _RETRY_SECONDS: Final = 1.0
+_LEAVE_SECONDS: Final = 0.5
+"""Time after which a connection ends that nobody waits for any more."""
+
+log: Final = logging.getLogger("seqferry.database")
 
 
 class Changes(Protocol):
@@ -44,7 +51,15 @@ def of(database: Database, look_seconds: float = _LOOK_SECONDS) -> Changes:
     """A watcher of changes in this database; the file of SQLite is looked at every ``look_seconds``."""
     if database.is_sqlite:
         return _File(str(database.url.database), look_seconds)
-    return _Listener(database)
+    with _opening:
+        channel = _channels.get(database)
+        if channel is None:
+            channel = _channels[database] = _Channel(database)
+    return channel.join()
+
+
+_opening: Final = threading.Lock()
+_channels: Final[weakref.WeakKeyDictionary[Database, _Channel]] = weakref.WeakKeyDictionary()
 
 
 class _File:
@@ -75,31 +90,98 @@ class _File:
 
 
 class _Listener:
-    """A connection of its own that listens, since a pool would hand it out."""
+    """One of the threads that wait for the channel of a database."""
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
-        self._connection: psycopg.Connection[Any] | None = None
+    def __init__(self, channel: _Channel) -> None:
+        self._channel = channel
+        self._seen = -1  # there may have been changes before
+        self._is_closed = False
 
     def wait(self, seconds: float) -> bool:
-        import psycopg
-
-        try:
-            if self._connection is None:
-                self._connection = self._connect()
-                return True  # there may have been changes before this connection listened
-            return any(True for _ in self._connection.notifies(timeout=seconds, stop_after=1))
-        except psycopg.Error:
-            self.close()
-            time.sleep(min(seconds, _RETRY_SECONDS))
-            return True
+        count = self._channel.wait(self._seen, seconds)
+        was, self._seen = self._seen, count
+        return was != count
 
     def close(self) -> None:
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
+        if not self._is_closed:
+            self._is_closed = True
+            self._channel.leave()
 
-    def _connect(self) -> psycopg.Connection[Any]:
-        connection = self._database.listening()
-        connection.execute(f"listen {CHANNEL}".encode())
-        return connection
+
+class _Channel:
+    """The connection of a process that listens, past any pool, on behalf of all its threads. Safe to use from many.
+
+    It is there while somebody waits. Whatever may have been missed counts as a change.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = weakref.proxy(database)
+        self._label = database.label
+        self._changed = threading.Condition()
+        self._count = 0
+        self._users = 0
+        self._generation = 0
+        self._told: str | None = None
+
+    def join(self) -> _Listener:
+        with self._changed:
+            self._users += 1
+            if self._users == 1:
+                self._generation += 1
+                thread = threading.Thread(
+                    target=self._listen, args=(self._generation,), name="seqferry-listener", daemon=True
+                )
+                thread.start()
+        return _Listener(self)
+
+    def leave(self) -> None:
+        with self._changed:
+            self._users -= 1
+
+    def wait(self, seen: int, seconds: float) -> int:
+        """Number of changes so far, as soon as it is another than ``seen``, or after so many seconds."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._count != seen, seconds)
+            return self._count
+
+    def _is_wanted(self, generation: int) -> bool:
+        with self._changed:
+            return self._users > 0 and self._generation == generation
+
+    def _tell(self) -> None:
+        with self._changed:
+            self._count += 1
+            self._changed.notify_all()
+
+    def _listen(self, generation: int) -> None:
+        import psycopg
+
+        while self._is_wanted(generation):
+            try:
+                with self._database.direct("seqferry-events") as connection:
+                    connection.execute(f"listen {CHANNEL}".encode())
+                    self._check(connection)
+                    self._tell()  # there may have been changes before this connection listened
+                    while self._is_wanted(generation):
+                        if any(True for _ in connection.notifies(timeout=_LEAVE_SECONDS, stop_after=1)):
+                            self._tell()
+            except ReferenceError:  # the database is closed and gone
+                return
+            except psycopg.Error as why:
+                cause = " ".join(str(why).split()).rstrip(".")
+                self._warn(f"The database {self._label} sends no notifications: {cause}. Work may begin 2 s late.")
+                self._tell()
+                time.sleep(_RETRY_SECONDS)
+
+    def _check(self, connection: psycopg.Connection[Any]) -> None:
+        """Warn where a pooler hands this connection's session to others: notifications get lost there."""
+        if self._database.shares_session(connection):
+            self._warn(
+                f"The pooler before the database {self._label} is in transaction mode, where notifications get lost: "
+                "work begins up to 2 s late. Name the address of PostgreSQL itself in SEQFERRY_DATABASE_DIRECT_URL."
+            )
+
+    def _warn(self, text: str) -> None:
+        if self._told != text:
+            self._told = text
+            log.warning("%s", text)

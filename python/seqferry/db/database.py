@@ -50,24 +50,43 @@ _POSTGRES_OPTIONS: Final[Mapping[str, str]] = {
 """Options of connections that bound the time until an outage is noticed; those in the address itself win."""
 
 
+RESERVED_CONNECTIONS: Final = 2
+"""Of a process, beside its pool: one that listens, and one for the heartbeat of a worker, which waits for no other."""
+
 _IDLE_IN_TRANSACTION_MS: Final = 8000
 """No transaction of ours waits for its client for long; one that does is ended by the server, and its locks with it."""
+
+_SET_IDLE: Final = f"set_config('idle_in_transaction_session_timeout', '{_IDLE_IN_TRANSACTION_MS}', {{local}})"
+_IN_SESSION: Final = f"select {_SET_IDLE.format(local='false')}, pg_backend_pid()"
+_IN_TRANSACTION: Final = f"select {_SET_IDLE.format(local='true')}"
+_BACKEND: Final = "select pg_backend_pid()"
+_POOLED: Final = "seqferry_pooled"
+"""Note at a connection that a pooler answers: what is set in a session may hold for another client."""
 
 
 _NO_CONVERSION: Final = re.compile(r"conversion between UTF8 and (\w+) is not supported")
 """PostgreSQL's refusal of a connection to a database in an encoding that UTF-8 cannot be converted to."""
 
 
+_STATEMENT_MODE: Final = "statement pooling mode"
+"""Of PgBouncer's refusal of a transaction."""
+
+
 class Database:
     """Our tables on SQLite or Postgres. Safe to use from many threads.
 
-    Args: ``read_only``: the state folder cannot be written. Only ``read`` works (SQLite).
+    On Postgres our statements and those of DBOS share one pool, since each process of a fleet takes its part of the
+    connections that the server has.
+
+    Args:
+        read_only: the state folder cannot be written. Only ``read`` works (SQLite).
+        pool_size: connections at most (Postgres); None: as the settings say.
 
     Raises:
         UsageError: the address of the database is not valid. Whether it answers shows when it is used.
     """
 
-    def __init__(self, settings: Settings, *, read_only: bool = False) -> None:
+    def __init__(self, settings: Settings, *, read_only: bool = False, pool_size: int | None = None) -> None:
         self.is_sqlite: Final = settings.uses_sqlite
         self.is_read_only: Final = read_only
         self.label: Final = settings.database_label
@@ -86,8 +105,10 @@ class Database:
             url = settings.postgres_url()
             engine = sa.create_engine(
                 url,
-                pool_size=4,
-                max_overflow=16,
+                pool_size=pool_size or settings.database_connections - RESERVED_CONNECTIONS,
+                max_overflow=0,
+                pool_timeout=30,
+                pool_use_lifo=True,  # few are used while little is done
                 pool_pre_ping=True,
                 hide_parameters=True,  # errors end in logs
                 connect_args=_connect_args(url, "seqferry"),
@@ -98,6 +119,7 @@ class Database:
             _check_options(engine)
         engine.update_execution_options(**{signing.OPTION: KeyRing(settings.audit_key)})
         self.url: Final = url
+        self._direct_url: Final = settings.direct_url() or url
         self.engine: Final = engine
         self._turn: Final[AbstractContextManager[object]] = threading.Lock() if self.is_sqlite else nullcontext()
 
@@ -131,32 +153,41 @@ class Database:
         with self._turn, self._translated(), self.engine.connect() as connection:
             connection = connection.execution_options(**{_NOT_SYNCED: not durable})
             with connection.begin():
+                if connection.info.get(_POOLED, False):
+                    connection.exec_driver_sql(_IN_TRANSACTION)
                 yield connection
 
     def now(self, connection: sa.Connection) -> float:
         """The time by the one clock that all workers share."""
         return time.time() if self.is_sqlite else connection.execute(sa.select(clock(is_sqlite=False))).scalar_one()
 
-    def dbos_engine(self, pool_size: int) -> sa.Engine:
-        """An engine for DBOS: the same database, with the connection settings that DBOS expects."""
-        if self.is_sqlite:
-            engine = sa.create_engine(
-                self.url, pool_size=pool_size, max_overflow=0, pool_timeout=30, hide_parameters=True
-            )
-            event.listen(engine, "connect", _connect_sqlite_for_dbos)
-            return engine
-        return sa.create_engine(
-            self.url,
-            pool_size=pool_size,
-            max_overflow=0,
-            pool_timeout=30,
-            pool_pre_ping=True,
-            hide_parameters=True,
-            connect_args=_connect_args(self.url, "seqferry-dbos"),
-        )
+    @contextmanager
+    def dbos_engine(self, pool_size: int) -> Generator[sa.Engine]:
+        """Context with an engine for DBOS on the same database.
 
-    def listening(self) -> psycopg.Connection[Any]:
-        """A connection outside of any pool, to wait for notifications. Postgres only.
+        SQLite: one of its own, with ``pool_size`` connections and the settings that DBOS expects. Postgres: the pool of
+        this database.
+        """
+        if not self.is_sqlite:
+            yield self.engine
+            return
+        engine = sa.create_engine(self.url, pool_size=pool_size, max_overflow=0, pool_timeout=30, hide_parameters=True)
+        event.listen(engine, "connect", _connect_sqlite_for_dbos)
+        try:
+            yield engine
+        finally:
+            engine.dispose()
+
+    @property
+    def direct_url(self) -> sa.URL:
+        """Address of the server itself, where the other one is that of a pooler."""
+        return self._direct_url
+
+    def direct(self, name: str) -> psycopg.Connection[Any]:
+        """A connection outside of any pool, and past a pooler, to listen or to migrate. Postgres only.
+
+        Args:
+            name: of the connection, as ``pg_stat_activity`` shows it.
 
         Raises:
             psycopg.Error: no connection can be had.
@@ -164,10 +195,21 @@ class Database:
         import psycopg
         from psycopg.conninfo import make_conninfo
 
-        _, options = self.engine.dialect.create_connect_args(self.url)
+        _, options = self.engine.dialect.create_connect_args(self._direct_url)
         options.pop("context", None)  # SQLAlchemy's own
-        address = make_conninfo("", **{**options, **_connect_args(self.url, "seqferry-events")})
-        return psycopg.connect(address, autocommit=True)
+        address = make_conninfo("", **{**options, **_server_options(self._direct_url, name)})
+        return psycopg.connect(address, autocommit=True, prepare_threshold=None)
+
+    def shares_session(self, direct: psycopg.Connection[Any]) -> bool:
+        """True when a pooler gives the session of this connection to others: locks and notifications get lost there.
+
+        Raises:
+            ConfigError: the database cannot be used.
+        """
+        first = _backend(direct)
+        with self.read() as other:
+            is_shared = other.exec_driver_sql(_BACKEND).scalar_one() == first
+        return is_shared or _backend(direct) != first
 
     def close(self) -> None:
         self.engine.dispose()
@@ -193,10 +235,19 @@ class Database:
             return None
         if self.is_sqlite and not may_open(_FILES_OF_SQLITE):
             return no_files()
+        return self.unusable(why.orig)
+
+    def unusable(self, why: BaseException | None) -> ConfigError:
+        """The error for a database that cannot be used, of what the driver raised."""
         # The driver's text names host, port and cause, never a password; SQLAlchemy's would add our SQL.
-        cause = " ".join(str(why.orig).split()).rstrip(".?")
+        cause = " ".join(str(why).split()).rstrip(".?")
         if (refused := _NO_CONVERSION.search(cause)) is not None:
             return _not_utf8(self.label, refused[1])
+        if _STATEMENT_MODE in cause:
+            return ConfigError(
+                f"The pooler before the database {self.label} is in statement mode, which has no transactions. Set it "
+                "to transaction mode (PgBouncer: pool_mode = transaction), or name the address of PostgreSQL itself."
+            )
         advice = (
             "See that it is up and that the address is right."
             if not self.is_sqlite
@@ -207,6 +258,12 @@ class Database:
         return ConfigError(f"The database {self.label} cannot be used: {cause}. {advice}")
 
 
+def _backend(connection: psycopg.Connection[Any]) -> int:
+    row = connection.execute(_BACKEND).fetchone()
+    assert row is not None
+    return row[0]
+
+
 def clock(*, is_sqlite: bool) -> sa.ColumnElement[float]:
     """The time by the one clock that all workers share, for use within a statement: when that is executed."""
     if is_sqlite:  # all are on this host
@@ -215,6 +272,11 @@ def clock(*, is_sqlite: bool) -> sa.ColumnElement[float]:
 
 
 def _connect_args(url: sa.URL, name: str) -> dict[str, Any]:
+    # Prepared statements belong to a connection of the server, which a pooler in transaction mode changes.
+    return {**_server_options(url, name), "prepare_threshold": None}
+
+
+def _server_options(url: sa.URL, name: str) -> dict[str, Any]:
     wanted = {**_POSTGRES_OPTIONS, "application_name": name}
     given = {option: value for option, value in wanted.items() if option not in url.query}
     # Over the address, PGCLIENTENCODING and settings of the role: the driver reads and writes texts in it.
@@ -263,11 +325,13 @@ def _not_utf8(label: str, encoding: str) -> ConfigError:
     )
 
 
-def _connect_postgres(connection: Any, _record: Any) -> None:
+def _connect_postgres(connection: Any, record: Any) -> None:
     # A client that hangs, or whose host is gone, must not keep its locks from workers that take its work over.
     connection.autocommit = True
-    connection.execute(f"set idle_in_transaction_session_timeout = {_IDLE_IN_TRANSACTION_MS}")
+    row = connection.execute(_IN_SESSION).fetchone()
     connection.autocommit = False
+    # A pooler names a process of its own, if any.
+    record.info[_POOLED] = row is None or row[1] != connection.info.backend_pid
 
 
 def _connect_read_only(connection: sqlite3.Connection, _record: Any) -> None:

@@ -10,7 +10,7 @@ import logging
 import os
 import time
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -121,7 +121,7 @@ def _migrate_dbos(database: Database) -> None:
     from dbos import DBOS
 
     try:
-        DBOS.migrate(database.url.render_as_string(hide_password=False))
+        DBOS.migrate(database.direct_url.render_as_string(hide_password=False))
     except Exception as why:  # whatever the library raises: without its tables nothing works
         if (fault := database.fault(why) or shortage(why)) is not None:
             raise fault from why
@@ -139,15 +139,30 @@ def _lock(settings: Settings, database: Database) -> Generator[None]:
             fcntl.flock(file, fcntl.LOCK_EX)
             yield
     else:
-        # A session lock on a connection of its own: migrations commit as they go.
-        with database.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
-            # Polled, not waited for: a waiting statement would block the holder of the lock while it makes indexes
-            # concurrently, and so would never end.
-            while not connection.execute(
-                sa.text("select pg_try_advisory_lock(:key)"), {"key": int(AdvisoryLock.MIGRATION)}
-            ).scalar():
-                time.sleep(_LOCK_POLL_SECONDS)
-            try:
-                yield
-            finally:
-                connection.execute(sa.text("select pg_advisory_unlock(:key)"), {"key": int(AdvisoryLock.MIGRATION)})
+        yield from _postgres_lock(database)
+
+
+def _postgres_lock(database: Database) -> Generator[None]:
+    """Hold the lock in the session of a connection of its own: migrations commit as they go."""
+    import psycopg
+
+    key = [int(AdvisoryLock.MIGRATION)]
+    try:
+        connection = database.direct("seqferry-migration")
+    except psycopg.Error as why:
+        raise database.unusable(why) from why
+    with connection:
+        if database.shares_session(connection):
+            raise ConfigError(
+                f"The tables of the database {database.label} cannot be made through a pooler in transaction mode. "
+                "Name the address of PostgreSQL itself in SEQFERRY_DATABASE_DIRECT_URL."
+            )
+        # Polled, not waited for: a waiting statement would block the holder of the lock while it makes indexes
+        # concurrently, and so would never end.
+        while connection.execute("select pg_try_advisory_lock(%s)", key).fetchone() != (True,):
+            time.sleep(_LOCK_POLL_SECONDS)
+        try:
+            yield
+        finally:
+            with suppress(psycopg.Error):  # the lock has ended with the connection
+                connection.execute("select pg_advisory_unlock(%s)", key)

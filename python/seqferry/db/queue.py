@@ -6,6 +6,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from contextlib import ExitStack
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
@@ -53,7 +54,7 @@ class Queue:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._lock = threading.Lock()
-        self._engine: sa.Engine | None = None
+        self._held = ExitStack()
         self._made: DBOSClient | None = None
 
     def register(self, queue: str, worker_concurrency: int, polling_seconds: float) -> None:
@@ -216,9 +217,7 @@ class Queue:
             if self._made is not None:
                 self._made.destroy()
                 self._made = None
-            if self._engine is not None:
-                self._engine.dispose()
-                self._engine = None
+            self._held.close()
 
     def _enqueue(
         self, connection: sa.Connection, workflow: str, queue: str, workflow_id: str, priority: int, *args: Any
@@ -242,12 +241,14 @@ class Queue:
                 quieten_dbos()
                 from dbos import DBOSClient, DBOSPortableJSONSerializer
 
-                self._engine = self._database.dbos_engine(pool_size=4)
+                engine = self._held.enter_context(self._database.dbos_engine(pool_size=4))
                 self._made = DBOSClient(
-                    system_database_engine=self._engine,
+                    system_database_engine=engine,
                     application_name=names.APPLICATION,
                     serializer=DBOSPortableJSONSerializer(),
                     # A database that went away is an error here, not an endless wait.
                     retry_connection_errors=False,
+                    # Made within a transaction, which must not wait for another connection.
+                    lazy=True,
                 )
             return self._made

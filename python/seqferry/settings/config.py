@@ -32,6 +32,12 @@ if TYPE_CHECKING:
 
 log: Final = logging.getLogger("seqferry.config")
 
+DATABASE_CONNECTIONS: Final = 8
+"""Connections of a process to Postgres: 12 processes fit into the 100 that a server has by default."""
+
+LEAST_DATABASE_CONNECTIONS: Final = 4
+MOST_DATABASE_CONNECTIONS: Final = 100
+
 MAX_REQUESTS: Final = 10_000
 """Requests in flight at most. S3 takes 3,500 writes per second and prefix, and a part copy of 128 MiB takes 2.4 s:
 8,500 in flight, and some room. How many are of use below that is found while working (docs/develop/governor.md)."""
@@ -168,6 +174,8 @@ class Settings:
         state_dir: where SQLite, locks and logs live; absolute.
         database_url: SQLAlchemy URL of a Postgres (psycopg driver), None for SQLite in ``state_dir``. May hold a
             password, so it is never printed: use ``database_label``.
+        database_direct_url: the same database past a pooler: for what a pooler in transaction mode cannot do.
+        database_connections: of this process to Postgres, at most.
         max_requests: S3 requests in flight.
         memory: bytes of buffers.
         attempts: attempts of each request, the first included; None: as the AWS settings say.
@@ -194,6 +202,8 @@ class Settings:
 
     state_dir: Path
     database_url: str | None = field(default=None, repr=False)
+    database_direct_url: str | None = field(default=None, repr=False)
+    database_connections: int = DATABASE_CONNECTIONS
     max_requests: int = MAX_REQUESTS
     memory: int = field(default_factory=default_memory)
     attempts: int | None = None
@@ -230,15 +240,12 @@ class Settings:
     @property
     def database_label(self) -> str:
         """The database for messages: host, port and name, never a user name, a password or an option."""
-        if self.database_url is None:
-            return str(self.sqlite_path)
-        try:
-            url = self.postgres_url()
-        except UsageError:
-            return "PostgreSQL"
-        host = f"[{url.host}]" if url.host and ":" in url.host else url.host or ""
-        port = "" if url.port is None else f":{url.port}"
-        return f"postgresql://{host}{port}/{url.database or ''}"
+        return str(self.sqlite_path) if self.database_url is None else _shown(self.postgres_url)
+
+    @property
+    def direct_label(self) -> str | None:
+        """``database_direct_url`` for messages, as ``database_label``."""
+        return None if self.database_direct_url is None else _shown(self.direct_url)
 
     def postgres_url(self) -> URL:
         """``database_url`` in its parts.
@@ -246,18 +253,17 @@ class Settings:
         Raises:
             UsageError: the URL cannot be parsed. The error shows no part of it, since any may be of the password.
         """
-        # Imported here: `seqferry --help` need not wait for SQLAlchemy.
-        from sqlalchemy import make_url
-        from sqlalchemy.exc import ArgumentError
-
         assert self.database_url is not None
-        try:
-            url = make_url(self.database_url)
-        except (ArgumentError, ValueError):
-            raise UsageError(f"SEQFERRY_DATABASE_URL: {_NO_ADDRESS}.") from None
-        if "@" in (url.host or ""):
-            raise UsageError("SEQFERRY_DATABASE_URL: it holds two @; write one in a user name or password as %40.")
-        return url
+        return _parsed(self.database_url, "SEQFERRY_DATABASE_URL")
+
+    def direct_url(self) -> URL | None:
+        """``database_direct_url`` in its parts, None when it is not set.
+
+        Raises:
+            UsageError: as ``postgres_url``.
+        """
+        given = self.database_direct_url
+        return None if given is None else _parsed(given, "SEQFERRY_DATABASE_DIRECT_URL")
 
     @classmethod
     def load(cls, environ: Mapping[str, str] | None = None, **overrides: Any) -> Settings:
@@ -296,6 +302,8 @@ class Settings:
         settings = cls(
             state_dir=value("state_dir", folder, None) or _default_state_dir(env),
             database_url=value("database_url", _postgres_url, None),
+            database_direct_url=value("database_direct_url", _postgres_url, None),
+            database_connections=value("database_connections", _count, DATABASE_CONNECTIONS),
             max_requests=value("max_requests", _count, MAX_REQUESTS),
             memory=value("memory", parse_size, default_memory()),
             attempts=value("attempts", _count, None),
@@ -532,11 +540,44 @@ def _postgres_url(text: str) -> str:
     return f"postgresql+psycopg://{rest}"
 
 
+def _shown(parsed: Callable[[], URL | None]) -> str:
+    try:
+        url = parsed()
+    except UsageError:
+        url = None
+    if url is None:
+        return "PostgreSQL"
+    host = f"[{url.host}]" if url.host and ":" in url.host else url.host or ""
+    port = "" if url.port is None else f":{url.port}"
+    return f"postgresql://{host}{port}/{url.database or ''}"
+
+
+def _parsed(address: str, variable: str) -> URL:
+    # Imported here: `seqferry --help` need not wait for SQLAlchemy.
+    from sqlalchemy import make_url
+    from sqlalchemy.exc import ArgumentError
+
+    try:
+        url = make_url(address)
+    except (ArgumentError, ValueError):
+        raise UsageError(f"{variable}: {_NO_ADDRESS}.") from None
+    if "@" in (url.host or ""):
+        raise UsageError(f"{variable}: it holds two @; write one in a user name or password as %40.")
+    return url
+
+
 def _check(settings: Settings) -> None:
     if settings.cache is not None:
         _require_text(settings.cache, "The folder of the cache", "--cache or SEQFERRY_CACHE")
     if settings.trace is not None:
         _require_text(Path(settings.trace), "The trace", "SEQFERRY_TRACE")
+    if not LEAST_DATABASE_CONNECTIONS <= settings.database_connections <= MOST_DATABASE_CONNECTIONS:
+        raise UsageError(
+            f"SEQFERRY_DATABASE_CONNECTIONS: from {LEAST_DATABASE_CONNECTIONS} to {MOST_DATABASE_CONNECTIONS} "
+            "connections of a process make sense."
+        )
+    if settings.database_direct_url is not None and settings.database_url is None:
+        raise UsageError("SEQFERRY_DATABASE_DIRECT_URL: it needs SEQFERRY_DATABASE_URL, the address of the pooler.")
     if settings.max_requests < 1:
         raise UsageError("--max-requests, or SEQFERRY_MAX_REQUESTS: at least 1 request must be allowed in flight.")
     if settings.max_requests > MOST_REQUESTS:

@@ -22,6 +22,8 @@ from seqferry.settings.shares import parse as parse_shares
 SETTINGS: Final = (
     "state_dir",
     "database_url",
+    "database_direct_url",
+    "database_connections",
     "max_requests",
     "memory",
     "max_bandwidth",

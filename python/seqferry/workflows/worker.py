@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 import sqlalchemy as sa
 
 from seqferry.db import notice_rows, objects, outage, transfers, worker_lock, worker_reports, worker_rows
+from seqferry.db.database import Database
 from seqferry.db.dbos_logging import quieten_dbos
 from seqferry.db.migrate import HEAD
 from seqferry.db.notice_rows import Subject
@@ -78,7 +79,7 @@ _POLL_SECONDS: Final = 0.25  # each poll of each queue takes 2 ms of CPU; a work
 _LISTEN_SECONDS: Final = 0.1  # DBOS's listener on SQLite sleeps so long, and leaving waits for it; nothing is sent
 _COALESCE_SECONDS: Final = 1.0  # DBOS's notifier wakes so often, and nothing is sent
 _TRANSFERS_AT_ONCE: Final = 64  # each waits in a thread, most of the time asleep
-_DBOS_POOL: Final = 20
+_DBOS_POOL: Final = 20  # on SQLite
 _ADOPTED_AT_ONCE: Final = 500
 
 
@@ -127,6 +128,10 @@ class Worker:
         self._process = Process(process_id, kind, host, pid, version(), HEAD, names.WORKFLOW_SHAPE)
         self.executor_id: Final = SQLITE_EXECUTOR if self._database.is_sqlite else process_id
         self._lease = None if self._database.is_sqlite else Lease(service.engine, liveness.DEAD_AFTER_SECONDS)
+        # Heartbeats and looks for work wait for no other connection, however busy the process is.
+        self._pulse = self._database if self._database.is_sqlite else Database(service.settings, pool_size=1)
+        if self._pulse is not self._database:
+            held.callback(self._pulse.close)
         self._watcher = liveness.Watcher(liveness.DEAD_AFTER_SECONDS)
         self._runtime = Runtime(
             service.database,
@@ -333,7 +338,7 @@ class Worker:
             self._runtime.queue.register(names.QUEUE_SCHEDULES, _RUNS_AT_ONCE, _POLL_SECONDS)
             listened.append(names.QUEUE_SCHEDULES)
         quieten_dbos()
-        engine = self._held.enter_context(_EngineScope(self._database.dbos_engine(_DBOS_POOL)))
+        engine = self._held.enter_context(self._database.dbos_engine(_DBOS_POOL))
         self._dbos = DBOS(
             config={
                 "name": names.APPLICATION,
@@ -346,6 +351,8 @@ class Worker:
                 "notification_listener_polling_interval_sec": _LISTEN_SECONDS,
                 "notification_coalesce_sec": _COALESCE_SECONDS,
                 "scheduler_polling_interval_sec": _SCHEDULER_SECONDS,
+                # Nothing of ours waits for what DBOS notifies of, and its listener takes a connection of the pool.
+                "use_listen_notify": False,
             }
         )
         quieten_dbos()
@@ -492,7 +499,7 @@ class Worker:
 
     def _has_work(self) -> bool:
         listened = None if self._dbos is None else self._dbos._listening_queues  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
-        with self._database.read() as connection:
+        with self._pulse.read() as connection:
             return self._runtime.queue.has_waiting(connection, [*(listened or ()), names.QUEUE_OF_DBOS])
 
     def _control(self) -> None:
@@ -572,7 +579,7 @@ class Worker:
     def _beat(self, lease: Lease) -> None:
         while True:
             lapsed, sent = lease.lapsed, lease.now()
-            with self._database.write() as connection:
+            with self._pulse.write() as connection:
                 if lapsed:
                     # After this, a worker that was about to declare this one dead has done so, or will not.
                     worker_reports.exclude_reapers(connection)
@@ -595,7 +602,7 @@ class Worker:
         dead = {name: sign for name, sign in {**silent, **gone}.items() if name != self.executor_id}
         if not dead:
             return
-        with self._database.write() as connection:
+        with self._pulse.write() as connection:
             reaped = worker_reports.reap(connection, dead)
             self._tell_of_gone(connection, reaped.gone, set(reaped.work.values()))
         if reaped.work:
@@ -613,7 +620,7 @@ class Worker:
                 )
 
     def _signs(self) -> dict[str, worker_reports.Sign | None]:
-        with self._database.write() as connection:  # a statement sees what is there when it begins
+        with self._pulse.write() as connection:  # a statement sees what is there when it begins
             return worker_reports.signs(connection)
 
 
@@ -658,19 +665,6 @@ def run(settings: Settings, *, started: Callable[[Service], None] | None = None)
     finally:
         for number, handler in previous.items():
             signal.signal(number, handler)
-
-
-class _EngineScope:
-    """Disposes of an engine at the end of a ``with`` block."""
-
-    def __init__(self, engine: sa.Engine) -> None:
-        self._engine = engine
-
-    def __enter__(self) -> sa.Engine:
-        return self._engine
-
-    def __exit__(self, *_: object) -> None:
-        self._engine.dispose()
 
 
 def _active(dbos: DBOS) -> list[str]:

@@ -53,5 +53,5 @@ def test_clients_that_ask_for_another_encoding_get_utf8(
         with Service.open(settings_for(tmp_path, url)) as service:
             with service.database.read() as connection:
                 assert connection.exec_driver_sql("select %s", (_KEY,)).scalar() == _KEY
-            with service.database.listening() as listening:
+            with service.database.direct("test") as listening:
                 assert listening.info.encoding == "utf-8"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, Final
 
 import typer
@@ -62,6 +63,8 @@ def _rows(settings: Settings) -> Iterator[tuple[str, Any, str]]:
         value = getattr(settings, name)
         if name == "database_url":
             yield name, None if value is None else settings.database_label, origin
+        elif name == "database_direct_url":
+            yield name, settings.direct_label, origin
         elif name == "token":
             yield name, None if value is None else _HIDDEN, origin
         elif name == "max_bandwidth":
@@ -80,8 +83,7 @@ def _problems(settings: Settings) -> Iterator[str]:
     from seqferry.settings import tokens
 
     path = settings.config_file
-    from_file = path is not None and settings.origins["database_url"].startswith(str(path))
-    if path is not None and from_file and os.stat(path).st_mode & 0o077 and _has_password(settings):  # noqa: PTH116
+    if path is not None and os.stat(path).st_mode & 0o077 and _holds_password(settings, path):  # noqa: PTH116
         yield f"{path} holds the password of the database and others can read it. Run: chmod 600 {path}"
     yield from _notice_problems(settings)
     if settings.token is not None:
@@ -107,5 +109,12 @@ def _notice_problems(settings: Settings) -> Iterator[str]:
             yield f"{why}. Correct url in [notices.{channel.name}]."
 
 
-def _has_password(settings: Settings) -> bool:
-    return settings.database_url is not None and settings.postgres_url().password is not None
+def _holds_password(settings: Settings, path: Path) -> bool:
+    """True when an address of the database in the file has a password."""
+    addresses = {"database_url": settings.postgres_url, "database_direct_url": settings.direct_url}
+    for name, parsed in addresses.items():
+        if getattr(settings, name) is not None and settings.origins[name].startswith(str(path)):
+            url = parsed()
+            if url is not None and url.password is not None:
+                return True
+    return False
