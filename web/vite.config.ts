@@ -29,6 +29,9 @@ function compressed(): Plugin {
   }
 }
 
+/** For `npm run dev`: the server that answers for the API. */
+const SERVER = process.env.SEQFERRY_URL ?? 'http://127.0.0.1:8080'
+
 export default defineConfig({
   // Relative addresses: the page works below any prefix of a proxy.
   base: './',
@@ -43,6 +46,6 @@ export default defineConfig({
     reportCompressedSize: false,
   },
   // No `changeOrigin`: a server without tokens answers only to names of this machine.
-  server: { proxy: { '/api': process.env.SEQFERRY_URL ?? 'http://127.0.0.1:8080' } },
+  server: { proxy: Object.fromEntries(['/api', '/readyz'].map((path) => [path, SERVER])) },
   test: { include: ['tests/**/*.test.ts'], environment: 'node' },
 })

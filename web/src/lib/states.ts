@@ -29,6 +29,18 @@ const LOOKS: Record<string, Look> = {
   incomplete: { word: 'incomplete', shape: 'half-diamond', tone: 'partly' },
   failed: { word: 'failed', shape: 'diamond', tone: 'failed' },
   skipped: { word: 'skipped', shape: 'chevron', tone: 'skipped' },
+  // Of processes, the database, notices and share links.
+  alive: { word: 'alive', shape: 'tick', tone: 'done' },
+  silent: { word: 'silent', shape: 'diamond', tone: 'failed' },
+  answers: { word: 'answers', shape: 'tick', tone: 'done' },
+  in_trouble: { word: 'in trouble', shape: 'diamond', tone: 'failed' },
+  sent: { word: 'sent', shape: 'tick', tone: 'done' },
+  to_be_sent: { word: 'to be sent', shape: 'circle', tone: 'waiting' },
+  failing: { word: 'failing', shape: 'half-diamond', tone: 'partly' },
+  given_up: { word: 'given up', shape: 'diamond', tone: 'failed' },
+  valid: { word: 'valid', shape: 'tick', tone: 'done' },
+  expired: { word: 'expired', shape: 'square', tone: 'cancelled' },
+  revoked: { word: 'revoked', shape: 'square', tone: 'cancelled' },
 }
 
 export function look(state: string): Look {

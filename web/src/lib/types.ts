@@ -15,6 +15,10 @@ export type Chain = Schemas['Chain']
 export type Change = Schemas['Change']
 export type ShareLink = Schemas['ShareLinkOut']
 export type Verification = Schemas['VerificationOut']
+export type Worker = Schemas['WorkerOut']
+export type Notices = Schemas['Notices']
+export type Notice = Schemas['NoticeOut']
+export type Capability = Schemas['CapabilityOut']
 
 /** An event of a transfer, as its stream sends it. */
 export interface TransferEvent {

@@ -1,0 +1,39 @@
+import { expect, test } from 'vitest'
+import { doing, happened, stateOf, summary } from '../src/lib/health'
+import type { Notice, Worker } from '../src/lib/types'
+
+function worker(more: object = {}): Worker {
+  return { kind: 'serve', alive: true, transfers: 0, requests_in_flight: 0, facts: {}, ...more } as unknown as Worker
+}
+function notice(more: object = {}): Notice {
+  return { kind: 'finished', state: 'sent', error: null, ...more } as unknown as Notice
+}
+
+test('one sentence tells whether all is well', () => {
+  expect(summary({ trouble: null, workers: [worker()], notices: [notice()] })).toEqual({
+    good: true,
+    text: 'All is well: the database answers, 1 process works.',
+  })
+  const failing = [notice({ state: 'pending', error: 'refused' }), notice({ state: 'given_up', error: 'gone' })]
+  expect(summary({ trouble: null, workers: [worker({ alive: false })], notices: failing })).toEqual({
+    good: false,
+    text: 'No process works: what waits stays, 1 process is silent, 2 notices do not arrive.',
+  })
+  expect(summary({ trouble: 'disk full', workers: [], notices: [] }).text).toBe('The database is in trouble: disk full')
+  expect(summary({ trouble: null, workers: [worker({ kind: 'gateway' })], notices: [] }).good).toBe(false)
+})
+
+test('a notice that has failed is told from one that is new', () => {
+  expect(stateOf(notice({ state: 'pending' }))).toBe('to_be_sent')
+  expect(stateOf(notice({ state: 'pending', error: 'refused' }))).toBe('failing')
+  expect(stateOf(notice({ state: 'given_up', error: 'refused' }))).toBe('given_up')
+  expect(happened(notice({ kind: 'something-new' }))).toBe('something-new')
+})
+
+test('a process says what it is at', () => {
+  expect(doing(worker())).toBe('no transfer now')
+  expect(doing(worker({ transfers: 2, requests_in_flight: 1 }))).toBe('2 transfers, 1 request in flight')
+  const facts = { shares: ['archive', 'runs'], host: '10.0.0.5', port: 2049 }
+  expect(doing(worker({ kind: 'gateway', facts }))).toBe('serves archive, runs at 10.0.0.5:2049')
+  expect(doing(worker({ kind: 'gateway', facts: { shares: 7 } }))).toBe('serves nothing')
+})
