@@ -13,6 +13,7 @@ from playwright.sync_api import Locator, Page, expect
 from support.browser import PHONE, Tab
 from support.mover import Mover
 from support.servers import S3Server
+from support.sim import Simulator
 
 ServeFactory = Callable[..., Any]
 TabFactory = Callable[..., Tab]
@@ -110,3 +111,40 @@ def test_unknown_ids_and_tokens_that_only_read_are_told(
     expect(page.get_by_role("button", name="Retry this one")).to_be_disabled()
     expect(page.get_by_role("button", name="Share")).to_be_disabled()
     assert page.evaluate("() => document.documentElement.scrollWidth") <= PHONE["width"]
+
+
+def test_a_running_one_shows_its_course_and_takes_limits_and_a_pause(
+    make_mover: Callable[[Simulator], Mover],
+    make_simulator: Callable[..., Simulator],
+    serve: ServeFactory,
+    open_tab: TabFactory,
+) -> None:
+    simulator = make_simulator("--bucket", "vendor=keys=run42/{i:04}.bam;count=40;total=2TiB", "--bucket", "ours")
+    server = serve(make_mover(simulator))
+    transfer = server.submit("s3://vendor/run42/", "s3://ours/run42/", endpoint_url=simulator.endpoint_url)
+    page = open_tab(server.url, color_scheme="dark").sign_in(server.token, f"#/t/{transfer}")
+    expect(page.get_by_text("running").first).to_be_visible()
+
+    chart = page.get_by_role("img", name=re.compile("Throughput over time. Now .* a second, at most .* 1 worker"))
+    expect(chart).to_be_visible(timeout=20_000)
+    expect(chart.locator("canvas")).to_be_visible()
+    page.get_by_text("As a table").click()
+    expect(page.get_by_role("columnheader", name="Throttled")).to_be_visible()
+
+    page.get_by_role("button", name="Limits").click()
+    page.get_by_label("Bytes per second").fill("fast")
+    page.get_by_role("button", name="Change").click()
+    expect(page.get_by_role("dialog").get_by_text(re.compile("fast", re.IGNORECASE)).last).to_be_visible()
+    page.get_by_label("Bytes per second").fill("50MB")
+    expect(page.get_by_text(f"seqferry set {transfer} --max-bandwidth 50MB")).to_be_visible()
+    page.get_by_role("button", name="Change").click()
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    assert server.http.get(f"/api/v1/transfers/{transfer}").json()["max_bandwidth"] == "50MB"
+
+    page.get_by_role("button", name="Pause").click()
+    expect(page.get_by_text(f"seqferry pause {transfer}")).to_be_visible()
+    page.get_by_role("dialog").get_by_role("button", name="Pause").click()
+    expect(page.get_by_text("Paused: nothing is moved")).to_be_visible()
+    page.get_by_role("button", name="Cancel").click()
+    page.get_by_role("dialog").get_by_role("button", name="Cancel").click()
+    expect(page.get_by_text("cancelled").first).to_be_visible()
