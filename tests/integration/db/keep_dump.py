@@ -1,10 +1,11 @@
-"""Writes the database of this version with unfinished transfers, as a killed worker leaves them, into ``kept``.
+"""Writes databases of this version with unfinished transfers, as a killed worker leaves them, into ``kept``.
 
 Run by hand, once for each release; ``test_kept_dump.py`` lets each later version go on from there:
 
     .venv/bin/python -m pytest -n0 tests/integration/db/keep_dump.py
 
-Endpoint, buckets and host get fixed names in the dump, for which the test puts its own.
+One is of SQLite, one of PostgreSQL (``pg_dump``). Endpoint, buckets and host get fixed names in the dumps, for which
+the test puts its own.
 """
 
 from __future__ import annotations
@@ -14,11 +15,13 @@ import shutil
 import signal
 import socket
 import sqlite3
+import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
 import sqlalchemy as sa
 from control import settings_for, spec_on
 from mirror import SMALL, fill
@@ -53,7 +56,10 @@ def contents(server: S3Server, bucket: str) -> None:
     fill(server, bucket, others, rng)
 
 
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
 def test_keep(
+    kind: str,
+    request: pytest.FixtureRequest,
     seaweedfs: S3Server,
     make_bucket: Callable[..., str],
     make_proxy: Callable[[S3Server], Proxy],
@@ -63,19 +69,33 @@ def test_keep(
     contents(seaweedfs, source)
     proxy = make_proxy(seaweedfs)
     key = tmp_path / "audit.key"
-    settings = replace(settings_for(tmp_path, None), audit_key=key)
+    url = request.getfixturevalue("postgres_url") if kind == "postgres" else None
+    settings = replace(settings_for(tmp_path, url), audit_key=key)
     settings.prepare_state_dir()
     with Service.open(settings) as service:
         ids = _submitted(service, proxy, source, target, settings)
-    name = f"release-{version()}"
+    name = f"release-{version()}{'-postgres' if url else ''}"
     places = ((proxy.server.endpoint_url, ENDPOINT), (source, SOURCE), (target, TARGET), (socket.gethostname(), "host"))
-    with sqlite3.connect(settings.state_dir / "seqferry.sqlite") as database:
-        text = "\n".join(database.iterdump())
+    text = _of_sqlite(settings) if url is None else _of_postgres(url)
     for real, fixed in places:
         text = text.replace(real, fixed)
     (KEPT / f"{name}.sql").write_text(f"{text}\n")
     shutil.copyfile(key, KEPT / f"{name}.key")
     print(name, ids)
+
+
+def _of_sqlite(settings: Settings) -> str:
+    with sqlite3.connect(settings.state_dir / "seqferry.sqlite") as database:
+        return "\n".join(database.iterdump())
+
+
+def _of_postgres(url: str) -> str:
+    # Rows as statements, so that the text can be read and changed.
+    options = ("--inserts", "--rows-per-insert=100", "--no-owner", "--no-privileges")
+    plain = url.replace("postgresql+psycopg:", "postgresql:")
+    done = subprocess.run(["pg_dump", *options, plain], check=True, capture_output=True, text=True, timeout=60)
+    lines = done.stdout.splitlines()
+    return "\n".join(line for line in lines if line and not line.startswith(("--", "\\restrict", "\\unrestrict")))
 
 
 def _submitted(service: Service, proxy: Proxy, source: str, target: str, settings: Settings) -> dict[str, str]:
@@ -85,7 +105,10 @@ def _submitted(service: Service, proxy: Proxy, source: str, target: str, setting
     proxy.rule("CopyObject", hold(), key="run/s029")
     killed = service.submit(spec("run"), actor="ada")
     command = [sys.executable, "-c", _WORKER, str(settings.state_dir)]
-    with RunningProcess(command, environment={"SEQFERRY_AUDIT_KEY": str(settings.audit_key)}) as worker:
+    environment = {"SEQFERRY_AUDIT_KEY": str(settings.audit_key)}
+    if settings.database_url is not None:
+        environment["SEQFERRY_DATABASE_URL"] = settings.database_url
+    with RunningProcess(command, environment=environment) as worker:
         proxy.wait_held()
         eventually(lambda: _done(service) == 29, what="29 recorded objects")
         paused = service.submit(spec("paused"), actor="ada")

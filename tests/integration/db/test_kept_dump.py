@@ -1,12 +1,13 @@
 """Databases of earlier versions: unfinished transfers, paused ones and schedules go on under this one.
 
-``kept`` has one of each release, written by ``keep_dump.py``, and ``before-packages``, written by the version before
-modules lay in packages. Each with its audit key; the worker was killed with 29 of 30 objects done.
+``kept`` has one of each release on SQLite and PostgreSQL, written by ``keep_dump.py``, and ``before-packages``, written
+by the version before modules lay in packages. Each with its audit key; its worker was killed at 29 of 30 objects.
 """
 
 from __future__ import annotations
 
 import sqlite3
+import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,6 +20,7 @@ from mirror import digests
 from seqferry.engine.engine import version
 from seqferry.service import control, schedules
 from seqferry.service.service import Service
+from seqferry.settings.config import Settings
 from seqferry.workflows.worker import Worker
 from support.servers import S3Server
 
@@ -31,6 +33,7 @@ class _Dump:
     killed: str
     paused: str
     queued: str
+    is_postgres: bool = False
 
 
 _DUMPS = (
@@ -46,6 +49,13 @@ _DUMPS = (
         paused="c9a6f021-11bc-438e-82ea-80b7b46ace4e",
         queued="df9ecbb9-b02e-44e0-849e-d0ddd50815bc",
     ),
+    _Dump(
+        "release-0.1.0-postgres",
+        killed="b070faec-9f03-4734-bd4e-90911109369e",
+        paused="9facdc9e-b38b-44ff-9c84-c0d05a4010fe",
+        queued="2fa48845-29b1-4b42-8b59-f3eb5e6dd632",
+        is_postgres=True,
+    ),
 )
 
 
@@ -58,6 +68,7 @@ def s3server(seaweedfs: S3Server) -> S3Server:
 @pytest.mark.parametrize("dump", _DUMPS, ids=lambda dump: dump.name)
 def test_all_that_is_unfinished_goes_on(
     dump: _Dump,
+    request: pytest.FixtureRequest,
     s3server: S3Server,
     make_bucket: Callable[..., str],
     start_worker: Callable[[Service], Worker],
@@ -68,11 +79,11 @@ def test_all_that_is_unfinished_goes_on(
     key = tmp_path / "audit.key"
     key.touch(0o600)
     key.write_bytes((KEPT / f"{dump.name}.key").read_bytes())
-    settings = replace(settings_for(tmp_path, None), audit_key=key)
+    url = request.getfixturevalue("postgres_url") if dump.is_postgres else None
+    settings = replace(settings_for(tmp_path, url), audit_key=key)
     settings.prepare_state_dir()
     text = (KEPT / f"{dump.name}.sql").read_text().replace(ENDPOINT, s3server.endpoint_url)
-    with sqlite3.connect(settings.state_dir / "seqferry.sqlite") as database:
-        database.executescript(text.replace(SOURCE, source).replace(TARGET, target))
+    _restore(settings, text.replace(SOURCE, source).replace(TARGET, target))
 
     with Service.open(settings) as service:
         start_worker(service)
@@ -93,6 +104,17 @@ def test_all_that_is_unfinished_goes_on(
             assert digests(s3server, target, prefix) == digests(s3server, source, prefix)
 
 
-def test_this_release_has_its_database() -> None:
+def _restore(settings: Settings, text: str) -> None:
+    if settings.database_url is None:
+        with sqlite3.connect(settings.state_dir / "seqferry.sqlite") as database:
+            database.executescript(text)
+        return
+    url = settings.database_url.replace("postgresql+psycopg:", "postgresql:")
+    command = ["psql", "--no-psqlrc", "--quiet", "--set=ON_ERROR_STOP=1", "--output=/dev/null", url]
+    done = subprocess.run(command, input=text, check=False, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+
+
+def test_this_release_has_its_databases() -> None:
     assert {file.stem for file in KEPT.glob("*.sql")} == {dump.name for dump in _DUMPS}
-    assert f"release-{version()}" in {dump.name for dump in _DUMPS}
+    assert {f"release-{version()}", f"release-{version()}-postgres"} <= {dump.name for dump in _DUMPS}
