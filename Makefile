@@ -375,6 +375,10 @@ bench-paper: build $(TOOLS)/s3sim ## replay the S3Mirror paper's table on the si
 bench-million: build $(TOOLS)/s3sim ## a million small objects through the whole durable stack, on the simulator (options: ARGS="--help")
 	$(BIN)/python benches/bench_million.py $(ARGS)
 
+.PHONY: bench-idle
+bench-idle: build ## what 20 workers without work cost PostgreSQL: statements, transactions, connections (options: ARGS="--help")
+	$(BIN)/python benches/bench_idle.py $(ARGS)
+
 .PHONY: bench-api
 bench-api: build ## the HTTP API on a million objects while a worker writes, on PostgreSQL and SQLite (options: ARGS="--help")
 	$(BIN)/python benches/measure_api.py $(ARGS)

@@ -137,6 +137,7 @@ class _Channel:
     def leave(self) -> None:
         with self._changed:
             self._users -= 1
+            self._changed.notify_all()
 
     def wait(self, seen: int, seconds: float) -> int:
         """Number of changes so far, as soon as it is another than ``seen``, or after so many seconds."""
@@ -170,7 +171,6 @@ class _Channel:
             except psycopg.Error as why:
                 cause = " ".join(str(why).split()).rstrip(".")
                 self._warn(f"The database {self._label} sends no notifications: {cause}. Work may begin 2 s late.")
-                self._tell()
                 time.sleep(_RETRY_SECONDS)
 
     def _check(self, connection: psycopg.Connection[Any]) -> None:

@@ -103,13 +103,6 @@ class Queue:
         query = sa.text(f"select 1 from {_table(connection)} where workflow_uuid = :id")  # noqa: S608 - a constant
         return connection.execute(query, {"id": transfer_id}).first() is not None
 
-    def has_waiting(self, connection: sa.Connection, queues: Iterable[str]) -> bool:
-        """True when something waits on one of these queues."""
-        query = sa.text(
-            f"select 1 from {_table(connection)} where status = 'ENQUEUED' and queue_name in :queues limit 1"  # noqa: S608 - a constant
-        ).bindparams(sa.bindparam("queues", expanding=True))
-        return connection.execute(query, {"queues": list(queues)}).first() is not None
-
     def prioritize(self, connection: sa.Connection, transfer_id: str, before: int, priority: int) -> None:
         """Serve what waits of a transfer by its new priority."""
         query = f"update {_table(connection)} set priority = priority + :change where status = 'ENQUEUED' and {_OF}"  # noqa: S608 - constants

@@ -417,7 +417,8 @@ def paused(connection: sa.Connection, ids: Iterable[str]) -> set[str]:
 
 def adjustments(connection: sa.Connection, ids: Iterable[str]) -> list[Adjustment]:
     """Adjustments of these transfers, in no order."""
-    rows = connection.execute(sa.select(transfer).where(transfer.c.id.in_(list(ids))))
+    wanted = list(ids)
+    rows = connection.execute(sa.select(transfer).where(transfer.c.id.in_(wanted))) if wanted else ()
     return [adjustment_of(row) for row in rows]
 
 

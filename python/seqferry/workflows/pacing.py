@@ -2,11 +2,11 @@
 
 A worker has a dozen threads that look for something in the database several times a second, its own and those of DBOS.
 While the worker does nothing, one thread waits for a change on behalf of all: SQLite counts the changes of its file,
-and PostgreSQL notifies at the commit of an event. Every ``LOOK_SECONDS`` one cheap question stands in for a
-notification that was lost. While the worker does something, all threads look as often as they would without this
-module.
+and PostgreSQL notifies at the commit of an event. Each heartbeat on PostgreSQL, every ``LOOK_SECONDS``, brings what
+stands in for a notification that was lost. While the worker does something, all threads look as often as they would
+without this module.
 
-What must stay true: a change wakes every thread that looks for work; nothing is delayed by more than ``LOOK_SECONDS``.
+What must stay true: a change wakes every thread that looks for work; no work is delayed by more than ``LOOK_SECONDS``.
 """
 
 from __future__ import annotations
@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from dbos import DBOS
 
     from seqferry.db.database import Database
+    from seqferry.db.worker_reports import News
+
+_JOBS_SECONDS: Final = 1.0
+"""The jobs of DBOS wait for up to so long in a transaction, which must end then."""
 
 log: Final = logging.getLogger("seqferry.worker")
 
@@ -32,20 +36,21 @@ LOOK_SECONDS: Final = 2.0
 _FILE_LOOK_SECONDS: Final = 0.2
 """Between two looks at the file of SQLite, at 50 microseconds of CPU: less than DBOS waits between two at a queue."""
 
-_REST_SECONDS: Final = 15.0
+REST_SECONDS: Final = 15.0
+"""Between two looks of a thread of a worker at what may change without the database, such as credentials."""
+
+_DBOS_SECONDS: Final = 60.0
 """Between two looks of a thread of DBOS while nothing changes: what it would find shows as a change as well."""
 
 
 class WorkSignal:
     """Tells the threads of a worker that the database has changed. One per worker, safe to use from all threads."""
 
-    def __init__(self, database: Database, is_busy: Callable[[], bool], has_work: Callable[[], bool]) -> None:
-        """``is_busy``: the worker is at work. ``has_work``: something waits on a queue of this worker."""
-        self.sees_all: Final = database.is_sqlite
-        """Every change is seen, and not only those that are told of."""
+    def __init__(self, database: Database, is_busy: Callable[[], bool]) -> None:
+        """``is_busy``: the worker is at work."""
         self._database = database
         self._is_busy = is_busy
-        self._has_work = has_work
+        self._news: News | None = None
         self._changed = threading.Condition()
         self._count = 0
         self._stopping = False
@@ -62,6 +67,12 @@ class WorkSignal:
         with self._changed:
             self._count += 1
             self._changed.notify_all()
+
+    def hear(self, news: News) -> None:
+        """Wake all threads where a heartbeat found something, also of what no notification told. For one thread."""
+        before, self._news = self._news, news
+        if news.waiting or news != before:
+            self.tell()
 
     @property
     def count(self) -> int:
@@ -88,7 +99,7 @@ class WorkSignal:
             try:
                 if watcher is None:
                     watcher = changes.of(self._database, _FILE_LOOK_SECONDS)
-                if watcher.wait(LOOK_SECONDS) or (not self._database.is_sqlite and self._has_work()):
+                if watcher.wait(LOOK_SECONDS):
                     self.tell()
             except Exception as why:  # noqa: BLE001 - the database may be away: all threads look as without this one
                 log.debug("changes of the database: %s", why)
@@ -101,7 +112,7 @@ class WorkSignal:
 class Look:
     """The looks of one thread that wakes in short intervals: most of them can be left out while nothing changes."""
 
-    def __init__(self, signal: WorkSignal | None, rest: float = LOOK_SECONDS) -> None:
+    def __init__(self, signal: WorkSignal | None, rest: Callable[[], float]) -> None:
         """``signal``: None for a worker that never rests. ``rest``: seconds between two looks while it does."""
         self._signal = signal
         self._rest = rest
@@ -113,7 +124,7 @@ class Look:
         if self._signal is None:
             return True
         count, now = self._signal.count, time.monotonic()  # before the look, so that nothing is missed
-        if count == self._seen and now - self._at < self._rest and not self._signal.is_busy():
+        if count == self._seen and now - self._at < self._rest() and not self._signal.is_busy():
             return False
         self._seen, self._at = count, now
         return True
@@ -124,20 +135,18 @@ def pace(dbos: DBOS, signal: WorkSignal) -> None:
 
     DBOS 3.4 has no such option. Its threads wait with ``Event.wait(timeout)`` for their end, and nothing else.
     """
-    queues, *others = dbos.background_thread_stop_events
+    for event in dbos.background_thread_stop_events:
+        event.wait = _resting(event, signal)
     jobs = dbos._background_jobs_stop_event  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
-    for event in (queues, jobs):
-        event.wait = _resting(event, signal, _REST_SECONDS)
-    for event in others:
-        # PostgreSQL does not notify of what these look for, such as changed schedules.
-        event.wait = _resting(event, signal, _REST_SECONDS if signal.sees_all else LOOK_SECONDS)
+    jobs.wait = _resting(jobs, signal, within=_JOBS_SECONDS)
 
 
 class _Wait(Protocol):
     def __call__(self, timeout: float | None = None) -> bool: ...
 
 
-def _resting(event: threading.Event, signal: WorkSignal, seconds: float) -> _Wait:
+def _resting(event: threading.Event, signal: WorkSignal, within: float = 0.0) -> _Wait:
+    """A wait that goes on while nothing changes, unless it is for more than no time and for ``within`` at most."""
     wait, mine = event.wait, threading.local()
 
     def rest(timeout: float | None = None) -> bool:
@@ -147,7 +156,9 @@ def _resting(event: threading.Event, signal: WorkSignal, seconds: float) -> _Wai
         seen: int = getattr(mine, "seen", -1)
         if wait(timeout):
             return True
-        signal.rest(seen, seconds, event)
+        if 0.0 < timeout <= within:
+            return False
+        signal.rest(seen, _DBOS_SECONDS, event)
         mine.seen = signal.count
         return event.is_set()
 

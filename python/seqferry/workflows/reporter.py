@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 _SAMPLE_EVERY: Final = 2  # reports
 _THIN_EVERY: Final = 600  # reports
+_PRUNE_EVERY: Final = 6  # reports of an idle worker
 _FIRST_THINNED: Final = 5  # reports: a worker for small transfers alone does so as well
 
 IDLE_SECONDS: Final = 10.0
@@ -61,6 +62,7 @@ class Reporter:
         self._facts = facts
         self._beats = beats
         self._turn = 0
+        self._idle_turn = 0
         self._next_idle = float("-inf")
 
     def report(self) -> None:
@@ -70,8 +72,10 @@ class Reporter:
         if not reports:
             if time.monotonic() >= self._next_idle:
                 self._next_idle = time.monotonic() + IDLE_SECONDS
+                self._idle_turn += 1
                 with database.write(durable=False) as connection:
-                    worker_rows.prune(connection)
+                    if self._idle_turn % _PRUNE_EVERY == 1:
+                        worker_rows.prune(connection)
                     self._describe(connection, self._runtime.engine.stats(), 0)
             return
         self._next_idle = float("-inf")

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from seqferry.db import schedule_rows
+from seqferry.db import changes, schedule_rows
 from seqferry.model.errors import ConfigError
 from seqferry.service import schedules
 from seqferry.service.cron import Cron
@@ -27,6 +27,8 @@ log: Final = logging.getLogger("seqferry.schedules")
 
 _LOOK_SECONDS: Final = 5.0
 """Between two looks at what was missed, and at what another worker or version has left with DBOS."""
+
+_REST_SECONDS: Final = 60.0
 
 _LATE_SECONDS: Final = 15.0
 """DBOS fires up to 10 s late, so that workers do not all fire at once. What is later was missed."""
@@ -57,6 +59,10 @@ class ScheduleReconciler:
         self._caught_up: dict[str, float] = {}
         self._looked_at = float("-inf")
 
+    def rest_seconds(self) -> float:
+        """Seconds between two turns while nothing changes: with no schedule there is nothing to miss."""
+        return _LOOK_SECONDS if self._applied else _REST_SECONDS
+
     def turn(self) -> None:
         """Carry changes to DBOS; each few seconds, look at tokens and at what was missed as well."""
         if time.monotonic() - self._looked_at >= _LOOK_SECONDS:
@@ -85,18 +91,24 @@ class ScheduleReconciler:
 
     def _apply(self, rows: list[sa.Row[Any]]) -> None:
         queue = self._service.queue
-        there = queue.schedules()
+        there, has_changed = queue.schedules(), False
         for row in rows:
             context = {"schedule": row.id, "name": row.name, "revision": row.revision}
             known = there.pop(row.id, None)
             was = None if known is None else (known["schedule"], known["cron_timezone"], known["context"])
             if was != (row.cron, row.timezone, context):
                 queue.apply_schedule(row.id, row.cron, row.timezone, context)
+                has_changed = True
             is_active = known is None or known["status"] == "ACTIVE"
             if is_active != (row.state == schedule_rows.ACTIVE):
                 queue.set_schedule_active(row.id, active=not is_active)
+                has_changed = True
         for name in there:
             queue.remove_schedule(name)
+            has_changed = True
+        if has_changed:
+            with self._service.database.write(durable=False) as connection:
+                changes.notify(connection)  # DBOS itself notifies of none, and its threads rest
 
     def _catch_up(self, rows: list[sa.Row[Any]], *, late: float) -> None:
         """Fire the last tick of each schedule, if it was missed. DBOS knows by its id whether it was fired."""

@@ -51,7 +51,7 @@ from seqferry.workflows import inline, liveness, transfer_steps
 from seqferry.workflows.lanes import Lanes
 from seqferry.workflows.lease import Lease
 from seqferry.workflows.limits import limits_of
-from seqferry.workflows.pacing import Look, WorkSignal, pace
+from seqferry.workflows.pacing import LOOK_SECONDS, REST_SECONDS, Look, WorkSignal, pace
 from seqferry.workflows.reporter import Reporter
 from seqferry.workflows.runtime import Runtime, StepSuspension, install
 
@@ -81,6 +81,14 @@ _COALESCE_SECONDS: Final = 1.0  # DBOS's notifier wakes so often, and nothing is
 _TRANSFERS_AT_ONCE: Final = 64  # each waits in a thread, most of the time asleep
 _DBOS_POOL: Final = 20  # on SQLite
 _ADOPTED_AT_ONCE: Final = 500
+
+
+def _looked() -> float:
+    return LOOK_SECONDS
+
+
+def _rested() -> float:
+    return REST_SECONDS
 
 
 # Imported where a setting asks for them: most commands that work have neither.
@@ -304,27 +312,27 @@ class Worker:
                 self._tell_of_gone(connection, worker_reports.withdraw_all(connection))
                 worker_rows.beat(connection, self._process, self._facts)
         if not self._own_work:
-            self._signal = WorkSignal(self._database, self._is_busy, self._has_work)
+            self._signal = WorkSignal(self._database, self._is_busy)
         if self._lease is not None:
             lease = self._lease
-            self._beat(lease)  # before the launch: the first claim must find us alive
-            self._reap({})
-            self._thread("heart", _BEAT_SECONDS, lambda: self._beat_and_reap(lease), rests=True)
+            self._reap({}, self._beat(lease))  # before the launch: the first claim must find us alive
+            self._thread("heart", _BEAT_SECONDS, lambda: self._beat_and_reap(lease), rest=_looked)
         self._lanes.look()
         if queue:
             self.take_queue()
-        self._thread("control", _CONTROL_SECONDS, self._control, rests=True)
+        self._thread("control", _CONTROL_SECONDS, self._control, rest=_rested)
         reporter = Reporter(self._runtime, self._process, self._lanes, self._facts, beats=self._lease is None)
         self._thread("reporter", _REPORT_SECONDS, reporter.report)
-        self._thread("reviver", _REVIVE_SECONDS, self._revive)
+        self._thread("reviver", _REVIVE_SECONDS, self._revive, rest=_rested)
         if self._notifier is not None:
-            self._thread("notifier", _NOTIFY_SECONDS, self._notifier.turn, rests=True)
+            self._thread("notifier", _NOTIFY_SECONDS, self._notifier.turn, rest=_looked)
         if self._anchorer is not None:
-            self._thread("anchorer", _ANCHOR_SECONDS, self._anchorer.turn, rests=True)
+            self._thread("anchorer", _ANCHOR_SECONDS, self._anchorer.turn, rest=_looked)
         if not self._own_work:
             from seqferry.workflows.ticks import ScheduleReconciler
 
-            self._thread("schedules", _SCHEDULE_SECONDS, ScheduleReconciler(self.service).turn, rests=True)
+            reconciler = ScheduleReconciler(self.service)
+            self._thread("schedules", _SCHEDULE_SECONDS, reconciler.turn, rest=reconciler.rest_seconds)
 
     def _launch(self) -> None:
         # Imported here: it takes longer than copying a small object.
@@ -445,8 +453,11 @@ class Worker:
             thread.join(timeout=5.0)
         install(None)
 
-    def _thread(self, name: str, interval: float, act: Callable[[], None], *, rests: bool = False) -> None:
-        look = Look(self._signal if rests else None)
+    def _thread(
+        self, name: str, interval: float, act: Callable[[], None], *, rest: Callable[[], float] | None = None
+    ) -> None:
+        """``rest``: seconds between two acts of an idle worker to which nothing is told; None: it acts as always."""
+        look = Look(None if rest is None else self._signal, rest or _looked)
 
         def loop() -> None:
             told = ""
@@ -496,11 +507,6 @@ class Worker:
 
     def _is_busy(self) -> bool:
         return bool(self._inline) or (self._dbos is not None and bool(_active(self._dbos)))
-
-    def _has_work(self) -> bool:
-        listened = None if self._dbos is None else self._dbos._listening_queues  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
-        with self._pulse.read() as connection:
-            return self._runtime.queue.has_waiting(connection, [*(listened or ()), names.QUEUE_OF_DBOS])
 
     def _control(self) -> None:
         self._keep_limits()
@@ -576,7 +582,10 @@ class Worker:
                 else:
                     transfer_steps.bury(self._runtime, transfer_id)
 
-    def _beat(self, lease: Lease) -> None:
+    def _beat(self, lease: Lease) -> dict[str, worker_reports.Sign | None]:
+        """Give a sign of life, which extends the lease; returns the signs of all workers."""
+        listened = None if self._dbos is None else self._dbos._listening_queues  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
+        queues = [*(listened or ()), names.QUEUE_OF_DBOS]
         while True:
             lapsed, sent = lease.lapsed, lease.now()
             with self._pulse.write() as connection:
@@ -584,21 +593,31 @@ class Worker:
                     # After this, a worker that was about to declare this one dead has done so, or will not.
                     worker_reports.exclude_reapers(connection)
                 worker_rows.beat(connection, self._process, self._facts)
+                signs, news = worker_reports.signs_and_news(connection, queues)
             if lease.extend(sent, anew=lapsed):
                 if lapsed and lease.epoch > 1:
                     log.warning(
                         "the database did not answer for some time, and nothing was written to the storage meanwhile; "
                         "work that no other worker has taken goes on"
                     )
-                return
+                if self._signal is not None:
+                    self._signal.hear(news)
+                return signs
 
     def _beat_and_reap(self, lease: Lease) -> None:
-        self._beat(lease)
-        self._reap(self._watcher.look(self._signs))
+        seen: dict[str, worker_reports.Sign | None] = {}
 
-    def _reap(self, silent: Mapping[str, worker_reports.Sign | None]) -> None:
+        def beat() -> dict[str, worker_reports.Sign | None]:
+            seen.update(self._beat(lease))
+            return seen
+
+        self._reap(self._watcher.look(beat), seen)
+
+    def _reap(
+        self, silent: Mapping[str, worker_reports.Sign | None], signs: Mapping[str, worker_reports.Sign | None]
+    ) -> None:
         """Give back the work of workers that are silent for long, and of those of this machine that have ended."""
-        gone = {name: sign for name, sign in self._signs().items() if processes.has_ended(name)}
+        gone = {name: sign for name, sign in signs.items() if processes.has_ended(name)}
         dead = {name: sign for name, sign in {**silent, **gone}.items() if name != self.executor_id}
         if not dead:
             return
@@ -618,10 +637,6 @@ class Worker:
                 notice_rows.record(
                     connection, Subject("worker", one.id), "vanished", channels, time.time(), episode=one.beats
                 )
-
-    def _signs(self) -> dict[str, worker_reports.Sign | None]:
-        with self._pulse.write() as connection:  # a statement sees what is there when it begins
-            return worker_reports.signs(connection)
 
 
 def run(settings: Settings, *, started: Callable[[Service], None] | None = None) -> None:
