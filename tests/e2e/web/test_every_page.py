@@ -1,0 +1,206 @@
+"""What holds for every page: text of others stays text, nothing is too wide for a phone, and everybody can read it.
+
+A new page is one more row of ``VIEWS``.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+import httpx
+import pytest
+from playwright.sync_api import Browser, Dialog, Page, expect
+
+from seqferry.settings import tokens
+from support.axe import grave_violations
+from support.browser import PHONE, Tab
+from support.mover import Mover
+from support.run import MissingToolError, Run
+from support.sim import Simulator
+from support.state import prepare
+from support.waiting import eventually
+
+HOSTILE: Final = (
+    "<img src=x onerror=window.ran=1>",
+    "<script>window.ran=1</script>",
+    "\"'><svg/onload=window.ran=1>",
+    "javascript:window.ran=1",
+    "{{constructor.constructor('window.ran=1')()}}${window.ran=1}",
+    "</title></textarea></style><iframe srcdoc='<script>parent.ran=1</script>'>",
+    "\u202egpj.exe\u200b\ufeff <b onmouseover=window.ran=1>b",
+    "W" * 180,
+    "مرحبا" * 20 + "<a href=javascript:window.ran=1>",
+)
+"""As names, labels, keys, prefixes, actors, hosts and error texts."""
+SHOWN: Final = HOSTILE[0]
+
+
+@dataclass(frozen=True)
+class View:
+    name: str
+    fragment: str
+    """With the ``transfer`` and the ``token`` of a share link."""
+    ready: str
+    """Text that is there when the page is."""
+    signed_in: bool = True
+
+
+VIEWS: Final = (
+    View("transfers", "#/", SHOWN),
+    View("transfers, filtered", "#/?text=%3Cimg%20src%3Dx&person=%3Cb%3E&label=project%3D%3Ci%3E", "No transfer has"),
+    View("transfer", "#/t/{transfer}", SHOWN),
+    View("transfer, details", "#/t/{transfer}?tab=details", SHOWN),
+    View("health", "#/health?place=s3%3A%2F%2F%3Cimg%20src%3Dx%20onerror%3Dwindow.ran%3D1%3E", f"version {SHOWN}"),
+    View("delivery", "#/d/{token}", SHOWN, False),
+    View("no such delivery", "#/d/%3Cimg%20src%3Dx%20onerror%3Dwindow.ran%3D1%3E", "not valid", False),
+    View("no such page", "#/%3Cimg%20src%3Dx%20onerror%3Dwindow.ran%3D1%3E", "There is no such page", False),
+    View("sign-in", "#/", "This server asks for a token.", False),
+)
+every_page = pytest.mark.parametrize("view", VIEWS, ids=lambda one: one.name.replace(" ", "-"))
+
+
+@dataclass
+class Hostile:
+    """A server whose record is full of hostile text."""
+
+    url: str
+    token: str
+    transfer: str
+    link: str
+
+    def show(self, view: View, tab: Tab) -> Page:
+        fragment = view.fragment.format(transfer=self.transfer, token=self.link)
+        page = tab.sign_in(self.token, fragment) if view.signed_in else tab.open(fragment)
+        expect(page.get_by_text(view.ready).first).to_be_visible()
+        return page
+
+
+@pytest.fixture(scope="module")
+def hostile(run: Run, browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hostile]:
+    """One server for all pages: nothing here changes its record after it was made."""
+    del browser  # without one, nothing is begun
+    try:
+        simulator = Simulator("--instant", "--bucket", "vendor=keys=run42/{i:04}.bam;count=4;total=4MiB")
+    except MissingToolError as missing:
+        pytest.skip(str(missing))
+    mover = Mover(simulator, prepare(run, tmp_path_factory.mktemp("hostile") / "state"))
+    with simulator, mover:
+        simulator.client().create_bucket(Bucket="ours")
+        running = mover.start("serve", "--port", "0")
+        address = running.wait_for_line("http://").partition("http://")[2].split()[0]
+        token = tokens.owner_file(mover.state).read_text().strip()
+        headers = {"Authorization": f"Bearer {token}"}
+        with httpx.Client(base_url=f"http://{address}/", headers=headers, timeout=60, trust_env=False) as http:
+            yield _filled(simulator, mover, http, Hostile(f"http://{address}/", token, "", ""))
+
+
+def _filled(simulator: Simulator, mover: Mover, http: httpx.Client, server: Hostile) -> Hostile:
+    code = "<img src=x onerror=window.ran=1>"
+    simulator.set_faults(
+        {"fault": {"error": [400, code]}, "operation": "CopyObject", "key_prefix": "run42/0001"},
+        {"fault": "slow_down", "operation": "CopyObject", "key_prefix": "stuck/"},
+    )
+
+    def submit(prefix: str, **more: Any) -> str:
+        body = {"endpoint_url": simulator.endpoint_url, "preflight": False, "new": True, **more}
+        body |= {"source": "s3://vendor/run42/", "target": f"s3://ours/{prefix}/"}
+        answer = http.post("/api/v1/transfers", json=body)
+        assert answer.status_code == 202, answer.text
+        return answer.json()["id"]
+
+    ids = [submit(one, name=one, labels={"project": one[:60]}, keys=["0000.bam", one]) for one in HOSTILE[1:]]
+    keys = ["0000.bam", "0001.bam", "\u0007\t\u001b[31m", *HOSTILE]
+    server.transfer = submit("run42", name=SHOWN, labels={"project": SHOWN}, keys=keys)
+    for each in [*ids, server.transfer]:
+        eventually(lambda each=each: http.get(f"/api/v1/transfers/{each}").json()["ended_at"], what="its end")
+    submit("stuck", name="Running", keys=["0002.bam"])
+    submit("stuck", name="Waiting")
+    paused = submit("stuck/paused", name="Paused", keys=["0003.bam"])
+    http.post(f"/api/v1/transfers/{paused}/pause")
+    for given in ({"transfer": server.transfer}, {"label": f"project={SHOWN}"}):
+        made = http.post("/api/v1/share-links", json=given)
+        assert made.status_code == 201, made.text
+        server.link = server.link or made.json()["token"]
+    with sqlite3.connect(mover.state / "seqferry.sqlite", timeout=30) as connection:
+        connection.execute("UPDATE transfer SET created_by = ? WHERE ended_at IS NOT NULL", [f"{SHOWN}@<b>host"])
+        connection.execute("UPDATE transfer SET error_message = ? WHERE id = ?", [SHOWN, ids[0]])
+        connection.execute("UPDATE share_link SET created_by = ?", [HOSTILE[7]])
+        columns = [str(one[1]) for one in connection.execute("PRAGMA table_info(worker)")]
+        own = {"id": "?", "host": "?", "version": "?", "seen_at": "seen_at - 4000"}
+        wanted = ", ".join(own.get(one, one) for one in columns)
+        connection.execute(f"INSERT INTO worker ({', '.join(columns)}) SELECT {wanted} FROM worker", [SHOWN] * 3)
+    connection.close()
+    return server
+
+
+@pytest.fixture
+def make_tab(browser: Browser, hostile: Hostile) -> Iterator[Callable[..., Tab]]:
+    made: list[Tab] = []
+
+    def make(**options: Any) -> Tab:
+        tab = Tab(browser, hostile.url, **options)
+        tab.page.on("dialog", lambda one: _dismissed(tab, one))
+        made.append(tab)
+        return tab
+
+    yield make
+    for tab in made:
+        tab.context.close()
+    for tab in made:
+        tab.assert_untroubled()
+
+
+def _dismissed(tab: Tab, dialog: Dialog) -> None:
+    tab.troubles.append(f"dialog: {dialog.message}")
+    dialog.dismiss()
+
+
+@every_page
+def test_hostile_text_stays_text_and_nothing_is_too_wide(
+    view: View, hostile: Hostile, make_tab: Callable[..., Tab]
+) -> None:
+    page = hostile.show(view, make_tab(viewport=PHONE, color_scheme="dark"))
+    page.evaluate("() => document.querySelectorAll('details').forEach((one) => (one.open = true))")
+
+    assert page.evaluate("() => window.ran") is None
+    assert page.locator("main img, main iframe, main script, main a[href^='javascript']").count() == 0
+    too_wide = """() => [...document.querySelectorAll('body *')]
+        .filter((one) => one.checkVisibility() && one.getBoundingClientRect().right > innerWidth + 1)
+        .filter((one) => !one.closest('.scroll')).map((one) => one.outerHTML.slice(0, 200))"""
+    width = page.evaluate("() => document.documentElement.scrollWidth")
+    assert width <= PHONE["width"], page.evaluate(too_wide)
+    assert grave_violations(page) == []
+
+
+@every_page
+def test_all_can_read_it(view: View, hostile: Hostile, make_tab: Callable[..., Tab]) -> None:
+    page = hostile.show(view, make_tab(color_scheme="light"))
+    assert grave_violations(page) == []
+
+    page.emulate_media(reduced_motion="reduce")
+    moving = """() => [...document.querySelectorAll('*')].filter((one) => {
+        const style = getComputedStyle(one)
+        return style.animationName !== 'none' || style.transitionDuration.split(', ').some((each) => each !== '0s')
+    }).map((one) => one.outerHTML.slice(0, 200))"""
+    assert page.evaluate(moving) == []
+
+    page.emulate_media(forced_colors="active")
+    for mark in page.locator(".mark svg:visible").all():
+        drawn = mark.evaluate("(one) => [getComputedStyle(one).color, getComputedStyle(document.body).backgroundColor]")
+        assert drawn[0] != drawn[1], "a shape of the colour of its ground"
+    for bar in page.get_by_role("progressbar").all():
+        assert bar.evaluate("(one) => getComputedStyle(one).borderTopWidth") == "1px", "an empty bar is seen as well"
+
+    page.emulate_media(media="print", color_scheme="dark", forced_colors="none")
+    ground = page.evaluate("() => getComputedStyle(document.body).backgroundColor")
+    assert ground == "rgb(255, 255, 255)", "a dark page is printed on white"
+    assert page.locator("header:visible, footer:visible, button:visible, input:visible").count() == 0
+
+
+def test_what_axe_finds_is_found(hostile: Hostile, make_tab: Callable[..., Tab]) -> None:
+    page = hostile.show(VIEWS[-1], make_tab())
+    page.evaluate("() => document.querySelector('label[for=token]').remove()")
+    assert [one.split(" ")[0] for one in grave_violations(page)] == ["label"]
