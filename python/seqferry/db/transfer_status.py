@@ -83,9 +83,10 @@ def _totals(row: sa.Row[Any]) -> Totals:
     return Totals(**{name: getattr(row, f"total_{name}") for name in receipts.TOTALS})
 
 
-def _status(row: sa.Row[Any], totals: Totals, live: LiveActivity, bytes_in_progress: int, ahead: int | None) -> Status:
+def _status(row: sa.Row[Any], totals: Totals, live: LiveActivity, bytes_seen: int | None, ahead: int | None) -> Status:
     spec, unsupported = _shown(row.spec)
-    bytes_done = min(totals.bytes, totals.bytes_done + bytes_in_progress)
+    # The workers have seen more than is recorded now, or less when their reports are a second old.
+    bytes_done = min(totals.bytes, max(totals.bytes_done, bytes_seen or 0))
     return Status(
         id=row.id,
         state=WITH_FAILURES if row.state == "done" and totals.failed else row.state,
@@ -141,7 +142,8 @@ def _waits_for(row: sa.Row[Any], live: LiveActivity, unsupported: UnsupportedErr
     return other if row.why_blocked is None else f"{other} and waits for {row.why_blocked}"
 
 
-def _summed(reports: list[dict[str, Any]]) -> tuple[LiveActivity, int]:
+def _summed(reports: list[dict[str, Any]]) -> tuple[LiveActivity, int | None]:
+    """The activity of all workers, and the bytes at the target as of their reports; None where these do not tell."""
     slowest = sorted(
         (ActiveObject(**active) for report in reports for active in report["slowest"]),
         key=lambda active: -active.seconds,
@@ -155,4 +157,6 @@ def _summed(reports: list[dict[str, Any]]) -> tuple[LiveActivity, int]:
         throttled=sum(report["throttled"] for report in reports),
         slowest=tuple(slowest[:SLOWEST]),
     )
-    return live, sum(report["bytes_in_progress"] for report in reports)
+    # Workers of an earlier version do not tell how much was recorded then.
+    recorded = [report["bytes_recorded"] for report in reports if "bytes_recorded" in report]
+    return live, min(recorded) + sum(report["bytes_in_progress"] for report in reports) if recorded else None

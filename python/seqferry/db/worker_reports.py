@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from seqferry.db import worker_rows
 from seqferry.db.advisory import AdvisoryLock, take, try_take
 from seqferry.db.database import Database, clock
-from seqferry.db.tables import worker, worker_live
+from seqferry.db.tables import tally, worker, worker_live
 from seqferry.db.worker_rows import Gone
 from seqferry.model import names
 
@@ -29,7 +29,11 @@ _EXECUTOR: Final = re.compile(r"(.+)-([0-9]+)-[0-9a-f]{8}(?:@|$)")
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """A worker's view of one transfer. Counts since the worker took it up; ``slowest`` as ``models.ActiveObject``."""
+    """A worker's view of one transfer. Counts since the worker took it up; ``slowest`` as ``models.ActiveObject``.
+
+    Attributes:
+        bytes_in_progress: bytes at the target that no recorded object has.
+    """
 
     bytes: int
     objects: int
@@ -56,14 +60,32 @@ class Attendant:
         return "another process" if found is None else f"process {found[2]} on {found[1]}"
 
 
-def report(connection: sa.Connection, database: Database, executor_id: str, reports: dict[str, Report]) -> None:
+def bytes_recorded(connection: sa.Connection, transfer_ids: Sequence[str]) -> dict[str, int]:
+    """Bytes of recorded objects of these transfers."""
+    query = sa.select(tally.c.transfer_id, tally.c.bytes_done).where(tally.c.transfer_id.in_(transfer_ids))
+    return {row.transfer_id: row.bytes_done for row in connection.execute(query)}
+
+
+def report(
+    connection: sa.Connection,
+    database: Database,
+    executor_id: str,
+    reports: dict[str, Report],
+    recorded: Mapping[str, int],
+) -> None:
+    """Write what this worker does now.
+
+    Args:
+        recorded: bytes of recorded objects, as they were just before the reports were taken.
+    """
     now = database.now(connection)
     for transfer_id, one in sorted(reports.items()):
+        known = {"bytes_recorded": recorded[transfer_id]} if transfer_id in recorded else {}
         _upsert(
             connection,
             worker_live,
             {"transfer_id": transfer_id, "executor_id": executor_id},
-            {"at": now, "data": json.dumps(asdict(one), ensure_ascii=False)},
+            {"at": now, "data": json.dumps({**asdict(one), **known}, ensure_ascii=False)},
         )
 
 

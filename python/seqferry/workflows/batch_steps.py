@@ -8,6 +8,7 @@ completed but not recorded is found and not copied again.
 
 from __future__ import annotations
 
+import json
 import logging
 import time
 from collections.abc import Sequence
@@ -209,7 +210,10 @@ def _record(runtime: Runtime, running: RunningBatch, events: Events) -> list[int
             if owned:
                 objects.record_uploads(connection, [(one.id, one.upload_id, one.part_size) for one in begun])
     if owned and events.ended:
-        owned = runtime.recorder.record(run, _results(events))
+        results = _results(events)
+        owned = runtime.recorder.record(run, results)
+        if owned:
+            running.bytes_recorded += _bytes_copied(results)
     if not owned:
         log.warning("batch %s of transfer %s was taken over by another worker", run.number, run.transfer_id)
         running.lose()
@@ -323,6 +327,12 @@ def _cleaning(transfer_id: str, items: list[OpenObject], since: float, epoch: in
 def _results(events: Events) -> list[str]:
     found = events.results()
     return [found[name] for name in RESULT_COLUMNS]
+
+
+def _bytes_copied(results: Sequence[str]) -> int:
+    """Bytes of the objects that a job has copied, as its progress counts them."""
+    states, sizes = (json.loads(f"[{results[RESULT_COLUMNS.index(name)]}]") for name in ("state", "size"))
+    return sum(size for state, size in zip(states, sizes, strict=True) if state == "done")
 
 
 def cause(why: Exception) -> str:

@@ -67,8 +67,13 @@ class Reporter:
 
     def report(self) -> None:
         """Report what is done now: each second while there is work, else each ``IDLE_SECONDS``."""
-        reports = self._runtime.reports()
         database = self._runtime.database
+        recorded: dict[str, int] = {}
+        if at_work := self._runtime.at_work():
+            with database.read() as connection:
+                # Before the readings: what is recorded in between is in neither, and the next report has it.
+                recorded = worker_reports.bytes_recorded(connection, at_work)
+        reports = self._runtime.reports()
         if not reports:
             if time.monotonic() >= self._next_idle:
                 self._next_idle = time.monotonic() + IDLE_SECONDS
@@ -81,7 +86,7 @@ class Reporter:
         self._next_idle = float("-inf")
         self._turn += 1
         with database.write(durable=False) as connection:
-            worker_reports.report(connection, database, self._runtime.executor_id, reports)
+            worker_reports.report(connection, database, self._runtime.executor_id, reports, recorded)
             if self._turn % _SAMPLE_EVERY == 0:
                 stats = self._runtime.engine.stats()
                 samples.take(connection, database, self._runtime.executor_id, reports)

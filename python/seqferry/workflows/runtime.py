@@ -24,7 +24,7 @@ from seqferry.db.objects import BatchRun
 from seqferry.db.queue import Queue
 from seqferry.db.worker_reports import Report
 from seqferry.engine.engine import Engine
-from seqferry.engine.executor import Job
+from seqferry.engine.executor import Job, Progress
 from seqferry.model import names
 from seqferry.model.errors import AccessError, ConfigError, PolicyError, UnsupportedError
 from seqferry.model.models import ActiveObject
@@ -78,6 +78,8 @@ class RunningBatch:
         """The job only cleans up after a transfer that is given up: its own thread says when to abort."""
         self.cancelled: Final = set[int]()
         """Ids of objects that the job ended as cancelled. Touched by the job's own thread only."""
+        self.bytes_recorded = 0
+        """Bytes of objects that the job has copied and that are recorded. Written by the job's own thread only."""
         self._lock = threading.Lock()
         self._epoch = epoch
         self._aborted = False
@@ -91,6 +93,10 @@ class RunningBatch:
     @property
     def paused(self) -> bool:
         return self._paused
+
+    def unrecorded(self, progress: Progress) -> int:
+        """Bytes at the target, of objects under way and of objects whose end is not recorded yet."""
+        return max(progress.bytes_done - self.bytes_recorded, 0)
 
     def leave(self) -> None:
         """Raise what a suspended batch leaves with."""
@@ -437,24 +443,29 @@ class Runtime:
         if transfer_id not in self._supervised and all(key[0] != transfer_id for key in self._running):
             self._meters.pop(transfer_id, None)
 
+    def at_work(self) -> list[str]:
+        """Ids of the transfers that this process is at."""
+        with self._changed:
+            return list(self._meters)
+
     def reports(self) -> dict[str, Report]:
         """A reading for each transfer that this process is at."""
         now = time.monotonic()
         with self._changed:
-            jobs: dict[str, list[Job]] = {transfer_id: [] for transfer_id in self._meters}
+            batches: dict[str, list[RunningBatch]] = {transfer_id: [] for transfer_id in self._meters}
             for (transfer_id, _), running in self._running.items():
-                jobs[transfer_id].append(running.job)
-            return {transfer_id: _read(self._meters[transfer_id], of_one, now) for transfer_id, of_one in jobs.items()}
+                batches[transfer_id].append(running)
+            return {one: _read(self._meters[one], of_one, now) for one, of_one in batches.items()}
 
 
-def _read(meter: _Meter, jobs: list[Job], now: float) -> Report:
-    readings = [job.progress() for job in jobs]
+def _read(meter: _Meter, batches: list[RunningBatch], now: float) -> Report:
+    readings = [running.job.progress() for running in batches]
     total = meter.bytes + sum(reading.bytes_done for reading in readings)
     slowest = sorted((one for reading in readings for one in reading.slowest), key=lambda one: -one.seconds)
     return Report(
         bytes=total,
         objects=meter.objects + sum(one.objects_done + one.objects_skipped + one.objects_failed for one in readings),
-        bytes_in_progress=sum(reading.bytes_in_progress for reading in readings),
+        bytes_in_progress=sum(map(RunningBatch.unrecorded, batches, readings)),
         bytes_per_second=meter.rate(now, total),
         in_flight=sum(reading.in_flight for reading in readings),
         requests=meter.requests + sum(reading.requests for reading in readings),

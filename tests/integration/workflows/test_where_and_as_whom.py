@@ -323,7 +323,7 @@ def test_a_newer_temporary_key_leaves_a_transfer_to_the_worker_that_is_at_it(she
 
     with shells.worker(), shells.database() as database:
         with database.write() as connection:
-            worker_reports.report(connection, database, "busy", {transfer_id: Report(0, 0, 0, 0.0, 0, 0, 0, 0, [])})
+            worker_reports.report(connection, database, "busy", {transfer_id: Report(0, 0, 0, 0.0, 0, 0, 0, 0, [])}, {})
             connection.execute(worker_live.update().values(at=worker_live.c.at - silent))
         assert shells.submit(keys[1], spec) == transfer_id
         assert "key_renewed" not in shells.events(transfer_id)
@@ -361,7 +361,7 @@ def test_a_transfer_that_a_worker_is_at_is_not_abandoned(shells: Shells, silent:
     transfer_id = shells.submit(shell, build_spec("s3://from/run/", "s3://to/run/"))
     with shells.database() as database, database.write() as connection:
         connection.execute(transfer.update().values(state="running", started_at=1.0))
-        worker_reports.report(connection, database, "busy", {transfer_id: Report(0, 0, 0, 0.0, 0, 0, 0, 0, [])})
+        worker_reports.report(connection, database, "busy", {transfer_id: Report(0, 0, 0, 0.0, 0, 0, 0, 0, [])}, {})
         connection.execute(worker_live.update().values(at=worker_live.c.at - silent))
 
     with shells.worker():
@@ -374,7 +374,9 @@ def _left_by_a_killed_worker(shells: Shells, transfer_id: str, executor_id: str 
         connection.execute(
             transfer.update().where(transfer.c.id == transfer_id).values(state="running", started_at=1.0)
         )
-        worker_reports.report(connection, database, executor_id, {transfer_id: Report(0, 0, 0, 0.0, 0, 0, 0, 0, [])})
+        worker_reports.report(
+            connection, database, executor_id, {transfer_id: Report(0, 0, 0, 0.0, 0, 0, 0, 0, [])}, {}
+        )
 
 
 def test_a_newer_temporary_key_takes_over_as_soon_as_the_lock_shows_that_the_worker_is_gone(
