@@ -16,7 +16,7 @@ from playwright.sync_api import Browser, Dialog, Page, expect
 
 from seqferry.settings import tokens
 from support.axe import grave_violations
-from support.browser import PHONE, Tab
+from support.browser import DESK, PHONE, Tab
 from support.mover import Mover
 from support.run import MissingToolError, Run
 from support.sim import Simulator
@@ -46,12 +46,18 @@ class View:
     ready: str
     """Text that is there when the page is."""
     signed_in: bool = True
+    press: str = ""
+    """The button that opens a dialog, which is looked at with its page."""
 
 
 VIEWS: Final = (
     View("transfers", "#/", SHOWN),
     View("transfers, filtered", "#/?text=%3Cimg%20src%3Dx&person=%3Cb%3E&label=project%3D%3Ci%3E", "No transfer has"),
+    View("transfers, one asked", "#/", SHOWN, press=f"Retry 11 objects: {SHOWN}"),
+    View("transfers, many asked", "#/?person=%3Cimg", SHOWN, press="Retry …"),
     View("transfer", "#/t/{transfer}", SHOWN),
+    View("transfer, asked", "#/t/{transfer}", SHOWN, press="Retry 11 objects"),
+    View("transfer, shared", "#/t/{transfer}", SHOWN, press="Share"),
     View("transfer, details", "#/t/{transfer}?tab=details", SHOWN),
     View("health", "#/health?place=s3%3A%2F%2F%3Cimg%20src%3Dx%20onerror%3Dwindow.ran%3D1%3E", f"version {SHOWN}"),
     View("delivery", "#/d/{token}", SHOWN, False),
@@ -59,7 +65,7 @@ VIEWS: Final = (
     View("no such page", "#/%3Cimg%20src%3Dx%20onerror%3Dwindow.ran%3D1%3E", "There is no such page", False),
     View("sign-in", "#/", "This server asks for a token.", False),
 )
-every_page = pytest.mark.parametrize("view", VIEWS, ids=lambda one: one.name.replace(" ", "-"))
+every_page = pytest.mark.parametrize("view", VIEWS, ids=lambda one: one.name.replace(",", "").replace(" ", "-"))
 
 
 @dataclass
@@ -75,6 +81,9 @@ class Hostile:
         fragment = view.fragment.format(transfer=self.transfer, token=self.link)
         page = tab.sign_in(self.token, fragment) if view.signed_in else tab.open(fragment)
         expect(page.get_by_text(view.ready).first).to_be_visible()
+        if view.press:
+            page.get_by_role("button", name=view.press, exact=True).click()
+            expect(page.get_by_role("dialog")).to_be_visible()
         return page
 
 
@@ -159,7 +168,7 @@ def _dismissed(tab: Tab, dialog: Dialog) -> None:
 
 
 @every_page
-def test_hostile_text_stays_text_and_nothing_is_too_wide(
+def test_hostile_text_stays_text_and_all_can_read_it(
     view: View, hostile: Hostile, make_tab: Callable[..., Tab]
 ) -> None:
     page = hostile.show(view, make_tab(viewport=PHONE, color_scheme="dark"))
@@ -174,12 +183,14 @@ def test_hostile_text_stays_text_and_nothing_is_too_wide(
     assert width <= PHONE["width"], page.evaluate(too_wide)
     assert grave_violations(page) == []
 
-
-@every_page
-def test_all_can_read_it(view: View, hostile: Hostile, make_tab: Callable[..., Tab]) -> None:
-    page = hostile.show(view, make_tab(color_scheme="light"))
+    page.set_viewport_size({"width": DESK["width"], "height": DESK["height"]})
+    page.emulate_media(color_scheme="light")
     assert grave_violations(page) == []
+    _assert_still_and_seen(page)
+    _assert_fit_for_paper(page)
 
+
+def _assert_still_and_seen(page: Page) -> None:
     page.emulate_media(reduced_motion="reduce")
     moving = """() => [...document.querySelectorAll('*')].filter((one) => {
         const style = getComputedStyle(one)
@@ -194,6 +205,8 @@ def test_all_can_read_it(view: View, hostile: Hostile, make_tab: Callable[..., T
     for bar in page.get_by_role("progressbar").all():
         assert bar.evaluate("(one) => getComputedStyle(one).borderTopWidth") == "1px", "an empty bar is seen as well"
 
+
+def _assert_fit_for_paper(page: Page) -> None:
     page.emulate_media(media="print", color_scheme="dark", forced_colors="none")
     ground = page.evaluate("() => getComputedStyle(document.body).backgroundColor")
     assert ground == "rgb(255, 255, 255)", "a dark page is printed on white"

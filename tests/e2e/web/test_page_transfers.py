@@ -85,7 +85,7 @@ def test_rows_tell_what_runs_and_what_waits_and_why(
     expect(page.get_by_text("Nothing was transferred yet")).to_be_visible()
     # Two of twelve take long: ten are there at once, which the page, open since before, is told.
     scene.simulator.set_faults(
-        {"fault": {"stall": 4}, "operation": "CopyObject", "key_prefix": "run42/001", "times": 2}
+        {"fault": {"stall": 3}, "operation": "CopyObject", "key_prefix": "run42/001", "times": 2}
     )
     scene.submit("run42", name="Run 42", labels={"project": "X"})
     scene.submit("run42", name="Run 42 again")
