@@ -79,7 +79,17 @@ def test_a_denied_file_is_seen_understood_retried_proved_and_shared(
     there = seaweedfs.client().get_object(Bucket=ours, Key=DENIED)["Body"].read()
     assert there == DENIED.encode() * 100
 
-    # Proved: the receipt of the retry, by a link without a token.
+    # Proved: the fate of the object, the record, the target today, and the receipt of the retry without a token.
+    page.get_by_role("link", name="Objects").click()
+    page.get_by_role("button", name=DENIED).click()
+    expect(page.get_by_text("the ETag, a digest of the content, is equal at both sides")).to_be_visible()
+    page.get_by_role("link", name="Events").click()
+    page.get_by_role("button", name="Check the record").click()
+    expect(page.get_by_text("The record is intact")).to_be_visible()
+    expect(page.get_by_text("asked for the transfer")).to_be_visible()
+    page.get_by_role("link", name="Verification").click()
+    page.get_by_role("button", name="Verify now").click()
+    expect(page.get_by_text("The object is as it was received.")).to_be_visible(timeout=20_000)
     page.get_by_text("Receipt", exact=False).first.click()
     with page.expect_download() as download:
         page.get_by_role("button", name="JSON").click()
@@ -148,3 +158,37 @@ def test_a_running_one_shows_its_course_and_takes_limits_and_a_pause(
     page.get_by_role("button", name="Cancel").click()
     page.get_by_role("dialog").get_by_role("button", name="Cancel").click()
     expect(page.get_by_text("cancelled").first).to_be_visible()
+
+
+def test_objects_come_in_pages_and_are_found_by_prefix_and_state(
+    make_mover: Callable[[Simulator], Mover],
+    make_simulator: Callable[..., Simulator],
+    serve: ServeFactory,
+    open_tab: TabFactory,
+) -> None:
+    simulator = make_simulator("--instant", "--bucket", "vendor=keys=run42/{i:04}.bam;count=450;total=1MiB")
+    simulator.client().create_bucket(Bucket="ours")
+    denied = {"error": [403, "AccessDenied"]}
+    simulator.set_faults({"fault": denied, "operation": "CopyObject", "key_prefix": "run42/044"})
+    server = serve(make_mover(simulator))
+    options = {"endpoint_url": simulator.endpoint_url, "preflight": False}
+    transfer = server.submit("s3://vendor/run42/", "s3://ours/run42/", **options)
+    page = open_tab(server.url).sign_in(server.token, f"#/t/{transfer}")
+
+    page.get_by_role("link", name="and 7 more").click()
+    expect(page.get_by_text("1 to 10 of 10").first).to_be_visible()
+    page.get_by_label("State").select_option("")
+    expect(page.get_by_text("1 to 200 of 450").first).to_be_visible()
+    page.get_by_role("button", name="Next").first.click()
+    expect(page.get_by_text("201 to 400 of 450").first).to_be_visible()
+    page.get_by_role("button", name="Next").first.click()
+    expect(page.get_by_role("list", name="Objects").get_by_role("listitem")).to_have_count(50)
+    page.go_back()
+    expect(page.get_by_text("201 to 400 of 450").first).to_be_visible()
+    page.reload()
+    expect(page.get_by_text("201 to 400 of 450").first).to_be_visible()
+
+    page.get_by_label("Key begins with").fill("run42/0123")
+    expect(page.get_by_role("list", name="Objects").get_by_role("listitem")).to_have_count(1)
+    page.get_by_label("Key begins with").fill("<b>none")
+    expect(page.get_by_text("No object begins with “<b>none”.")).to_be_visible()

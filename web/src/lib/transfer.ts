@@ -64,6 +64,7 @@ export function nounOf(operation: string): string {
 
 /** `ada` of `http ada from 10.0.0.7` and of `ada@lab`; the rest is for titles. */
 export function personOf(actor: string): string {
+  if (actor.startsWith('worker ')) return 'worker'
   const name = (actor.split(' from ')[0] ?? '').replace(/^http ?/, '')
   return name.split('@')[0] || actor || 'somebody'
 }

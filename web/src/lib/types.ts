@@ -19,6 +19,8 @@ export type Worker = Schemas['WorkerOut']
 export type Notices = Schemas['Notices']
 export type Notice = Schemas['NoticeOut']
 export type Capability = Schemas['CapabilityOut']
+export type ObjectPage = Schemas['ObjectPage']
+export type Audit = Schemas['AuditOut']
 
 /** An event of a transfer, as its stream sends it. */
 export interface TransferEvent {

@@ -1,0 +1,62 @@
+/** Events of a transfer in words, behind the name of who did it. No module of the browser is used here. */
+
+import { count, counted } from './format'
+import type { TransferEvent } from './types'
+
+const ACTS: Record<string, string> = {
+  submitted: 'asked for the transfer',
+  joined: 'asked for the same again; the transfer went on',
+  planned: 'the source was listed',
+  started: 'the work began',
+  paused: 'paused it',
+  resumed: 'let it go on',
+  resume_requested: 'asked a worker to go on',
+  cancel_requested: 'gave it up',
+  stopping: 'requests in flight were ended, and open uploads aborted',
+  key_renewed: 'gave renewed keys',
+  done: 'the transfer ended',
+  done_with_failures: 'the transfer ended; some objects had failed',
+  failed: 'the transfer failed',
+  cancelled: 'the transfer ended; it had been given up',
+  shared: 'made a link by which others see how it is doing',
+  share_revoked: 'revoked such a link',
+  pruned: 'removed the list of its objects from the records, which the digest still covers',
+  restoring: 'objects in an archive were asked for',
+}
+
+const LIMITS = ['priority', 'max_requests', 'max_bandwidth', 'tpslimit']
+
+export function inWords(event: TransferEvent): string {
+  const { kind, data } = event
+  if (kind === 'adjusted') return adjusted(data)
+  if (kind === 'described') return described(data)
+  if (kind === 'verified') return verified(data)
+  return ACTS[kind] ?? kind.replaceAll('_', ' ')
+}
+
+function adjusted(data: Record<string, unknown>): string {
+  const parts = LIMITS.filter((name) => name in data && data[name] !== null).map(
+    (name) => `${name.replaceAll('_', ' ')} ${String(data[name])}`,
+  )
+  return `set ${parts.join(', ') || 'no limits'}`
+}
+
+function described(data: Record<string, unknown>): string {
+  const labels = Object.entries((data.labels ?? {}) as Record<string, unknown>).map(
+    ([key, value]) => `${key}=${String(value)}`,
+  )
+  const name = data.name ? `“${String(data.name)}”` : 'by no name'
+  return `called it ${name}${labels.length ? `, with the labels ${labels.join(', ')}` : ''}`
+}
+
+function verified(data: Record<string, unknown>): string {
+  const [objects, same] = [Number(data.objects ?? 0), Number(data.same ?? 0)]
+  const how = data.how === 'content' ? ', all bytes read' : ''
+  if (same === objects) return `the target was verified${how}: ${counted(objects, 'object')} as received`
+  return `the target was verified${how}: ${count(same)} of ${counted(objects, 'object')} as received`
+}
+
+/** Verifications that have ended, the latest first. */
+export function verifications(events: readonly TransferEvent[]): TransferEvent[] {
+  return events.filter((one) => one.kind === 'verified' && typeof one.data.verification === 'string').reverse()
+}

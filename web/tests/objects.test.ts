@@ -1,0 +1,103 @@
+import { describe, expect, it } from 'vitest'
+import { inWords, verifications } from '../src/lib/events'
+import { countOf, fate, speed, wanted } from '../src/lib/objects'
+import type { Transfer, TransferEvent, TransferObject } from '../src/lib/types'
+
+const object = {
+  source_key: 'run42/a.bam',
+  target_key: 'run42/a.bam',
+  size: 2048,
+  etag: 'e1',
+  version_id: null,
+  state: 'done',
+  attempts: 1,
+  retries: 0,
+  method: 'copy',
+  started_at: '2026-11-27T12:00:00Z',
+  ended_at: '2026-11-27T12:00:02Z',
+  target_etag: 'e1',
+  target_version_id: null,
+  checksum_algorithm: 'CRC64NVME',
+  checksum: 'AAAA',
+  verified: 'checksum',
+  not_carried: [],
+  error_class: null,
+  error_code: null,
+  error_operation: null,
+  error_message: null,
+} as TransferObject
+
+describe('which objects are wanted', () => {
+  it('stands in the address, whatever was written into it', () => {
+    expect(wanted(new URLSearchParams('state=failed&prefix=run%2F&at=k3&page=2'))).toEqual({
+      state: 'failed',
+      prefix: 'run/',
+      cursor: 'k3',
+      page: 2,
+    })
+    expect(wanted(new URLSearchParams('state=__proto__&page=-1'))).toEqual({
+      state: null,
+      prefix: '',
+      cursor: '',
+      page: 1,
+    })
+    expect(wanted(new URLSearchParams('page=1e99')).page).toBe(1)
+  })
+
+  it('are counted where the totals tell', () => {
+    const transfer = { totals: { objects: 5, failed: 2 } } as Transfer
+    expect([null, 'failed', 'active'].map((one) => countOf(transfer, one as 'failed'))).toEqual([5, 2, null])
+  })
+})
+
+describe('the fate of an object', () => {
+  it('leaves out what is not known', () => {
+    const facts = Object.fromEntries(fate(object))
+    expect(facts).toMatchObject({
+      Verified: 'checksum: the checksum of the content is equal at both sides',
+      Checksum: 'CRC64NVME AAAA',
+      Took: '2 s, 1.00 KiB/s',
+      How: 'copied within the storage by one request',
+    })
+    expect(Object.keys(facts)).not.toContain('Why')
+    expect(Object.keys(facts)).not.toContain('At the target')
+  })
+
+  it('says why it failed, and how often it was tried', () => {
+    const failed = {
+      ...object,
+      state: 'failed',
+      error_code: 'AccessDenied',
+      error_message: 'no',
+      attempts: 2,
+      retries: 1,
+    }
+    const facts = Object.fromEntries(fate(failed as TransferObject))
+    expect(facts).toMatchObject({ Why: 'no', Cause: 'AccessDenied', Tried: '2 times, with 1 repeated request' })
+    expect(speed({ ...object, ended_at: null })).toBe('')
+  })
+})
+
+function event(kind: string, data: Record<string, unknown> = {}): TransferEvent {
+  return { number: 1, at: '', kind, actor: 'ada@lab', hash: '', data }
+}
+
+describe('events in words', () => {
+  it.each([
+    [event('paused'), 'paused it'],
+    [event('adjusted', { priority: 0, max_bandwidth: '50MB', tpslimit: null }), 'set priority 0, max bandwidth 50MB'],
+    [event('described', { name: null, labels: { project: 'X' } }), 'called it by no name, with the labels project=X'],
+    [
+      event('verified', { objects: 3, same: 2, how: 'content' }),
+      'the target was verified, all bytes read: 2 of 3 objects as received',
+    ],
+    [event('of_a_later_version'), 'of a later version'],
+  ])('%j', (one, words) => {
+    expect(inWords(one)).toBe(words)
+  })
+
+  it('hold the verifications, the latest first', () => {
+    const all = [event('verified', { verification: 'a' }), event('done'), event('verified', { verification: 'b' })]
+    expect(verifications(all).map((one) => one.data.verification)).toEqual(['b', 'a'])
+  })
+})
