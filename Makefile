@@ -231,6 +231,7 @@ check: $(VENV)/.stamp-packages ## the quick loop while working: format, clippy, 
 	$(BIN)/lint-imports
 	$(BIN)/python tools/check_crates.py
 	$(BIN)/python tools/check_rust_modules.py
+	$(BIN)/python tools/check_rust_words.py
 	$(BIN)/pyright
 	$(CARGO) test --release --locked --quiet --lib $(RUST_PACKAGES)
 	$(BIN)/python -m pytest -q tests/unit
@@ -270,6 +271,7 @@ lint-arrows: build
 	$(BIN)/lint-imports
 	$(BIN)/python tools/check_crates.py
 	$(BIN)/python tools/check_rust_modules.py
+	$(BIN)/python tools/check_rust_words.py
 
 # Licences, banned crates and sources of crates. Offline once the crates are there.
 lint-crates: $(VENV)/.stamp-packages

@@ -5,6 +5,8 @@ from collections.abc import Mapping, Sequence
 from typing import final
 
 __version__: str
+ADVICE_CODES: list[str]
+"""The codes of next steps, for which ``model/advice.py`` has the words."""
 
 class EngineError(Exception):
     """args: (message, error_class, error_code, operation, job_wide)."""

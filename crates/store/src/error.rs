@@ -7,7 +7,10 @@
 use std::fmt;
 use std::time::Duration;
 
+mod advice;
 pub mod classify;
+
+pub use advice::Advice;
 
 /// Bytes of a service's text and of its code that are kept: a hostile service could send more, and both are recorded
 /// with each object.
@@ -192,8 +195,8 @@ impl StoreError {
         matches!(self.code.as_str(), SPECIAL_FILE | SYMLINK_DANGLING | SYMLINK_LOOP | SYMLINK_SKIPPED)
     }
 
-    /// Next step for the user, in one sentence.
-    pub fn advice(&self) -> &'static str {
+    /// Next step for the user.
+    pub fn advice(&self) -> Advice {
         classify::advice(self.operation, &self.code, self.class)
     }
 }

@@ -27,7 +27,7 @@ pub use body::{Body, ByteStream};
 pub use bytes::Bytes;
 pub use checksum::{Checksum, ChecksumAlgorithm, ChecksumKind, DigestAlgorithm, Digester};
 pub use disk::{DiskOptions, DiskStore, PageCache, Permissions, Symlinks, file_error, path_refusal};
-pub use error::{Address, Cause, ErrorClass, Result, Scope, StoreError};
+pub use error::{Address, Advice, Cause, ErrorClass, Result, Scope, StoreError};
 pub use priority::Priority;
 pub use properties::{BucketEncryption, CustomerKey, Encryption, ObjectLock, WriteOptions};
 pub use s3::address;

@@ -40,7 +40,6 @@ use crate::verification::{self, Route};
 pub use policy::{IfExists, Item, Policy, VerificationRule};
 use properties::Protection;
 pub use properties::{EncryptionRule, LockRule, Properties, PropertyConflict};
-pub(crate) use source::SETTLE;
 pub use stream::DataPath;
 
 /// Cause that ended an attempt at an object without a result.

@@ -218,7 +218,7 @@ async fn archived_objects_need_a_person_and_the_others_are_copied() {
     for id in [1, 2] {
         let failure = outcomes[&id].failure.as_ref().unwrap();
         assert_eq!((failure.class.word(), failure.code.as_str()), ("person", "InvalidObjectState"));
-        assert!(failure.message.contains("--restore"), "{failure}");
+        assert!(failure.message.contains("restore"), "{failure}");
     }
     assert_eq!(outcomes[&3].state, State::Done);
 }

@@ -179,7 +179,7 @@ async fn a_file_that_keeps_changing_fails_with_advice_and_leaves_no_half() {
 
         let failure = outcomes[&1].failure.as_ref().unwrap();
         assert_eq!((failure.class.word(), outcomes[&1].attempts), ("source_changed", 2), "{name}");
-        assert!(failure.message.contains("--settle"), "{name}: {failure}");
+        assert!(failure.message.contains("wait_for_files"), "{name}: {failure}");
         assert_eq!(setting.at_target("log").await, None, "{name}");
     }
 }
@@ -289,7 +289,7 @@ async fn an_archive_starts_over_once_when_a_young_member_has_changed_and_then_na
         } else {
             let failure = outcomes[&2].failure.as_ref().unwrap();
             assert_eq!(failure.class.word(), "source_changed", "{failure}");
-            assert!(failure.message.contains("log") && failure.message.contains("--settle"), "{failure}");
+            assert!(failure.message.contains("log") && failure.message.contains("wait_for_files"), "{failure}");
             assert_eq!(archive, None, "{size}");
         }
     }

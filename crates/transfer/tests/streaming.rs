@@ -182,7 +182,7 @@ async fn parts_that_do_not_fit_into_memory_are_refused_with_advice() {
 
     let failure = outcomes[&1].failure.as_ref().unwrap();
     assert_eq!(failure.code, "PartTooLarge");
-    assert!(failure.message.contains("--memory"), "{failure}");
+    assert!(failure.message.contains("raise_memory"), "{failure}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

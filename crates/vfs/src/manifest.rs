@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use seqferry_store::{ListPage, ListRequest, ListedObject, ObjectMeta, ObjectRef, Range, StoreError};
+use seqferry_store::{Advice, ListPage, ListRequest, ListedObject, ObjectMeta, ObjectRef, Range, StoreError};
 use serde::Deserialize;
 
 use crate::source::{RangeBody, Source, Urgency};
@@ -58,11 +58,9 @@ impl fmt::Display for ManifestError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Io { path, cause } => write!(f, "Cannot read the manifest {}: {cause}", path.display()),
-            Self::Line { path, line, reason } => write!(
-                f,
-                "Cannot use the manifest {}: line {line}: {reason}. Make it with seqferry ls --recursive --json.",
-                path.display()
-            ),
+            Self::Line { path, line, reason } => {
+                write!(f, "Cannot use the manifest {}: line {line}: {reason}. {}", path.display(), Advice::MakeManifest)
+            }
             Self::Empty { path, prefix } => write!(
                 f,
                 "The manifest {} names no object whose key starts with {prefix:?}. Name the prefix that it was made of.",

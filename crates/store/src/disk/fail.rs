@@ -46,9 +46,7 @@ impl DiskFailure {
             match code {
                 code::SYMLINK_LOOP => "A symbolic link that leads back to itself.",
                 code::SYMLINK_DANGLING => "A symbolic link to what is not there.",
-                code::SYMLINK_SKIPPED => {
-                    "A symbolic link. --symlinks follow copies what it points to, --symlinks keep the link itself."
-                }
+                code::SYMLINK_SKIPPED => "A symbolic link, while links are skipped.",
                 _ => "A device, socket or pipe: there are no bytes to copy.",
             },
         )

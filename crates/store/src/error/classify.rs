@@ -4,7 +4,7 @@
 //! decides only for codes that are not listed and for answers without a body (HEAD). Sources: the S3 error code list
 //! and the API reference; rows where services differ say so.
 
-use super::{Cause, ErrorClass, Scope};
+use super::{Advice, Cause, ErrorClass, Scope};
 use ErrorClass::{Capability, Credentials, NotFound, Object, Person, Precondition, Redirect, Retry, Throttle};
 
 /// One row: code, class, scope.
@@ -275,132 +275,80 @@ pub fn classify(operation: &str, code: &str, status: Option<u16>) -> (ErrorClass
     }
 }
 
-/// Next step for the user, in one sentence.
-pub fn advice(operation: &str, code: &str, class: ErrorClass) -> &'static str {
+/// Next step for the user.
+pub fn advice(operation: &str, code: &str, class: ErrorClass) -> Advice {
     match code {
         "AccessDenied" | "Forbidden" => match operation {
-            "GetObjectTagging" => {
-                "Give these credentials s3:GetObjectTagging on the source, then copy the object again."
-            }
-            "ListObjectsV2" | "HeadBucket" => "Give these credentials s3:ListBucket on the bucket.",
-            "HeadObject" | "GetObject" => {
-                "Give these credentials s3:GetObject on the object (and the KMS key's rights); without s3:ListBucket on the bucket a missing object is refused as well."
-            }
-            "PutObject" | "CreateMultipartUpload" | "UploadPart" | "CompleteMultipartUpload" => {
-                "Give these credentials s3:PutObject on the target, s3:PutObjectTagging for objects with tags (and the KMS key's rights), then run the same command again."
-            }
-            "ListParts" => "Give these credentials s3:ListMultipartUploadParts on the target.",
-            "ListMultipartUploads" => "Give these credentials s3:ListBucketMultipartUploads on the bucket.",
-            "AbortMultipartUpload" => "Give these credentials s3:AbortMultipartUpload on the target.",
-            "DeleteObject" | "DeleteObjects" => {
-                "Give these credentials s3:DeleteObject on that bucket (s3:DeleteObjectVersion for versions), then run the same command again."
-            }
-            _ => {
-                "Give these credentials s3:GetObject and s3:GetObjectTagging on the source, s3:PutObject and s3:PutObjectTagging on the target, s3:ListBucket on both (and the KMS key's rights), then run the same command again."
-            }
+            "GetObjectTagging" => Advice::GrantTags,
+            "ListObjectsV2" | "HeadBucket" => Advice::GrantList,
+            "HeadObject" | "GetObject" => Advice::GrantRead,
+            "PutObject" | "CreateMultipartUpload" | "UploadPart" | "CompleteMultipartUpload" => Advice::GrantWrite,
+            "ListParts" => Advice::GrantListParts,
+            "ListMultipartUploads" => Advice::GrantListUploads,
+            "AbortMultipartUpload" => Advice::GrantAbort,
+            "DeleteObject" | "DeleteObjects" => Advice::GrantDelete,
+            _ => Advice::GrantCopy,
         },
-        "InvalidObjectState" | "ObjectNotInActiveTierError" => {
-            "The object is archived: run the same command with --restore, which asks for a readable copy and waits for it."
-        }
-        "RestoreAlreadyInProgress" => "A restore is under way: run the same command again when it has ended.",
-        "NoSuchBucket" => "Check the bucket's name and the endpoint, or create the bucket.",
-        "InvalidBucketName" => "Check the spelling of the bucket's name.",
-        "InvalidAccessKeyId" | "SignatureDoesNotMatch" | "InvalidSecurity" => {
-            "Check AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or choose another --profile."
-        }
-        code::NO_CREDENTIALS => {
-            "Set AWS_PROFILE or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, log in with 'aws sso login', or use --no-sign-request for public buckets."
-        }
-        code::NO_PROFILE_CREDENTIALS => {
-            "Give the profile keys, log in with 'aws sso login', or leave --profile out: with it the keys of the environment are not used."
-        }
-        code::CONNECTION_FAILED | code::TIMED_OUT => {
-            "Check the endpoint's address and the network, then run the same command again."
-        }
-        code::NOT_TRUSTED => {
-            "Check the endpoint's address; if an authority of your own signed its certificate, set AWS_CA_BUNDLE to a file with that authority's certificate (PEM)."
-        }
-        code::DISK_FULL => "Make room on the disk, then run the same command again; what is done is not repeated.",
-        code::READ_ONLY => "Mount the file system for writing, or choose another target.",
-        code::NO_SUCH_FOLDER => "Check the path, whether its disk is mounted, or create the folder.",
-        code::FOLDER_DENIED | code::PERMISSION_DENIED => {
-            "Run as a user who may read and write there, or change the permissions, then run the same command again."
-        }
-        code::DISK_ERROR => "Check the disk and the system's log, then run the same command again.",
-        code::FOLDER_VANISHED => {
-            "Somebody removes files below the target: run the same command again when that has stopped."
-        }
-        code::TOO_MANY_OPEN_FILES => "Raise the limit of open files (ulimit -n), or lower --max-requests.",
-        code::FILE_TOO_LARGE => "Choose a target on a file system that takes files of this size.",
+        "InvalidObjectState" | "ObjectNotInActiveTierError" => Advice::Restore,
+        "RestoreAlreadyInProgress" => Advice::AwaitRestore,
+        "NoSuchBucket" => Advice::CheckBucket,
+        "InvalidBucketName" => Advice::CheckBucketName,
+        "InvalidAccessKeyId" | "SignatureDoesNotMatch" | "InvalidSecurity" => Advice::CheckKeys,
+        code::NO_CREDENTIALS => Advice::FindCredentials,
+        code::NO_PROFILE_CREDENTIALS => Advice::FillProfile,
+        code::CONNECTION_FAILED | code::TIMED_OUT => Advice::CheckNetwork,
+        code::NOT_TRUSTED => Advice::TrustCertificate,
+        code::DISK_FULL => Advice::FreeDisk,
+        code::READ_ONLY => Advice::MountWritable,
+        code::NO_SUCH_FOLDER => Advice::CheckPath,
+        code::FOLDER_DENIED | code::PERMISSION_DENIED => Advice::ChangePermissions,
+        code::DISK_ERROR => Advice::CheckDisk,
+        code::FOLDER_VANISHED => Advice::StopRemovals,
+        code::TOO_MANY_OPEN_FILES => Advice::RaiseOpenFiles,
+        code::FILE_TOO_LARGE => Advice::AllowLargeFiles,
         code::DOT_SEGMENT | code::EMPTY_SEGMENT | code::NUL_IN_KEY | code::NAME_TOO_LONG | code::NAME_NOT_ALLOWED => {
-            "This key cannot be a path on this disk: copy the object under another key, which can be one."
+            Advice::ChooseKey
         }
-        code::RESERVED_NAME => "Names of this form are kept for unfinished files: copy the object under another key.",
-        code::FOLDER_WITH_BYTES => {
-            "A key that ends in '/' is a folder on a disk, which holds no bytes: copy the object under another key."
-        }
+        code::RESERVED_NAME => Advice::AvoidReservedName,
+        code::FOLDER_WITH_BYTES => Advice::AvoidFolderKey,
         code::FILE_IN_THE_WAY | code::FOLDER_IN_THE_WAY | "ObjectParentIsFile" | "ExistingObjectIsDirectory" => {
-            "On a disk one name cannot be both a file and a folder: remove or rename the one at the target that is not wanted (sync --delete removes nothing before all has arrived), or choose another target."
+            Advice::ClearName
         }
-        code::SPECIAL_FILE_IN_THE_WAY => {
-            "Devices, sockets and pipes are not replaced: choose another target; to pass an object on to a program write - and a pipe."
-        }
-        code::SYMLINK_IN_THE_WAY => {
-            "Nothing is written through symbolic links below the target: replace the link with a folder, or choose another target."
-        }
-        code::CASE_COLLISION => {
-            "This file system takes both names for one: rename one of them, or choose a target that tells them apart."
-        }
-        code::SPECIAL_FILE => "Devices, sockets and pipes hold no bytes to copy: everything else is copied.",
-        code::NAME_NOT_UTF8 => "Keys are UTF-8: rename the file.",
-        code::SYMLINK_SKIPPED => {
-            "Choose --symlinks follow to copy what the link points to, or --symlinks keep to copy the link."
-        }
-        code::SYMLINK_DANGLING => "Put the link right or remove it, or choose --symlinks keep to copy the link itself.",
-        code::SYMLINK_LOOP => "Remove the link, or choose --symlinks keep to copy the link itself.",
-        code::RANGE_IGNORED => {
-            "The endpoint, or a proxy before it, drops the Range header: have that changed, or use another endpoint."
-        }
-        code::TRANSFORMED => {
-            "Have the endpoint, or the proxy before it, pass objects on as they are stored, or use another endpoint."
-        }
-        code::CONTRADICTORY_LISTING => {
-            "A listing that cannot be trusted decides nothing: ask the operator of the endpoint, or of a proxy or cache before it."
-        }
-        code::HEAD_TOO_LARGE => {
-            "The object carries more metadata than S3 allows, or a proxy adds headers: remove some of the metadata, or ask the endpoint's operator."
-        }
-        code::LEASE_LAPSED => "See that the database is up; what is done is not repeated.",
-        "QuotaExceeded" => "Make room at the target, then run the same command again.",
-        "SplitArchive" => {
-            "Unpack its volumes together (`7z x x.zip`), or join those of 7-Zip (`cat x.zip.* > whole.zip`)."
-        }
-        "NotAnArchive" => "Name a tar, a compressed tar or a zip.",
+        code::SPECIAL_FILE_IN_THE_WAY => Advice::KeepSpecialFile,
+        code::SYMLINK_IN_THE_WAY => Advice::ReplaceLink,
+        code::CASE_COLLISION => Advice::RenameOne,
+        code::SPECIAL_FILE => Advice::SkipSpecialFile,
+        code::NAME_NOT_UTF8 => Advice::RenameFile,
+        code::SYMLINK_SKIPPED => Advice::ChooseLinks,
+        code::SYMLINK_DANGLING => Advice::MendLink,
+        code::SYMLINK_LOOP => Advice::RemoveLink,
+        code::RANGE_IGNORED => Advice::PassRanges,
+        code::TRANSFORMED => Advice::PassBytes,
+        code::CONTRADICTORY_LISTING => Advice::DistrustListing,
+        code::HEAD_TOO_LARGE => Advice::ShrinkHead,
+        code::LEASE_LAPSED => Advice::CheckDatabase,
+        "QuotaExceeded" => Advice::FreeQuota,
+        "SplitArchive" => Advice::JoinVolumes,
+        "NotAnArchive" => Advice::NameArchive,
         "TruncatedArchive" | "EmptyArchive" | "InvalidArchive" | "DamagedArchive" | "ArchiveTooLarge" => {
-            "Fetch the archive again, or have it made anew."
+            Advice::FetchArchive
         }
-        "WindowTooLarge" => {
-            "Decompress it with `zstd -d --long=31` and unpack the tar, or have it compressed again without --long."
-        }
-        "ForeignIndex" => "Make the index anew with `seqferry tar index`, or read the archive without it (--no-index).",
-        "InvalidStorageClass" => "Choose a storage class that this endpoint offers.",
-        "RequestTimeTooSkewed" => "Set this machine's clock, then run the same command again.",
-        "KeyTooLongError" => "The target's key would be too long: choose a shorter target prefix.",
-        "EntityTooSmall" | "EntityTooLarge" => "Choose another --part-size, or leave it out.",
-        "MetadataTooLarge" | "InvalidTag" => {
-            "The source's metadata or tags are not accepted at the target: change them."
-        }
+        "WindowTooLarge" => Advice::NarrowWindow,
+        "ForeignIndex" => Advice::MakeIndex,
+        "InvalidStorageClass" => Advice::ChooseStorageClass,
+        "RequestTimeTooSkewed" => Advice::SetClock,
+        "KeyTooLongError" => Advice::ShortenPrefix,
+        "EntityTooSmall" | "EntityTooLarge" => Advice::ChoosePartSize,
+        "MetadataTooLarge" | "InvalidTag" => Advice::ChangeMetadata,
         _ => match class {
-            Credentials => "Renew the credentials (for example 'aws sso login'), then run the same command again.",
-            Throttle => "Lower --max-requests, or try again when the service has less to do.",
-            Redirect => {
-                "Give the bucket's region with --source-region or --target-region, and no other region's --endpoint-url."
-            }
-            Person => "Ask the owner of the bucket or key to allow it, then run the same command again.",
-            Capability => "This endpoint does not offer the operation: choose other options.",
-            NotFound => "The object is not there (any more): list the source again.",
-            Object => "The request is not acceptable to this service: check options, endpoint and key.",
-            Precondition | Retry => "Run the same command again; what is done is not repeated.",
+            Credentials => Advice::RenewCredentials,
+            Throttle => Advice::AskLess,
+            Redirect => Advice::GiveRegion,
+            Person => Advice::AskOwner,
+            Capability => Advice::ChooseOptions,
+            NotFound => Advice::ListAgain,
+            Object => Advice::CheckRequest,
+            Precondition | Retry => Advice::RunAgain,
         },
     }
 }
@@ -442,10 +390,7 @@ mod tests {
     #[test]
     fn a_refused_removal_names_no_permission_of_copies() {
         for operation in ["DeleteObject", "DeleteObjects"] {
-            let next = advice(operation, "AccessDenied", Person);
-
-            assert!(next.starts_with("Give these credentials s3:DeleteObject on that bucket"), "{next}");
-            assert!(["target", "source", "PutObject"].iter().all(|word| !next.contains(word)), "{next}");
+            assert_eq!(advice(operation, "AccessDenied", Person), Advice::GrantDelete);
         }
     }
 

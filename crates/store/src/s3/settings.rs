@@ -4,14 +4,15 @@ use aws_types::SdkConfig;
 use aws_types::service_config::ServiceConfigKey;
 
 use super::address::{is_aws, without_userinfo};
+use crate::error::Advice;
 
-/// Settings of the `s3` section that only the AWS CLI reads, and the equivalent option here.
-const UNHEEDED: [(&str, &str); 5] = [
-    ("max_concurrent_requests", "--max-requests"),
-    ("max_bandwidth", "--max-bandwidth"),
-    ("target_bandwidth", "--max-bandwidth"),
-    ("multipart_threshold", "--copy-threshold"),
-    ("multipart_chunksize", "--part-size"),
+/// Settings of the `s3` section that only the AWS CLI reads, and the step that sets the same here.
+const UNHEEDED: [(&str, Advice); 5] = [
+    ("max_concurrent_requests", Advice::UseMaxRequests),
+    ("max_bandwidth", Advice::UseMaxBandwidth),
+    ("target_bandwidth", Advice::UseMaxBandwidth),
+    ("multipart_threshold", Advice::UseCopyThreshold),
+    ("multipart_chunksize", Advice::UsePartSize),
 ];
 
 /// Settings of addresses, trust and signatures, besides endpoint and region, as resolved by the caller. With them, the
@@ -100,9 +101,9 @@ impl AwsSettings {
                 "use_dualstack_endpoint" => settings.dual_stack = Some(is_on),
                 "payload_signing_enabled" => settings.sign_bodies = is_on,
                 _ => {
-                    if let Some((_, option)) = UNHEEDED.iter().find(|(unheeded, _)| *unheeded == name) {
+                    if let Some((_, advice)) = UNHEEDED.iter().find(|(unheeded, _)| *unheeded == name) {
                         settings.notes.push(format!(
-                            "The setting s3.{name} of the AWS configuration file has no effect here: use {option}."
+                            "The setting s3.{name} of the AWS configuration file has no effect here: {advice}"
                         ));
                     }
                 }
@@ -176,7 +177,10 @@ mod tests {
         assert!(settings.accelerate && settings.sign_bodies);
         assert_eq!((settings.path_style, settings.dual_stack), (None, Some(true)));
         assert_eq!(settings.notes.len(), 2, "{:?}", settings.notes);
-        assert!(settings.notes[0].contains("--max-requests") && settings.notes[1].contains("--max-bandwidth"));
+        assert!(
+            settings.notes[0].contains(Advice::UseMaxRequests.code())
+                && settings.notes[1].contains(Advice::UseMaxBandwidth.code())
+        );
         assert_eq!(AwsSettings::of_section("").at(None), AwsSettings::default());
     }
 

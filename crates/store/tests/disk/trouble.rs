@@ -46,7 +46,7 @@ fn full(error: &seqferry_store::StoreError) {
         ("DiskFull", ErrorClass::Person, Scope::Job),
         "{error}"
     );
-    assert!(error.advice().contains("room"));
+    assert_eq!(error.advice(), seqferry_store::Advice::FreeDisk);
 }
 
 #[tokio::test]

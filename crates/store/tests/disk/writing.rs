@@ -143,7 +143,8 @@ async fn keys_that_are_no_paths_are_refused_and_the_rest_goes_on() {
             (wanted, ErrorClass::Object, Scope::Object),
             "{key:?}"
         );
-        assert!(error.advice().len() > 20 && !error.message.is_empty());
+        assert_ne!(error.advice(), seqferry_store::Advice::CheckRequest);
+        assert!(!error.message.is_empty());
         let request = seqferry_store::CreateUpload {
             bucket: root.to_str().unwrap().to_owned(),
             key: key.to_owned(),

@@ -82,7 +82,7 @@ async fn no_credentials_anywhere_inner() {
     ] {
         let facts = (error.code.as_str(), error.class, error.scope);
         assert_eq!(facts, (code::NO_CREDENTIALS, ErrorClass::Person, Scope::Job), "{error:?}");
-        assert!(error.advice().contains("AWS_PROFILE"), "{}", error.advice());
+        assert_eq!(error.advice(), seqferry_store::Advice::FindCredentials);
         assert!(
             !error.message.contains('\n') && error.message.contains("no credentials"),
             "one line: {}",

@@ -103,7 +103,7 @@ fn what_has_no_effect_is_said_once() {
 
     let said: Vec<&str> = printed.lines().filter(|line| line.starts_with("note ")).collect();
     assert_eq!(said.len(), 2, "{printed}");
-    assert!(said[0].contains("--max-bandwidth") && said[1].contains("payload_signing_enabled"), "{printed}");
+    assert!(said[0].contains("use_max_bandwidth") && said[1].contains("payload_signing_enabled"), "{printed}");
 }
 
 #[tokio::test]

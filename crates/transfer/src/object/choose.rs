@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use seqferry_client::{RequestError, UploadJournal};
-use seqferry_store::{ChecksumAlgorithm, CopyTarget, ErrorClass, ObjectMeta};
+use seqferry_store::{Advice, ChecksumAlgorithm, CopyTarget, ErrorClass, ObjectMeta};
 
 use super::{AttemptError, CopyResult, Object};
 use crate::outcome::{FailureClass, Method, ObjectFailure};
@@ -38,7 +38,7 @@ impl<J: UploadJournal> Object<'_, J> {
     }
 
     pub(super) fn too_large(&self, error: &PlanError) -> AttemptError {
-        let message = format!("{}: {error}. Choose another --part-size, or leave it out.", self.source_address());
+        let message = format!("{}: {error}. {}", self.source_address(), Advice::ChoosePartSize);
         AttemptError::Failed(ObjectFailure::new(
             FailureClass::Store(ErrorClass::Object),
             "EntityTooLarge",

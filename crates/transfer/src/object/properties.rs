@@ -11,8 +11,8 @@ use std::fmt;
 
 use seqferry_client::{RequestError, RequestSpec, UploadJournal};
 use seqferry_store::{
-    Attributes, BucketEncryption, ChecksumAlgorithm, Encryption, ErrorClass, ObjectLock, ObjectMeta, WriteOptions,
-    WrittenObject,
+    Advice, Attributes, BucketEncryption, ChecksumAlgorithm, Encryption, ErrorClass, ObjectLock, ObjectMeta,
+    WriteOptions, WrittenObject,
 };
 
 use super::{AttemptError, Object, TargetAfterWrite};
@@ -244,7 +244,7 @@ impl<J: UploadJournal> Object<'_, J> {
         if let (LockRule::Name, Some(source)) = (&properties.lock, source)
             && !source.lock.is_none()
         {
-            self.not_carried.push(format!("Object Lock ({}); carry it with --object-lock copy", source.lock));
+            self.not_carried.push(format!("Object Lock ({}); {}", source.lock, Advice::CarryLock));
         }
         self.protection.lock = lock.clone();
         Ok(WriteOptions {
@@ -374,7 +374,8 @@ impl<J: UploadJournal> Object<'_, J> {
             && source.is_kms()
             && !found.is_kms()
         {
-            self.not_carried.push(format!("encryption {source}: the bucket's default is {found}; choose with --sse"));
+            self.not_carried
+                .push(format!("encryption {source}: the bucket's default is {found}; {}", Advice::ChooseEncryption));
         }
         Ok(())
     }
@@ -436,8 +437,7 @@ impl<J: UploadJournal> Object<'_, J> {
                 source.map_or_else(String::new, |one| one.to_string())
             )
         };
-        let next =
-            if is_explicit { "Choose an --sse that the storage has." } else { "To copy it all the same: --sse none." };
+        let next = if is_explicit { Advice::ChooseOfferedEncryption } else { Advice::CopyUnencrypted };
         let message = format!("{}: {what}; {}. {next}", self.target_address(), how.trim_end_matches('.'));
         AttemptError::Failed(ObjectFailure::new(
             FailureClass::Store(ErrorClass::Capability),

@@ -2,15 +2,14 @@
 
 use seqferry_client::{RequestError, RequestSpec, RetryingClient, UploadJournal};
 use seqferry_store::error::classify::code;
-use seqferry_store::{Address, Cause, ChecksumKind, ErrorClass, ObjectMeta, ObjectRef, PinnedObject, StoreError};
+use seqferry_store::{
+    Address, Advice, Cause, ChecksumKind, ErrorClass, ObjectMeta, ObjectRef, PinnedObject, StoreError,
+};
 
 use super::{AttemptError, Object, RecheckError};
 use crate::etags::{ObjectOrigin, StatedEtag};
 use crate::outcome::{FailureClass, ObjectFailure};
 use crate::plan::etag_parts;
-
-/// Advice for files that change while they are copied.
-pub(crate) const SETTLE: &str = "--settle 60s leaves out files that were changed within the last minute.";
 
 impl<J: UploadJournal> Object<'_, J> {
     /// Takes the source as it is now, after an attempt that met another source than was listed.
@@ -31,8 +30,9 @@ impl<J: UploadJournal> Object<'_, J> {
             Ok(now) => {
                 if self.source.capabilities().in_place_changes && failure.class == FailureClass::SourceChanged {
                     self.source.note(format!(
-                        "{}: files changed after they were listed, and were copied again as they are now. {SETTLE}",
-                        Address(bucket, None)
+                        "{}: files changed after they were listed, and were copied again as they are now. {}",
+                        Address(bucket, None),
+                        Advice::WaitForFiles
                     ));
                 }
                 (self.item.size, self.item.etag, self.stored_size) = (now.size, now.etag, None);
@@ -52,7 +52,11 @@ impl<J: UploadJournal> Object<'_, J> {
     }
 
     pub(super) fn source_change_failure(&self, error: &StoreError, how: &str) -> ObjectFailure {
-        let settle = if self.source.capabilities().in_place_changes { format!(" {SETTLE}") } else { String::new() };
+        let settle = if self.source.capabilities().in_place_changes {
+            format!(" {}", Advice::WaitForFiles)
+        } else {
+            String::new()
+        };
         let message = format!(
             "{} {}: the source is not what was listed: {how} ({}). Run the same command again when the sender has finished.{settle}",
             error.operation,

@@ -2,7 +2,7 @@
 
 use seqferry_client::upload::CLOCK_SLACK;
 use seqferry_client::{RequestError, RequestSpec, UploadJournal};
-use seqferry_store::{Address, ErrorClass, ObjectMeta, ObjectRef, WrittenObject};
+use seqferry_store::{Address, Advice, ErrorClass, ObjectMeta, ObjectRef, WrittenObject};
 
 use super::content::ContentComparison;
 use super::{AttemptError, CopyResult, IfExists, Object, TargetAfterWrite, TargetState, VerificationRule};
@@ -104,10 +104,7 @@ impl<J: UploadJournal> Object<'_, J> {
     }
 
     pub(super) fn target_exists(&self) -> AttemptError {
-        let message = format!(
-            "{} exists, and --if-exists fail was asked for. Choose same, skip or overwrite, or another target.",
-            self.target_address()
-        );
+        let message = format!("{} exists, and {}", self.target_address(), Advice::ReplaceTarget);
         AttemptError::Failed(ObjectFailure::new(FailureClass::Exists, "TargetExists", "HeadObject", message))
     }
 
@@ -119,8 +116,9 @@ impl<J: UploadJournal> Object<'_, J> {
     /// Something may be at a target that these credentials cannot read, and the service would replace it.
     pub(super) fn cannot_be_seen(&self, operation: &'static str) -> AttemptError {
         let message = format!(
-            "{} may exist: these credentials may not look, and the storage refuses writes that replace nothing. Nothing was written. Give them s3:GetObject on the target, or choose --if-exists overwrite.",
-            self.target_address()
+            "{} may exist: these credentials may not look, and the storage refuses writes that replace nothing. Nothing was written. {}",
+            self.target_address(),
+            Advice::SeeTarget
         );
         AttemptError::Failed(ObjectFailure::new(FailureClass::Exists, "TargetUnreadable", operation, message))
     }
@@ -131,8 +129,9 @@ impl<J: UploadJournal> Object<'_, J> {
             return self.target_exists();
         }
         let message = format!(
-            "{} exists, and cannot be compared: these credentials may not read it. It was not replaced. Give them s3:GetObject on the target, or choose --if-exists overwrite (a run that was cut off may have written it).",
-            self.target_address()
+            "{} exists, and cannot be compared: these credentials may not read it. It was not replaced. {}",
+            self.target_address(),
+            Advice::ReplaceUnseen
         );
         AttemptError::ExistsUnseen(ObjectFailure::new(FailureClass::Exists, "TargetExists", operation, message))
     }

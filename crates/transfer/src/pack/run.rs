@@ -10,7 +10,7 @@ use std::sync::Arc;
 use seqferry_client::upload::{CLOCK_SLACK, RecordedWith};
 use seqferry_client::{KeyLookup, RequestError, RequestSpec, RetryContext, RetryingClient, Sums, UploadSession};
 use seqferry_store::{
-    Address, Attributes, ChecksumAlgorithm, ChecksumKind, CompletedPart, CreateUpload, ErrorClass, ObjectMeta,
+    Address, Advice, Attributes, ChecksumAlgorithm, ChecksumKind, CompletedPart, CreateUpload, ErrorClass, ObjectMeta,
     ObjectRef, PartInfo, Scope, StoreError,
 };
 use tokio::sync::RwLock;
@@ -249,10 +249,7 @@ impl PackJob {
             IfExists::Size if has_size => State::Skipped,
             IfExists::Skip => State::Skipped,
             IfExists::Fail => {
-                let message = format!(
-                    "{} exists, and --if-exists fail was asked for. Choose same, skip or overwrite, or another target.",
-                    self.address()
-                );
+                let message = format!("{} exists, and {}", self.address(), Advice::ReplaceTarget);
                 let failure = ObjectFailure::new(FailureClass::Exists, "TargetExists", "HeadObject", message);
                 return Err(PackError::failed(None, failure));
             }

@@ -1,12 +1,11 @@
 //! Failures of an archive, and what follows: a retry, a way without something, or the end.
 
 use seqferry_client::RequestError;
-use seqferry_store::{Address, Cause, ChecksumAlgorithm, ErrorClass, ObjectRef, StoreError};
+use seqferry_store::{Address, Advice, Cause, ChecksumAlgorithm, ErrorClass, ObjectRef, StoreError};
 
 use super::job::PackJob;
 use super::parts::{PartError, is_change};
 use super::plan::PlanRefusal;
-use crate::object::SETTLE;
 use crate::outcome::{FailureClass, ObjectFailure};
 
 /// Reason why an attempt at an archive ended without one.
@@ -115,7 +114,11 @@ impl PackJob {
     pub(super) fn change_failure(&self, member: usize, error: &StoreError) -> ObjectFailure {
         let source = Address(&self.policy.source_bucket, Some(&self.members.items()[member].source_key));
         let how = if error.class == ErrorClass::NotFound { "it is gone" } else { "it was overwritten" };
-        let settle = if self.source.capabilities().in_place_changes { format!(" {SETTLE}") } else { String::new() };
+        let settle = if self.source.capabilities().in_place_changes {
+            format!(" {}", Advice::WaitForFiles)
+        } else {
+            String::new()
+        };
         let message = format!(
             "{} {source}: a member of {} is not what was found: {how} while it was packed ({}). No archive was made. Run the same command again when the sender has finished.{settle}",
             error.operation,

@@ -22,8 +22,9 @@ use seqferry_client::upload::{Completion, PartBody, growing_part_size};
 use seqferry_client::{RequestError, RequestSpec, RetryContext, RetryingClient, Sums, UploadSession};
 use seqferry_store::checksum::{base64, hex};
 use seqferry_store::{
-    Address, Checksum, ChecksumAlgorithm, ChecksumKind, CompleteUpload, CompletedPart, CreateUpload, DigestAlgorithm,
-    Digester, Digests, ErrorClass, ObjectMeta, ObjectRef, PutObject, StoreError, WrittenObject, WrittenPart,
+    Address, Advice, Checksum, ChecksumAlgorithm, ChecksumKind, CompleteUpload, CompletedPart, CreateUpload,
+    DigestAlgorithm, Digester, Digests, ErrorClass, ObjectMeta, ObjectRef, PutObject, StoreError, WrittenObject,
+    WrittenPart,
 };
 
 use journal::FileJournal;
@@ -139,10 +140,7 @@ impl Input {
     }
 
     fn exists_failure(&self) -> ObjectFailure {
-        let message = format!(
-            "{} exists, and --if-exists fail was asked for. Choose overwrite, or another target.",
-            self.address()
-        );
+        let message = format!("{} exists, and {}", self.address(), Advice::OverwriteTarget);
         ObjectFailure::new(FailureClass::Exists, "TargetExists", "HeadObject", message)
     }
 

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use ruzstd::decoding::StreamingDecoder;
 use ruzstd::decoding::errors::{FrameDecoderError, ReadFrameHeaderError};
 use seqferry_client::reading::{Resumption, fetch_pinned};
-use seqferry_store::{ErrorClass, ObjectStore, PinnedObject, Range, StoreError};
+use seqferry_store::{Advice, ErrorClass, ObjectStore, PinnedObject, Range, StoreError};
 use tokio::sync::{mpsc, oneshot};
 
 use super::place::Format;
@@ -423,7 +423,7 @@ fn wide_window(object: &PinnedObject, window: u64) -> StoreError {
     let mib = |bytes: u64| bytes.div_ceil(1 << 20);
     let mut error = StoreError::new("GetObject", &object.bucket, Some(&object.key), "WindowTooLarge", None)
         .with_message(format!(
-            "it is compressed with a window of {} MiB (zstd --long), and decompressing it would hold as much memory; at \
+            "it is compressed with a window of {} MiB (the long mode of zstd), and decompressing it would hold as much memory; at \
              most {} MiB are held. Nothing of it is unpacked",
             mib(window),
             mib(WINDOW),
@@ -435,10 +435,10 @@ fn wide_window(object: &PinnedObject, window: u64) -> StoreError {
 /// The error of an object with other bytes behind its compressed data.
 fn foreign_end(object: &PinnedObject) -> StoreError {
     let mut error = StoreError::new("GetObject", &object.bucket, Some(&object.key), "InvalidArchive", None)
-        .with_message(
-            "other bytes follow its compressed data. Nothing of it is unpacked. --tolerate trailing-bytes leaves out what \
-             follows, as gzip -d does",
-        );
+        .with_message(format!(
+            "other bytes follow its compressed data. Nothing of it is unpacked. {}, as gzip -d does",
+            Advice::TolerateTrailingBytes,
+        ));
     error.class = ErrorClass::Object;
     error
 }

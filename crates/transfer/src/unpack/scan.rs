@@ -22,7 +22,7 @@ use seqferry_archive::scan::ZEROS_AFTER_END;
 use seqferry_archive::tree::{DuplicatePolicy, LinkPolicy};
 use seqferry_archive::{ArchiveError, ArchiveFault, ReadOptions};
 use seqferry_client::{RequestError, RetryContext, RetryingClient};
-use seqferry_store::{ErrorClass, ObjectMeta, ObjectRef, PinnedObject, StoreError};
+use seqferry_store::{Advice, ErrorClass, ObjectMeta, ObjectRef, PinnedObject, StoreError};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 
@@ -420,17 +420,17 @@ impl Scan {
             _ => "InvalidArchive",
         };
         let advice = match error.fault {
-            ArchiveFault::MissingEnd => ". --tolerate missing-end reads it anyway",
-            ArchiveFault::SizeConflict { .. } => ". --tolerate two-sizes takes that of the PAX record",
+            ArchiveFault::MissingEnd => format!(". {}", Advice::TolerateMissingEnd),
+            ArchiveFault::SizeConflict { .. } => format!(". {}", Advice::TolerateTwoSizes),
             ArchiveFault::DataAfterEnd { archive: true } => {
-                ". --tolerate concatenated reads both; --tolerate trailing-bytes reads the first alone, as tar does"
+                format!(". {}, as tar does", Advice::TolerateConcatenated)
             }
             ArchiveFault::DataAfterEnd { archive: false }
             | ArchiveFault::LoneZeroBlock
             | ArchiveFault::Limit(ZEROS_AFTER_END, _) => {
-                ". --tolerate trailing-bytes leaves out what follows, as tar does"
+                format!(". {}, as tar does", Advice::TolerateTrailingBytes)
             }
-            _ => "",
+            _ => String::new(),
         };
         self.error(code, format!("{error}. Nothing of it is unpacked{advice}"))
     }

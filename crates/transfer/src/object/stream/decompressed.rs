@@ -16,7 +16,7 @@ use futures::stream::{FuturesUnordered, StreamExt as _};
 use seqferry_client::budget::MemoryPermit;
 use seqferry_client::reading::{DigestedBytes, PinnedReader, WholeReads, fetch_whole};
 use seqferry_client::{RequestError, UploadJournal};
-use seqferry_store::{ChecksumKind, DigestAlgorithm, ObjectMeta, PinnedObject};
+use seqferry_store::{Advice, ChecksumKind, DigestAlgorithm, ObjectMeta, PinnedObject};
 
 use super::super::md5::MD5;
 use super::super::{AttemptError, CopyResult, Object, VerificationRule};
@@ -42,8 +42,9 @@ impl<J: UploadJournal> Object<'_, J> {
     ) -> Result<CopyResult, AttemptError> {
         if self.policy.verify != VerificationRule::Auto {
             let message = format!(
-                "{} Its bytes as they are stored cannot be verified, which --verify asks for: without it an object that is decompressed on the way is copied as it comes.",
-                failure.message
+                "{} Its bytes as they are stored cannot be verified, which {}",
+                failure.message,
+                Advice::CopyUnverified
             );
             return Err(AttemptError::Failed(ObjectFailure { message, ..failure }));
         }

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use futures::stream::{FuturesUnordered, StreamExt as _};
 use seqferry_client::budget::MemoryPermit;
 use seqferry_client::{Sums, UploadJournal};
-use seqferry_store::{ChecksumAlgorithm, ChecksumKind, DigestAlgorithm, ErrorClass, ObjectMeta, Range};
+use seqferry_store::{Advice, ChecksumAlgorithm, ChecksumKind, DigestAlgorithm, ErrorClass, ObjectMeta, Range};
 use tracing::{Instrument as _, debug_span};
 
 use super::super::upload::OpenedUpload;
@@ -100,10 +100,10 @@ impl<J: UploadJournal> Object<'_, J> {
         let part_size = route.parts.plan.part_size;
         if part_size.min(source.size) > memory && self.holds(&route) {
             let message = format!(
-                "{} has {} bytes and needs parts of {part_size} bytes, more than may be buffered ({memory} bytes). Run the same command again with a larger --memory{}.",
+                "{} has {} bytes and needs parts of {part_size} bytes, more than may be buffered ({memory} bytes). {}",
                 self.source_address(),
                 source.size,
-                if part_options.part_size.is_some() { " or a smaller --part-size" } else { "" }
+                if part_options.part_size.is_some() { Advice::RaiseMemoryOrCutParts } else { Advice::RaiseMemory }
             );
             return Err(AttemptError::Failed(ObjectFailure::new(
                 FailureClass::Store(ErrorClass::Object),

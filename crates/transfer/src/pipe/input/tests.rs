@@ -30,8 +30,8 @@ async fn an_upload_whose_journal_is_on_a_full_disk_is_aborted_and_the_error_says
     store.create_bucket("runs");
 
     for (journal, code, cause, advice) in [
-        ("/dev/full", "DiskFull", "No space left on device", "Make room on the disk"),
-        ("/nowhere/upload", "NoSuchFolder", "No such file or directory", "Check the path"),
+        ("/dev/full", "DiskFull", "No space left on device", "free_disk"),
+        ("/nowhere/upload", "NoSuchFolder", "No such file or directory", "check_path"),
     ] {
         let end = store_with_journal(&store, journal).await;
 

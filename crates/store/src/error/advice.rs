@@ -1,0 +1,253 @@
+//! Next steps, each a code here and a sentence of the floor that offers the options it names.
+//!
+//! This crate and those above it say which step would help. The words of the step name options and commands, which are
+//! not known here: the caller of the engine installs them once for the process. Before that the code stands for them.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::OnceLock;
+
+/// The installed sentences, in the order of [`Advice::ALL`].
+static SENTENCES: OnceLock<Vec<String>> = OnceLock::new();
+
+macro_rules! advice {
+    ($($(#[doc = $doc:literal])+ $name:ident = $code:literal,)+) => {
+        /// The next step after a failure. Shown as the sentence that is installed for it.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        #[non_exhaustive]
+        pub enum Advice {
+            $($(#[doc = $doc])+ $name,)+
+        }
+
+        impl Advice {
+            /// All of them.
+            pub const ALL: &[Self] = &[$(Self::$name,)+];
+
+            /// Stable lower-case code.
+            pub fn code(self) -> &'static str {
+                match self {
+                    $(Self::$name => $code,)+
+                }
+            }
+        }
+    };
+}
+
+advice! {
+    /// The credentials may not read the tags of the source.
+    GrantTags = "grant_tags",
+    /// The credentials may not list the bucket.
+    GrantList = "grant_list",
+    /// The credentials may not read the object.
+    GrantRead = "grant_read",
+    /// The credentials may not write the target.
+    GrantWrite = "grant_write",
+    /// The credentials may not list the parts of an upload.
+    GrantListParts = "grant_list_parts",
+    /// The credentials may not list the uploads of the bucket.
+    GrantListUploads = "grant_list_uploads",
+    /// The credentials may not abort an upload.
+    GrantAbort = "grant_abort",
+    /// The credentials may not delete.
+    GrantDelete = "grant_delete",
+    /// The credentials lack a permission of a copy.
+    GrantCopy = "grant_copy",
+    /// The object is archived.
+    Restore = "restore",
+    /// A restore of the object is under way.
+    AwaitRestore = "await_restore",
+    /// The bucket is not there.
+    CheckBucket = "check_bucket",
+    /// The name is none of a bucket.
+    CheckBucketName = "check_bucket_name",
+    /// The service does not know the access key, or its secret is another.
+    CheckKeys = "check_keys",
+    /// There are no credentials.
+    FindCredentials = "find_credentials",
+    /// The profile gives no credentials.
+    FillProfile = "fill_profile",
+    /// The endpoint does not answer.
+    CheckNetwork = "check_network",
+    /// The certificate of the endpoint is not trusted.
+    TrustCertificate = "trust_certificate",
+    /// The disk is full.
+    FreeDisk = "free_disk",
+    /// The file system is read-only.
+    MountWritable = "mount_writable",
+    /// The folder is not there.
+    CheckPath = "check_path",
+    /// The user may not read or write there.
+    ChangePermissions = "change_permissions",
+    /// The operating system failed to read or write.
+    CheckDisk = "check_disk",
+    /// Another program removes files below the target.
+    StopRemovals = "stop_removals",
+    /// The process has no file handle left.
+    RaiseOpenFiles = "raise_open_files",
+    /// The file system takes no file of this size.
+    AllowLargeFiles = "allow_large_files",
+    /// The key cannot be a path.
+    ChooseKey = "choose_key",
+    /// The name is kept for unfinished files.
+    AvoidReservedName = "avoid_reserved_name",
+    /// The key is that of a folder, and the object has bytes.
+    AvoidFolderKey = "avoid_folder_key",
+    /// One name would be a file and a folder.
+    ClearName = "clear_name",
+    /// A device, socket or pipe is in the place of the target.
+    KeepSpecialFile = "keep_special_file",
+    /// A symbolic link is in the place of a folder.
+    ReplaceLink = "replace_link",
+    /// The file system takes two names for one.
+    RenameOne = "rename_one",
+    /// A device, socket or pipe has no bytes to copy.
+    SkipSpecialFile = "skip_special_file",
+    /// The name is not UTF-8.
+    RenameFile = "rename_file",
+    /// A symbolic link is skipped.
+    ChooseLinks = "choose_links",
+    /// A symbolic link leads to nothing.
+    MendLink = "mend_link",
+    /// A symbolic link leads back to itself.
+    RemoveLink = "remove_link",
+    /// Ranged reads are answered with something else.
+    PassRanges = "pass_ranges",
+    /// Objects are compressed or decompressed on the way.
+    PassBytes = "pass_bytes",
+    /// A listing contradicts itself.
+    DistrustListing = "distrust_listing",
+    /// The head of an answer is larger than any that S3 sends.
+    ShrinkHead = "shrink_head",
+    /// The process has lost the right to write.
+    CheckDatabase = "check_database",
+    /// The target is full.
+    FreeQuota = "free_quota",
+    /// The archive is one of several volumes.
+    JoinVolumes = "join_volumes",
+    /// The object is no archive.
+    NameArchive = "name_archive",
+    /// The archive is damaged.
+    FetchArchive = "fetch_archive",
+    /// The archive is compressed with a window that needs too much memory.
+    NarrowWindow = "narrow_window",
+    /// The index belongs to another archive.
+    MakeIndex = "make_index",
+    /// The endpoint does not have the storage class.
+    ChooseStorageClass = "choose_storage_class",
+    /// The clock of the machine is wrong.
+    SetClock = "set_clock",
+    /// The key of the target is too long.
+    ShortenPrefix = "shorten_prefix",
+    /// The parts have a size that the service does not take.
+    ChoosePartSize = "choose_part_size",
+    /// The target does not take the metadata or tags.
+    ChangeMetadata = "change_metadata",
+    /// The credentials have expired.
+    RenewCredentials = "renew_credentials",
+    /// The service asks for fewer requests.
+    AskLess = "ask_less",
+    /// Another region serves the bucket.
+    GiveRegion = "give_region",
+    /// The owner of the bucket or key has to allow it.
+    AskOwner = "ask_owner",
+    /// The endpoint lacks the operation.
+    ChooseOptions = "choose_options",
+    /// The object is not there.
+    ListAgain = "list_again",
+    /// The service does not accept the request.
+    CheckRequest = "check_request",
+    /// Another attempt may succeed.
+    RunAgain = "run_again",
+    /// The target exists, and must not be replaced.
+    ReplaceTarget = "replace_target",
+    /// The target of a stream exists, and must not be replaced.
+    OverwriteTarget = "overwrite_target",
+    /// The credentials may not look at the target.
+    SeeTarget = "see_target",
+    /// The target exists, and the credentials may not look at it.
+    ReplaceUnseen = "replace_unseen",
+    /// A part needs more memory than may be buffered.
+    RaiseMemory = "raise_memory",
+    /// A part of the size that was asked for needs more memory than may be buffered.
+    RaiseMemoryOrCutParts = "raise_memory_or_cut_parts",
+    /// Object Lock is not carried.
+    CarryLock = "carry_lock",
+    /// The target is encrypted otherwise than the source.
+    ChooseEncryption = "choose_encryption",
+    /// The target does not have the encryption that was asked for.
+    ChooseOfferedEncryption = "choose_offered_encryption",
+    /// The target would not be encrypted, as the source is.
+    CopyUnencrypted = "copy_unencrypted",
+    /// Files change while they are copied.
+    WaitForFiles = "wait_for_files",
+    /// The bytes as they are stored cannot be verified.
+    CopyUnverified = "copy_unverified",
+    /// The end of the archive is missing.
+    TolerateMissingEnd = "tolerate_missing_end",
+    /// A member of the archive has two sizes.
+    TolerateTwoSizes = "tolerate_two_sizes",
+    /// A second archive follows the archive.
+    TolerateConcatenated = "tolerate_concatenated",
+    /// Other bytes follow the archive.
+    TolerateTrailingBytes = "tolerate_trailing_bytes",
+    /// A line of a manifest cannot be read.
+    MakeManifest = "make_manifest",
+    /// The limit of requests is set elsewhere.
+    UseMaxRequests = "use_max_requests",
+    /// The limit of bandwidth is set elsewhere.
+    UseMaxBandwidth = "use_max_bandwidth",
+    /// The threshold of multipart uploads is set elsewhere.
+    UseCopyThreshold = "use_copy_threshold",
+    /// The size of parts is set elsewhere.
+    UsePartSize = "use_part_size",
+}
+
+impl fmt::Display for Advice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let sentence = SENTENCES.get().and_then(|sentences| sentences.get(*self as usize));
+        f.write_str(sentence.map_or(self.code(), String::as_str))
+    }
+}
+
+impl Advice {
+    /// Installs the sentence of each code for the process. Sentences that are installed already stay.
+    ///
+    /// # Errors
+    /// The codes without a sentence. Nothing is installed then.
+    pub fn install(sentences: &HashMap<String, String>) -> Result<(), String> {
+        let of = |advice: &Self| sentences.get(advice.code()).filter(|sentence| !sentence.is_empty()).cloned();
+        let missing: Vec<&str> = Self::ALL.iter().filter(|one| of(one).is_none()).map(|one| one.code()).collect();
+        if !missing.is_empty() {
+            return Err(missing.join(", "));
+        }
+        SENTENCES.get_or_init(|| Self::ALL.iter().filter_map(of).collect());
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_code_stands_for_one_step_and_is_shown_until_a_sentence_is_installed() {
+        let codes: std::collections::BTreeSet<&str> = Advice::ALL.iter().map(|advice| advice.code()).collect();
+
+        assert_eq!(codes.len(), Advice::ALL.len());
+        for (place, advice) in Advice::ALL.iter().enumerate() {
+            assert_eq!(*advice as usize, place);
+            assert_eq!(advice.to_string(), advice.code());
+        }
+    }
+
+    #[test]
+    fn sentences_are_installed_only_when_each_code_has_one() {
+        let mut sentences: HashMap<String, String> =
+            Advice::ALL.iter().map(|advice| (advice.code().to_owned(), "Do this.".to_owned())).collect();
+        sentences.remove("restore");
+        sentences.insert("run_again".to_owned(), String::new());
+
+        assert_eq!(Advice::install(&sentences), Err("restore, run_again".to_owned()));
+        assert_eq!(Advice::Restore.to_string(), "restore");
+    }
+}

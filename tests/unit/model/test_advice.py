@@ -1,0 +1,33 @@
+"""The words of next steps: one for each code of the engine, naming options that commands have."""
+
+import importlib
+import re
+
+import pytest
+
+from seqferry.cli import tree
+from seqferry.engine.rules import path_refusal
+from seqferry.model.advice import ADVICE
+
+_COMMANDS = dict(tree.walk(tree.tree()))
+_OPTION = re.compile(r"(?<![\w-])--[a-z][a-z0-9-]*")
+# Options of other programs.
+_FOREIGN = {"narrow_window"}
+
+
+def test_each_code_of_the_engine_has_words_and_there_are_no_others() -> None:
+    assert set(ADVICE) == set(importlib.import_module("seqferry._native").ADVICE_CODES)
+
+
+@pytest.mark.parametrize("code", sorted(ADVICE.keys() - _FOREIGN))
+def test_the_options_of_a_step_are_options_of_commands(code: str) -> None:
+    offered = {option for command in _COMMANDS.values() for each in command.params for option in each.opts}
+
+    assert set(_OPTION.findall(ADVICE[code])) <= offered
+
+
+def test_the_messages_of_the_engine_end_with_these_words() -> None:
+    refused = path_refusal("a/../b", 1)
+
+    assert refused
+    assert refused[1].endswith(f". {ADVICE['choose_key']}")

@@ -1,0 +1,59 @@
+"""Checks that no string of a Rust crate names an option of the command line (``--name``).
+
+Run by ``make lint``. An HTTP client or a mount cannot add an option: the engine says which step would help by a code
+(``crates/store/src/error/advice.rs``), and ``python/seqferry/model/advice.py`` has the words. Programs with options of
+their own, tests and examples are left out, and so are the doors.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+CRATES = Path(__file__).parent.parent / "crates"
+# Doors to people, which say how they are called, and what runs programs for tests.
+DOORS = frozenset({"gateway", "mount", "testkit", "store-testing"})
+# The ending of directory buckets.
+NAMES = frozenset({"--x-s3"})
+
+TESTS_AT_END = re.compile(r"#\[cfg\(test\)\]\s*mod \w+ \{.*\Z", re.DOTALL)
+# A comment, a character, or a string with what stands in it.
+TOKEN = re.compile(
+    r"""//[^\n]*|/\*.*?\*/|'(?:\\.|[^'\\\n])'|r(\#*)"(?P<raw>.*?)"\1|"(?P<plain>(?:\\.|[^"\\])*)\"""", re.DOTALL
+)
+OPTION = re.compile(r"(?<![\w-])--[a-z][a-z0-9-]*")
+
+
+def options_named(text: str) -> Iterator[tuple[int, str]]:
+    """Line and name of each option that a string of this Rust source names."""
+    text = TESTS_AT_END.sub("", text)
+    for token in TOKEN.finditer(text):
+        group = "raw" if token["raw"] is not None else "plain"
+        for option in OPTION.finditer(token[group] or ""):
+            if option[0] not in NAMES:
+                yield text.count("\n", 0, token.start(group) + option.start()) + 1, option[0]
+
+
+def is_shipped(file: Path) -> bool:
+    """Whether a source is part of the engine, as against a door, a test or an example."""
+    parts = file.relative_to(CRATES).parts
+    is_test = file.stem in {"tests", "test_support"} or file.stem.endswith("_tests") or "tests" in parts
+    return parts[0] not in DOORS and parts[1] == "src" and not is_test
+
+
+def main() -> int:
+    """Print each string that names an option; the number of the exit code is 1 when there is one."""
+    found = [
+        f"{file.relative_to(CRATES.parent)}:{line}: {option}: say it by a code of Advice (crates/store/src/error)"
+        for file in sorted(CRATES.rglob("*.rs"))
+        if is_shipped(file)
+        for line, option in options_named(file.read_text())
+    ]
+    print("\n".join(found) or "No string of the engine names an option.")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
