@@ -9,7 +9,7 @@ from seqferry.model.models import Adjustment
 from seqferry.settings.config import Bandwidth, Settings
 
 
-class Limits(NamedTuple):
+class BudgetLimits(NamedTuple):
     """Requests in flight, bytes per second, and requests started per second (None: no limit)."""
 
     requests: int
@@ -17,7 +17,7 @@ class Limits(NamedTuple):
     starts: int | None = None
 
 
-def limits_of(settings: Settings, work: Iterable[Adjustment], *, own_work: bool) -> Limits:
+def limits_of(settings: Settings, work: Iterable[Adjustment], *, own_work: bool) -> BudgetLimits:
     """The least of all limits that hold, since the work of a process shares one budget.
 
     Args:
@@ -35,7 +35,7 @@ def limits_of(settings: Settings, work: Iterable[Adjustment], *, own_work: bool)
         rates.append(settings.max_bandwidth)
     own = settings.max_bandwidth
     now = [rate for one in rates if (rate := (own if one is None else one).now()) is not None]
-    return Limits(
+    return BudgetLimits(
         requests=min(one or settings.max_requests for one in requests),
         bandwidth=min(now, default=None),
         starts=min((one for one in starts if one is not None), default=None),

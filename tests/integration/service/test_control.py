@@ -22,7 +22,7 @@ from seqferry.service import control
 from seqferry.service.service import Service
 from seqferry.settings import tokens
 from seqferry.settings.config import Settings
-from seqferry.workflows.limits import Limits, limits_of
+from seqferry.workflows.limits import BudgetLimits, limits_of
 from seqferry.workflows.worker import Worker
 from support.proxy import Proxy, access_denied, archived, held
 from support.servers import S3Server
@@ -327,11 +327,11 @@ def test_limits_of_an_operator_are_lowered_and_those_of_ones_own_replaced() -> N
     settings = Settings.load({}, state_dir="/nowhere", max_requests=100, max_bandwidth="10MB")
     more = [Adjustment(max_requests=500, max_bandwidth="50MB")]
 
-    assert limits_of(settings, more, own_work=False) == Limits(100, 10_000_000)
-    assert limits_of(settings, more, own_work=True) == Limits(500, 50_000_000)
-    assert limits_of(settings, [*more, Adjustment()], own_work=True) == Limits(100, 10_000_000)
-    assert limits_of(settings, [Adjustment(max_bandwidth="off")], own_work=True) == Limits(100, None)
-    assert limits_of(settings, [Adjustment(max_requests=5)], own_work=False) == Limits(5, 10_000_000)
+    assert limits_of(settings, more, own_work=False) == BudgetLimits(100, 10_000_000)
+    assert limits_of(settings, more, own_work=True) == BudgetLimits(500, 50_000_000)
+    assert limits_of(settings, [*more, Adjustment()], own_work=True) == BudgetLimits(100, 10_000_000)
+    assert limits_of(settings, [Adjustment(max_bandwidth="off")], own_work=True) == BudgetLimits(100, None)
+    assert limits_of(settings, [Adjustment(max_requests=5)], own_work=False) == BudgetLimits(5, 10_000_000)
     starts = replace(settings, tpslimit=20)
     work = [Adjustment(tpslimit=30), Adjustment(tpslimit=50)]
     assert limits_of(starts, work, own_work=False).starts == 20
