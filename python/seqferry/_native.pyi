@@ -589,14 +589,28 @@ class InventoryRows:
     @property
     def columns(self) -> list[str]:
         """Columns of the file that are read."""
-    def next_rows(
-        self, most: int
-    ) -> list[tuple[str, int | None, str | None, int | None, str | None, bool | None, bool | None]]:
-        """The next rows, none at the end.
+    def next_rows(self, most: int) -> list[InventoryRow]:
+        """The next rows, none at the end."""
 
-        Key, size, ETag, milliseconds since the epoch, storage class; whether it is the current version, and whether it
-        is a delete marker.
-        """
+@final
+class InventoryRow:
+    """A row of an inventory; a column that the file lacks, or an empty field, is None."""
+
+    @property
+    def key(self) -> str: ...
+    @property
+    def size(self) -> int | None: ...
+    @property
+    def etag(self) -> str | None: ...
+    @property
+    def modified(self) -> int | None:
+        """Milliseconds since the epoch."""
+    @property
+    def storage_class(self) -> str | None: ...
+    @property
+    def is_latest(self) -> bool | None: ...
+    @property
+    def is_delete_marker(self) -> bool | None: ...
 
 @final
 class Engine:
@@ -770,13 +784,11 @@ class DiskCache:
         With ``makes_room`` a thread of its own keeps it within its size, for as long as this value lives.
         """
 
-    def list(
-        self, place: tuple[str, str, str] | None
-    ) -> builtins.list[tuple[str, str, str, str, int, int, int, float, bool]]:
-        """Endpoint, bucket, key, version, size, cached bytes, bytes on the disk, time of the last use, pinned."""
+    def list(self, place: tuple[str, str, str] | None) -> builtins.list[CachedObject]:
+        """The objects below a place, or all."""
 
-    def verify(self, place: tuple[str, str, str] | None) -> builtins.list[tuple[str, str, int, int, bool]]:
-        """Bucket, key, sound blocks, damaged blocks (they are dropped), whether it was in use and not looked at."""
+    def verify(self, place: tuple[str, str, str] | None) -> builtins.list[VerifiedObject]:
+        """Look at each block below a place, or at all, and drop damaged ones."""
 
     def remove(self, place: tuple[str, str, str] | None) -> tuple[int, int, int]:
         """Remove objects: how many, their bytes, and how many are in use and stayed."""
@@ -799,11 +811,75 @@ class CacheWarming:
     def wait(self, seconds: float) -> bool:
         """True when it has ended; raises EngineError when the prefix cannot be listed."""
 
-    def report(self) -> tuple[int, int, int, int, int, bool, list[tuple[str, str]]]:
-        """Objects, their bytes, bytes present, bytes fetched, failed objects, whether there is no room, failures."""
+    def report(self) -> Warmed:
+        """The outcome up to now."""
 
     def cancel(self) -> None:
         """End at once."""
+
+@final
+class CachedObject:
+    """An object of which a disk cache holds blocks."""
+
+    @property
+    def endpoint(self) -> str: ...
+    @property
+    def bucket(self) -> str: ...
+    @property
+    def key(self) -> str: ...
+    @property
+    def version(self) -> str: ...
+    @property
+    def size(self) -> int: ...
+    @property
+    def cached(self) -> int:
+        """Its bytes that are there."""
+    @property
+    def disk(self) -> int:
+        """Bytes that these take on the disk."""
+    @property
+    def used(self) -> float:
+        """Time of the last use, seconds since the epoch."""
+    @property
+    def pinned(self) -> bool: ...
+
+@final
+class VerifiedObject:
+    """Blocks of a cached object after a look at each; damaged ones are dropped."""
+
+    @property
+    def bucket(self) -> str: ...
+    @property
+    def key(self) -> str: ...
+    @property
+    def sound(self) -> int: ...
+    @property
+    def damaged(self) -> int: ...
+    @property
+    def busy(self) -> bool:
+        """It was in use and not looked at."""
+
+@final
+class Warmed:
+    """Outcome of warming."""
+
+    @property
+    def objects(self) -> int: ...
+    @property
+    def bytes(self) -> int: ...
+    @property
+    def present(self) -> int:
+        """Bytes that were there before."""
+    @property
+    def fetched(self) -> int:
+        """Bytes that were read from the storage."""
+    @property
+    def failed(self) -> int: ...
+    @property
+    def no_room(self) -> bool: ...
+    @property
+    def failures(self) -> list[tuple[str, str]]:
+        """Keys and reasons."""
 
 @final
 class NameAudit:

@@ -14,11 +14,28 @@ use crate::values::{PyEndpoint, request_error};
 
 /// A prefix as Python writes it: endpoint, bucket, start of the keys.
 type PrefixFacts = (String, String, String);
-/// Endpoint, bucket, key, version, size, cached bytes, bytes on the disk, last use, whether pinned.
-type ObjectFacts = (String, String, String, String, u64, u64, u64, f64, bool);
 
-/// Bucket, key, sound blocks, damaged blocks, whether it was in use and not looked at.
-type VerifiedFacts = (String, String, u64, u64, bool);
+#[pyclass(frozen, get_all, module = "seqferry._native")]
+pub struct CachedObject {
+    endpoint: String,
+    bucket: String,
+    key: String,
+    version: String,
+    size: u64,
+    cached: u64,
+    disk: u64,
+    used: f64,
+    pinned: bool,
+}
+
+#[pyclass(frozen, get_all, module = "seqferry._native")]
+pub struct VerifiedObject {
+    bucket: String,
+    key: String,
+    sound: u64,
+    damaged: u64,
+    busy: bool,
+}
 
 #[pyclass(frozen, module = "seqferry._native")]
 pub struct DiskCache(Arc<disk_cache::DiskCache>);
@@ -47,37 +64,38 @@ impl DiskCache {
         Ok(Self(Arc::new(opened.map_err(failed)?)))
     }
 
-    fn list(&self, py: Python<'_>, place: Option<PrefixFacts>) -> PyResult<Vec<ObjectFacts>> {
+    fn list(&self, py: Python<'_>, place: Option<PrefixFacts>) -> PyResult<Vec<CachedObject>> {
         let mut found = Vec::new();
         let place = prefix(place);
         let listed = py.detach(|| {
             self.0.list(place.as_ref(), |entry| {
                 let (VersionPin::Etag(version) | VersionPin::VersionId(version)) = &entry.object.pin;
                 let used = entry.last_used.and_then(|time| time.duration_since(std::time::UNIX_EPOCH).ok());
-                found.push((
-                    entry.object.endpoint.to_string(),
-                    entry.object.bucket.to_string(),
-                    entry.object.key.to_string(),
-                    version.to_string(),
-                    entry.object.size,
-                    entry.bytes,
-                    entry.disk_bytes,
-                    used.unwrap_or_default().as_secs_f64(),
-                    entry.pinned,
-                ));
+                found.push(CachedObject {
+                    endpoint: entry.object.endpoint.to_string(),
+                    bucket: entry.object.bucket.to_string(),
+                    key: entry.object.key.to_string(),
+                    version: version.to_string(),
+                    size: entry.object.size,
+                    cached: entry.bytes,
+                    disk: entry.disk_bytes,
+                    used: used.unwrap_or_default().as_secs_f64(),
+                    pinned: entry.pinned,
+                });
             })
         });
         listed.map_err(failed)?;
         Ok(found)
     }
 
-    fn verify(&self, py: Python<'_>, place: Option<PrefixFacts>) -> PyResult<Vec<VerifiedFacts>> {
+    fn verify(&self, py: Python<'_>, place: Option<PrefixFacts>) -> PyResult<Vec<VerifiedObject>> {
         let mut found = Vec::new();
         let place = prefix(place);
         let verified = py.detach(|| {
             self.0.verify(place.as_ref(), |each| {
                 let (bucket, key) = (each.object.bucket.to_string(), each.object.key.to_string());
-                found.push((bucket, key, each.sound, each.damaged, each.busy));
+                let (sound, damaged, busy) = (each.sound, each.damaged, each.busy);
+                found.push(VerifiedObject { bucket, key, sound, damaged, busy });
             })
         });
         verified.map_err(failed)?;
@@ -119,8 +137,16 @@ impl DiskCache {
 #[pyclass(frozen, module = "seqferry._native")]
 pub struct CacheWarming(WarmTask);
 
-/// Objects, their bytes, bytes present, bytes fetched, failed objects, whether there is no room, failures.
-type Report = (u64, u64, u64, u64, u64, bool, Vec<(String, String)>);
+#[pyclass(frozen, get_all, module = "seqferry._native")]
+pub struct Warmed {
+    objects: u64,
+    bytes: u64,
+    present: u64,
+    fetched: u64,
+    failed: u64,
+    no_room: bool,
+    failures: Vec<(String, String)>,
+}
 
 #[pymethods]
 impl CacheWarming {
@@ -134,10 +160,10 @@ impl CacheWarming {
         }
     }
 
-    fn report(&self) -> Report {
+    fn report(&self) -> Warmed {
         let report = self.0.report();
         let WarmReport { objects, bytes, present, fetched, failed, no_room, failures } = report;
-        (objects, bytes, present, fetched, failed, no_room, failures)
+        Warmed { objects, bytes, present, fetched, failed, no_room, failures }
     }
 
     /// End at once.

@@ -7,12 +7,22 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use seqferry_inventory::{InventoryError, InventoryRow};
 
-/// Key, size, `ETag`, milliseconds since the epoch, storage class, whether it is the current version, and whether it is
-/// a delete marker.
-type PyRow = (String, Option<u64>, Option<String>, Option<i64>, Option<String>, Option<bool>, Option<bool>);
+#[pyclass(frozen, get_all, name = "InventoryRow", module = "seqferry._native")]
+pub struct PyInventoryRow {
+    key: String,
+    size: Option<u64>,
+    etag: Option<String>,
+    modified: Option<i64>,
+    storage_class: Option<String>,
+    is_latest: Option<bool>,
+    is_delete_marker: Option<bool>,
+}
 
-fn row_of(row: InventoryRow) -> PyRow {
-    (row.key, row.size, row.etag, row.last_modified, row.storage_class, row.is_latest, row.is_delete_marker)
+impl From<InventoryRow> for PyInventoryRow {
+    fn from(row: InventoryRow) -> Self {
+        let InventoryRow { key, size, etag, last_modified, storage_class, is_latest, is_delete_marker } = row;
+        Self { key, size, etag, modified: last_modified, storage_class, is_latest, is_delete_marker }
+    }
 }
 
 fn fault(error: &InventoryError) -> PyErr {
@@ -36,8 +46,8 @@ impl InventoryRows {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).columns().collect()
     }
 
-    fn next_rows(&self, py: Python<'_>, most: usize) -> PyResult<Vec<PyRow>> {
+    fn next_rows(&self, py: Python<'_>, most: usize) -> PyResult<Vec<PyInventoryRow>> {
         let found = py.detach(|| self.0.lock().unwrap_or_else(PoisonError::into_inner).next_rows(most));
-        found.map(|rows| rows.into_iter().map(row_of).collect()).map_err(|error| fault(&error))
+        found.map(|rows| rows.into_iter().map(PyInventoryRow::from).collect()).map_err(|error| fault(&error))
     }
 }

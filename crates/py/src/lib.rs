@@ -63,12 +63,16 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(buckets::remove_each, module)?)?;
     module.add_function(wrap_pyfunction!(buckets::upload_sizes, module)?)?;
     module.add_class::<cache::CacheWarming>()?;
+    module.add_class::<cache::CachedObject>()?;
     module.add_class::<cache::DiskCache>()?;
+    module.add_class::<cache::VerifiedObject>()?;
+    module.add_class::<cache::Warmed>()?;
     module.add_class::<digests::ContentDigests>()?;
     module.add_class::<digests::DigestRequest>()?;
     module.add_function(wrap_pyfunction!(digests::digest_objects, module)?)?;
     module.add_class::<engine::Engine>()?;
     module.add_class::<inventory::InventoryRows>()?;
+    module.add_class::<inventory::PyInventoryRow>()?;
     module.add_class::<patterns::RenameRules>()?;
     module.add_class::<patterns::Wildcards>()?;
     module.add_class::<stats::EngineStats>()?;

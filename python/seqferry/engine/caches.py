@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from seqferry import _native
-from seqferry._native import DiskCache
+from seqferry._native import CachedObject, CacheWarming, DiskCache, VerifiedObject, Warmed
 from seqferry.engine.native_calls import native_endpoint, translated
 from seqferry.model.errors import ConfigError
 from seqferry.model.models import S3Location
@@ -22,36 +21,6 @@ class CachedPlace(NamedTuple):
     prefix: str
 
 
-class CachedObject(NamedTuple):
-    """An object of which a disk cache holds blocks.
-
-    Attributes:
-        cached: its bytes that are there.
-        disk: bytes that these take on the disk.
-        used: time of the last use, seconds since the epoch.
-    """
-
-    endpoint: str
-    bucket: str
-    key: str
-    version: str
-    size: int
-    cached: int
-    disk: int
-    used: float
-    pinned: bool
-
-
-class VerifiedObject(NamedTuple):
-    """Blocks of a cached object after a look at each; damaged ones are dropped. A ``busy`` one was not looked at."""
-
-    bucket: str
-    key: str
-    sound: int
-    damaged: int
-    busy: bool
-
-
 class Removed(NamedTuple):
     """Cached objects that were removed, their bytes, and objects that are in use and stayed."""
 
@@ -60,26 +29,14 @@ class Removed(NamedTuple):
     busy: int
 
 
-class Warmed(NamedTuple):
-    """Outcome of warming. ``present`` and ``fetched`` are bytes; ``failures`` are keys and reasons."""
-
-    objects: int
-    bytes: int
-    present: int
-    fetched: int
-    failed: int
-    no_room: bool
-    failures: list[tuple[str, str]]
-
-
 def cached(cache: DiskCache, place: CachedPlace | None) -> list[CachedObject]:
     """Objects in a cache below a place, or all."""
-    return [CachedObject._make(each) for each in cache.list(place)]
+    return cache.list(place)
 
 
 def verify(cache: DiskCache, place: CachedPlace | None) -> list[VerifiedObject]:
     """Look at each block below a place, or at all, and drop damaged ones."""
-    return [VerifiedObject._make(each) for each in cache.verify(place)]
+    return cache.verify(place)
 
 
 def remove(cache: DiskCache, place: CachedPlace | None) -> Removed:
@@ -87,9 +44,9 @@ def remove(cache: DiskCache, place: CachedPlace | None) -> Removed:
     return Removed._make(cache.remove(place))
 
 
-def outcome(warming: _native.CacheWarming) -> Warmed:
+def outcome(warming: CacheWarming) -> Warmed:
     """Outcome of warming up to now."""
-    return Warmed._make(warming.report())
+    return warming.report()
 
 
 def disk_cache(path: str, *, max_size: int | None = None, makes_room: bool = False) -> DiskCache:
@@ -109,12 +66,12 @@ def cached_place(place: S3Location) -> CachedPlace:
     return CachedPlace(endpoints.of(place) or "aws", place.bucket, place.key)
 
 
-def warm(cache: DiskCache, place: S3Location, *, ranges: int, max_bandwidth: int | None = None) -> _native.CacheWarming:
+def warm(cache: DiskCache, place: S3Location, *, ranges: int, max_bandwidth: int | None = None) -> CacheWarming:
     """Read a prefix into a disk cache with threads of this process."""
     return cache.warm(native_endpoint(place), cached_place(place), ranges=ranges, max_bandwidth=max_bandwidth)
 
 
-def has_warmed(warming: _native.CacheWarming, seconds: float) -> bool:
+def has_warmed(warming: CacheWarming, seconds: float) -> bool:
     """True when warming has ended, after waiting at most so long.
 
     Raises:

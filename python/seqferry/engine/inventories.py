@@ -4,25 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from pathlib import Path
-from typing import NamedTuple
 
-from seqferry import _native
-
-
-class InventoryRow(NamedTuple):
-    """A row of an inventory; a column that the file lacks, or an empty field, is None.
-
-    Attributes:
-        modified: milliseconds since the epoch.
-    """
-
-    key: str
-    size: int | None
-    etag: str | None
-    modified: int | None
-    storage_class: str | None
-    is_latest: bool | None
-    is_delete_marker: bool | None
+from seqferry._native import InventoryRow, InventoryRows
 
 
 def inventory_rows(path: Path, at_once: int, needed: Collection[str]) -> Iterator[InventoryRow]:
@@ -31,8 +14,8 @@ def inventory_rows(path: Path, at_once: int, needed: Collection[str]) -> Iterato
     Raises:
         ValueError: the file, or a row of it, cannot be read, or it lacks a needed column; says which and why.
     """
-    rows = _native.InventoryRows(str(path))
+    rows = InventoryRows(str(path))
     if missing := sorted(set(needed) - set(rows.columns)):
         raise ValueError(f"it has no column '{missing[0]}', and the manifest names one")
     while page := rows.next_rows(at_once):
-        yield from map(InventoryRow._make, page)
+        yield from page

@@ -166,7 +166,16 @@ def warm(
         raise
     end = caches.outcome(work)
     if form.as_json:
-        display.emit("warmed", **(end._asdict() | {"failures": dict(end.failures)}))
+        display.emit(
+            "warmed",
+            objects=end.objects,
+            bytes=end.bytes,
+            present=end.present,
+            fetched=end.fetched,
+            failed=end.failed,
+            no_room=end.no_room,
+            failures=dict(end.failures),
+        )
     else:
         for key, reason in end.failures:
             display.say(text.printable(f"{location.at(key)}: {reason}"))
@@ -218,7 +227,9 @@ def verify(prefix: CachedPrefix, cached: CacheFolder, endpoint: CachedEndpoint, 
     damaged = sum(one.damaged for one in found)
     for one in found:
         if form.as_json:
-            display.emit("verified", **one._asdict())
+            display.emit(
+                "verified", bucket=one.bucket, key=one.key, sound=one.sound, damaged=one.damaged, busy=one.busy
+            )
         elif one.damaged or one.busy:
             what = f"{one.damaged} damaged blocks dropped" if one.damaged else "in use, not looked at"
             print(text.printable(f"s3://{one.bucket}/{one.key}: {what}"))
