@@ -8,13 +8,15 @@ that hold nothing in the wanted state, and stops after ``SCANNED`` objects with 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 import sqlalchemy as sa
 
 from seqferry.db.objects import HAS_ERROR, record_of
-from seqferry.db.paging import Cursor, ObjectFilter, Page, after_prefix, cut
+from seqferry.db.paging import AS_FOUND, Cursor, ObjectFilter, ObjectOrder, Page, after_prefix, cut
 from seqferry.db.tables import batch, object_
+from seqferry.model.errors import UsageError
 from seqferry.model.models import OPEN_OBJECT_STATES, ObjectRecord
 
 SCANNED: Final = 20_000
@@ -24,20 +26,150 @@ _BATCHES: Final = 1000
 """Batches that one page looks at, at most."""
 
 
+SORTED: Final = 100_000
+"""Objects that are sorted, or counted one by one, for one page at most: some 100 ms on PostgreSQL."""
+
+_END: Final = "9" * 18
+"""The place behind all objects: no row has this id, and each cursor may have it."""
+
+
 def read(
-    connection: sa.Connection, transfer_id: str, wanted: ObjectFilter, cursor: Cursor | None, limit: int
+    connection: sa.Connection,
+    transfer_id: str,
+    wanted: ObjectFilter,
+    cursor: Cursor | None,
+    limit: int,
+    order: ObjectOrder = AS_FOUND,
 ) -> Page[ObjectRecord]:
-    """A page of the objects of a transfer."""
+    """A page of the objects of a transfer.
+
+    Raises:
+        UsageError: the order or the offset would take too long for so many objects.
+    """
     is_sqlite = connection.dialect.name == "sqlite"
     if "\0" in (wanted.text or "") or (not is_sqlite and "\0" in (wanted.prefix or "")):
         return Page([], None, None)  # the databases search for no NUL, and PostgreSQL records none
-    conditions = [object_.c.transfer_id == transfer_id, *_conditions(wanted)]
-    if wanted.prefix is not None:
-        return _by_key(connection, transfer_id, wanted, conditions, cursor, limit)
-    if wanted.text is None and wanted.state in (None, "failed"):
-        found = _select(connection, conditions, cursor, limit)
-        return _page(found, cursor, limit)
-    return _by_batch(connection, transfer_id, wanted, conditions, cursor, limit)
+    search = _Search(connection, transfer_id, wanted, order)
+    search.check(cursor)
+    if cursor is None and order.offset:
+        before = search.at(order.offset - 1)
+        if before is None:
+            return Page([], None, None)
+        cursor = Cursor(str(before))
+    if not order.descending:
+        return search.page(cursor, limit)
+    page = search.page(Cursor(_END, backwards=True) if cursor is None else _turned(cursor), limit)
+    return Page(
+        page.entries[::-1],
+        None if page.previous is None else _turned(page.previous),
+        None if page.next is None or cursor is None else _turned(page.next),
+    )
+
+
+def _turned(cursor: Cursor) -> Cursor:
+    return Cursor(cursor.at, backwards=not cursor.backwards)
+
+
+class _Search:
+    """Contents and order of a list. Pages are read in ascending order; ``read`` turns them round."""
+
+    def __init__(self, connection: sa.Connection, transfer_id: str, wanted: ObjectFilter, order: ObjectOrder) -> None:
+        self._connection = connection
+        self._transfer_id = transfer_id
+        self._sort = order.by or ("found" if wanted.prefix is None else "key")
+        self._descending = order.descending
+        # The order of keys is that of a search for all of them.
+        self._wanted = wanted if self._sort != "key" else replace(wanted, prefix=wanted.prefix or "")
+        self._offset = order.offset
+        self._conditions = [object_.c.transfer_id == transfer_id, *_conditions(wanted)]
+
+    def check(self, cursor: Cursor | None) -> None:
+        """Raise UsageError for what would take too long, and for what contradicts itself."""
+        if self._offset and cursor is not None:
+            raise UsageError("A page begins at a cursor or at an offset; leave one of them out.")
+        if self._sort == "found" and self._wanted.prefix is not None:
+            raise UsageError(
+                "Objects with a prefix are read in the order of their keys; leave the sort out, or the prefix."
+            )
+        if self._sort in ("size", "time"):
+            self._refuse_large(f"Sorting by {self._sort}")
+        elif self._offset and not self._is_counted():
+            self._refuse_large("An offset into this search")
+
+    def _is_counted(self) -> bool:
+        """True when an index or the counters of batches lead to the offset."""
+        if self._wanted.text:
+            return False
+        return self._sort == "found" or (self._wanted.state is None and self._offset <= SORTED)
+
+    def _refuse_large(self, what: str) -> None:
+        objects = self._looked_at()
+        if objects > SORTED:
+            raise UsageError(
+                f"{what} would look at {objects:,} objects, and {SORTED:,} is the most. Ask for those that failed "
+                "(state=failed), or go by next_cursor in the order of finding or of keys."
+            )
+
+    def _looked_at(self) -> int:
+        """Objects that a search looks at that has no help but from the counters of batches."""
+        state = self._wanted.state
+        # Those that failed have an index of their own: no others are looked at.
+        objects = _held(state) if state == "failed" else batch.c.objects
+        count = sa.select(sa.func.coalesce(sa.func.sum(objects), 0)).where(*_batches(self._transfer_id, state))
+        return self._connection.execute(count).scalar_one()
+
+    def page(self, cursor: Cursor | None, limit: int) -> Page[ObjectRecord]:
+        connection, wanted = self._connection, self._wanted
+        if self._sort in ("size", "time") or (self._sort == "key" and self._has_few_failed()):
+            return _by_value(connection, self._chosen(), _VALUES[self._sort], cursor, limit)
+        if self._sort == "key":
+            return _by_key(connection, self._transfer_id, wanted, self._conditions, cursor, limit)
+        if wanted.text is None and wanted.state in (None, "failed"):
+            return _page(_select(connection, self._conditions, cursor, limit), cursor, limit)
+        return _by_batch(connection, self._transfer_id, wanted, self._conditions, cursor, limit)
+
+    def _has_few_failed(self) -> bool:
+        """True when those that failed are asked for, and sorting them is cheaper than finding them among all keys."""
+        return self._wanted.state == "failed" and self._looked_at() <= SCANNED
+
+    def at(self, place: int) -> int | None:
+        """The id of the object at this place of the list, from zero on; None behind its end."""
+        if self._sort == "found" and not self._wanted.text:
+            return self._at_by_batch(place)
+        is_indexed = self._sort == "key" and not self._wanted.text and self._wanted.state is None
+        columns = _KEY_ORDER if is_indexed else _VALUES[self._sort]
+        return self._find(self._chosen(), columns, place)
+
+    def _at_by_batch(self, place: int) -> int | None:
+        """As ``at``: the counters tell the batch, and within it the objects are counted."""
+        held = _held(self._wanted.state)
+        order = batch.c.number.desc() if self._descending else batch.c.number
+        until = sa.func.sum(held).over(order_by=order)
+        sums = sa.select(batch.c.number, held.label("held"), until.label("until"))
+        sums = sums.where(*_batches(self._transfer_id, self._wanted.state))
+        counted = sums.subquery()
+        found = self._connection.execute(
+            sa.select(counted).where(counted.c.until > place).order_by(counted.c.until).limit(1)
+        ).one_or_none()
+        if found is None:
+            return None
+        query = sa.select(object_.c.id).where(*self._conditions, object_.c.batch_number == found.number)
+        if self._wanted.state in OPEN_OBJECT_STATES:
+            query = query.join(batch, _OF_BATCH)
+        return self._find(query, (_UNINDEXED_ID,), place - (found.until - found.held))
+
+    def _find(self, query: sa.Select[Any], columns: Sequence[sa.ColumnElement[Any]], place: int) -> int | None:
+        order = [column.desc() if self._descending else column.asc() for column in columns]
+        return self._connection.execute(query.order_by(*order).offset(place).limit(1)).scalar_one_or_none()
+
+    def _chosen(self) -> sa.Select[tuple[int]]:
+        """The ids of the list. Without a need the batches are left out: SQLite would begin with them."""
+        query = sa.select(object_.c.id).where(*self._conditions)
+        if self._wanted.prefix:
+            # Those that failed are found by their own index, and not by that of all keys.
+            key = _VALUES["key"][0] if self._wanted.state == "failed" else object_.c.source_key
+            query = query.where(*_within(self._wanted.prefix, key))
+        return query.join(batch, _OF_BATCH) if self._wanted.state in OPEN_OBJECT_STATES else query
 
 
 def _conditions(wanted: ObjectFilter) -> list[sa.ColumnElement[bool]]:
@@ -55,9 +187,11 @@ def _conditions(wanted: ObjectFilter) -> list[sa.ColumnElement[bool]]:
     return conditions
 
 
+_OF_BATCH: Final = sa.and_(batch.c.transfer_id == object_.c.transfer_id, batch.c.number == object_.c.batch_number)
+
+
 def _rows(conditions: Sequence[sa.ColumnElement[bool]]) -> sa.Select[Any]:
-    of_batch = sa.and_(batch.c.transfer_id == object_.c.transfer_id, batch.c.number == object_.c.batch_number)
-    return sa.select(object_, batch.c.state.label("batch_state")).join(batch, of_batch).where(*conditions)
+    return sa.select(object_, batch.c.state.label("batch_state")).join(batch, _OF_BATCH).where(*conditions)
 
 
 def _select(
@@ -132,11 +266,8 @@ def _walk(
     """Batches from the cursor on that may hold what is wanted, as many as one page looks at."""
     backwards = cursor is not None and cursor.backwards
     held = _held(wanted.state)
-    query = sa.select(batch.c.number, batch.c.objects, held.label("held")).where(
-        batch.c.transfer_id == transfer_id, held > 0
-    )
-    if wanted.state in OPEN_OBJECT_STATES:
-        query = query.where((batch.c.state == "active") if wanted.state == "active" else (batch.c.state != "active"))
+    query = sa.select(batch.c.number, batch.c.objects, held.label("held"))
+    query = query.where(*_batches(transfer_id, wanted.state))
     if cursor is not None and (number := _batch_of(connection, transfer_id, cursor)) is not None:
         query = query.where(batch.c.number <= number if backwards else batch.c.number >= number)
     order = batch.c.number.desc() if backwards else batch.c.number
@@ -158,6 +289,14 @@ def _walk(
 def _batch_of(connection: sa.Connection, transfer_id: str, cursor: Cursor) -> int | None:
     here = (object_.c.transfer_id == transfer_id, object_.c.id == int(cursor.at))
     return connection.execute(sa.select(object_.c.batch_number).where(*here)).scalar_one_or_none()
+
+
+def _batches(transfer_id: str, state: str | None) -> list[sa.ColumnElement[bool]]:
+    """Conditions of the batches that hold objects in this state."""
+    found = [batch.c.transfer_id == transfer_id, _held(state) > 0]
+    if state in OPEN_OBJECT_STATES:
+        found.append((batch.c.state == "active") if state == "active" else (batch.c.state != "active"))
+    return found
 
 
 def _held(state: str | None) -> sa.ColumnElement[int]:
@@ -184,12 +323,14 @@ def _by_key(
 ) -> Page[ObjectRecord]:
     backwards = cursor is not None and cursor.backwards
     within = [object_.c.transfer_id == transfer_id, *_within(wanted.prefix or "")]
+    here = None
     if cursor is not None:
         here = connection.execute(
             sa.select(*_KEY_ORDER).where(object_.c.transfer_id == transfer_id, object_.c.id == int(cursor.at))
         ).one_or_none()
-        if here is None:
+        if here is None and cursor.at != _END:
             return Page([], None, None)
+    if cursor is not None and here is not None:
         place = sa.tuple_(sa.literal(here.source_key), sa.literal(here.version_id))
         within.append(sa.tuple_(*_KEY_ORDER) < place if backwards else sa.tuple_(*_KEY_ORDER) > place)
     order = [column.desc() if backwards else column.asc() for column in _KEY_ORDER]
@@ -224,7 +365,44 @@ def _edge(
     return row
 
 
-def _within(prefix: str) -> list[sa.ColumnElement[bool]]:
-    bounds: list[sa.ColumnElement[bool]] = [object_.c.source_key >= prefix]
+def _within(prefix: str, key: sa.ColumnElement[str] = object_.c.source_key) -> list[sa.ColumnElement[bool]]:
+    bounds: list[sa.ColumnElement[bool]] = [key >= prefix]
     end = after_prefix(prefix)
-    return bounds if end is None else [*bounds, object_.c.source_key < end]
+    return bounds if end is None else [*bounds, key < end]
+
+
+# --- by a value -------------------------------------------------------------------------------------------------------
+
+_NOT_ENDED: Final = 1e18
+"""Seconds, later than any end."""
+
+# Expressions of columns: for the columns themselves a database may walk an index over all objects in their order.
+_VALUES: Final[dict[str, tuple[sa.ColumnElement[Any], ...]]] = {
+    "found": (_UNINDEXED_ID,),
+    "key": (object_.c.source_key + "", object_.c.version_id + ""),
+    "size": (object_.c.size, object_.c.id),
+    "time": (sa.func.coalesce(object_.c.ended_at, _NOT_ENDED), object_.c.id),
+}
+
+
+def _by_value(
+    connection: sa.Connection,
+    chosen: sa.Select[tuple[int]],
+    values: Sequence[sa.ColumnElement[Any]],
+    cursor: Cursor | None,
+    limit: int,
+) -> Page[ObjectRecord]:
+    """A page of chosen ids in an order that no index has: for few objects."""
+    backwards = cursor is not None and cursor.backwards
+    if cursor is not None:
+        here = connection.execute(sa.select(*values).where(object_.c.id == int(cursor.at))).one_or_none()
+        if here is None and cursor.at != _END:
+            return Page([], None, None)
+        if here is not None:
+            order, place = sa.tuple_(*values), sa.tuple_(*map(sa.literal, here))
+            chosen = chosen.where(order < place if backwards else order > place)
+    in_order = [value.desc() if backwards else value.asc() for value in values]
+    # Whole rows are read of the page alone, so that no others are carried through the sort.
+    ids = list(connection.execute(chosen.order_by(*in_order).limit(limit + 1)).scalars())
+    found = {row.id: record_of(row) for row in connection.execute(_rows([object_.c.id.in_(ids)]))}
+    return _page([found[one] for one in ids], cursor, limit)

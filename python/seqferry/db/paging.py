@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, Generic, TypeVar, get_args
+from typing import Final, Generic, Literal, TypeVar, get_args
 
 from seqferry.model.errors import UsageError
 from seqferry.model.models import TransferState
@@ -13,6 +13,7 @@ from seqferry.model.models import TransferState
 T = TypeVar("T")
 
 _UUID: Final = "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
+ObjectSort = Literal["found", "key", "size", "time"]
 OBJECT_CURSOR: Final = "^[ab][0-9]{1,18}$"
 TRANSFER_CURSOR: Final = f"^[ab]{_UUID}$"
 _COMPILED: Final = {OBJECT_CURSOR: re.compile(OBJECT_CURSOR), TRANSFER_CURSOR: re.compile(TRANSFER_CURSOR)}
@@ -68,6 +69,25 @@ class ObjectFilter:
     state: str | None = None
     text: str | None = None
     prefix: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectOrder:
+    """The order of a list of objects, and the place in it at which a page begins.
+
+    Attributes:
+        by: ``found`` as planning found them, ``key`` by the key at the source, ``size``, or ``time`` when they ended:
+            those that have not come last. None: ``key`` with a prefix, else ``found``.
+        descending: the other way round.
+        offset: objects that a page without a cursor passes over.
+    """
+
+    by: ObjectSort | None = None
+    descending: bool = False
+    offset: int = 0
+
+
+AS_FOUND: Final = ObjectOrder()
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, get_args
 import sqlalchemy as sa
 
 from seqferry.db import objects, transfer_status, transfers
-from seqferry.db.paging import ALL_TRANSFERS, Cursor, ObjectFilter, Page, TransferFilter
+from seqferry.db.paging import ALL_TRANSFERS, AS_FOUND, Cursor, ObjectFilter, ObjectOrder, Page, TransferFilter
 from seqferry.db.record import events, ledger, receipts
 from seqferry.db.record.ledger import Head
 from seqferry.model.errors import ConflictError, NotFoundError, UsageError
@@ -115,11 +115,13 @@ class Queries(Base):
         *,
         cursor: Cursor | None = None,
         limit: int = 1000,
+        order: ObjectOrder = AS_FOUND,
     ) -> Page[ObjectRecord]:
         """A page of the objects of a transfer: in the order they were found, with a prefix in that of their keys.
 
         Raises:
             NotFoundError: no transfer has this id.
+            UsageError: the order or the offset would take too long for so many objects.
         """
         from seqferry.db import object_pages
 
@@ -129,7 +131,7 @@ class Queries(Base):
             raise UsageError(f"'{wanted.state}' is not a state of objects; choose one of {known}.")
         with self.database.read() as connection:
             full_id = self._resolve(connection, transfer_id)
-            return object_pages.read(connection, full_id, wanted, cursor, _page_size(limit))
+            return object_pages.read(connection, full_id, wanted, cursor, _page_size(limit), order)
 
     def objects(
         self, transfer_id: str, *, state: str | None = None, after: int = 0, limit: int = 1000

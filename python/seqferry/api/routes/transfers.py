@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 from fastapi import APIRouter, Header, Query, Response, status
 from pydantic import AwareDatetime, BeforeValidator, Field
@@ -33,7 +33,15 @@ from seqferry.api.schemas import (
 )
 from seqferry.api.streams import EventStream
 from seqferry.db.feed import POSITION, Position
-from seqferry.db.paging import OBJECT_CURSOR, TRANSFER_CURSOR, Cursor, ObjectFilter, TransferFilter
+from seqferry.db.paging import (
+    OBJECT_CURSOR,
+    TRANSFER_CURSOR,
+    Cursor,
+    ObjectFilter,
+    ObjectOrder,
+    ObjectSort,
+    TransferFilter,
+)
 from seqferry.model import prices
 from seqferry.model.labels import MOST_LABELS
 from seqferry.model.labels import wanted as wanted_labels
@@ -45,7 +53,10 @@ feed = APIRouter(prefix="/api/v1", tags=["transfers"])
 MAX_TEXT: Final = 1024
 """Characters of a filter: a key has no more."""
 
-CURSOR: Final = "`next_cursor` or `previous_cursor` of another page, with the same filters."
+MAX_OFFSET: Final = 10**12
+"""More objects than a transfer has."""
+
+CURSOR: Final = "`next_cursor` or `previous_cursor` of another page, with the same filters and order."
 
 # What is optional is described without null: in a query that would arrive as the text "null".
 Text = Annotated[
@@ -185,6 +196,12 @@ def list_objects(
     state: Annotated[ObjectState | SkipJsonSchema[None], Query()] = None,
     text: Text = None,
     prefix: Prefix = None,
+    sort: Annotated[
+        ObjectSort | SkipJsonSchema[None],
+        Query(description="`time`: when they ended. Without it `key` with a prefix, else `found`."),
+    ] = None,
+    order: Annotated[Literal["asc", "desc"], Query()] = "asc",
+    offset: Annotated[int, Query(ge=0, le=MAX_OFFSET, description="Objects to pass over, without a cursor.")] = 0,
     cursor: Annotated[
         Annotated[str, Field(pattern=OBJECT_CURSOR)] | SkipJsonSchema[None], Query(description=CURSOR)
     ] = None,
@@ -192,11 +209,20 @@ def list_objects(
 ) -> ObjectPage:
     """In the order in which they were found, or with ``prefix`` in the order of their keys at the source.
 
+    By size and time up to 100,000 objects are sorted: all of them, or those with ``state=failed``. An offset into a
+    search for text, or into a state in the order of keys, has the same limit; 400 says so.
+
     A search looks at a bounded number of objects at a time: a page may hold fewer than ``limit``, or none, and still
     have a ``next_cursor``. Go on until that is null.
     """
     wanted = ObjectFilter(state=state, text=text, prefix=prefix)
-    page = service.object_page(transfer_id, wanted, cursor=Cursor.parse(cursor, OBJECT_CURSOR), limit=limit)
+    page = service.object_page(
+        transfer_id,
+        wanted,
+        cursor=Cursor.parse(cursor, OBJECT_CURSOR),
+        limit=limit,
+        order=ObjectOrder(sort, order == "desc", offset),
+    )
     return ObjectPage(
         objects=[ObjectOut.of(one) for one in page.entries],
         next_cursor=cursor_text(page.next),
