@@ -182,6 +182,22 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
+class FailureCause:
+    """Option that names one cause of failures. No twin in the environment: see ``TransferSelection``."""
+
+    PANEL: ClassVar = "Options"
+
+    cause: Annotated[
+        str | None,
+        typer.Option(
+            "--cause",
+            metavar="CODE|ID",
+            help="Only objects that have failed for this cause, as AccessDenied; or the id of a cause in --json.",
+        ),
+    ] = None
+
+
+@dataclass(frozen=True, slots=True)
 class Relabelling:
     """Options that change the name and the labels of a transfer. They have no environment variables."""
 

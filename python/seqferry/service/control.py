@@ -23,6 +23,7 @@ from seqferry.model.models import (
     MOST_PRIORITY,
     RETRY_CAUSE,
     Adjustment,
+    FailureGroup,
     Status,
     Submission,
     TransferSpec,
@@ -48,6 +49,9 @@ _CANDIDATES: Final[dict[Verb, tuple[str, ...]]] = {
     "retry": (*sorted(DONE_STATES), "failed", "cancelled"),
 }
 """States of the transfers that a verb is for, when it is asked for many at once."""
+
+_MOST_TOLD: Final = 10
+"""Causes that an error lists: more are not read."""
 
 
 # --- one transfer -----------------------------------------------------------------------------------------------------
@@ -106,8 +110,8 @@ def retry(
     Of a transfer that was retried before, its latest retry counts: what has failed of that is retried, or goes on.
 
     Args:
-        cause: only the objects of this cause (``FailureGroup.id``). All others are recorded with the retry as they
-            have failed, so that its failures stay those of the whole delivery.
+        cause: only the objects of this cause: a ``FailureGroup.id``, or an error code that one cause has. All others
+            are recorded with the retry as they have failed: its failures stay those of the whole delivery.
         expected: number of objects, of that cause or in all, that the asker has seen.
 
     Raises:
@@ -164,11 +168,28 @@ def _of_cause(service: Service, spec: TransferSpec, latest: Status, cause: str, 
             f"Transfer {latest.id} can only be retried as a whole: some of its objects are not on record, or they "
             "belong together. Retry it without a cause."
         )
-    found = next((one for one in service.failures(latest.id, keys=0) if one.id == cause), None)
-    if found is None:
-        raise NotFoundError(f"No object of transfer {latest.id} has failed for the cause '{cause[:40]}' by now.")
+    found = _cause(service.failures(latest.id, keys=0), latest.id, cause)
     check_count(found.count, expected, "object")
-    return replace(spec, options={**spec.options, RETRY_CAUSE: cause})
+    return replace(spec, options={**spec.options, RETRY_CAUSE: found.id})
+
+
+def _cause(causes: list[FailureGroup], transfer_id: str, wanted: str) -> FailureGroup:
+    """The only cause with this id or error code.
+
+    Raises:
+        NotFoundError: there is none.
+        UsageError: failures of several operations have this code.
+    """
+    found = [one for one in causes if one.id == wanted] or [one for one in causes if one.error_code == wanted]
+    if not found:
+        there = ", ".join(f"{one.error_code} ({one.operation}: {one.id})" for one in causes[:_MOST_TOLD])
+        raise NotFoundError(
+            f"No object of transfer {transfer_id} has failed for the cause '{wanted[:40]}'. Its causes: {there}"
+        )
+    if len(found) > 1:
+        there = ", ".join(f"{one.id} ({one.operation})" for one in found[:_MOST_TOLD])
+        raise UsageError(f"'{wanted[:40]}' is the code of several causes; name one by its id: {there}")
+    return found[0]
 
 
 def _spec_of_retry(service: Service, asked: Status, latest: Status) -> TransferSpec:
@@ -422,7 +443,7 @@ def each(service: Service, verb: Verb, ids: list[str], *, actor: str, **change: 
         "resume": lambda one: _done(resume(service, one, actor=actor)),
         "cancel": lambda one: _done(service.cancel(one, actor=actor, **change)),
         "set": lambda one: _done(adjust(service, one, actor=actor, **change)),
-        "retry": lambda one: _retried(service, one, actor),
+        "retry": lambda one: _retried(service, one, actor, **change),
     }
     results: list[Result] = []
     for one in ids:
@@ -437,6 +458,6 @@ def _done(status: Status) -> Result:
     return Result(status.id, status)
 
 
-def _retried(service: Service, transfer_id: str, actor: str) -> Result:
-    submission = retry(service, transfer_id, actor=actor)
+def _retried(service: Service, transfer_id: str, actor: str, cause: str | None = None) -> Result:
+    submission = retry(service, transfer_id, actor=actor, cause=cause)
     return Result(service.status(transfer_id).id, service.status(submission.id), started=submission.id)

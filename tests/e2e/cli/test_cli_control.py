@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 from cli_process import MIB, SLOW, Cli, Places, id_of
 
-from support.proxy import Proxy, access_denied, held
+from support.proxy import Proxy, access_denied, archived, held
 from support.servers import S3Server
 from support.waiting import eventually
 
@@ -77,6 +77,27 @@ def test_what_has_failed_is_copied_by_retry_alone(cli: Cli, seaweedfs_places: Pl
     assert set(seaweedfs_places.arrived()) == {"a", "b", "c"}
     nothing = cli.run(*retry[1].split())
     assert (nothing.code, "Nothing is left" in nothing.err) == (1, True)
+
+
+def test_what_has_failed_for_one_cause_is_copied_by_a_retry_of_that_cause(
+    cli: Cli, seaweedfs_places: Places, proxy: Proxy
+) -> None:
+    seaweedfs_places.fill(["a", "b", "c"])
+    rule = proxy.rule("CopyObject", access_denied(), key="*b")
+    proxy.rule("CopyObject", archived(), key="*c")
+    ran = cli.run("cp", *seaweedfs_places.uris, "--json")
+    proxy.remove_rule(rule)
+    end = ran.events[-1]
+
+    unknown = cli.run("retry", end["id"], "--cause", "NoSuchThing")
+    again = cli.run("retry", end["id"], "--cause", "AccessDenied")
+
+    assert {one["error_code"] for one in end["failures"]} == {"AccessDenied", "InvalidObjectState"}
+    assert unknown.code == 1
+    assert "Its causes: " in unknown.err
+    assert all(f"{one['error_code']} ({one['operation']}: {one['id']})" in unknown.err for one in end["failures"])
+    assert (again.code, "1 failure" in again.err) == (1, True), again.err
+    assert set(seaweedfs_places.arrived()) == {"a", "b"}
 
 
 def test_many_at_once_need_a_word_on_which(cli: Cli, seaweedfs_places: Places) -> None:

@@ -13,7 +13,7 @@ from http_client import http_of
 from test_streams import Stream
 
 from seqferry.db import transfers
-from seqferry.model.errors import ConflictError
+from seqferry.model.errors import ConflictError, NotFoundError, UsageError
 from seqferry.service import control
 from seqferry.service.service import Service
 from support.waiting import eventually
@@ -173,3 +173,20 @@ def test_a_stream_that_comes_later_tells_nothing_of_what_has_ended_before(servic
             told = [data["id"] for _, name, data in Stream(response).until("progress") if name == "progress"]
 
     assert told == [other]
+
+
+def test_a_cause_is_named_by_its_code_where_one_cause_has_it(service: Service, failed: str) -> None:
+    add = begin(service, number=2)
+    for key, operation in (("a", "GetObject"), ("b", "CopyObject")):
+        facts = {"error_class": "person", "error_code": "AccessDenied", "error_operation": operation}
+        add_ended_batch(service, add, [key], state="failed", verified=None, **facts)
+    finish(service, add)
+
+    retried = control.retry(service, failed, actor="ada", cause="AccessDenied", expected=2)
+
+    assert service.status(retried.id).spec.retry_of == failed
+    for ids in service.failures(add, keys=0):
+        with pytest.raises(UsageError, match=rf"several causes; name one by its id: .*{ids.id}"):
+            control.retry(service, add, actor="ada", cause="AccessDenied")
+    with pytest.raises(NotFoundError, match=r"Its causes: .*AccessDenied \(GetObject: "):
+        control.retry(service, add, actor="ada", cause="accessdenied")

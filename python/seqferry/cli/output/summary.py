@@ -238,7 +238,11 @@ def facts(result: Result, exit_code: int) -> dict[str, Any]:
         "ledger_count": None if result.ledger is None else result.ledger.count,
         "nearest": [status.spec.source.at(key) for key in result.nearest],
         "failures": [
-            {**asdict(group), "next_step": next_step(group.error_class, group.error_code, status.spec.kind)}
+            {
+                "id": group.id,
+                **asdict(group),
+                "next_step": next_step(group.error_class, group.error_code, status.spec.kind),
+            }
             for group in result.failures
         ],
         "cost": cost_facts(result),
