@@ -144,8 +144,8 @@ _TOLD: Final = frozenset({"name", "cron", "timezone", "spec", "priority"})
 """Values that events hold under the names of their columns."""
 
 
-def faults(connection: sa.Connection) -> list[ScheduleFault]:
-    """The first fault of each schedule and its record, removed ones among them.
+def faults(connection: sa.Connection, schedule_id: str | None = None) -> list[ScheduleFault]:
+    """The first fault of each schedule and its record, removed ones among them; or (with an id) of this one alone.
 
     Raises:
         ConfigError: an event was written with an audit key that this process has not.
@@ -154,6 +154,8 @@ def faults(connection: sa.Connection) -> list[ScheduleFault]:
     since = ring.since()
     chains: dict[str, _Chain] = {}
     query = sa.select(schedule_event).order_by(schedule_event.c.schedule_id, schedule_event.c.number)
+    if schedule_id is not None:
+        query = query.where(schedule_event.c.schedule_id == schedule_id)
     for row in connection.execute(query):
         chain = chains.setdefault(row.schedule_id, _Chain(row.name))
         if chain.fault is not None:
@@ -174,7 +176,8 @@ def faults(connection: sa.Connection) -> list[ScheduleFault]:
         if chain.fault is None and chain.unkeyed and since is not None:
             chain.fault = ScheduleFault(of, chain.name, "not_adopted", chain.unkeyed)
     found = [chain.fault for chain in chains.values() if chain.fault is not None]
-    return found + _unlike_their_records(connection, chains)
+    there = {row.id: row for row in rows(connection) if schedule_id in (None, row.id)}
+    return found + _unlike_their_records(there, chains)
 
 
 def _follow(chain: _Chain, row: sa.Row[Any]) -> bool:
@@ -191,10 +194,9 @@ def _follow(chain: _Chain, row: sa.Row[Any]) -> bool:
     return True
 
 
-def _unlike_their_records(connection: sa.Connection, chains: dict[str, _Chain]) -> list[ScheduleFault]:
+def _unlike_their_records(there: dict[str, sa.Row[Any]], chains: dict[str, _Chain]) -> list[ScheduleFault]:
     """Schedules that are not as their events tell, that no event tells of, or that no event has removed."""
     found: list[ScheduleFault] = []
-    there = {row.id: row for row in rows(connection)}
     for of, row in there.items():
         chain = chains.get(of)
         if chain is None or (chain.fault is None and chain.is_removed):

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import groupby
+from collections.abc import Iterator, Sequence
 from typing import Any, Final, Literal, NamedTuple
 
 import sqlalchemy as sa
@@ -14,6 +13,11 @@ from seqferry.db.tables import share_link, share_link_event
 
 MADE: Final = "made"
 REVOKED: Final = "revoked"
+
+_DAY: Final = 86400.0
+
+_CHECKED_AT_ONCE: Final = 500
+"""Links with their events that a check holds in memory."""
 
 _TOLD: Final = ("digest", "transfer_id", "label", "expires_at")
 """Columns that the first event of a link tells; the others follow from the events themselves."""
@@ -74,10 +78,18 @@ def newest(connection: sa.Connection, transfer_id: str | None, limit: int) -> li
     return list(connection.execute(query))
 
 
-def count_valid(connection: sa.Connection, now: float) -> int:
-    """Number of links that open something."""
-    valid = (share_link.c.expires_at > now, share_link.c.revoked_at.is_(None))
-    return connection.execute(sa.select(sa.func.count()).where(*valid)).scalar_one()
+def count(connection: sa.Connection, now: float, transfer_id: str | None = None, label: str | None = None) -> int:
+    """Number of links that open something or were made within a day: of a transfer, of a label, or (neither) in all."""
+    counted = sa.or_(
+        sa.and_(share_link.c.expires_at > now, share_link.c.revoked_at.is_(None)),
+        share_link.c.created_at > now - _DAY,
+    )
+    query = sa.select(sa.func.count()).where(counted)
+    if transfer_id is not None:
+        query = query.where(share_link.c.transfer_id == transfer_id)
+    if label is not None:
+        query = query.where(share_link.c.label == label)
+    return connection.execute(query).scalar_one()
 
 
 # --- the record -------------------------------------------------------------------------------------------------------
@@ -98,19 +110,46 @@ class ShareLinkFault(NamedTuple):
     column: str = ""
 
 
-def faults(connection: sa.Connection) -> list[ShareLinkFault]:
-    """The first fault of each link and its record.
+def faults(connection: sa.Connection, after: str = "") -> tuple[list[ShareLinkFault], str | None]:
+    """The first fault of each of the next links and its record; and the id to go on after, None at the end.
 
     Raises:
         ConfigError: an event was written with an audit key that this process has not.
     """
-    there = {row.id: row for row in connection.execute(sa.select(share_link))}
-    query = sa.select(share_link_event).order_by(share_link_event.c.share_link_id, share_link_event.c.number)
-    found: list[ShareLinkFault] = []
-    for link_id, chain in groupby(connection.execute(query), key=lambda row: row.share_link_id):
-        fault = next(_chain_faults(connection, link_id, list(chain), there.pop(link_id, None)), None)
-        found += [] if fault is None else [fault]
-    return found + [ShareLinkFault(link_id, "share_link_added") for link_id in there]
+    ids = _following(connection, after)
+    return list(_faults_of(connection, ids)), ids[-1] if ids else None
+
+
+def fault(connection: sa.Connection, link_id: str) -> ShareLinkFault | None:
+    """The first fault of one link and its record.
+
+    Raises:
+        ConfigError: as ``faults``.
+    """
+    return next(_faults_of(connection, [link_id]), None)
+
+
+def _following(connection: sa.Connection, after: str) -> list[str]:
+    """The next ids, of links or of events whose link is gone."""
+    found: set[str] = set()
+    for column in (share_link.c.id, share_link_event.c.share_link_id):
+        query = sa.select(column).where(column > after).order_by(column).distinct().limit(_CHECKED_AT_ONCE)
+        found.update(connection.execute(query).scalars())
+    return sorted(found)[:_CHECKED_AT_ONCE]
+
+
+def _faults_of(connection: sa.Connection, ids: Sequence[str]) -> Iterator[ShareLinkFault]:
+    there = {row.id: row for row in connection.execute(sa.select(share_link).where(share_link.c.id.in_(ids)))}
+    query = sa.select(share_link_event).where(share_link_event.c.share_link_id.in_(ids))
+    chains: dict[str, list[sa.Row[Any]]] = {}
+    for row in connection.execute(query.order_by(share_link_event.c.share_link_id, share_link_event.c.number)):
+        chains.setdefault(row.share_link_id, []).append(row)
+    for link_id in ids:
+        if (chain := chains.get(link_id)) is None:
+            if link_id in there:
+                yield ShareLinkFault(link_id, "share_link_added")
+        elif (found := next(_chain_faults(connection, link_id, chain, there.get(link_id)), None)) is not None:
+            yield found
 
 
 def _chain_faults(

@@ -320,6 +320,9 @@ share_link: Final = sa.Table(
     sa.Column("revoked_at", sa.Double),
     sa.Column("revoked_by", sa.Text),
     sa.Index("ix_share_link_created", "created_at"),
+    sa.Index("ix_share_link_transfer", "transfer_id"),
+    sa.Index("ix_share_link_label", "label"),
+    sa.Index("ix_share_link_expires", "expires_at"),
 )
 
 # What people did to links. Each holds the hash of the one before, as ``event``.

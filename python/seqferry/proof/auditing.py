@@ -123,13 +123,19 @@ def _of_schedules(database: Database) -> Iterator[Finding]:
 
 def _of_share_links(database: Database) -> Iterator[Finding]:
     try:
-        with database.read() as connection:
-            found = share_link_rows.faults(connection)
+        for one in _share_link_faults(database):
+            yield _of_chain(f"share link {one.link_id}", one)
     except ConfigError as why:
         yield Finding("key_unknown", f"The record of share links cannot be checked: {why.message}")
-        return
-    for one in found:
-        yield _of_chain(f"share link {one.link_id}", one)
+
+
+def _share_link_faults(database: Database) -> Iterator[ShareLinkFault]:
+    """Some hundred links are read at a time, each time in a transaction of its own."""
+    after: str | None = ""
+    while after is not None:
+        with database.read() as connection:
+            found, after = share_link_rows.faults(connection, after)
+        yield from found
 
 
 def _of_chain(about: str, one: ScheduleFault | ShareLinkFault) -> Finding:
@@ -213,18 +219,18 @@ def _adopt_schedules(database: Database, actor: str, *, dry_run: bool) -> Iterat
 def _adopt_schedule(database: Database, one: ScheduleFault, actor: str) -> None:
     with database.write() as connection:
         schedule_rows.by_id(connection, one.schedule_id, lock=True)
-        if one in schedule_rows.faults(connection):
+        if one in schedule_rows.faults(connection, one.schedule_id):
             data: dict[str, Any] = {}
             schedule_rows.record(connection, one.schedule_id, one.name, time.time(), adoption.ADOPTED, actor, data)
 
 
 def _adopt_share_links(database: Database, actor: str, *, dry_run: bool) -> Iterator[Adoption]:
-    with database.read() as connection:
-        found = [one for one in share_link_rows.faults(connection) if one.kind == "not_adopted"]
-    for one in found:
+    for one in _share_link_faults(database):
+        if one.kind != "not_adopted":
+            continue
         if not dry_run:
             with database.write() as connection:
                 share_link_rows.by_id(connection, one.link_id, lock=True)
-                if one in share_link_rows.faults(connection):
+                if one == share_link_rows.fault(connection, one.link_id):
                     share_link_rows.adopt(connection, one.link_id, time.time(), actor)
         yield Adoption(f"share link {one.link_id}", None)

@@ -30,8 +30,12 @@ USUAL_SECONDS: Final = 14 * DAY
 MOST_SECONDS: Final = 365 * DAY
 """A longer life is no expiry: the holder of a link of last year is forgotten."""
 
-MOST_VALID: Final = 10_000
-"""Links that are valid at a time: a client that makes them in a loop is stopped."""
+MOST_OF_ONE: Final = 100
+"""Links of one transfer, or of one label, that are valid or were made within a day: revoked and expired ones of today
+count, so that a client that makes links in a loop, and revokes them, is stopped."""
+
+MOST_IN_ALL: Final = 10_000
+"""The same of all transfers and labels."""
 
 LIFETIME: Final = "^[1-9][0-9]{0,4}[mhdw]$"
 _SECONDS: Final = {"m": 60.0, "h": 3600.0, "d": DAY, "w": 7 * DAY}
@@ -91,7 +95,7 @@ def create(
     Raises:
         NotFoundError: no transfer has this id.
         UsageError: neither or both are given, the label is none, or the lifetime is longer than a year.
-        ConflictError: there are too many valid links.
+        ConflictError: there are too many links.
         ConfigError: the record is kept with an audit key that this process has not.
     """
     if (transfer_id is None) == (label is None):
@@ -104,8 +108,7 @@ def create(
     link_id = secrets.token_hex(_ID_BYTES)
     token = link_id + secrets.token_urlsafe(32)
     with service.database.write() as connection:
-        if share_link_rows.count_valid(connection, now) >= MOST_VALID:
-            raise ConflictError(f"{MOST_VALID:,} share links are valid; revoke some: seqferry share --list")
+        _check_room(connection, now, root, shown)
         share_link_rows.insert(
             connection,
             link_id=link_id,
@@ -122,6 +125,16 @@ def create(
         row = share_link_rows.by_id(connection, link_id)
     assert row is not None
     return _of(row, now), token
+
+
+def _check_room(connection: sa.Connection, now: float, transfer_id: str | None, label: str | None) -> None:
+    """Raise ConflictError where there are as many links as may be."""
+    later = "Revoke those that are not used (seqferry share --list), and try again a day after they were made."
+    if share_link_rows.count(connection, now, transfer_id, label) >= MOST_OF_ONE:
+        of = f"transfer {transfer_id}" if label is None else f"the label {label}"
+        raise ConflictError(f"{MOST_OF_ONE} share links of {of} are valid or were made within a day. {later}")
+    if share_link_rows.count(connection, now) >= MOST_IN_ALL:
+        raise ConflictError(f"{MOST_IN_ALL:,} share links are valid or were made within a day. {later}")
 
 
 def _written(label: str) -> str:

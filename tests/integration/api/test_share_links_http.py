@@ -363,7 +363,7 @@ def test_links_are_on_record_and_changes_to_them_are_found(service: Service) -> 
     def _faults(connection: sa.Connection) -> Any:
         from seqferry.db import share_link_rows
 
-        return share_link_rows.faults(connection)
+        return share_link_rows.faults(connection)[0]
 
     longer = sa.update(share_link).where(share_link.c.id == link.id).values(expires_at=link.expires_at + 1)
     revived = sa.update(share_link).where(share_link.c.id == label.id).values(revoked_at=None, revoked_by=None)
@@ -375,6 +375,57 @@ def test_links_are_on_record_and_changes_to_them_are_found(service: Service) -> 
     assert findings(added) == ["share_link_added"]
     assert findings(event) == ["share_link_changed"]
     assert findings(sa.update(share_link).values(label="project=Y")) == ["share_link_changed"] * 2
+
+
+def test_links_of_one_transfer_and_in_all_are_bounded_revoked_ones_too(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, other = named(service, 1, "Run 1"), named(service, 2, "Run 2")
+    monkeypatch.setattr(share_links, "MOST_OF_ONE", 2)
+    monkeypatch.setattr(share_links, "MOST_IN_ALL", 4)
+    with http_of(service) as client:
+
+        def make(**body: str) -> tuple[int, str]:
+            made = client.post("/api/v1/share-links", json=body)
+            if made.status_code == 201:
+                client.delete(f"/api/v1/share-links/{made.json()['id']}")
+            return made.status_code, made.json().get("detail", "")
+
+        assert [make(transfer=one, expires="1m")[0] for _ in range(2)] == [201, 201]
+        code, detail = make(transfer=one)
+        assert (code, f"2 share links of transfer {one}" in detail) == (409, True), detail
+        assert [make(label="project=X")[0] for _ in range(3)] == [201, 201, 409]
+        code, detail = make(transfer=other)
+        assert (code, "4 share links are valid or were made" in detail) == (409, True), detail
+    with service.database.write() as connection:
+        connection.execute(sa.update(share_link).values(created_at=share_link.c.created_at - 86400))
+    assert share_links.create(service, actor="ada", transfer_id=one)  # revoked ones of yesterday take no room
+
+
+def test_a_check_of_links_reads_some_at_a_time_and_finds_all(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    from seqferry.db import share_link_rows
+
+    monkeypatch.setattr(share_link_rows, "_CHECKED_AT_ONCE", 2)
+    made = sorted(share_links.create(service, actor="ada", label=f"run={number}")[0].id for number in range(7))
+    with service.database.write() as connection:
+        connection.execute(sa.update(share_link).where(share_link.c.id == made[0]).values(label="run=x"))
+        connection.execute(sa.delete(share_link).where(share_link.c.id.in_(made[3:5])))
+        connection.execute(sa.delete(share_link_event).where(share_link_event.c.share_link_id == made[6]))
+        found: list[tuple[str, str]] = []
+        after: str | None = ""
+        while after is not None:
+            page, after = share_link_rows.faults(connection, after)
+            assert len(page) <= 2
+            found += [(one.link_id, one.kind) for one in page]
+        alone = [share_link_rows.fault(connection, one) for one in made]
+
+    assert found == [
+        (made[0], "share_link_changed"),
+        (made[3], "share_link_removed"),
+        (made[4], "share_link_removed"),
+        (made[6], "share_link_added"),
+    ]
+    assert [(one.link_id, one.kind) for one in alone if one is not None] == found
 
 
 def test_a_stream_sends_a_page_that_stays_the_same_once(service: Service) -> None:

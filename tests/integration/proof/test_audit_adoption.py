@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from control import command
 from ended import add_ended_batch, begin, ended, finish
 
-from seqferry.db import schedule_rows
+from seqferry.db import schedule_rows, share_link_rows
 from seqferry.db.database import Database
 from seqferry.db.record import events, ledger, receipts, signing
 from seqferry.db.tables import event, object_, seal, transfer
@@ -320,3 +320,32 @@ def test_the_commands_name_what_is_not_signed_and_end_with_3(service: Service, f
     again = command(service, "audit", "verify")
     assert {line.partition("\t")[0] for line in again.stdout.splitlines()} == {"not_keyed"}
     assert "1 transfer from before the key" in again.stderr
+
+
+@pytest.mark.parametrize("what", ["schedules", "share links"])
+def test_each_older_record_is_checked_twice_however_many_there_are(
+    service: Service, forger: Database, what: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with forger.write() as connection:
+        for number in range(40):
+            if what == "schedules":
+                schedule_rows.record(connection, f"s{number}", f"n{number}", LONG_AGO, "added", "eve", {})
+                schedule_rows.record(connection, f"s{number}", f"n{number}", LONG_AGO, "removed", "eve", {})
+            else:
+                told = {"digest": "0", "transfer_id": None, "label": "run", "expires_at": LONG_AGO, "at": LONG_AGO}
+                share_link_rows.insert(connection, link_id=f"{number:012x}", actor="eve", **told)
+    hashes: list[None] = []
+    own = events.event_hash
+
+    def counted(*values: object) -> str:
+        hashes.append(None)
+        return own(*values)  # pyright: ignore[reportArgumentType]
+
+    monkeypatch.setattr(events, "event_hash", counted)
+
+    adopted = _adopt(service)
+
+    assert len(adopted) == 40
+    assert len(hashes) <= 40 * 6
+    monkeypatch.undo()
+    assert _audit(service) == []
