@@ -215,6 +215,10 @@ test-python: test-tools ## run the Python and whole-system tests
 test-page: try-page ## run the tests of the page that need no browser
 	@if test -e $(PAGE)/index.html; then $(npm) test --silent -- --reporter=dot; fi
 
+.PHONY: pictures
+pictures: build $(TOOLS)/s3sim ## take the pictures of the page in docs/pictures (needs Node and Chromium)
+	$(BIN)/python -m pytest -n0 --quiet tests/e2e/web/take_pictures.py
+
 compiled-tests: $(VENV)/.stamp-packages try-go-tools
 	$(CARGO) test --release --locked --no-run --quiet --tests $(RUST_PACKAGES)
 
