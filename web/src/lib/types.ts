@@ -31,3 +31,6 @@ export interface TransferEvent {
   hash: string
   data: Record<string, unknown>
 }
+export type Level = Schemas['Level']
+export type Preview = Schemas['Preview']
+export type Schedule = Schemas['ScheduleOut']

@@ -1,0 +1,140 @@
+/** A transfer that is being written: its request, what is wrong with it, and the same as a command line. */
+
+import { given, type Option, split, type Values, wrong } from './options'
+import { quoted } from './text'
+
+export interface Draft {
+  source: string
+  target: string
+  ifExists: string
+  verify: string
+  name: string
+  /** `key=value`, with commas between. */
+  labels: string
+  options: Values
+}
+
+export type Wrong = Partial<Record<string, string>>
+
+export interface Body {
+  source: string
+  target: string
+  name?: string
+  labels?: Record<string, string>
+  [option: string]: unknown
+}
+
+export const USUAL = { ifExists: 'same', verify: 'auto' } as const
+
+export function empty(source = '', target = ''): Draft {
+  return { source, target, ...USUAL, name: '', labels: '', options: {} }
+}
+
+function pairs(text: string): string[] {
+  return text
+    .split(',')
+    .map((one) => one.trim())
+    .filter((one) => one !== '')
+}
+
+function placeWrong(text: string, what: string): string | undefined {
+  const place = text.trim()
+  if (place === '') return `Say ${what}, as s3://bucket/run42/.`
+  if (/^s3:\/\/[^/]/.test(place) || place.startsWith('/') || /^(?!s3:)[a-z][a-z0-9+.-]*:\/\/./.test(place)) return
+  return /^s3:/.test(place)
+    ? 'Name a bucket: s3://bucket/run42/.'
+    : 'Begin with s3:// and a bucket; a folder of the server begins with /.'
+}
+
+/** What can be seen to be wrong before anything is sent, by field. */
+export function check(draft: Draft, options: readonly Option[]): Wrong {
+  const found: Wrong = {
+    source: placeWrong(draft.source, 'where the data is'),
+    target: placeWrong(draft.target, 'where it is to go'),
+  }
+  if (found.target === undefined && draft.source.trim() === draft.target.trim()) {
+    found.target = 'This is the source itself; name another place.'
+  }
+  const bad = pairs(draft.labels).find((one) => !/^[a-z0-9][a-z0-9._/-]*=./.test(one))
+  if (bad !== undefined) found.labels = `Write key=value, the key in small letters; '${bad}' is none.`
+  for (const option of options) found[option.name] = wrong(option, draft.options[option.name])
+  return Object.fromEntries(Object.entries(found).filter(([, message]) => message !== undefined))
+}
+
+export function bodyOf(draft: Draft, options: readonly Option[]): Body {
+  const body: Body = { source: draft.source.trim(), target: draft.target.trim() }
+  if (draft.ifExists !== USUAL.ifExists) body.if_exists = draft.ifExists
+  if (draft.verify !== USUAL.verify) body.verify = draft.verify
+  if (draft.name.trim() !== '') body.name = draft.name.trim()
+  if (pairs(draft.labels).length > 0) body.labels = Object.fromEntries(pairs(draft.labels).map(split))
+  for (const option of options) {
+    const value = given(option, draft.options[option.name])
+    if (value !== undefined) body[option.name] = value
+  }
+  return body
+}
+
+/** An answer that refuses, as `ApiError`. */
+interface Refusal {
+  message: string
+  places: { where: string; message: string }[]
+}
+
+/** Where each part of a refusal belongs: by field, and '' for what belongs to none. */
+export function placed(error: Refusal, draft: Draft): Wrong {
+  const found: Wrong = {}
+  for (const { where, message } of error.places) {
+    const field = where.split('.').filter((part) => part !== 'body' && part !== 'transfer')[0] ?? ''
+    found[field] = message
+  }
+  if (error.places.length > 0) return found
+  return { [mentioned(error.message, draft)]: error.message }
+}
+
+/** The place that the text of an error is about: it names the address, or only the bucket. */
+function mentioned(text: string, draft: Draft): '' | 'source' | 'target' {
+  for (const written of [(uri: string) => uri.trim(), bucketOf]) {
+    const source = includes(text, written(draft.source))
+    const target = includes(text, written(draft.target))
+    if (source !== target) return source ? 'source' : 'target'
+  }
+  return ''
+}
+
+function includes(text: string, part: string): boolean {
+  return part !== '' && text.includes(part)
+}
+
+function bucketOf(uri: string): string {
+  return /^s3:\/\/([^/]+)/.exec(uri.trim())?.[1] ?? ''
+}
+
+/** The command line that does the same. */
+export function commandLine(body: Body): string {
+  const words = ['seqferry', 'cp', body.source || 'SOURCE', body.target || 'TARGET']
+  for (const [name, value] of Object.entries(body)) {
+    if (name !== 'source' && name !== 'target') words.push(...asOption(name, value))
+  }
+  return words.map(quoted).join(' ')
+}
+
+function asOption(name: string, value: unknown): string[] {
+  const option = `--${name.replaceAll('_', '-')}`
+  if (name === 'rules') {
+    return (value as string[]).flatMap((rule) => [rule.startsWith('+') ? '--include' : '--exclude', rule.slice(2)])
+  }
+  if (value === true) return [option]
+  if (value === false) return [`--no-${option.slice(2)}`]
+  if (Array.isArray(value)) return value.flatMap((one) => [option, String(one)])
+  if (typeof value === 'object' && value !== null) {
+    const each = name === 'labels' ? '--label' : option
+    return Object.entries(value).flatMap(([key, one]) => [each, `${key}=${String(one)}`])
+  }
+  return [option, String(value)]
+}
+
+/** A key for one submission, however often it is sent. Plain HTTP has no `randomUUID`. */
+export function newKey(): string {
+  const bytes = crypto.getRandomValues(new Uint8Array(16))
+  return [...bytes].map((byte) => byte.toString(16).padStart(2, '0')).join('')
+}

@@ -1,0 +1,150 @@
+/** Options of a transfer as the description of the API has them: what each is, and what may be written into it. */
+
+export type Kind = 'choice' | 'flag' | 'whole' | 'text' | 'lines' | 'pairs'
+
+export interface Option {
+  name: string
+  kind: Kind
+  help: string
+  choices: string[]
+  least: number | null
+  most: number | null
+  example: string
+}
+
+export type Value = string | boolean
+export type Values = Record<string, Value>
+
+interface Property {
+  type?: string
+  enum?: string[]
+  const?: string
+  anyOf?: Property[]
+  description?: string
+  examples?: unknown[]
+  minimum?: number
+  maximum?: number
+}
+
+/** Fields with a place of their own in the form, and what only a program gives. */
+const NOT_LISTED = new Set([
+  'source',
+  'target',
+  'operation',
+  'options',
+  'keys',
+  'objects',
+  'inventory',
+  'name',
+  'labels',
+  'if_exists',
+  'verify',
+])
+
+/** The options in the description of `TransferRequest`, in its order. */
+export function optionsOf(properties: Record<string, Property>): Option[] {
+  return Object.entries(properties)
+    .filter(([name]) => !NOT_LISTED.has(name))
+    .map(([name, property]) => {
+      const own = property.anyOf?.find((one) => one.type !== 'null') ?? property
+      const example = property.examples?.[0]
+      return {
+        name,
+        kind: kindOf(own),
+        help: inWords(property.description ?? ''),
+        choices: own.enum ?? (own.const === undefined ? [] : [own.const]),
+        least: own.minimum ?? null,
+        most: own.maximum ?? null,
+        example: Array.isArray(example) ? example.join('\n') : typeof example === 'string' ? example : '',
+      }
+    })
+}
+
+/** The first paragraph, with options as the form names them. */
+function inWords(description: string): string {
+  const [first = ''] = description.split('\n\n')
+  return first.replace(/`([a-z]+(?:_[a-z]+)*)`/g, (_, name: string) => `'${title(name)}'`).replaceAll('`', '')
+}
+
+function kindOf(property: Property): Kind {
+  if (property.enum ?? property.const) return 'choice'
+  if (property.type === 'boolean') return 'flag'
+  if (property.type === 'integer') return 'whole'
+  if (property.type === 'array') return 'lines'
+  return property.type === 'object' ? 'pairs' : 'text'
+}
+
+/** Names that say too little by themselves. */
+const TITLES: Record<string, string> = {
+  new: 'Another one beside the same',
+  raw: 'No wildcards',
+  settle: 'Age at rest',
+  tpslimit: 'Requests per second',
+  sse: 'Encryption',
+}
+const SHORT = /\b(url|id|kms|acl|sse c|sse)\b/g
+
+/** `storage_class` as people read it: `Storage class`. */
+export function title(name: string): string {
+  const words = name.replaceAll('_', ' ').replace(SHORT, (word) => word.toUpperCase().replace(' ', '-'))
+  return TITLES[name] ?? (words[0]?.toUpperCase() ?? '') + words.slice(1)
+}
+
+const GROUPS: [string, RegExp][] = [
+  ['Which objects', /^(restore.*|settle|recursive|raw|m..?_size|.*_than|version_id|all_versions|rules|max_depth)$/],
+  ['How it goes', /^(rename|tpslimit|attempts|part_size|copy_threshold|preflight|new|priority)$/],
+  ['Service and sign-in', /(endpoint_url|profile|region)$|^(no_sign_request|request_payer)$/],
+  ['Protection of the copies', /^(sse|acl|grants|object_lock|checksum)/],
+]
+const REST = 'Attributes of the copies'
+
+/** The options below headings, in their order; groups without any are left out. */
+export function grouped(options: readonly Option[]): { heading: string; options: Option[] }[] {
+  const headingOf = (one: Option): string => GROUPS.find(([, names]) => names.test(one.name))?.[0] ?? REST
+  return [...GROUPS.map(([heading]) => heading), REST]
+    .map((heading) => ({ heading, options: options.filter((one) => headingOf(one) === heading) }))
+    .filter((group) => group.options.length > 0)
+}
+
+function lines(text: string): string[] {
+  return text
+    .split('\n')
+    .map((line) => line.trim())
+    .filter((line) => line !== '')
+}
+
+/** What is wrong with what was written, for a person; undefined where nothing is. */
+export function wrong(option: Option, value: Value | undefined): string | undefined {
+  if (typeof value !== 'string' || value.trim() === '') return undefined
+  if (option.kind === 'pairs') {
+    const bad = lines(value).find((line) => !/^[^=]+=/.test(line))
+    return bad === undefined ? undefined : `Write NAME=VALUE on each line; '${bad}' is none.`
+  }
+  if (option.kind !== 'whole') return undefined
+  if (!/^-?\d+$/.test(value.trim())) return 'Write a whole number.'
+  const number = Number(value)
+  if (option.least !== null && number < option.least) return `The least is ${option.least}.`
+  if (option.most !== null && number > option.most) return `The most is ${option.most}.`
+  return undefined
+}
+
+/** The value as requests have it; undefined where nothing was written. */
+export function given(option: Option, value: Value | undefined): unknown {
+  // A flag that is set by default is sent when it is taken away.
+  if (option.kind === 'flag') return value === undefined || value === isOn(option) ? undefined : value
+  if (typeof value !== 'string' || value.trim() === '') return undefined
+  if (option.kind === 'whole') return Number(value)
+  if (option.kind === 'lines') return lines(value)
+  if (option.kind === 'pairs') return Object.fromEntries(lines(value).map(split))
+  return value.trim()
+}
+
+/** True for the flag that is set when nothing is said. */
+export function isOn(option: Option): boolean {
+  return option.name === 'preflight'
+}
+
+export function split(pair: string): [string, string] {
+  const at = pair.indexOf('=')
+  return [pair.slice(0, at).trim(), pair.slice(at + 1).trim()]
+}
