@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, suppress
 from queue import Empty, SimpleQueue
 from types import FrameType
@@ -24,6 +24,7 @@ from seqferry.model.models import Status, Submission, TransferSpec
 from seqferry.settings.config import Settings
 
 if TYPE_CHECKING:
+    from seqferry.model.workers import ProcessStatus
     from seqferry.planning.listing import KnownObjects
     from seqferry.service.service import Service
     from seqferry.workflows.worker import Worker
@@ -38,6 +39,8 @@ _LOOK_FOR_ATTENDANTS: Final = 1.0
 """Seconds from the start for which a command looks for another worker that is at its transfer."""
 _REAPING: Final = 2.0
 """Seconds in which a worker that was found dead loses its work: a heartbeat, and a look at the key."""
+_LEARNING: Final = 5.0
+"""Seconds in which a worker that can do a transfer says so: it reports its lanes each two seconds at work."""
 _TAKE_OVER: Final = 1.0
 """Seconds between attempts to become the worker when another process was it."""
 
@@ -96,10 +99,11 @@ def interruptible() -> Generator[Watch]:
 class WorkerSupervisor:
     """Makes sure that a worker serves the queue: this process, when no other holds the state folder.
 
-    With Postgres any number of workers may run, so this process always becomes one.
+    With Postgres any number of workers may run. This process becomes one where none of them can do the transfer, or
+    where it is asked to (``always``); otherwise the work of others would pass through this machine as well.
     """
 
-    def __init__(self, settings: Settings, service: Service, watch: Watch) -> None:
+    def __init__(self, settings: Settings, service: Service, watch: Watch, *, always: bool = False) -> None:
         self._settings = settings
         self._service = service
         self._watch = watch
@@ -108,15 +112,29 @@ class WorkerSupervisor:
         self._busy = False
         self._renewal: tuple[str, TransferSpec, str] | None = None
         self._next_renewal = 0.0
+        self._always = always or settings.uses_sqlite
+        self._left_to: int | None = None
+        self._alone_since: float | None = None
+        self._notes: list[str] = []
 
     @property
     def other_works(self) -> bool:
-        """True when another process held the state folder at the last attempt to become its worker."""
-        return self._busy
+        """True when the work is another process's: it held the state folder, or belongs to a fleet of workers."""
+        return self._busy or self._left_to is not None
+
+    @property
+    def is_left(self) -> bool:
+        """True while the work is left to a fleet of workers."""
+        return self._left_to is not None
+
+    def take_notes(self) -> list[str]:
+        """Sentences for the user about the place of the work, each once."""
+        notes, self._notes = self._notes, []
+        return notes
 
     def goes_on_without(self, status: Status) -> bool:
-        """True when another process works at the transfer."""
-        return self._busy or status.live.workers > (0 if self._worker is None else 1)
+        """True when another process works at the transfer, or will."""
+        return self.other_works or status.live.workers > (0 if self._worker is None else 1)
 
     def is_own(self, executor_id: str) -> bool:
         """True for the worker that this process is."""
@@ -142,7 +160,9 @@ class WorkerSupervisor:
         description: Description = NOTHING,
     ) -> Submission:
         """Record a transfer: with the worker that this process becomes, or else for the one that is there."""
-        self._become(queue=False)
+        fleet = [] if self._always else self._service.fleet()
+        if not fleet:
+            self._become(queue=False)
         if self._worker is None:
             found = self._service.submission(spec, actor=actor, new=new, priority=priority, description=description)
         else:
@@ -151,20 +171,48 @@ class WorkerSupervisor:
             )
         if found.goes_on:
             self._renewal = found.id, spec, actor
+        if able := self._service.able(found.id, fleet) if fleet else []:
+            self._leave_to(able, found.id)
         return found
 
-    def work(self) -> None:
-        """Become the worker if there is none. Cheap when called often.
+    def work(self, status: Status) -> None:
+        """Become the worker of the transfer if no other process can be. Cheap when called often.
 
         Raises:
             ConfigError: this process is the worker, and cannot work.
         """
         if self._worker is not None:
             self._worker.check()
-        elif time.monotonic() >= self._next_try:
+        elif time.monotonic() >= self._next_try and (self._always or self._is_left(status)):
             self._become(queue=True)
         if self._renewal is not None and time.monotonic() >= self._next_renewal:
             self._renew(*self._renewal)
+
+    def _is_left(self, status: Status) -> bool:
+        """True when no worker of the fleet can do the transfer, and it has had time to find out."""
+        self._next_try = time.monotonic() + _TAKE_OVER
+        fleet = self._service.fleet()
+        able = self._service.able(status.id, fleet)
+        if able or status.live.workers:
+            self._alone_since = None
+            if self._left_to is None:
+                self._leave_to(able, status.id)
+            return False
+        if fleet:
+            # A worker learns of what a transfer needs by looking at it.
+            self._alone_since = self._alone_since or time.monotonic()
+            if time.monotonic() - self._alone_since < _LEARNING:
+                return False
+        why = "No worker is at the database" if not fleet else "No worker at the database can do the transfer"
+        needs = self._service.missing(status)
+        if needs is None:
+            self._notes.append(f"{why}; this command does the work.")
+        self._left_to = None
+        return True
+
+    def _leave_to(self, able: Sequence[ProcessStatus], transfer_id: str) -> None:
+        self._left_to = len(able)
+        self._notes.append(_left_to(able, transfer_id))
 
     def _renew(self, transfer_id: str, spec: TransferSpec, actor: str) -> None:
         """Let the transfer that was joined go on with the key of this submission, once no other worker is at it."""
@@ -234,11 +282,15 @@ def follow(
             if (status.state == "paused") != was_paused:
                 was_paused = not was_paused
                 show.note(f"Paused. Go on with: seqferry resume {transfer_id}" if was_paused else "It goes on.")
+            if supervisor is not None:
+                _tell_of_place(supervisor, show)
             if status.ended:
                 return status
             if supervisor is not None:
-                supervisor.work()
-                attendants.tell(show, supervisor)
+                supervisor.work(status)
+                _tell_of_place(supervisor, show)
+                if supervisor.has_other_key or not supervisor.is_left:
+                    attendants.tell(show, supervisor)
             if not watch.asked_to_stop:
                 watch.wait(min(max((time.monotonic() - began) / 8, shortest), longest))
             if watch.asked_to_stop:
@@ -250,6 +302,21 @@ def follow(
         show.close()
         if supervisor is not None:
             supervisor.leave()
+
+
+def _tell_of_place(supervisor: WorkerSupervisor, show: Display) -> None:
+    for note in supervisor.take_notes():
+        show.note(text.printable(note))
+
+
+def _left_to(able: Sequence[ProcessStatus], transfer_id: str) -> str:
+    """The note of a command that follows what others do."""
+    if len(able) == 1:
+        process = able[0].process
+        others = f"The worker {process.host}-{process.pid} does the work"
+    else:
+        others = f"{len(able)} workers share the work" if able else "Another worker does the work"
+    return f"{others}, also without this command. Look again with: seqferry status {transfer_id} --watch"
 
 
 class _Attendants:

@@ -66,6 +66,7 @@ class Background:
         bool,
         typer.Option("--detach", envvar="SEQFERRY_DETACH", help="Record it and return; a running worker does it."),
     ] = False
+    work: options.Work = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +154,7 @@ class Start(Described):
     detach: Annotated[
         bool, typer.Option("--detach", envvar="SEQFERRY_DETACH", help="Record the transfer, print its id and return.")
     ] = False
+    work: options.Work = False
     new: Annotated[
         bool,
         typer.Option(

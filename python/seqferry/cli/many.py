@@ -101,12 +101,12 @@ def say(session: Session, line: str) -> None:
         display.say(line)
 
 
-def see_all(session: Session, results: list[Result], *, wanted: str = "done") -> int:
+def see_all(session: Session, results: list[Result], *, wanted: str = "done", works: bool = False) -> int:
     """See all of them through, one after the other; returns the worst exit code."""
     codes = [code_of(results)]
     for result in results:
         if result.error is None:
-            codes.append(session.see_through(result.started or result.id, wanted=wanted))
+            codes.append(session.see_through(result.started or result.id, wanted=wanted, works=works))
             if codes[-1] == exits.INTERRUPTED:
                 break
     return max(codes)

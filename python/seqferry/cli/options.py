@@ -87,6 +87,16 @@ NoSignRequest = Annotated[bool, shared(Endpoints, "no_sign_request")]
 
 MaxRequests = Annotated[int | None, shared(SpeedOptions, "max_requests")]
 MaxBandwidth = Annotated[Bandwidth | None, shared(SpeedOptions, "max_bandwidth")]
+Work = Annotated[
+    bool,
+    typer.Option(
+        "--work",
+        envvar="SEQFERRY_WORK",
+        help="Do work in this process too, though other workers are there (PostgreSQL). Otherwise it works only when "
+        "no worker can do the transfer.",
+    ),
+]
+
 TpsLimit = Annotated[int | None, shared(SpeedOptions, "tpslimit")]
 Memory = Annotated[int | None, shared(SpeedOptions, "memory")]
 Cache = Annotated[str | None, shared(SpeedOptions, "cache")]

@@ -83,9 +83,10 @@ class Session:
         known: KnownObjects | None = None,
         priority: int = 0,
         description: Description = NOTHING,
+        work: bool = False,
     ) -> int:
         """Submit the transfer and see it through; returns the exit code. ``known`` is what its check has found."""
-        return self.carry(spec, new=new, known=known, priority=priority, description=description)[1]
+        return self.carry(spec, new=new, known=known, priority=priority, description=description, work=work)[1]
 
     def carry(
         self,
@@ -96,10 +97,14 @@ class Session:
         priority: int = 0,
         report: Callable[[Status], int] | None = None,
         description: Description = NOTHING,
+        work: bool = False,
     ) -> tuple[str, int]:
         """Does what ``copy`` does; returns the id of the transfer as well. ``report`` tells of its end."""
         known = known or self.known
-        with follow.interruptible() as watch, follow.WorkerSupervisor(self.settings, self.service, watch) as supervisor:
+        with (
+            follow.interruptible() as watch,
+            follow.WorkerSupervisor(self.settings, self.service, watch, always=work) as supervisor,
+        ):
             submission = supervisor.submit(
                 spec, actor(), new=new, known=known, priority=priority, description=description
             )
@@ -124,13 +129,16 @@ class Session:
             if other != transfer_id:
                 display.say(f"Unfinished as well: {other} ({state}); go on with: {self.command('resume', other)}")
 
-    def see_through(self, transfer_id: str, *, work: bool = True, wanted: str = "done") -> int:
+    def see_through(self, transfer_id: str, *, work: bool = True, wanted: str = "done", works: bool = False) -> int:
         """Follow a transfer that was submitted before, to its end, and report it; returns the exit code.
 
-        Args: ``wanted`` is the state that it is meant to end in.
+        Args:
+            work: do the work where no other process can.
+            wanted: the state that it is meant to end in.
+            works: do work in any case.
         """
         with follow.interruptible() as watch:
-            supervisor = follow.WorkerSupervisor(self.settings, self.service, watch) if work else None
+            supervisor = follow.WorkerSupervisor(self.settings, self.service, watch, always=works) if work else None
             report = partial(self.report_end, wanted=wanted)
             return self._see_through(transfer_id, self.display(), watch, supervisor, report)
 

@@ -37,7 +37,7 @@ def start_transfer(spec: TransferSpec, speed: SpeedOptions, start: Start, output
             )
             return detached(session, submission)
         priced = replace(session, price=price)
-        return priced.copy(spec, new=start.new, priority=start.priority, description=description)
+        return priced.copy(spec, new=start.new, priority=start.priority, description=description, work=start.work)
 
 
 def passes(session: Session, spec: ResolvedSpec) -> bool:

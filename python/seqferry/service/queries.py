@@ -268,6 +268,22 @@ class Queries(Base):
             for one in found
         ]
 
+    def fleet(self) -> list[ProcessStatus]:
+        """Workers that are there for the work of all, alive: not commands that work for one transfer."""
+        return [
+            one
+            for one in self.workers()
+            if one.alive and one.process.kind in WORKING_KINDS and not one.activity.facts.get("own_work")
+        ]
+
+    def able(self, transfer_id: str, fleet: Iterable[ProcessStatus]) -> list[ProcessStatus]:
+        """Workers of a fleet that take from the lane of this transfer, by what they report."""
+        from seqferry.db import transfers
+
+        with self.database.read() as connection:
+            row = transfers.row_of(connection, transfer_id)
+        return [] if row is None else [one for one in fleet if row.lane in one.activity.lanes]
+
     def worker(self, worker_id: str) -> ProcessStatus:
         """One process that does work, or was killed within the last days.
 

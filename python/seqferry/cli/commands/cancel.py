@@ -16,16 +16,16 @@ def cancel(which: TransferSelection, wanted: TransferFilters, end: End, backgrou
         if which.dry_run:
             return preview(session, "cancel", which, wanted)
         if (named := only_one(which, wanted)) is not None:
-            return _cancel_one(session, named, abandon=end.abandon, detach=background.detach)
+            return _cancel_one(session, named, abandon=end.abandon, background=background)
         results = each(session, "cancel", which, wanted, abandon=end.abandon)
         if background.detach:
             tell(session, results)
             return code_of(results)
         # The worker aborts open uploads; without one anywhere, this process is it.
-        return see_all(session, results, wanted="cancelled")
+        return see_all(session, results, wanted="cancelled", works=background.work)
 
 
-def _cancel_one(session: Session, wanted: str, *, abandon: bool, detach: bool) -> int:
+def _cancel_one(session: Session, wanted: str, *, abandon: bool, background: Background) -> int:
     found = session.service.status(wanted)
     found = session.service.cancel(found.id, actor=actor(), abandon=abandon)
     missing = session.service.missing(found)
@@ -33,6 +33,6 @@ def _cancel_one(session: Session, wanted: str, *, abandon: bool, detach: bool) -
         display.say(f"The cancel is recorded; a worker with {missing} aborts the open uploads.")
         display.say(f"  if there will be none: {session.command('cancel', found.id, '--abandon')}")
         return exits.FAILED
-    if detach:
+    if background.detach:
         return exits.OK
-    return session.see_through(found.id, wanted="cancelled")
+    return session.see_through(found.id, wanted="cancelled", works=background.work)

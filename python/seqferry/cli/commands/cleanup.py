@@ -76,7 +76,9 @@ def cleanup(
                     spec, actor=actor(), new=start.new, priority=start.priority, description=start.description
                 ),
             )
-        return session.copy(spec, new=start.new, priority=start.priority, description=start.description)
+        return session.copy(
+            spec, new=start.new, priority=start.priority, description=start.description, work=start.work
+        )
 
 
 def _preview(session: Session, spec: ResolvedSpec) -> int:

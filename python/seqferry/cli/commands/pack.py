@@ -109,7 +109,7 @@ def pack(
             )
             return detached(session, submission)
         priced = replace(session, price=price)
-        return priced.copy(spec, new=start.new, priority=start.priority, description=start.description)
+        return priced.copy(spec, new=start.new, priority=start.priority, description=start.description, work=start.work)
 
 
 def _preview(session: Session, spec: ResolvedSpec, price: str | None) -> int:

@@ -113,7 +113,9 @@ def rm(
                     spec, actor=actor(), new=start.new, priority=start.priority, description=start.description
                 ),
             )
-        return session.copy(spec, new=start.new, priority=start.priority, description=start.description)
+        return session.copy(
+            spec, new=start.new, priority=start.priority, description=start.description, work=start.work
+        )
 
 
 def spec_arguments(sources: list[str], which: RemovalSelection, names: NameOptions) -> dict[str, Any]:

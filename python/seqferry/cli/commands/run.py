@@ -89,7 +89,9 @@ def run(
                     spec, actor=actor(), new=start.new, priority=start.priority, description=start.description
                 ),
             )
-        return session.copy(spec, new=start.new, priority=start.priority, description=start.description)
+        return session.copy(
+            spec, new=start.new, priority=start.priority, description=start.description, work=start.work
+        )
 
 
 def _preview(session: Any, part: Any) -> int:
