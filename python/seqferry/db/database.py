@@ -68,6 +68,13 @@ _NO_CONVERSION: Final = re.compile(r"conversion between UTF8 and (\w+) is not su
 """PostgreSQL's refusal of a connection to a database in an encoding that UTF-8 cannot be converted to."""
 
 
+_NO_RIGHT: Final = "42501"
+_READ_ONLY: Final = "25006"
+"""SQLSTATE of PostgreSQL's refusals: insufficient privilege, and a change in a read-only transaction."""
+
+LEAST_VERSION: Final = 14
+"""Major version of PostgreSQL that is needed: older ones are not maintained, and not tested."""
+
 _STATEMENT_MODE: Final = "statement pooling mode"
 """Of PgBouncer's refusal of a transaction."""
 
@@ -114,7 +121,7 @@ class Database:
                 connect_args=_connect_args(url, "seqferry"),
             )
             # Before SQLAlchemy's own first questions, whose answers it cannot read in another encoding.
-            event.listen(engine, "connect", _requires_utf8(self.label), insert=True)
+            event.listen(engine, "connect", _requires_fit(self.label), insert=True)
             event.listen(engine, "connect", _connect_postgres)
             _check_options(engine)
         engine.update_execution_options(**{signing.OPTION: KeyRing(settings.audit_key)})
@@ -231,11 +238,30 @@ class Database:
                 f"The database {self.label} cannot be used: all connections of this process are taken, and none came "
                 "free in time. See that it is up and not overloaded."
             )
+        if (refused := self._refusal(why)) is not None:
+            return refused
         if type(why) is not DatabaseError and not isinstance(why, (OperationalError, InterfaceError)):
             return None
         if self.is_sqlite and not may_open(_FILES_OF_SQLITE):
             return no_files()
         return self.unusable(why.orig)
+
+    def _refusal(self, why: Exception) -> ConfigError | None:
+        """The error for rights that the user of the database lacks, and for a database that takes no changes."""
+        told = getattr(why, "orig", None)
+        state = getattr(told, "sqlstate", None)
+        cause = str(told).partition("\n")[0].rstrip(".")
+        if state == _NO_RIGHT:
+            return ConfigError(
+                f"The user of the database {self.label} lacks a right: {cause}. Name the user that owns its tables in "
+                "SEQFERRY_DATABASE_URL, or grant it that right."
+            )
+        if state == _READ_ONLY:
+            return ConfigError(
+                f"The database {self.label} takes no changes: {cause}. Name the primary server in "
+                "SEQFERRY_DATABASE_URL, not a standby."
+            )
+        return None
 
     def unusable(self, why: BaseException | None) -> ConfigError:
         """The error for a database that cannot be used, of what the driver raised."""
@@ -304,10 +330,17 @@ def _check_options(engine: sa.Engine) -> None:
         ) from None
 
 
-def _requires_utf8(label: str) -> Callable[[psycopg.Connection[Any], Any], None]:
-    """A listener that refuses a database in another encoding than UTF-8: keys are UTF-8, and it would lose some."""
+def _requires_fit(label: str) -> Callable[[psycopg.Connection[Any], Any], None]:
+    """A listener that refuses an old server, and a database in another encoding than UTF-8, which would lose keys."""
 
     def check(connection: psycopg.Connection[Any], _record: Any) -> None:
+        major = connection.info.server_version // 10000
+        if major < LEAST_VERSION:
+            connection.close()
+            raise ConfigError(
+                f"The database {label} is PostgreSQL {major}, which is too old: Seqferry needs {LEAST_VERSION} or "
+                "newer. Upgrade the server, or name another one in SEQFERRY_DATABASE_URL."
+            )
         encoding = connection.info.parameter_status("server_encoding")
         if encoding in (None, "UTF8"):
             return

@@ -45,6 +45,8 @@ def migrate(settings: Settings, database: Database) -> None:
             return
         if found is not None and found.partition(" ")[0] > HEAD:
             raise _newer(database)
+        if not database.is_sqlite:
+            _require_rights(database)
         _migrate_dbos(database)
         _migrate_ours(database)
 
@@ -103,6 +105,33 @@ def _current(database: Database) -> str | None:
         ours = connection.execute(sa.text(f"select version_num from {VERSION_TABLE}")).scalar()  # noqa: S608
         made_by = connection.execute(sa.text("select comment from schema_note where about = 'dbos'")).scalar()
         return f"{ours} dbos {made_by}"
+
+
+def _require_rights(database: Database) -> None:
+    """See that the user may make or change all tables, before any is.
+
+    Raises:
+        ConfigError: it may not.
+    """
+    with database.read() as connection:
+        found = connection.execute(_RIGHTS, {"table": VERSION_TABLE}).mappings().one()
+    lacks = [right for right, is_there in found.items() if not is_there]
+    if lacks:
+        raise ConfigError(
+            f"The tables of the database {database.label} cannot be made: its user lacks {', '.join(lacks)}. Make it "
+            "the owner of the database and of its tables; nothing was changed."
+        )
+
+
+_RIGHTS: Final = sa.text("""
+    select
+        has_database_privilege(current_database(), 'CREATE')
+            or coalesce(has_schema_privilege(to_regnamespace('dbos'), 'CREATE'), false)
+            as "CREATE on the database",
+        has_schema_privilege('public', 'CREATE') as "CREATE on the schema public",
+        coalesce((select pg_has_role(relowner, 'USAGE') from pg_class where oid = to_regclass(:table)), true)
+            as "the rights of the owner of the tables"
+""")
 
 
 def _migrate_ours(database: Database) -> None:
