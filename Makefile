@@ -184,8 +184,8 @@ try-nextflow:
 # --- using ----------------------------------------------------------------------------------------------------------
 
 .PHONY: demo
-demo: build ## mirror a delivery between two buckets, with a kill half-way: the whole story in a minute
-	$(BIN)/seqferry demo
+demo: build ## mirror a delivery between two buckets, with a kill half-way, on a page as well (KEEP=1 keeps the page)
+	$(BIN)/seqferry demo $(if $(KEEP),--keep)
 
 # --- checking -------------------------------------------------------------------------------------------------------
 

@@ -7,6 +7,7 @@ import signal
 import socket
 from pathlib import Path
 
+import httpx
 import pytest
 
 from support.processes import RunningProcess, seqferry
@@ -28,8 +29,8 @@ def temporary(tmp_path: Path) -> Path:
     return folder
 
 
-def start(temporary: Path) -> RunningProcess:
-    return RunningProcess([seqferry(), *SMALL], environment={"TMPDIR": str(temporary)})
+def start(temporary: Path, *more: str) -> RunningProcess:
+    return RunningProcess([seqferry(), *SMALL, *more], environment={"TMPDIR": str(temporary)})
 
 
 def left_behind(temporary: Path) -> list[str]:
@@ -68,6 +69,26 @@ def test_the_demo_tells_its_whole_story_and_leaves_nothing_behind(temporary: Pat
         assert url
         assert left_behind(temporary) == []
         assert port_is_closed(url[0])
+
+
+def test_a_kept_demo_shows_its_page_until_it_is_interrupted(temporary: Path) -> None:
+    with start(temporary, "--keep") as demo:
+        demo.wait_for_output("The page stays at", deadline=300)
+        url = re.search(r"The page stays at (http://127\.0\.0\.1:\d+)/", demo.stderr)
+        told = re.search(r"Its page, while a worker runs: (http://127\.0\.0\.1:\d+)/#/t/([0-9a-f-]{36})", demo.stderr)
+        assert url
+        assert told
+        assert told[1] == url[1]
+
+        [transfer] = httpx.get(f"{url[1]}/api/v1/transfers", trust_env=False).json()["transfers"]
+        assert (transfer["id"], transfer["name"], transfer["state"]) == (told[2], "Run 42", "done")
+        assert httpx.get(url[1], trust_env=False).status_code == 200
+        assert "delivered   61 objects" in demo.stdout
+        demo.signal(signal.SIGINT)
+
+        assert demo.wait(deadline=60) == 0, str(demo)
+        eventually(lambda: left_behind(temporary) == [], what="everything to be gone", deadline=10)
+        assert port_is_closed(url[1])
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

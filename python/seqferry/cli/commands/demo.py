@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -18,23 +19,33 @@ def demo(
         float,
         typer.Option("--scale", envvar="SEQFERRY_SCALE", min=0.05, max=20, help="Size of the delivery; 1 is 1 GB."),
     ] = 1.0,
+    keep: Annotated[
+        bool,
+        typer.Option("--keep", envvar="SEQFERRY_KEEP", help="Keep the page and the buckets at the end, until Ctrl-C."),
+    ] = False,
     no_progress: options.NoProgress = False,
 ) -> int:
     """Show it all on an embedded S3 server: mirror a delivery, kill the worker half-way, go on, verify."""
     from seqferry.demo import scenario
 
     try:
-        figures = scenario.run(
+        scenario.run(
             show=lambda: display.choose(as_json=False, quiet=False, progress=not no_progress),
             say=display.say,
+            tell=partial(_tell, keep=keep),
             scale=scale,
+            keep=keep,
         )
     except KeyboardInterrupt:
         display.say("Demo stopped. Nothing is left running, and its folders are gone.")
         return exits.INTERRUPTED
-    for line in _summary(figures):
-        print(line)
     return exits.OK
+
+
+def _tell(figures: Figures, *, keep: bool) -> None:
+    left = "until Ctrl-C the page stays" if keep else "no process, port or folder is left behind"
+    for line in [*_summary(figures), f"  took        {text.duration(figures.total)} in all; {left}"]:
+        print(line, flush=True)
 
 
 def _summary(figures: Figures) -> list[str]:
@@ -51,5 +62,4 @@ def _summary(figures: Figures) -> list[str]:
         f"  resumed     at work again {text.duration(figures.back_after)} after the restart",
         f"  repeated    0 of {len(kill.seen)} finished objects; 0 uploads left open",
         f"  verified    all objects read back in {text.duration(figures.verifying)}: as the vendor's md5sum.txt says",
-        f"  took        {text.duration(figures.total)} in all; no process, port or folder is left behind",
     ]
