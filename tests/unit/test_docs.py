@@ -15,7 +15,8 @@ from seqferry.cli import exits
 from seqferry.cli.app import application
 from seqferry.cli.commands.status import status_facts
 from seqferry.cli.output import display, summary
-from seqferry.model.models import ObjectRecord, S3Location, Status, Totals, TransferSpec
+from seqferry.model.locations import S3Location
+from seqferry.model.models import ObjectRecord, Status, Totals, TransferSpec
 
 ROOT = Path(__file__).parents[2]
 CONFIGURATION = "".join(

@@ -8,7 +8,8 @@ from collections.abc import Callable
 from typing import Final, TypeVar
 
 from seqferry.model.errors import OverloadError, StorageTimeoutError
-from seqferry.model.models import LocalFolder, Location, TransferSpec
+from seqferry.model.locations import LocalFolder, Location
+from seqferry.model.models import TransferSpec
 from seqferry.places import endpoints
 from seqferry.service.service import Service
 from seqferry.settings import policy

@@ -18,13 +18,13 @@ from seqferry.db.samples import Counts, EngineCounts, Point
 from seqferry.model import plain_words
 from seqferry.model.errors import UsageError
 from seqferry.model.labels import MOST_LABELS, MOST_NAME, Description, described
+from seqferry.model.locations import S3Location
 from seqferry.model.models import (
     MOST_PRIORITY,
     DataPath,
     FailureGroup,
     ObjectRecord,
     ObjectState,
-    S3Location,
     Status,
     TransferSpec,
     TransferState,

@@ -15,7 +15,8 @@ from seqferry.cli import options
 from seqferry.model import labels
 from seqferry.model.errors import UsageError
 from seqferry.model.labels import Description
-from seqferry.model.models import MOST_PRIORITY, S3Location
+from seqferry.model.locations import S3Location
+from seqferry.model.models import MOST_PRIORITY
 from seqferry.spec.addresses import parse_uri
 from seqferry.spec.option_groups import OneEndpoint
 from seqferry.spec.validation import check_place

@@ -9,7 +9,7 @@ import typer
 
 from seqferry.cli.output import text
 from seqferry.cli.storage import new_engine
-from seqferry.model.models import S3Location
+from seqferry.model.locations import S3Location
 from seqferry.spec.addresses import parse_uri
 from seqferry.spec.patterns import Wildcards
 from seqferry.spec.selection import Conditions, has_wildcard, literal_start, matcher

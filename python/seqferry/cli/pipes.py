@@ -30,7 +30,8 @@ from seqferry.cli.output import display, text
 from seqferry.cli.session import Session, session_of
 from seqferry.model.errors import ConfigError, SeqferryError, StorageError, UsageError
 from seqferry.model.labels import NOTHING, Description
-from seqferry.model.models import AT_REST, ResolvedSpec, S3Location
+from seqferry.model.locations import S3Location
+from seqferry.model.models import AT_REST, ResolvedSpec
 from seqferry.places import paths, private_files
 from seqferry.settings.config import Settings
 from seqferry.spec import identity, stored

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from seqferry.cli.groups import Object
 from seqferry.model.errors import UsageError
-from seqferry.model.models import S3Location
+from seqferry.model.locations import S3Location
 from seqferry.settings.config import Settings
 from seqferry.spec.addresses import parse_uri
 from seqferry.spec.option_groups import OneEndpoint

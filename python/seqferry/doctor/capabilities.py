@@ -17,7 +17,8 @@ from seqferry.doctor.endpoint_facts import Answer
 from seqferry.engine import buckets
 from seqferry.engine.engine import Engine, ObjectInfo
 from seqferry.model.errors import StorageError
-from seqferry.model.models import S3Location, Status
+from seqferry.model.locations import S3Location
+from seqferry.model.models import Status
 from seqferry.service.service import Service
 from seqferry.spec import identity
 

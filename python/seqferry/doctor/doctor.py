@@ -29,7 +29,7 @@ from seqferry.doctor.capabilities import Capability, ProbedBucket
 from seqferry.engine.engine import Engine, ObjectInfo, version
 from seqferry.model.errors import SeqferryError, StorageError
 from seqferry.model.formatting import duration, size
-from seqferry.model.models import LocalFolder, Location, S3Location
+from seqferry.model.locations import LocalFolder, Location, S3Location
 from seqferry.model.workers import WORKING_KINDS
 from seqferry.places import endpoints, paths
 from seqferry.proof import anchors

@@ -17,7 +17,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from seqferry.model.models import Location, S3Location, TransferSpec
+from seqferry.model.locations import Location, S3Location
+from seqferry.model.models import TransferSpec
 from seqferry.places import endpoints, private_files
 
 MOST_ENDPOINTS: Final = 100

@@ -13,7 +13,7 @@ from seqferry._native import DigestRequest, ObjectFacts, ObjectVersion
 from seqferry.engine.engine import Engine, FailedLookup, native
 from seqferry.engine.native_calls import native_endpoint, translated
 from seqferry.model.errors import StorageError
-from seqferry.model.models import Location
+from seqferry.model.locations import Location
 
 __all__ = ["DigestRequest", "ObjectFacts", "ObjectVersion"]
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from seqferry._native import CachedObject, CacheWarming, DiskCache, VerifiedObject, Warmed
 from seqferry.engine.native_calls import native_endpoint, translated
 from seqferry.model.errors import ConfigError
-from seqferry.model.models import S3Location
+from seqferry.model.locations import S3Location
 from seqferry.places import endpoints
 
 __all__ = ["DiskCache"]

@@ -34,7 +34,8 @@ from seqferry.engine.native_calls import native_endpoint, process_settings, tran
 from seqferry.engine.pipes import Pipe
 from seqferry.engine.traces import trace, traced_transfer
 from seqferry.model.errors import ConfigError, StorageError
-from seqferry.model.models import LocalFolder, Location, ResolvedSpec, S3Location
+from seqferry.model.locations import LocalFolder, Location, S3Location
+from seqferry.model.models import ResolvedSpec
 from seqferry.settings.config import Settings
 from seqferry.spec import properties
 

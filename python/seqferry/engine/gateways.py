@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from seqferry.model.errors import ConfigError
-from seqferry.model.models import S3Location
+from seqferry.model.locations import S3Location
 from seqferry.model.workers import Activity, Limits
 from seqferry.places import endpoints
 from seqferry.settings import memory_limits

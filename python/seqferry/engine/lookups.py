@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from seqferry._native import ObjectInfo
 from seqferry.model.errors import StorageError
-from seqferry.model.models import ERROR_CLASSES, LocalFolder, Location, S3Location
+from seqferry.model.locations import LocalFolder, Location, S3Location
+from seqferry.model.models import ERROR_CLASSES
 from seqferry.spec.addresses import MAX_KEY_BYTES
 
 

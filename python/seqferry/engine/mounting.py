@@ -7,7 +7,7 @@ from seqferry.engine import process_limits
 from seqferry.engine.mounts import MountSpec
 from seqferry.engine.native_calls import native_endpoint
 from seqferry.model.errors import ConfigError
-from seqferry.model.models import S3Location
+from seqferry.model.locations import S3Location
 from seqferry.places import endpoints
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, get_args
 
 from seqferry.model.errors import ConfigError, UsageError
-from seqferry.model.models import S3Location
+from seqferry.model.locations import S3Location
 
 Freshness = Literal["ttl", "open", "frozen"]
 FRESHNESS: Final[tuple[str, ...]] = get_args(Freshness)

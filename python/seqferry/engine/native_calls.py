@@ -8,7 +8,7 @@ from typing import Final
 
 from seqferry import _native
 from seqferry.model.errors import MismatchError, StorageError
-from seqferry.model.models import Access, Identity, LocalFolder, Location
+from seqferry.model.locations import Access, Identity, LocalFolder, Location
 from seqferry.places import customer_keys
 from seqferry.spec import identity
 

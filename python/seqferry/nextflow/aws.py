@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any, Final
 
-from seqferry.model.models import LocalFolder
+from seqferry.model.locations import LocalFolder
 from seqferry.nextflow import level, session
 from seqferry.nextflow.arguments import (
     FLAG,
@@ -242,7 +242,7 @@ def _is_address(parsed: ParsedArguments) -> bool:
 
 
 def _list(parsed: ParsedArguments) -> int:
-    from seqferry.model.models import S3Location
+    from seqferry.model.locations import S3Location
     from seqferry.spec.addresses import parse_uri
     from seqferry.spec.validation import check_place
 

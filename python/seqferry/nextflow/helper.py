@@ -21,7 +21,8 @@ from typing import IO, Any, Final
 
 from seqferry.engine.engine import Engine, ObjectInfo, version
 from seqferry.model.errors import SeqferryError, StorageError, UsageError
-from seqferry.model.models import LocalFolder, ResolvedSpec, S3Location
+from seqferry.model.locations import LocalFolder, S3Location
+from seqferry.model.models import ResolvedSpec
 from seqferry.nextflow import level
 from seqferry.nextflow.unrecorded import FailedObject, ListingEntry, Result, Transfer
 from seqferry.preflight import start

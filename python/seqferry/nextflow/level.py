@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator
 
 from seqferry.engine.engine import Engine, ObjectInfo
-from seqferry.model.models import S3Location
+from seqferry.model.locations import S3Location
 
 
 def entries(engine: Engine, place: S3Location, *, recursive: bool) -> Iterator[ObjectInfo | str]:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from seqferry.model.models import LocalFolder
+from seqferry.model.locations import LocalFolder
 from seqferry.nextflow import level, session
 from seqferry.nextflow.arguments import (
     FLAG,
@@ -199,7 +199,7 @@ def _as_python_writes(found: re.Match[str]) -> str:
 
 
 def _list(parsed: ParsedArguments, words: Sequence[str]) -> int:
-    from seqferry.model.models import S3Location
+    from seqferry.model.locations import S3Location
     from seqferry.spec.addresses import parse_uri
     from seqferry.spec.selection import Conditions, has_wildcard, literal_start, matcher
     from seqferry.spec.validation import check_place

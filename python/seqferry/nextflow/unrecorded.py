@@ -16,7 +16,8 @@ from typing import Final, NamedTuple
 from seqferry.engine.engine import CopyItem, Engine, FailedLookup, JobContext, Listed
 from seqferry.engine.executor import Events, Job, JobPlan, JobSequence, abort, execute, pass_by, rows
 from seqferry.model.errors import StorageError
-from seqferry.model.models import AT_REST, LocalFolder, ResolvedSpec
+from seqferry.model.locations import LocalFolder
+from seqferry.model.models import AT_REST, ResolvedSpec
 from seqferry.places import paths
 from seqferry.planning import listing
 from seqferry.planning.batching import Batcher

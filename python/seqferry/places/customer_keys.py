@@ -16,7 +16,8 @@ from typing import Final
 
 from seqferry.model import encoding
 from seqferry.model.errors import AccessError, PolicyError, UsageError
-from seqferry.model.models import Location, S3Location, TransferSpec
+from seqferry.model.locations import Location, S3Location
+from seqferry.model.models import TransferSpec
 
 _KEY_BYTES: Final = 32
 _PROOF_DIGITS: Final = 12

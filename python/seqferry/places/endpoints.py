@@ -12,7 +12,7 @@ import os
 from typing import Literal, cast
 from urllib.parse import urlsplit
 
-from seqferry.model.models import S3Location
+from seqferry.model.locations import S3Location
 from seqferry.places import profiles
 
 Fault = Literal["credentials", "malformed"]

@@ -14,7 +14,8 @@ from seqferry.engine import buckets
 from seqferry.engine.buckets import OpenUpload
 from seqferry.engine.engine import Engine
 from seqferry.model.errors import StorageError, UsageError
-from seqferry.model.models import OPERATION_CLEANUP, CheckedSpec, ResolvedSpec, S3Location
+from seqferry.model.locations import S3Location
+from seqferry.model.models import OPERATION_CLEANUP, CheckedSpec, ResolvedSpec
 from seqferry.places import paths
 from seqferry.planning import decision, removal_rules
 from seqferry.spec.build import draft_spec

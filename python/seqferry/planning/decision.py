@@ -14,7 +14,8 @@ from typing import Final, Literal, NamedTuple, Protocol
 
 from seqferry.engine.engine import FailedLookup
 from seqferry.engine.rules import equal_as_listed, path_refusal
-from seqferry.model.models import LocalFolder, Location, ResolvedSpec
+from seqferry.model.locations import LocalFolder, Location
+from seqferry.model.models import ResolvedSpec
 from seqferry.model.option_groups import Filters
 from seqferry.places import paths
 from seqferry.settings import policy

@@ -28,7 +28,8 @@ from seqferry.engine import executor
 from seqferry.engine.engine import CopyItem, Engine, JobContext, Listed, ObjectInfo
 from seqferry.engine.inventories import inventory_rows
 from seqferry.model.errors import StorageError, UsageError
-from seqferry.model.models import LocalFolder, ResolvedSpec, S3Location, TransferSpec
+from seqferry.model.locations import LocalFolder, S3Location
+from seqferry.model.models import ResolvedSpec, TransferSpec
 from seqferry.model.option_groups import Selection
 from seqferry.settings.scratch import scratch_folder
 from seqferry.spec.addresses import parse_uri

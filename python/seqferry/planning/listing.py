@@ -13,7 +13,8 @@ from typing import Any, Final
 from seqferry.engine import buckets
 from seqferry.engine.engine import Engine, FailedLookup, Listed, ObjectInfo
 from seqferry.model.errors import StorageError
-from seqferry.model.models import LocalFolder, ResolvedSpec
+from seqferry.model.locations import LocalFolder
+from seqferry.model.models import ResolvedSpec
 from seqferry.places import paths
 from seqferry.planning import decision, removal_rules
 from seqferry.planning.decision import NO_RULES, Decision, KeyRules, PredictedAction

@@ -11,7 +11,8 @@ from typing import Final, NamedTuple
 from seqferry.engine.engine import Engine, FailedLookup, ObjectInfo
 from seqferry.engine.rules import pack_shards
 from seqferry.model.errors import StorageError
-from seqferry.model.models import LocalFolder, ResolvedSpec
+from seqferry.model.locations import LocalFolder
+from seqferry.model.models import ResolvedSpec
 from seqferry.places import paths
 from seqferry.planning import decision, listing
 from seqferry.planning.decision import KeyRules

@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple, Protocol
 
 from seqferry.model.formatting import count
-from seqferry.model.models import LocalFolder, ResolvedSpec
+from seqferry.model.locations import LocalFolder
+from seqferry.model.models import ResolvedSpec
 from seqferry.places import paths
 from seqferry.planning.decision import ListedObject, SelectableObject, is_own, is_selected
 from seqferry.spec.selection import conditions_of, matcher

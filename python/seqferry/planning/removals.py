@@ -16,7 +16,8 @@ from seqferry.engine import buckets
 from seqferry.engine.buckets import ObjectVersion
 from seqferry.engine.engine import Engine, FailedLookup, ObjectInfo
 from seqferry.model.errors import StorageError, UsageError
-from seqferry.model.models import OPERATION_REMOVE, CheckedSpec, ResolvedSpec, S3Location
+from seqferry.model.locations import S3Location
+from seqferry.model.models import OPERATION_REMOVE, CheckedSpec, ResolvedSpec
 from seqferry.places import paths
 from seqferry.planning import listing, removal_rules
 from seqferry.spec.addresses import parse_uri

@@ -15,7 +15,8 @@ from typing import Any, Final, NamedTuple, cast
 from seqferry.engine.engine import Engine, FoundMember
 from seqferry.model import operations
 from seqferry.model.errors import UsageError
-from seqferry.model.models import OPERATION_UNPACK, CheckedSpec, LocalFolder, Location, ResolvedSpec, S3Location
+from seqferry.model.locations import LocalFolder, Location, S3Location
+from seqferry.model.models import OPERATION_UNPACK, CheckedSpec, ResolvedSpec
 from seqferry.places import paths
 from seqferry.planning import decision
 from seqferry.planning.decision import NO_RULES, Decision, KeyRules

@@ -13,11 +13,8 @@ from typing import Final
 
 from seqferry.engine.engine import Engine, FailedLookup, Listed, ObjectInfo
 from seqferry.model.errors import StorageError
-from seqferry.model.models import (
-    LocalFolder,
-    PlannedCopy,
-    ResolvedSpec,
-)
+from seqferry.model.locations import LocalFolder
+from seqferry.model.models import PlannedCopy, ResolvedSpec
 from seqferry.places import paths
 from seqferry.planning import collisions, decision, listing, members, removal_rules, unpacking, versions
 from seqferry.planning.decision import Decision, KeyRules, PredictedAction

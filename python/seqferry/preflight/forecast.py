@@ -13,7 +13,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from seqferry.cost import requests as rules
-from seqferry.model.models import Location, PlannedCopy, ResolvedSpec, S3Location, Status
+from seqferry.model.locations import Location, S3Location
+from seqferry.model.models import PlannedCopy, ResolvedSpec, Status
 from seqferry.spec import pricing
 from seqferry.spec.validation import data_path
 

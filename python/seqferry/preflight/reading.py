@@ -11,7 +11,8 @@ from seqferry.engine import buckets
 from seqferry.engine.buckets import ObjectFacts
 from seqferry.engine.engine import Engine
 from seqferry.model.errors import NoMatchError, StorageError, UsageError
-from seqferry.model.models import ResolvedSpec, S3Location
+from seqferry.model.locations import S3Location
+from seqferry.model.models import ResolvedSpec
 from seqferry.planning import decision, listing
 from seqferry.preflight import start
 from seqferry.preflight.suggestions import nearest

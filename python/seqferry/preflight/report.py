@@ -17,7 +17,8 @@ from typing import Any, Final, NamedTuple
 from seqferry.engine import buckets
 from seqferry.engine.engine import CopyItem, Engine, Listed
 from seqferry.model.errors import StorageError
-from seqferry.model.models import LocalFolder, ResolvedSpec
+from seqferry.model.locations import LocalFolder
+from seqferry.model.models import ResolvedSpec
 from seqferry.planning import listing
 from seqferry.planning.decision import Decision, KeyRules
 from seqferry.preflight import write_probe

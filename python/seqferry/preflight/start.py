@@ -13,13 +13,8 @@ from typing import Any, Final
 
 from seqferry.engine.engine import Engine, FailedLookup, ObjectInfo
 from seqferry.model.errors import StorageError, UsageError
-from seqferry.model.models import (
-    LocalFolder,
-    Location,
-    ResolvedSpec,
-    S3Location,
-    TransferSpec,
-)
+from seqferry.model.locations import LocalFolder, Location, S3Location
+from seqferry.model.models import ResolvedSpec, TransferSpec
 from seqferry.places import paths
 from seqferry.planning.listing import LOOKED_UP_AT_ONCE, KnownObjects, objects
 from seqferry.spec import identity, source_ranges

@@ -15,7 +15,8 @@ from typing import Final
 
 from seqferry.engine.engine import Engine
 from seqferry.model.errors import StorageError
-from seqferry.model.models import Location, ResolvedSpec
+from seqferry.model.locations import Location
+from seqferry.model.models import ResolvedSpec
 from seqferry.spec.selection import literal_start
 from seqferry.spec.source_ranges import parts
 

@@ -15,7 +15,8 @@ from typing import Final
 from seqferry.engine.engine import CopyItem, Engine, JobContext
 from seqferry.engine.executor import Events, abort, execute, rows
 from seqferry.model.errors import StorageError
-from seqferry.model.models import LocalFolder, ResolvedSpec
+from seqferry.model.locations import LocalFolder
+from seqferry.model.models import ResolvedSpec
 
 PROBED: Final = 3
 """Keys that are probed one after another before a target counts as refusing: a policy may be about one folder."""

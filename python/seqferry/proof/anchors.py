@@ -27,7 +27,8 @@ from seqferry.engine.buckets import ObjectVersion
 from seqferry.engine.engine import CopyItem, Engine, JobContext
 from seqferry.engine.executor import Events, execute, pass_by, rows
 from seqferry.model.errors import SeqferryError, StorageError
-from seqferry.model.models import AT_REST, S3Location
+from seqferry.model.locations import S3Location
+from seqferry.model.models import AT_REST
 from seqferry.places import endpoints
 from seqferry.settings.config import Settings
 from seqferry.settings.scratch import scratch_folder

@@ -16,7 +16,8 @@ from seqferry.engine import buckets
 from seqferry.engine.engine import Engine, FailedLookup, Listed, ObjectInfo
 from seqferry.model import digests
 from seqferry.model.errors import StorageError
-from seqferry.model.models import LocalFolder, Location, Status, TransferSpec
+from seqferry.model.locations import LocalFolder, Location
+from seqferry.model.models import Status, TransferSpec
 from seqferry.spec import run, verification
 
 Outcome = Literal["same", "missing", "changed", "unreadable"]

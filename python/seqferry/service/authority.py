@@ -14,7 +14,8 @@ from typing import Final
 
 from seqferry.db import transfers
 from seqferry.model.errors import PolicyError
-from seqferry.model.models import S3Location, TransferSpec
+from seqferry.model.locations import S3Location
+from seqferry.model.models import TransferSpec
 from seqferry.places import endpoints
 from seqferry.settings import policy, tokens
 from seqferry.settings.config import Settings

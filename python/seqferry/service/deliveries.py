@@ -17,7 +17,8 @@ from typing import Any, Final, Literal
 from seqferry.db import objects, transfers
 from seqferry.db.paging import ObjectFilter, TransferFilter
 from seqferry.model import labels, plain_words, progress
-from seqferry.model.models import FailureGroup, S3Location, Status, Totals
+from seqferry.model.locations import S3Location
+from seqferry.model.models import FailureGroup, Status, Totals
 from seqferry.model.plain_words import Needs
 from seqferry.service import authority
 from seqferry.service.service import Service

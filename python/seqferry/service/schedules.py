@@ -28,7 +28,8 @@ from seqferry.model.errors import (
 )
 from seqferry.model.labels import described
 from seqferry.model.labels import stored as stored_labels
-from seqferry.model.models import Event, S3Location, Submission, TransferSpec
+from seqferry.model.locations import S3Location
+from seqferry.model.models import Event, Submission, TransferSpec
 from seqferry.service import authority, cron
 from seqferry.service.cron import UTC_ZONE, Cron
 from seqferry.service.service import Service

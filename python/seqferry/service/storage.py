@@ -6,14 +6,8 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from seqferry.db import objects
-from seqferry.model.models import (
-    LocalFolder,
-    Location,
-    PlannedCopy,
-    ResolvedSpec,
-    S3Location,
-    TransferSpec,
-)
+from seqferry.model.locations import LocalFolder, Location, S3Location
+from seqferry.model.models import PlannedCopy, ResolvedSpec, TransferSpec
 from seqferry.places import paths
 from seqferry.spec import identity
 

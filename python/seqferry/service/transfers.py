@@ -16,16 +16,8 @@ from seqferry.db.worker_reports import Attendant
 from seqferry.model import labels, names, operations
 from seqferry.model.errors import AccessError, ConflictError, UnsupportedError, UsageError
 from seqferry.model.labels import NOTHING, Description
-from seqferry.model.models import (
-    MOST_PRIORITY,
-    Adjustment,
-    LocalFolder,
-    ResolvedSpec,
-    S3Location,
-    Status,
-    Submission,
-    TransferSpec,
-)
+from seqferry.model.locations import LocalFolder, S3Location
+from seqferry.model.models import MOST_PRIORITY, Adjustment, ResolvedSpec, Status, Submission, TransferSpec
 from seqferry.places import paths, processes
 from seqferry.planning import batching
 from seqferry.service.queries import Queries

@@ -10,7 +10,8 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from seqferry.model.errors import PolicyError
-from seqferry.model.models import LocalFolder, Location, S3Location, TransferSpec
+from seqferry.model.locations import LocalFolder, Location, S3Location
+from seqferry.model.models import TransferSpec
 from seqferry.places import customer_keys, endpoints
 
 _REFUSED: Final = tuple(

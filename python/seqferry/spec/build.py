@@ -10,15 +10,8 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from seqferry.model.errors import UsageError
-from seqferry.model.models import (
-    OPERATION_HISTORY,
-    OPERATION_TRANSFER,
-    CheckedSpec,
-    LocalFolder,
-    Location,
-    S3Location,
-    TransferSpec,
-)
+from seqferry.model.locations import LocalFolder, Location, S3Location
+from seqferry.model.models import OPERATION_HISTORY, OPERATION_TRANSFER, CheckedSpec, TransferSpec
 from seqferry.model.option_groups import (
     Names,
     Parts,

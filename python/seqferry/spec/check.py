@@ -7,7 +7,8 @@ from dataclasses import replace
 from typing import Any, Final
 
 from seqferry.model.errors import UsageError
-from seqferry.model.models import OPERATION_CHECK, LocalFolder, TransferSpec
+from seqferry.model.locations import LocalFolder
+from seqferry.model.models import OPERATION_CHECK, TransferSpec
 from seqferry.spec.build import draft_spec
 from seqferry.spec.validation import checked
 

@@ -19,17 +19,8 @@ from typing import Any, Final
 
 from seqferry.model.errors import AccessError
 from seqferry.model.formatting import printable
-from seqferry.model.models import (
-    OPERATION_TRANSFER,
-    Access,
-    CheckedSpec,
-    Identity,
-    LocalFolder,
-    Location,
-    ResolvedSpec,
-    S3Location,
-    TransferSpec,
-)
+from seqferry.model.locations import Access, Identity, LocalFolder, Location, S3Location
+from seqferry.model.models import OPERATION_TRANSFER, CheckedSpec, ResolvedSpec, TransferSpec
 from seqferry.places import customer_keys, endpoints, profiles
 from seqferry.spec import stored, validation
 

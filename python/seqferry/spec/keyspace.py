@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from seqferry.model.errors import UsageError
-from seqferry.model.models import LocalFolder, TransferSpec
+from seqferry.model.locations import LocalFolder
+from seqferry.model.models import TransferSpec
 from seqferry.places import endpoints
 from seqferry.spec import pack
 from seqferry.spec.target_keys import target_key

@@ -12,7 +12,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Final, Literal
 
-from seqferry.model.models import MOST_ATTEMPTS, Symlinks
+from seqferry.model.locations import Symlinks
+from seqferry.model.models import MOST_ATTEMPTS
 from seqferry.model.option_fields import Http, Option
 from seqferry.model.option_groups import (
     HEADER,

@@ -16,7 +16,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
-from seqferry.model.models import LocalFolder, Location, TransferSpec
+from seqferry.model.locations import LocalFolder, Location
+from seqferry.model.models import TransferSpec
 from seqferry.model.option_groups import Filters
 from seqferry.places import endpoints
 from seqferry.spec.selection import conditions_of, literal_start, matcher

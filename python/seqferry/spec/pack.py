@@ -13,7 +13,8 @@ from types import NoneType
 from typing import Any, Final
 
 from seqferry.model.errors import UsageError
-from seqferry.model.models import OPERATION_PACK, CheckedSpec, LocalFolder, TransferSpec
+from seqferry.model.locations import LocalFolder
+from seqferry.model.models import OPERATION_PACK, CheckedSpec, TransferSpec
 from seqferry.places import paths
 from seqferry.spec.addresses import parse_uri
 from seqferry.spec.build import draft_spec, of_operation

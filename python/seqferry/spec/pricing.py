@@ -6,7 +6,8 @@ from collections.abc import Mapping
 
 from seqferry.cost import transfer as costs
 from seqferry.cost.transfer import TransferCost
-from seqferry.model.models import LocalFolder, Location, S3Location, TransferSpec
+from seqferry.model.locations import LocalFolder, Location, S3Location
+from seqferry.model.models import TransferSpec
 from seqferry.places import endpoints
 from seqferry.spec.validation import data_path
 

@@ -14,7 +14,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final, cast
 
 from seqferry.model.errors import UsageError
-from seqferry.model.models import LocalFolder, S3Location, TransferSpec
+from seqferry.model.locations import LocalFolder, S3Location
+from seqferry.model.models import TransferSpec
 
 _CANNED_ACLS: Final = (
     "private",

@@ -11,15 +11,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from seqferry.model.errors import UsageError
-from seqferry.model.models import (
-    OPERATION_RUN,
-    Compiled,
-    LocalFolder,
-    Location,
-    ResolvedSpec,
-    S3Location,
-    TransferSpec,
-)
+from seqferry.model.locations import LocalFolder, Location, S3Location
+from seqferry.model.models import OPERATION_RUN, Compiled, ResolvedSpec, TransferSpec
 from seqferry.spec import identity, overlaps, stored
 
 PARTS: Final = stored.PARTS

@@ -17,7 +17,8 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 
 from seqferry.model.errors import UsageError
-from seqferry.model.models import LocalFolder, TransferSpec
+from seqferry.model.locations import LocalFolder
+from seqferry.model.models import TransferSpec
 from seqferry.model.option_groups import Filters, Names
 from seqferry.spec.patterns import Wildcards
 

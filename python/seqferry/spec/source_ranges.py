@@ -12,7 +12,8 @@ from dataclasses import replace
 from typing import Final, TypeVar
 
 from seqferry.model.errors import UsageError
-from seqferry.model.models import KeyRange, LocalFolder, S3Location, TransferSpec
+from seqferry.model.locations import LocalFolder, S3Location
+from seqferry.model.models import KeyRange, TransferSpec
 from seqferry.places import endpoints
 from seqferry.spec import renaming
 

@@ -17,17 +17,8 @@ from types import NoneType, UnionType
 from typing import Any, Final, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 from seqferry.model.errors import SeqferryError, UnsupportedError
-from seqferry.model.models import (
-    RETRY_CAUSE,
-    Access,
-    Identity,
-    KeyRange,
-    LocalFolder,
-    Location,
-    ResolvedSpec,
-    S3Location,
-    TransferSpec,
-)
+from seqferry.model.locations import Access, Identity, LocalFolder, Location, S3Location
+from seqferry.model.models import RETRY_CAUSE, KeyRange, ResolvedSpec, TransferSpec
 from seqferry.model.operations import OPERATIONS
 from seqferry.model.option_fields import is_of_texts
 from seqferry.model.option_groups import MEMBER_OF, MEMBERS

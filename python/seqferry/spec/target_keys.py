@@ -6,7 +6,8 @@ What must stay true: the same answer wherever it is asked, without a request; tw
 from __future__ import annotations
 
 from seqferry.model.errors import UsageError
-from seqferry.model.models import LocalFolder, TransferSpec
+from seqferry.model.locations import LocalFolder
+from seqferry.model.models import TransferSpec
 from seqferry.spec import renaming
 
 

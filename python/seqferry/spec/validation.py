@@ -7,15 +7,8 @@ from functools import cache
 from typing import Any, Final, Literal, get_args, get_origin
 
 from seqferry.model.errors import UsageError
-from seqferry.model.models import (
-    MOST_ATTEMPTS,
-    CheckedSpec,
-    DataPath,
-    LocalFolder,
-    S3Location,
-    Symlinks,
-    TransferSpec,
-)
+from seqferry.model.locations import LocalFolder, S3Location, Symlinks
+from seqferry.model.models import MOST_ATTEMPTS, CheckedSpec, DataPath, TransferSpec
 from seqferry.model.option_fields import option_fields
 from seqferry.model.option_groups import (
     MEMBERS,

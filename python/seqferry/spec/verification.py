@@ -11,7 +11,8 @@ from typing import Any, Final
 
 from seqferry.model import operations
 from seqferry.model.errors import ConflictError
-from seqferry.model.models import OPERATION_VERIFY, Location, Status, TransferSpec
+from seqferry.model.locations import Location
+from seqferry.model.models import OPERATION_VERIFY, Status, TransferSpec
 from seqferry.spec import identity, run
 from seqferry.spec.validation import checked
 

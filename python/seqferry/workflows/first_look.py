@@ -23,7 +23,8 @@ from seqferry.db.objects import PlannedObject
 from seqferry.db.record import events
 from seqferry.engine.engine import CopyItem
 from seqferry.model.errors import StorageError
-from seqferry.model.models import ResolvedSpec, S3Location
+from seqferry.model.locations import S3Location
+from seqferry.model.models import ResolvedSpec
 from seqferry.preflight import report, write_probe
 from seqferry.preflight.report import LOOKED_AT, PREFLIGHT, PredictedFailure, Report
 from seqferry.workflows import notes

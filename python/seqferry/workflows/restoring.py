@@ -14,7 +14,8 @@ from typing import Final
 
 from seqferry.db import transfers
 from seqferry.db.record import events
-from seqferry.model.models import ENDED_TRANSFER_STATES, ResolvedSpec, S3Location
+from seqferry.model.locations import S3Location
+from seqferry.model.models import ENDED_TRANSFER_STATES, ResolvedSpec
 from seqferry.planning import decision, listing
 from seqferry.workflows.runtime import Runtime
 

@@ -85,7 +85,7 @@ def test_every_metric_that_is_named_is_scraped_and_no_label_is_a_key(service: Se
 
 def test_histograms_of_the_engine_are_whole(service: Service) -> None:
     from seqferry.model.errors import StorageError
-    from seqferry.model.models import S3Location
+    from seqferry.model.locations import S3Location
 
     with pytest.raises(StorageError):
         service.engine.check_bucket(S3Location("b", endpoint_url="http://127.0.0.1:9", anonymous=True))

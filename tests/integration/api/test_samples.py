@@ -16,7 +16,7 @@ from http_client import http_of
 from seqferry.db import charts, samples, transfers
 from seqferry.db.samples import EngineCounts, Point
 from seqferry.db.tables import engine_sample, sample
-from seqferry.model.models import LocalFolder
+from seqferry.model.locations import LocalFolder
 from seqferry.service.service import Service
 from seqferry.workflows.reporter import engine_counts
 

@@ -17,7 +17,8 @@ from seqferry.db.database import Database
 from seqferry.db.migrate import HEAD, VERSION_TABLE, migrate, upgrade_to
 from seqferry.db.tables import transfer
 from seqferry.model.errors import UnsupportedError
-from seqferry.model.models import LocalFolder, S3Location, TransferSpec
+from seqferry.model.locations import LocalFolder, S3Location
+from seqferry.model.models import TransferSpec
 from seqferry.service.service import Service
 from seqferry.settings.config import Settings
 from seqferry.spec import identity, stored

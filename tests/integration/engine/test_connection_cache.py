@@ -15,7 +15,7 @@ _MANY = 400
 _SCRIPT = """
 import os, sys
 from seqferry.engine.engine import Engine
-from seqferry.model.models import S3Location
+from seqferry.model.locations import S3Location
 
 def resident():
     with open("/proc/self/statm") as file:

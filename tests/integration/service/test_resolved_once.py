@@ -10,7 +10,8 @@ import pytest
 from http_client import http_of
 
 from seqferry.cli.app import run
-from seqferry.model.models import Location, S3Location, TransferSpec
+from seqferry.model.locations import Location, S3Location
+from seqferry.model.models import TransferSpec
 from seqferry.service.service import Service
 from seqferry.settings.config import Settings
 from seqferry.spec import identity, properties

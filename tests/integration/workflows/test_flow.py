@@ -14,7 +14,8 @@ from ferry import Ferry
 from mirror import MULTIPART, SMALL, keys
 
 from seqferry.model.errors import StorageError, UsageError, WorkerBusyError
-from seqferry.model.models import S3Location, TransferSpec
+from seqferry.model.locations import S3Location
+from seqferry.model.models import TransferSpec
 from seqferry.planning import batching
 from seqferry.service.service import Service
 from seqferry.settings.config import Settings

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from seqferry.model.models import ENDED_TRANSFER_STATES, LiveActivity, S3Location, Status, Totals, TransferSpec
+from seqferry.model.locations import S3Location
+from seqferry.model.models import ENDED_TRANSFER_STATES, LiveActivity, Status, Totals, TransferSpec
 
 SPEC = TransferSpec(source=S3Location("vendor", "run42/"), target=S3Location("ours", "run42/"), strip="run42/")
 

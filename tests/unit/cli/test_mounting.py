@@ -11,7 +11,7 @@ from seqferry.cli.mount_words import ANSWERS, MEANINGS, helper_arguments
 from seqferry.engine import mounts
 from seqferry.engine.mounts import MountEntry, MountSpec
 from seqferry.model.errors import UsageError
-from seqferry.model.models import S3Location
+from seqferry.model.locations import S3Location
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,8 @@ import pytest
 from seqferry.doctor import endpoint_facts
 from seqferry.doctor.capabilities import MEASURED
 from seqferry.doctor.endpoint_facts import LIFETIME, MOST_ENDPOINTS, Answer
-from seqferry.model.models import S3Location, TransferSpec
+from seqferry.model.locations import S3Location
+from seqferry.model.models import TransferSpec
 
 _URL = "http://storage.example:9000"
 _COMPATIBILITY = (Path(__file__).parents[3] / "docs/guarantees/compatibility.md").read_text()

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from seqferry.model.errors import UsageError
-from seqferry.model.models import S3Location
+from seqferry.model.locations import S3Location
 from seqferry.places import endpoints
 from seqferry.spec.build import build_spec
 from seqferry.spec.validation import data_path, why_streamed

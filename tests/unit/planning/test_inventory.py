@@ -15,7 +15,7 @@ from urllib.parse import quote_plus
 import pytest
 
 from seqferry.model.errors import PolicyError, StorageError, UsageError
-from seqferry.model.models import S3Location
+from seqferry.model.locations import S3Location
 from seqferry.planning import inventory
 from seqferry.settings.policy import Policy
 from seqferry.spec import stored

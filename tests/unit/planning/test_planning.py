@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from seqferry.model.models import LocalFolder, S3Location, TransferSpec
+from seqferry.model.locations import LocalFolder, S3Location
+from seqferry.model.models import TransferSpec
 from seqferry.planning import decision, removal_rules
 
 SPEC = TransferSpec(S3Location("from", "run/"), S3Location("to", "in/"), strip="run/")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from seqferry.model.errors import UsageError
-from seqferry.model.models import LocalFolder, S3Location
+from seqferry.model.locations import LocalFolder, S3Location
 from seqferry.planning.unpacking import MemberSelection, build_operation_spec, build_unpack_spec
 from seqferry.spec import stored
 from seqferry.spec.pack import build_pack_spec

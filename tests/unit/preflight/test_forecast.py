@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from seqferry.model.errors import UsageError
-from seqferry.model.models import LocalFolder, PlannedCopy, S3Location, Status, Totals, TransferSpec
+from seqferry.model.locations import LocalFolder, S3Location
+from seqferry.model.models import PlannedCopy, Status, Totals, TransferSpec
 from seqferry.preflight.forecast import Forecast
 
 MIB = 1024 * 1024

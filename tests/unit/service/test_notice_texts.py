@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from seqferry.model.models import S3Location, Status, Totals, TransferSpec, TransferState
+from seqferry.model.locations import S3Location
+from seqferry.model.models import Status, Totals, TransferSpec, TransferState
 from seqferry.service import notices
 from seqferry.settings.channels import NoticeKind
 

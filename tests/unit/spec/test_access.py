@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from seqferry.model.errors import AccessError, UsageError
-from seqferry.model.models import ResolvedSpec, S3Location, TransferSpec
+from seqferry.model.locations import S3Location
+from seqferry.model.models import ResolvedSpec, TransferSpec
 from seqferry.places import endpoints
 from seqferry.spec import identity, properties, stored
 from seqferry.spec.build import build_spec

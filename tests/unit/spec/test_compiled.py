@@ -8,7 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from seqferry.model.models import Compiled, ResolvedSpec, S3Location, TransferSpec
+from seqferry.model.locations import S3Location
+from seqferry.model.models import Compiled, ResolvedSpec, TransferSpec
 from seqferry.spec import stored, target_keys
 from seqferry.spec.run import Part
 from seqferry.spec.target_keys import target_key

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from seqferry.model.errors import UsageError
-from seqferry.model.models import KeyRange, LocalFolder, TransferSpec
+from seqferry.model.locations import LocalFolder
+from seqferry.model.models import KeyRange, TransferSpec
 from seqferry.planning import collisions
 from seqferry.spec import source_ranges, stored
 from seqferry.spec.build import build_spec

@@ -13,7 +13,8 @@ import pytest
 from seqferry.api.fields import body_of
 from seqferry.api.schemas import TransferRequest
 from seqferry.cli import options
-from seqferry.model.models import MOST_PRIORITY, S3Location, TransferSpec
+from seqferry.model.locations import S3Location
+from seqferry.model.models import MOST_PRIORITY, TransferSpec
 from seqferry.model.option_fields import Http, Option, OptionField, is_of_texts, option_fields
 from seqferry.model.option_groups import MEMBER_OF, MEMBERS
 from seqferry.spec import identity, option_groups, stored

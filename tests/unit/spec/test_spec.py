@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from seqferry.model.errors import UsageError
-from seqferry.model.models import LocalFolder, S3Location, TransferSpec
+from seqferry.model.locations import LocalFolder, S3Location
+from seqferry.model.models import TransferSpec
 from seqferry.model.option_groups import Parts
 from seqferry.planning import decision
 from seqferry.spec import stored

@@ -11,7 +11,8 @@ import pytest
 
 from seqferry.model import operations
 from seqferry.model.errors import UnsupportedError
-from seqferry.model.models import Access, Identity, KeyRange, LocalFolder, S3Location, TransferSpec
+from seqferry.model.locations import Access, Identity, LocalFolder, S3Location
+from seqferry.model.models import KeyRange, TransferSpec
 from seqferry.model.operations import OPERATIONS, Operation
 from seqferry.model.option_groups import Parts, Removal, Selection, Storage
 from seqferry.spec import identity, stored

@@ -11,7 +11,8 @@ from typing import Any, Final
 
 import pytest
 
-from seqferry.model.models import KeyRange, LocalFolder, S3Location, TransferSpec
+from seqferry.model.locations import LocalFolder, S3Location
+from seqferry.model.models import KeyRange, TransferSpec
 from seqferry.planning.cleanup import build_cleanup_spec
 from seqferry.planning.removals import build_remove_spec
 from seqferry.planning.unpacking import build_unpack_spec

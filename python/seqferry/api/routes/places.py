@@ -18,7 +18,8 @@ from seqferry.doctor import capabilities
 from seqferry.doctor.capabilities import Capability, ProbedBucket
 from seqferry.engine.engine import LevelPage
 from seqferry.model.errors import UsageError
-from seqferry.model.models import S3Location, TransferSpec
+from seqferry.model.locations import S3Location
+from seqferry.model.models import TransferSpec
 from seqferry.spec.build import draft_spec
 
 router = APIRouter(prefix="/api/v1", tags=["places"])

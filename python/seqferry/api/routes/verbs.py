@@ -19,7 +19,8 @@ from seqferry.api.schemas import DESCRIPTION, DescribedBody, SourcesBody, Submit
 from seqferry.model import operations
 from seqferry.model.errors import UsageError
 from seqferry.model.labels import Description
-from seqferry.model.models import OPERATION_MOVE, S3Location, TransferSpec
+from seqferry.model.locations import S3Location
+from seqferry.model.models import OPERATION_MOVE, TransferSpec
 from seqferry.model.option_groups import Filters, Verify
 from seqferry.planning import cleanup, removals
 from seqferry.spec import check as check_spec

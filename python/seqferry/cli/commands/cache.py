@@ -14,7 +14,7 @@ from seqferry.cli import exits, options
 from seqferry.cli.groups import AnswerFormat, Unsigned, merged
 from seqferry.cli.output import display, text
 from seqferry.model.errors import UsageError
-from seqferry.model.models import S3Location
+from seqferry.model.locations import S3Location
 from seqferry.spec.addresses import parse_uri
 from seqferry.spec.option_groups import OneEndpoint
 from seqferry.spec.validation import check_place

@@ -16,7 +16,7 @@ from seqferry.cli import exits
 from seqferry.cli.output import display
 from seqferry.cli.storage import new_engine
 from seqferry.model.errors import UsageError
-from seqferry.model.models import S3Location
+from seqferry.model.locations import S3Location
 from seqferry.spec.addresses import parse_uri
 from seqferry.spec.build import build_spec
 from seqferry.spec.option_groups import OneEndpoint

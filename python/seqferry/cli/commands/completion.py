@@ -20,7 +20,7 @@ from seqferry.cli import exits, fingers, tree
 from seqferry.model.errors import SeqferryError, UsageError
 
 if TYPE_CHECKING:
-    from seqferry.model.models import S3Location
+    from seqferry.model.locations import S3Location
 
 Shell = Literal["bash", "zsh", "fish"]
 
@@ -223,7 +223,7 @@ def _places(rest: list[str], last: str) -> Iterator[str]:
 
 def _place_named(rest: list[str], bucket: str, key: str = "") -> S3Location:
     """A place at the endpoint and with the credentials that the line names, of either side."""
-    from seqferry.model.models import S3Location
+    from seqferry.model.locations import S3Location
     from seqferry.spec import identity
 
     sides = ("", "source-", "target-")

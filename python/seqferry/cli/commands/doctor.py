@@ -10,7 +10,7 @@ import typer
 from seqferry.cli import exits
 from seqferry.cli.groups import InspectedPlaces, Output
 from seqferry.cli.output import display, text
-from seqferry.model.models import LocalFolder, Location, S3Location
+from seqferry.model.locations import LocalFolder, Location, S3Location
 from seqferry.settings.config import Settings
 from seqferry.spec import identity
 from seqferry.spec.addresses import parse_uri

@@ -9,7 +9,7 @@ import typer
 from seqferry.cli import exits, options
 from seqferry.cli.listings import HumanReadable, engine_for, everything, matching_entries, pattern_of, shown_size
 from seqferry.cli.output import display, text
-from seqferry.model.models import S3Location
+from seqferry.model.locations import S3Location
 from seqferry.spec.addresses import parse_uri
 
 

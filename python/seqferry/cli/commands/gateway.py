@@ -13,7 +13,7 @@ from seqferry.cli.output import display, text
 from seqferry.engine.gateways import GatewaySpec
 from seqferry.engine.mounts import DEFAULT_MEMORY, check_sizes
 from seqferry.model.errors import UsageError
-from seqferry.model.models import S3Location
+from seqferry.model.locations import S3Location
 from seqferry.settings.config import Settings
 from seqferry.spec.addresses import parse_uri
 from seqferry.spec.validation import check_place

@@ -12,7 +12,7 @@ import typer
 from seqferry.cli import exits
 from seqferry.cli.output import display, text
 from seqferry.model.errors import UsageError
-from seqferry.model.models import S3Location
+from seqferry.model.locations import S3Location
 from seqferry.spec.option_groups import OneEndpoint
 
 if TYPE_CHECKING:

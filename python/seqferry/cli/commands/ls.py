@@ -10,7 +10,7 @@ import typer
 
 from seqferry.cli import exits, options
 from seqferry.cli.output import display, text
-from seqferry.model.models import S3Location
+from seqferry.model.locations import S3Location
 from seqferry.spec.addresses import parse_uri
 from seqferry.spec.patterns import Wildcards
 

@@ -24,7 +24,7 @@ from seqferry.engine.mounts import (
     uri_of,
 )
 from seqferry.model.errors import SeqferryError, UsageError
-from seqferry.model.models import S3Location
+from seqferry.model.locations import S3Location
 from seqferry.places import home, key_files
 from seqferry.spec.addresses import parse_uri
 from seqferry.spec.validation import check_place

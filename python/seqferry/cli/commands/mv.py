@@ -8,7 +8,8 @@ from seqferry.cli import pipes, selecting
 from seqferry.cli.groups import Output, Places, Pricing, Start
 from seqferry.cli.start import asked_at_start, start_transfer
 from seqferry.model.errors import UsageError
-from seqferry.model.models import OPERATION_MOVE, CheckedSpec, LocalFolder, S3Location, TransferSpec
+from seqferry.model.locations import LocalFolder, S3Location
+from seqferry.model.models import OPERATION_MOVE, CheckedSpec, TransferSpec
 from seqferry.spec.build import draft_spec, of_operation
 from seqferry.spec.option_groups import (
     Endpoints,

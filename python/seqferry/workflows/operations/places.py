@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from seqferry.db.objects import OpenObject
 from seqferry.engine.engine import CopyItem
-from seqferry.model.models import LocalFolder, ResolvedSpec
+from seqferry.model.locations import LocalFolder
+from seqferry.model.models import ResolvedSpec
 from seqferry.places import paths
 from seqferry.planning import listing
 from seqferry.planning.listing import KnownObjects

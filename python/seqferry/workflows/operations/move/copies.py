@@ -10,7 +10,8 @@ from seqferry.engine.engine import ObjectInfo
 from seqferry.model import digests
 from seqferry.model.digests import ExpectedDigest
 from seqferry.model.errors import StorageError
-from seqferry.model.models import LocalFolder, ResolvedSpec
+from seqferry.model.locations import LocalFolder
+from seqferry.model.models import ResolvedSpec
 from seqferry.planning import removal_rules
 from seqferry.workflows.runtime import Runtime
 

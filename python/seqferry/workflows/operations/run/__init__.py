@@ -13,7 +13,8 @@ from typing import Final
 from seqferry.db.objects import OpenObject, PlannedObject
 from seqferry.engine.executor import Job, JobSequence
 from seqferry.model.errors import SeqferryError, StorageError, UnsupportedError, UsageError
-from seqferry.model.models import LocalFolder, ResolvedSpec
+from seqferry.model.locations import LocalFolder
+from seqferry.model.models import ResolvedSpec
 from seqferry.places import paths
 from seqferry.planning import collisions, decision
 from seqferry.planning.listing import KnownObjects

@@ -13,7 +13,8 @@ from typing import Any, Final
 from seqferry.db.objects import PlannedObject
 from seqferry.engine.engine import Job, Listed
 from seqferry.model.errors import StorageError, UsageError
-from seqferry.model.models import LocalFolder, ResolvedSpec
+from seqferry.model.locations import LocalFolder
+from seqferry.model.models import ResolvedSpec
 from seqferry.places import paths
 from seqferry.planning import collisions, listing
 from seqferry.planning.decision import Decision, KeyRules

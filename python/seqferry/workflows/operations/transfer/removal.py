@@ -17,7 +17,8 @@ from seqferry.db.record import events
 from seqferry.engine.engine import LEASE_LAPSED
 from seqferry.model import names
 from seqferry.model.errors import ConfigError, StorageError
-from seqferry.model.models import ENDED_TRANSFER_STATES, LocalFolder, ResolvedSpec
+from seqferry.model.locations import LocalFolder
+from seqferry.model.models import ENDED_TRANSFER_STATES, ResolvedSpec
 from seqferry.planning import listing, removal_rules
 from seqferry.spec import stored
 from seqferry.spec.target_keys import source_key

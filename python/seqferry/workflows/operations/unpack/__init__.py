@@ -17,7 +17,8 @@ from seqferry.db import transfers
 from seqferry.db.objects import PlannedObject
 from seqferry.db.record import events
 from seqferry.engine.engine import FoundMember, Job
-from seqferry.model.models import LocalFolder, ResolvedSpec
+from seqferry.model.locations import LocalFolder
+from seqferry.model.models import ResolvedSpec
 from seqferry.places import paths
 from seqferry.planning import unpacking
 from seqferry.planning.batching import Limit
