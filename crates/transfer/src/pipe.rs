@@ -25,7 +25,7 @@ use tokio_util::sync::CancellationToken;
 use crate::LONGEST_WAIT;
 use crate::outcome::{ObjectFailure, VerificationLevel};
 pub(crate) use input::store_input;
-pub use input::{InputOptions, InputTarget};
+pub use input::{InputBytes, InputOptions, InputTarget, Replaces, ResumableInput, store_resumable};
 pub use output::OutputSource;
 pub(crate) use output::write_output;
 
@@ -94,7 +94,7 @@ impl PipeState {
 }
 
 /// Bytes that have gone through, for a display of progress.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct ByteCounter(Arc<PipeState>);
 
 impl ByteCounter {

@@ -6,11 +6,13 @@
 //! | before it is completed | an upload with parts, on record in [`InputOptions::journal`] | a reader of it aborts it |
 //! | after that | the object, and the record | aborting finds no upload |
 
+mod held;
 mod journal;
+mod settle;
+mod source;
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{self, Read as _};
 use std::path::PathBuf;
 use std::pin::pin;
 use std::sync::Arc;
@@ -19,7 +21,9 @@ use bytes::Bytes;
 use futures::stream::{FuturesUnordered, StreamExt as _};
 use seqferry_client::budget::MemoryPermit;
 use seqferry_client::upload::{Completion, PartBody, growing_part_size};
-use seqferry_client::{RequestError, RequestSpec, RetryContext, RetryingClient, Sums, UploadSession};
+use seqferry_client::{
+    RecordedUpload, RequestError, RequestSpec, RetryContext, RetryingClient, Sums, UploadJournal, UploadSession,
+};
 use seqferry_store::checksum::{base64, hex};
 use seqferry_store::{
     Address, Advice, Checksum, ChecksumAlgorithm, ChecksumKind, CompleteUpload, CompletedPart, CreateUpload,
@@ -27,12 +31,14 @@ use seqferry_store::{
     WrittenPart,
 };
 
+use held::HeldParts;
 use journal::FileJournal;
+use source::Descriptor;
+pub use source::{InputBytes, Replaces, ResumableInput, store_resumable};
 
 use super::{ByteCounter, PipeEnd, PipeError, PipeReport};
 use crate::clock::now;
-use crate::etags::{ObjectOrigin, StatedEtag, judge};
-use crate::object::{EncryptionRule, IfExists, Properties};
+use crate::object::{IfExists, Properties};
 use crate::outcome::{FailureClass, ObjectFailure, VerificationLevel};
 use crate::verification::{Side, Verdict, compare, is_digest, join_digests};
 
@@ -84,12 +90,17 @@ struct SentPart {
     md5: Option<Vec<u8>>,
 }
 
-struct Input {
+struct Input<S, J> {
     client: RetryingClient,
     retry_context: Arc<RetryContext>,
     target: InputTarget,
     options: InputOptions,
-    source: Arc<File>,
+    source: S,
+    journal: J,
+    recorded: Option<RecordedUpload>,
+    replaces: Replaces,
+    /// An upload that fails stays open, to go on with: it is on record.
+    stays_open: bool,
     passed: ByteCounter,
 }
 
@@ -100,27 +111,44 @@ pub(crate) async fn store_input(
     source: File,
     passed: ByteCounter,
 ) -> PipeEnd {
-    let retry_context = Arc::<RetryContext>::default();
-    let input = Input { client, retry_context, target, options, source: Arc::new(source), passed };
-    if matches!(input.options.if_exists, IfExists::Skip | IfExists::Fail)
-        && let Some(there) = input.look().await?
-    {
-        if input.options.if_exists == IfExists::Fail {
-            return Err(input.exists_failure().into());
-        }
-        return Ok(PipeReport {
-            bytes: 0,
-            etag: there.etag,
-            version_id: there.version_id,
-            checksum: there.checksum,
-            verified: VerificationLevel::No,
-        });
+    let source = Descriptor { source: Arc::new(source), cancel: client.cancel().clone() };
+    let journal = FileJournal { path: options.journal.clone(), target: target.clone() };
+    Input {
+        client,
+        retry_context: Arc::default(),
+        target,
+        options,
+        source,
+        journal,
+        recorded: None,
+        replaces: Replaces::Anything,
+        stays_open: false,
+        passed,
     }
-    let first = input.fill(input.part_size(1)).await?;
-    if first.is_last { input.put(first).await } else { input.in_parts(first).await }
+    .store()
+    .await
 }
 
-impl Input {
+impl<S: InputBytes, J: UploadJournal + Send> Input<S, J> {
+    async fn store(self) -> PipeEnd {
+        if matches!(self.options.if_exists, IfExists::Skip | IfExists::Fail)
+            && let Some(there) = self.look().await?
+        {
+            if self.options.if_exists == IfExists::Fail {
+                return Err(self.exists_failure().into());
+            }
+            return Ok(PipeReport {
+                bytes: 0,
+                etag: there.etag,
+                version_id: there.version_id,
+                checksum: there.checksum,
+                verified: VerificationLevel::No,
+            });
+        }
+        let first = self.fill(self.part_size(1)).await?;
+        if first.is_last { self.put(first).await } else { self.in_parts(first).await }
+    }
+
     fn address(&self) -> Address<'_> {
         Address(&self.target.bucket, Some(&self.target.key))
     }
@@ -151,21 +179,9 @@ impl Input {
     }
 
     async fn fill_reserved(&self, size: u64, memory: Option<MemoryPermit>) -> Result<FilledPart, PipeError> {
-        let source = Arc::clone(&self.source);
-        let reading = tokio::task::spawn_blocking(move || {
-            let mut bytes = Vec::new();
-            (&*source).take(size).read_to_end(&mut bytes)?;
-            Ok::<_, io::Error>(bytes)
-        });
-        let read = tokio::select! {
-            biased;
-            // The thread stays until bytes come or the process ends, which it does then.
-            () = self.client.cancel().cancelled() => return Err(PipeError::Cancelled),
-            read = reading => read,
-        };
-        let bytes = read.map_err(|_| PipeError::Cancelled)?.map_err(PipeError::Descriptor)?;
+        let bytes = self.source.next(size).await?;
         let is_last = (bytes.len() as u64) < size;
-        Ok(FilledPart { bytes: bytes.into(), memory, is_last })
+        Ok(FilledPart { bytes, memory, is_last })
     }
 
     /// Checksum algorithm that the service accepts with bytes; None: MD5 is sent instead.
@@ -205,7 +221,16 @@ impl Input {
     }
 
     fn if_absent(&self) -> bool {
-        matches!(self.options.if_exists, IfExists::Skip | IfExists::Fail) && !self.client.quirks().refuses_conditions()
+        let is_wanted =
+            matches!(self.options.if_exists, IfExists::Skip | IfExists::Fail) || self.replaces == Replaces::Nothing;
+        is_wanted && !self.client.quirks().refuses_conditions()
+    }
+
+    fn if_match(&self) -> Option<String> {
+        match &self.replaces {
+            Replaces::Version(etag) if !self.client.quirks().refuses_matches() => Some(etag.clone()),
+            Replaces::Version(_) | Replaces::Anything | Replaces::Nothing => None,
+        }
     }
 
     /// All there is, in one request.
@@ -225,7 +250,7 @@ impl Input {
                 write: self.options.properties.explicit_options(),
                 digests: digests.map_err(|_| PipeError::Cancelled)?,
                 if_absent: self.if_absent(),
-                if_match: None,
+                if_match: self.if_match(),
                 synced_later: false,
             };
             let put = self.client.put_object(&object, &bytes, &self.retry_context);
@@ -248,18 +273,23 @@ impl Input {
 
     async fn in_parts(&self, first: FilledPart) -> PipeEnd {
         let InputTarget { bucket, key } = &self.target;
-        let mut session = UploadSession::new(self.client.clone(), bucket, key, now(), Arc::clone(&self.retry_context));
+        let session = UploadSession::new(self.client.clone(), bucket, key, now(), Arc::clone(&self.retry_context));
+        let mut session = session.recorded(self.recorded.clone());
         let end = self.through(&mut session, first).await;
-        if end.is_err() {
+        if end.is_err() && !self.stays_open {
             session.abort(true).await;
         }
         end
     }
 
     async fn through(&self, session: &mut UploadSession, first: FilledPart) -> PipeEnd {
-        let (sum, first) = self.begin(session, first).await?;
+        let held = self.adopt(session).await?;
+        let (sum, first) = match &held {
+            Some(held) => (held.sum, self.send(session, 1, held.sum, first, Some(held)).await?),
+            None => self.begin(session, first).await?,
+        };
         let mut sent = BTreeMap::from([(1, first)]);
-        self.rest(session, sum, &mut sent).await?;
+        self.rest(session, sum, &mut sent, held.as_ref()).await?;
         let size = sent.values().map(|part| part.size).sum();
         let whole = sum.and_then(|algorithm| {
             let values: Option<Vec<(&str, u64)>> =
@@ -275,6 +305,7 @@ impl Input {
             checksum: sum,
             whole: whole.clone(),
             if_absent: self.if_absent(),
+            if_match: self.if_match(),
             ..CompleteUpload::default()
         };
         match session.complete(request).await? {
@@ -302,7 +333,6 @@ impl Input {
         session: &mut UploadSession,
         mut first: FilledPart,
     ) -> Result<(Option<ChecksumAlgorithm>, SentPart), PipeError> {
-        let journal = FileJournal { path: self.options.journal.clone(), target: self.address() };
         for tried in 1.. {
             let sum = self.sum();
             let request = CreateUpload {
@@ -311,12 +341,13 @@ impl Input {
                 storage_class: self.options.storage_class.clone(),
                 write: self.options.properties.explicit_options(),
                 checksum: sum.map(|algorithm| (algorithm, ChecksumKind::FullObject)),
+                part_size: self.part_size(1),
                 ..session.request()
             };
-            let refused = match session.begin(&request, &journal).await {
+            let refused = match session.begin(&request, &self.journal).await {
                 Ok(()) => {
                     let again = first.bytes.clone();
-                    match self.send(session, 1, sum, first).await {
+                    match self.send(session, 1, sum, first, None).await {
                         Ok(sent) => return Ok((sum, sent)),
                         Err(RequestError::Failed(error)) => {
                             first = FilledPart { bytes: again, memory: None, is_last: false };
@@ -342,6 +373,7 @@ impl Input {
         session: &UploadSession,
         sum: Option<ChecksumAlgorithm>,
         sent: &mut BTreeMap<u32, SentPart>,
+        held: Option<&HeldParts>,
     ) -> Result<(), PipeError> {
         let mut under_way = FuturesUnordered::new();
         for number in 2.. {
@@ -359,8 +391,9 @@ impl Input {
             };
             let is_last = filled.is_last;
             if !filled.bytes.is_empty() {
-                let going_up =
-                    async move { Ok::<_, RequestError>((number, self.send(session, number, sum, filled).await?)) };
+                let going_up = async move {
+                    Ok::<_, RequestError>((number, self.send(session, number, sum, filled, held).await?))
+                };
                 under_way.push(going_up);
             }
             while is_last || under_way.len() >= AHEAD {
@@ -378,14 +411,18 @@ impl Input {
         number: u32,
         sum: Option<ChecksumAlgorithm>,
         filled: FilledPart,
+        held: Option<&HeldParts>,
     ) -> Result<SentPart, RequestError> {
         let FilledPart { bytes, memory, .. } = filled;
         let body = bytes.clone();
         let digests = tokio::task::spawn_blocking(move || Self::digests(sum, &body)).await;
         let digests = digests.map_err(|_| RequestError::Cancelled)?;
         let ours = digests.checksum.as_ref().map(|(_, value)| value.clone());
-        let part = PartBody { bytes: bytes.clone(), digests, memory };
-        let WrittenPart { etag, checksum, opaque_etag } = session.put_part(number, part).await?;
+        let found = held.and_then(|held| held.find(number, &bytes, ours.as_deref()));
+        let WrittenPart { etag, checksum, opaque_etag } = match found {
+            Some(found) => found,
+            None => session.put_part(number, PartBody { bytes: bytes.clone(), digests, memory }).await?,
+        };
         if let (Some(ours), Some(theirs)) = (&ours, &checksum)
             && ours != theirs
         {
@@ -405,69 +442,6 @@ impl Input {
         self.passed.add(size);
         let part = CompletedPart { number, etag, checksum: checksum.or_else(|| ours.clone()) };
         Ok(SentPart { part, size, sum: ours, md5 })
-    }
-
-    /// Look at the object that was made, and remove it when it does not hold the bytes sent.
-    async fn settle(&self, size: u64, sum: Option<Checksum>, etag: Option<String>, written: WrittenObject) -> PipeEnd {
-        let there = match self.look().await {
-            Ok(Some(there)) if there.etag == written.etag => Some(there),
-            Ok(_) => {
-                let message = format!(
-                    "{} was written, and now holds something else or is gone: somebody else writes or removes objects at the target.",
-                    self.address()
-                );
-                return Err(ObjectFailure::new(FailureClass::Mismatch, "TargetChanged", "HeadObject", message).into());
-            }
-            // Write-only access: the answer is all there is.
-            Err(RequestError::Failed(error)) if error.is_denied() => None,
-            Err(other) => return Err(other.into()),
-        };
-        let encryption = there.as_ref().map_or(&written.encryption, |there| &there.encryption);
-        if let EncryptionRule::Explicit(requested) = &self.options.properties.encryption
-            && !encryption.as_ref().is_some_and(|found| found.satisfies(requested))
-        {
-            let shown = encryption.as_ref().map_or_else(|| "no encryption".to_owned(), ToString::to_string);
-            let how = format!("{requested} was asked for, and the target shows {shown}");
-            return Err(self
-                .remove_written(&written.etag, "NotEncrypted", FailureClass::Store(ErrorClass::Capability), &how)
-                .await);
-        }
-        if let Some(there) = &there
-            && !there.lock.satisfies(&self.options.properties.explicit_options().lock)
-        {
-            let how = "Object Lock was asked for, and the target does not show it";
-            return Err(self
-                .remove_written(&written.etag, "NotLocked", FailureClass::Store(ErrorClass::Capability), how)
-                .await);
-        }
-        let Some(there) = there else {
-            let verified =
-                if written.checksum.is_some() { VerificationLevel::Checksum } else { VerificationLevel::Size };
-            return Ok(report(size, sum, written, verified));
-        };
-        let object = ObjectRef::new(&self.target.bucket, &self.target.key);
-        let (client, origin) = (&self.client, ObjectOrigin::Sent);
-        let stated = StatedEtag { client, object, etag: &written.etag, size, origin, is_exact: false };
-        let proof = judge(proof(size, sum.as_ref(), etag.as_deref(), &there), &[stated], &self.retry_context).await?;
-        let verified = match proof {
-            Verdict::Proven(verified) => verified,
-            Verdict::Doubtful(_) | Verdict::Unknown => VerificationLevel::Size,
-            Verdict::Differs(how) => {
-                return Err(self.remove_written(&written.etag, "ContentMismatch", FailureClass::Mismatch, &how).await);
-            }
-        };
-        Ok(report(size, there.checksum.or(sum), written, verified))
-    }
-
-    async fn remove_written(&self, etag: &str, code: &str, class: FailureClass, how: &str) -> PipeError {
-        let object = ObjectRef::new(&self.target.bucket, &self.target.key);
-        let call = RequestSpec::write("DeleteObject", &self.target.bucket);
-        let still = self.look().await.is_ok_and(|there| there.is_some_and(|there| there.etag == etag));
-        let removed = still
-            && self.client.call(call, &self.retry_context, async |store| store.delete(object).await).await.is_ok();
-        let left = if removed { "The target was removed." } else { "The target could NOT be removed: do not use it." };
-        let message = format!("{}: {how}. {left}", self.address());
-        ObjectFailure::new(class, code, "Verify", message).into()
     }
 }
 

@@ -9,13 +9,15 @@ use rustix::fs::OFlags;
 use seqferry_client::{RecordedUpload, RequestError, UploadJournal};
 use seqferry_store::{Address, file_error};
 
+use super::InputTarget;
+
 /// Journal of the upload to `target`: the file `path`.
-pub(super) struct FileJournal<'a> {
+pub(super) struct FileJournal {
     pub(super) path: Option<PathBuf>,
-    pub(super) target: Address<'a>,
+    pub(super) target: InputTarget,
 }
 
-impl UploadJournal for FileJournal<'_> {
+impl UploadJournal for FileJournal {
     async fn record(&self, upload: &RecordedUpload) -> Result<(), RequestError> {
         let Some(path) = self.path.clone() else { return Ok(()) };
         let what = format!("the id of the upload cannot be written to {}", path.display());
@@ -28,6 +30,8 @@ impl UploadJournal for FileJournal<'_> {
             file.sync_all()
         };
         let written = tokio::task::spawn_blocking(write).await.unwrap_or_else(|stopped| Err(io::Error::other(stopped)));
-        written.map_err(|cause| file_error("RecordUpload", self.target, &what, &cause).into())
+        written.map_err(|cause| {
+            file_error("RecordUpload", Address(&self.target.bucket, Some(&self.target.key)), &what, &cause).into()
+        })
     }
 }

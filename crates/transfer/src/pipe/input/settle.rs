@@ -1,0 +1,82 @@
+//! The object that an input has become: looked at, and removed where it does not hold the bytes that were sent.
+
+use seqferry_client::{RequestError, RequestSpec, UploadJournal};
+use seqferry_store::{Checksum, ErrorClass, ObjectRef, WrittenObject};
+
+use super::{Input, InputBytes, proof, report};
+use crate::etags::{ObjectOrigin, StatedEtag, judge};
+use crate::object::EncryptionRule;
+use crate::outcome::{FailureClass, ObjectFailure, VerificationLevel};
+use crate::pipe::{PipeEnd, PipeError};
+use crate::verification::Verdict;
+
+impl<S: InputBytes, J: UploadJournal + Send> Input<S, J> {
+    /// Look at the object that was made, and remove it when it does not hold the bytes sent.
+    pub(super) async fn settle(
+        &self,
+        size: u64,
+        sum: Option<Checksum>,
+        etag: Option<String>,
+        written: WrittenObject,
+    ) -> PipeEnd {
+        let there = match self.look().await {
+            Ok(Some(there)) if there.etag == written.etag => Some(there),
+            Ok(_) => {
+                let message = format!(
+                    "{} was written, and now holds something else or is gone: somebody else writes or removes objects at the target.",
+                    self.address()
+                );
+                return Err(ObjectFailure::new(FailureClass::Mismatch, "TargetChanged", "HeadObject", message).into());
+            }
+            // Write-only access: the answer is all there is.
+            Err(RequestError::Failed(error)) if error.is_denied() => None,
+            Err(other) => return Err(other.into()),
+        };
+        let encryption = there.as_ref().map_or(&written.encryption, |there| &there.encryption);
+        if let EncryptionRule::Explicit(requested) = &self.options.properties.encryption
+            && !encryption.as_ref().is_some_and(|found| found.satisfies(requested))
+        {
+            let shown = encryption.as_ref().map_or_else(|| "no encryption".to_owned(), ToString::to_string);
+            let how = format!("{requested} was asked for, and the target shows {shown}");
+            return Err(self
+                .remove_written(&written.etag, "NotEncrypted", FailureClass::Store(ErrorClass::Capability), &how)
+                .await);
+        }
+        if let Some(there) = &there
+            && !there.lock.satisfies(&self.options.properties.explicit_options().lock)
+        {
+            let how = "Object Lock was asked for, and the target does not show it";
+            return Err(self
+                .remove_written(&written.etag, "NotLocked", FailureClass::Store(ErrorClass::Capability), how)
+                .await);
+        }
+        let Some(there) = there else {
+            let verified =
+                if written.checksum.is_some() { VerificationLevel::Checksum } else { VerificationLevel::Size };
+            return Ok(report(size, sum, written, verified));
+        };
+        let object = ObjectRef::new(&self.target.bucket, &self.target.key);
+        let (client, origin) = (&self.client, ObjectOrigin::Sent);
+        let stated = StatedEtag { client, object, etag: &written.etag, size, origin, is_exact: false };
+        let proof = judge(proof(size, sum.as_ref(), etag.as_deref(), &there), &[stated], &self.retry_context).await?;
+        let verified = match proof {
+            Verdict::Proven(verified) => verified,
+            Verdict::Doubtful(_) | Verdict::Unknown => VerificationLevel::Size,
+            Verdict::Differs(how) => {
+                return Err(self.remove_written(&written.etag, "ContentMismatch", FailureClass::Mismatch, &how).await);
+            }
+        };
+        Ok(report(size, there.checksum.or(sum), written, verified))
+    }
+
+    async fn remove_written(&self, etag: &str, code: &str, class: FailureClass, how: &str) -> PipeError {
+        let object = ObjectRef::new(&self.target.bucket, &self.target.key);
+        let call = RequestSpec::write("DeleteObject", &self.target.bucket);
+        let still = self.look().await.is_ok_and(|there| there.is_some_and(|there| there.etag == etag));
+        let removed = still
+            && self.client.call(call, &self.retry_context, async |store| store.delete(object).await).await.is_ok();
+        let left = if removed { "The target was removed." } else { "The target could NOT be removed: do not use it." };
+        let message = format!("{}: {how}. {left}", self.address());
+        ObjectFailure::new(class, code, "Verify", message).into()
+    }
+}
