@@ -41,3 +41,9 @@ test('the time of today stands without its day', () => {
   expect(format.moment(new Date(2026, 10, 21, 14, 30), now)).toContain('Nov')
   expect(format.moment(new Date(2024, 10, 21, 14, 30), now)).toContain('2024')
 })
+
+test('times of other years name the year, with seconds too', () => {
+  const [then, now] = [new Date(2023, 10, 14, 22, 13, 21), new Date(2026, 10, 27)]
+  expect(format.momentWithSeconds(then, now)).toMatch(/2023.*22:13:21|2023.*10:13:21/)
+  expect(format.momentWithSeconds(now, now)).not.toMatch(/2026/)
+})

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { inWords, verifications } from '../src/lib/events'
-import { countOf, fate, speed, wanted } from '../src/lib/objects'
+import { countOf, fate, maySort, speed, wanted } from '../src/lib/objects'
 import type { Transfer, TransferEvent, TransferObject } from '../src/lib/types'
 
 const object = {
@@ -29,19 +29,29 @@ const object = {
 
 describe('which objects are wanted', () => {
   it('stands in the address, whatever was written into it', () => {
-    expect(wanted(new URLSearchParams('state=failed&prefix=run%2F&at=k3&page=2'))).toEqual({
+    expect(wanted(new URLSearchParams('state=failed&prefix=run%2F&order=size&at=k3&from=200'))).toEqual({
       state: 'failed',
       prefix: 'run/',
       cursor: 'k3',
-      page: 2,
+      from: 200,
+      order: 'size',
     })
-    expect(wanted(new URLSearchParams('state=__proto__&page=-1'))).toEqual({
+    expect(wanted(new URLSearchParams('state=__proto__&order=x&from=-1'))).toEqual({
       state: null,
       prefix: '',
       cursor: '',
-      page: 1,
+      from: 0,
+      order: '',
     })
-    expect(wanted(new URLSearchParams('page=1e99')).page).toBe(1)
+    expect(wanted(new URLSearchParams('from=1e99')).from).toBe(0)
+  })
+
+  it('are sorted by size where they are few, or few have failed', () => {
+    const transfer = { totals: { objects: 200_000, failed: 5 } } as Transfer
+    const all = wanted(new URLSearchParams())
+    expect(maySort(transfer, all)).toBe(false)
+    expect(maySort(transfer, { ...all, state: 'failed' })).toBe(true)
+    expect(maySort({ totals: { objects: 5, failed: 0 } } as Transfer, all)).toBe(true)
   })
 
   it('are counted where the totals tell', () => {

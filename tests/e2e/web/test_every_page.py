@@ -60,6 +60,8 @@ VIEWS: Final = (
     View("transfer, shared", "#/t/{transfer}", SHOWN, press="Share"),
     View("transfer, details", "#/t/{transfer}?tab=details", SHOWN),
     View("new transfer", "#/new?source=s3%3A%2F%2F%3Cimg%20src%3Dx%20onerror%3Dwindow.ran%3D1%3E", "None yet."),
+    View("transfer, objects", "#/t/{transfer}?tab=objects", SHOWN),
+    View("transfer, events", "#/t/{transfer}?tab=events", SHOWN),
     View("health", "#/health?place=s3%3A%2F%2F%3Cimg%20src%3Dx%20onerror%3Dwindow.ran%3D1%3E", f"version {SHOWN}"),
     View("delivery", "#/d/{token}", SHOWN, False),
     View("no such delivery", "#/d/%3Cimg%20src%3Dx%20onerror%3Dwindow.ran%3D1%3E", "not valid", False),

@@ -188,6 +188,12 @@ def test_objects_come_in_pages_and_are_found_by_prefix_and_state(
     page.reload()
     expect(page.get_by_text("201 to 400 of 450").first).to_be_visible()
 
+    page.get_by_label("Go to row").fill("445")
+    page.get_by_label("Go to row").press("Enter")
+    expect(page.get_by_role("list", name="Objects").get_by_role("button").first).to_contain_text("run42/0444.bam")
+    page.get_by_label("Order").select_option("largest first")
+    expect(page.get_by_text("1 to 200 of 450").first).to_be_visible()
+
     page.get_by_label("Key begins with").fill("run42/0123")
     expect(page.get_by_role("list", name="Objects").get_by_role("listitem")).to_have_count(1)
     page.get_by_label("Key begins with").fill("<b>none")

@@ -79,7 +79,8 @@ export function moment(time: Date, now: Date): string {
 export function momentWithSeconds(time: Date, now: Date): string {
   const clock = { hour: '2-digit', minute: '2-digit', second: '2-digit' } as const
   if (time.toDateString() === now.toDateString()) return time.toLocaleTimeString(undefined, clock)
-  return time.toLocaleString(undefined, { day: 'numeric', month: 'short', ...clock })
+  const year = time.getFullYear() === now.getFullYear() ? {} : ({ year: 'numeric' } as const)
+  return time.toLocaleString(undefined, { day: 'numeric', month: 'short', ...year, ...clock })
 }
 
 /** `10 December`, or with its year. */

@@ -6,23 +6,38 @@ import type { Transfer, TransferObject } from './types'
 export const OBJECT_STATES = ['pending', 'active', 'done', 'skipped', 'failed', 'cancelled'] as const
 export type ObjectState = (typeof OBJECT_STATES)[number]
 
+export const ORDERS = ['', 'key', 'size', 'time'] as const
+export type Order = (typeof ORDERS)[number]
+
+/** The server sorts by size and time up to so many objects. */
+export const MOST_SORTED = 100_000
+
 export interface Wanted {
   state: ObjectState | null
   prefix: string
+  /** Empty: as they were found, or by key with a prefix. By size and time the largest and the latest come first. */
+  order: Order
   cursor: string
-  /** Number of the page, from 1, as counted by going forward and back. */
-  page: number
+  /** Objects before those of the page: counted on, or asked for where there is no cursor. */
+  from: number
 }
 
 export function wanted(query: URLSearchParams): Wanted {
   const state = query.get('state') ?? ''
-  const page = Number(query.get('page') ?? '1')
+  const order = query.get('order') ?? ''
+  const from = Number(query.get('from') ?? '0')
   return {
     state: (OBJECT_STATES as readonly string[]).includes(state) ? (state as ObjectState) : null,
     prefix: query.get('prefix') ?? '',
+    order: (ORDERS as readonly string[]).includes(order) ? (order as Order) : '',
     cursor: query.get('at') ?? '',
-    page: Number.isSafeInteger(page) && page > 0 ? page : 1,
+    from: Number.isSafeInteger(from) && from > 0 ? from : 0,
   }
+}
+
+/** False where so many cannot be sorted by size or time. */
+export function maySort(transfer: Transfer, { state }: Wanted): boolean {
+  return transfer.totals.objects <= MOST_SORTED || (state === 'failed' && transfer.totals.failed <= MOST_SORTED)
 }
 
 /** How many objects are in a state; null where the totals do not tell. */
