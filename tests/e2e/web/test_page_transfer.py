@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable
 from typing import Any
@@ -40,71 +39,6 @@ def denied(
 
 def titled(page: Page, name: str) -> Locator:
     return page.get_by_role("heading", name=name, exact=True)
-
-
-def test_a_denied_file_is_seen_understood_retried_proved_and_shared(
-    denied: tuple[Any, str, str, str], seaweedfs: S3Server, open_tab: TabFactory
-) -> None:
-    server, transfer, vendor, ours = denied
-    page = open_tab(server.url).sign_in(server.token, f"#/t/{transfer}")
-
-    # Seen, with what has arrived beside it; it opens on the failures.
-    expect(titled(page, "Run 42")).to_be_visible()
-    expect(page.get_by_text("done with failures").first).to_be_visible()
-    expect(page.get_by_text("2 of 3 objects")).to_be_visible()
-    expect(page.get_by_role("progressbar")).to_have_attribute("aria-valuetext", re.compile(r"^(?!100 %)"))
-
-    # Understood: the cause in words, the code, the advice and the key.
-    cause = page.get_by_role("article")
-    expect(cause.get_by_text(re.compile(r"1 object, .*: reading it, or writing it here, was denied"))).to_be_visible()
-    expect(cause.get_by_text("AccessDenied").first).to_be_visible()
-    expect(cause.get_by_text("What to do:")).to_be_visible()
-    expect(cause.get_by_text(DENIED, exact=True)).to_be_visible()
-    cause.get_by_role("button", name="Text for the sender").click()
-    letter = page.get_by_role("textbox")
-    expect(letter).to_have_value(re.compile("“Run 42”.*1 file .* is missing: reading it.* was denied", re.DOTALL))
-    expect(letter).to_have_value(re.compile(f"File:\n  {re.escape(DENIED)}\n"))
-    page.get_by_role("button", name="Copy", exact=True).click()
-    expect(page.get_by_text("Copied.", exact=True)).to_be_visible()
-    page.get_by_role("button", name="Close").click()
-
-    # Retried, once the sender has allowed it.
-    seaweedfs.client().delete_bucket_policy(Bucket=vendor)
-    cause.get_by_role("button", name="Retry this one").click()
-    expect(page.get_by_text(f"seqferry retry {transfer}")).to_be_visible()
-    page.get_by_role("dialog").get_by_role("button", name="Retry 1 object").click()
-    expect(page.get_by_text("3 of 3 objects")).to_be_visible()
-    expect(page.get_by_role("progressbar")).to_have_attribute("aria-valuetext", "100 %")
-    expect(page.get_by_role("navigation", name="Attempts").get_by_role("link")).to_have_count(2)
-    there = seaweedfs.client().get_object(Bucket=ours, Key=DENIED)["Body"].read()
-    assert there == DENIED.encode() * 100
-
-    # Proved: the fate of the object, the record, the target today, and the receipt of the retry without a token.
-    page.get_by_role("link", name="Objects").click()
-    page.get_by_role("button", name=DENIED).click()
-    expect(page.get_by_text("the ETag, a digest of the content, is equal at both sides")).to_be_visible()
-    page.get_by_role("link", name="Events").click()
-    page.get_by_role("button", name="Check the record").click()
-    expect(page.get_by_text("The record is intact")).to_be_visible()
-    expect(page.get_by_text("asked for the transfer")).to_be_visible()
-    page.get_by_role("link", name="Verification").click()
-    page.get_by_role("button", name="Verify now").click()
-    expect(page.get_by_text("The object is as it was received.")).to_be_visible(timeout=20_000)
-    page.get_by_text("Receipt", exact=False).first.click()
-    with page.expect_download() as download:
-        page.get_by_role("button", name="JSON").click()
-    receipt = json.loads(download.value.path().read_text())
-    assert [one["source_key"] for one in receipt["objects"]] == [DENIED]
-
-    # Shared: its holder sees the whole delivery on a phone, without a token.
-    page.get_by_role("button", name="Share").click()
-    page.get_by_role("button", name="Make a link").click()
-    link = page.get_by_label("The link").input_value()
-    assert link.startswith(f"{server.url}#/d/")
-    phone = open_tab(server.url, viewport=PHONE).open(link.removeprefix(server.url))
-    expect(phone.get_by_text(re.compile("Complete. 3 files"))).to_be_visible()
-    page.get_by_role("button", name="Revoke").click()
-    expect(phone.get_by_text("This link is not valid, or not any more")).to_be_visible()
 
 
 def test_unknown_ids_and_tokens_that_only_read_are_told(
