@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { changes, setCommand } from '../src/lib/limits'
-import { asOne, headline, letter, personOf, waiting } from '../src/lib/transfer'
+import { asOne, headline, letter } from '../src/lib/transfer'
 import type { Cause, Transfer } from '../src/lib/types'
 
 const totals = { objects: 0, bytes: 0, done: 0, skipped: 0, failed: 0, cancelled: 0, bytes_done: 0 }
@@ -59,21 +59,6 @@ describe('a chain of retries', () => {
   })
 })
 
-describe('why it waits', () => {
-  it.each([
-    [{}, ''],
-    [{ state: 'paused' }, 'Paused: nothing is moved until somebody resumes it.'],
-    [{ queue: { reason: 'turn', ahead: 2, blocked_by: null } }, 'Waits for its turn: 2 transfers come first.'],
-    [{ queue: { reason: 'turn', ahead: 0, blocked_by: null } }, 'It is next.'],
-    [
-      { queue: { reason: 'worker', ahead: null, blocked_by: null }, waits_for: 'a worker with profile lab' },
-      'Waits for a worker with profile lab.',
-    ],
-  ])('%j', (given, words) => {
-    expect(waiting({ ...base, ...given } as Transfer)).toBe(words)
-  })
-})
-
 describe('a cause', () => {
   it('is a line, and a letter with its keys', () => {
     expect(headline(cause)).toBe('2 objects, 2.00 KiB: access to them was denied')
@@ -115,8 +100,4 @@ describe('limits', () => {
     )
     expect(setCommand('a', { tpslimit: null })).toBe('')
   })
-})
-
-it('people are named without their address', () => {
-  expect(['http ada from 10.0.0.7', 'ada@lab', ''].map(personOf)).toEqual(['ada', 'ada', 'somebody'])
 })

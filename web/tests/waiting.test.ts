@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import type { Transfer } from '../src/lib/types'
-import { inLine, person, wait } from '../src/lib/waiting'
+import { inLine, person, personOf, wait } from '../src/lib/waiting'
 
 function transfer(state: string, queue: object | null, more: object = {}): Transfer {
   return { id: 'x', state, queue, waits_for: null, ...more } as unknown as Transfer
@@ -18,11 +18,15 @@ test('the place in line is told in words', () => {
 test('other reasons are told as well, also of a transfer that has begun', () => {
   const overlap = { reason: 'overlap', ahead: null, blocked_by: 'b' }
   expect(wait(transfer('queued', overlap))).toEqual({ text: 'Waits for', blocker: 'b' })
+  expect(wait(transfer('queued', { ...overlap, blocked_by: null }))?.text).toBe(
+    'Waits for an earlier transfer, which writes to the same keys.',
+  )
   const worker = { reason: 'worker', ahead: null, blocked_by: null }
   expect(wait(transfer('running', worker, { waits_for: 'a worker with profile lab' }))?.text).toBe(
     'Waits for a worker with profile lab.',
   )
-  expect(wait(transfer('paused', null))?.text).toBe('Waits until it is resumed.')
+  expect(wait(transfer('paused', null))?.text).toBe('Paused: nothing is moved until somebody resumes it.')
+  expect(wait(transfer('cancelling', null))?.text).toBe('It is being given up: requests in flight are ended.')
   expect(wait(transfer('running', null))).toBeNull()
   expect(wait(transfer('done', null))).toBeNull()
 })
@@ -38,4 +42,6 @@ test('a person is a name without a machine', () => {
   expect(person('http from 10.0.0.1')).toBe('')
   expect(person('http from from 10.0.0.1')).toBe('from')
   expect(person('')).toBe('')
+  const actors = ['http ada from 10.0.0.7', 'ada@lab', 'worker lab-7', 'http from 10.0.0.1', '']
+  expect(actors.map(personOf)).toEqual(['ada', 'ada', 'worker', 'http from 10.0.0.1', 'somebody'])
 })

@@ -200,7 +200,7 @@ def test_one_is_paused_resumed_cancelled_and_retried_by_keyboard(
 
     ask("Pause")
     confirm("Pause")
-    expect(row(page, "Run 42")).to_contain_text("Waits until it is resumed.")
+    expect(row(page, "Run 42")).to_contain_text("Paused: nothing is moved until somebody resumes it.")
     ask("Resume")
     confirm("Resume")
     expect(row(page, "Run 42")).to_contain_text("running")

@@ -1,4 +1,4 @@
-/** One transfer in words: its chain of retries as one, why it waits, and texts for people. No module of the browser. */
+/** One transfer in words: its chain of retries as one, and texts for people. No module of the browser. */
 
 import { bytes, count, counted } from './format'
 import { reason } from './delivery'
@@ -32,19 +32,6 @@ export function withLook(chain: Chain, look: Transfer): Chain {
   return { ...chain, transfers: chain.transfers.map((one) => (one.id === look.id ? look : one)) }
 }
 
-/** Why it has not begun, or does not go on; empty when it does. */
-export function waiting(transfer: Transfer): string {
-  const queue = transfer.queue
-  if (transfer.state === 'paused') return 'Paused: nothing is moved until somebody resumes it.'
-  if (transfer.state === 'cancelling') return 'It is being given up: requests in flight are ended.'
-  if (!queue) return ''
-  if (queue.reason === 'worker') return `Waits for ${transfer.waits_for ?? 'a worker that may do it'}.`
-  if (queue.reason === 'overlap') return 'Waits for an earlier transfer, which writes to the same keys.'
-  if (queue.ahead === null) return 'Waits for its turn.'
-  if (queue.ahead === 0) return 'It is next.'
-  return `Waits for its turn: ${counted(queue.ahead, 'transfer')} ${queue.ahead === 1 ? 'comes' : 'come'} first.`
-}
-
 const NOUNS: Record<string, string> = {
   transfer: 'copy',
   pack: 'archive',
@@ -60,13 +47,6 @@ const NOUNS: Record<string, string> = {
 
 export function nounOf(operation: string): string {
   return NOUNS[operation] ?? operation
-}
-
-/** `ada` of `http ada from 10.0.0.7` and of `ada@lab`; the rest is for titles. */
-export function personOf(actor: string): string {
-  if (actor.startsWith('worker ')) return 'worker'
-  const name = (actor.split(' from ')[0] ?? '').replace(/^http ?/, '')
-  return name.split('@')[0] || actor || 'somebody'
 }
 
 /** A cause as the first line of its card: `2 objects, 82.0 GiB: access to them was denied`. */

@@ -11,6 +11,12 @@ export function person(actor: string): string {
   return name === 'from' && words[2] !== 'from' ? '' : name
 }
 
+/** `person`, or a word for those without a name. */
+export function personOf(actor: string): string {
+  if (actor.startsWith('worker ')) return 'worker'
+  return person(actor) || actor || 'somebody'
+}
+
 export interface Wait {
   /** Ends before the name of the `blocker`, where there is one. */
   text: string
@@ -18,12 +24,17 @@ export interface Wait {
   blocker: string | null
 }
 
-/** Place in line and reason; null for what waits for nothing. */
+/** Why it has not begun, or does not go on: place in line or reason; null when it does, and when it has ended. */
 export function wait(transfer: Transfer): Wait | null {
-  if (transfer.state === 'paused') return said('Waits until it is resumed.')
+  if (transfer.state === 'paused') return said('Paused: nothing is moved until somebody resumes it.')
+  if (transfer.state === 'cancelling') return said('It is being given up: requests in flight are ended.')
   const { queue } = transfer
   if (queue === null) return transfer.state === 'queued' ? said('Begins in a moment.') : null
-  if (queue.reason === 'overlap') return { text: 'Waits for', blocker: queue.blocked_by }
+  if (queue.reason === 'overlap') {
+    return queue.blocked_by === null
+      ? said('Waits for an earlier transfer, which writes to the same keys.')
+      : { text: 'Waits for', blocker: queue.blocked_by }
+  }
   if (queue.reason === 'worker') return said(`Waits for ${transfer.waits_for ?? 'a worker that may do it'}.`)
   if (queue.ahead === null) return said('Waits for its turn.')
   if (queue.ahead === 0) return said('Next in line.')
