@@ -33,7 +33,6 @@ from seqferry.api.routes import (
     workers,
 )
 from seqferry.api.streams import Hub
-from seqferry.api.tickets import Tickets
 from seqferry.engine.engine import version
 from seqferry.service.service import Service
 from seqferry.settings.config import Settings
@@ -84,7 +83,6 @@ def create_app(
         hub=hub or Hub(service),
         metrics=metrics.registry(service),
         files=FileStatus(),
-        tickets=Tickets(),
         defaults=defaults or {},
     )
     problems.install(app)

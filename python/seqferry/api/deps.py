@@ -23,7 +23,6 @@ from seqferry.api.guard import role_needed
 from seqferry.api.readiness import Readiness
 from seqferry.api.schemas import SourcesBody
 from seqferry.api.streams import Hub
-from seqferry.api.tickets import Tickets
 from seqferry.model.errors import NotFoundError, PolicyError
 from seqferry.model.models import ResolvedSpec, TransferSpec
 from seqferry.preflight import start
@@ -46,7 +45,6 @@ class Context:
     hub: Hub
     metrics: CollectorRegistry
     files: FileStatus
-    tickets: Tickets
     defaults: Mapping[str, Any]
     """Values of fields that a request leaves open (``job_defaults``)."""
 

@@ -9,7 +9,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from seqferry.api.page_files import is_page_path
 from seqferry.api.problems import problem
-from seqferry.api.tickets import PATH
 from seqferry.settings.tokens import Identity, Role, TokenStore
 
 OPEN: Final = frozenset({"/healthz", "/readyz"})
@@ -29,6 +28,9 @@ STREAMS: Final = "/events"
 
 DELIVERY: Final = "/api/v1/delivery"
 """Start of the paths for holders of share links. Their routes look for the token of the link."""
+
+TICKETS: Final = "/api/v1/tickets/"
+"""Start of the paths that need no token: the ticket stands for it."""
 
 REPORT_TICKET: Final = "/report-ticket"
 """The end of paths that are asked with POST, and change nothing: what can be read is to be downloaded."""
@@ -114,7 +116,7 @@ def _most(*, is_stream: bool, with_link: bool) -> int:
 
 def needs_no_token(path: str) -> bool:
     """True for paths where a share link or a ticket stands for the token."""
-    return path == DELIVERY or path.startswith((f"{DELIVERY}/", PATH))
+    return path == DELIVERY or path.startswith((f"{DELIVERY}/", TICKETS))
 
 
 def role_needed(identity: Identity, needed: Role) -> str:

@@ -17,6 +17,7 @@ class AdvisoryLock(IntEnum):
     LEDGER = 7703
     SCHEDULES = 7704
     THINNING = 7705
+    TICKETS = 7706
 
 
 def take(connection: sa.Connection, lock: AdvisoryLock) -> None:

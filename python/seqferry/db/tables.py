@@ -340,6 +340,22 @@ share_link_event: Final = sa.Table(
     sa.Column("key_id", sa.Text),
 )
 
+# Tickets for one download of a report (``service.report_tickets``). Of the ticket only a digest is kept.
+report_ticket: Final = sa.Table(
+    "report_ticket",
+    metadata,
+    # SHA-256 of the ticket, in hexadecimal.
+    sa.Column("digest", KEY, primary_key=True),
+    # By the clock of the database, so that servers need not agree.
+    sa.Column("ends_at", sa.Double, nullable=False),
+    # Of the share link whose holder asked for it.
+    sa.Column("share_link_id", KEY),
+    sa.Column("transfer_id", KEY, nullable=False),
+    sa.Column("format", sa.Text, nullable=False),
+    sa.Column("price", sa.Text),
+    sa.Column("page", sa.BigInteger, nullable=False),
+)
+
 sample: Final = sa.Table(
     "sample",
     metadata,

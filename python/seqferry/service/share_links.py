@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 
 import sqlalchemy as sa
 
-from seqferry.db import share_link_rows, transfers
+from seqferry.db import report_ticket_rows, share_link_rows, transfers
 from seqferry.db.record import events
 from seqferry.model import labels
 from seqferry.model.errors import ConflictError, NotFoundError, UsageError
@@ -176,7 +176,7 @@ def by_id(service: Service, link_id: str) -> ShareLink:
 
 
 def revoke(service: Service, link_id: str, *, actor: str) -> ShareLink:
-    """End a link at once; one that was revoked before stays as it is.
+    """End a link at once, with downloads that its holder has not begun; one that was revoked before stays as it is.
 
     Raises:
         NotFoundError: there is none.
@@ -189,6 +189,7 @@ def revoke(service: Service, link_id: str, *, actor: str) -> ShareLink:
             raise _unknown(link_id)
         if row.revoked_at is None:
             share_link_rows.revoke(connection, link_id, now, actor)
+            report_ticket_rows.withdraw(connection, link_id)
             if row.transfer_id is not None:
                 events.append(connection, row.transfer_id, now, "share_revoked", actor, {"link": link_id})
             row = share_link_rows.by_id(connection, link_id)

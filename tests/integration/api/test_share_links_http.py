@@ -16,11 +16,11 @@ from control import spec_number
 from ended import AT, add_ended_batch, begin, finish
 from http_client import bearer, http_of
 
-from seqferry.api.tickets import MOST_OF_LINK
 from seqferry.db import transfers
 from seqferry.db.tables import share_link, share_link_event
 from seqferry.model.labels import Description
 from seqferry.service import control, share_links
+from seqferry.service.report_tickets import MOST_OF_LINK
 from seqferry.service.service import Service
 from seqferry.settings import tokens
 

@@ -17,10 +17,10 @@ from seqferry.api.delivery_schemas import DeliveryPageOut, page_out
 from seqferry.api.deps import ContextDep
 from seqferry.api.routes.proof import TicketOut, ticket_for
 from seqferry.api.streams import EventStream
-from seqferry.api.tickets import ReportTicket
 from seqferry.model.errors import NotFoundError
 from seqferry.proof import report as proof_report
 from seqferry.service import share_links
+from seqferry.service.report_tickets import ReportTicket
 from seqferry.service.share_links import ShareLink
 
 REFUSED: Final = "This link is not valid, or not any more. Ask for a new one where you got it."
@@ -84,4 +84,5 @@ async def create_delivery_ticket(
     found = await run_in_threadpool(context.hub.deliveries.pages.transfer_of, link, key)
     if found is None:
         raise NotFoundError(REFUSED)
-    return ticket_for(context, ReportTicket(found.id, format, None, page), link=link.id)
+    wanted = ReportTicket(found.id, format, None, page)
+    return await run_in_threadpool(ticket_for, context.service, wanted, link=link.id)

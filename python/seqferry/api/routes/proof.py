@@ -13,19 +13,19 @@ from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, Field
 from pydantic.json_schema import SkipJsonSchema
 
-from seqferry.api.deps import ActorDep, ChangeableIdDep, Context, ContextDep, ServiceDep, require_admin
+from seqferry.api.deps import ActorDep, ChangeableIdDep, ServiceDep, require_admin
 from seqferry.api.documented import answers
-from seqferry.api.guard import REPORT_TICKET
+from seqferry.api.guard import REPORT_TICKET, TICKETS
 from seqferry.api.schemas import Submitted
-from seqferry.api.tickets import PATH, ReportTicket
 from seqferry.model import prices
 from seqferry.model.models import DONE_STATES, TransferState
 from seqferry.proof import report as proof_report
-from seqferry.service import control
+from seqferry.service import control, report_tickets
+from seqferry.service.report_tickets import ReportTicket
 from seqferry.service.service import Service
 
 router = APIRouter(prefix="/api/v1", tags=["proof"])
-tickets = APIRouter(prefix=PATH.rstrip("/"), tags=["proof"])
+tickets = APIRouter(prefix=TICKETS.rstrip("/"), tags=["proof"])
 
 MOST_FINDINGS = 1000
 """That an answer holds; the number of all is beside them."""
@@ -118,7 +118,6 @@ class TicketOut(BaseModel):
 )
 def create_report_ticket(
     transfer_id: str,
-    context: ContextDep,
     service: ServiceDep,
     format: proof_report.Format = "json",  # noqa: A002
     price: Annotated[str | None, Query(min_length=1, max_length=64)] = None,
@@ -127,17 +126,17 @@ def create_report_ticket(
     """For links of a page, which carry no header. The role ``read`` is enough."""
     if price is not None:
         prices.shipped(price)
-    return ticket_for(context, ReportTicket(service.status(transfer_id).id, format, price, page))
+    return ticket_for(service, ReportTicket(service.status(transfer_id).id, format, price, page))
 
 
-def ticket_for(context: Context, wanted: ReportTicket, *, link: str | None = None) -> TicketOut:
-    """A ticket for a report that its asker may have; ``link`` as of ``Tickets.add``.
+def ticket_for(service: Service, wanted: ReportTicket, *, link: str | None = None) -> TicketOut:
+    """A ticket for a report that its asker may have; ``link`` as of ``report_tickets.add``.
 
     Raises:
         OverloadError: too many tickets wait to be used.
     """
-    text, ends = context.tickets.add(wanted, link=link)
-    return TicketOut(path=f"{PATH.lstrip('/')}{text}", expires_at=datetime.fromtimestamp(ends, UTC))
+    text, ends = report_tickets.add(service, wanted, link=link)
+    return TicketOut(path=f"{TICKETS.lstrip('/')}{text}", expires_at=datetime.fromtimestamp(ends, UTC))
 
 
 @tickets.get(
@@ -147,11 +146,9 @@ def ticket_for(context: Context, wanted: ReportTicket, *, link: str | None = Non
     responses=answers(400, 404)
     | {200: {"content": {kind.partition(";")[0]: {} for kind in proof_report.MEDIA_TYPES.values()}}},
 )
-def redeem_ticket(
-    ticket: Annotated[str, ApiPath(max_length=64)], context: ContextDep, service: ServiceDep
-) -> StreamingResponse:
+def redeem_ticket(ticket: Annotated[str, ApiPath(max_length=64)], service: ServiceDep) -> StreamingResponse:
     """As the report that the ticket was made for. No token is needed."""
-    answer = _streamed(service, context.tickets.redeem(ticket))
+    answer = _streamed(service, report_tickets.redeem(service, ticket))
     answer.headers["Cache-Control"] = "no-store"
     return answer
 
