@@ -21,6 +21,7 @@ test('one sentence tells whether all is well', () => {
   })
   expect(summary({ trouble: 'disk full', workers: [], notices: [] }).text).toBe('The database is in trouble: disk full')
   expect(summary({ trouble: null, workers: [worker({ kind: 'gateway' })], notices: [] }).good).toBe(false)
+  expect(summary({ trouble: null, workers: [worker({ kind: 'http' })], notices: [] }).good).toBe(false)
 })
 
 test('a notice that has failed is told from one that is new', () => {
@@ -34,6 +35,7 @@ test('a process says what it is at', () => {
   expect(doing(worker())).toBe('no transfer now')
   expect(doing(worker({ transfers: 2, requests_in_flight: 1 }))).toBe('2 transfers, 1 request in flight')
   const facts = { shares: ['archive', 'runs'], host: '10.0.0.5', port: 2049 }
+  expect(doing(worker({ kind: 'http' }))).toBe('answers requests, does no transfers')
   expect(doing(worker({ kind: 'gateway', facts }))).toBe('serves archive, runs at 10.0.0.5:2049')
   expect(doing(worker({ kind: 'gateway', facts: { shares: 7 } }))).toBe('serves nothing')
 })

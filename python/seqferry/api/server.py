@@ -1,4 +1,4 @@
-"""``seqferry serve``: the HTTP door and a worker in one process."""
+"""``seqferry serve``: the HTTP door, and a worker in the same process unless another one is to work."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from types import FrameType
 from typing import Any, Final
 
@@ -26,10 +27,13 @@ from seqferry.api.streams import Hub
 from seqferry.api.tls import Tls
 from seqferry.db import outage
 from seqferry.model.errors import ConfigError, UsageError
+from seqferry.model.workers import NO_ACTIVITY, URL
 from seqferry.places.service_manager import ServiceManager
+from seqferry.service.presence import Presence
 from seqferry.service.service import Service
 from seqferry.settings import tokens
 from seqferry.settings.config import Settings
+from seqferry.settings.memory_limits import resident
 from seqferry.spec import job_defaults
 from seqferry.workflows.worker import Worker
 
@@ -74,6 +78,7 @@ def serve(
     ready: Callable[[str], None] | None = None,
     *,
     no_token: bool = False,
+    no_worker: bool = False,
     tls: Tls | None = None,
 ) -> None:
     """Serve until SIGTERM or SIGINT, then let the worker leave its work resumable. A second signal ends at once.
@@ -82,6 +87,7 @@ def serve(
         port: 0 lets the system choose one.
         ready: called with the address once it accepts connections.
         no_token: ask for no token; every process of this machine can connect.
+        no_worker: do no work, which is left to workers beside this process.
         tls: speak HTTPS with this certificate.
 
     Raises:
@@ -105,7 +111,7 @@ def serve(
             checks = StorageChecks(service)
             # The queue is brought up once requests are answered: DBOS takes as long to import as half of all this.
             url = _url(listener, encrypted=tls is not None)
-            worker = Worker.start(settings, service, queue=False, kind="serve", url=url)
+            work = _Presence(service, url) if no_worker else _Work(service, url)
             try:
                 hub = Hub(service)
                 app: ASGIApp = create_app(
@@ -117,17 +123,49 @@ def serve(
 
                 def begin() -> None:
                     manager.ready()
-                    worker.take_queue()
+                    work.begin()
 
                 with manager.watched(service.engine.answers, server.answers):
                     _run(server, hub, listener, url, ready, begin, manager.stopping)
             finally:
                 # Threads that wait in the engine cannot be ended, and may not meet the end of the interpreter.
-                if not worker.stop() or checks.under_way:
+                if not work.stop() or checks.under_way:
                     logging.shutdown()
                     os._exit(0)
     finally:
         listener.close()
+
+
+class _Work:
+    """The worker of this process."""
+
+    def __init__(self, service: Service, url: str) -> None:
+        self._worker = Worker.start(service.settings, service, queue=False, kind="serve", url=url)
+
+    def begin(self) -> None:
+        self._worker.take_queue()
+
+    def stop(self) -> bool:
+        """False when something still runs."""
+        return self._worker.stop()
+
+
+class _Presence:
+    """In its place, the row of a server that does no work."""
+
+    def __init__(self, service: Service, url: str) -> None:
+        service.check_audit_key()
+        activity = replace(NO_ACTIVITY, facts={URL: url})
+        self._presence = Presence(service.settings, "http", lambda: replace(activity, resident=resident() or None))
+        self._presence.__enter__()
+        log.info("--no-worker: transfers wait for a worker at the database (seqferry worker)")
+
+    def begin(self) -> None:
+        pass
+
+    def stop(self) -> bool:
+        self._presence.__exit__()
+        return True
 
 
 def _job_defaults() -> dict[str, Any]:

@@ -71,8 +71,14 @@ def read(connection: sa.Connection, database: Database) -> Gauges:
         bytes_left=int(bytes_left),
         objects={name: int(count) for name, count in zip(_OUTCOMES, outcomes, strict=True)},
         bytes_done=int(bytes_done),
-        # On SQLite this process is the one worker, or runs beside it.
-        workers=1 if database.is_sqlite else worker_rows.alive(connection),
+        workers=_workers(connection, database),
         oldest_waiting=0.0 if waiting is None else max(0.0, now - waiting),
         oldest_running=0.0 if running is None else max(0.0, now - running),
     )
+
+
+def _workers(connection: sa.Connection, database: Database) -> int:
+    if database.is_sqlite:
+        # This process is the one worker, or runs beside it, unless it does no work.
+        return 0 if worker_rows.only_answers(connection) else 1
+    return worker_rows.alive(connection)

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
-from seqferry.db import turns
+from seqferry.db import turns, worker_rows
 from seqferry.db.database import Database, clock
 from seqferry.db.record import receipts
 from seqferry.db.tables import tally, transfer, worker_live
@@ -29,6 +29,8 @@ from seqferry.spec import stored
 
 SLOWEST: Final = 5
 
+_NO_WORKER: Final = "a worker, and none is at the database"
+
 
 def statuses(connection: sa.Connection, database: Database, *, ids: Sequence[str] | None, limit: int) -> list[Status]:
     """Statuses of the given transfers, or of the newest ``limit`` ones, newest first.
@@ -44,7 +46,11 @@ def statuses(connection: sa.Connection, database: Database, *, ids: Sequence[str
             reports.append(json.loads(row.report))
     waiting = [row.id for row, _ in found.values() if row.state == "queued" and row.blocked_by is None]
     ahead = turns.ahead(connection, waiting)
-    return [_status(row, _totals(row), *_summed(reports), ahead.get(row.id)) for row, reports in found.values()]
+    unattended = set(waiting) if waiting and worker_rows.only_answers(connection) else set[str]()
+    return [
+        _status(row, _totals(row), *_summed(reports), ahead.get(row.id), _NO_WORKER if row.id in unattended else None)
+        for row, reports in found.values()
+    ]
 
 
 @cache
@@ -83,7 +89,15 @@ def _totals(row: sa.Row[Any]) -> Totals:
     return Totals(**{name: getattr(row, f"total_{name}") for name in receipts.TOTALS})
 
 
-def _status(row: sa.Row[Any], totals: Totals, live: LiveActivity, bytes_seen: int | None, ahead: int | None) -> Status:
+def _status(
+    row: sa.Row[Any],
+    totals: Totals,
+    live: LiveActivity,
+    bytes_seen: int | None,
+    ahead: int | None,
+    lacking: str | None,
+) -> Status:
+    """``lacking``: what the transfer waits for if it has no reason of its own to wait."""
     spec, unsupported = _shown(row.spec)
     # The workers have seen more than is recorded now, or less when their reports are a second old.
     bytes_done = min(totals.bytes, max(totals.bytes_done, bytes_seen or 0))
@@ -108,7 +122,7 @@ def _status(row: sa.Row[Any], totals: Totals, live: LiveActivity, bytes_seen: in
         error_code=row.error_code,
         error_message=row.error_message,
         live=live,
-        waits_for=_waits_for(row, live, unsupported),
+        waits_for=_waits_for(row, live, unsupported) or (None if live.workers or is_paused(row) else lacking),
         unsupported=None if unsupported is None else unsupported.what,
         ahead=ahead,
         blocked_by=row.blocked_by if row.ended_at is None else None,

@@ -15,7 +15,7 @@ import sqlalchemy as sa
 
 from seqferry.db.database import clock
 from seqferry.db.tables import worker
-from seqferry.model.workers import WORKING_KINDS, Activity, Limits, Process, ProcessStatus, Window
+from seqferry.model.workers import NO_ACTIVITY, WORKING_KINDS, Activity, Limits, Process, ProcessStatus, Window
 
 SILENT_SECONDS: Final = 30.0
 """A process gives a sign of life each 10 s at least; one that has not for so long is gone, or cut off."""
@@ -27,7 +27,6 @@ MOST_SILENT: Final = 100
 """Rows of silent processes that are kept, the newest."""
 
 _NO_FACTS: Final[Mapping[str, Any]] = {}
-_NOTHING: Final = Activity(lanes=(), limits=None, resident=None, transfers=0, in_flight=0)
 
 
 class Gone(NamedTuple):
@@ -54,7 +53,7 @@ def beat(connection: sa.Connection, process: Process, facts: Mapping[str, Any] =
     now = clock(is_sqlite=connection.dialect.name == "sqlite")
     values = {
         **asdict(process),
-        **_columns(replace(_NOTHING, facts=dict(facts))),
+        **_columns(replace(NO_ACTIVITY, facts=dict(facts))),
         "since": now,
         "seen_at": now,
         "beats": 1,
@@ -111,6 +110,16 @@ def alive(connection: sa.Connection) -> int:
     """Number of workers that are alive, servers included."""
     query = sa.select(sa.func.count()).select_from(worker)
     return connection.execute(query.where(worker.c.kind.in_(WORKING_KINDS), _is_alive(connection))).scalar_one()
+
+
+def only_answers(connection: sa.Connection) -> bool:
+    """True when servers that do no work are alive, and no worker is: what was submitted waits until one is there.
+
+    Without any process nothing is said: the command that asks may become the worker.
+    """
+    kinds = sa.select(worker.c.kind).where(_is_alive(connection)).distinct()
+    there = set(connection.execute(kinds).scalars())
+    return "http" in there and there.isdisjoint(WORKING_KINDS)
 
 
 def _is_alive(connection: sa.Connection) -> sa.ColumnElement[bool]:

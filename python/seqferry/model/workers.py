@@ -5,11 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-ProcessKind = Literal["worker", "serve", "gateway"]
-"""Kinds of processes. Stored in rows. ``serve``: a server, which is a worker as well."""
+ProcessKind = Literal["worker", "serve", "http", "gateway"]
+"""Kinds of processes. Stored in rows. ``serve``: a server that works as well; ``http``: one that only answers."""
 
 WORKING_KINDS: tuple[ProcessKind, ...] = ("worker", "serve")
 """Kinds that take transfers off the queue."""
+
+SERVING_KINDS: tuple[ProcessKind, ...] = ("serve", "http")
+"""Kinds that answer HTTP, with ``URL`` among their facts."""
 
 URL: Final = "url"
 """Name of the fact of a server: the address that it listens at."""
@@ -83,6 +86,10 @@ class Activity:
     """Requests in flight."""
     windows: tuple[Window, ...] = ()
     facts: dict[str, Any] = field(default_factory=dict[str, Any])
+
+
+NO_ACTIVITY: Final = Activity(lanes=(), limits=None, resident=None, transfers=0, in_flight=0)
+"""Of a process that does no work, or has not said yet what it does."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from seqferry.db import report_ticket_rows, share_link_rows, transfers
 from seqferry.db.record import events
 from seqferry.model import labels
 from seqferry.model.errors import ConflictError, NotFoundError, UsageError
-from seqferry.model.workers import URL
+from seqferry.model.workers import SERVING_KINDS, URL
 from seqferry.service.service import Service
 
 DAY: Final = 86400.0
@@ -230,7 +230,7 @@ def base(service: Service) -> str:
         return service.settings.public_url
     for one in service.workers():
         listens = one.activity.facts.get(URL)
-        if one.process.kind == "serve" and one.alive and isinstance(listens, str):
+        if one.process.kind in SERVING_KINDS and one.alive and isinstance(listens, str):
             return _reachable(listens, one.process.host)
     raise UsageError(
         'Nothing says at which address people reach the page: write public_url = "https://..." into [server] of the '

@@ -3,7 +3,15 @@
 import { counted } from './format'
 import type { Notice, Worker } from './types'
 
-const KINDS: Record<string, string> = { worker: 'worker', serve: 'server, works as well', gateway: 'gateway' }
+const KINDS: Record<string, string> = {
+  worker: 'worker',
+  serve: 'server, works as well',
+  http: 'server',
+  gateway: 'gateway',
+}
+
+/** Kinds that do transfers. */
+const WORKING: ReadonlySet<string> = new Set(['worker', 'serve'])
 
 export function kindOf(worker: Worker): string {
   return KINDS[worker.kind] ?? worker.kind
@@ -12,6 +20,7 @@ export function kindOf(worker: Worker): string {
 /** What a process is at now. */
 export function doing(worker: Worker): string {
   if (worker.kind === 'gateway') return shares(worker)
+  if (worker.kind === 'http') return 'answers requests, does no transfers'
   if (worker.transfers === 0 && worker.requests_in_flight === 0) return 'no transfer now'
   return `${counted(worker.transfers, 'transfer')}, ${counted(worker.requests_in_flight, 'request')} in flight`
 }
@@ -51,7 +60,7 @@ export interface Facts {
 export function summary({ trouble, workers, notices }: Facts): { good: boolean; text: string } {
   if (trouble !== null) return { good: false, text: `The database is in trouble: ${trouble}` }
   const silent = workers.filter((one) => !one.alive).length
-  const working = workers.filter((one) => one.alive && one.kind !== 'gateway').length
+  const working = workers.filter((one) => one.alive && WORKING.has(one.kind)).length
   const failing = notices.filter((one) => ['failing', 'given_up'].includes(stateOf(one))).length
   const parts = []
   if (working === 0) parts.push('no process works: what waits stays')

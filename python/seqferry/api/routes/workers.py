@@ -45,7 +45,7 @@ class WorkerOut(BaseModel):
     name: str
     """Its name in events, after ``worker``."""
     kind: ProcessKind
-    """``serve``: a server, which is a worker as well."""
+    """``serve``: a server, which is a worker as well; ``http``: one that does no work."""
     host: str
     pid: int
     version: str

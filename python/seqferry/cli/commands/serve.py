@@ -41,6 +41,14 @@ def serve(
             help="Ask for no token: all users of this machine may start transfers with your credentials.",
         ),
     ] = False,
+    no_worker: Annotated[
+        bool,
+        typer.Option(
+            "--no-worker",
+            envvar="SEQFERRY_NO_WORKER",
+            help="Answer HTTP and do no work: transfers wait for `seqferry worker`.",
+        ),
+    ] = False,
     tls_cert: Annotated[
         str | None,
         typer.Option(
@@ -65,7 +73,7 @@ def serve(
     log_format: options.LogFormat = None,
     state_dir: options.StateDir = None,
 ) -> int:
-    """Run the HTTP API and a worker until Ctrl-C."""
+    """Run the HTTP API and a worker until Ctrl-C; the API alone with --no-worker."""
     if (tls_cert is None) != (tls_key is None):
         raise UsageError("--tls-cert and --tls-key belong together; give both or none.")
     settings = Settings.load(
@@ -91,6 +99,7 @@ def serve(
         allow_crash=allow_crash,
         ready=_print_address,
         no_token=no_token,
+        no_worker=no_worker,
         tls=Tls(Path(tls_cert), Path(tls_key)) if tls_cert and tls_key else None,
     )
     return exits.OK
