@@ -114,6 +114,11 @@ impl<D: Disk> DataFolder<D> {
         Ok(())
     }
 
+    /// Data files that an earlier process has left.
+    pub(crate) fn left(&self) -> Vec<u64> {
+        self.lock().left.iter().copied().collect()
+    }
+
     /// True until the data file of an earlier process was synced by this one.
     pub(crate) fn is_left(&self, number: u64) -> bool {
         self.lock().left.contains(&number)

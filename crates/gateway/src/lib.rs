@@ -15,4 +15,4 @@ mod writable_share;
 pub use ids::FileTable;
 pub use service::{Gateway, GatewayError, GatewaySpec, ShareSpec};
 pub use share::{BucketShare, ShareDefaults};
-pub use writable_share::{WritableShare, WritableSpec};
+pub use writable_share::{UploadSpec, WritableShare, WritableSpec};

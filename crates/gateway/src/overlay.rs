@@ -17,7 +17,7 @@ pub(crate) use extents::Extents;
 pub(crate) use node::{
     Base, Content, Data, Node, STATED_GID, STATED_MODE, STATED_MODIFIED, STATED_UID, nanoseconds, now,
 };
-pub(crate) use record::{Change, decode, encode};
+pub(crate) use record::{Change, OpenUpload, decode, encode};
 
 /// Generation of files of the bucket, and of those made here.
 pub(crate) const OF_BUCKET: u32 = 0;
@@ -48,6 +48,9 @@ pub(crate) struct Overlay {
     nodes: HashMap<u64, Node>,
     names: HashMap<u64, BTreeMap<Box<str>, Entry>>,
     doomed: BTreeMap<Box<str>, Box<str>>,
+    uploads: HashMap<u64, OpenUpload>,
+    /// A folder may have been renamed: files below it may have other paths than their objects.
+    has_moved: bool,
     /// Number of the next file that is made.
     next: u64,
     share: Option<String>,
@@ -55,7 +58,16 @@ pub(crate) struct Overlay {
 
 impl Default for Overlay {
     fn default() -> Self {
-        Self { nodes: HashMap::new(), names: HashMap::new(), doomed: BTreeMap::new(), next: FIRST, share: None }
+        Self {
+            nodes: HashMap::new(),
+            names: HashMap::new(),
+            doomed: BTreeMap::new(),
+            uploads: HashMap::new(),
+            // The journal does not say.
+            has_moved: true,
+            next: FIRST,
+            share: None,
+        }
     }
 }
 
@@ -78,12 +90,26 @@ impl Overlay {
             }
             Change::Hide { parent, name } => drop(self.names.entry(parent).or_default().insert(name, Entry::Hidden)),
             Change::Doom { path, etag } => drop(self.doomed.insert(path, etag)),
+            Change::Show { parent, name } => {
+                if let Some(names) = self.names.get_mut(&parent)
+                    && names.get(&name) == Some(&Entry::Hidden)
+                {
+                    names.remove(&name);
+                }
+            }
+            Change::Gone { path } => drop(self.doomed.remove(&path)),
+            Change::Sending(upload) => drop(self.uploads.insert(upload.number, upload)),
+            Change::Sent(number) => drop(self.uploads.remove(&number)),
         }
     }
 
     fn put(&mut self, node: Node) {
         let number = node.file.number;
+        let is_folder = node.content == Content::Directory;
+        let is_new = !self.nodes.contains_key(&number);
+        self.has_moved |= is_folder && is_new && node.base.is_some();
         if let Some(before) = self.nodes.remove(&number) {
+            self.has_moved |= is_folder && (before.parent, &before.name) != (node.parent, &node.name);
             self.forget_name(&before);
         }
         if number != ROOT {
@@ -112,6 +138,7 @@ impl Overlay {
         for (path, etag) in &self.doomed {
             records.push(encode(&[Change::Doom { path: path.clone(), etag: etag.clone() }]));
         }
+        records.extend(self.uploads.values().map(|upload| encode(&[Change::Sending(upload.clone())])));
         records
     }
 
@@ -123,6 +150,31 @@ impl Overlay {
     /// Objects and folder markers of the bucket that have to go, and their versions.
     pub(crate) fn doomed(&self) -> &BTreeMap<Box<str>, Box<str>> {
         &self.doomed
+    }
+
+    /// Writes to the bucket whose outcome is not known, by their file.
+    pub(crate) fn uploads(&self) -> &HashMap<u64, OpenUpload> {
+        &self.uploads
+    }
+
+    pub(crate) fn nodes(&self) -> impl Iterator<Item = &Node> {
+        self.nodes.values()
+    }
+
+    pub(crate) fn has_moved(&self) -> bool {
+        self.has_moved
+    }
+
+    /// All files have the paths of their objects, as far as they have any.
+    pub(crate) fn none_has_moved(&mut self) {
+        self.has_moved = false;
+    }
+
+    /// Names of the bucket that do not show, by their directory.
+    pub(crate) fn hidden(&self) -> impl Iterator<Item = (u64, &str)> {
+        self.names.iter().flat_map(|(parent, names)| {
+            names.iter().filter_map(|(name, entry)| (*entry == Entry::Hidden).then_some((*parent, &**name)))
+        })
     }
 
     /// A number that no file has, and the one after it.

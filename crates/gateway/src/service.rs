@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use seqferry_client::{Budget, BudgetLimits, ClientPool, EndpointSpec, RuntimeProbe};
+use seqferry_client::{Budget, BudgetLimits, ClientPool, EndpointSpec, RetryPolicy, RuntimeProbe};
 use seqferry_nfs::{ClientList, ExportSpec as NfsExportSpec, HandleKey, Server, ServerLimits, Share, Squash};
 use seqferry_vfs::disk_cache::{CacheLimits, CacheTier, DiskCache, TierOptions};
 use seqferry_vfs::{ArchiveView, Export, ExportSpec, Freshness, Pool, TreeOptions};
@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::ids::FileTable;
 use crate::share::{BucketShare, ShareDefaults};
-use crate::writable_share::{WritableShare, WritableSpec};
+use crate::writable_share::{UploadSpec, WritableShare, WritableSpec};
 
 /// Threads of the runtime: two serve a saturated link; more clients than those of one machine keep more busy.
 const THREADS: usize = 4;
@@ -106,10 +106,19 @@ impl GatewaySpec {
     /// When one of the shares cannot be served; none is then.
     #[doc(hidden)]
     pub fn start_without_upload(self, folder: &Path) -> Result<Gateway, GatewayError> {
-        self.start_in(Some(folder))
+        self.start_in(Some(Writes { folder, quiet: None }))
     }
 
-    fn start_in(self, writes: Option<&Path>) -> Result<Gateway, GatewayError> {
+    /// Serve the shares for tests of writing: what clients write goes to the buckets once it was quiet for this time.
+    ///
+    /// # Errors
+    /// When one of the shares cannot be served; none is then.
+    #[doc(hidden)]
+    pub fn start_with_upload(self, folder: &Path, quiet: Duration) -> Result<Gateway, GatewayError> {
+        self.start_in(Some(Writes { folder, quiet: Some(quiet) }))
+    }
+
+    fn start_in(self, writes: Option<Writes<'_>>) -> Result<Gateway, GatewayError> {
         seqferry_client::trace::show_warnings("seqferry gateway");
         let lock = claim(&self.state)?;
         let key = HandleKey::open(&self.state.join("handles.key")).map_err(|error| GatewayError(error.0))?;
@@ -121,11 +130,12 @@ impl GatewaySpec {
         let budget = Budget::new(BudgetLimits { max_requests, memory, max_bandwidth });
         let clients = ClientPool::new(Arc::clone(&budget));
         let pool = Pool::new(memory);
+        let stop = CancellationToken::new();
         let (server, exports) = runtime.block_on(async {
             let (mut offered, mut exports) = (Vec::new(), Vec::new());
             for share in self.shares {
-                let folders = (self.state.as_path(), writes);
-                let (export, nfs) = open_share(share, folders, cache.clone(), &clients, Arc::clone(&pool)).await?;
+                let place = SharePlace { state: &self.state, writes, stop: &stop };
+                let (export, nfs) = open_share(share, place, cache.clone(), &clients, Arc::clone(&pool)).await?;
                 exports.push(export);
                 offered.push(nfs);
             }
@@ -135,16 +145,32 @@ impl GatewaySpec {
         for export in &exports {
             export.maintain(runtime.handle());
         }
-        let (address, stop) = (server.address(), CancellationToken::new());
+        let address = server.address();
         let serving = runtime.spawn(server.serve(stop.clone()));
         Ok(Gateway { address, stop, serving: Some(serving), exports, budget, runtime: Some(runtime), _lock: lock })
     }
 }
 
+/// Folder of what clients write, and the time after which it is uploaded. None: it stays there.
+#[derive(Debug, Clone, Copy)]
+struct Writes<'a> {
+    folder: &'a Path,
+    quiet: Option<Duration>,
+}
+
+/// Place of a share on this machine.
+#[derive(Clone, Copy)]
+struct SharePlace<'a> {
+    state: &'a Path,
+    writes: Option<Writes<'a>>,
+    /// Ends uploads.
+    stop: &'a CancellationToken,
+}
+
 /// Open the place of a share, and make it what the server serves.
 async fn open_share(
     share: ShareSpec,
-    (state, writes): (&Path, Option<&Path>),
+    place: SharePlace<'_>,
     cache: Option<Arc<CacheTier>>,
     clients: &ClientPool,
     pool: Arc<Pool>,
@@ -160,7 +186,9 @@ async fn open_share(
         anonymous_gid: share.anonymous.1,
         identity: identity.clone(),
     };
-    let prefix_length = share.tree.prefix.len();
+    let endpoint = share.endpoint.clone();
+    let (bucket, prefix) = (share.tree.bucket.clone(), share.tree.prefix.clone());
+    let (prefix_length, lifetime) = (share.tree.prefix.len(), share.tree.lifetime);
     let spec = ExportSpec {
         endpoint: share.endpoint,
         endpoint_name: share.endpoint_name,
@@ -175,16 +203,24 @@ async fn open_share(
     let export = Export::open(spec, clients, pool).await.map_err(|error| of_share(error.0))?;
     let digest =
         Sha256::digest(identity.as_bytes()).iter().take(8).fold(0_u64, |all, byte| all << 8 | u64::from(*byte));
-    let table = state.join(format!("{digest:016x}.handles"));
+    let table = place.state.join(format!("{digest:016x}.handles"));
     let ids = FileTable::open(&table)
         .map_err(|error| of_share(format!("the table of file handles {} cannot be used: {error}", table.display())))?;
     let (files, defaults) = (Arc::clone(export.files()), share.defaults);
-    let files: Arc<dyn Share> = match writes {
+    let files: Arc<dyn Share> = match place.writes {
         None => Arc::new(BucketShare::new(files, ids, defaults)),
-        Some(folder) => {
-            let spec = WritableSpec { files, ids, defaults, identity, prefix_length };
-            let opened = WritableShare::open(spec, &folder.join(format!("{digest:016x}"))).await;
-            Arc::new(opened.map_err(|error| of_share(error.0))?)
+        Some(writes) => {
+            let stale_after = lifetime.unwrap_or(Duration::MAX);
+            let spec = WritableSpec { files, ids, defaults, identity, prefix_length, stale_after };
+            let opened = WritableShare::open(spec, &writes.folder.join(format!("{digest:016x}"))).await;
+            let opened = opened.map_err(|error| of_share(error.0))?;
+            if let Some(quiet) = writes.quiet {
+                let client = clients.client_until(&endpoint, RetryPolicy::default(), place.stop.clone()).await;
+                let spec = UploadSpec { client, bucket, prefix, storage_class: None, quiet, part_size: None };
+                let (share, stop) = (opened.clone(), place.stop.clone());
+                tokio::spawn(async move { share.upload(spec, stop).await });
+            }
+            Arc::new(opened)
         }
     };
     let nfs = seqferry_nfs::Export::new(nfs, files).map_err(|error| of_share(error.0))?;

@@ -1,19 +1,20 @@
 //! A share of a bucket that can be written: its files, with what was changed here laid over them.
 //!
 //! A change is acknowledged when its record, and the bytes that it names, are on the disk of this machine. Bytes of an
-//! unstable write are so once they are committed. Nothing is written to the bucket here.
+//! unstable write are so once they are committed. [`upload`] brings them to the bucket.
 
 mod checks;
 mod contents;
 mod find;
 mod names;
+mod upload;
 
 use std::collections::HashMap;
 use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::SystemTime;
+use std::time::{Duration, Instant, SystemTime};
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -27,9 +28,10 @@ use crate::data_folder::DataFolder;
 use crate::ids::{FileTable, ROOT};
 use crate::journal::{Disk, Folder, JournalError};
 use crate::ledger::{Ledger, SEGMENT};
-use crate::overlay::OF_BUCKET;
+use crate::overlay::{Node, OF_BUCKET, Overlay};
 use crate::share::ShareDefaults;
 use contents::FileLock;
+pub use upload::UploadSpec;
 
 /// Locks of files that are kept.
 const LOCKS: usize = 4096;
@@ -47,6 +49,8 @@ pub struct WritableSpec {
     pub identity: String,
     /// Bytes of keys before the paths of the share.
     pub prefix_length: usize,
+    /// Time for which a file that the bucket has as it is need not be looked for again.
+    pub stale_after: Duration,
 }
 
 /// A share that can be written. Clones are the same share.
@@ -62,6 +66,9 @@ struct Inner<D: Disk> {
     ledger: Ledger<D>,
     data: Arc<DataFolder<D>>,
     locks: Mutex<HashMap<u64, Arc<FileLock>>>,
+    stale_after: Duration,
+    /// Times of the last questions to the bucket about files that are as it has them.
+    looked: Mutex<HashMap<u64, Instant>>,
     /// The disk has failed: bytes that were written may not be on it, and nothing is acknowledged any more.
     is_failed: AtomicBool,
 }
@@ -95,6 +102,16 @@ impl<D: Disk> WritableShare<D> {
         let ledger = Ledger::open(journal, &spec.identity, segment).await?;
         let opened = ledger.read(|overlay| DataFolder::open(data, |number| overlay.node(number).is_some()));
         let (data, unknown) = opened.map_err(|error| JournalError(format!("the data cannot be read: {error}")))?;
+        // The process before was killed when it had uploaded a file, before it removed the bytes.
+        let has_bytes = |overlay: &Overlay, number| {
+            let data = overlay.node(number).and_then(Node::data);
+            data.is_some_and(|data| !data.durable.is_empty())
+        };
+        for number in data.left() {
+            if !ledger.read(|overlay| has_bytes(overlay, number)) {
+                data.remove(number).map_err(|error| JournalError(format!("the data cannot be changed: {error}")))?;
+            }
+        }
         if unknown > 0 {
             tracing::warn!("{unknown} data files are of no file of the share: they are kept as *.unknown");
         }
@@ -106,6 +123,8 @@ impl<D: Disk> WritableShare<D> {
             ledger,
             data: Arc::new(data),
             locks: Mutex::default(),
+            stale_after: spec.stale_after,
+            looked: Mutex::default(),
             is_failed: AtomicBool::new(false),
         })))
     }

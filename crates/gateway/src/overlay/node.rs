@@ -66,6 +66,8 @@ pub(crate) struct Node {
     pub(crate) accessed: u64,
     pub(crate) modified: u64,
     pub(crate) changed: u64,
+    /// The value of `changed` with which the bucket has the file as it is. 0: it never had it.
+    pub(crate) uploaded: u64,
     pub(crate) stated: u8,
     /// Number of the call that made the file exclusively.
     pub(crate) exclusive: Option<[u8; 8]>,
@@ -79,6 +81,25 @@ impl Node {
             Content::File(_) => FileKind::File,
             Content::Directory => FileKind::Directory,
             Content::Link(_) => FileKind::Symlink,
+        }
+    }
+
+    /// True when the bucket does not have the file as it is. Of a folder: when it was made here.
+    pub(crate) fn is_changed(&self) -> bool {
+        match self.content {
+            Content::File(_) | Content::Link(_) => self.base.is_none() || self.uploaded != self.changed,
+            Content::Directory => self.base.is_none(),
+        }
+    }
+
+    /// True when all bytes are those of the object below.
+    pub(crate) fn is_as_base(&self) -> bool {
+        let Some(base) = &self.base else { return false };
+        match &self.content {
+            Content::File(data) => data.written.is_empty() && data.size == base.size && base.visible == base.size,
+            // A link never changes its target.
+            Content::Link(_) => true,
+            Content::Directory => false,
         }
     }
 

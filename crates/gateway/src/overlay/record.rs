@@ -7,7 +7,7 @@ use super::extents::Extents;
 use super::node::{Base, Content, Data, Node};
 
 /// Form of records that this program writes and reads.
-const FORM: u8 = 1;
+const FORM: u8 = 2;
 
 /// One change of the overlay.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,6 +24,30 @@ pub(crate) enum Change {
     Hide { parent: u64, name: Box<str> },
     /// An object or folder marker of the bucket that has to go, and its version.
     Doom { path: Box<str>, etag: Box<str> },
+    /// A name of the bucket that shows again.
+    Show { parent: u64, name: Box<str> },
+    /// An object or folder marker that had to go has gone, or is another one by now.
+    Gone { path: Box<str> },
+    /// A file is about to be written to the bucket, or its upload in parts is open.
+    Sending(OpenUpload),
+    /// Nothing of a file is being written to the bucket.
+    Sent(u64),
+}
+
+/// A write to the bucket that may have been made: its outcome is not in the journal yet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct OpenUpload {
+    /// The file, and its `changed` then.
+    pub(crate) number: u64,
+    pub(crate) changed: u64,
+    /// The path that it is written to; that of a folder marker ends in a slash.
+    pub(crate) path: Box<str>,
+    /// The time of the file and its bytes: an object with both is this write.
+    pub(crate) modified: u64,
+    pub(crate) size: u64,
+    /// The service's id of the upload. Empty: none is open.
+    pub(crate) upload_id: Box<str>,
+    pub(crate) part_size: u64,
 }
 
 pub(crate) fn encode(changes: &[Change]) -> Vec<u8> {
@@ -42,6 +66,21 @@ pub(crate) fn encode(changes: &[Change]) -> Vec<u8> {
                 text(&mut out, 6, path);
                 bytes(&mut out, etag.as_bytes());
             }
+            Change::Show { parent, name } => {
+                long(&mut out, 7, *parent);
+                bytes(&mut out, name.as_bytes());
+            }
+            Change::Gone { path } => text(&mut out, 8, path),
+            Change::Sending(upload) => {
+                long(&mut out, 9, upload.number);
+                out.extend(upload.changed.to_le_bytes());
+                bytes(&mut out, upload.path.as_bytes());
+                bytes(&mut out, upload.upload_id.as_bytes());
+                for number in [upload.modified, upload.size, upload.part_size] {
+                    out.extend(number.to_le_bytes());
+                }
+            }
+            Change::Sent(number) => long(&mut out, 10, *number),
         }
     }
     out
@@ -71,7 +110,7 @@ fn put(out: &mut Vec<u8>, node: &Node) {
     for number in [node.mode, node.uid, node.gid] {
         out.extend(number.to_le_bytes());
     }
-    for time in [node.accessed, node.modified, node.changed] {
+    for time in [node.accessed, node.modified, node.changed, node.uploaded] {
         out.extend(time.to_le_bytes());
     }
     out.push(node.stated);
@@ -143,7 +182,7 @@ impl<'a> Rest<'a> {
         let file = FileId { number: self.long()?, generation: self.word()? };
         let (parent, name) = (self.long()?, self.text()?.into());
         let (mode, uid, gid) = (self.word()?, self.word()?, self.word()?);
-        let (accessed, modified, changed) = (self.long()?, self.long()?, self.long()?);
+        let (accessed, modified, changed, uploaded) = (self.long()?, self.long()?, self.long()?, self.long()?);
         let (stated, is_exclusive, number) = (self.flag()?, self.flag()? == 1, self.fixed()?);
         let base = if self.flag()? == 1 {
             let (path, etag) = (self.text()?.into(), self.text()?.into());
@@ -158,7 +197,22 @@ impl<'a> Rest<'a> {
             _ => return None,
         };
         let exclusive = is_exclusive.then_some(number);
-        Some(Node { file, parent, name, mode, uid, gid, accessed, modified, changed, stated, exclusive, base, content })
+        Some(Node {
+            file,
+            parent,
+            name,
+            mode,
+            uid,
+            gid,
+            accessed,
+            modified,
+            changed,
+            uploaded,
+            stated,
+            exclusive,
+            base,
+            content,
+        })
     }
 
     fn data(&mut self) -> Read<Data> {
@@ -178,6 +232,18 @@ impl<'a> Rest<'a> {
             4 => Change::Drop(self.long()?),
             5 => Change::Hide { parent: self.long()?, name: self.text()?.into() },
             6 => Change::Doom { path: self.text()?.into(), etag: self.text()?.into() },
+            7 => Change::Show { parent: self.long()?, name: self.text()?.into() },
+            8 => Change::Gone { path: self.text()?.into() },
+            9 => Change::Sending(OpenUpload {
+                number: self.long()?,
+                changed: self.long()?,
+                path: self.text()?.into(),
+                upload_id: self.text()?.into(),
+                modified: self.long()?,
+                size: self.long()?,
+                part_size: self.long()?,
+            }),
+            10 => Change::Sent(self.long()?),
             _ => return None,
         })
     }
@@ -213,6 +279,7 @@ mod tests {
             accessed: 3,
             modified: u64::MAX,
             changed: 5,
+            uploaded: 4,
             stated: 6,
             exclusive: Some([7; 8]),
             base: Some(Base { path: "runs/é".into(), etag: "abc".into(), size: 10, visible: 9 }),
@@ -234,6 +301,18 @@ mod tests {
             Change::Drop(3),
             Change::Hide { parent: 4, name: "x".into() },
             Change::Doom { path: "runs/a".into(), etag: "etag".into() },
+            Change::Show { parent: 4, name: "x".into() },
+            Change::Gone { path: "runs/a".into() },
+            Change::Sending(OpenUpload {
+                number: 77,
+                changed: 5,
+                path: "runs/é".into(),
+                modified: 6,
+                size: 7,
+                upload_id: "id".into(),
+                part_size: 8 << 20,
+            }),
+            Change::Sent(77),
         ]
     }
 
@@ -247,8 +326,8 @@ mod tests {
             assert_eq!(decode(&record[..length]).is_ok(), ends.contains(&length), "{length} bytes");
         }
         let mut other = record;
-        other[0] = 2;
-        assert!(decode(&other).unwrap_err().contains("form 2"));
+        other[0] = 1;
+        assert!(decode(&other).unwrap_err().contains("form 1"));
     }
 
     #[test]

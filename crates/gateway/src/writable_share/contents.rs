@@ -7,7 +7,7 @@ use seqferry_nfs::{
 };
 use seqferry_vfs::{VersionPin, VfsError};
 use std::io;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 use tokio::sync::{Mutex, RwLock};
 
 use super::Inner;
@@ -25,6 +25,8 @@ const FEWER_RANGES: usize = 3072;
 const PIECE: u64 = 1 << 20;
 /// Versions of a file of the bucket that one read follows, when each is replaced just then.
 const VERSIONS: u32 = 3;
+/// Difference of two times that are the same, in seconds: the tree of the bucket keeps them as floating-point numbers.
+const SAME_TIME: f64 = 1e-6;
 
 /// Order of calls on one file.
 #[derive(Debug, Default)]
@@ -36,6 +38,11 @@ pub(super) struct FileLock {
 }
 
 impl FileLock {
+    /// Keep away those that cut off or fill.
+    pub(super) async fn shared(&self) -> impl Drop + Send + '_ {
+        self.data.read().await
+    }
+
     /// Wait for all calls on the bytes of the file.
     pub(super) async fn alone(&self) -> impl Drop + Send + '_ {
         self.data.write().await
@@ -77,7 +84,7 @@ impl<D: Disk> Inner<D> {
     }
 
     /// Read from a file of the overlay, while its lock is held.
-    async fn read_node(&self, number: u64, offset: u64, length: u32) -> Result<ReadData> {
+    pub(super) async fn read_node(&self, number: u64, offset: u64, length: u32) -> Result<ReadData> {
         let (attributes, base, data) = self.ledger.read(|overlay| {
             let node = overlay.node(number).ok_or(FileError::Stale)?;
             let data = node.data().ok_or(FileError::Invalid)?;
@@ -92,36 +99,68 @@ impl<D: Disk> Inner<D> {
                 let read = self.blocking(move |data| data.read(number, start, end)).await;
                 slices.push(read.map_err(|error| self.fail(&error))?);
             } else {
-                slices.push(self.read_below(base.as_ref(), start, end).await?);
+                slices.push(self.read_below(number, base.as_ref(), start, end).await?);
             }
         }
         Ok(ReadData { slices, is_end, attributes: Some(attributes) })
     }
 
     /// Bytes that were not written here: those of the object below, and zeros behind what shows of it.
-    async fn read_below(&self, base: Option<&Base>, start: u64, end: u64) -> Result<Bytes> {
+    pub(super) async fn read_below(&self, number: u64, base: Option<&Base>, start: u64, end: u64) -> Result<Bytes> {
         let mut bytes = BytesMut::new();
         let length = |bytes: u64| usize::try_from(bytes).map_err(|_| FileError::Invalid);
         if let Some(base) = base.filter(|base| start < base.visible) {
             let until = end.min(base.visible);
-            let found = self.walk(&base.path).await.map_err(|error| Self::replaced(base, error))?;
-            let version = self.files.tree().version(found.inode).map_err(status)?;
-            if version.pin != VersionPin::Etag((&*base.etag).into()) {
-                return Err(Self::replaced(base, FileError::Stale));
-            }
+            // The upload of this file may replace the object meanwhile, with the same bytes in this range.
+            let mut tries = VERSIONS;
             while start + (bytes.len() as u64) < until {
+                let found = self.object_below(number, base, tries < VERSIONS).await;
+                let found = found.map_err(|error| Self::replaced(base, error))?;
                 let at = start + bytes.len() as u64;
                 let wanted = length(until - at)?;
-                let read = soon(async { self.files.read_at(found.inode, at, wanted).await.map_err(status) }).await;
-                let slices = read.map_err(|error| Self::replaced(base, error))?;
-                if slices.is_empty() {
-                    return Err(Self::replaced(base, FileError::Stale));
+                match soon(async { self.files.read_at(found.inode, at, wanted).await.map_err(status) }).await {
+                    Ok(slices) if !slices.is_empty() => bytes.extend_from_slice(&slices.to_bytes()),
+                    Ok(_) | Err(FileError::Stale) if tries > 1 => tries -= 1,
+                    Ok(_) => return Err(Self::replaced(base, FileError::Stale)),
+                    Err(error) => return Err(Self::replaced(base, error)),
                 }
-                bytes.extend_from_slice(&slices.to_bytes());
             }
         }
         bytes.resize(length(end - start)?, 0);
         Ok(bytes.freeze())
+    }
+
+    /// The object below a file: the version that the file was made of, or the file as it was uploaded since. Where the
+    /// bucket was read before that was uploaded, it is asked again.
+    async fn object_below(&self, number: u64, base: &Base, is_again: bool) -> Result<seqferry_vfs::Attributes> {
+        let is_it =
+            |found: &seqferry_vfs::Attributes| self.is_version(found, base) || self.is_upload(number, found, base);
+        if !is_again {
+            match self.walk(&base.path).await {
+                Ok(found) if is_it(&found) => return Ok(found),
+                Ok(_) | Err(FileError::Stale) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        let again = soon(async { self.files.tree().look_again(&base.path).await.map_err(status) }).await?;
+        again.filter(is_it).ok_or(FileError::Stale)
+    }
+
+    /// True when an object is an upload of a file whose end is not in the journal yet. Bytes of the object below that
+    /// still show in the file are in it, at the same place.
+    fn is_upload(&self, number: u64, found: &seqferry_vfs::Attributes, base: &Base) -> bool {
+        self.ledger.read(|overlay| {
+            overlay.uploads().get(&number).is_some_and(|open| {
+                let time = Duration::from_nanos(open.modified).as_secs_f64();
+                let is_time = (found.modified - time).abs() < SAME_TIME;
+                open.path == base.path && open.size == found.size && is_time
+            })
+        })
+    }
+
+    pub(super) fn is_version(&self, found: &seqferry_vfs::Attributes, base: &Base) -> bool {
+        let version = self.files.tree().version(found.inode);
+        version.is_ok_and(|version| version.pin == VersionPin::Etag((&*base.etag).into()))
     }
 
     /// The object below a file that was changed in part has gone: the handle of the file is sound, its bytes are not.
@@ -217,7 +256,7 @@ impl<D: Disk> Inner<D> {
         Ok(Written { file, length, stability })
     }
 
-    async fn write_bytes(&self, number: u64, offset: u64, bytes: Bytes) -> Result<()> {
+    pub(super) async fn write_bytes(&self, number: u64, offset: u64, bytes: Bytes) -> Result<()> {
         let written = self.blocking(move |data| {
             if data.is_full() {
                 return Err(io::ErrorKind::StorageFull.into());
@@ -243,7 +282,7 @@ impl<D: Disk> Inner<D> {
             })?;
             let Some((start, end)) = gap else { return Ok(()) };
             let end = end.min(start + PIECE);
-            let bytes = self.read_below(base.as_ref(), start, end).await?;
+            let bytes = self.read_below(number, base.as_ref(), start, end).await?;
             self.write_bytes(number, start, bytes).await?;
             self.ledger.note(|overlay| {
                 if let Some(data) = overlay.node_mut(number).and_then(Node::data_mut) {
@@ -268,7 +307,7 @@ impl<D: Disk> Inner<D> {
     }
 
     /// Bring all bytes of a file to the disk that were written before, and their record.
-    async fn commit_node(&self, number: u64, lock: &FileLock) -> Result<Attributes> {
+    pub(super) async fn commit_node(&self, number: u64, lock: &FileLock) -> Result<Attributes> {
         self.check_disk()?;
         let _one = lock.commit.lock().await;
         let _stays = lock.data.read().await;

@@ -1,6 +1,8 @@
 //! Files by their identities and names, and directories read: the bucket with the overlay over it.
 
 use std::collections::BTreeMap;
+use std::sync::PoisonError;
+use std::time::Instant;
 
 use bytes::Bytes;
 use seqferry_nfs::{Access, Attributes, Caller, DirectoryEntry, DirectoryPage, FileError, FileId, FileKind, Result};
@@ -11,8 +13,8 @@ use super::checks::check;
 use crate::ids::ROOT;
 use crate::journal::Disk;
 use crate::overlay::{
-    Base, Content, Data, Entry, Node, OF_BUCKET, Overlay, STATED_GID, STATED_MODE, STATED_MODIFIED, STATED_UID, Spot,
-    join, nanoseconds,
+    Base, Change, Content, Data, Entry, Node, OF_BUCKET, Overlay, STATED_GID, STATED_MODE, STATED_MODIFIED, STATED_UID,
+    Spot, join, nanoseconds,
 };
 use crate::share::{soon, status};
 
@@ -51,6 +53,7 @@ pub(super) enum Child {
 impl<D: Disk> Inner<D> {
     /// The file of an identity.
     pub(super) async fn find(&self, file: FileId) -> Result<Found> {
+        self.follow(file.number).await?;
         let spot = self.ledger.read(|overlay| {
             let spot = overlay.spot(&self.ids, file)?;
             let attributes = match &spot {
@@ -68,6 +71,48 @@ impl<D: Disk> Inner<D> {
                 Ok(Found { attributes: self.defaults.attributes(file.number, &attributes), lower })
             }
         }
+    }
+
+    /// A file that the bucket has as it is follows the bucket, as other files do: another program may have replaced or
+    /// removed its object.
+    async fn follow(&self, number: u64) -> Result<()> {
+        let is_clean = |node: &Node| !node.is_changed() && node.data().is_some_and(|data| data.written.is_empty());
+        let clean = self.ledger.read(|overlay| {
+            let node = overlay.node(number).filter(|node| is_clean(node))?;
+            Some((node.changed, node.base.clone()?))
+        });
+        let Some((changed, base)) = clean else { return Ok(()) };
+        let is_fresh = {
+            let looked = self.looked.lock().unwrap_or_else(PoisonError::into_inner);
+            looked.get(&number).is_some_and(|at| at.elapsed() < self.stale_after)
+        };
+        if is_fresh || self.walk(&base.path).await.is_ok_and(|found| self.is_version(&found, &base)) {
+            return Ok(());
+        }
+        let asked = soon(async { self.files.tree().look_again(&base.path).await.map_err(status) }).await;
+        // It shows as it was last known.
+        let Ok(found) = asked else { return Ok(()) };
+        let found = found.filter(|found| found.kind == seqferry_vfs::FileKind::File);
+        let replaced = self.ledger.record(|overlay| {
+            let node = overlay.node(number).filter(|node| node.changed == changed && is_clean(node));
+            let Some(mut node) = node.cloned() else { return Ok((Vec::new(), ())) };
+            let Some(found) = &found else { return Ok((vec![Change::Drop(number)], ())) };
+            if self.is_version(found, &base) {
+                return Ok((Vec::new(), ()));
+            }
+            let version = self.files.tree().version(found.inode).map_err(status)?;
+            let VersionPin::Etag(etag) = version.pin else { return Err(FileError::Io) };
+            node.touch();
+            (node.modified, node.stated) = (nanoseconds(self.defaults.attributes(number, found).modified), 0);
+            node.uploaded = node.changed;
+            let (path, size) = (base.path.clone(), version.size);
+            node.base = Some(Base { path, etag: (&*etag).into(), size, visible: size });
+            node.content = Content::File(Data { size, durable_size: size, ..Data::default() });
+            Ok((vec![Change::Put(Box::new(node))], ()))
+        });
+        replaced.await?;
+        self.looked.lock().unwrap_or_else(PoisonError::into_inner).insert(number, Instant::now());
+        Ok(())
     }
 
     /// Object or folder of the bucket at a path, answered from memory while that is fresh.
@@ -173,6 +218,7 @@ impl<D: Disk> Inner<D> {
             accessed: nanoseconds(shown.accessed),
             modified: nanoseconds(shown.modified),
             changed: nanoseconds(shown.changed),
+            uploaded: nanoseconds(shown.changed),
             stated: stated.iter().filter(|(is_stated, _)| *is_stated).fold(0, |all, (_, bit)| all | bit),
             exclusive: None,
             base: Some(base),
@@ -215,7 +261,7 @@ impl<D: Disk> Inner<D> {
     }
 
     /// Names of a directory in the bucket.
-    async fn lower_names(&self, prefix: Option<&str>, after: Option<&str>, most: usize) -> Result<NamePage> {
+    pub(super) async fn lower_names(&self, prefix: Option<&str>, after: Option<&str>, most: usize) -> Result<NamePage> {
         let nothing = NamePage { entries: Vec::new(), is_end: true };
         let Some(prefix) = prefix else { return Ok(nothing) };
         let found = match self.walk(prefix).await {

@@ -10,23 +10,23 @@ const NAMES: [&str; 4] = ["a", "b", "sub", "x"];
 
 /// Bytes of a file as they show, as they are on the disk, and what was written since.
 #[derive(Debug, Clone, Default, PartialEq)]
-struct Contents {
-    now: Vec<u8>,
+pub(super) struct Contents {
+    pub(super) now: Vec<u8>,
     durable: Vec<u8>,
     unsynced: Vec<(usize, Vec<u8>)>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
-enum Item {
+pub(super) enum Item {
     File(Contents),
     Directory,
     Link(Vec<u8>),
 }
 
-type Model = BTreeMap<String, Item>;
+pub(super) type Model = BTreeMap<String, Item>;
 
 #[derive(Debug, Clone)]
-enum Call {
+pub(super) enum Call {
     Create(String),
     Directory(String),
     Link(String),
@@ -39,6 +39,20 @@ enum Call {
     Rename(String, String),
 }
 
+/// The model after a call in which the process was killed: it was done or not, whatever it answered; bytes that it wrote
+/// may be there.
+pub(super) fn unanswered(before: &Model, call: &Call, has_failed: bool) -> Vec<Model> {
+    let mut candidates = Vec::new();
+    if let Call::Write { path, offset, bytes, .. } = call {
+        let mut written = before.clone();
+        let unsynced = Call::Write { path: path.clone(), offset: *offset, bytes: bytes.clone(), is_synced: false };
+        apply(&mut written, &unsynced);
+        candidates.push(written);
+    }
+    candidates.extend(has_failed.then(|| before.clone()));
+    candidates
+}
+
 fn parent(path: &str) -> (&str, &str) {
     path.rsplit_once('/').unwrap_or(("", path))
 }
@@ -48,7 +62,7 @@ fn random_path(random: &mut fastrand::Rng) -> String {
     (0..depth).map(|_| *random.choice(NAMES.iter()).unwrap()).collect::<Vec<_>>().join("/")
 }
 
-fn random_call(random: &mut fastrand::Rng) -> Call {
+pub(super) fn random_call(random: &mut fastrand::Rng) -> Call {
     let path = random_path(random);
     match random.usize(0..20) {
         0..3 => Call::Create(path),
@@ -85,7 +99,7 @@ fn overwrite(bytes: &mut Vec<u8>, offset: usize, new: &[u8]) {
 }
 
 /// Apply a call to the model. False: it fails, and changes nothing.
-fn apply(model: &mut Model, call: &Call) -> bool {
+pub(super) fn apply(model: &mut Model, call: &Call) -> bool {
     match call {
         Call::Create(path) | Call::Directory(path) | Call::Link(path) => {
             if !is_directory(model, parent(path).0) || model.contains_key(path) {
@@ -159,7 +173,7 @@ fn apply(model: &mut Model, call: &Call) -> bool {
 }
 
 /// Make a call on the share.
-async fn run(setting: &Setting, call: &Call) -> Result<()> {
+pub(super) async fn run(setting: &Setting, call: &Call) -> Result<()> {
     let share = &setting.share;
     let plain = SetAttributes::default();
     let place = async |path: &str| {
@@ -209,7 +223,7 @@ async fn run(setting: &Setting, call: &Call) -> Result<()> {
 }
 
 /// All that the share shows, with identities.
-async fn view(setting: &Setting) -> BTreeMap<String, (FileId, Item)> {
+pub(super) async fn view(setting: &Setting) -> BTreeMap<String, (FileId, Item)> {
     let mut shown = BTreeMap::new();
     let mut todo = vec![(String::new(), setting.share.root())];
     while let Some((path, directory)) = todo.pop() {
@@ -249,8 +263,42 @@ async fn view(setting: &Setting) -> BTreeMap<String, (FileId, Item)> {
     shown
 }
 
+/// Calls in a few words.
+pub(super) fn brief(calls: &[Call]) -> String {
+    let brief = |call: &Call| match call {
+        Call::Write { path, offset, bytes, is_synced } => {
+            let synced = if *is_synced { " synced" } else { "" };
+            format!("Write{synced} {path} {offset}..{} of {:?}", offset + bytes.len(), bytes.first())
+        }
+        other => format!("{other:?}"),
+    };
+    calls.iter().map(brief).collect::<Vec<_>>().join("\n")
+}
+
+/// Differences between a share and a model, in a few words.
+pub(super) fn differences(model: &Model, seen: &BTreeMap<String, (FileId, Item)>) -> String {
+    let brief = |item: Option<&Item>| match item {
+        Some(Item::File(contents)) => {
+            let (now, durable) = (&contents.now, &contents.durable);
+            let first = |bytes: &[u8]| bytes.first().copied();
+            format!("file of {} bytes ({} durable, from {:?})", now.len(), durable.len(), first(now))
+        }
+        other => format!("{other:?}"),
+    };
+    let paths: std::collections::BTreeSet<&String> = model.keys().chain(seen.keys()).collect();
+    let lines = paths.into_iter().filter_map(|path| {
+        let (expected, found) = (model.get(path), seen.get(path).map(|(_, item)| item));
+        let is_same = match (expected, found) {
+            (Some(Item::File(expected)), Some(Item::File(found))) => expected.now == found.now,
+            (expected, found) => expected == found,
+        };
+        (!is_same).then(|| format!("{path}: expected {}, found {}\n", brief(expected), brief(found)))
+    });
+    lines.collect()
+}
+
 /// True when the share shows what the model has now.
-fn is_current(model: &Model, seen: &BTreeMap<String, (FileId, Item)>) -> bool {
+pub(super) fn is_current(model: &Model, seen: &BTreeMap<String, (FileId, Item)>) -> bool {
     let is_same = |(path, item): (&String, &Item)| match (item, seen.get(path)) {
         (Item::File(expected), Some((_, Item::File(found)))) => expected.now == found.now,
         (expected, Some((_, found))) => expected == found,
@@ -261,7 +309,7 @@ fn is_current(model: &Model, seen: &BTreeMap<String, (FileId, Item)>) -> bool {
 
 /// True when the share shows what the model may have after a crash: each byte that was committed, or that was written
 /// over it since.
-fn is_recovered(model: &Model, seen: &BTreeMap<String, (FileId, Item)>) -> bool {
+pub(super) fn is_recovered(model: &Model, seen: &BTreeMap<String, (FileId, Item)>) -> bool {
     let is_same = |(path, item): (&String, &Item)| match (item, seen.get(path)) {
         (Item::File(expected), Some((_, Item::File(found)))) => {
             let may_be = |at: usize, byte: u8| {
@@ -282,7 +330,7 @@ fn is_recovered(model: &Model, seen: &BTreeMap<String, (FileId, Item)>) -> bool 
 
 /// The model after a crash. What was killed has left bytes that are not on the disk, and that a loss of power may take
 /// until they are committed.
-fn recovered(mut model: Model, seen: Model, lost_power: bool) -> Model {
+pub(super) fn recovered(mut model: Model, seen: Model, lost_power: bool) -> Model {
     for (path, item) in seen {
         match (model.get_mut(&path), item) {
             (Some(Item::File(expected)), Item::File(found)) if !lost_power => expected.now = found.now,
@@ -293,7 +341,7 @@ fn recovered(mut model: Model, seen: Model, lost_power: bool) -> Model {
     model
 }
 
-fn model_of(seen: BTreeMap<String, (FileId, Item)>) -> Model {
+pub(super) fn model_of(seen: BTreeMap<String, (FileId, Item)>) -> Model {
     seen.into_iter().map(|(path, (_, item))| (path, item)).collect()
 }
 
@@ -319,15 +367,7 @@ async fn history(seed: u64) {
             let expected = apply(&mut model, &call);
             let done = run(&setting, &call).await;
             if setting.journal.is_dead() || setting.data.is_dead() {
-                // It was done or not, whatever it answered; bytes that it wrote may be there.
-                if let Call::Write { path, offset, bytes, .. } = &call {
-                    let mut written = before.clone();
-                    let unsynced =
-                        Call::Write { path: path.clone(), offset: *offset, bytes: bytes.clone(), is_synced: false };
-                    apply(&mut written, &unsynced);
-                    candidates.push(written);
-                }
-                candidates.extend(done.is_err().then_some(before));
+                candidates.extend(unanswered(&before, &call, done.is_err()));
                 break;
             }
             if let Call::Commit(_) | Call::Mode(_) = &call

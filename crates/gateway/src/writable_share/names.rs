@@ -45,6 +45,11 @@ fn touched(directory: &mut Node) -> Changed {
     Changed { before, after: Some(directory.attributes()) }
 }
 
+/// True when a file may be in the bucket, though the journal does not say so yet.
+fn is_being_written(overlay: &Overlay, child: &Child) -> bool {
+    matches!(child, Child::Node(number) if overlay.uploads().contains_key(number))
+}
+
 impl<D: Disk> Inner<D> {
     pub(super) async fn create(&self, caller: &Caller, dir: FileId, name: &[u8], how: Creation) -> Result<Created> {
         let parent = self.directory(caller, dir, Access::LOOKUP).await?;
@@ -168,6 +173,7 @@ impl<D: Disk> Inner<D> {
             accessed: now,
             modified: now,
             changed: now,
+            uploaded: 0,
             stated: STATED_MODE | STATED_UID | STATED_GID | STATED_MODIFIED,
             exclusive: new.exclusive,
             base: None,
@@ -204,6 +210,7 @@ impl<D: Disk> Inner<D> {
                     accessed: 0,
                     modified: crate::overlay::nanoseconds(attributes.modified),
                     changed: crate::overlay::nanoseconds(attributes.changed),
+                    uploaded: 0,
                     stated: 0,
                     exclusive: None,
                     base: Some(crate::overlay::Base { path: path.into(), etag: "".into(), size: 0, visible: 0 }),
@@ -273,7 +280,7 @@ impl<D: Disk> Inner<D> {
         }
         check_removal(caller, &directory.attributes(), &gone)?;
         let mut changes = self.taken_away(overlay, child)?;
-        if parent.prefix.is_some() {
+        if parent.prefix.is_some() || is_being_written(overlay, child) {
             changes.push(Change::Hide { parent: parent.file.number, name: name.into() });
         }
         let around = touched(&mut directory);
@@ -415,7 +422,7 @@ impl<D: Disk> Inner<D> {
         (node.parent, node.name) = (new.file.number, (*new_name).into());
         let mut changes = self.taken_away(overlay, target)?;
         changes.push(Change::Put(Box::new(node)));
-        if old.prefix.is_some() {
+        if old.prefix.is_some() || is_being_written(overlay, source) {
             changes.push(Change::Hide { parent: old.file.number, name: (*old_name).into() });
         }
         let first = touched(&mut old_node);

@@ -26,7 +26,14 @@ pub(super) fn spec(source: &Arc<StoreSource>, identity: &str) -> WritableSpec {
     let tree = Tree::new(Arc::clone(&source), options);
     let files = FileSystem::new(tree, Reader::new(source, Pool::new(0), None), Freshness::Ttl);
     let defaults = ShareDefaults { uid: 1000, gid: 1000, ..ShareDefaults::default() };
-    WritableSpec { files, ids: FileTable::in_memory(), defaults, identity: identity.to_owned(), prefix_length: 2 }
+    WritableSpec {
+        files,
+        ids: FileTable::in_memory(),
+        defaults,
+        identity: identity.to_owned(),
+        prefix_length: 2,
+        stale_after: Duration::from_mins(1),
+    }
 }
 
 impl Setting {
@@ -60,7 +67,7 @@ impl Setting {
         Ok(found)
     }
 
-    async fn id(&self, path: &str) -> FileId {
+    pub(super) async fn id(&self, path: &str) -> FileId {
         self.find(path).await.unwrap().file
     }
 
@@ -70,7 +77,7 @@ impl Setting {
         Ok(read.slices.concat())
     }
 
-    async fn text(&self, path: &str) -> String {
+    pub(super) async fn text(&self, path: &str) -> String {
         String::from_utf8(self.bytes(self.id(path).await).await.unwrap()).unwrap()
     }
 
@@ -79,7 +86,7 @@ impl Setting {
     }
 
     /// A file with these bytes, committed.
-    async fn put(&self, path: &str, text: &str) -> FileId {
+    pub(super) async fn put(&self, path: &str, text: &str) -> FileId {
         let (directory, name) = path.rsplit_once('/').unwrap_or(("", path));
         let how = Creation::Guarded(SetAttributes::default());
         let file = self.create(&root(), self.id(directory).await, name, how).await.unwrap().attributes.file;
@@ -87,11 +94,11 @@ impl Setting {
         file
     }
 
-    async fn write(&self, file: FileId, offset: u64, text: &str, stability: Stability) -> Result<Written> {
+    pub(super) async fn write(&self, file: FileId, offset: u64, text: &str, stability: Stability) -> Result<Written> {
         self.share.write(&root(), file, offset, Bytes::from(text.to_owned()), stability).await
     }
 
-    async fn names(&self, path: &str, most: usize) -> Vec<String> {
+    pub(super) async fn names(&self, path: &str, most: usize) -> Vec<String> {
         let directory = self.id(path).await;
         let (mut names, mut cookie) = (Vec::new(), 2);
         loop {
@@ -116,7 +123,7 @@ fn user(uid: u32) -> Caller {
     Caller { address: IpAddr::from([127, 0, 0, 1]), uid, gid: uid, groups: Vec::new() }
 }
 
-fn random() -> fastrand::Rng {
+pub(super) fn random() -> fastrand::Rng {
     fastrand::Rng::with_seed(7)
 }
 

@@ -105,6 +105,44 @@ impl Tree {
         Ok(Lookup { attributes, valid })
     }
 
+    /// Ask the service what a path below the tree has now, whatever is remembered of it.
+    ///
+    /// # Errors
+    /// When a request fails. An absent path is no error.
+    pub async fn look_again(self: &Arc<Self>, path: &str) -> Result<Option<super::Attributes>> {
+        let (mut parent, mut rest) = (super::ROOT, path);
+        loop {
+            let directory = self.directory(parent)?;
+            let Some((name, below)) = rest.split_once('/') else {
+                return Ok(self.check(directory, parent, rest).await?.attributes);
+            };
+            let is_directory = |found: &super::Attributes| found.kind == FileKind::Directory;
+            let found = match self.lookup(parent, name).await?.attributes.filter(is_directory) {
+                Some(known) => Some(known),
+                // It may be one by now.
+                None => self.check(directory, parent, name).await?.attributes.filter(is_directory),
+            };
+            let Some(found) = found else { return Ok(None) };
+            (parent, rest) = (found.inode, below);
+        }
+    }
+
+    /// This process has removed the object of a path below the tree: its name does not show any more. No request is
+    /// made; what is not remembered is asked for when it is needed.
+    pub fn note_removed(self: &Arc<Self>, path: &str) {
+        let (mut parent, mut rest) = (super::ROOT, path);
+        while let Ok(directory) = self.directory(parent) {
+            let Some((name, below)) = rest.split_once('/') else {
+                // A directory that was forgotten meanwhile is listed anew.
+                let _noted = self.remember_check(directory, parent, rest, None, None, Instant::now());
+                return;
+            };
+            let known = self.from_memory(directory, parent, name).and_then(|found| found.attributes);
+            let Some(known) = known.filter(|known| known.kind == FileKind::Directory) else { return };
+            (parent, rest) = (known.inode, below);
+        }
+    }
+
     /// An inode's object was found replaced or removed: find out what has its name now.
     ///
     /// # Errors

@@ -1,0 +1,244 @@
+//! Upload of a share to its bucket: one version of an object for each file that was left alone for a while.
+//!
+//! 1. **Settle**: a file is uploaded when it was not changed for the quiet time.
+//! 2. **Freeze**: its generation is its `changed`. Bytes are read for an upload only while that is the same; else the
+//!    upload is given up, and begins again when the file has settled.
+//! 3. **Upload** ([`send`]): one request, or parts, whose upload is in the journal before its first part. The write has
+//!    the condition that the bucket still has what it had.
+//! 4. **Clean** ([`finish`]): the file is that object from now on, under its number, if its generation is the same.
+//!
+//! The order of work on a key stands in [`plan`]. Killed at any point, the next process finds in the journal what is
+//! left to do, and each write whose outcome is not known: an object with its time and size is that write, and is not
+//! made again.
+
+mod fetch;
+mod finish;
+mod folder;
+mod generation;
+mod plan;
+mod remove;
+mod send;
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use seqferry_client::RetryingClient;
+use seqferry_store::Address;
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::{Inner, WritableShare};
+use crate::journal::Disk;
+use plan::{Sending, Work, due, has_any_moved};
+pub(super) use send::Conditions;
+
+/// Files that are uploaded at a time. The budget of the process decides how many requests are under way.
+const AT_ONCE: usize = 16;
+/// Longest time between two looks for work.
+const LOOK: Duration = Duration::from_secs(1);
+/// Wait before a file is tried again, which doubles until the longest.
+const FIRST_WAIT: Duration = Duration::from_secs(1);
+const LONGEST_WAIT: Duration = Duration::from_mins(5);
+
+/// Bucket that a share is uploaded to, and when.
+#[derive(Debug, Clone)]
+pub struct UploadSpec {
+    /// Client of the bucket.
+    pub client: RetryingClient,
+    /// Bucket name.
+    pub bucket: String,
+    /// Keys are this and the path. Empty, or ends in a slash.
+    pub prefix: String,
+    /// Storage class of objects; None for the bucket's default.
+    pub storage_class: Option<String>,
+    /// Time for which a file must not change before it is uploaded.
+    pub quiet: Duration,
+    /// Bytes of the first parts; a file that is smaller goes in one request. None: 8 MiB.
+    pub part_size: Option<u64>,
+}
+
+/// Reason why work was not done.
+#[derive(Debug)]
+enum Trouble {
+    /// The file is another one by now: it is looked at again.
+    Changed,
+    /// The share stops.
+    Stopped,
+    /// The cause and the next step. It is tried again later.
+    Failed(String),
+}
+
+/// One share and its bucket.
+struct Uploader<D: Disk> {
+    inner: Arc<Inner<D>>,
+    spec: UploadSpec,
+    conditions: Conditions,
+}
+
+/// Wait of a file or key after a failure.
+#[derive(Debug, Clone, Copy)]
+struct Pause {
+    until: Instant,
+    wait: Duration,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+enum Subject {
+    File(u64),
+    Key(Box<str>),
+}
+
+/// Memory of one run of the uploader.
+#[derive(Default)]
+struct Memory {
+    /// Generation of each file, and when it was seen first.
+    seen: HashMap<u64, (u64, Instant)>,
+    pauses: HashMap<Subject, Pause>,
+    busy: HashSet<Subject>,
+    keys: HashSet<Box<str>>,
+}
+
+impl<D: Disk> WritableShare<D> {
+    /// Upload what is written, until `stop`. Returns when nothing is under way any more.
+    pub async fn upload(&self, spec: UploadSpec, stop: CancellationToken) {
+        let inner = Arc::clone(&self.0);
+        let uploader = Arc::new(Uploader { inner, spec, conditions: Conditions::default() });
+        uploader.run(&stop).await;
+    }
+
+    /// Files and keys that the bucket does not have as the share shows them, settled or not.
+    pub fn waiting(&self) -> usize {
+        let inner = &self.0;
+        inner.ledger.read(|overlay| due(overlay, &inner.ids, |_, _| true).len())
+    }
+}
+
+impl Subject {
+    fn of(work: &Work) -> Self {
+        match work {
+            Work::Send(sending) => Self::File(sending.number),
+            Work::Fetch(number) | Work::Resolve(number) | Work::Move(number) => Self::File(*number),
+            Work::Remove { path, .. } => Self::Key(path.clone()),
+        }
+    }
+}
+
+fn key_of(work: &Work) -> Option<Box<str>> {
+    match work {
+        Work::Send(Sending { path, .. }) | Work::Remove { path, .. } => Some(path.trim_end_matches('/').into()),
+        Work::Fetch(_) | Work::Resolve(_) | Work::Move(_) => None,
+    }
+}
+
+impl<D: Disk> Uploader<D> {
+    async fn run(self: Arc<Self>, stop: &CancellationToken) {
+        let mut memory = Memory::default();
+        let mut tasks: JoinSet<(Work, Result<(), Trouble>)> = JoinSet::new();
+        let look = LOOK.min(self.spec.quiet / 4).max(Duration::from_millis(5));
+        loop {
+            if stop.is_cancelled() {
+                tasks.shutdown().await;
+                self.show_again().await;
+                return;
+            }
+            let room = AT_ONCE.saturating_sub(tasks.len());
+            if tasks.is_empty() {
+                self.show_again().await;
+            }
+            for work in self.next_work(&mut memory, room) {
+                let uploader = Arc::clone(&self);
+                tasks.spawn(async move {
+                    let done = Box::pin(uploader.work(&work)).await;
+                    (work, done)
+                });
+            }
+            tokio::select! {
+                () = stop.cancelled() => {}
+                () = tokio::time::sleep(look) => {}
+                Some(ended) = tasks.join_next(), if !tasks.is_empty() => {
+                    if let Ok((work, done)) = ended {
+                        Self::ended(&mut memory, &work, done);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Work that may begin now. It is marked as under way.
+    fn next_work(&self, memory: &mut Memory, room: usize) -> Vec<Work> {
+        if room == 0 || self.inner.check_disk().is_err() {
+            return Vec::new();
+        }
+        let now = Instant::now();
+        let mut seen = HashMap::new();
+        let all = self.inner.ledger.note(|overlay| {
+            if overlay.has_moved() && !has_any_moved(overlay, &self.inner.ids) {
+                overlay.none_has_moved();
+            }
+            due(overlay, &self.inner.ids, |number, changed| {
+                let known = memory.seen.get(&number).filter(|(generation, _)| *generation == changed);
+                let since = known.map_or(now, |(_, since)| *since);
+                seen.insert(number, (changed, since));
+                now.duration_since(since) >= self.spec.quiet
+            })
+        });
+        memory.seen = seen;
+        memory.pauses.retain(|_, pause| pause.until + LONGEST_WAIT > now);
+        let mut begun = Vec::new();
+        for work in all {
+            let (subject, key) = (Subject::of(&work), key_of(&work));
+            let waits = memory.pauses.get(&subject).is_some_and(|pause| pause.until > now);
+            let is_busy = memory.busy.contains(&subject) || key.as_ref().is_some_and(|key| memory.keys.contains(key));
+            if begun.len() >= room || waits || is_busy {
+                continue;
+            }
+            memory.busy.insert(subject);
+            memory.keys.extend(key);
+            begun.push(work);
+        }
+        begun
+    }
+
+    fn ended(memory: &mut Memory, work: &Work, done: Result<(), Trouble>) {
+        let subject = Subject::of(work);
+        memory.busy.remove(&subject);
+        if let Some(key) = key_of(work) {
+            memory.keys.remove(&key);
+        }
+        match done {
+            Ok(()) => {
+                memory.pauses.remove(&subject);
+            }
+            Err(Trouble::Changed | Trouble::Stopped) => {}
+            Err(Trouble::Failed(text)) => {
+                let wait = memory.pauses.get(&subject).map_or(FIRST_WAIT, |pause| (pause.wait * 2).min(LONGEST_WAIT));
+                tracing::warn!("{text} It is tried again in {} s", wait.as_secs());
+                memory.pauses.insert(subject, Pause { until: Instant::now() + wait, wait });
+            }
+        }
+    }
+
+    async fn work(&self, work: &Work) -> Result<(), Trouble> {
+        match work {
+            Work::Send(sending) => Box::pin(self.send(sending)).await,
+            Work::Fetch(number) => self.fetch(*number).await,
+            Work::Resolve(number) => self.resolve(*number).await,
+            Work::Move(number) => self.move_folder(*number).await,
+            Work::Remove { path, etag } => self.remove(path, etag).await,
+        }
+    }
+
+    fn key(&self, path: &str) -> String {
+        format!("{}{path}", self.spec.prefix)
+    }
+
+    /// The object of a path, as texts name it.
+    fn address(&self, path: &str) -> String {
+        Address(&self.spec.bucket, Some(&self.key(path))).to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests;

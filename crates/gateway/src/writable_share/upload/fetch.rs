@@ -1,0 +1,49 @@
+//! Bytes of an object that is about to be replaced are read to this machine for the file that was made of it.
+
+use super::send::local;
+use super::{Trouble, Uploader};
+use crate::journal::Disk;
+use crate::overlay::{Change, Node};
+
+/// Bytes that are read at a time.
+const PIECE: u64 = 1 << 20;
+
+impl<D: Disk> Uploader<D> {
+    pub(super) async fn fetch(&self, number: u64) -> Result<(), Trouble> {
+        let inner = &self.inner;
+        let lock = inner.lock_of(number);
+        loop {
+            let alone = lock.alone().await;
+            let (gap, base) = inner.ledger.read(|overlay| {
+                let node = overlay.node(number).ok_or(Trouble::Changed)?;
+                let pieces = node.data().map(|data| data.written.pieces(0, data.size)).unwrap_or_default();
+                Ok::<_, Trouble>((pieces.into_iter().find(|(_, _, is_written)| !is_written), node.base.clone()))
+            })?;
+            let Some((start, end, _)) = gap else { break };
+            let end = end.min(start + PIECE);
+            let bytes = inner.read_below(number, base.as_ref(), start, end).await.map_err(local)?;
+            inner.write_bytes(number, start, bytes).await.map_err(local)?;
+            inner.ledger.note(|overlay| {
+                if let Some(data) = overlay.node_mut(number).and_then(Node::data_mut) {
+                    data.written.add(start, end);
+                    data.unsynced.add(start, end);
+                }
+            });
+            drop(alone);
+        }
+        let is_file = inner.ledger.read(|overlay| overlay.node(number).is_some_and(|node| node.data().is_some()));
+        if is_file {
+            inner.commit_node(number, &lock).await.map_err(local)?;
+        }
+        let recorded = inner.ledger.change(|overlay| {
+            let mut node = overlay.node(number).cloned().ok_or(seqferry_nfs::FileError::Stale)?;
+            let is_whole = |node: &Node| {
+                node.data().is_none_or(|data| data.durable.pieces(0, data.size).iter().all(|(_, _, is_in)| *is_in))
+            };
+            let Some(base) = node.base.take().filter(|_| is_whole(&node)) else { return Ok((Vec::new(), ())) };
+            let doom = Change::Doom { path: base.path, etag: base.etag };
+            Ok((vec![Change::Put(Box::new(node)), doom], ()))
+        });
+        recorded.await.map_err(local)
+    }
+}

@@ -1,0 +1,69 @@
+//! A folder of the bucket that was renamed here: its files become files of the overlay, each of which is then copied to
+//! its new key and removed from the old one, as any file that was renamed.
+
+use bytes::Bytes;
+use seqferry_nfs::{FileError, FileId};
+use seqferry_vfs::FileKind;
+
+use super::send::local;
+use super::{Trouble, Uploader};
+use crate::journal::Disk;
+use crate::overlay::{Change, OF_BUCKET, join};
+use crate::share::{soon, status};
+use crate::writable_share::find::Lower;
+
+/// Names that are taken up at a time.
+const NAMES: usize = 128;
+
+impl<D: Disk> Uploader<D> {
+    pub(super) async fn move_folder(&self, number: u64) -> Result<(), Trouble> {
+        let inner = &self.inner;
+        let prefix = inner.ledger.read(|overlay| overlay.node(number).and_then(|node| node.base.clone()));
+        let Some(base) = prefix else { return Err(Trouble::Changed) };
+        // Where the tree of the bucket takes the folder for absent, its files would stay behind.
+        let tree = inner.files.tree();
+        soon(async { tree.look_again(&base.path).await.map_err(status) }).await.map_err(local)?;
+        let mut after: Option<String> = None;
+        loop {
+            let page = inner.lower_names(Some(&base.path), after.as_deref(), NAMES).await.map_err(local)?;
+            for (name, attributes) in &page.entries {
+                let path = join(&base.path, name);
+                let target = if attributes.kind == FileKind::Symlink {
+                    soon(async { inner.files.read_link(attributes.inode).await.map_err(status) })
+                        .await
+                        .map_err(local)?
+                } else {
+                    Bytes::new()
+                };
+                let lower = Lower { path, attributes: attributes.clone() };
+                let adopted = inner.ledger.record(|overlay| {
+                    let is_same = overlay.node(number).is_some_and(|node| node.base.as_ref() == Some(&base));
+                    if !is_same || overlay.entry(number, name).is_some() {
+                        return Ok((Vec::new(), ()));
+                    }
+                    let file = overlay.bucket_number(&inner.ids, number, name).ok_or(FileError::Io)?;
+                    let file = FileId { number: file, generation: OF_BUCKET };
+                    let node = inner.adopted(file, (number, name), &lower, &target)?;
+                    Ok((vec![Change::Put(Box::new(node))], ()))
+                });
+                adopted.await.map_err(local)?;
+            }
+            after = page.entries.into_iter().last().map(|(name, _)| name);
+            if page.is_end || after.is_none() {
+                break;
+            }
+        }
+        let moved = inner.ledger.change(|overlay| {
+            let node = overlay.node(number).filter(|node| node.base.as_ref() == Some(&base));
+            let Some(mut node) = node.cloned() else { return Ok((Vec::new(), ())) };
+            // Renamed back meanwhile.
+            if overlay.path(&inner.ids, number).is_ok_and(|path| *path == *base.path) {
+                return Ok((Vec::new(), ()));
+            }
+            node.base = None;
+            let doom = Change::Doom { path: format!("{}/", base.path).into(), etag: "".into() };
+            Ok((vec![Change::Put(Box::new(node)), doom], ()))
+        });
+        moved.await.map_err(local)
+    }
+}

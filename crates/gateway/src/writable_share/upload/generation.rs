@@ -1,0 +1,107 @@
+//! Bytes of one generation of a file, and the journal of its upload in parts.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use bytes::{Bytes, BytesMut};
+use seqferry_client::{RecordedUpload, RequestError, UploadJournal};
+use seqferry_nfs::FileError;
+use seqferry_store::StoreError;
+use seqferry_transfer::pipe::{InputBytes, PipeError};
+use tokio::sync::Mutex;
+
+use super::super::Inner;
+use super::plan::Sending;
+use crate::journal::Disk;
+use crate::overlay::{Change, Content, Node, OpenUpload};
+
+/// Bytes that are read at a time.
+const PIECE: u64 = 1 << 20;
+
+/// The bytes of one generation of a file.
+pub(super) struct FileBytes<D: Disk> {
+    inner: Arc<Inner<D>>,
+    number: u64,
+    changed: u64,
+    at: Mutex<u64>,
+    /// The file is another generation by now.
+    pub(super) has_changed: Arc<AtomicBool>,
+}
+
+impl<D: Disk> FileBytes<D> {
+    pub(super) fn new(inner: Arc<Inner<D>>, number: u64, changed: u64) -> Self {
+        Self { inner, number, changed, at: Mutex::new(0), has_changed: Arc::default() }
+    }
+
+    fn is_same(&self) -> bool {
+        let is_same = |node: &Node| node.changed == self.changed;
+        self.inner.ledger.read(|overlay| overlay.node(self.number).is_some_and(is_same))
+    }
+
+    async fn read(&self, start: u64, size: u64) -> Result<Bytes, FileError> {
+        let target = self.inner.ledger.read(|overlay| match overlay.node(self.number).map(|node| &node.content) {
+            Some(Content::Link(target)) => Some(target.clone()),
+            _ => None,
+        });
+        if let Some(target) = target {
+            let end = target.len().min(usize::try_from(start.saturating_add(size)).unwrap_or(usize::MAX));
+            return Ok(target.slice(usize::try_from(start).unwrap_or(usize::MAX).min(end)..end));
+        }
+        let lock = self.inner.lock_of(self.number);
+        let mut bytes = BytesMut::new();
+        while (bytes.len() as u64) < size {
+            let length = PIECE.min(size - bytes.len() as u64);
+            let offset = start + bytes.len() as u64;
+            let read = {
+                let _stays = lock.shared().await;
+                self.inner.read_node(self.number, offset, u32::try_from(length).unwrap_or(u32::MAX)).await?
+            };
+            read.slices.iter().for_each(|slice| bytes.extend_from_slice(slice));
+            if read.is_end {
+                break;
+            }
+        }
+        // A write under way may have changed bytes, and not yet said so.
+        drop(lock.alone().await);
+        Ok(bytes.freeze())
+    }
+}
+
+impl<D: Disk> InputBytes for FileBytes<D> {
+    async fn next(&self, size: u64) -> Result<Bytes, PipeError> {
+        let mut at = self.at.lock().await;
+        let read = self.read(*at, size).await;
+        if !self.is_same() {
+            self.has_changed.store(true, Ordering::Release);
+            return Err(PipeError::Cancelled);
+        }
+        let bytes = read.map_err(|error| {
+            PipeError::Descriptor(std::io::Error::other(format!("the bytes of the file cannot be had ({error:?})")))
+        })?;
+        *at += bytes.len() as u64;
+        Ok(bytes)
+    }
+}
+
+/// The journal of the share, which knows of uploads in parts before their first part.
+pub(super) struct Rows<D: Disk> {
+    pub(super) inner: Arc<Inner<D>>,
+    pub(super) sending: Sending,
+    pub(super) path: Box<str>,
+}
+
+impl<D: Disk> UploadJournal for Rows<D> {
+    async fn record(&self, upload: &RecordedUpload) -> Result<(), RequestError> {
+        let recorded = self.inner.ledger.change(|overlay| {
+            // What was announced, under its path beside another program's object if that is where it goes.
+            let open = overlay.uploads().get(&self.sending.number).ok_or(FileError::Stale)?;
+            let (upload_id, part_size) = (upload.upload_id.as_str().into(), upload.part_size);
+            let open = OpenUpload { path: self.path.clone(), upload_id, part_size, ..open.clone() };
+            Ok((vec![Change::Sending(open)], ()))
+        });
+        recorded.await.map_err(|_| {
+            let error = StoreError::new("RecordUpload", "", Some(&self.path), "JournalFailed", None);
+            RequestError::Failed(error.with_message("the journal of the share cannot be written"))
+        })
+    }
+}

@@ -1,0 +1,230 @@
+//! Plan of the work in the bucket, by the overlay alone: files, their keys, and the order.
+//!
+//! - A file goes to the key of its path. It waits while an object with that key is still the source of another file:
+//!   one that was renamed, and is not copied yet. Files that wait for each other in a circle are read to this machine.
+//! - The same holds where an object makes a folder of the file's name, or a file of the name of a folder above it: a
+//!   bucket can hold both, and a tree shows one of them.
+//! - An object that has to go is removed when no file stands at its key, which replaces it, and none is made of it.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::ops::Bound;
+
+use seqferry_transfer::pipe::Replaces;
+
+use crate::ids::FileTable;
+use crate::overlay::{Content, Node, OpenUpload, Overlay};
+
+/// Folder of the share for files that lost against another program's.
+pub(super) const CONFLICTS: &str = ".seqferry-conflicts";
+/// Names that stay on this machine: programs make them for themselves.
+const LOCAL: [&str; 2] = [".DS_Store", "Thumbs.db"];
+const LOCAL_PREFIXES: [&str; 3] = [".nfs", "~$", "._"];
+
+/// Work on one key of the bucket.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Work {
+    /// The bucket is to have this file.
+    Send(Sending),
+    /// The bytes of a file are to be read to this machine: its object is to be replaced before they are copied.
+    Fetch(u64),
+    /// A write of a file that is no more was cut off: its outcome has to be found out.
+    Resolve(u64),
+    /// A folder that was renamed here has its files elsewhere in the bucket.
+    Move(u64),
+    /// An object, or a folder marker, has to go. Of a marker the version is not known.
+    Remove { path: Box<str>, etag: Box<str> },
+}
+
+/// A file as it is to be uploaded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Sending {
+    pub(super) number: u64,
+    /// Its `changed`: another value is another generation.
+    pub(super) changed: u64,
+    pub(super) path: Box<str>,
+    pub(super) replaces: Replaces,
+    /// An attempt of it, or of another generation, was recorded before.
+    pub(super) is_again: bool,
+}
+
+fn is_local(name: &str) -> bool {
+    LOCAL.contains(&name) || LOCAL_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+}
+
+fn is_directory(node: &Node) -> bool {
+    node.content == Content::Directory
+}
+
+/// All that is to be done. `is_settled` tells of a file, and its generation, whether it was left alone for long enough.
+pub(super) fn due(overlay: &Overlay, ids: &FileTable, mut is_settled: impl FnMut(u64, u64) -> bool) -> Vec<Work> {
+    let candidates = overlay.nodes().filter(|node| {
+        let may_have_moved = overlay.has_moved();
+        (node.is_changed() || may_have_moved) && !is_local(&node.name)
+    });
+    let placed = candidates.filter_map(|node| Some((node, overlay.path(ids, node.file.number).ok()?)));
+    let unlike = |(node, path): &(&Node, String)| node.is_changed() || !stands_at(node, path);
+    let placed: Vec<(&Node, String)> = placed.filter(unlike).filter(|(_, path)| !path.is_empty()).collect();
+    // Objects that files are made of which have another path by now.
+    let sources: Sources<'_> = placed
+        .iter()
+        .filter(|(node, path)| !is_directory(node) && !stands_at(node, path))
+        .filter_map(|(node, path)| Some((&*node.base.as_ref()?.path, (node.file.number, path.as_str()))))
+        .collect();
+    let is_moving = |(node, path): &&(&Node, String)| is_directory(node) && !stands_at(node, path);
+    let moving = placed.iter().filter(is_moving).filter_map(|(node, _)| Some(&*node.base.as_ref()?.path));
+    let moving: Vec<&str> = moving.collect();
+    let written: HashMap<&str, u64> =
+        overlay.uploads().values().map(|open| (open.path.trim_end_matches('/'), open.number)).collect();
+    let mut work = Vec::new();
+    for (node, path) in &placed {
+        let number = node.file.number;
+        if !is_settled(number, node.changed) {
+            continue;
+        }
+        if is_directory(node) && node.base.is_some() {
+            work.push(Work::Move(number));
+            continue;
+        }
+        // What is below it in the bucket is still that of another folder, or what is there is not known yet.
+        if written.iter().any(|(other, writer)| *writer != number && are_in_the_way(path, other, is_directory(node))) {
+            continue;
+        }
+        if has_doomed_in_the_way(overlay, path, is_directory(node)) {
+            continue;
+        }
+        let is_file = !is_directory(node);
+        if moving.iter().any(|prefix| is_below(path, prefix) || is_file && is_below(prefix, path)) {
+            continue;
+        }
+        match waits(&sources, number, path, is_directory(node)) {
+            Wait::No => work.push(Work::Send(sending(overlay, node, path))),
+            Wait::Yes => {}
+            Wait::Circle => work.push(Work::Fetch(number)),
+        }
+    }
+    // Writes of files that have gone or have another path by now.
+    let is_cut_off = |open: &&OpenUpload| {
+        let path = overlay.node(open.number).and_then(|node| overlay.path(ids, node.file.number).ok());
+        path.is_none_or(|path| !open.path.starts_with(CONFLICTS) && path != open.path.trim_end_matches('/'))
+    };
+    work.extend(overlay.uploads().values().filter(is_cut_off).map(|open| Work::Resolve(open.number)));
+    let standing: HashMap<&str, bool> = placed.iter().map(|(node, path)| (path.as_str(), is_directory(node))).collect();
+    for (path, etag) in overlay.doomed() {
+        let (name, is_marker) = path.strip_suffix('/').map_or((&**path, false), |name| (name, true));
+        let is_replaced = standing.get(name) == Some(&is_marker);
+        if !is_replaced && !sources.contains_key(&**path) {
+            work.push(Work::Remove { path: path.clone(), etag: etag.clone() });
+        }
+    }
+    work
+}
+
+/// True for a path and all below it.
+fn is_below(path: &str, top: &str) -> bool {
+    path.strip_prefix(top).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+fn stands_at(node: &Node, path: &str) -> bool {
+    node.base.as_ref().is_some_and(|base| &*base.path == path)
+}
+
+enum Wait {
+    No,
+    Yes,
+    /// For itself.
+    Circle,
+}
+
+/// Files by the object that they are made of, with their path.
+type Sources<'a> = BTreeMap<&'a str, (u64, &'a str)>;
+
+/// Paths that are above a path.
+fn above(path: &str) -> impl Iterator<Item = &str> {
+    path.match_indices('/').map(|(at, _)| &path[..at])
+}
+
+/// True when a file, or folder, and an object exclude each other: a name is either a file or a folder.
+fn are_in_the_way(path: &str, object: &str, is_folder: bool) -> bool {
+    path == object || above(path).any(|above| above == object) || !is_folder && is_below(object, path)
+}
+
+/// True when an object has to go first that makes a folder of a file's name, or a file of the name of a folder above it.
+fn has_doomed_in_the_way(overlay: &Overlay, path: &str, is_folder: bool) -> bool {
+    let below = format!("{path}/");
+    let first = overlay.doomed().range::<str, _>((Bound::Included(&*below), Bound::Unbounded)).next();
+    let has_below = first.is_some_and(|(doomed, _)| doomed.starts_with(&*below));
+    !is_folder && has_below || above(path).any(|above| overlay.doomed().contains_key(above))
+}
+
+/// Files that are made of objects which a path needs, or which must not be beside it.
+fn blockers<'a>(sources: &Sources<'a>, path: &str, is_folder: bool) -> Vec<(u64, &'a str)> {
+    let mut found: Vec<_> = above(path).chain([path]).filter_map(|at| sources.get(at).copied()).collect();
+    if !is_folder {
+        let below = format!("{path}/");
+        let rest = sources.range::<str, _>((Bound::Included(&*below), Bound::Unbounded));
+        found.extend(rest.take_while(|(at, _)| at.starts_with(&*below)).map(|(_, source)| *source));
+    }
+    found
+}
+
+/// Wait of a file for others that are made of objects which it replaces, or excludes.
+fn waits(sources: &Sources<'_>, number: u64, path: &str, is_folder: bool) -> Wait {
+    let mut todo = blockers(sources, path, is_folder);
+    let mut seen = HashSet::new();
+    let wait = if todo.is_empty() { Wait::No } else { Wait::Yes };
+    while let Some((other, path)) = todo.pop() {
+        if other == number {
+            return Wait::Circle;
+        }
+        if seen.insert(other) {
+            todo.extend(blockers(sources, path, false));
+        }
+    }
+    wait
+}
+
+fn sending(overlay: &Overlay, node: &Node, path: &str) -> Sending {
+    let replaces = match &node.base {
+        Some(base) if &*base.path == path => Replaces::Version(base.etag.to_string()),
+        _ => match overlay.doomed().get(path) {
+            Some(etag) => Replaces::Version(etag.to_string()),
+            None => Replaces::Nothing,
+        },
+    };
+    let is_again = overlay.uploads().contains_key(&node.file.number);
+    Sending { number: node.file.number, changed: node.changed, path: path.into(), replaces, is_again }
+}
+
+/// True when a file has another path than its object.
+pub(super) fn has_any_moved(overlay: &Overlay, ids: &FileTable) -> bool {
+    let has_moved = |node: &Node| {
+        let path = overlay.path(ids, node.file.number);
+        node.base.is_some() && path.is_ok_and(|path| !stands_at(node, &path))
+    };
+    overlay.nodes().any(has_moved)
+}
+
+/// Names of the bucket that may show again: nothing of theirs is to be removed, nor to be copied from.
+pub(super) fn to_show(overlay: &Overlay, ids: &FileTable) -> Vec<(u64, Box<str>)> {
+    let moved: Vec<&str> = overlay
+        .nodes()
+        .filter_map(|node| {
+            let base = node.base.as_ref()?;
+            let is_there = overlay.path(ids, node.file.number).is_ok_and(|path| *path == *base.path);
+            (!is_there).then_some(&*base.path)
+        })
+        .collect();
+    let hidden = overlay.hidden().filter_map(|(parent, name)| {
+        let prefix = overlay.lower(ids, parent).ok();
+        // A directory that is gone, or has nothing in the bucket, hides nothing.
+        let Some(Some(prefix)) = prefix else { return Some((parent, name.into())) };
+        let path = crate::overlay::join(&prefix, name);
+        let below = format!("{path}/");
+        let first = overlay.doomed().range::<str, _>((Bound::Included(&*below), Bound::Unbounded)).next();
+        let is_doomed =
+            overlay.doomed().contains_key(&*path) || first.is_some_and(|(doomed, _)| doomed.starts_with(&*below));
+        let is_source = moved.iter().any(|base| is_below(base, &path));
+        (!is_doomed && !is_source).then(|| (parent, name.into()))
+    });
+    hidden.collect()
+}

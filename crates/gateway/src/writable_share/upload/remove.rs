@@ -1,0 +1,47 @@
+//! Objects and folder markers that were removed here are removed from the bucket.
+
+use seqferry_transfer::remove::remove;
+
+use super::send::local;
+use super::{Trouble, Uploader};
+use crate::journal::Disk;
+use crate::overlay::Change;
+use crate::share::{soon, status};
+
+impl<D: Disk> Uploader<D> {
+    pub(super) async fn remove(&self, path: &str, etag: &str) -> Result<(), Trouble> {
+        let is_marker = path.ends_with('/');
+        let wanted = (!etag.is_empty()).then(|| etag.to_owned());
+        // Where there is no marker, a removal would only leave a mark of itself in a bucket with versions.
+        let is_there = !is_marker || self.head(path).await?.is_some();
+        let mut left = Vec::new();
+        if is_there {
+            left = remove(&self.spec.client, &self.spec.bucket, vec![(self.key(path), wanted)]).await?;
+        }
+        if left.is_empty() {
+            self.forget(path).await?;
+        } else {
+            tracing::warn!(
+                "{} was replaced by another program after it was removed here: it stays",
+                self.address(path)
+            );
+        }
+        let recorded = self.inner.ledger.change(|overlay| {
+            let is_same = overlay.doomed().get(path).is_some_and(|now| **now == *etag);
+            Ok((if is_same { vec![Change::Gone { path: path.into() }] } else { Vec::new() }, ()))
+        });
+        recorded.await.map_err(local)
+    }
+
+    /// The tree of the bucket learns that an object has gone. Below a marker there may be files all the same.
+    async fn forget(&self, path: &str) -> Result<(), Trouble> {
+        let tree = self.inner.files.tree();
+        match path.strip_suffix('/') {
+            Some(folder) => {
+                soon(async { tree.look_again(folder).await.map_err(status) }).await.map_err(local)?;
+            }
+            None => tree.note_removed(path),
+        }
+        Ok(())
+    }
+}
