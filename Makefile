@@ -141,7 +141,7 @@ $(TOOLS)/s3proxy $(TOOLS)/s3sim $(TOOLS)/sim_load $(TOOLS)/floor &: $(testkit_so
 		name=$$(basename $$tool); cp $(TARGET)/release/$$tool $(TOOLS)/$$name.new && mv $(TOOLS)/$$name.new $(TOOLS)/$$name; \
 	done
 
-# A share that can be written, for tests: what clients write to it stays on this machine.
+# A share that can be written, for tests: what clients write stays on this machine, or is uploaded.
 $(TOOLS)/writable_gateway: $(wheel_sources) crates/gateway/examples/writable_gateway.rs
 	@tools/require $(CARGO) "a Rust toolchain, 1.94.1 or newer (https://rustup.rs)"
 	$(CARGO) build --quiet --release --locked $(RUST_PACKAGES) --example writable_gateway

@@ -69,16 +69,20 @@ def writable_gateway() -> Path:
 
 
 class ServedInstrument(ServedShares):
-    """The share ``runs`` of a prefix, written by clients and never uploaded: an instrument, not the shipped command."""
+    """The share ``runs`` of a prefix, written by clients: an instrument, not the shipped command.
 
-    def __init__(self, folder: Path, server: S3Server, bucket: str, prefix: str) -> None:
+    Files are uploaded when they were not changed for ``quiet`` seconds; without it they never are.
+    """
+
+    def __init__(self, folder: Path, server: S3Server, bucket: str, prefix: str, *, quiet: float | None = None) -> None:
         self.environment = server.environment()
         self._command: list[str | Path] = [writable_gateway(), folder / "gateway", bucket, prefix]
+        self._quiet = [] if quiet is None else [str(int(quiet * 1000))]
         self.port = 0
         self.process = self._started()
 
     def _command_line(self) -> list[str | Path]:
-        return [*self._command, str(self.port)]
+        return [*self._command, str(self.port), *self._quiet]
 
 
 def missing_libnfs() -> str | None:

@@ -1,6 +1,7 @@
-//! A gateway for tests of writing: what clients write stays on this machine, and never reaches the bucket.
+//! A gateway for tests of writing: what clients write stays on this machine, or goes to the bucket.
 //!
-//! Usage: `writable_gateway FOLDER BUCKET PREFIX PORT`. Endpoint and credentials come from the environment. It serves
+//! Usage: `writable_gateway FOLDER BUCKET PREFIX PORT [QUIET]`. With a number of milliseconds files that were quiet for
+//! that long are uploaded. Endpoint and credentials come from the environment. It serves
 //! `/runs` until it is killed; journal, data and key are in the folder. It prints its address once clients can mount.
 
 use std::path::PathBuf;
@@ -18,6 +19,7 @@ fn main() {
     let folder = PathBuf::from(next("FOLDER"));
     let (bucket, prefix) = (next("BUCKET"), next("PREFIX"));
     let port: u16 = next("PORT").parse().expect("a number of a port");
+    let quiet = arguments.next().map(|quiet| Duration::from_millis(quiet.parse().expect("milliseconds")));
     let share = ShareSpec {
         name: "runs".to_owned(),
         endpoint: EndpointSpec::Service(EndpointOptions::default()),
@@ -37,7 +39,12 @@ fn main() {
         max_bandwidth: None,
         shares: vec![share],
     };
-    let mut gateway = spec.start_without_upload(&folder.join("writes")).unwrap_or_else(|error| panic!("{error}"));
+    let writes = folder.join("writes");
+    let gateway = match quiet {
+        Some(quiet) => spec.start_with_upload(&writes, quiet),
+        None => spec.start_without_upload(&writes),
+    };
+    let mut gateway = gateway.unwrap_or_else(|error| panic!("{error}"));
     let address = gateway.address();
     println!("s3://{bucket} is served at {}:/runs, port {}.", address.ip(), address.port());
     while !gateway.wait(Duration::from_hours(1)) {}
