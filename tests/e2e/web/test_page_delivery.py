@@ -52,6 +52,13 @@ def test_the_holder_of_a_link_sees_what_arrived_and_what_is_missing(
     page.get_by_role("button", name="Receipt").click()
     expect(page.get_by_text("0001.bam").first).to_be_visible()
 
+    # The link opens the receipt in a tab of somebody who is signed in, as well.
+    other = open_tab(server.url).sign_in(server.token)
+    expect(other.get_by_role("heading", name="Ended")).to_be_visible()
+    other.goto(f"{server.url}#/d/{link['token']}")
+    other.get_by_role("button", name="Receipt").click()
+    expect(other.get_by_text("0001.bam").first).to_be_visible()
+
 
 def test_links_that_are_revoked_or_forged_show_one_sentence(
     make_mover: MoverFactory, make_simulator: Callable[..., Simulator], serve: ServeFactory, open_tab: TabFactory

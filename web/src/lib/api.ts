@@ -29,10 +29,11 @@ export class ApiError extends Error {
 
 const UNREACHABLE = { code: 'unreachable', detail: 'The server does not answer.' }
 
-/** One request. Waits for sign-in where the server asks for it. */
+/** One request. Waits for sign-in where the server asks for it, unless the request has a token of its own. */
 export async function send(request: Request, token?: string): Promise<Response> {
+  const hasOwn = token !== undefined || request.headers.has('Authorization')
   for (;;) {
-    const used = token ?? session.token
+    const used = token ?? (hasOwn ? '' : session.token)
     const headers = new Headers(request.headers)
     if (used) headers.set('Authorization', `Bearer ${used}`)
     let answer: Response
@@ -44,7 +45,7 @@ export async function send(request: Request, token?: string): Promise<Response> 
       throw new ApiError(UNREACHABLE, 0)
     }
     connection.found()
-    if (answer.status !== 401 || token !== undefined) return answer
+    if (answer.status !== 401 || hasOwn) return answer
     await session.renewed(used, request.signal)
   }
 }
