@@ -487,11 +487,11 @@ def test_a_command_that_has_joined_takes_over_when_the_worker_of_the_other_key_e
         with sqlite_shells.worker():
             _left_by_a_killed_worker(sqlite_shells, transfer_id)
             assert supervisor.submit(spec, "ada").id == transfer_id
-            supervisor.work()
+            supervisor.work(service.status(transfer_id))
             assert "key_renewed" not in sqlite_shells.events(transfer_id)
 
         def renewed() -> bool:
-            supervisor.work()
+            supervisor.work(service.status(transfer_id))
             return "key_renewed" in sqlite_shells.events(transfer_id)
 
         with supervisor:
