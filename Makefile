@@ -383,7 +383,7 @@ bench-million: build $(TOOLS)/s3sim ## a million small objects through the whole
 
 .PHONY: bench-idle
 bench-idle: build ## what 20 workers without work cost PostgreSQL: statements, transactions, connections (options: ARGS="--help")
-	$(BIN)/python benches/bench_idle.py $(ARGS)
+	$(BIN)/python benches/idle_workers.py $(ARGS)
 
 .PHONY: bench-api
 bench-api: build ## the HTTP API on a million objects while a worker writes, on PostgreSQL and SQLite (options: ARGS="--help")
