@@ -49,4 +49,4 @@ def test_a_mount_has_little_more_memory_than_its_file_contents(
 
     assert read == 256 * MIB
     peak = _peak_memory(serving.pid)
-    assert peak <= (memory + 120) * MIB, f"{peak / MIB:.0f} MiB at the most"
+    assert peak <= (memory + 100) * MIB, f"{peak / MIB:.0f} MiB at the most"
