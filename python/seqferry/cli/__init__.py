@@ -23,6 +23,8 @@ def main() -> None:
 
     environment.prepare()
     memory_limits.save_addresses()
+    if sys.argv[1:2] == ["mount"]:
+        memory_limits.return_memory_soon()
     if sys.argv[1:2] in (["aws"], ["s5cmd"]):
         # Called once for each file of a task: the framework of the other commands alone takes longer than they may.
         from seqferry.nextflow.shim import main as shim

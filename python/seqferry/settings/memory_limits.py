@@ -34,6 +34,8 @@ _STACK: Final = 2 * _MIB
 """Stack of a thread of Python: a quarter of the usual one, and sixteen times that of musl."""
 _ENGINE_ARENA: Final = 32 * _MIB
 """Addresses that the engine's allocator reserves at once; it reserves more when they are used."""
+_PURGE_MS: Final = "10"
+"""Milliseconds. Reading 256 MiB by a mount peaks at 133 to 137 MiB then, and at 139 to 172 by default, as fast."""
 _M_ARENA_MAX: Final = -8
 """The parameter of ``mallopt`` in glibc, from its malloc.h."""
 _ADDRESSES: Final = resource.RLIMIT_AS
@@ -111,6 +113,14 @@ def save_addresses() -> None:
     os.environ.setdefault("MIMALLOC_ARENA_RESERVE", str(_ENGINE_ARENA >> 10))
     with contextlib.suppress(OSError, AttributeError):  # another C library
         ctypes.CDLL(None).mallopt(_M_ARENA_MAX, 1)
+
+
+def return_memory_soon() -> None:
+    """Have the engine's allocator give back freed memory after 10 ms; to be called before the engine is there.
+
+    By default it holds it for a second, in which a process that reads fast takes new memory beside it.
+    """
+    os.environ.setdefault("MIMALLOC_PURGE_DELAY", _PURGE_MS)
 
 
 def resident(root: Path = Path("/")) -> int:
