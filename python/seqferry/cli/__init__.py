@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["main"]
+__all__ = ["main", "mount_helper"]
 
 
 def main() -> None:
@@ -51,3 +51,15 @@ def main() -> None:
     logging.shutdown()
     # Everything is closed and flushed. A thread of the worker that did not stop in time must not keep the process.
     os._exit(code)
+
+
+def mount_helper() -> None:
+    """The command ``mount.seqferry``, which mount(8) calls."""
+    from seqferry.settings import memory_limits
+
+    memory_limits.save_addresses()
+    memory_limits.return_memory_soon()
+
+    from seqferry.cli.commands import mount
+
+    mount.mount_helper()
