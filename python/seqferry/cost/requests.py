@@ -14,6 +14,16 @@ COPY_PART: Final = 128 * _MIB
 STREAM_THRESHOLD: Final = 16 * _MIB
 STREAM_PART: Final = 8 * _MIB
 MOST_PARTS: Final = 10_000
+ARCHIVE_PART: Final = 16 * _MIB
+"""Size of a part of an archive that is assembled from small members."""
+ARCHIVE_COPY_PART: Final = 512 * _MIB
+LEAST_PART: Final = 5 * _MIB
+"""Of an upload, but for the last one: as much of a large member goes into the assembled part before it."""
+SHARED_MEMBER: Final = 4 * _MIB
+"""Neighbours in an archive up to this size share reads of ``SHARED_READ``."""
+SHARED_READ: Final = 8 * _MIB
+ARCHIVE_LOOKS: Final = 20
+"""Reads of an archive before its first member, at most: its index or its end, and the headers of some members."""
 PAGE: Final = 1000
 """Keys of a page of a listing."""
 
@@ -39,6 +49,11 @@ def of_upload(parts: int, *, inside: bool) -> Counter[str]:
     """Requests to the target of one object in so many parts."""
     if parts == 1:
         return Counter({"CopyObject" if inside else "PutObject": 1})
+    return in_parts(parts, inside=inside)
+
+
+def in_parts(parts: int, *, inside: bool) -> Counter[str]:
+    """Requests of an upload in so many parts, also of one."""
     return Counter(
         {
             "CreateMultipartUpload": 1,

@@ -19,7 +19,7 @@ class TransferCost:
 
     Attributes:
         region: whose prices hold.
-        egress: of all bytes to the internet; None where they do not leave AWS.
+        egress: of the bytes that leave AWS to the internet; None where none does.
         month: of the storage of all bytes for a month; None where they do not arrive there.
         datasync_basic, datasync_enhanced: asked by DataSync for the bytes, without its requests to S3.
     """
@@ -44,14 +44,15 @@ def price(
     moved: int,
     *,
     storage_class: str | None = None,
-    leaves: bool = False,
+    leaving: int = 0,
     arrives: bool = True,
 ) -> TransferCost | None:
     """The cost of requests by operation and of bytes that move once.
 
     Args:
         storage_class: of the target, which prices its writes and its storage.
-        leaves: the bytes leave AWS; ``arrives``: they are stored in S3.
+        leaving: bytes of them that leave AWS.
+        arrives: they are stored in S3.
 
     Returns:
         None where the list has no price of this class in this region.
@@ -66,7 +67,7 @@ def price(
     return TransferCost(
         region=region,
         requests=sum(_request(table, kind.prefix, name, count) for name, count in counted.items()),
-        egress=_stepped(table, "egress", moved) if leaves else None,
+        egress=_stepped(table, "egress", leaving) if leaving else None,
         month=_stepped(table, f"{kind.prefix}-month", moved) if arrives else None,
         datasync_basic=prices.cost("datasync-basic", moved),
         datasync_enhanced=prices.cost("datasync-enhanced", moved) + prices.cost("datasync-enhanced-task", 1),

@@ -76,6 +76,15 @@ class Forecast:
     _requests: Counter[str] = field(default_factory=Counter[str])
     _parallel: int = 0
     """Copies and parts that can be under way side by side."""
+    _streamed: int = 0
+    """Bytes that pass through the machine that does the work."""
+    _assembled: int = 0
+    """Bytes of archives in parts that are assembled from members."""
+    _shared: int = 0
+    """Bytes of members of an archive that share reads with their neighbours."""
+    _archives: int = 0
+    _archive: str = ""
+    """Key of the archive that the last object would be packed into."""
 
     @property
     def met(self) -> int:
@@ -97,7 +106,12 @@ class Forecast:
             self.compared += 1
             self._look(self.spec.source)
             self._look(self.spec.target)
-        self._copy(planned.size)
+        if self.spec.kind.packs:
+            self._pack(planned)
+        elif self.spec.kind.unpacks:
+            self._unpack(planned.size)
+        else:
+            self._copy(planned.size)
 
     def totals(self) -> dict[str, Any]:
         """Totals for the JSON form."""
@@ -128,7 +142,7 @@ class Forecast:
         requests = self._requests + self._around()
         seconds, based_on = self._duration(requests, earlier, max_bandwidth)
         found = Estimate(dict(sorted(requests.items())), seconds, based_on, None, None)
-        cost = pricing.cost(self.spec, requests, self.bytes, price)
+        cost = pricing.cost(self.spec, requests, self.bytes, price, streamed=self._streamed)
         if cost is None:
             return found
         is_priced = pricing.has_prices(self.spec, price)
@@ -148,14 +162,16 @@ class Forecast:
         for place in (self.spec.source, self.spec.target):
             if isinstance(place, S3Location):
                 found["HeadBucket"] += 1
+        if self.spec.kind.unpacks and isinstance(self.spec.source, S3Location):
+            found["GetObject"] += rules.ARCHIVE_LOOKS + -(-self._shared // rules.SHARED_READ)
         pages = max(1, -(-self.met // rules.PAGE))
         if self.spec.keys is not None:
             found["HeadObject"] += len(self.spec.keys) if isinstance(self.spec.source, S3Location) else 0
         elif isinstance(self.spec.source, S3Location) and self.spec.inventory is None:
             found["ListObjectsV2"] += pages
         if isinstance(self.spec.target, S3Location):
-            if self.spec.kind.packs and self.objects:
-                found += rules.of_upload(rules.parts_of(self.bytes, inside=False), inside=False)
+            if self.spec.kind.packs:
+                found += self._uploads_of_archives()
             found["ListObjectsV2"] += 1 + (pages if self.skipped or self.compared else 0)
             if self.removed:
                 found["ListObjectsV2"] += pages
@@ -171,29 +187,77 @@ class Forecast:
         of = self.spec.parts
         parts = rules.parts_of(size, inside=inside, part_size=of.part_size, threshold=of.copy_threshold)
         self._parallel += parts
-        from_s3, to_s3 = isinstance(self.spec.source, S3Location), isinstance(self.spec.target, S3Location)
-        if from_s3 and not inside:
-            self._requests["GetObject"] += parts
-        if not to_s3 or self.spec.kind.packs:
-            return  # an archive is one object, whatever it holds
-        self._requests += rules.of_upload(parts, inside=inside)
+        if not inside:
+            self._stream(size, parts)
+        if isinstance(self.spec.target, S3Location):
+            self._requests += rules.of_upload(parts, inside=inside)
+
+    def _pack(self, planned: PlannedCopy) -> None:
+        """A member of an archive. The storage copies large ones by itself, but for the bytes that begin a part."""
+        size, of = planned.size, self.spec.parts
+        if planned.target_key != self._archive:
+            self._archive, self._archives = planned.target_key, self._archives + 1
+        if data_path(self.spec) == "copy" and size >= rules.STREAM_THRESHOLD:
+            parts = -(-size // (of.part_size or rules.ARCHIVE_COPY_PART))
+            self._requests["UploadPartCopy"] += parts
+            size = rules.LEAST_PART
+        else:
+            parts = rules.parts_of(size, inside=False, part_size=of.part_size)
+        self._parallel += parts
+        self._assembled += size
+        self._stream(size, 1 if size <= rules.LEAST_PART else parts)
+
+    def _uploads_of_archives(self) -> Counter[str]:
+        """Uploads of archives, whose members are counted already, each with its index."""
+        part = self.spec.parts.part_size or rules.ARCHIVE_PART
+        found = Counter[str]()
+        for name, count in rules.in_parts(1, inside=False).items():
+            found[name] = count * self._archives
+        found["UploadPart"] = max(self._archives, -(-self._assembled // part))
+        found["PutObject"] = self._archives
+        return found if self._archives else Counter()
+
+    def _unpack(self, size: int) -> None:
+        """A member that becomes an object or a file. The storage copies large ones by itself, out of the archive."""
+        of = self.spec.parts
+        least = rules.STREAM_PART if of.copy_threshold is None else of.copy_threshold
+        if data_path(self.spec) == "copy" and size > least:
+            copies = rules.parts_of(size, inside=True, part_size=of.part_size, threshold=0)
+            self._requests += rules.in_parts(copies, inside=True)
+            self._parallel += copies
+            return
+        parts = rules.parts_of(size, inside=False, part_size=of.part_size)
+        self._parallel += parts
+        if size <= rules.SHARED_MEMBER:
+            self._shared += size
+            self._streamed += size
+        else:
+            self._stream(size, parts)
+        if isinstance(self.spec.target, S3Location):
+            self._requests += rules.of_upload(parts, inside=False)
+
+    def _stream(self, size: int, reads: int) -> None:
+        self._streamed += size
+        if isinstance(self.spec.source, S3Location):
+            self._requests["GetObject"] += reads
 
     def _duration(
         self, requests: Counter[str], earlier: Iterable[Status], max_bandwidth: int | None
     ) -> tuple[float, str]:
-        rates = _earlier_rates(self.spec, earlier)
-        inside = data_path(self.spec) == "copy"
-        if rates:
+        writes = sum(count for name, count in requests.items() if name in rules.WRITES) / _WRITES_PER_SECOND
+        if rates := _earlier_rates(self.spec, earlier):
             rate, based_on = sum(rates) / len(rates), f"the rate of {len(rates)} earlier between the same places"
-        elif inside:
-            rate = _PART_COPY_RATE * max(1, min(self._parallel, _WRITES_PER_SECOND))
+            if max_bandwidth and data_path(self.spec) != "copy" and max_bandwidth < rate:
+                rate, based_on = float(max_bandwidth), "--max-bandwidth"
+            return max(self.bytes / rate, writes), based_on
+        inside = (self.bytes - self._streamed) / (_PART_COPY_RATE * max(1, min(self._parallel, _WRITES_PER_SECOND)))
+        is_limited = bool(max_bandwidth) and max_bandwidth < _STREAM_RATE
+        through = self._streamed / (max_bandwidth if max_bandwidth and is_limited else _STREAM_RATE)
+        if data_path(self.spec) == "copy" and inside >= through:
             based_on = "75 MiB/s for each copy inside S3, and 3,500 writes per second"
         else:
-            rate, based_on = float(_STREAM_RATE), "10 Gb/s through this machine, and 3,500 writes per second"
-        if max_bandwidth and not inside and max_bandwidth < rate:
-            rate, based_on = float(max_bandwidth), "--max-bandwidth"
-        writes = sum(count for name, count in requests.items() if name in rules.WRITES)
-        return max(self.bytes / rate, writes / _WRITES_PER_SECOND), based_on
+            based_on = "--max-bandwidth" if is_limited else "10 Gb/s through this machine, and 3,500 writes per second"
+        return max(inside, through, writes), based_on
 
 
 def _earlier_rates(spec: ResolvedSpec, earlier: Iterable[Status]) -> list[float]:

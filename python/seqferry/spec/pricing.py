@@ -22,10 +22,18 @@ def has_prices(spec: TransferSpec, region: str | None = None) -> bool:
     return region is not None or all(is_on_aws(place) for place in (spec.source, spec.target))
 
 
-def cost(spec: TransferSpec, requests: Mapping[str, int], moved: int, region: str | None = None) -> TransferCost | None:
+def cost(
+    spec: TransferSpec,
+    requests: Mapping[str, int],
+    moved: int,
+    region: str | None = None,
+    *,
+    streamed: int | None = None,
+) -> TransferCost | None:
     """The cost of requests by operation, and of so many bytes.
 
     Args:
+        streamed: bytes of them that pass through the machine that does the work; None: all of them, at most.
         region: of AWS, whose prices hold whatever the storage is; None: that of the places, where one is on AWS.
 
     Returns:
@@ -44,7 +52,7 @@ def cost(spec: TransferSpec, requests: Mapping[str, int], moved: int, region: st
         requests,
         moved,
         storage_class=spec.storage.storage_class,
-        leaves=leaves and data_path(spec) != "copy",
+        leaving=0 if not leaves else moved if streamed is None else streamed,
         arrives=isinstance(target, S3Location) and (region is not None or target in on_aws),
     )
 
@@ -64,4 +72,6 @@ def counted(spec: TransferSpec, requests: int, moved: int, region: str | None = 
     if not has_prices(spec, region):
         return None
     operation = "GetObject" if isinstance(spec.target, LocalFolder) else "PutObject"
-    return cost(spec, {operation: requests}, moved, region)
+    # A storage copies the large members of an archive by itself, and the small ones pass through a machine.
+    inside = data_path(spec) == "copy" and not (spec.kind.packs or spec.kind.unpacks)
+    return cost(spec, {operation: requests}, moved, region, streamed=0 if inside else None)

@@ -9,7 +9,7 @@ import pytest
 from seqferry.model.errors import UsageError
 from seqferry.model.locations import LocalFolder, S3Location
 from seqferry.model.models import PlannedCopy, Status, Totals, TransferSpec
-from seqferry.preflight.forecast import Forecast
+from seqferry.preflight.forecast import Estimate, Forecast
 
 MIB = 1024 * 1024
 GIB = 1024 * MIB
@@ -116,14 +116,59 @@ def test_a_class_without_a_price_has_none() -> None:
     assert _forecast(SPEC.with_options(storage_class="OUTPOSTS"), GIB).estimate().request_dollars is None
 
 
-def test_an_archive_is_one_upload_of_all_members() -> None:
-    place = S3Location("to", "x.tar", endpoint_url=URL)
-    spec = replace(SPEC, target=place, operation="pack")
+def _members(operation: str, target: S3Location | LocalFolder, *sizes: int) -> Estimate:
+    spec = replace(SPEC, target=target, operation=operation)
+    found = Forecast(spec)
+    for number, size in enumerate(sizes):
+        found.add(PlannedCopy(f"run/{number}", "in/x.tar" if spec.kind.packs else f"in/{number}", size))
+    return found.estimate()
 
-    estimate = _forecast(spec, *[MIB] * 100).estimate()
 
-    counts = {name: estimate.requests.get(name) for name in ("GetObject", "PutObject", "UploadPart")}
-    assert counts == {"GetObject": 100, "PutObject": None, "UploadPart": 13}
+def test_an_archive_is_one_upload_of_all_members_and_an_index() -> None:
+    estimate = _members("pack", S3Location("to", "x.tar", endpoint_url=URL), *[MIB] * 100)
+
+    assert estimate.requests == {
+        "CompleteMultipartUpload": 1,
+        "CreateMultipartUpload": 1,
+        "GetObject": 100,
+        "HeadBucket": 2,
+        "HeadObject": 1,
+        "ListObjectsV2": 2,
+        "PutObject": 1,
+        "UploadPart": 7,  # of 16 MiB
+    }
+    assert estimate.egress_dollars == pytest.approx(100 * MIB / GIB * 0.09)
+
+
+def test_large_members_are_copied_into_an_archive_but_for_the_begin_of_a_part() -> None:
+    estimate = _members("pack", SPEC.target, GIB, 2 * GIB, MIB)
+
+    counts = {name: estimate.requests.get(name) for name in ("GetObject", "UploadPartCopy", "UploadPart", "PutObject")}
+    assert counts == {"GetObject": 3, "UploadPartCopy": 2 + 4, "UploadPart": 1, "PutObject": 1}
+    assert estimate.egress_dollars == pytest.approx((5 + 5 + 1) * MIB / GIB * 0.09)
+
+
+def test_small_members_of_an_archive_pass_through_a_machine_and_share_reads() -> None:
+    estimate = _members("unpack", SPEC.target, *[MIB] * 100)
+
+    # Neighbours share reads of 8 MiB, after looks at the archive.
+    assert estimate.requests == {"GetObject": 20 + 13, "HeadBucket": 2, "ListObjectsV2": 2, "PutObject": 100}
+    assert estimate.egress_dollars == pytest.approx(100 * MIB / GIB * 0.09)
+    assert "through this machine" in estimate.based_on
+
+
+def test_large_members_are_copied_out_of_an_archive_by_parts() -> None:
+    estimate = _members("unpack", SPEC.target, 20 * MIB, 300 * MIB)
+
+    counts = {name: estimate.requests.get(name) for name in ("CreateMultipartUpload", "UploadPartCopy", "PutObject")}
+    assert counts == {"CreateMultipartUpload": 2, "UploadPartCopy": 1 + 3, "PutObject": None}
+    assert estimate.egress_dollars is None
+
+
+def test_members_that_become_files_are_read_alone() -> None:
+    estimate = _members("unpack", LocalFolder("/data"), MIB, 20 * MIB)
+
+    assert estimate.requests == {"GetObject": 20 + 1 + 3, "HeadBucket": 1, "ListObjectsV2": 1}
 
 
 def test_traffic_that_leaves_aws_is_named_at_most() -> None:
