@@ -18,6 +18,7 @@ from support.postgres import Postgres
 from support.proxy import Proxy
 from support.run import MissingToolError, Run, find_tool
 from support.servers import KINDS, S3Server
+from support.signals import heed_signals_in_children
 from support.sim import Simulator
 from support.syscalls import Syscalls
 
@@ -69,6 +70,7 @@ def pytest_configure(config: pytest.Config) -> None:
     run = Run.attach() if worker else Run.create()
     config.stash[_RUN] = run
     _clean_environment(run.folder)
+    heed_signals_in_children()
     if not worker:
         os.environ.setdefault("SEQFERRY_TEST_SEED", str(random.SystemRandom().randrange(2**32)))
 

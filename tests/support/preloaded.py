@@ -16,7 +16,7 @@ import socket
 import struct
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from importlib import import_module
@@ -26,21 +26,6 @@ _INT: Final = struct.Struct("<i")
 _MOST: Final = 1 << 20
 _FOR_INTERPRETERS: Final = ("PYTHON", "LC_", "LANG", "LD_", "MALLOC", "TZ")
 """Variables that are read before the command is."""
-_OF_TERMINALS: Final = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT)
-
-
-def as_typed() -> Callable[[], None] | None:
-    """``preexec_fn`` of a process that heeds the signals of a terminal, also when the tests run under nohup or behind.
-
-    Both have signals ignored, and processes inherit that. None, which is faster, where none is ignored.
-    """
-    ignored = [number for number in _OF_TERMINALS if signal.getsignal(number) == signal.SIG_IGN]
-
-    def heed() -> None:
-        for number in ignored:
-            signal.signal(number, signal.SIG_DFL)
-
-    return heed if ignored else None
 
 
 def can_run(environment: Mapping[str, str]) -> bool:
@@ -101,7 +86,6 @@ def _parent() -> socket.socket:
             [sys.executable, "-P", __file__, str(theirs.fileno())],
             pass_fds=[theirs.fileno()],
             start_new_session=True,
-            preexec_fn=as_typed(),
         )
     atexit.register(process.kill)
     return ours

@@ -64,7 +64,6 @@ class RunningProcess:
                     env=whole,
                     cwd=cwd,
                     start_new_session=True,  # so that kill reaches its children too
-                    preexec_fn=preloaded.as_typed(),
                 )
 
     def __enter__(self) -> Self:

@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import signal
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -19,6 +18,7 @@ from seqferry.bench.gateway import advice, charts, disks, experiments, page, rep
 from seqferry.bench.gateway.experiments import GIB, MIB, GatewayParameters
 from seqferry.cli.app import run
 from seqferry.model.errors import ConfigError, UsageError
+from support.processes import RunningProcess
 from support.waiting import eventually
 
 
@@ -99,13 +99,13 @@ def test_two_folders_are_measured_and_left_as_they_were(
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_it_tidied_up_with_a_report(number: signal.Signals, tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
-    line = [sys.executable, "-m", "seqferry", "bench", "gateway", str(tmp_path / "folder"), "--size", "16MiB"]
-    running = subprocess.Popen([*line, "--rounds", "100", "--output", str(tmp_path / "out")], stderr=subprocess.DEVNULL)
-    eventually(lambda: [*(tmp_path / "folder").glob("seqferry-bench-*/test")], what="a run")
+    line = [sys.executable, "-m", "seqferry", "bench", "gateway", tmp_path / "folder", "--size", "16MiB"]
+    with RunningProcess([*line, "--rounds", "100", "--output", tmp_path / "out"]) as running:
+        eventually(lambda: [*(tmp_path / "folder").glob("seqferry-bench-*/test")], what="a run")
 
-    running.send_signal(number)
+        running.signal(number)
 
-    assert running.wait(60) == 130
+        assert running.wait(60) == 130, str(running)
     assert list((tmp_path / "folder").iterdir()) == []
     assert json.loads((tmp_path / "out/report.json").read_text())["interrupted"]
 
