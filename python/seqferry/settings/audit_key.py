@@ -16,6 +16,7 @@ import secrets
 import stat
 import tempfile
 import threading
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -32,6 +33,8 @@ CREDENTIAL: Final = "seqferry-audit-key"
 
 _BYTES: Final = 32
 _MOST_BYTES: Final = 64 * 1024
+_LONGEST_RECORDING: Final = 60.0
+"""Seconds from the time that a row tells to its signature, at the most: choice. Older times were not taken for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +88,12 @@ class KeyRing:
         known = [one.since for one in keys if one.since > 0]
         return min(known, default=0.0) if keys else None
 
-    def make(self) -> AuditKey | None:
+    def make(self, at: float | None = None) -> AuditKey | None:
         """Make the file with a first key, unless it is there. None when it cannot be made.
+
+        Args:
+            at: time of what the key signs first, seconds since the epoch. The key is in use from then on: what it signs
+                is never older than the key.
 
         Raises:
             ConfigError: the file cannot be used.
@@ -94,7 +101,7 @@ class KeyRing:
         if self.path is None:
             return None
         try:
-            _write(self.path)
+            _write(self.path, _since(at, time.time()))
         except FileExistsError:
             pass  # another process came first
         except OSError as why:
@@ -125,10 +132,15 @@ def key_id(secret: bytes) -> str:
     return hashlib.sha256(b"seqferry audit key\0" + secret).hexdigest()[:16]
 
 
-def _write(path: Path) -> None:
+def _since(at: float | None, now: float) -> float:
+    """Time from which a key that is made now is in use."""
+    return now if at is None or not now - _LONGEST_RECORDING <= at <= now else at
+
+
+def _write(path: Path, since: float) -> None:
     """Make the file whole or not at all; a process that comes first wins."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    line = f"{secrets.token_hex(_BYTES)} {datetime.now(UTC).isoformat(timespec='seconds')}\n"
+    line = f"{secrets.token_hex(_BYTES)} {datetime.fromtimestamp(since, UTC).isoformat(timespec='seconds')}\n"
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=".audit-key-")  # for its owner only
     try:
         with os.fdopen(handle, "w", encoding="ascii") as file:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -19,8 +20,9 @@ from seqferry.model.errors import ConflictError
 from seqferry.proof import auditing, report
 from seqferry.proof.auditing import AuditCounts, Finding
 from seqferry.service.service import Service
-from seqferry.settings.audit_key import KeyRing
+from seqferry.settings.audit_key import AuditKey, KeyRing
 from seqferry.settings.config import Settings
+from support.waiting import eventually
 
 LONG_AGO = 1_500_000_000.0
 
@@ -120,6 +122,26 @@ def test_a_record_that_was_forged_without_the_key_shows(
     assert wanted in _kinds(_audit(service), forged)
     assert wanted in _kinds(_audit(service, forged), forged)
     assert wanted in {one.kind for one in service.record_findings(forged)}
+
+
+def test_the_first_record_is_not_older_than_the_key_that_was_made_for_it(
+    service: Service, forger: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make = KeyRing.make
+
+    def make_late(ring: KeyRing, *at: float) -> AuditKey | None:
+        # Another second begins between the time of the submission and the key.
+        told = time.time()
+        eventually(lambda: int(time.time()) > told, what="the next second")
+        return make(ring, *at)
+
+    monkeypatch.setattr(KeyRing, "make", make_late)
+    of = ended(service)
+    with forger.write() as connection:
+        _unsign(connection, of)
+        connection.execute(ledger_table.delete())
+
+    assert "not_keyed" in _kinds(_audit(service), of)
 
 
 def test_a_signed_record_without_its_ledger_shows(service: Service, forger: Database) -> None:

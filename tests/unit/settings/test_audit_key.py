@@ -6,6 +6,7 @@ import os
 import socket
 import stat
 import threading
+import time
 from concurrent.futures import Future
 from pathlib import Path
 
@@ -25,6 +26,24 @@ def test_a_key_is_made_once_for_its_owner_alone(tmp_path: Path) -> None:
     assert KeyRing(path).make() == made == KeyRing(path).signing()
     assert made.secret.hex() not in repr(made)
     assert list(path.parent.iterdir()) == [path]
+
+
+@pytest.mark.parametrize(
+    ("ago", "earliest", "latest"),
+    [(0.0, 0.0, 1.0), (1.5, 1.5, 2.5), (59.0, 59.0, 60.0), (3600.0, -1.0, 1.0), (-3600.0, -1.0, 1.0)],
+)
+def test_a_key_is_in_use_from_the_time_of_what_it_signs_first(
+    tmp_path: Path, ago: float, earliest: float, latest: float
+) -> None:
+    # Whole seconds are recorded, so up to one more. A time of long ago, or of a wrong clock, is not that of a new row.
+    before = time.time()
+    ring = KeyRing(tmp_path / "audit.key")
+
+    ring.make(before - ago)
+
+    since = ring.since()
+    assert since is not None
+    assert earliest <= before - since <= latest
 
 
 def test_nothing_is_made_by_looking(tmp_path: Path) -> None:

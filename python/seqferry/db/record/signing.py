@@ -20,8 +20,10 @@ def ring(connection: sa.Connection) -> KeyRing:
     return connection.get_execution_options().get(OPTION) or KeyRing(None)
 
 
-def current(connection: sa.Connection) -> AuditKey | None:
+def current(connection: sa.Connection, at: float | None = None) -> AuditKey | None:
     """The key for what is written now; made on first use. None: this process keeps the record without a key.
+
+    Args: ``at``: the time that is recorded with it, seconds since the epoch; None: now.
 
     Raises:
         ConfigError: the record in this database is kept with a key that this process has not.
@@ -36,7 +38,7 @@ def current(connection: sa.Connection) -> AuditKey | None:
             f"The audit record of this database is kept with the key {used}, which this process has not. Copy the "
             f"file of that key {where} (docs/guarantees/audit.md)."
         )
-    found = keys.signing() or keys.make()
+    found = keys.signing() or keys.make(at)
     # Without a key it is asked again: another process may begin to sign.
     keys.checked = found is not None
     return found
