@@ -26,6 +26,9 @@ SCRIPTS: Final = ROOT / ".venv" / "bin"
 
 _SUPERVISE: Final = ROOT / "crates" / "testkit" / "src" / "servers" / "supervise.sh"
 _VARIABLE: Final = "SEQFERRY_TEST_RUN"
+_MEMORY: Final = Path("/dev/shm")
+_ROOM: Final = 2 * 1024**3
+"""Bytes: choice. The databases of a run take some hundred MiB. Containers often have 64 MiB there: too few."""
 
 
 class MissingToolError(Exception):
@@ -38,6 +41,7 @@ class Run:
     def __init__(self, folder: Path, alive: int | None) -> None:
         self.folder = folder
         self._alive = alive
+        self._in_memory = _MEMORY / folder.name
         self._supervisors: list[subprocess.Popen[bytes]] = []
 
     @classmethod
@@ -77,9 +81,17 @@ class Run:
             record.write_text(json.dumps(made))
             return made
 
-    def new_folder(self, name: str, *, owner: tuple[int, int] | None = None) -> Path:
-        """An empty folder for a server's data, removed at the server's end."""
-        folder = Path(tempfile.mkdtemp(prefix=f"{name}-", dir=self.folder / "servers"))
+    def new_folder(self, name: str, *, owner: tuple[int, int] | None = None, in_memory: bool = False) -> Path:
+        """An empty folder for a server's data, removed at the server's end.
+
+        Args:
+            in_memory: the data need no disk, and are kept in memory where that has room.
+        """
+        parent = self.folder / "servers"
+        if in_memory and _has_room(_MEMORY):
+            parent = self._in_memory
+            parent.mkdir(mode=0o711, exist_ok=True)
+        folder = Path(tempfile.mkdtemp(prefix=f"{name}-", dir=parent))
         if owner is not None:
             os.chown(folder, *owner)
         return folder
@@ -121,9 +133,18 @@ class Run:
         os.environ.pop(_VARIABLE, None)
         # Each supervisor removes its folder last; one that runs as another user can only empty it.
         deadline = time.monotonic() + 10
-        while any(_has_data(path) for path in (self.folder / "servers").iterdir()) and time.monotonic() < deadline:
+        parents = (self.folder / "servers", self._in_memory)
+        while any(_has_data(path) for parent in parents for path in parent.glob("*")) and time.monotonic() < deadline:
             time.sleep(0.02)
-        shutil.rmtree(self.folder, ignore_errors=True)
+        for path in (self.folder, self._in_memory):
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def _has_room(folder: Path) -> bool:
+    try:
+        return shutil.disk_usage(folder).free >= _ROOM
+    except FileNotFoundError:
+        return False
 
 
 def _has_data(folder: Path) -> bool:
