@@ -21,19 +21,14 @@ import socket
 import threading
 import time
 import uuid
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable
 from contextlib import ExitStack
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
-import sqlalchemy as sa
-
-from seqferry.db import notice_rows, objects, outage, transfers, worker_lock, worker_reports, worker_rows
+from seqferry.db import outage, worker_lock, worker_reports, worker_rows
 from seqferry.db.database import Database
-from seqferry.db.dbos_logging import quieten_dbos
 from seqferry.db.migrate import HEAD
-from seqferry.db.notice_rows import Subject
-from seqferry.db.worker_rows import Gone
 from seqferry.engine.engine import version
 from seqferry.model import names
 from seqferry.model.errors import WorkerBusyError
@@ -43,21 +38,22 @@ from seqferry.model.shortages import shortage
 from seqferry.model.workers import URL, Process, ProcessKind
 from seqferry.places import processes
 from seqferry.places.service_manager import ServiceManager
-from seqferry.planning import batching
 from seqferry.planning.listing import KnownObjects
 from seqferry.service.service import Service
 from seqferry.settings.config import Settings
-from seqferry.workflows import inline, liveness, transfer_steps
+from seqferry.workflows import inline, liveness
+from seqferry.workflows.adoption import adopt, revive
+from seqferry.workflows.dbos_runner import DbosRunner
+from seqferry.workflows.heart import Heart, record_vanished
 from seqferry.workflows.lanes import Lanes
 from seqferry.workflows.lease import Lease
-from seqferry.workflows.limits import limits_of
-from seqferry.workflows.pacing import LOOK_SECONDS, REST_SECONDS, Look, WorkSignal, pace
+from seqferry.workflows.orders import LimitKeeper, give_orders
+from seqferry.workflows.pacing import WorkSignal
 from seqferry.workflows.reporter import Reporter
 from seqferry.workflows.runtime import Runtime, StepSuspension, install
+from seqferry.workflows.threads import Threads, looked, rested
 
 if TYPE_CHECKING:
-    from dbos import DBOS
-
     from seqferry.workflows.anchorer import Anchorer
     from seqferry.workflows.notifier import Notifier
 
@@ -73,22 +69,6 @@ _BEAT_SECONDS: Final = 1.0
 _NOTIFY_SECONDS: Final = 1.0
 _ANCHOR_SECONDS: Final = 1.0
 _SCHEDULE_SECONDS: Final = 1.0
-_SCHEDULER_SECONDS: Final = 2.0  # until DBOS sees a schedule that was changed; each look is a query
-_RUNS_AT_ONCE: Final = 4  # runs of schedules: each only submits
-_POLL_SECONDS: Final = 0.25  # each poll of each queue takes 2 ms of CPU; a worker begins 32 batches a second at most
-_LISTEN_SECONDS: Final = 0.1  # DBOS's listener on SQLite sleeps so long, and leaving waits for it; nothing is sent
-_COALESCE_SECONDS: Final = 1.0  # DBOS's notifier wakes so often, and nothing is sent
-_TRANSFERS_AT_ONCE: Final = 64  # each waits in a thread, most of the time asleep
-_DBOS_POOL: Final = 20  # on SQLite
-_ADOPTED_AT_ONCE: Final = 500
-
-
-def _looked() -> float:
-    return LOOK_SECONDS
-
-
-def _rested() -> float:
-    return REST_SECONDS
 
 
 # Imported where a setting asks for them: most commands that work have neither.
@@ -140,7 +120,6 @@ class Worker:
         self._pulse = self._database if self._database.is_sqlite else Database(service.settings, pool_size=1)
         if self._pulse is not self._database:
             held.callback(self._pulse.close)
-        self._watcher = liveness.Watcher(liveness.DEAD_AFTER_SECONDS)
         self._runtime = Runtime(
             service.database,
             service.queue,
@@ -151,23 +130,24 @@ class Worker:
             on_end,
             self._lease,
             service.settings.notices,
-            on_work=self._keep_limits,
+            on_work=lambda: self._limits.keep(),
             confines_writes=service.settings.policy.confines_writes,
         )
         self._notifier = _notifier_of(service)
         self._anchorer = _anchorer_of(service)
         self._runtime.service = service
+        self._limits = LimitKeeper(self._runtime, service.settings, own_work=own_work)
         self._lanes = Lanes(service)
-        self._leaving = threading.Event()
-        self._threads: list[threading.Thread] = []
+        self._dbos = DbosRunner(
+            service.database, service.queue, self._lanes, self.executor_id, held, schedules=not own_work
+        )
+        self._threads = Threads()
         self._held = held
-        self._dbos: DBOS | None = None
         self._stopped = False
         # Guards the launch, the end, and the next two: transfers that are done here without the queue, and those of
         # them that the queue has taken over, while batches that were begun without it go on.
         self._signal: WorkSignal | None = None
         self._lock = threading.RLock()
-        self._limiting = threading.Lock()
         self._inline: dict[str, threading.Thread] = {}
         self._handed_over: set[str] = set()
         self._failure: Exception | None = None
@@ -259,9 +239,9 @@ class Worker:
             if self._stopped:
                 return
             if self._database.is_sqlite:
-                self._adopt()
-            if self._dbos is None:
-                self._launch()
+                adopt(self._runtime, self._inline.keys() - self._handed_over)
+            if not self._dbos.is_up:
+                self._dbos.launch(self._signal)
 
     def check(self) -> None:
         """Raise what has made this worker unable to work, if anything."""
@@ -309,123 +289,51 @@ class Worker:
         if self._database.is_sqlite:
             # The lock shows that every earlier worker is gone, whatever it reported last.
             with self._database.write(durable=False) as connection:
-                self._tell_of_gone(connection, worker_reports.withdraw_all(connection))
+                record_vanished(connection, self.service.settings.notices, worker_reports.withdraw_all(connection))
                 worker_rows.beat(connection, self._process, self._facts)
         if not self._own_work:
             self._signal = WorkSignal(self._database, self._is_busy)
         if self._lease is not None:
-            lease = self._lease
-            self._reap({}, self._beat(lease))  # before the launch: the first claim must find us alive
-            self._thread("heart", _BEAT_SECONDS, lambda: self._beat_and_reap(lease), rest=_looked)
+            heart = self._heart(self._lease)
+            heart.begin()  # before the launch: the first claim must find us alive
+            self._thread("heart", _BEAT_SECONDS, heart.beat_and_reap, rest=looked)
         self._lanes.look()
         if queue:
             self.take_queue()
-        self._thread("control", _CONTROL_SECONDS, self._control, rest=_rested)
+        self._thread("control", _CONTROL_SECONDS, self._control, rest=rested)
         reporter = Reporter(self._runtime, self._process, self._lanes, self._facts, beats=self._lease is None)
         self._thread("reporter", _REPORT_SECONDS, reporter.report)
-        self._thread("reviver", _REVIVE_SECONDS, self._revive, rest=_rested)
+        self._thread("reviver", _REVIVE_SECONDS, self._revive, rest=rested)
         if self._notifier is not None:
-            self._thread("notifier", _NOTIFY_SECONDS, self._notifier.turn, rest=_looked)
+            self._thread("notifier", _NOTIFY_SECONDS, self._notifier.turn, rest=looked)
         if self._anchorer is not None:
-            self._thread("anchorer", _ANCHOR_SECONDS, self._anchorer.turn, rest=_looked)
+            self._thread("anchorer", _ANCHOR_SECONDS, self._anchorer.turn, rest=looked)
         if not self._own_work:
             from seqferry.workflows.ticks import ScheduleReconciler
 
             reconciler = ScheduleReconciler(self.service)
             self._thread("schedules", _SCHEDULE_SECONDS, reconciler.turn, rest=reconciler.rest_seconds)
 
-    def _launch(self) -> None:
-        # Imported here: it takes longer than copying a small object.
-        from dbos import DBOS, DBOSPortableJSONSerializer
+    def _heart(self, lease: Lease) -> Heart:
+        notices = self.service.settings.notices
+        return Heart(self._pulse, self._process, self._facts, lease, self._signal, notices, lambda: self._dbos.listened)
 
-        from seqferry.workflows import durable  # noqa: F401 # pyright: ignore[reportUnusedImport] - registers them
-
-        # Before the launch, which looks for queues at its start and then only each second.
-        listened = [queue for lane in self._lanes.open for queue in self._register(lane)]
-        if not self._own_work:
-            self._runtime.queue.register(names.QUEUE_SCHEDULES, _RUNS_AT_ONCE, _POLL_SECONDS)
-            listened.append(names.QUEUE_SCHEDULES)
-        quieten_dbos()
-        engine = self._held.enter_context(self._database.dbos_engine(_DBOS_POOL))
-        self._dbos = DBOS(
-            config={
-                "name": names.APPLICATION,
-                "system_database_url": self._database.url.render_as_string(hide_password=False),
-                "system_database_engine": engine,
-                "application_version": names.WORKFLOW_SHAPE,
-                "executor_id": self.executor_id,
-                "serializer": DBOSPortableJSONSerializer(),
-                "log_level": "WARNING",
-                "notification_listener_polling_interval_sec": _LISTEN_SECONDS,
-                "notification_coalesce_sec": _COALESCE_SECONDS,
-                "scheduler_polling_interval_sec": _SCHEDULER_SECONDS,
-                # Nothing of ours waits for what DBOS notifies of, and its listener takes a connection of the pool.
-                "use_listen_notify": False,
-            }
-        )
-        quieten_dbos()
-        DBOS.listen_queues(listened)
-        DBOS.launch()
-        if self._signal is not None:
-            pace(self._dbos, self._signal)
-        quieten_dbos()
-
-    def _register(self, lane: str | None) -> list[str]:
-        """Make the queues of a lane, if they are not there; returns their names."""
-        limits = {names.QUEUE_TRANSFERS: _TRANSFERS_AT_ONCE, names.QUEUE_BATCHES: inline.BATCHES_AT_ONCE}
-        for queue, at_once in limits.items():
-            self._runtime.queue.register(names.queue_of(queue, lane), at_once, _POLL_SECONDS)
-        return [names.queue_of(queue, lane) for queue in limits]
-
-    def _listen(self) -> None:
-        """Take from the queues of lanes that were found since the launch, as well."""
-        if self._dbos is None:
-            return
-        listened = self._dbos._listening_queues  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
-        assert listened is not None
-        for lane in self._lanes.open:
-            if names.queue_of(names.QUEUE_TRANSFERS, lane) not in listened:
-                listened += self._register(lane)  # DBOS looks at its list each second
-                if self._signal is not None:
-                    self._signal.tell()
-
-    def _adopt(self) -> None:
-        """Queue unfinished transfers that are not on the queue: a process ran them inline, and is gone or gave up.
-
-        A repetition adds nothing, since the ids of workflows follow from those of the rows.
-        """
-        left: dict[str, transfers.Place] = {}
-        after = ""
-        while page := self._unfinished(after, _ADOPTED_AT_ONCE):
-            after = max(page)
-            known = self._runtime.queue.known(list(page))
-            ours = self._inline.keys() - self._handed_over
-            left |= {transfer_id: page[transfer_id] for transfer_id in page if transfer_id not in known | ours}
-        if not left:
-            return
-        with self._database.write() as connection:
-            for transfer_id, place in left.items():
-                sizes = objects.open_batch_sizes(connection, transfer_id)
-                places = [(number, batching.priority_of(biggest)) for number, biggest in sizes]
-                self._runtime.queue.adopt(connection, transfer_id, place.lane, place.priority, places)
-
-    def _unfinished(self, after: str, limit: int) -> dict[str, transfers.Place]:
-        with self._database.read() as connection:
-            return transfers.unfinished(connection, after=after, limit=limit)
+    def _thread(
+        self, name: str, interval: float, act: Callable[[], None], *, rest: Callable[[], float] | None = None
+    ) -> None:
+        self._threads.start(name, interval, act, self._signal, rest=rest)
 
     def _drain(self, timeout: float) -> bool:
         """Stop taking work and wait until what runs has left."""
-        dbos = self._dbos
         if self._signal is not None:
             self._signal.stop()
-        for event in dbos.background_thread_stop_events if dbos is not None else ():
-            event.set()
+        self._dbos.stop_polling()
         self._runtime.stop()
         deadline = time.monotonic() + timeout
         for thread in list(self._inline.values()):
             thread.join(max(deadline - time.monotonic(), 0.0))
         # The library's own drain looks once a second only. Its list is right to the last write of a workflow.
-        while active := [*self._inline, *([] if dbos is None else _active(dbos))]:
+        while active := [*self._inline, *self._dbos.active()]:
             if time.monotonic() > deadline:
                 log.warning("still running at the end of the worker: %s", ", ".join(active))
                 return False
@@ -444,37 +352,9 @@ class Worker:
                 self._anchorer.end(last=self._own_work)
             except Exception as why:  # noqa: BLE001 - the next worker writes it
                 log.warning("the anchor of the ledger is left to the next worker: %s", why)
-        if self._dbos is not None:
-            from dbos import DBOS
-
-            DBOS.destroy()
-        self._leaving.set()
-        for thread in self._threads:
-            thread.join(timeout=5.0)
+        self._dbos.end()
+        self._threads.end()
         install(None)
-
-    def _thread(
-        self, name: str, interval: float, act: Callable[[], None], *, rest: Callable[[], float] | None = None
-    ) -> None:
-        """``rest``: seconds between two acts of an idle worker to which nothing is told; None: it acts as always."""
-        look = Look(None if rest is None else self._signal, rest or _looked)
-
-        def loop() -> None:
-            told = ""
-            while not self._leaving.wait(interval):
-                if not look.is_due():
-                    continue
-                try:
-                    act()
-                    told = ""
-                except Exception as why:  # noqa: BLE001 - a thread that dies unseen would be worse
-                    # Once, and not each second for as long as it lasts.
-                    if told != (told := str(why)):
-                        log.warning("%s: %s", name, why)
-
-        thread = threading.Thread(target=loop, name=f"seqferry-{name}", daemon=True)
-        thread.start()
-        self._threads.append(thread)
 
     # --- what the threads do ---
 
@@ -506,137 +386,24 @@ class Worker:
             self._runtime.announce_end()
 
     def _is_busy(self) -> bool:
-        return bool(self._inline) or (self._dbos is not None and bool(_active(self._dbos)))
+        return bool(self._inline) or bool(self._dbos.active())
 
     def _control(self) -> None:
-        self._keep_limits()
-        self._give_orders()
+        self._limits.keep()
+        give_orders(self._runtime)
         self._lanes.look()
-        if self._dbos is None and self._others_wait():
+        if not self._dbos.is_up and self._others_wait():
             self._take_queue_or_fail()
-        self._listen()
+        self._dbos.listen(self._signal)
 
-    def _keep_limits(self) -> None:
-        """Carry the limits that hold now to the engine whenever they are others: of the settings, and of its work."""
-        with self._limiting:  # what was read last is set last
-            self._set_limits()
-
-    def _set_limits(self) -> None:
-        engine, settings = self.service.engine, self.service.settings
-        with self._database.read() as connection:
-            adjustments = transfers.adjustments(connection, self._runtime.supervised)
-        limits = limits_of(settings, adjustments, own_work=self._own_work)
-        if limits.starts != engine.tpslimit:
-            engine.limit_starts(limits.starts)
-            log.info("%s requests started per second at most from now on", limits.starts or "any number of")
-        if limits.bandwidth != engine.bandwidth:
-            engine.limit_bandwidth(limits.bandwidth)
-            rate = limits.bandwidth
-            log.info("%s", "no limit of bandwidth from now on" if rate is None else f"{rate} bytes/s from now on")
-        if engine.limit_requests(limits.requests):
-            log.info("%s requests in flight at most from now on", limits.requests)
+    def _revive(self) -> None:
+        if self._dbos.is_up:
+            revive(self._runtime)
 
     def _others_wait(self) -> bool:
         """True when a transfer waits that is not done here: submitted meanwhile, or left by a process that is gone."""
         with self._lock:
             return not self._inline.keys() >= self._lanes.workable(len(self._inline) + 1)
-
-    def _give_orders(self) -> None:
-        running = self._runtime.running()
-        if not running:
-            return
-        epoch = self._runtime.epoch  # before they are found to be ours
-        with self._database.read() as connection:
-            stopping = transfers.stopping(connection, {batch.run.transfer_id for batch in running})
-            paused = transfers.paused(connection, {batch.run.transfer_id for batch in running})
-            lost = self._runtime.lost(connection, running)
-        for batch in running:
-            if batch in lost:
-                if not batch.suspended:
-                    run = batch.run
-                    log.warning("batch %s of transfer %s was taken over by another worker", run.number, run.transfer_id)
-                batch.lose()
-                continue
-            if batch.run.transfer_id in paused and not batch.cleaning:
-                batch.pause()
-                continue
-            batch.admit(epoch)
-            if batch.run.transfer_id in stopping and not batch.cleaning:
-                batch.abort()
-
-    def _revive(self) -> None:
-        """Begin the workflows of transfers anew that DBOS has given up; end a transfer that dies again and again."""
-        if self._dbos is None:
-            return
-        after = ""
-        while page := self._unfinished(after, _ADOPTED_AT_ONCE):
-            after = max(page)
-            for transfer_id, given_up in self._runtime.queue.dead_transfers(list(page)).items():
-                if given_up <= names.REVIVALS:
-                    log.warning("the workflow of transfer %s was given up; it is begun anew", transfer_id)
-                    with self._database.write() as connection:
-                        place = page[transfer_id]
-                        self._runtime.queue.enqueue_transfer(
-                            connection, transfer_id, place.lane, priority=place.priority, revival=given_up
-                        )
-                else:
-                    transfer_steps.bury(self._runtime, transfer_id)
-
-    def _beat(self, lease: Lease) -> dict[str, worker_reports.Sign | None]:
-        """Give a sign of life, which extends the lease; returns the signs of all workers."""
-        listened = None if self._dbos is None else self._dbos._listening_queues  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
-        queues = [*(listened or ()), names.QUEUE_OF_DBOS]
-        while True:
-            lapsed, sent = lease.lapsed, lease.now()
-            with self._pulse.write() as connection:
-                if lapsed:
-                    # After this, a worker that was about to declare this one dead has done so, or will not.
-                    worker_reports.exclude_reapers(connection)
-                worker_rows.beat(connection, self._process, self._facts)
-                signs, news = worker_reports.signs_and_news(connection, queues)
-            if lease.extend(sent, anew=lapsed):
-                if lapsed and lease.epoch > 1:
-                    log.warning(
-                        "the database did not answer for some time, and nothing was written to the storage meanwhile; "
-                        "work that no other worker has taken goes on"
-                    )
-                if self._signal is not None:
-                    self._signal.hear(news)
-                return signs
-
-    def _beat_and_reap(self, lease: Lease) -> None:
-        seen: dict[str, worker_reports.Sign | None] = {}
-
-        def beat() -> dict[str, worker_reports.Sign | None]:
-            seen.update(self._beat(lease))
-            return seen
-
-        self._reap(self._watcher.look(beat), seen)
-
-    def _reap(
-        self, silent: Mapping[str, worker_reports.Sign | None], signs: Mapping[str, worker_reports.Sign | None]
-    ) -> None:
-        """Give back the work of workers that are silent for long, and of those of this machine that have ended."""
-        gone = {name: sign for name, sign in signs.items() if processes.has_ended(name)}
-        dead = {name: sign for name, sign in {**silent, **gone}.items() if name != self.executor_id}
-        if not dead:
-            return
-        with self._pulse.write() as connection:
-            reaped = worker_reports.reap(connection, dead)
-            self._tell_of_gone(connection, reaped.gone, set(reaped.work.values()))
-        if reaped.work:
-            log.warning("a worker is gone; its work goes back to the queue: %s", ", ".join(reaped.work))
-
-    def _tell_of_gone(
-        self, connection: sa.Connection, gone: Iterable[Gone], holders: Collection[str] = frozenset()
-    ) -> None:
-        """Record a notice of each worker that has vanished with work, but for commands whose user saw their end."""
-        channels = self.service.settings.notices.wanting("vanished")
-        for one in gone:
-            if (one.transfers or one.id in holders) and not one.own_work:
-                notice_rows.record(
-                    connection, Subject("worker", one.id), "vanished", channels, time.time(), episode=one.beats
-                )
 
 
 def run(settings: Settings, *, started: Callable[[Service], None] | None = None) -> None:
@@ -680,7 +447,3 @@ def run(settings: Settings, *, started: Callable[[Service], None] | None = None)
     finally:
         for number, handler in previous.items():
             signal.signal(number, handler)
-
-
-def _active(dbos: DBOS) -> list[str]:
-    return dbos._active_workflows_set.activeList()  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]

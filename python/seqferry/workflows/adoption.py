@@ -1,0 +1,64 @@
+"""Unfinished transfers that no workflow is at: those of processes that are gone, and those that DBOS has given up."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Generator
+from typing import Final
+
+from seqferry.db import objects, transfers
+from seqferry.model import names
+from seqferry.planning import batching
+from seqferry.workflows import transfer_steps
+from seqferry.workflows.runtime import Runtime
+
+log: Final = logging.getLogger("seqferry.worker")
+
+_AT_ONCE: Final = 500
+
+
+def adopt(runtime: Runtime, ours: set[str]) -> None:
+    """Queue unfinished transfers that are not on the queue: a process ran them inline, and is gone or gave up.
+
+    A repetition adds nothing, since the ids of workflows follow from those of the rows.
+
+    Args:
+        ours: ids of transfers that this process runs inline.
+    """
+    left: dict[str, transfers.Place] = {}
+    for page in _unfinished(runtime):
+        known = runtime.queue.known(list(page))
+        left |= {transfer_id: page[transfer_id] for transfer_id in page if transfer_id not in known | ours}
+    if not left:
+        return
+    with runtime.database.write() as connection:
+        for transfer_id, place in left.items():
+            sizes = objects.open_batch_sizes(connection, transfer_id)
+            places = [(number, batching.priority_of(biggest)) for number, biggest in sizes]
+            runtime.queue.adopt(connection, transfer_id, place.lane, place.priority, places)
+
+
+def revive(runtime: Runtime) -> None:
+    """Begin the workflows of transfers anew that DBOS has given up; end a transfer that dies again and again."""
+    for page in _unfinished(runtime):
+        for transfer_id, given_up in runtime.queue.dead_transfers(list(page)).items():
+            if given_up <= names.REVIVALS:
+                log.warning("the workflow of transfer %s was given up; it is begun anew", transfer_id)
+                with runtime.database.write() as connection:
+                    place = page[transfer_id]
+                    runtime.queue.enqueue_transfer(
+                        connection, transfer_id, place.lane, priority=place.priority, revival=given_up
+                    )
+            else:
+                transfer_steps.bury(runtime, transfer_id)
+
+
+def _unfinished(runtime: Runtime) -> Generator[dict[str, transfers.Place]]:
+    after = ""
+    while True:
+        with runtime.database.read() as connection:
+            page = transfers.unfinished(connection, after=after, limit=_AT_ONCE)
+        if not page:
+            return
+        yield page
+        after = max(page)

@@ -1,0 +1,128 @@
+"""DBOS in the process of a worker: its launch, the queues that it takes from, and its end.
+
+One per process, as DBOS is.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Final
+
+from seqferry.db.database import Database
+from seqferry.db.dbos_logging import quieten_dbos
+from seqferry.db.queue import Queue
+from seqferry.model import names
+from seqferry.workflows import inline
+from seqferry.workflows.lanes import Lanes
+from seqferry.workflows.pacing import WorkSignal, pace
+
+if TYPE_CHECKING:
+    from dbos import DBOS
+
+_SCHEDULER_SECONDS: Final = 2.0  # until DBOS sees a schedule that was changed; each look is a query
+_RUNS_AT_ONCE: Final = 4  # runs of schedules: each only submits
+_POLL_SECONDS: Final = 0.25  # each poll of each queue takes 2 ms of CPU; a worker begins 32 batches a second at most
+_LISTEN_SECONDS: Final = 0.1  # DBOS's listener on SQLite sleeps so long, and leaving waits for it; nothing is sent
+_COALESCE_SECONDS: Final = 1.0  # DBOS's notifier wakes so often, and nothing is sent
+_TRANSFERS_AT_ONCE: Final = 64  # each waits in a thread, most of the time asleep
+_DBOS_POOL: Final = 20  # on SQLite
+
+
+class DbosRunner:
+    """DBOS of one worker, launched once something needs the queue.
+
+    Args:
+        held: what is closed when the worker has ended.
+        schedules: take the runs of schedules as well.
+    """
+
+    def __init__(
+        self, database: Database, queue: Queue, lanes: Lanes, executor_id: str, held: ExitStack, *, schedules: bool
+    ) -> None:
+        self._database = database
+        self._queue = queue
+        self._lanes = lanes
+        self._executor_id = executor_id
+        self._held = held
+        self._schedules = schedules
+        self._dbos: DBOS | None = None
+
+    @property
+    def is_up(self) -> bool:
+        return self._dbos is not None
+
+    @property
+    def listened(self) -> list[str]:
+        """Names of the queues that are taken from."""
+        listened = None if self._dbos is None else self._dbos._listening_queues  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
+        return listened or []
+
+    def launch(self, signal: WorkSignal | None) -> None:
+        # Imported here: it takes longer than copying a small object.
+        from dbos import DBOS, DBOSPortableJSONSerializer
+
+        from seqferry.workflows import durable  # noqa: F401 # pyright: ignore[reportUnusedImport] - registers them
+
+        # Before the launch, which looks for queues at its start and then only each second.
+        listened = [queue for lane in self._lanes.open for queue in self._register(lane)]
+        if self._schedules:
+            self._queue.register(names.QUEUE_SCHEDULES, _RUNS_AT_ONCE, _POLL_SECONDS)
+            listened.append(names.QUEUE_SCHEDULES)
+        quieten_dbos()
+        engine = self._held.enter_context(self._database.dbos_engine(_DBOS_POOL))
+        self._dbos = DBOS(
+            config={
+                "name": names.APPLICATION,
+                "system_database_url": self._database.url.render_as_string(hide_password=False),
+                "system_database_engine": engine,
+                "application_version": names.WORKFLOW_SHAPE,
+                "executor_id": self._executor_id,
+                "serializer": DBOSPortableJSONSerializer(),
+                "log_level": "WARNING",
+                "notification_listener_polling_interval_sec": _LISTEN_SECONDS,
+                "notification_coalesce_sec": _COALESCE_SECONDS,
+                "scheduler_polling_interval_sec": _SCHEDULER_SECONDS,
+                # Nothing of ours waits for what DBOS notifies of, and its listener takes a connection of the pool.
+                "use_listen_notify": False,
+            }
+        )
+        quieten_dbos()
+        DBOS.listen_queues(listened)
+        DBOS.launch()
+        if signal is not None:
+            pace(self._dbos, signal)
+        quieten_dbos()
+
+    def listen(self, signal: WorkSignal | None) -> None:
+        """Take from the queues of lanes that were found since the launch, as well."""
+        if self._dbos is None:
+            return
+        listened = self._dbos._listening_queues  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
+        assert listened is not None
+        for lane in self._lanes.open:
+            if names.queue_of(names.QUEUE_TRANSFERS, lane) not in listened:
+                listened += self._register(lane)  # DBOS looks at its list each second
+                if signal is not None:
+                    signal.tell()
+
+    def active(self) -> list[str]:
+        """Ids of the workflows that run. Right to the last write of a workflow."""
+        return [] if self._dbos is None else self._dbos._active_workflows_set.activeList()  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
+
+    def stop_polling(self) -> None:
+        """Take nothing from the queues any more."""
+        for event in self._dbos.background_thread_stop_events if self._dbos is not None else ():
+            event.set()
+
+    def end(self) -> None:
+        if self._dbos is not None:
+            from dbos import DBOS
+
+            DBOS.destroy()
+
+    def _register(self, lane: str | None) -> list[str]:
+        """Make the queues of a lane, if they are not there; returns their names."""
+        limits = {names.QUEUE_TRANSFERS: _TRANSFERS_AT_ONCE, names.QUEUE_BATCHES: inline.BATCHES_AT_ONCE}
+        for queue, at_once in limits.items():
+            self._queue.register(names.queue_of(queue, lane), at_once, _POLL_SECONDS)
+        return [names.queue_of(queue, lane) for queue in limits]

@@ -1,0 +1,117 @@
+"""The heart of a worker on PostgreSQL: it says "alive", and gives the work of dead workers back.
+
+A beat extends the lease to write (``workflows.lease``). Work is given back at once for processes of this machine that
+have ended, and for others when they were silent for as long as a lease (``workflows.liveness``).
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Any, Final
+
+import sqlalchemy as sa
+
+from seqferry.db import notice_rows, worker_reports, worker_rows
+from seqferry.db.database import Database
+from seqferry.db.notice_rows import Subject
+from seqferry.db.worker_rows import Gone
+from seqferry.model import names
+from seqferry.model.workers import Process
+from seqferry.places import processes
+from seqferry.settings.channels import Notices
+from seqferry.workflows import liveness
+from seqferry.workflows.lease import Lease
+from seqferry.workflows.pacing import WorkSignal
+
+log: Final = logging.getLogger("seqferry.worker")
+
+
+class Heart:
+    """One per worker; one thread calls ``beat_and_reap`` each second.
+
+    Args:
+        pulse: a database that waits for no other connection, however busy the process is.
+        facts: those of the kind of this process.
+        listened: names the queues that this worker takes from.
+    """
+
+    def __init__(
+        self,
+        pulse: Database,
+        process: Process,
+        facts: dict[str, Any],
+        lease: Lease,
+        signal: WorkSignal | None,
+        notices: Notices,
+        listened: Callable[[], list[str]],
+    ) -> None:
+        self._pulse = pulse
+        self._process = process
+        self._facts = facts
+        self._lease = lease
+        self._signal = signal
+        self._notices = notices
+        self._listened = listened
+        self._watcher = liveness.Watcher(liveness.DEAD_AFTER_SECONDS)
+
+    def begin(self) -> None:
+        """Give the first sign, and take back what workers of this machine have left."""
+        self._reap({}, self._beat())
+
+    def beat_and_reap(self) -> None:
+        seen: dict[str, worker_reports.Sign | None] = {}
+
+        def beat() -> dict[str, worker_reports.Sign | None]:
+            seen.update(self._beat())
+            return seen
+
+        self._reap(self._watcher.look(beat), seen)
+
+    def _beat(self) -> dict[str, worker_reports.Sign | None]:
+        """Give a sign of life, which extends the lease; returns the signs of all workers."""
+        lease, queues = self._lease, [*self._listened(), names.QUEUE_OF_DBOS]
+        while True:
+            lapsed, sent = lease.lapsed, lease.now()
+            with self._pulse.write() as connection:
+                if lapsed:
+                    # After this, a worker that was about to declare this one dead has done so, or will not.
+                    worker_reports.exclude_reapers(connection)
+                worker_rows.beat(connection, self._process, self._facts)
+                signs, news = worker_reports.signs_and_news(connection, queues)
+            if lease.extend(sent, anew=lapsed):
+                if lapsed and lease.epoch > 1:
+                    log.warning(
+                        "the database did not answer for some time, and nothing was written to the storage meanwhile; "
+                        "work that no other worker has taken goes on"
+                    )
+                if self._signal is not None:
+                    self._signal.hear(news)
+                return signs
+
+    def _reap(
+        self, silent: Mapping[str, worker_reports.Sign | None], signs: Mapping[str, worker_reports.Sign | None]
+    ) -> None:
+        """Give back the work of workers that are silent for long, and of those of this machine that have ended."""
+        gone = {name: sign for name, sign in signs.items() if processes.has_ended(name)}
+        dead = {name: sign for name, sign in {**silent, **gone}.items() if name != self._process.id}
+        if not dead:
+            return
+        with self._pulse.write() as connection:
+            reaped = worker_reports.reap(connection, dead)
+            record_vanished(connection, self._notices, reaped.gone, set(reaped.work.values()))
+        if reaped.work:
+            log.warning("a worker is gone; its work goes back to the queue: %s", ", ".join(reaped.work))
+
+
+def record_vanished(
+    connection: sa.Connection, notices: Notices, gone: Iterable[Gone], holders: Collection[str] = frozenset()
+) -> None:
+    """Record a notice of each worker that has vanished with work, but for commands whose user saw their end."""
+    channels = notices.wanting("vanished")
+    for one in gone:
+        if (one.transfers or one.id in holders) and not one.own_work:
+            notice_rows.record(
+                connection, Subject("worker", one.id), "vanished", channels, time.time(), episode=one.beats
+            )

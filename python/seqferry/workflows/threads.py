@@ -1,0 +1,62 @@
+"""The threads of a worker that look for something again and again, until it leaves."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from typing import Final
+
+from seqferry.workflows.pacing import LOOK_SECONDS, REST_SECONDS, Look, WorkSignal
+
+log: Final = logging.getLogger("seqferry.worker")
+
+
+def looked() -> float:
+    return LOOK_SECONDS
+
+
+def rested() -> float:
+    return REST_SECONDS
+
+
+class Threads:
+    """Threads of one worker, each of which repeats one act. An act that fails is repeated as well."""
+
+    def __init__(self) -> None:
+        self._leaving = threading.Event()
+        self._threads: list[threading.Thread] = []
+
+    def start(
+        self,
+        name: str,
+        interval: float,
+        act: Callable[[], None],
+        signal: WorkSignal | None,
+        *,
+        rest: Callable[[], float] | None = None,
+    ) -> None:
+        """``rest``: seconds between two acts of an idle worker to which nothing is told; None: it acts as always."""
+        look = Look(None if rest is None else signal, rest or looked)
+
+        def loop() -> None:
+            told = ""
+            while not self._leaving.wait(interval):
+                if not look.is_due():
+                    continue
+                try:
+                    act()
+                    told = ""
+                except Exception as why:  # noqa: BLE001 - a thread that dies unseen would be worse
+                    # Once, and not each second for as long as it lasts.
+                    if told != (told := str(why)):
+                        log.warning("%s: %s", name, why)
+
+        thread = threading.Thread(target=loop, name=f"seqferry-{name}", daemon=True)
+        thread.start()
+        self._threads.append(thread)
+
+    def end(self) -> None:
+        self._leaving.set()
+        for thread in self._threads:
+            thread.join(timeout=5.0)
