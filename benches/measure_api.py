@@ -30,7 +30,7 @@ import sqlalchemy as sa
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
 
-from seqferry.db import objects  # noqa: E402
+from seqferry.db import batches, objects, planned_objects  # noqa: E402
 from seqferry.db.objects import PlannedObject  # noqa: E402
 from seqferry.db.record import events  # noqa: E402
 from seqferry.db.tables import sample, tally, transfer  # noqa: E402
@@ -127,7 +127,7 @@ def _fill(service: Service, count: int) -> str:
             for start in range(first, min(first + 20 * BATCH, count), BATCH)
         ]
         with service.database.write(durable=False) as connection:
-            objects.add_batches(connection, transfer_id, groups, 1.0)
+            planned_objects.add_batches(connection, transfer_id, groups, 1.0)
     for number in range(count // BATCH // 2):
         _record(service, transfer_id, number)
     if not service.database.is_sqlite:
@@ -144,7 +144,7 @@ def _planned(number: int) -> PlannedObject:
 def _record(service: Service, transfer_id: str, number: int) -> None:
     """All results of a batch; one in a thousand has failed."""
     with service.database.write(durable=False) as connection:
-        run = objects.begin_batch(connection, transfer_id, number, 1.0)
+        run = batches.begin_batch(connection, transfer_id, number, 1.0)
         if run is None:
             return
         opened = objects.open_objects(connection, run)
@@ -158,8 +158,8 @@ def _record(service: Service, transfer_id: str, number: int) -> None:
         for end in ends[:1]:
             end |= {"state": "failed", "error_class": "person", "error_code": "AccessDenied", "verified": None}
         columns = [",".join(json.dumps(end[name]) for end in ends) for name in RESULT_COLUMNS]
-        objects.record(connection, [(run, columns)])
-        objects.end_batch(connection, run, now)
+        batches.record(connection, [(run, columns)])
+        batches.end_batch(connection, run, now)
 
 
 def _write(transfer_id: str, rate: int) -> None:
@@ -168,7 +168,7 @@ def _write(transfer_id: str, rate: int) -> None:
         began, done = time.monotonic(), 0
         while True:
             with service.database.read() as connection:
-                numbers = objects.open_batches(connection, transfer_id, limit=50)
+                numbers = batches.open_batches(connection, transfer_id, limit=50)
             if not numbers:
                 return
             for number in numbers:

@@ -12,7 +12,7 @@ from typing import Any, Final
 import pytest
 import sqlalchemy as sa
 
-from seqferry.db import objects
+from seqferry.db import planned_objects
 from seqferry.db.objects import PlannedObject
 from seqferry.db.tables import batch, object_, tally
 from seqferry.model.models import RESULT_COLUMNS, Status, TransferSpec
@@ -69,7 +69,7 @@ def add_batch(
     connection: sa.Connection, transfer_id: str, found: Sequence[PlannedObject], at: float = 1.0
 ) -> int | None:
     """Its number, None when all objects were there."""
-    numbers = objects.add_batches(connection, transfer_id, [found], at)
+    numbers = planned_objects.add_batches(connection, transfer_id, [found], at)
     return numbers[0] if numbers else None
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from control import planned, results, spec_number
 
-from seqferry.db import objects, transfers
+from seqferry.db import batches, objects, planned_objects, transfers
 from seqferry.service.service import Service
 
 AT = 1_700_000_000.25
@@ -24,8 +24,8 @@ def begin(service: Service, *, number: int = 1, actor: str = "ada") -> str:
 def add_ended_batch(service: Service, transfer_id: str, keys: list[str], **facts: Any) -> int:
     """A batch whose objects have ended as ``facts`` say; its number."""
     with service.database.write() as connection:
-        [batch] = objects.add_batches(connection, transfer_id, [[planned(key, 10) for key in keys]], AT)
-        run = objects.begin_batch(connection, transfer_id, batch, AT)
+        [batch] = planned_objects.add_batches(connection, transfer_id, [[planned(key, 10) for key in keys]], AT)
+        run = batches.begin_batch(connection, transfer_id, batch, AT)
         assert run is not None
         end = {
             "state": "done",
@@ -41,8 +41,8 @@ def add_ended_batch(service: Service, transfer_id: str, keys: list[str], **facts
             "verified": "checksum",
         } | facts
         ids = [one.id for one in objects.open_objects(connection, run)]
-        assert objects.record(connection, [(run, results(*({"id": one} | end for one in ids)))]) == {run}
-        assert objects.close(connection, run, AT + 2)
+        assert batches.record(connection, [(run, results(*({"id": one} | end for one in ids)))]) == {run}
+        assert batches.close(connection, run, AT + 2)
     return batch
 
 

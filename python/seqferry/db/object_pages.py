@@ -13,7 +13,8 @@ from typing import Any, Final, NamedTuple
 
 import sqlalchemy as sa
 
-from seqferry.db.objects import HAS_ERROR, record_of
+from seqferry.db.failed_objects import HAS_ERROR
+from seqferry.db.objects import record_of
 from seqferry.db.paging import AS_FOUND, Cursor, ObjectFilter, ObjectOrder, Page, after_prefix, cut
 from seqferry.db.tables import batch, object_
 from seqferry.model.errors import UsageError

@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 import sqlalchemy as sa
 
-from seqferry.db.objects import HAS_ERROR
+from seqferry.db.failed_objects import HAS_ERROR
 from seqferry.db.tables import object_
 from seqferry.model.models import Verification
 

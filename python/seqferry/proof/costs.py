@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import sqlalchemy as sa
 
-from seqferry.db import objects
+from seqferry.db import batches
 from seqferry.db.tables import object_
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def counted(
 
     if not pricing.has_prices(spec, region):
         return None
-    requests = objects.requests(connection, transfer_id)
+    requests = batches.requests(connection, transfer_id)
     moved = bytes_done - (_SKIPPED.of(connection, transfer_id) if skipped else 0)
     cost = pricing.counted(spec, requests, moved, region)
     return None if cost is None else CountedCost(requests, cost)

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
-from seqferry.db import objects as db_objects
-from seqferry.db import verifications
+from seqferry.db import failed_objects, verifications
 from seqferry.db.database import Database
 from seqferry.db.record import ledger, receipts
 from seqferry.db.record.events import told
@@ -115,7 +114,7 @@ def read(database: Database, transfer_id: str, findings: Sequence[Finding], pric
             findings=findings,
             description=_description(events),
             verifications=verifications.read(connection, transfer_id),
-            failures=db_objects.failures(connection, transfer_id, _KEYS_OF_CAUSE),
+            failures=failed_objects.failures(connection, transfer_id, _KEYS_OF_CAUSE),
             made_at=time.time(),
         )
 

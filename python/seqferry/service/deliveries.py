@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from seqferry.db import objects, transfers
+from seqferry.db import failed_objects, transfers
 from seqferry.db.paging import ObjectFilter, TransferFilter
 from seqferry.model import labels, plain_words, progress
 from seqferry.model.locations import S3Location
@@ -292,7 +292,7 @@ class Deliveries:
 
     def _look(self, latest: Status, now: float) -> _Failures:
         with self._service.database.read() as connection:
-            groups = objects.failures(connection, latest.id, 0)
+            groups = failed_objects.failures(connection, latest.id, 0)
         page = self._service.object_page(latest.id, ObjectFilter(state="failed"), limit=MOST_FILES)
         start = latest.spec.source.key if isinstance(latest.spec.source, S3Location) else ""
         files = [

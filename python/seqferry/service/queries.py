@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, get_args
 
 import sqlalchemy as sa
 
-from seqferry.db import objects, transfer_status, transfers
+from seqferry.db import batches, failed_objects, transfer_status, transfers
 from seqferry.db.paging import ALL_TRANSFERS, AS_FOUND, Cursor, ObjectFilter, ObjectOrder, Page, TransferFilter
 from seqferry.db.record import events, ledger, receipts
 from seqferry.db.record.ledger import Head
@@ -165,7 +165,7 @@ class Queries(Base):
     def failures(self, transfer_id: str, *, keys: int = 20) -> list[FailureGroup]:
         """Failed objects grouped by cause, with up to ``keys`` keys for each."""
         with self.database.read() as connection:
-            return objects.failures(connection, self._resolve(connection, transfer_id), keys)
+            return failed_objects.failures(connection, self._resolve(connection, transfer_id), keys)
 
     def samples(
         self, transfer_id: str, *, since: float | None = None, until: float | None = None, points: int = 300
@@ -201,7 +201,7 @@ class Queries(Base):
     def requests(self, transfer_id: str) -> int:
         """Requests that the batches of a transfer have made, without listings and without killed processes."""
         with self.database.read() as connection:
-            return objects.requests(connection, self._resolve(connection, transfer_id))
+            return batches.requests(connection, self._resolve(connection, transfer_id))
 
     def receipt_digest(self, transfer_id: str) -> str | None:
         """SHA-256 of the receipt of a transfer, in hexadecimal; None before its end."""

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
-from seqferry.db import objects, transfer_status, transfers, worker_reports
+from seqferry.db import batches, transfer_status, transfers, worker_reports
 from seqferry.db.worker_reports import Attendant
 from seqferry.model import labels, names, operations
 from seqferry.model.errors import AccessError, ConflictError, UnsupportedError, UsageError
@@ -253,7 +253,7 @@ class Transfers(Queries):
         more = True
         while more:
             with self.database.write() as connection:
-                more = objects.abandon(connection, status.id, time.time(), _ABANDONED_AT_ONCE)
+                more = batches.abandon(connection, status.id, time.time(), _ABANDONED_AT_ONCE)
                 if not more:
                     transfers.finish(connection, status.id, time.time(), actor)
 
@@ -319,7 +319,7 @@ class Transfers(Queries):
         """
         self.queue.move(connection, row.id, names.PAUSED_LANE, row.lane)
         if row.blocked_by is None and not self.queue.holds(connection, row.id):
-            sizes = objects.open_batch_sizes(connection, row.id)
+            sizes = batches.open_batch_sizes(connection, row.id)
             places = [(number, batching.priority_of(biggest)) for number, biggest in sizes]
             self.queue.adopt(connection, row.id, row.lane, row.priority, places)
 

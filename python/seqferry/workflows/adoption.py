@@ -6,7 +6,7 @@ import logging
 from collections.abc import Generator
 from typing import Final
 
-from seqferry.db import objects, transfers
+from seqferry.db import batches, transfers
 from seqferry.model import names
 from seqferry.planning import batching
 from seqferry.workflows import transfer_steps
@@ -33,7 +33,7 @@ def adopt(runtime: Runtime, ours: set[str]) -> None:
         return
     with runtime.database.write() as connection:
         for transfer_id, place in left.items():
-            sizes = objects.open_batch_sizes(connection, transfer_id)
+            sizes = batches.open_batch_sizes(connection, transfer_id)
             places = [(number, batching.priority_of(biggest)) for number, biggest in sizes]
             runtime.queue.adopt(connection, transfer_id, place.lane, place.priority, places)
 

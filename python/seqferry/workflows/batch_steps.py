@@ -15,8 +15,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from seqferry.db import objects, transfers
-from seqferry.db.objects import BatchRun, ObjectOutcome, OpenObject
+from seqferry.db import batches, objects, transfers
+from seqferry.db.batches import BatchRun, ObjectOutcome
+from seqferry.db.objects import OpenObject
 from seqferry.engine.executor import Events, execute
 from seqferry.model import names
 from seqferry.model.errors import SeqferryError, StorageError
@@ -54,7 +55,7 @@ def _run(runtime: Runtime, transfer_id: str, number: int) -> None:
     epoch = runtime.epoch
     runtime.hold(transfer_id)
     with runtime.database.write() as connection:
-        run = objects.begin_batch(connection, transfer_id, number, time.time())
+        run = batches.begin_batch(connection, transfer_id, number, time.time())
         if run is None:
             return
         if run.paused:
@@ -92,7 +93,7 @@ def end_failed(runtime: Runtime, transfer_id: str, number: int, cause: str) -> N
     """End a batch that cannot be run: its open objects fail. Shuts out any run that may still be at it."""
     now = time.time()
     with runtime.database.write() as connection:
-        run = objects.begin_batch(connection, transfer_id, number, now)
+        run = batches.begin_batch(connection, transfer_id, number, now)
         if run is None:
             return
         spec = _readable(run)
@@ -100,7 +101,7 @@ def end_failed(runtime: Runtime, transfer_id: str, number: int, cause: str) -> N
     if not _clean(runtime, spec, run, left):
         return
     with runtime.database.write() as connection:
-        if not objects.owns(connection, run):
+        if not batches.owns(connection, run):
             return
         end = ObjectOutcome(
             state="failed",
@@ -110,8 +111,8 @@ def end_failed(runtime: Runtime, transfer_id: str, number: int, cause: str) -> N
             error_operation="run batch",
             error_message=f"The batch of this object could not be run: {cause}",
         )
-        objects.end_open(connection, run, end)
-        objects.end_batch(connection, run, now)
+        batches.end_open(connection, run, end)
+        batches.end_batch(connection, run, now)
     runtime.notify()
 
 
@@ -156,10 +157,10 @@ def _copy(runtime: Runtime, spec: ResolvedSpec, run: BatchRun, items: list[OpenO
         execute(job, _until_turn, _BatchRecorder(runtime, running))
         if running.suspended:
             with runtime.database.write(durable=False) as connection:
-                objects.count_requests(connection, run, job.progress().requests)
+                batches.count_requests(connection, run, job.progress().requests)
                 if running.paused:
                     # A pause says nothing about the batch.
-                    objects.clear_barren(connection, run)
+                    batches.clear_barren(connection, run)
             running.leave()
     notes.tell(runtime, run.transfer_id, spec, job.notes())
     failure = job.failure()
@@ -182,7 +183,7 @@ class _BatchRecorder:
             self._barren = False
             if not events.ended:  # else it is cleared by what is recorded
                 with self._runtime.database.write(durable=False) as connection:
-                    objects.clear_barren(connection, running.run)
+                    batches.clear_barren(connection, running.run)
         begun = _record(self._runtime, running, events)
         # Suspended, no part may start, least of all for a run that was shut out.
         return () if running.suspended else begun
@@ -206,7 +207,7 @@ def _record(runtime: Runtime, running: RunningBatch, events: Events) -> list[int
     owned = True
     if begun:
         with runtime.database.write() as connection:
-            owned = objects.owns(connection, run)
+            owned = batches.owns(connection, run)
             if owned:
                 objects.record_uploads(connection, [(one.id, one.upload_id, one.part_size) for one in begun])
     if owned and events.ended:
@@ -227,8 +228,8 @@ def _close(runtime: Runtime, spec: ResolvedSpec, run: BatchRun, end: _CopyEnd) -
         with runtime.database.write() as connection:
             transfers.request_stop(connection, run.transfer_id, time.time(), runtime.actor, *end.failure)
     with runtime.database.write(durable=False) as connection:
-        objects.count_requests(connection, run, end.requests)
-        if objects.close(connection, run, time.time()):
+        batches.count_requests(connection, run, end.requests)
+        if batches.close(connection, run, time.time()):
             return
         left = objects.open_objects(connection, run)
         row = transfers.row_of(connection, run.transfer_id)
@@ -244,10 +245,10 @@ def _close(runtime: Runtime, spec: ResolvedSpec, run: BatchRun, end: _CopyEnd) -
             raise StepSuspension
     now = time.time()
     with runtime.database.write(durable=False) as connection:
-        if not objects.owns(connection, run):
+        if not batches.owns(connection, run):
             raise StepSuspension
-        objects.end_open(connection, run, ObjectOutcome(state="cancelled", ended_at=now))
-        objects.end_batch(connection, run, now)
+        batches.end_open(connection, run, ObjectOutcome(state="cancelled", ended_at=now))
+        batches.end_batch(connection, run, now)
 
 
 def _clean(runtime: Runtime, spec: ResolvedSpec, run: BatchRun, given_up: list[OpenObject]) -> bool:
@@ -262,7 +263,7 @@ def _clean(runtime: Runtime, spec: ResolvedSpec, run: BatchRun, given_up: list[O
         return True
     epoch = runtime.epoch
     with runtime.database.write() as connection:
-        if not objects.owns(connection, run):
+        if not batches.owns(connection, run):
             return False
     deadline = time.monotonic() + _CLEAN_SECONDS
     try:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
-from seqferry.db import objects
+from seqferry.db import batches
 from seqferry.db.objects import PlannedObject
 from seqferry.db.record import events
 from seqferry.engine.engine import CopyItem
@@ -74,7 +74,7 @@ def looked_at(
     """
     with runtime.database.read() as connection:
         again = events.last(connection, transfer_id, PREFLIGHT) is not None
-        again = again or objects.has_batches(connection, transfer_id)
+        again = again or batches.has_batches(connection, transfer_id)
     if again:  # planned for a second time: an earlier planning has looked
         yield from pages
         return

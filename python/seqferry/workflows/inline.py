@@ -14,7 +14,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from queue import PriorityQueue
 from typing import Final
 
-from seqferry.db import objects
+from seqferry.db import batches
 from seqferry.planning import batching
 from seqferry.workflows import batch_steps, transfer_steps
 from seqferry.workflows.runtime import Runtime
@@ -81,4 +81,4 @@ def _raise_from(runs: Iterable[Future[None]]) -> None:
 def _open(runtime: Runtime, transfer_id: str) -> list[tuple[int, int]]:
     """Numbers of batches that have not ended, and the sizes of their biggest objects."""
     with runtime.database.read() as connection:
-        return objects.open_batch_sizes(connection, transfer_id)
+        return batches.open_batch_sizes(connection, transfer_id)

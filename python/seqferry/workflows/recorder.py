@@ -13,10 +13,10 @@ import threading
 from dataclasses import dataclass, field
 from typing import Final
 
-from seqferry.db import objects
+from seqferry.db import batches
+from seqferry.db.batches import BatchRun
 from seqferry.db.bulk import Results
 from seqferry.db.database import Database
-from seqferry.db.objects import BatchRun
 
 
 @dataclass(eq=False, slots=True)
@@ -62,7 +62,7 @@ class Recorder:
         try:
             # Not synced: the next run finds at the target what is lost, and the transfer's end syncs all before it.
             with self._database.write(durable=False) as connection:
-                owned = objects.record(connection, [(one.run, one.results) for one in group])
+                owned = batches.record(connection, [(one.run, one.results) for one in group])
         except BaseException:
             if len(group) == 1:
                 raise

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final, cast
 
-from seqferry.db import objects, transfers
+from seqferry.db import failed_objects, transfers
 from seqferry.db.objects import PlannedObject
 from seqferry.engine import buckets
 from seqferry.engine.engine import Listed
@@ -53,7 +53,7 @@ def find(runtime: Runtime, spec: ResolvedSpec, transfer_id: str) -> Iterator[lis
     after: int | None = 0
     while after is not None:
         with runtime.database.read() as connection:
-            page, after = objects.unfinished_of(
+            page, after = failed_objects.unfinished_of(
                 connection,
                 spec.retry_of,
                 after,

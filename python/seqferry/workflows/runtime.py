@@ -17,10 +17,10 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
-from seqferry.db import notice_rows, objects, transfers, worker_reports
+from seqferry.db import batches, notice_rows, transfers, worker_reports
+from seqferry.db.batches import BatchRun
 from seqferry.db.database import Database
 from seqferry.db.notice_rows import Subject
-from seqferry.db.objects import BatchRun
 from seqferry.db.queue import Queue
 from seqferry.db.worker_reports import Report
 from seqferry.engine.engine import Engine
@@ -325,7 +325,7 @@ class Runtime:
 
     def lost(self, connection: sa.Connection, running: Sequence[RunningBatch]) -> list[RunningBatch]:
         """Batches, among those that run, which are not this worker's any more."""
-        shut_out = objects.lost(connection, [batch.run for batch in running])
+        shut_out = batches.lost(connection, [batch.run for batch in running])
         held = None
         if self.lease is not None:
             held = worker_reports.held(connection, self.executor_id, [_workflow_of(batch.run) for batch in running])

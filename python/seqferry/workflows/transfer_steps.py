@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from seqferry.db import objects, transfers
+from seqferry.db import batches, planned_objects, transfers
 from seqferry.db.objects import PlannedObject
 from seqferry.db.queue import place_of
 from seqferry.db.record import receipts
@@ -92,7 +92,7 @@ def wait_for_batches(runtime: Runtime, transfer_id: str) -> None:
     while True:
         with runtime.database.read() as connection:
             row = transfers.row_of(connection, transfer_id)
-            left = objects.open_batches(connection, transfer_id, limit=1)
+            left = batches.open_batches(connection, transfer_id, limit=1)
         leave_if_paused(row)
         if row is None or row.state in ENDED_TRANSFER_STATES or not left:
             return
@@ -254,7 +254,7 @@ class Planner:
             if row is None or row.state in ENDED_TRANSFER_STATES or transfers.is_stopping(row) or row.planned_at:
                 return False
 
-            if self._at_once and objects.has_batches(connection, self._transfer_id):
+            if self._at_once and batches.has_batches(connection, self._transfer_id):
                 # All of an earlier planning, which was cut off after it had added them.
                 groups = []
 
@@ -267,7 +267,7 @@ class Planner:
 
             added: list[tuple[int, int]] = []
             each = enqueue if self._inline is None else keep
-            objects.add_batches(connection, self._transfer_id, groups, time.time(), each)
+            planned_objects.add_batches(connection, self._transfer_id, groups, time.time(), each)
         if self._inline is not None:
             self._inline.begin(added)
         return True
@@ -284,7 +284,7 @@ def _until_ended(runtime: Runtime, transfer_id: str) -> bool:
     while True:
         with runtime.database.read() as connection:
             row = transfers.row_of(connection, transfer_id)
-            left = objects.open_batches(connection, transfer_id, limit=1)
+            left = batches.open_batches(connection, transfer_id, limit=1)
         if not _goes_on(row):
             return False
         if not left:
@@ -303,7 +303,7 @@ def request_stop(runtime: Runtime, transfer_id: str, code: str, message: str) ->
 def _cancel_queued(runtime: Runtime, transfer_id: str) -> bool:
     """End some batches that have not begun; False when there are none."""
     with runtime.database.write(durable=False) as connection:
-        numbers = objects.cancel_queued(connection, transfer_id, time.time(), _CANCELLED_AT_ONCE)
+        numbers = batches.cancel_queued(connection, transfer_id, time.time(), _CANCELLED_AT_ONCE)
     if numbers:
         # Only saves the queue the work: run, they would find that they have ended.
         runtime.queue.drop([names.batch_workflow_id(transfer_id, number) for number in numbers])
@@ -322,7 +322,7 @@ def bury(runtime: Runtime, transfer_id: str) -> None:
 
 def _open_batches(runtime: Runtime, transfer_id: str) -> list[int]:
     with runtime.database.read() as connection:
-        return objects.open_batches(connection, transfer_id, limit=1000)
+        return batches.open_batches(connection, transfer_id, limit=1000)
 
 
 def _end_dead(runtime: Runtime, transfer_id: str) -> None:

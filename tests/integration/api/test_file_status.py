@@ -12,7 +12,7 @@ from control import add_batch, planned
 from ended import AT, add_ended_batch, begin, finish
 from http_client import http_of
 
-from seqferry.db import objects, transfers
+from seqferry.db import batches, transfers
 from seqferry.service.service import Service
 
 
@@ -60,7 +60,7 @@ def test_files_that_have_ended_are_read_once(service: Service, read: list[int]) 
         assert by_name["open"] == waits
 
         with service.database.write() as connection:
-            assert objects.begin_batch(connection, transfer_id, 2, AT) is not None
+            assert batches.begin_batch(connection, transfer_id, 2, AT) is not None
         second = client.get(f"/transfer_status/{transfer_id}").json()
         assert read[3:] == [2]
         assert [one["status"] for one in second["filewise"]] == ["SUCCESS", "SUCCESS", "ERROR", "PENDING"]
@@ -78,10 +78,10 @@ def test_an_answer_is_sent_again_only_when_a_file_has_changed(service: Service, 
         assert read == []
 
         with service.database.write() as connection:
-            run = objects.begin_batch(connection, transfer_id, 2, AT)
+            run = batches.begin_batch(connection, transfer_id, 2, AT)
             assert run is not None
-            objects.end_open(connection, run, objects.ObjectOutcome(state="cancelled", ended_at=AT))
-            objects.end_batch(connection, run, AT)
+            batches.end_open(connection, run, batches.ObjectOutcome(state="cancelled", ended_at=AT))
+            batches.end_batch(connection, run, AT)
         finish(service, transfer_id)
         changed = client.get(path, headers=known)
         assert changed.status_code == 200

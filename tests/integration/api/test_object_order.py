@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from control import add_batch, planned, results, spec_number
 from http_client import http_of
 
-from seqferry.db import object_pages, objects
+from seqferry.db import batches, object_pages
 from seqferry.db.paging import Cursor, ObjectFilter, ObjectOrder, ObjectSort
 from seqferry.db.tables import object_
 from seqferry.model.errors import UsageError
@@ -39,7 +39,7 @@ def filled(service: Service, rng: random.Random) -> tuple[str, list[Any]]:
             group = keys[number : number + 4]
             batch_number = add_batch(connection, transfer_id, [planned(key, rng.randrange(4)) for key in group])
             assert batch_number is not None
-            run = objects.begin_batch(connection, transfer_id, batch_number, 1.0)
+            run = batches.begin_batch(connection, transfer_id, batch_number, 1.0)
             assert run is not None
             query = sa.select(object_.c.id, object_.c.source_key).where(object_.c.batch_number == batch_number)
             # By the number in the key, so that each part of the keys has each of them.
@@ -47,7 +47,7 @@ def filled(service: Service, rng: random.Random) -> tuple[str, list[Any]]:
             fates = [(row.id, states[int(row.source_key[-1]) % 3]) for row in connection.execute(query)]
             ends = [{"id": one, "state": fate, "ended_at": 2.0 + one % 3} for one, fate in fates if fate != "pending"]
             if ends:
-                objects.record(connection, [(run, results(*ends))])
+                batches.record(connection, [(run, results(*ends))])
         return transfer_id, list(connection.execute(sa.select(object_).order_by(object_.c.id)))
 
 

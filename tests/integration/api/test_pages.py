@@ -10,7 +10,7 @@ import pytest
 import sqlalchemy as sa
 from control import add_batch, planned, results, spec_number
 
-from seqferry.db import object_pages, objects
+from seqferry.db import batches, object_pages
 from seqferry.db.paging import Cursor, ObjectFilter, Page, TransferFilter, after_prefix
 from seqferry.db.tables import object_, transfer
 from seqferry.service.service import Service
@@ -31,7 +31,7 @@ def _filled(service: Service, rng: random.Random) -> tuple[str, dict[str, str]]:
             assert batch_number is not None
             wanted = [rng.choice(states) for _ in group]
             fates |= {f"run/{key}": state for key, state in zip(group, wanted, strict=True)}
-            run = objects.begin_batch(connection, transfer_id, batch_number, 1.0)
+            run = batches.begin_batch(connection, transfer_id, batch_number, 1.0)
             assert run is not None
             query = sa.select(object_.c.source_key, object_.c.id).where(object_.c.batch_number == batch_number)
             rows: dict[str, int] = {row.source_key: row.id for row in connection.execute(query)}
@@ -41,7 +41,7 @@ def _filled(service: Service, rng: random.Random) -> tuple[str, dict[str, str]]:
                 if state != "pending"
             ]
             if ends:
-                objects.record(connection, [(run, results(*ends))])
+                batches.record(connection, [(run, results(*ends))])
     return transfer_id, fates
 
 

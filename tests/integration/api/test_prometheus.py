@@ -15,7 +15,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as text_format
 
 from seqferry.api import metrics
-from seqferry.db import objects
+from seqferry.db import batches, objects
 from seqferry.service.service import Service
 from seqferry.settings.config import Settings
 from support.processes import RunningProcess
@@ -46,10 +46,10 @@ def test_the_control_plane_in_figures(service: Service) -> None:
     with service.database.write() as connection:
         for keys in ("abc", "de"):
             add_batch(connection, running, [planned(key, 10) for key in keys])
-        run = objects.begin_batch(connection, running, 0, 1.0)
+        run = batches.begin_batch(connection, running, 0, 1.0)
         assert run is not None
         first = objects.open_objects(connection, run)[0].id
-        objects.record(connection, [(run, results({"id": first, "state": "done", "size": 10}))])
+        batches.record(connection, [(run, results({"id": first, "state": "done", "size": 10}))])
     with http_of(service) as client:
         found = _scraped(client)
 

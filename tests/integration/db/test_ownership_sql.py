@@ -12,9 +12,9 @@ import pytest
 import sqlalchemy as sa
 from control import ANY_SPEC, add_batch, planned, results
 
-from seqferry.db import objects, transfers, worker_reports, worker_rows
+from seqferry.db import batches, transfers, worker_reports, worker_rows
+from seqferry.db.batches import BatchRun
 from seqferry.db.database import Database
-from seqferry.db.objects import BatchRun
 from seqferry.model import names
 from seqferry.model.workers import Process
 from seqferry.service.service import Service
@@ -81,7 +81,7 @@ class _Product:
 
     def _begin(self, connection: sa.Connection, step: Step, before: State) -> None:
         attempt = connection.begin_nested()
-        run = objects.begin_batch(connection, self._transfer_id, 0, time.time())
+        run = batches.begin_batch(connection, self._transfer_id, 0, time.time())
         if run is None or not worker_reports.held(connection, self._workers[step.worker], [self._workflow_id]):
             attempt.rollback()
             assert before.ended or before.holder != step.worker
@@ -92,7 +92,7 @@ class _Product:
     def _admit(self, connection: sa.Connection, step: Step, before: State) -> None:
         run = self._runs[step.worker]
         assert run is not None
-        lost = bool(objects.lost(connection, [run]))
+        lost = bool(batches.lost(connection, [run]))
         held = worker_reports.held(connection, self._workers[step.worker], [self._workflow_id])
         is_its_own = before.workers[step.worker].run == before.runs and before.holder == step.worker
         assert (not lost and bool(held)) == is_its_own
@@ -101,13 +101,13 @@ class _Product:
         run = self._runs[step.worker]
         assert run is not None
         columns = results({"id": self._rows[step.object], "state": "done"})
-        owned = objects.record(connection, [(run, columns)])
+        owned = batches.record(connection, [(run, columns)])
         assert (run in owned) == (before.workers[step.worker].run == before.runs)
 
     def _finish(self, connection: sa.Connection, step: Step, before: State) -> None:
         run = self._runs[step.worker]
         assert run is not None
-        closed = objects.close(connection, run, time.time())
+        closed = batches.close(connection, run, time.time())
         assert closed == (before.workers[step.worker].run == before.runs)
         if closed and before.holder == step.worker:
             connection.execute(

@@ -23,8 +23,8 @@ from hypothesis.stateful import (
     rule,
 )
 
-from seqferry.db import objects, transfers
-from seqferry.db.objects import BatchRun, ObjectOutcome
+from seqferry.db import batches, objects, transfers
+from seqferry.db.batches import BatchRun, ObjectOutcome
 from seqferry.db.tables import batch, object_
 from seqferry.model.models import ENDED_TRANSFER_STATES
 from seqferry.service.service import Service
@@ -137,7 +137,7 @@ class TransferRows(RuleBasedStateMachine):
         if not (self.cancelled or self.stopped) or self.final:
             return
         with self.service.database.write() as connection:
-            numbers = objects.cancel_queued(connection, self.id, time.time(), limit)
+            numbers = batches.cancel_queued(connection, self.id, time.time(), limit)
             rows = connection.execute(
                 sa.select(object_.c.id).where(object_.c.transfer_id == self.id, object_.c.batch_number.in_(numbers))
             )
@@ -148,7 +148,7 @@ class TransferRows(RuleBasedStateMachine):
     def finish(self) -> None:
         """The workflow gets here when it sees no open batch, and planning is over or given up."""
         with self.service.database.read() as connection:
-            if objects.open_batches(connection, self.id, limit=1):
+            if batches.open_batches(connection, self.id, limit=1):
                 return
         status = self.service.status(self.id)
         if not (status.planned or self.cancelled or self.stopped) or self.final:
@@ -169,7 +169,7 @@ class TransferRows(RuleBasedStateMachine):
             return
         number = data.draw(st.sampled_from(numbers))
         with self.service.database.write() as connection:
-            run = objects.begin_batch(connection, self.id, number, time.time())
+            run = batches.begin_batch(connection, self.id, number, time.time())
         if run is None:
             return
         assert run.run == self.latest.get(number, 0) + 1
@@ -181,7 +181,7 @@ class TransferRows(RuleBasedStateMachine):
         with self.service.database.write() as connection:
             if run.run != self.latest[run.number]:
                 late = results({"id": data.draw(st.sampled_from(self._rows(connection, run))), "state": "failed"})
-                assert objects.record(connection, [(run, late)]) == set()
+                assert batches.record(connection, [(run, late)]) == set()
             if not self._owned(connection, run):
                 return
             left = objects.open_objects(connection, run)
@@ -191,7 +191,7 @@ class TransferRows(RuleBasedStateMachine):
             chosen = data.draw(st.lists(st.sampled_from(ids), min_size=1, max_size=3, unique=True))
             states = {one: data.draw(_ENDS) for one in chosen}
             columns = results(*({"id": one, "state": state, "attempts": 1} for one, state in states.items()))
-            assert objects.record(connection, [(run, columns)]) == {run}
+            assert batches.record(connection, [(run, columns)]) == {run}
             for one, state in states.items():
                 self.ends.setdefault(one, state)
 
@@ -200,13 +200,13 @@ class TransferRows(RuleBasedStateMachine):
             if not self._owned(connection, run):
                 return
             left = objects.open_objects(connection, run)
-            assert objects.close(connection, run, time.time()) == (not left)
+            assert batches.close(connection, run, time.time()) == (not left)
             if not left or (not give_up and not (self.cancelled or self.stopped)):
                 return
             state = "failed" if give_up else "cancelled"
             end = ObjectOutcome(state=state, ended_at=1.0, error_class="retry" if give_up else None)
-            objects.end_open(connection, run, end)
-            objects.end_batch(connection, run, time.time())
+            batches.end_open(connection, run, end)
+            batches.end_batch(connection, run, time.time())
             self.ends.update({one.id: state for one in left})
 
     def to_the_end(self) -> None:
@@ -214,10 +214,10 @@ class TransferRows(RuleBasedStateMachine):
         self.begin_plan()
         self.end_plan()
         with self.service.database.read() as connection:
-            numbers = objects.open_batches(connection, self.id, limit=100)
+            numbers = batches.open_batches(connection, self.id, limit=100)
         for number in numbers:
             with self.service.database.write() as connection:
-                run = objects.begin_batch(connection, self.id, number, time.time())
+                run = batches.begin_batch(connection, self.id, number, time.time())
             assert run is not None
             self.latest[number] = run.run
             self.end_batch(run, give_up=True)
@@ -228,7 +228,7 @@ class TransferRows(RuleBasedStateMachine):
         return list(connection.execute(sa.select(object_.c.id).where(*of_batch)).scalars())
 
     def _owned(self, connection: sa.Connection, run: BatchRun) -> bool:
-        owned = objects.owns(connection, run)
+        owned = batches.owns(connection, run)
         assert owned == (self.latest[run.number] == run.run)
         ended = connection.execute(
             sa.select(batch.c.state).where(batch.c.transfer_id == self.id, batch.c.number == run.number)

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from control import ANY_SPEC, add_batch, planned
 from ended import add_ended_batch, begin, ended, finish
 
-from seqferry.db import objects, transfers
+from seqferry.db import batches, transfers
 from seqferry.db.record import ledger, receipts
 from seqferry.db.tables import event, object_, seal, transfer
 from seqferry.service.service import Service
@@ -66,7 +66,7 @@ def test_batches_that_were_cancelled_before_they_began_are_sealed(service: Servi
         for number in range(30):
             add_batch(connection, transfer_id, [planned(f"{number}")])
         transfers.request_cancel(connection, transfer_id, 2.0, "ada")
-        assert len(objects.cancel_queued(connection, transfer_id, 3.0, 100)) == 30
+        assert len(batches.cancel_queued(connection, transfer_id, 3.0, 100)) == 30
     receipts.seal_missing(service.database, transfer_id)
     finish(service, transfer_id)
 

@@ -15,8 +15,8 @@ from control import command, planned
 from ended import AT, add_ended_batch, begin, ended, finish
 from http_client import http_of
 
-from seqferry.db import objects
-from seqferry.db.objects import ObjectOutcome
+from seqferry.db import batches, planned_objects
+from seqferry.db.batches import ObjectOutcome
 from seqferry.proof import auditing, report
 from seqferry.service.service import Service
 from support.run import ROOT
@@ -104,19 +104,19 @@ def test_a_report_has_all_that_was_asked_and_found(service: Service, odd: str) -
 def test_requests_of_all_runs_are_counted_and_priced(service: Service) -> None:
     transfer_id = begin(service)
     with service.database.write() as connection:
-        [batch] = objects.add_batches(connection, transfer_id, [[planned("a", 10)]], AT)
-        runs = [objects.begin_batch(connection, transfer_id, batch, AT) for _ in range(2)]
+        [batch] = planned_objects.add_batches(connection, transfer_id, [[planned("a", 10)]], AT)
+        runs = [batches.begin_batch(connection, transfer_id, batch, AT) for _ in range(2)]
     for run, requests in zip(runs, (1000, 500), strict=True):
         assert run is not None
         with service.database.write() as connection:
-            objects.count_requests(connection, run, requests)  # also those of the run that was shut out
+            batches.count_requests(connection, run, requests)  # also those of the run that was shut out
     assert runs[1] is not None
     before = json.loads("".join(service.report(transfer_id, "json", (), "us-east-1")))
     with http_of(service) as client:
         assert client.get(f"/api/v1/transfers/{transfer_id}?price=us-east-1").json()["cost"] is None, "it has not ended"
     add_ended_batch(service, transfer_id, ["b"])
     with service.database.write() as connection:
-        objects.end_open(connection, runs[1], ObjectOutcome(state="cancelled", ended_at=AT))
+        batches.end_open(connection, runs[1], ObjectOutcome(state="cancelled", ended_at=AT))
     finish(service, transfer_id)
 
     told = json.loads("".join(service.report(transfer_id, "json", (), "us-east-1")))

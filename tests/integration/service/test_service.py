@@ -10,8 +10,8 @@ import pytest
 import sqlalchemy as sa
 from control import ANY_SPEC, add_batch, planned, results, spec_number
 
-from seqferry.db import objects
-from seqferry.db.objects import ObjectOutcome
+from seqferry.db import batches, objects
+from seqferry.db.batches import ObjectOutcome
 from seqferry.db.tables import transfer
 from seqferry.model.errors import ConflictError, NotFoundError, UsageError
 from seqferry.model.models import Totals
@@ -168,10 +168,10 @@ def test_objects_come_page_by_page_and_by_state(service: Service) -> None:
         for number in range(3):
             add_batch(connection, other, [planned("x" * (number + 1))])
             add_batch(connection, transfer_id, [planned(f"{number}{letter}") for letter in "abc"])
-        run = objects.begin_batch(connection, transfer_id, 1, 1.0)
+        run = batches.begin_batch(connection, transfer_id, 1, 1.0)
         assert run is not None
         end = ObjectOutcome(state="failed", ended_at=1.0, error_class="person", error_code="AccessDenied")
-        objects.end_open(connection, run, end)
+        batches.end_open(connection, run, end)
 
     pages = [service.objects(transfer_id, limit=4)]
     while pages[-1]:
@@ -190,7 +190,7 @@ def test_failures_are_grouped_by_cause_with_some_keys(service: Service) -> None:
     transfer_id = service.submit(ANY_SPEC, actor="ada")
     with service.database.write() as connection:
         add_batch(connection, transfer_id, [planned(f"{number}") for number in range(8)])
-        run = objects.begin_batch(connection, transfer_id, 0, 1.0)
+        run = batches.begin_batch(connection, transfer_id, 0, 1.0)
         assert run is not None
         ids = [one.id for one in objects.open_objects(connection, run)]
         denied = {
@@ -204,7 +204,7 @@ def test_failures_are_grouped_by_cause_with_some_keys(service: Service) -> None:
             {"id": ids[5], "state": "failed"},
             {"id": ids[6], "state": "done"},
         )
-        assert objects.record(connection, [(run, columns)]) == {run}
+        assert batches.record(connection, [(run, columns)]) == {run}
 
     groups = service.failures(transfer_id, keys=2)
 

@@ -9,21 +9,21 @@ import sqlalchemy as sa
 from control import ANY_SPEC, add_batch, counters_fit_rows, planned, results, settings_for, spec_number
 from sqlalchemy.exc import DBAPIError
 
-from seqferry.db import objects
-from seqferry.db.objects import BatchRun
+from seqferry.db import batches, objects
+from seqferry.db.batches import BatchRun
 from seqferry.model.models import RESULT_COLUMNS
 from seqferry.service.service import Service
 from seqferry.workflows.recorder import Recorder
 
 
-def _begun(service: Service, transfer_id: str, batches: int, each: int) -> list[tuple[BatchRun, list[int]]]:
+def _begun(service: Service, transfer_id: str, count: int, each: int) -> list[tuple[BatchRun, list[int]]]:
     """First runs of so many new batches, with the ids of their objects."""
     begun: list[tuple[BatchRun, list[int]]] = []
     with service.database.write() as connection:
-        for batch in range(batches):
+        for batch in range(count):
             number = add_batch(connection, transfer_id, [planned(f"{batch}-{one}", 10) for one in range(each)])
             assert number is not None
-            run = objects.begin_batch(connection, transfer_id, number, 1.0)
+            run = batches.begin_batch(connection, transfer_id, number, 1.0)
             assert run is not None
             begun.append((run, [one.id for one in objects.open_objects(connection, run)]))
     return begun
@@ -67,9 +67,9 @@ def test_a_run_that_was_taken_over_writes_nothing_beside_others_that_do(service:
     transfer_id = service.submit(ANY_SPEC, actor="ada")
     (lost, lost_ids), (mine, my_ids) = _begun(service, transfer_id, 2, 2)
     with service.database.write() as connection:
-        assert objects.begin_batch(connection, transfer_id, lost.number, 2.0) is not None
+        assert batches.begin_batch(connection, transfer_id, lost.number, 2.0) is not None
 
-        assert objects.record(connection, [(lost, _done(lost_ids)), (mine, _done(my_ids))]) == {mine}
+        assert batches.record(connection, [(lost, _done(lost_ids)), (mine, _done(my_ids))]) == {mine}
 
     states = {record.row: record.state for record in service.objects(transfer_id)}
     assert states == dict.fromkeys(lost_ids, "active") | dict.fromkeys(my_ids, "done")
@@ -118,7 +118,7 @@ def test_texts_with_every_kind_of_character_come_back_unchanged(service: Service
     columns[RESULT_COLUMNS.index("error_message")] = ",".join(quoted)
 
     with service.database.write() as connection:
-        assert objects.record(connection, [(run, columns)]) == {run}
+        assert batches.record(connection, [(run, columns)]) == {run}
 
     assert [record.error_message for record in service.objects(transfer_id)] == texts
 
@@ -130,7 +130,7 @@ def test_a_result_writes_no_index_on_postgres(migrated_url: str, tmp_path_factor
         [(run, ids)] = _begun(service, transfer_id, 1, 200)
 
         with service.database.write() as connection:
-            objects.record(connection, [(run, _done(ids))])
+            batches.record(connection, [(run, _done(ids))])
             written = connection.execute(
                 sa.text("select n_tup_upd, n_tup_hot_upd from pg_stat_xact_user_tables where relname = 'object'")
             ).one()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from typing import Final
 
-from seqferry.db import objects, transfers
+from seqferry.db import batches, planned_objects, transfers
 from seqferry.db.objects import PlannedObject
 from seqferry.model import names
 from seqferry.model.errors import StorageError
@@ -60,7 +60,7 @@ class Check(Transfer):
         def unknown(keys: list[str]) -> list[str]:
             runtime.check()
             with runtime.database.read() as connection:
-                return sorted(objects.not_among(connection, transfer_id, keys))
+                return sorted(planned_objects.not_among(connection, transfer_id, keys))
 
         for page in listing.extras(runtime.engine, spec, str(runtime.state_dir), unknown):
             if not page:
@@ -71,10 +71,10 @@ class Check(Transfer):
                     runtime.claim(connection, *names.transfer_workflow_ids(transfer_id))
                 leave_if_paused(transfers.row_of(connection, transfer_id, lock=True))
                 group = [_extra(spec, key, etag) for key, etag in sorted(page.items())]
-                for number in objects.add_batches(connection, transfer_id, [group], now):
-                    run = objects.begin_batch(connection, transfer_id, number, now)
+                for number in planned_objects.add_batches(connection, transfer_id, [group], now):
+                    run = batches.begin_batch(connection, transfer_id, number, now)
                     if run is not None:
-                        objects.close(connection, run, now)
+                        batches.close(connection, run, now)
 
 
 OPERATION: Final[OperationWork] = Check()

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from seqferry.db import objects
+from seqferry.db import batches, objects
 from seqferry.db.objects import OpenObject, PlannedObject
 from seqferry.engine import buckets
 from seqferry.engine.executor import Job
@@ -51,7 +51,7 @@ class Cleanup:
                 return objects.uploads_in_use(connection, ids)
 
         with runtime.database.read() as connection:
-            is_begun = objects.has_batches(connection, transfer_id)
+            is_begun = batches.has_batches(connection, transfer_id)
         pages = cleanup.stale(runtime.engine, spec, in_use)
         # What a run before this one has aborted is not counted again: it began with the number that was asked for.
         found = pages if is_begun else cleanup.check_number(pages, spec)

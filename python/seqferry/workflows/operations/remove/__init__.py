@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from seqferry.db import objects
+from seqferry.db import batches
 from seqferry.db.objects import OpenObject, PlannedObject
 from seqferry.engine import buckets
 from seqferry.engine.buckets import AT_ONCE, Removal
@@ -56,7 +56,7 @@ class Remove:
         removals.check_most(runtime.engine, spec)
         failed: list[FailedLookup] = []
         with runtime.database.read() as connection:
-            is_begun = objects.has_batches(connection, transfer_id)
+            is_begun = batches.has_batches(connection, transfer_id)
         # What a run before this one has removed is not counted again: it began with the number that was asked for.
         found = removals.doomed if is_begun else removals.counted
         for page in found(runtime.engine, spec, failed):

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
-from seqferry.db import objects, transfer_status, transfers
+from seqferry.db import objects, planned_objects, transfer_status, transfers
 from seqferry.db.record import events
 from seqferry.engine.engine import LEASE_LAPSED
 from seqferry.model import names
@@ -125,7 +125,7 @@ def _arrived_unseen(runtime: Runtime, transfer_id: str, spec: ResolvedSpec) -> i
         runtime.check()
         keys = list({source_key(spec, info.key) for info in page if not info.key.endswith("/")})
         with runtime.database.read() as connection:
-            missing -= len(keys) - len(objects.not_among(connection, transfer_id, keys))
+            missing -= len(keys) - len(planned_objects.not_among(connection, transfer_id, keys))
     return max(missing, 0)
 
 
@@ -140,7 +140,7 @@ def _extras(
     def unknown(keys: list[str]) -> list[str]:
         runtime.check()
         with runtime.database.read() as connection:
-            return sorted(objects.not_among(connection, transfer_id, keys))
+            return sorted(planned_objects.not_among(connection, transfer_id, keys))
 
     yield from filter(None, listing.extras(runtime.engine, spec, str(runtime.state_dir), unknown, refused))
 

@@ -1,0 +1,139 @@
+"""Objects that planning adds to a transfer, in batches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import Final
+
+import sqlalchemy as sa
+
+from seqferry.db import bulk
+from seqferry.db.objects import ExpectedContent, PlannedObject
+from seqferry.db.tables import batch
+from seqferry.db.tallies import add_to_tallies
+from seqferry.spec.target_keys import nul_refusal, without_nul
+
+
+def add_batches(
+    connection: sa.Connection,
+    transfer_id: str,
+    groups: Iterable[Sequence[PlannedObject]],
+    at: float,
+    added: Callable[[int, Sequence[PlannedObject]], None] | None = None,
+) -> list[int]:
+    """Add each group of at most 1,000 objects as a new batch, without those objects that the transfer has already.
+
+    ``added`` is called with number and objects of each. The caller holds the lock of the transfer.
+
+    Returns:
+        The numbers of the batches. A group of which all were there gives none: an interrupted planning added them.
+    """
+    last = connection.execute(sa.select(sa.func.max(batch.c.number)).where(batch.c.transfer_id == transfer_id)).scalar()
+    number = 0 if last is None else last + 1
+    numbers: list[int] = []
+    found = {"objects": 0, "bytes": 0, "failed": 0, "skipped": 0, "bytes_done": 0}
+    for group in groups:
+        fresh = _insert(connection, transfer_id, number, _storable(connection, group), at)
+        if not fresh:
+            continue
+        counters = {
+            "objects": len(fresh),
+            "bytes": sum(planned.size for planned in fresh),
+            "failed": sum(planned.refusal is not None and not planned.left_out for planned in fresh),
+            "skipped": sum(planned.left_out or planned.verified is not None for planned in fresh),
+            "bytes_done": sum(planned.size for planned in fresh if planned.left_out or planned.verified is not None),
+        }
+        connection.execute(batch.insert().values(transfer_id=transfer_id, number=number, state="queued", **counters))
+        for name, count in counters.items():
+            found[name] += count
+        if added is not None:
+            added(number, fresh)
+        numbers.append(number)
+        number += 1
+    if numbers:
+        add_to_tallies(connection, {transfer_id: found})  # last: recording of results waits for these rows
+    return numbers
+
+
+def _storable(connection: sa.Connection, group: Sequence[PlannedObject]) -> Sequence[PlannedObject]:
+    """The objects, those refused and escaped whose keys this database cannot hold: PostgreSQL stores no NUL."""
+    if connection.dialect.name == "sqlite" or not any(
+        "\0" in one.source_key or "\0" in one.target_key for one in group
+    ):
+        return group
+    return [_without_nul(one) if "\0" in one.source_key or "\0" in one.target_key else one for one in group]
+
+
+def _without_nul(planned: PlannedObject) -> PlannedObject:
+    # Planning has refused it already, unless nothing decides on it by its names (rm, named keys that are not there).
+    return replace(
+        planned,
+        source_key=without_nul(planned.source_key),
+        target_key=without_nul(planned.target_key),
+        refusal=nul_refusal(planned.source_key),
+        left_out=False,
+    )
+
+
+def _insert(
+    connection: sa.Connection, transfer_id: str, number: int, group: Sequence[PlannedObject], at: float
+) -> Sequence[PlannedObject]:
+    """Add those objects that are not there; returns them."""
+    # Nearly always none is there: to look first would take longer than to add them.
+    attempt = connection.begin_nested()
+    is_expected = any(planned.expected is not None for planned in group)
+    row_of = _expected_row if is_expected else _object_row
+    if bulk.insert(
+        connection, transfer_id, number, (row_of(planned, at) for planned in group), is_expected=is_expected
+    ):
+        attempt.commit()
+        return group
+    attempt.rollback()
+    known = bulk.known_versions(connection, transfer_id, {planned.source_key for planned in group})
+    # A listing may name a key twice; the first one stands.
+    fresh: dict[tuple[str, str], PlannedObject] = {}
+    for planned in group:
+        version = (planned.source_key, planned.version_id or "")
+        if version not in known:
+            fresh.setdefault(version, planned)
+    rows = [row_of(planned, at) for planned in fresh.values()]
+    if rows and not bulk.insert(connection, transfer_id, number, rows, is_expected=is_expected):
+        raise AssertionError("objects of a transfer were added by two planners at once")
+    return list(fresh.values())
+
+
+_REFUSAL_CLASSES: Final = {"MissingAtSource": "mismatch"}
+"""Classes of what planning refuses, where it is not the object itself that cannot be copied."""
+
+
+def _object_row(planned: PlannedObject, at: float) -> bulk.Row:
+    found = (
+        planned.source_key,
+        planned.version_id or "",
+        planned.target_key,
+        planned.size,
+        planned.etag,
+        planned.last_modified,
+        planned.storage_class,
+    )
+    if planned.refusal is not None:
+        code, message = planned.refusal
+        state = "skipped" if planned.left_out else "failed"
+        error_class = _REFUSAL_CLASSES.get(code, planned.error_class)
+        return (*found, state, at, error_class, code, planned.operation, message, None, None, None, None)
+    if planned.verified is not None:
+        etag = planned.etag if planned.target_etag is None else planned.target_etag
+        return (*found, "skipped", at, None, None, None, None, at, "none", etag, planned.verified)
+    expected = None if planned.expected is None else planned.expected.target_etag
+    return (*found, "pending", None, None, None, None, None, None, None, expected, None)
+
+
+def _expected_row(planned: PlannedObject, at: float) -> bulk.Row:
+    expected = planned.expected or ExpectedContent(None, None, None, None)
+    return (*_object_row(planned, at), expected.part_size, expected.checksum_algorithm, expected.checksum)
+
+
+def not_among(connection: sa.Connection, transfer_id: str, source_keys: Sequence[str]) -> set[str]:
+    """Keys, among the given ones, of which the transfer has no object."""
+    return set(source_keys) - bulk.known_keys(connection, transfer_id, source_keys)
