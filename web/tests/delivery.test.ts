@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { ending, reason, sentence } from '../src/lib/delivery'
+import { addressWrong, ending, reason, sentence } from '../src/lib/delivery'
 import type { Delivery } from '../src/lib/types'
 
 const now = new Date(2026, 10, 27, 14, 0)
@@ -71,4 +71,16 @@ describe('the sentence of a delivery', () => {
     const known = { ...base, eta_seconds: 1700, whole_by: new Date(2026, 10, 27, 14, 28).toISOString() }
     expect(ending(known, now)).toContain('about 30 min')
   })
+})
+
+describe('a mail address', () => {
+  it.each(['ada@example.org', ' o.b+x@a-b.example.net '])('%s is one', (text) => {
+    expect(addressWrong(text)).toBe('')
+  })
+  it.each(['', 'bob', 'bob@', 'bob@localhost', 'a@b.org, c@d.org', 'bob@-b.org', 'b'.repeat(65) + '@b.org', 'ö@b.org'])(
+    '%s is none',
+    (text) => {
+      expect(addressWrong(text)).toContain('ada@example.org')
+    },
+  )
 })

@@ -14,6 +14,7 @@ from seqferry.api.checks import StorageChecks
 from seqferry.api.deps import DOCUMENTED, Context, require_admin
 from seqferry.api.file_status import FileStatus
 from seqferry.api.guard import Guard
+from seqferry.api.link_rate import LinkRate
 from seqferry.api.page_files import PageFile
 from seqferry.api.readiness import Readiness
 from seqferry.api.routes import (
@@ -83,6 +84,7 @@ def create_app(
         hub=hub or Hub(service),
         metrics=metrics.registry(service),
         files=FileStatus(),
+        mail_rate=LinkRate(),
         defaults=defaults or {},
     )
     problems.install(app)

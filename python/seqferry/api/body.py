@@ -11,7 +11,7 @@ from typing import Final
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from seqferry.api.guard import has_body
+from seqferry.api.guard import DELIVERY_MAIL, has_body
 from seqferry.api.problems import problem
 from seqferry.spec.validation import MAX_KEYS
 
@@ -40,7 +40,9 @@ class Limit:
 
 
 USUAL: Final = Limit(_MIB, 10_000)
-LARGER: Final[Mapping[str, Limit]] = {
+OTHERS: Final[Mapping[str, Limit]] = {
+    # A key and an address; who sends it has no token.
+    DELIVERY_MAIL: Limit(1024, 100),
     # The longest list of keys when they are of 600 bytes each, with its commas and some room.
     "/start_transfer": Limit(64 * _MIB, 2 * MAX_KEYS + 1000),
 }
@@ -66,7 +68,7 @@ class BodyLimit:
         if scope["type"] != "http" or not has_body(scope):
             await self._app(scope, receive, send)
             return
-        limit = LARGER.get(scope["path"], USUAL)
+        limit = OTHERS.get(scope["path"], USUAL)
         announced = _announced(scope)
         try:
             if announced is not None and announced > limit.size:
@@ -117,8 +119,9 @@ async def _read(receive: Receive, limit: Limit) -> bytes:
 
 
 def _too_large(limit: Limit) -> _RefusedError:
-    detail = f"The body is larger than the {limit.size // _MIB} MiB that are taken."
-    more = " Name fewer keys at once." if limit is not USUAL else ""
+    most = f"{limit.size // _MIB} MiB" if limit.size >= _MIB else f"{limit.size} bytes"
+    detail = f"The body is larger than the {most} that are taken."
+    more = " Name fewer keys at once." if limit.size > USUAL.size else ""
     return _RefusedError(413, "too_large", detail + more)
 
 

@@ -104,6 +104,8 @@ class DeliveryPageOut(BaseModel):
     """One, or of a label the newest 50: those that have not ended first."""
     more: bool
     """The label has more of them."""
+    mail: bool
+    """`POST /api/v1/delivery/mail` takes an address, for those that have not ended."""
 
 
 def page_out(page: DeliveryPage) -> DeliveryPageOut:

@@ -20,6 +20,7 @@ from starlette.concurrency import run_in_threadpool
 from seqferry.api.checks import StorageChecks
 from seqferry.api.file_status import FileStatus
 from seqferry.api.guard import role_needed
+from seqferry.api.link_rate import LinkRate
 from seqferry.api.readiness import Readiness
 from seqferry.api.schemas import SourcesBody
 from seqferry.api.streams import Hub
@@ -45,6 +46,7 @@ class Context:
     hub: Hub
     metrics: CollectorRegistry
     files: FileStatus
+    mail_rate: LinkRate
     defaults: Mapping[str, Any]
     """Values of fields that a request leaves open (``job_defaults``)."""
 

@@ -35,6 +35,7 @@ MEANINGS: Final[Mapping[int, tuple[str, Mapping[str, str]]]] = {
     }),
     413: ("The body is too large", {"too_large": "more bytes or values than are taken"}),
     422: ("The request is not of the documented form", {"invalid_request": "`errors` names each place"}),
+    429: ("The holder of a share link asks too often", {"too_many_requests": "see the header `Retry-After`"}),
     500: ("A fault of the server; its log has the cause", {
         "internal": "unexpected",
         "access": "this process is not the identity that the transfer needs",

@@ -32,12 +32,18 @@ DELIVERY: Final = "/api/v1/delivery"
 TICKETS: Final = "/api/v1/tickets/"
 """Start of the paths that need no token: the ticket stands for it."""
 
+DELIVERY_MAIL: Final = f"{DELIVERY}/mail"
+"""The one path that takes a body without a token, of at most a KiB: an address stands in no line of a log."""
+
 REPORT_TICKET: Final = "/report-ticket"
 """The end of paths that are asked with POST, and change nothing: what can be read is to be downloaded."""
 
 MAX_WITH_LINKS: Final = 32
 MAX_STREAMS_WITH_LINKS: Final = 200
 """Requests and streams under way with share links and tickets: people without a token take no room from the others."""
+
+MAX_BODIES_WITH_LINKS: Final = 8
+"""Requests with a body of such people: those who send theirs slowly take no room from readers."""
 
 WITHOUT_TOKENS: Final = Identity("", "admin")
 """The client of a server without tokens."""
@@ -55,7 +61,7 @@ class Guard:
     def __init__(self, app: ASGIApp, tokens: TokenStore | None) -> None:
         self._app = app
         self._tokens = tokens
-        self._at_once = dict.fromkeys(product((False, True), repeat=2), 0)
+        self._at_once = dict.fromkeys(product((False, True), repeat=3), 0)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -70,7 +76,8 @@ class Guard:
         if _is_open(scope) and (identity is not None or not with_body):
             await self._app(scope, receive, send)
             return
-        with_link = needs_no_token(scope["path"]) and not with_body
+        is_mail = scope["path"] == DELIVERY_MAIL and scope["method"] == "POST"
+        with_link = needs_no_token(scope["path"]) and (is_mail or not with_body)
         if with_link:
             await self._within_limits(scope, receive, send, with_link=True)
             return
@@ -93,8 +100,9 @@ class Guard:
 
     async def _within_limits(self, scope: Scope, receive: Receive, send: Send, *, with_link: bool) -> None:
         is_stream = scope["path"].endswith(STREAMS) and scope["method"] == "GET"
-        kind = (is_stream, with_link)
-        most = _most(is_stream=is_stream, with_link=with_link)
+        with_body = with_link and has_body(scope)
+        kind = (is_stream, with_link, with_body)
+        most = MAX_BODIES_WITH_LINKS if with_body else _most(is_stream=is_stream, with_link=with_link)
         if self._at_once[kind] >= most:
             what = "streams" if is_stream else "requests"
             busy = problem(503, f"{most} {what} are under way; try again.", "busy", {"Retry-After": "1"})

@@ -16,8 +16,8 @@ PENDING: Final = "pending"
 SENT: Final = "sent"
 GIVEN_UP: Final = "given_up"
 
-SubjectKind = Literal["transfer", "worker"]
-"""Kinds of things that notices are about. Stored in rows."""
+SubjectKind = Literal["transfer", "worker", "mail"]
+"""Kinds of things that notices are about. Stored in rows. ``mail``: one that the holder of a share link asked for."""
 
 
 class Subject(NamedTuple):

@@ -325,6 +325,22 @@ share_link: Final = sa.Table(
     sa.Index("ix_share_link_expires", "expires_at"),
 )
 
+# Mails that holders of links have asked for, until they are sent: the end of a transfer is told to an address.
+delivery_mail: Final = sa.Table(
+    "delivery_mail",
+    metadata,
+    # Stands in the notice, in place of the address.
+    sa.Column("id", KEY, primary_key=True),
+    sa.Column("share_link_id", KEY, nullable=False),
+    sa.Column("transfer_id", KEY, nullable=False),
+    sa.Column("address", sa.Text, nullable=False),
+    # The channel that sends it, as ``notice.channel``.
+    sa.Column("channel", KEY, nullable=False),
+    sa.Column("created_at", sa.Double, nullable=False),
+    sa.Index("ix_delivery_mail_transfer", "transfer_id"),
+    sa.Index("ix_delivery_mail_link", "share_link_id"),
+)
+
 # What people did to links. Each holds the hash of the one before, as ``event``.
 share_link_event: Final = sa.Table(
     "share_link_event",

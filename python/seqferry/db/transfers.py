@@ -27,6 +27,7 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
+from seqferry.db import delivery_mail_rows
 from seqferry.db.advisory import AdvisoryLock, take
 from seqferry.db.record import events, receipts, sealed_row
 from seqferry.db.tables import batch, event, sample, submission_key, tally, transfer, worker_live
@@ -565,6 +566,7 @@ def finish(connection: sa.Connection, transfer_id: str, at: float, actor: str) -
     if state == "failed":
         data |= {"code": row.error_code, "message": row.error_message}
     events.append(connection, transfer_id, at, state, actor, data)
+    delivery_mail_rows.fall_due(connection, transfer_id, at)
 
 
 def _keep_chart(connection: sa.Connection, transfer_id: str) -> None:

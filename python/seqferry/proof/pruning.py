@@ -13,7 +13,7 @@ from typing import Final
 
 import sqlalchemy as sa
 
-from seqferry.db import charts, transfer_pages
+from seqferry.db import charts, delivery_mail_rows, transfer_pages
 from seqferry.db.database import Database
 from seqferry.db.paging import ALL_TRANSFERS, TransferFilter
 from seqferry.db.queue import Queue
@@ -103,6 +103,7 @@ def _prune(database: Database, queue: Queue, one: PrunedTransfer, now: float, ac
         if held.scalar() is None:
             archived = connection.execute(sa.select(size).where(seal.c.transfer_id == one.id)).scalar_one()
             charts.keep(connection, one.id)  # of versions that kept none
+            delivery_mail_rows.forget_transfer(connection, one.id)
             connection.execute(sample.delete().where(sample.c.transfer_id == one.id))
             connection.execute(transfer.update().where(transfer.c.id == one.id).values(pruned_at=now))
             events.append(connection, one.id, now, "pruned", actor, {"objects": one.objects})

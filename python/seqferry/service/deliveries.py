@@ -137,6 +137,8 @@ class DeliveryPage:
     label: str | None
     deliveries: list[Delivery]
     more: bool
+    mail: bool
+    """A mail can be asked for (``delivery_mails``)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,12 +167,25 @@ class Deliveries:
         title = found[0].name if link.label is None and found else None
         if link.label is not None:
             title = link.label.partition("=")[2] or link.label
-        return DeliveryPage(now, link.expires_at, title, link.label, found, more)
+        mail = self._service.settings.notices.mail is not None
+        return DeliveryPage(now, link.expires_at, title, link.label, found, more, mail)
 
     def transfer_of(self, link: ShareLink, key: str) -> Status | None:
         """The transfer of a receipt that the link shows; None for any other key."""
         chains, _ = self._chains(link)
         return next((one for chain in chains for one in chain if one.ended and key_of(link, one.id) == key), None)
+
+    def latest_of(self, link: ShareLink, key: str) -> Status | None:
+        """The transfer that a delivery of the link has come to, the latest of its retries; None for any other key."""
+        chains, _ = self._chains(link)
+        return next((chain[-1] for chain in chains if key_of(link, chain[0].id) == key), None)
+
+    def ended(self, link: ShareLink, transfer_id: str) -> Delivery | None:
+        """The delivery that a transfer within the scope of the link is part of; None when it is not on record."""
+        with self._service.database.read() as connection:
+            root = transfers.chain_root(connection, transfer_id)
+        chains = self._chains_from([root])
+        return self._delivery(link, chains[0], {}, time.time()) if chains else None
 
     def _chains(self, link: ShareLink) -> tuple[list[list[Status]], bool]:
         """The transfers of each delivery in the scope of a link, the first of a chain first; and are there more?"""
@@ -185,11 +200,14 @@ class Deliveries:
             firsts = [one for one in page.entries if one.spec.retry_of not in there and one.spec.kind.did is None]
             roots = [one.id for one in firsts[:MOST_DELIVERIES]]
             more = len(firsts) > MOST_DELIVERIES or page.next is not None
+        return self._chains_from(roots), more
+
+    def _chains_from(self, roots: Sequence[str]) -> list[list[Status]]:
         with self._service.database.read() as connection:
             chains = [transfers.chain(connection, root) for root in roots]
         ids = [one for chain in chains for one in chain]
         found = {one.id: one for one in self._service.statuses(ids)}
-        return [[found[one] for one in chain if one in found] for chain in chains if chain[0] in found], more
+        return [[found[one] for one in chain if one in found] for chain in chains if chain[0] in found]
 
     def _delivery(self, link: ShareLink, chain: list[Status], in_scope: dict[str, Status], now: float) -> Delivery:
         first, latest = chain[0], chain[-1]

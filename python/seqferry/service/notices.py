@@ -15,7 +15,7 @@ import logging
 import re
 import ssl
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
@@ -43,6 +43,8 @@ class Notice:
     title: str
     body: str
     payload: dict[str, Any]
+    address: str | None = field(default=None, repr=False)
+    """Of a mail that goes to this one alone, in place of those of the channel."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +61,7 @@ def notice_of(service: Service, subject: Subject, kind: NoticeKind, notice_id: s
     Raises:
         NotFoundError: the subject is not on record any more.
     """
+    assert subject.kind != "mail", "those are made by delivery_mails"
     of = {"transfer": _of_transfer, "worker": _of_worker}[subject.kind]
     head = auditing.head(service.database)
     notice = of(service, subject.id, kind, notice_id, head)
@@ -96,7 +99,7 @@ def _of_worker(service: Service, worker_id: str, kind: NoticeKind, notice_id: st
         "next": command,
     }
     payload = {"type": f"worker.{kind}", "timestamp": _time(time.time()), "data": data}
-    return Notice(notice_id, kind, title, _printable(lines), payload)
+    return Notice(notice_id, kind, title, printable(lines), payload)
 
 
 def _of_transfer(service: Service, transfer_id: str, kind: NoticeKind, notice_id: str, head: auditing.Head) -> Notice:
@@ -164,10 +167,10 @@ def _body(status: Status, causes: list[FailureGroup], command: str | None, head:
         lines += [f"  {cause.message}", *(f"  {key}" for key in cause.keys)]
     if command is not None:
         lines += ["", f"Next: {command}"]
-    return _printable(lines)
+    return printable(lines)
 
 
-def _printable(lines: list[str]) -> str:
+def printable(lines: list[str]) -> str:
     """A body of these lines. Keys are data: no control character of theirs forges a line."""
     return "\n".join("".join(one if one.isprintable() else f"\\x{ord(one):02x}" for one in line) for line in lines)
 
@@ -230,7 +233,7 @@ def send(channel: Channel, notice: Notice) -> Delivery:
     try:
         return _post(channel, notice) if channel.secret is not None else _notify(channel, notice)
     except Exception as why:  # noqa: BLE001 - whatever it is, the notice is tried again
-        return Delivery(f"{type(why).__name__}: {scrubbed(channel, str(why))}")
+        return Delivery(f"{type(why).__name__}: {_scrubbed(channel, notice, str(why))}")
 
 
 def _post(channel: Channel, notice: Notice) -> Delivery:
@@ -295,17 +298,35 @@ def _notify(channel: Channel, notice: Notice) -> Delivery:
     sender = _sender(channel)
     if sender is None:
         return Delivery(_not_read(channel), final=True)
+    if notice.address is not None:
+        _send_to(sender, notice.address)
     result: Any = sender.notify(title=notice.title, body=notice.body, body_format="text", timeout=TIMEOUT_SECONDS)
     if result:
         return Delivery()
-    reasons = [scrubbed(channel, str(getattr(one, "message", one))) for one in _reasons(result)]
+    reasons = [_scrubbed(channel, notice, str(getattr(one, "message", one))) for one in _reasons(result)]
     return Delivery("; ".join(reasons[-2:]) or "the service has refused it")
+
+
+def _send_to(sender: Any, address: str) -> None:
+    """Have a mail go to this address alone: neither the receivers of the channel nor its copies get it."""
+    for mail in sender:
+        mail.targets = [(False, address)]
+        mail.cc, mail.bcc = set[str](), set[str]()
 
 
 def _reasons(result: Any) -> list[Any]:
     logs: Any = getattr(result, "logs", None)
     found: Any = logs() if callable(logs) else logs
     return list(found) if found else []
+
+
+def _scrubbed(channel: Channel, notice: Notice, text: str) -> str:
+    """``scrubbed``, and without the address of the notice, which servers repeat in their refusals."""
+    if notice.address is not None:
+        local, _, domain = notice.address.partition("@")
+        for part in (notice.address, *(one for one in (local, domain) if len(one) >= _SHORTEST_SECRET)):
+            text = re.sub(re.escape(part), "***", text, flags=re.IGNORECASE)
+    return scrubbed(channel, text)
 
 
 def scrubbed(channel: Channel, text: str) -> str:

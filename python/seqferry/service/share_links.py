@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 
 import sqlalchemy as sa
 
-from seqferry.db import report_ticket_rows, share_link_rows, transfers
+from seqferry.db import delivery_mail_rows, report_ticket_rows, share_link_rows, transfers
 from seqferry.db.record import events
 from seqferry.model import labels
 from seqferry.model.errors import ConflictError, NotFoundError, UsageError
@@ -190,6 +190,7 @@ def revoke(service: Service, link_id: str, *, actor: str) -> ShareLink:
         if row.revoked_at is None:
             share_link_rows.revoke(connection, link_id, now, actor)
             report_ticket_rows.withdraw(connection, link_id)
+            delivery_mail_rows.forget_link(connection, link_id)
             if row.transfer_id is not None:
                 events.append(connection, row.transfer_id, now, "share_revoked", actor, {"link": link_id})
             row = share_link_rows.by_id(connection, link_id)

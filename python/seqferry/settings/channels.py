@@ -18,6 +18,7 @@ STALLED_AFTER: Final = 15 * 60.0
 _DURATION: Final = re.compile(r"([1-9][0-9]{0,5})([smh])")
 _SECONDS: Final = {"s": 1, "m": 60, "h": 3600}
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+_MAIL: Final = ("mailto", "mailtos")
 _KEYS: Final = ("url", "webhook", "secret", "events")
 _FEWEST_KEY_BYTES: Final = 24
 
@@ -51,6 +52,11 @@ class Notices:
     channels: tuple[Channel, ...] = ()
     stalled_after: float = STALLED_AFTER
     """Seconds without progress after which a transfer has stalled."""
+
+    @property
+    def mail(self) -> Channel | None:
+        """The first channel that sends mail, to addresses of its own or others."""
+        return next((one for one in self.channels if urlsplit(one.url).scheme in _MAIL), None)
 
     def wanting(self, kind: NoticeKind) -> list[str]:
         """Names of the channels that take notices of this kind."""

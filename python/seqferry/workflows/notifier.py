@@ -8,11 +8,12 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
-from seqferry.db import notice_rows, transfer_status, transfers
+from seqferry.db import delivery_mail_rows, notice_rows, transfer_status, transfers
 from seqferry.db.notice_rows import Subject
 from seqferry.model.errors import NotFoundError
 from seqferry.model.models import Status
-from seqferry.service.notices import Delivery, notice_of, send
+from seqferry.service import delivery_mails
+from seqferry.service.notices import Delivery, Notice, notice_of, send
 from seqferry.service.service import Service
 from seqferry.settings.channels import Channel, NoticeKind, Notices
 
@@ -93,7 +94,7 @@ class Notifier:
                     continue
             channel, subject = self._channels[row.channel], notice_rows.subject_of(row)
             try:
-                delivery = send(channel, notice_of(self._service, subject, row.kind, _id_of(row)))
+                delivery = send(channel, self._notice(row, subject))
             except NotFoundError:
                 delivery = Delivery(f"the {subject.kind} is not on record any more", final=True)
             attempts = row.attempts + 1
@@ -102,14 +103,27 @@ class Notifier:
             if delivery.error is not None:
                 self._tell(channel, subject, delivery, attempts)
 
+    def _notice(self, row: sa.Row[Any], subject: Subject) -> Notice:
+        if subject.kind == "mail":
+            return delivery_mails.notice_of(self._service, subject.id, _id_of(row))
+        return notice_of(self._service, subject, row.kind, _id_of(row))
+
     def _settle(self, connection: sa.Connection, row: sa.Row[Any], delivery: Delivery, attempts: int) -> None:
         now = time.time()
         if delivery.error is None:
             notice_rows.settle(connection, row, notice_rows.SENT, next_at=now, at=now, error=None)
+            self._forget_mail(connection, row)
             return
         state = notice_rows.GIVEN_UP if delivery.final or attempts >= _ATTEMPTS else notice_rows.PENDING
         pause = _PAUSES[min(attempts, len(_PAUSES)) - 1]
         notice_rows.settle(connection, row, state, next_at=now + pause, at=None, error=delivery.error)
+        if state == notice_rows.GIVEN_UP:
+            self._forget_mail(connection, row)
+
+    def _forget_mail(self, connection: sa.Connection, row: sa.Row[Any]) -> None:
+        """The address of a mail is not kept."""
+        if row.subject_kind == "mail":
+            delivery_mail_rows.forget(connection, row.subject_id)
 
     def _tell(self, channel: Channel, subject: Subject, delivery: Delivery, attempts: int) -> None:
         again = "it is given up" if delivery.final or attempts >= _ATTEMPTS else "it is tried again"

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import httpx
 import pytest
@@ -42,12 +42,13 @@ SHOWN: Final = HOSTILE[0]
 class View:
     name: str
     fragment: str
-    """With the ``transfer`` and the ``token`` of a share link."""
+    """With the ``transfer`` and the ``token`` of a share link; ``running`` is the token of one that has not ended."""
     ready: str
     """Text that is there when the page is."""
     signed_in: bool = True
     press: str = ""
-    """The button that opens a dialog, which is looked at with its page."""
+    """The button that opens a dialog or a form, which is looked at with its page."""
+    opens: Literal["dialog", "textbox"] = "dialog"
 
 
 VIEWS: Final = (
@@ -64,6 +65,7 @@ VIEWS: Final = (
     View("transfer, events", "#/t/{transfer}?tab=events", SHOWN),
     View("health", "#/health?place=s3%3A%2F%2F%3Cimg%20src%3Dx%20onerror%3Dwindow.ran%3D1%3E", f"version {SHOWN}"),
     View("delivery", "#/d/{token}", SHOWN, False),
+    View("delivery, mail", "#/d/{running}", f"Running {SHOWN}", False, "Mail me when it is done", "textbox"),
     View("no such delivery", "#/d/%3Cimg%20src%3Dx%20onerror%3Dwindow.ran%3D1%3E", "not valid", False),
     View("no such page", "#/%3Cimg%20src%3Dx%20onerror%3Dwindow.ran%3D1%3E", "There is no such page", False),
     View("sign-in", "#/", "This server asks for a token.", False),
@@ -79,14 +81,15 @@ class Hostile:
     token: str
     transfer: str
     link: str
+    running: str = ""
 
     def show(self, view: View, tab: Tab) -> Page:
-        fragment = view.fragment.format(transfer=self.transfer, token=self.link)
+        fragment = view.fragment.format(transfer=self.transfer, token=self.link, running=self.running)
         page = tab.sign_in(self.token, fragment) if view.signed_in else tab.open(fragment)
         expect(page.get_by_text(view.ready).first).to_be_visible()
         if view.press:
             page.get_by_role("button", name=view.press, exact=True).click()
-            expect(page.get_by_role("dialog")).to_be_visible()
+            expect(page.get_by_role(view.opens)).to_be_visible()
         return page
 
 
@@ -99,6 +102,12 @@ def hostile(run: Run, browser: Browser, tmp_path_factory: pytest.TempPathFactory
     except MissingToolError as missing:
         pytest.skip(str(missing))
     mover = Mover(simulator, prepare(run, tmp_path_factory.mktemp("hostile") / "state"))
+    config = tmp_path_factory.mktemp("config") / "config.toml"
+    config.write_text(
+        '[notices.mail]\nurl = "mailto://127.0.0.1:9/?from=a@example.org&to=b@example.org&mode=insecure"\n'
+    )
+    config.chmod(0o600)
+    mover.env["SEQFERRY_CONFIG"] = str(config)
     with simulator, mover:
         simulator.client().create_bucket(Bucket="ours")
         running = mover.start("serve", "--port", "0")
@@ -128,14 +137,15 @@ def _filled(simulator: Simulator, mover: Mover, http: httpx.Client, server: Host
     server.transfer = submit("run42", name=SHOWN, labels={"project": SHOWN}, keys=keys)
     for each in [*ids, server.transfer]:
         eventually(lambda each=each: http.get(f"/api/v1/transfers/{each}").json()["ended_at"], what="its end")
-    submit("stuck", name="Running", keys=["0002.bam"])
+    running = submit("stuck", name=f"Running {SHOWN}", keys=["0002.bam"])
     submit("stuck", name="Waiting")
     paused = submit("stuck/paused", name="Paused", keys=["0003.bam"])
     http.post(f"/api/v1/transfers/{paused}/pause")
-    for given in ({"transfer": server.transfer}, {"label": f"project={SHOWN}"}):
+    links = ({"transfer": server.transfer}, {"label": f"project={SHOWN}"}, {"transfer": running})
+    for given in links:
         made = http.post("/api/v1/share-links", json=given)
         assert made.status_code == 201, made.text
-        server.link = server.link or made.json()["token"]
+        server.link, server.running = server.link or made.json()["token"], made.json()["token"]
     with sqlite3.connect(mover.state / "seqferry.sqlite", timeout=30) as connection:
         connection.execute("UPDATE transfer SET created_by = ? WHERE ended_at IS NOT NULL", [f"{SHOWN}@<b>host"])
         connection.execute("UPDATE transfer SET error_message = ? WHERE id = ?", [SHOWN, ids[0]])

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from playwright.sync_api import expect
 
 from support.browser import PHONE, Tab
+from support.mail_server import mail_server
 from support.mover import Mover
 from support.sim import Simulator
+from support.waiting import eventually
 
 ServeFactory = Callable[..., Any]
 TabFactory = Callable[..., Tab]
@@ -72,3 +75,48 @@ def test_links_that_are_revoked_or_forged_show_one_sentence(
     expect(page.get_by_role("heading", name="Run 42")).to_have_count(0)
     forged = open_tab(server.url).open(f"#/d/{'0' * 55}")
     expect(forged.get_by_text(NOT_VALID)).to_be_visible()
+
+
+def test_the_holder_of_a_link_is_told_by_mail_when_it_is_done(
+    make_mover: MoverFactory,
+    make_simulator: Callable[..., Simulator],
+    serve: ServeFactory,
+    open_tab: TabFactory,
+    tmp_path: Path,
+) -> None:
+    simulator = make_simulator("--instant", "--bucket", "vendor=keys=run42/{i:04}.bam;count=2;total=2MiB")
+    simulator.client().create_bucket(Bucket="ours")
+    simulator.set_faults({"fault": "slow_down", "operation": "CopyObject", "key_prefix": "run42/0001"})
+    with mail_server() as (mails, channel):
+        config = tmp_path / "config.toml"
+        config.write_text(f'[notices.mail]\nurl = "{channel.url}"\n')
+        config.chmod(0o600)
+        mover = make_mover(simulator)
+        mover.env["SEQFERRY_CONFIG"] = str(config)
+        server = serve(mover)
+        transfer = server.submit(
+            "s3://vendor/run42/", "s3://ours/run42/", name="Run 42 <b>", endpoint_url=simulator.endpoint_url
+        )
+        made = server.http.post("/api/v1/share-links", json={"transfer": transfer}).json()
+        page = open_tab(server.url, viewport=PHONE).open(f"#/d/{made['token']}")
+        page.get_by_role("button", name="Mail me when it is done").click()
+        address, send = page.get_by_label("Your address, for one mail"), page.get_by_role("button", name="Mail me")
+
+        for bad in ("", "bob", "<script>window.ran=1</script>@example.org", "a@example.org, b@example.org"):
+            address.fill(bad)
+            send.click()
+            expect(page.get_by_role("alert")).to_have_text("Write one mail address, as ada@example.org.")
+            expect(address).to_have_attribute("aria-invalid", "true")
+            expect(address).to_be_focused()
+        address.fill(" bob@example.net ")
+        expect(page.get_by_role("alert")).to_have_count(0)
+        send.click()
+        expect(page.get_by_text("When it has ended, one mail goes to bob@example.net.")).to_be_visible()
+        assert page.evaluate("() => document.documentElement.scrollWidth") <= PHONE["width"]
+
+        simulator.set_faults()
+        expect(page.get_by_text(re.compile("Complete. 2 files, all verified"))).to_be_visible(timeout=60_000)
+        expect(page.get_by_text("one mail goes to")).to_have_count(0)
+        eventually(lambda: mails.receivers, what="the mail", deadline=60)
+    assert mails.receivers == [["bob@example.net"]]
+    assert mails.text().startswith("Run 42 <b>: complete\nThe delivery is complete: 2 files, all verified.")

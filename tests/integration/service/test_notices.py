@@ -6,7 +6,6 @@ import email
 import json
 import os
 import random
-import socket
 import subprocess
 import sys
 import threading
@@ -19,7 +18,6 @@ from typing import Any
 
 import pytest
 import sqlalchemy as sa
-from aiosmtpd.controller import Controller
 from control import spec_number
 from ferry import Ferry
 from standardwebhooks.webhooks import Webhook
@@ -35,6 +33,7 @@ from seqferry.settings.config import Settings
 from seqferry.workflows import liveness
 from seqferry.workflows.notifier import Notifier
 from seqferry.workflows.worker import Worker
+from support.mail_server import Mails, mail_server
 from support.proxy import Proxy, access_denied
 from support.servers import S3Server
 from support.waiting import eventually
@@ -85,26 +84,11 @@ def receiver() -> Iterator[Receiver]:
         yield running
 
 
-class Mails:
-    def __init__(self) -> None:
-        self.taken: list[email.message.Message] = []
-
-    async def handle_DATA(self, server: object, session: object, envelope: Any) -> str:  # noqa: N802
-        self.taken.append(email.message_from_bytes(envelope.content))
-        return "250 OK"
-
-
 @pytest.fixture
 def mails() -> Iterator[tuple[Mails, Channel]]:
     """A mail server, and the channel to it."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    handler = Mails()
-    controller = Controller(handler, hostname="127.0.0.1", port=port)
-    controller.start()
-    url = f"mailto://127.0.0.1:{port}/?from=seqferry@example.org&to=ada@example.org&mode=insecure"
-    yield handler, Channel("mail", url)
-    controller.stop()
+    with mail_server() as running:
+        yield running
 
 
 def states(service: Service) -> dict[str, tuple[str, int]]:

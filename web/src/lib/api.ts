@@ -35,7 +35,8 @@ export async function send(request: Request, token?: string): Promise<Response> 
   for (;;) {
     const used = token ?? (hasOwn ? '' : session.token)
     const headers = new Headers(request.headers)
-    if (used) headers.set('Authorization', `Bearer ${used}`)
+    // The holder of a share link names it: a sign-in of the same tab does not stand for it.
+    if (used && !headers.has('Authorization')) headers.set('Authorization', `Bearer ${used}`)
     let answer: Response
     try {
       answer = await fetch(new Request(request.clone(), { headers, credentials: 'omit', cache: 'no-store' }))

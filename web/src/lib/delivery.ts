@@ -46,6 +46,18 @@ function waiting(delivery: Delivery): string {
     : 'It is next.'
 }
 
+const LABEL = '[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?'
+/** One address, as the server takes it: no name, no list. */
+const ADDRESS = new RegExp(`^[A-Za-z0-9!#$%&'*+/=?^_\`{|}~.-]{1,64}@${LABEL}(?:\\.${LABEL})+$`)
+const LONGEST_ADDRESS = 254
+
+/** What is wrong with a mail address; empty where nothing is. */
+export function addressWrong(text: string): string {
+  const address = text.trim()
+  if (address.length <= LONGEST_ADDRESS && ADDRESS.test(address)) return ''
+  return 'Write one mail address, as ada@example.org.'
+}
+
 /** By whom something is to be done about files that are missing. */
 export function remedy(needs: string): string {
   if (needs === 'sender') return 'The sender has to do something.'

@@ -6,20 +6,23 @@ and none at all have the same answer.
 
 from __future__ import annotations
 
+import math
 from typing import Annotated, Final
 
-from fastapi import APIRouter, Depends, Query, Request, Response, Security, status
+from fastapi import APIRouter, Depends, HTTPException, Query, Request, Response, Security, status
 from fastapi.security import HTTPBearer
-from pydantic import Field
+from pydantic import BaseModel, Field
 from starlette.concurrency import run_in_threadpool
 
+from seqferry.api import link_rate
 from seqferry.api.delivery_schemas import DeliveryPageOut, page_out
 from seqferry.api.deps import ContextDep
+from seqferry.api.documented import answers
 from seqferry.api.routes.proof import TicketOut, ticket_for
 from seqferry.api.streams import EventStream
 from seqferry.model.errors import NotFoundError
 from seqferry.proof import report as proof_report
-from seqferry.service import share_links
+from seqferry.service import delivery_mails, share_links
 from seqferry.service.report_tickets import ReportTicket
 from seqferry.service.share_links import ShareLink
 
@@ -86,3 +89,29 @@ async def create_delivery_ticket(
         raise NotFoundError(REFUSED)
     wanted = ReportTicket(found.id, format, None, page)
     return await run_in_threadpool(ticket_for, context.service, wanted, link=link.id)
+
+
+class MailIn(BaseModel):
+    key: Annotated[str, Field(pattern="^[0-9a-f]{16}$")]
+    """Of the delivery."""
+    address: Annotated[str, Field(pattern=delivery_mails.ADDRESS, max_length=delivery_mails.LONGEST_ADDRESS)]
+
+
+@router.post(
+    "/mail",
+    status_code=status.HTTP_204_NO_CONTENT,
+    summary="A mail when a delivery has ended",
+    responses=answers(409, 429),
+)
+async def ask_for_mail(link: LinkDep, context: ContextDep, body: MailIn) -> None:
+    """One mail to the address when the delivery has ended, however, where `GET /api/v1/delivery` says `mail`.
+
+    The answer does not tell whether the address was there. It is forgotten once the mail is sent.
+    """
+    wait = context.mail_rate.wait(link.id)
+    if wait > 0:
+        seconds = math.ceil(wait)
+        detail = f"This link has asked for {link_rate.MOST} mails within a minute; try again in {seconds} s."
+        raise HTTPException(status.HTTP_429_TOO_MANY_REQUESTS, detail, {"Retry-After": str(seconds)})
+    pages = context.hub.deliveries.pages
+    await run_in_threadpool(delivery_mails.ask, context.service, pages, link, body.key, body.address)

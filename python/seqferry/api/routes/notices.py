@@ -28,7 +28,7 @@ class ChannelOut(BaseModel):
 
 class NoticeOut(BaseModel):
     subject_kind: str
-    """``transfer`` or ``worker``."""
+    """``transfer``, ``worker``, or ``mail``: one that the holder of a share link asked for."""
     subject_id: str
     kind: str
     channel: str

@@ -1,0 +1,117 @@
+"""Mails that tell the end of a delivery to people who hold its share link and asked for one.
+
+What must stay true: an address is in its row and in its mail alone, and goes with both; no log, list, receipt or answer
+shows it. A mail says no more than its link shows.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from typing import Final
+
+from seqferry.db import delivery_mail_rows, share_link_rows, transfers
+from seqferry.model.errors import ConflictError, NotFoundError
+from seqferry.model.formatting import count
+from seqferry.model.models import ENDED_TRANSFER_STATES
+from seqferry.service import share_links
+from seqferry.service.deliveries import Deliveries, Delivery
+from seqferry.service.notices import Notice, printable
+from seqferry.service.service import Service
+from seqferry.service.share_links import ShareLink
+
+MOST_OF_LINK: Final = 20
+"""Addresses that wait with one link: the people of a group. A link is no mailing list."""
+
+MOST_OF_TRANSFER: Final = 200
+"""The same with all links of a transfer."""
+
+LONGEST_ADDRESS: Final = 254
+"""Characters, as SMTP has it (RFC 5321)."""
+
+_LABEL: Final = "[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
+ADDRESS: Final = rf"^[A-Za-z0-9!#$%&'*+/=?^_`{{|}}~.-]{{1,64}}@{_LABEL}(?:\.{_LABEL})+$"
+"""One address as HTML has it: no name, no quotes, no list, and nothing that ends a header."""
+
+_ID_BYTES: Final = 8
+
+
+def ask(service: Service, pages: Deliveries, link: ShareLink, key: str, address: str) -> None:
+    """Have the end of a delivery told to an address, once; the same address again changes nothing.
+
+    Raises:
+        NotFoundError: the link shows no such delivery, or was revoked.
+        ConflictError: this server sends no mail, the delivery has ended, or too many addresses wait for it.
+    """
+    channel = service.settings.notices.mail
+    if channel is None:
+        raise ConflictError("This server sends no mail.")
+    latest = pages.latest_of(link, key)
+    if latest is None:
+        raise NotFoundError("This link shows no such delivery.")
+    now = time.time()
+    with service.database.write() as connection:
+        # The end of the transfer waits for this lock, and then finds the row.
+        of_link = share_link_rows.by_id(connection, link.id, lock=True)
+        row = transfers.row_of(connection, latest.id, lock=True)
+        if of_link is None or of_link.revoked_at is not None or row is None:
+            raise NotFoundError("This link shows no such delivery.")
+        if row.state in ENDED_TRANSFER_STATES:
+            raise ConflictError("The delivery has ended already: see above how.")
+        # Before the look for the same address, so that the answer does not tell whether it is there.
+        with_link, with_transfer = delivery_mail_rows.counts(connection, link.id, latest.id)
+        if with_link >= MOST_OF_LINK or with_transfer >= MOST_OF_TRANSFER:
+            raise ConflictError("As many people as may be have asked for a mail already.")
+        delivery_mail_rows.insert(
+            connection,
+            mail_id=secrets.token_hex(_ID_BYTES),
+            link_id=link.id,
+            transfer_id=latest.id,
+            address=address,
+            channel=channel.name,
+            at=now,
+        )
+
+
+def notice_of(service: Service, mail_id: str, notice_id: str) -> Notice:
+    """The mail as it is sent now.
+
+    Raises:
+        NotFoundError: it is not on record any more, or its link is not valid any more.
+    """
+    with service.database.read() as connection:
+        row = delivery_mail_rows.by_id(connection, mail_id)
+    link = None if row is None else share_links.by_id(service, row.share_link_id)
+    if row is None or link is None or link.state != "active":
+        raise NotFoundError("The mail is not wanted any more.")
+    delivery = Deliveries(service).ended(link, row.transfer_id)
+    if delivery is None:
+        raise NotFoundError("The delivery is not on record any more.")
+    name = printable([delivery.name or "your delivery"])
+    word = "complete" if delivery.state == "complete" else "not complete"
+    lines = [*_lines(delivery), "", "The link that you were sent shows more, and the receipt."]
+    lines += ["You asked for this mail on that page. There will be no other."]
+    return Notice(notice_id, delivery_mail_rows.KIND, f"{name}: {word}", printable(lines), {}, row.address)
+
+
+def _lines(delivery: Delivery) -> list[str]:
+    some = f"{delivery.arrived:,} of {count(delivery.objects, 'file')} {_have(delivery.objects)} arrived"
+    if delivery.state == "complete":
+        if delivery.verified == delivery.arrived:
+            return [f"The delivery is complete: {count(delivery.arrived, 'file')}, all verified."]
+        whole = count(delivery.arrived, "file")
+        return [f"The delivery is complete: {whole}, of which {delivery.verified:,} were verified."]
+    begins = {
+        "incomplete": "The delivery has ended",
+        "failed": f"The delivery has stopped: {delivery.error or 'it could not go on'}",
+        "cancelled": "The delivery was cancelled",
+    }.get(delivery.state, "The delivery has ended, and what is missing is tried again")
+    causes = [
+        f"{count(one.count, 'file')} {'is' if one.count == 1 else 'are'} missing: {one.words}."
+        for one in delivery.causes
+    ]
+    return [f"{begins}. {some}.", *causes]
+
+
+def _have(objects: int) -> str:
+    return "has" if objects == 1 else "have"
