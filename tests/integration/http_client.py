@@ -13,8 +13,9 @@ from starlette.types import ASGIApp
 
 from seqferry.api import create_app
 from seqferry.api.connections import server
+from seqferry.service import tokens
 from seqferry.service.service import Service
-from seqferry.settings import tokens
+from seqferry.settings.tokens import owner_token
 from support.waiting import eventually
 
 
@@ -26,8 +27,8 @@ def bearer(token: str) -> dict[str, str]:
 def http_of(service: Service, **options: Any) -> Iterator[httpx.Client]:
     """A client with the token of the state folder, of the application over ``service``."""
     folder = service.settings.state_dir
-    token = tokens.owner_token(folder)
-    store = tokens.TokenStore(folder, service.settings.token)
+    token = owner_token(folder)
+    store = tokens.TokenStore(service)
     with http(create_app(service.settings, service, store, **options), token) as client:
         yield client
 

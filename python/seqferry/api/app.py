@@ -36,8 +36,8 @@ from seqferry.api.routes import (
 from seqferry.api.streams import Hub
 from seqferry.engine.engine import version
 from seqferry.service.service import Service
+from seqferry.service.tokens import TokenStore
 from seqferry.settings.config import Settings
-from seqferry.settings.tokens import TokenStore
 
 PLANNING_SECONDS: Final = 600.0
 """Seconds that the S3Mirror routes wait for the listing: a million objects take about a minute."""

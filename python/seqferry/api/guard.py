@@ -9,7 +9,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from seqferry.api.page_files import is_page_path
 from seqferry.api.problems import problem
-from seqferry.settings.tokens import Identity, Role, TokenStore
+from seqferry.model.errors import ConfigError
+from seqferry.service.tokens import TokenStore
+from seqferry.settings.tokens import Identity, Role
 
 OPEN: Final = frozenset({"/healthz", "/readyz"})
 """Paths of the API that need no token, for requests without a body. Without one their answers hold no data of a user.
@@ -69,11 +71,18 @@ class Guard:
         with_body = has_body(scope)
         if with_body:
             receive, send = _closing_unread(receive, send)
-        identity = WITHOUT_TOKENS if self._tokens is None else _identity(scope, self._tokens)
-        if identity is not None:
-            scope.setdefault("state", {})["identity"] = identity
         # A body would be read into memory before the route is looked up.
-        if _is_open(scope) and (identity is not None or not with_body):
+        if _is_open(scope) and not with_body:
+            self._note(scope, self._known(scope))
+            await self._app(scope, receive, send)
+            return
+        try:
+            identity = await self._identity(scope)
+        except ConfigError as why:
+            await problem(503, why.message, why.code, {"Retry-After": "1"})(scope, receive, send)
+            return
+        self._note(scope, identity)
+        if _is_open(scope) and identity is not None:
             await self._app(scope, receive, send)
             return
         is_mail = scope["path"] == DELIVERY_MAIL and scope["method"] == "POST"
@@ -97,6 +106,29 @@ class Guard:
             await problem(403, role_needed(identity, needed), "forbidden")(scope, receive, send)
             return
         await self._within_limits(scope, receive, send, with_link=False)
+
+    async def _identity(self, scope: Scope) -> Identity | None:
+        """The client.
+
+        Raises:
+            ConfigError: its token cannot be looked up now.
+        """
+        if self._tokens is None:
+            return WITHOUT_TOKENS
+        token = _bearer(scope)
+        return None if token is None else await self._tokens.identify(token)
+
+    def _known(self, scope: Scope) -> Identity | None:
+        """The client of a path that needs no token: it waits for no database."""
+        if self._tokens is None:
+            return WITHOUT_TOKENS
+        token = _bearer(scope)
+        return None if token is None else self._tokens.known(token)
+
+    @staticmethod
+    def _note(scope: Scope, identity: Identity | None) -> None:
+        if identity is not None:
+            scope.setdefault("state", {})["identity"] = identity
 
     async def _within_limits(self, scope: Scope, receive: Receive, send: Send, *, with_link: bool) -> None:
         is_stream = scope["path"].endswith(STREAMS) and scope["method"] == "GET"
@@ -145,12 +177,13 @@ def _is_open(scope: Scope) -> bool:
     return scope["method"] in ("GET", "HEAD") and is_page_path(scope["path"])
 
 
-def _identity(scope: Scope, tokens: TokenStore) -> Identity | None:
+def _bearer(scope: Scope) -> bytes | None:
+    """The token of a request; None when it has none."""
     given = [value for name, value in scope["headers"] if name == b"authorization"]
     # Two of them would let each program along the way believe another one.
     if len(given) != 1 or given[0][:7].lower() != b"bearer ":
         return None
-    return tokens.identify(given[0][7:].strip())
+    return given[0][7:].strip()
 
 
 def _closing_unread(receive: Receive, send: Send) -> tuple[Receive, Send]:

@@ -31,6 +31,7 @@ from seqferry.model.workers import NO_ACTIVITY, URL
 from seqferry.places.service_manager import ServiceManager
 from seqferry.service.presence import Presence
 from seqferry.service.service import Service
+from seqferry.service.tokens import TokenStore
 from seqferry.settings import tokens
 from seqferry.settings.config import Settings
 from seqferry.settings.memory_limits import resident
@@ -105,7 +106,7 @@ def serve(
         outage.wait_until_there(settings)
         with Service.open(settings) as service:
             service.serves = True
-            store = None if no_token else _token_store(settings)
+            store = None if no_token else _token_store(service)
             log.info("configuration file: %s; clients may %s", settings.config_file or "none", settings.policy)
             _say_exposure(host, no_token=no_token, encrypted=tls is not None)
             checks = StorageChecks(service)
@@ -186,10 +187,11 @@ def _job_defaults() -> dict[str, Any]:
     return found
 
 
-def _token_store(settings: Settings) -> tokens.TokenStore:
-    tokens.owner_token(settings.state_dir)
-    log.info("clients need a token; this machine's is in %s", tokens.owner_file(settings.state_dir))
-    return tokens.TokenStore(settings.state_dir, settings.token)
+def _token_store(service: Service) -> TokenStore:
+    folder = service.settings.state_dir
+    tokens.owner_token(folder)
+    log.info("clients need a token; this machine's is in %s", tokens.owner_file(folder))
+    return TokenStore(service)
 
 
 def _say_exposure(host: str, *, no_token: bool, encrypted: bool) -> None:

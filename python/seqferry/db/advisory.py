@@ -18,6 +18,8 @@ class AdvisoryLock(IntEnum):
     SCHEDULES = 7704
     THINNING = 7705
     TICKETS = 7706
+    TOKENS = 7707
+    ENDPOINT_FACTS = 7708
 
 
 def take(connection: sa.Connection, lock: AdvisoryLock) -> None:

@@ -452,6 +452,33 @@ worker: Final = sa.Table(
     sa.Column("facts", sa.Text, nullable=False),
 )
 
+# Named tokens of clients over HTTP, as digests (``token_rows``). A name may have several: those of state folders that
+# were shared by nothing but the database.
+token: Final = sa.Table(
+    "token",
+    metadata,
+    sa.Column("digest", KEY, primary_key=True),
+    sa.Column("name", KEY, nullable=False),
+    sa.Column("role", sa.Text, nullable=False),
+    sa.Column("created_at", sa.Double, nullable=False),
+    sa.Column("expires_at", sa.Double),
+    # It stays for a while: what was begun with it may go on by itself, and a file may name it still.
+    sa.Column("removed_at", sa.Double),
+    sa.Index("ix_token_name", "name"),
+)
+
+# What endpoints can do (``endpoint_facts``); answers and what was learned are JSON.
+endpoint_fact: Final = sa.Table(
+    "endpoint_fact",
+    metadata,
+    sa.Column("endpoint", KEY, primary_key=True),
+    sa.Column("bucket", KEY, primary_key=True),
+    sa.Column("identity", sa.Text, nullable=False),
+    sa.Column("answers", sa.Text, nullable=False),
+    sa.Column("learned", sa.Text, nullable=False),
+    sa.Column("newest_at", sa.Double, nullable=False),
+)
+
 
 def complete() -> sa.MetaData:
     """The tables with the index that no query names: making it loads the dialect of Postgres, which takes its time."""

@@ -9,11 +9,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Final
 
-from seqferry.doctor import endpoint_facts
-from seqferry.doctor.endpoint_facts import Answer
+from seqferry.db import endpoint_facts
+from seqferry.db.database import Database
+from seqferry.db.endpoint_facts import Answer, Facts
 from seqferry.engine import buckets
 from seqferry.engine.engine import Engine, ObjectInfo
 from seqferry.model.errors import StorageError
@@ -57,6 +57,7 @@ class ProbedBucket:
     """A bucket to be looked at.
 
     Attributes:
+        database: where answers are kept; None: it cannot be used.
         server: its Server header; empty when it has none.
         sample: an object below the place, if there is one.
         is_target: transfers are to write there.
@@ -64,7 +65,7 @@ class ProbedBucket:
     """
 
     engine: Engine
-    state_dir: Path
+    database: Database | None
     place: S3Location
     server: str
     sample: ObjectInfo | None
@@ -80,9 +81,9 @@ def found(probed: ProbedBucket) -> Iterator[Capability]:
     """Tell what the endpoint can do, from what is kept where that is young enough; keeps the new answers.
 
     Raises:
-        OSError: the answers cannot be kept. All were yielded before.
+        ConfigError: the answers cannot be read or kept. All were yielded before.
     """
-    facts = endpoint_facts.read(probed.state_dir, probed.place)
+    facts = _kept(probed)
     proof = _identity(probed.place)
     old: Mapping[str, Answer] = {} if probed.refresh or facts.identity != proof else facts.answers
     now = time.time()
@@ -110,8 +111,14 @@ def found(probed: ProbedBucket) -> Iterator[Capability]:
         yield Capability(topic, answers[topic].text, 0.0)
     for one in facts.learned:
         yield Capability("learned", f"a transfer found: {one.text}", max(now - one.at, 0.0), kept=True)
-    if asked:
-        endpoint_facts.write_answers(probed.state_dir, probed.place, proof, answers)
+    if asked and probed.database is not None:
+        endpoint_facts.write_answers(probed.database, probed.place, proof, answers)
+
+
+def _kept(probed: ProbedBucket) -> Facts:
+    if probed.database is None:
+        return Facts(endpoint_facts.name_of(probed.place), probed.place.bucket)
+    return endpoint_facts.read(probed.database, probed.place)
 
 
 def _identity(place: S3Location) -> str:

@@ -15,7 +15,7 @@ import sqlite3
 import ssl
 import time
 from collections.abc import Generator, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from importlib.metadata import version as version_of
 from pathlib import Path
@@ -24,10 +24,11 @@ from urllib.parse import quote, urlsplit
 
 import sqlalchemy as sa
 
-from seqferry.doctor import capabilities, endpoint_facts
+from seqferry.db import endpoint_facts
+from seqferry.doctor import capabilities
 from seqferry.doctor.capabilities import Capability, ProbedBucket
 from seqferry.engine.engine import Engine, ObjectInfo, version
-from seqferry.model.errors import SeqferryError, StorageError
+from seqferry.model.errors import ConfigError, SeqferryError, StorageError
 from seqferry.model.formatting import duration, size
 from seqferry.model.locations import LocalFolder, Location, S3Location
 from seqferry.model.workers import WORKING_KINDS
@@ -94,7 +95,7 @@ def examine(settings: Settings, places: Sequence[tuple[str, Location]], *, refre
         if is_there and bucket not in looked_at:
             looked_at.add(bucket)
             sample = samples[0] if samples else None
-            probed = ProbedBucket(engine, settings.state_dir, place, servers[url], sample, bucket in targets, refresh)
+            probed = ProbedBucket(engine, None, place, servers[url], sample, bucket in targets, refresh)
             yield from _capabilities(settings, name, probed)
 
 
@@ -338,16 +339,19 @@ def _bucket(engine: Engine, name: str, place: S3Location, samples: list[ObjectIn
 
 def _capabilities(settings: Settings, name: str, probed: ProbedBucket) -> Iterator[Finding]:
     try:
+        service = Service.open(settings)
+    except SeqferryError:  # a finding about the database reports it
         for one in capabilities.found(probed):
             yield _finding(name, one)
-    except OSError as why:
-        text = f"What was found cannot be kept in {settings.state_dir}: {why.strerror or why}."
-        yield Finding(f"{name}: record", "warning", text, "See the permissions of the state folder, and its disk.")
-    try:
-        with Service.open(settings) as service:
+        return
+    with service:
+        try:
+            for one in capabilities.found(replace(probed, database=service.database)):
+                yield _finding(name, one)
             yield _finding(name, capabilities.copies(service, probed.place))
-    except SeqferryError:
-        return  # a finding about the database reports it
+        except ConfigError as why:
+            text = f"What was found cannot be kept: {why.message}"
+            yield Finding(f"{name}: record", "warning", text, "See that the database takes changes.")
 
 
 def _finding(name: str, one: Capability) -> Finding:

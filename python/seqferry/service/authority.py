@@ -17,8 +17,11 @@ from seqferry.model.errors import PolicyError
 from seqferry.model.locations import S3Location
 from seqferry.model.models import TransferSpec
 from seqferry.places import endpoints
-from seqferry.settings import policy, tokens
+from seqferry.service import tokens
+from seqferry.service.base import Base
+from seqferry.settings import policy
 from seqferry.settings.config import Settings
+from seqferry.settings.tokens import ENVIRONMENT, OWNER
 from seqferry.spec import identity, run, verification
 
 _STARTING: Final = ("submit", "admin")
@@ -85,31 +88,32 @@ def token_of(actor: str) -> str | None:
     return words[1]
 
 
-def token_fault(settings: Settings, actor: str) -> str | None:
+def token_fault(service: Base, actor: str) -> str | None:
     """Reason why nothing begins any more on behalf of an actor, in words; None when something may.
 
-    Only the state folder of its server knows a token. With PostgreSQL there may be several servers, each with tokens of
-    its own: there a name that this folder has never had is another server's.
+    All servers at a database share its tokens. With PostgreSQL a name that it never had is of a server whose state
+    folder was not yet opened by this version, which takes the tokens of its file over.
     """
     name = token_of(actor)
-    if name is None or name in (tokens.OWNER, tokens.ENVIRONMENT):
+    if name is None or name in (OWNER, ENVIRONMENT):
         return None  # of the server's owner, who may replace it at any time
-    found = tokens.standing(settings.state_dir, name)
-    if isinstance(found, tokens.NamedToken):
-        if found.expired(time.time()):
-            return f"the token '{name}' has expired"
-        if found.role not in _STARTING:
-            return f"the token '{name}' has the role '{found.role}' by now, which starts nothing"
-        return None
-    is_elsewhere = found == "unknown" and settings.database_url is not None
-    return None if is_elsewhere else f"the token '{name}' was removed"
+    found = tokens.standing(service, name)
+    if isinstance(found, str):
+        is_elsewhere = found == "unknown" and not service.is_local
+        return None if is_elsewhere else f"the token '{name}' was removed"
+    valid = [one for one in found if not one.expired(time.time())]
+    if not valid:
+        return f"the token '{name}' has expired"
+    if not any(one.role in _STARTING for one in valid):
+        return f"the token '{name}' has the role '{valid[0].role}' by now, which starts nothing"
+    return None
 
 
-def check_token(settings: Settings, actor: str, what: str) -> None:
+def check_token(service: Base, actor: str, what: str) -> None:
     """Refuse to begin what an actor has asked for whose token is gone.
 
     Raises:
         PolicyError: the token was removed, has expired, or may only read.
     """
-    if (fault := token_fault(settings, actor)) is not None:
+    if (fault := token_fault(service, actor)) is not None:
         raise PolicyError(f"{what} does not begin: {fault}. Add it anew with a token of today, or as a command.")

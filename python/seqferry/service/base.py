@@ -15,6 +15,7 @@ from seqferry.db.queue import Queue
 from seqferry.db.record import signing
 from seqferry.model.errors import NotFoundError
 from seqferry.model.labels import Description, composed
+from seqferry.service import state_files
 from seqferry.settings.config import Settings
 
 if TYPE_CHECKING:
@@ -58,6 +59,7 @@ class Base:
                 require_current(database)
             else:
                 migrate(settings, database)
+                state_files.take_over(settings, database)
         except BaseException:
             database.close()
             raise

@@ -217,7 +217,7 @@ def _check_authority(service: Service, row: sa.Row[Any], actor: str) -> None:
     Raises:
         PolicyError: its token is gone, or today's policy does not allow its transfer.
     """
-    authority.check_token(service.settings, row.created_by, f"The schedule '{row.name}'")
+    authority.check_token(service, row.created_by, f"The schedule '{row.name}'")
     spec = stored.read(row.spec)
     authority.check_start(service.settings, spec, created_by=row.created_by, actor=actor)
 
@@ -355,7 +355,7 @@ def pause_without_token(service: Service, schedule_id: str | None = None) -> lis
             if row.state == schedule_rows.ACTIVE and schedule_id in (None, row.id)
         ]
     actors = {authority.token_of(row.created_by): row.created_by for row in rows}
-    faults = {name: authority.token_fault(service.settings, actor) for name, actor in actors.items()}
+    faults = {name: authority.token_fault(service, actor) for name, actor in actors.items()}
     paused: list[str] = []
     for row in rows:
         fault = faults[authority.token_of(row.created_by)]

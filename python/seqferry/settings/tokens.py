@@ -1,8 +1,8 @@
-"""Tokens of HTTP clients. They live in the state folder, readable by its owner alone.
+"""Tokens of HTTP clients: names, roles and the token of the owner. Named ones are in the database (``service.tokens``).
 
-``token`` holds the token of the owner in plain text: ``seqferry serve`` makes it on its first start, and commands on
-this machine read it. ``tokens.json`` holds named tokens as SHA-256 digests: a token of 256 random bits needs no slower
-hash, and looking it up by its digest needs no comparison in constant time.
+``token`` in the state folder, readable by its owner alone, holds the token of the owner in plain text: ``seqferry
+serve`` makes it on its first start, and commands on this machine read it. Named tokens are kept as SHA-256 digests: a
+token of 256 random bits needs no slower hash, and looking it up by its digest needs no comparison in constant time.
 """
 
 from __future__ import annotations
@@ -10,21 +10,18 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import json
-import logging
+import math
 import os
 import re
 import secrets
-import time
 from collections.abc import Generator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal, cast, get_args
 
-from seqferry.model.errors import ConfigError, ConflictError, NotFoundError, UsageError
+from seqferry.model.errors import ConfigError, UsageError
 from seqferry.places import private_files
-
-log: Final = logging.getLogger("seqferry.tokens")
 
 Role = Literal["read", "submit", "admin"]
 """Each includes the ones before it."""
@@ -40,13 +37,9 @@ ENVIRONMENT: Final = "env"
 MIN_LENGTH: Final = 16
 """Characters of SEQFERRY_TOKEN: 16 random letters and digits have 95 bits."""
 
-MAX_TOKENS: Final = 1000
-_REMOVED_KEPT: Final = 5000
-"""Names of removed tokens that are kept: with all tokens they fit into ``_MAX_FILE``."""
-_MAX_FILE: Final = 1024 * 1024
+MAX_FILE: Final = 1024 * 1024
+"""Bytes of a file of tokens: 1,000 named ones and 5,000 names of removed ones, as there were at most."""
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-_LOOK_SECONDS: Final = 1.0
-"""A removed token is refused after this time at the latest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +55,7 @@ class Identity:
 
 @dataclass(frozen=True, slots=True)
 class NamedToken:
-    """One line of ``tokens.json``. Times are seconds since the epoch."""
+    """A token that was given to a client. Times are seconds since the epoch."""
 
     name: str
     role: Role
@@ -89,7 +82,7 @@ def owner_token(state_dir: Path) -> str:
         if not path.exists():
             with _locked(state_dir):  # the first of several processes makes it
                 if not path.exists():
-                    private_files.write(path, f"{_new()}\n")
+                    private_files.write(path, f"{new()}\n")
         text = _read(path).strip()
     except OSError as why:
         raise ConfigError(f"Cannot use the token file {path}: {why.strerror or why}.") from None
@@ -111,13 +104,11 @@ def check_environment_token(token: str) -> None:
         raise UsageError(f"SEQFERRY_TOKEN holds characters that cannot be sent in an HTTP header. {how}")
 
 
-def add(state_dir: Path, name: str, role: Role, expires_at: float | None = None) -> str:
-    """Make a named token; returns it. It is stored as a digest only, so this is the one time it can be seen.
+def check_name(name: str, role: str) -> None:
+    """Refuse what cannot be the name or the role of a token.
 
     Raises:
-        UsageError: the name or the role cannot be one.
-        ConflictError: the name is taken, or there are too many tokens.
-        ConfigError: the file cannot be used.
+        UsageError: it cannot.
     """
     if not _NAME.fullmatch(name) or name in (OWNER, ENVIRONMENT):
         raise UsageError(
@@ -126,165 +117,58 @@ def add(state_dir: Path, name: str, role: Role, expires_at: float | None = None)
         )
     if role not in ROLES:
         raise UsageError(f"'{role}' is not a role; choose one of {', '.join(ROLES)}.")
-    token = _new()
-    with _locked(state_dir):
-        known = listed(state_dir)
-        if any(one.name == name for one in known):
-            raise ConflictError(f"There is a token '{name}' already. Remove it first: seqferry token remove {name}")
-        if len(known) >= MAX_TOKENS:
-            raise ConflictError(f"There are {MAX_TOKENS} tokens already; remove those that are not needed.")
-        made = NamedToken(name, role, _digest(token.encode()), time.time(), expires_at)
-        _store(state_dir, [*known, made], [one for one in _removed(state_dir) if one != name])
-    return token
 
 
-def remove(state_dir: Path, name: str) -> None:
-    """Remove a named token. A running server refuses it within a second.
+def names_file(state_dir: Path) -> Path:
+    """The file that held named tokens before the database did."""
+    return state_dir / "tokens.json"
+
+
+def of_file(text: str, path: Path) -> tuple[list[NamedToken], list[str]]:
+    """Tokens of that file, and the names of removed ones.
 
     Raises:
-        NotFoundError: no token has this name.
-        ConfigError: the file cannot be used.
+        ConfigError: the file is damaged.
     """
-    with _locked(state_dir):
-        known = listed(state_dir)
-        kept = [one for one in known if one.name != name]
-        if len(kept) == len(known):
-            raise NotFoundError(f"There is no token '{name[:80]}'. See all with: seqferry token list")
-        _store(state_dir, kept, [*(one for one in _removed(state_dir) if one != name), name])
-
-
-def listed(state_dir: Path) -> list[NamedToken]:
-    """All named tokens, expired ones too.
-
-    Raises:
-        ConfigError: the file cannot be read, or is damaged.
-    """
-    path = _names_file(state_dir)
     try:
-        text = _read(path)
-    except FileNotFoundError:
-        return []
-    except OSError as why:
-        raise ConfigError(f"Cannot read the tokens in {path}: {why.strerror or why}.") from None
-    try:
-        return [_parsed(one) for one in json.loads(text)["tokens"]]
-    except (ValueError, KeyError, TypeError):
+        data = json.loads(text)
+        removed = cast("list[Any]", data.get("removed", []))
+        return [_parsed(one) for one in data["tokens"]], [one for one in removed if _is_name(one)]
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise ConfigError(
             f"The tokens in {path} cannot be read: the file is damaged. Remove it and add them anew."
         ) from None
 
 
-def standing(state_dir: Path, name: str) -> NamedToken | Literal["removed", "unknown"]:
-    """The named token of today, expired or not; ``unknown``: this folder never had one of this name, as far as is kept.
+def read_owner(state_dir: Path) -> str:
+    """The owner's token, as a server reads it anew.
 
     Raises:
-        ConfigError: the file cannot be read, or is damaged.
+        OSError: the file cannot be read, is no plain file of this user's, or is too large.
     """
-    known = next((one for one in listed(state_dir) if one.name == name), None)
-    if known is not None:
-        return known
-    return "removed" if name in _removed(state_dir) else "unknown"
+    return _read(owner_file(state_dir)).strip()
 
 
-class TokenStore:
-    """The tokens as a running server sees them. Looks at the files at most once a second, and reads what changed.
-
-    A file that cannot be read holds no token. Not safe to use from several threads.
-    """
-
-    def __init__(self, state_dir: Path, environment_token: str | None = None) -> None:
-        self._state_dir = state_dir
-        self._environment = None if environment_token is None else _digest(environment_token.encode())
-        self._known: dict[str, tuple[Identity, float | None]] = {}
-        self._seen: tuple[object, ...] | None = None
-        self._faults: list[str] = []
-        self._next_look = 0.0
-
-    def identify(self, token: bytes) -> Identity | None:
-        """The owner of this token; None for a token that is not known, was removed or has expired."""
-        self._refresh()
-        found = self._known.get(_digest(token))
-        if found is None or (found[1] is not None and time.time() >= found[1]):
-            return None
-        return found[0]
-
-    def _refresh(self) -> None:
-        now = time.monotonic()
-        if now < self._next_look:
-            return
-        self._next_look = now + _LOOK_SECONDS
-        seen = tuple(_signature(path) for path in (owner_file(self._state_dir), _names_file(self._state_dir)))
-        if seen == self._seen:
-            return
-        known: dict[str, tuple[Identity, float | None]] = {}
-        faults: list[str] = []
-        try:
-            for one in listed(self._state_dir):
-                known[one.sha256] = (Identity(one.name, one.role), one.expires_at)
-        except ConfigError as why:
-            faults.append(f"named tokens are refused: {why.message}")
-        try:
-            token = _read(owner_file(self._state_dir)).strip()
-            if len(token) >= MIN_LENGTH:
-                known[_digest(token.encode())] = (Identity(OWNER, "admin"), None)
-        except OSError as why:
-            faults.append(f"the token of the state folder is refused: {why.strerror or why}")
-        for fault in faults:
-            if fault not in self._faults:
-                log.error("%s", fault)
-        # What could not be read is read again at the next look, though it has not changed.
-        self._faults, self._seen = faults, None if faults else seen
-        if self._environment is not None:
-            known[self._environment] = (Identity(ENVIRONMENT, "admin"), None)
-        self._known = known
-
-
-def _names_file(state_dir: Path) -> Path:
-    return state_dir / "tokens.json"
-
-
-def _new() -> str:
+def new() -> str:
     return "sfy_" + secrets.token_urlsafe(32)
 
 
-def _digest(token: bytes) -> str:
+def digest(token: bytes) -> str:
     return hashlib.sha256(token).hexdigest()
+
+
+def _is_name(name: object) -> bool:
+    return isinstance(name, str) and _NAME.fullmatch(name) is not None
 
 
 def _parsed(data: Any) -> NamedToken:
     name, role, sha256 = data["name"], data["role"], data["sha256"]
     created_at, expires_at = data["created_at"], data["expires_at"]
-    texts = isinstance(name, str) and isinstance(sha256, str) and re.fullmatch(r"[0-9a-f]{64}", sha256)
-    times = isinstance(created_at, (int, float)) and isinstance(expires_at, (int, float, type(None)))
+    texts = _is_name(name) and isinstance(sha256, str) and re.fullmatch(r"[0-9a-f]{64}", sha256)
+    times = all(isinstance(one, (int, float)) and math.isfinite(one) for one in (created_at, expires_at or 0))
     if not texts or not times or role not in ROLES:
         raise ValueError(name)
     return NamedToken(name, role, sha256, created_at, expires_at)
-
-
-def _removed(state_dir: Path) -> list[str]:
-    """Names of tokens that were removed, the latest last: what was begun with them may go on by itself."""
-    try:
-        found = json.loads(_read(_names_file(state_dir))).get("removed", [])
-    except (OSError, ValueError, AttributeError):
-        return []  # ``listed`` says what is wrong
-    return [one for one in cast("list[Any]", found) if isinstance(one, str)] if isinstance(found, list) else []
-
-
-def _store(state_dir: Path, tokens: list[NamedToken], removed: list[str]) -> None:
-    path = _names_file(state_dir)
-    facts = {"tokens": [asdict(one) for one in tokens], "removed": removed[-_REMOVED_KEPT:]}
-    try:
-        private_files.write(path, json.dumps(facts, indent=1) + "\n")
-    except OSError as why:
-        raise ConfigError(f"Cannot write the tokens to {path}: {why.strerror or why}.") from None
-
-
-def _signature(path: Path) -> tuple[int, int, int] | None:
-    try:
-        found = path.stat()
-    except OSError:
-        return None
-    return found.st_ino, found.st_mtime_ns, found.st_size
 
 
 def _read(path: Path) -> str:
@@ -293,7 +177,7 @@ def _read(path: Path) -> str:
     Raises:
         OSError: the file cannot be read, is no plain file of this user's, or is too large.
     """
-    return private_files.read(path, _MAX_FILE)
+    return private_files.read(path, MAX_FILE)
 
 
 @contextmanager

@@ -6,7 +6,8 @@ import logging
 from collections.abc import Iterable
 from typing import Final
 
-from seqferry.doctor import endpoint_facts
+from seqferry.db import endpoint_facts
+from seqferry.model.errors import ConfigError
 from seqferry.model.models import ResolvedSpec
 from seqferry.workflows.runtime import Runtime
 
@@ -18,6 +19,6 @@ def tell(runtime: Runtime, transfer_id: str, spec: ResolvedSpec, notes: Iterable
     for note in notes:
         log.warning("transfer %s: %s", transfer_id, note)
         try:
-            endpoint_facts.learn(runtime.state_dir, spec, note)
-        except OSError as why:
-            log.warning("what transfer %s learned cannot be kept for seqferry doctor: %s", transfer_id, why)
+            endpoint_facts.learn(runtime.database, spec, note)
+        except ConfigError as why:
+            log.warning("what transfer %s learned cannot be kept for seqferry doctor: %s", transfer_id, why.message)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import stat
+import sqlite3
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -104,7 +104,14 @@ def _doctor(cli: Cli, proxy: Proxy, *arguments: str) -> tuple[dict[str, dict[str
 
 
 def _kept(cli: Cli) -> list[dict[str, Any]]:
-    return json.loads((cli.state / "endpoints.json").read_text())["endpoints"]
+    with sqlite3.connect(cli.state / "seqferry.sqlite") as database:
+        database.row_factory = sqlite3.Row
+        return [dict(row) for row in database.execute("select * from endpoint_fact")]
+
+
+def _write(cli: Cli, answers: str) -> None:
+    with sqlite3.connect(cli.state / "seqferry.sqlite") as database:
+        database.execute("update endpoint_fact set answers = ?", (answers,))
 
 
 def test_doctor_asks_once_what_an_endpoint_can_do_and_again_on_demand(cli: Cli, places: Places, proxy: Proxy) -> None:
@@ -136,28 +143,26 @@ def test_doctor_looks_again_when_a_week_has_passed_or_the_record_is_damaged(
     cli: Cli, places: Places, proxy: Proxy
 ) -> None:
     places.fill(["a"])
-    source, file = places.uris[0], cli.state / "endpoints.json"
+    source = places.uris[0]
     _doctor(cli, proxy, source)
-    data = json.loads(file.read_text())
-    for one in data["endpoints"][0]["answers"].values():
+    answers = json.loads(_kept(cli)[0]["answers"])
+    for one in answers.values():
         one["at"] -= 8 * 86400
-    for text in (json.dumps(data), "{", '{"format": 1, "endpoints": [7, {"endpoint": 1}]}', "[" * 100_000, "\x00"):
-        file.write_text(text)
+    for text in (json.dumps(answers), "{", "[7]", "[" * 100_000, "\x00"):
+        _write(cli, text)
         _, asked = _doctor(cli, proxy, source)
         assert asked.keys() >= _PROBES, text[:80]
         assert len(_kept(cli)) == 1
 
 
-def test_the_record_of_endpoints_is_private_and_holds_no_secret(cli: Cli, places: Places, proxy: Proxy) -> None:
+def test_the_record_of_endpoints_holds_no_secret(cli: Cli, places: Places, proxy: Proxy) -> None:
     places.fill(["a"])
 
     _doctor(cli, proxy, *places.uris)
 
-    file = cli.state / "endpoints.json"
-    assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert {one["bucket"] for one in _kept(cli)} == {places.source, places.target}
     for secret in ("moversecret", "adminsecret"):
-        assert secret not in file.read_text()
+        assert secret not in json.dumps(_kept(cli))
 
 
 def test_what_these_credentials_may_not_ask_is_not_kept(cli: Cli, places: Places, proxy: Proxy) -> None:

@@ -10,8 +10,8 @@ import pytest
 from http_client import bearer, http_of
 
 from seqferry.engine.engine import version
+from seqferry.service import tokens
 from seqferry.service.service import Service
-from seqferry.settings import tokens
 from seqferry.settings.config import Settings
 
 
@@ -62,7 +62,7 @@ def test_a_refused_request_has_the_documented_problem(sqlite_settings: Settings)
 
 def test_the_server_tells_its_version_and_the_role_of_the_client(sqlite_settings: Settings) -> None:
     with Service.open(sqlite_settings) as service, http_of(service) as client:
-        reader = tokens.add(service.settings.state_dir, "lab", "read")
+        reader = tokens.add(service, "lab", "read")
 
         own = client.get("/api/v1/server").json()
         read = httpx.get(f"{client.base_url}/api/v1/server", headers=bearer(reader), trust_env=False).json()

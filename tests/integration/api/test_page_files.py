@@ -12,9 +12,10 @@ from http_client import http
 
 from seqferry.api import create_app
 from seqferry.api.page_files import read_page
+from seqferry.service import tokens
 from seqferry.service.service import Service
-from seqferry.settings import tokens
 from seqferry.settings.config import Settings
+from seqferry.settings.tokens import owner_token
 
 SCRIPT = b"console.log('page')"
 
@@ -36,8 +37,8 @@ def client(service: Service, tmp_path: Path) -> Iterator[httpx.Client]:
     (folder / "assets" / "index-1a2b.js").write_bytes(SCRIPT)
     (folder / "assets" / "index-1a2b.js.gz").write_bytes(gzip.compress(SCRIPT))
     settings = service.settings
-    tokens.owner_token(settings.state_dir)
-    store = tokens.TokenStore(settings.state_dir, None)
+    owner_token(settings.state_dir)
+    store = tokens.TokenStore(service)
     with http(create_app(settings, service, store, page=read_page(folder))) as found:
         yield found
 

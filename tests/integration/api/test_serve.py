@@ -21,9 +21,10 @@ from sqlalchemy.exc import OperationalError
 
 from seqferry.api.server import check_exposure, serve
 from seqferry.model.errors import ConfigError, UsageError, WorkerBusyError
+from seqferry.service import tokens
 from seqferry.service.service import Service
-from seqferry.settings import tokens
 from seqferry.settings.config import Settings
+from seqferry.settings.tokens import owner_file
 from seqferry.spec.build import build_spec
 from seqferry.workflows.worker import Worker
 from support.processes import RunningProcess
@@ -33,7 +34,8 @@ from support.waiting import eventually
 _SERVE = """
 import sys
 from pathlib import Path
-from seqferry.settings import tokens
+from seqferry.service import tokens
+from seqferry.settings.tokens import owner_file
 from seqferry.api.server import serve
 from seqferry.settings.config import Settings
 settings = Settings.load(state_dir=Path(sys.argv[1]))
@@ -53,7 +55,7 @@ def _serving(settings: Settings, *options: str, **environment: str) -> Iterator[
 @contextmanager
 def _client(settings: Settings, url: str) -> Iterator[httpx.Client]:
     """With the token that the server has made."""
-    headers = bearer(tokens.owner_file(settings.state_dir).read_text().strip())
+    headers = bearer(owner_file(settings.state_dir).read_text().strip())
     with httpx.Client(base_url=url, headers=headers, trust_env=False) as client:
         yield client
 
@@ -191,13 +193,14 @@ def test_without_a_token_it_says_what_that_means(sqlite_settings: Settings) -> N
     with _serving(sqlite_settings, "--no-token") as (process, url):
         assert httpx.get(f"{url}/api/v1/transfers", trust_env=False).status_code == 200
         assert "every user and program of this machine" in process.stderr
-        assert not tokens.owner_file(sqlite_settings.state_dir).exists()
+        assert not owner_file(sqlite_settings.state_dir).exists()
 
 
 def test_tokens_are_seen_nowhere(sqlite_settings: Settings) -> None:
     with _serving(sqlite_settings, SEQFERRY_TOKEN=TOKEN) as (process, url):
-        made = tokens.owner_file(sqlite_settings.state_dir).read_text().strip()
-        named = tokens.add(sqlite_settings.state_dir, "guest", "read")
+        made = owner_file(sqlite_settings.state_dir).read_text().strip()
+        with Service.open(sqlite_settings) as service:
+            named = tokens.add(service, "guest", "read")
         assert httpx.get(f"{url}/api/v1/transfers", trust_env=False).status_code == 401
         for token in (TOKEN, made):
             answer = httpx.get(f"{url}/api/v1/transfers", headers=bearer(token), trust_env=False)
@@ -209,5 +212,5 @@ def test_tokens_are_seen_nowhere(sqlite_settings: Settings) -> None:
         held = file.read_bytes()
         assert TOKEN.encode() not in held, file
         assert named.encode() not in held, file
-        assert made.encode() not in held or file == tokens.owner_file(sqlite_settings.state_dir), file
+        assert made.encode() not in held or file == owner_file(sqlite_settings.state_dir), file
     assert os.environ.get("SEQFERRY_TOKEN") is None

@@ -19,10 +19,9 @@ from http_client import bearer, http_of
 from seqferry.db import transfers
 from seqferry.db.tables import share_link, share_link_event
 from seqferry.model.labels import Description
-from seqferry.service import control, share_links
+from seqferry.service import control, share_links, tokens
 from seqferry.service.report_tickets import MOST_OF_LINK
 from seqferry.service.service import Service
-from seqferry.settings import tokens
 
 DENIED = {"state": "failed", "verified": None, "error_class": "person", "error_code": "AccessDenied"}
 SECRETS = ("vendor", "ours", "127.0.0.1", "endpoint", "s3://")
@@ -242,7 +241,7 @@ def test_the_holder_of_a_link_takes_no_downloads_from_others(service: Service) -
 
 def test_a_reader_gets_a_ticket_for_a_report(service: Service) -> None:
     of = with_failures(service, 1, "Run 42")
-    reader = tokens.add(service.settings.state_dir, "lab", "read")
+    reader = tokens.add(service, "lab", "read")
     with http_of(service) as client, holder(client, reader) as guest:
         made = guest.post(f"/api/v1/transfers/{of}/report-ticket", params={"format": "csv"})
         assert made.status_code == 201
@@ -256,9 +255,8 @@ def test_a_reader_gets_a_ticket_for_a_report(service: Service) -> None:
 
 
 def test_who_may_share_and_revoke(service: Service) -> None:
-    folder = service.settings.state_dir
-    lab, other = (tokens.add(folder, name, "submit") for name in ("lab", "eve"))
-    reader = tokens.add(folder, "r", "read")
+    lab, other = (tokens.add(service, name, "submit") for name in ("lab", "eve"))
+    reader = tokens.add(service, "r", "read")
     own = named(service, 1, "Run 1", actor="http lab from 10.0.0.1")
     with http_of(service) as client:
 

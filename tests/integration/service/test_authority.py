@@ -16,10 +16,10 @@ from seqferry.db import schedule_rows
 from seqferry.db.tables import schedule, transfer
 from seqferry.model.errors import PolicyError
 from seqferry.model.models import TransferSpec
-from seqferry.service import authority, control, schedules
+from seqferry.service import authority, control, schedules, tokens
 from seqferry.service.service import Service
-from seqferry.settings import tokens
 from seqferry.settings.policy import Policy
+from seqferry.settings.tokens import ENVIRONMENT, OWNER, owner_token
 from seqferry.spec.build import build_spec
 from seqferry.spec.run import Command, build_run_spec
 from seqferry.workflows.ticks import ScheduleReconciler
@@ -47,7 +47,7 @@ def spec(versitygw: S3Server, make_bucket: Callable[..., str], monkeypatch: pyte
 @pytest.fixture
 def failed(service: Service, spec: TransferSpec, start_worker: Callable[[Service], Worker]) -> str:
     """A transfer of the token ``lab`` whose object has failed."""
-    tokens.add(service.settings.state_dir, "lab", "submit")
+    tokens.add(service, "lab", "submit")
     transfer_id = service.submit(spec, actor=LAB)
     start_worker(service)
     assert until_ended(service, transfer_id).totals.failed == 1
@@ -55,8 +55,8 @@ def failed(service: Service, spec: TransferSpec, start_worker: Callable[[Service
 
 
 def _as_lab(service: Service) -> dict[str, str]:
-    tokens.remove(service.settings.state_dir, "lab")
-    return bearer(tokens.add(service.settings.state_dir, "lab", "submit"))
+    tokens.remove(service, "lab")
+    return bearer(tokens.add(service, "lab", "submit"))
 
 
 def test_a_retry_is_allowed_where_the_submission_is(service: Service, failed: str) -> None:
@@ -149,7 +149,7 @@ def test_a_client_has_what_a_command_named_go_on_below_what_clients_may_write(
 @pytest.fixture
 def arrived(service: Service, spec: TransferSpec, start_worker: Callable[[Service], Worker]) -> str:
     """A transfer of the token ``lab`` that has brought an object; no worker is there any more."""
-    tokens.add(service.settings.state_dir, "lab", "submit")
+    tokens.add(service, "lab", "submit")
     whole = replace(spec, source=replace(spec.source, key="run/"), strip="run/", single=False)
     transfer_id = service.submit(whole, actor=LAB)
     worker = start_worker(service)
@@ -162,7 +162,7 @@ def test_clients_verify_their_own_transfers_where_they_may_write_today(
     service: Service, spec: TransferSpec, arrived: str
 ) -> None:
     headers = _as_lab(service)
-    others = bearer(tokens.add(service.settings.state_dir, "other", "submit"))
+    others = bearer(tokens.add(service, "other", "submit"))
     write_only = replace(service.settings, policy=Policy(read=("s3://vendor/",), write=(spec.target.uri,)))
     of_command = service.submission(replace(spec, target=replace(spec.target, key="own/")), actor="ada").id
     service.cancel(of_command, actor="ada")
@@ -207,18 +207,17 @@ def test_a_verification_of_a_token_is_stopped_where_today_does_not_allow_it(
 @pytest.fixture
 def nightly(service: Service, spec: TransferSpec) -> str:
     """The schedule ``nightly`` of the token ``lab``; its id."""
-    tokens.owner_token(service.settings.state_dir)
-    tokens.add(service.settings.state_dir, "lab", "submit")
+    owner_token(service.settings.state_dir)
+    tokens.add(service, "lab", "submit")
     return schedules.add(service, NIGHTLY, spec, actor=LAB, name="nightly").id
 
 
 def _lapse(service: Service, how: str) -> None:
-    folder = service.settings.state_dir
-    tokens.remove(folder, "lab")
+    tokens.remove(service, "lab")
     if how == "expired":
-        tokens.add(folder, "lab", "submit", expires_at=1.0)
+        tokens.add(service, "lab", "submit", expires_at=1.0)
     elif how == "may only read":
-        tokens.add(folder, "lab", "read")
+        tokens.add(service, "lab", "read")
 
 
 @pytest.mark.parametrize("how", ["removed", "expired", "may only read"])
@@ -258,12 +257,12 @@ def test_a_schedule_goes_on_while_its_token_is_there_and_those_of_commands_alway
     ScheduleReconciler(service).turn()
     assert {one.state for one in schedules.listed(service)} == {"active"}
 
-    tokens.remove(service.settings.state_dir, "lab")
+    tokens.remove(service, "lab")
     ScheduleReconciler(service).turn()
 
     assert {one.name: one.state for one in schedules.listed(service)} == {"nightly": "paused", "own": "active"}
     assert schedules.run_now(service, "own", actor="ada").outcome == "submitted"
-    tokens.add(service.settings.state_dir, "lab", "submit")
+    tokens.add(service, "lab", "submit")
     assert schedules.resume(service, "nightly", actor="ada").state == "active"
 
 
@@ -285,7 +284,7 @@ def test_a_run_that_the_policy_does_not_allow_any_more_fails_and_says_why(servic
 
 def test_servers_that_share_a_database_judge_their_own_tokens_only(service: Service, spec: TransferSpec) -> None:
     schedules.add(service, NIGHTLY, spec, actor="http elsewhere from 10.0.0.1", name="nightly")
-    tokens.add(service.settings.state_dir, "lab", "submit")
+    tokens.add(service, "lab", "submit")
 
     ScheduleReconciler(service).turn()
 
@@ -293,7 +292,7 @@ def test_servers_that_share_a_database_judge_their_own_tokens_only(service: Serv
     assert schedules.found(service, "nightly").state == state
 
 
-@pytest.mark.parametrize("name", [tokens.OWNER, tokens.ENVIRONMENT])
+@pytest.mark.parametrize("name", [OWNER, ENVIRONMENT])
 def test_the_owners_own_tokens_may_be_replaced_at_any_time(service: Service, spec: TransferSpec, name: str) -> None:
     schedules.add(service, NIGHTLY, spec, actor=f"http {name} from 10.0.0.1", name="nightly")
 

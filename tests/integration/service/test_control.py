@@ -18,10 +18,10 @@ from seqferry.db.paging import TransferFilter
 from seqferry.db.tables import transfer
 from seqferry.model.errors import ConflictError, NotFoundError, UsageError
 from seqferry.model.models import Adjustment
-from seqferry.service import control
+from seqferry.service import control, tokens
 from seqferry.service.service import Service
-from seqferry.settings import tokens
 from seqferry.settings.config import Settings
+from seqferry.settings.tokens import owner_token
 from seqferry.workflows.limits import BudgetLimits, limits_of
 from seqferry.workflows.worker import Worker
 from support.proxy import Proxy, access_denied, archived, held
@@ -419,8 +419,8 @@ def test_an_act_is_for_what_a_list_with_the_same_filter_shows(service: Service, 
 
 
 def test_an_act_is_refused_where_another_number_is_selected_by_now(service: Service) -> None:
-    tokens.owner_token(service.settings.state_dir)
-    lab = bearer(tokens.add(service.settings.state_dir, "lab", "submit"))
+    owner_token(service.settings.state_dir)
+    lab = bearer(tokens.add(service, "lab", "submit"))
     own = service.submit(spec_number(0), actor="http lab from 10.0.0.1")
     others = [service.submit(spec_number(number), actor="ada@a") for number in (1, 2)]
     asked: dict[str, Any] = {"action": "cancel", "prefix": "s3://ours/"}

@@ -20,11 +20,10 @@ from seqferry.db.tables import schedule, schedule_event, schedule_run, transfer
 from seqferry.model.errors import ConflictError, NotFoundError, UsageError
 from seqferry.model.models import TransferSpec
 from seqferry.proof import auditing
-from seqferry.service import schedules
+from seqferry.service import schedules, tokens
 from seqferry.service.cron import parsed
 from seqferry.service.schedules import Run
 from seqferry.service.service import Service
-from seqferry.settings import tokens
 from seqferry.settings.config import Settings
 from seqferry.spec.build import build_spec
 from seqferry.workflows.ticks import ScheduleReconciler
@@ -407,9 +406,8 @@ def test_schedules_are_made_seen_and_edited_over_http(own: Service, spec: Transf
 
 
 def test_a_client_changes_its_own_schedules_only(own: Service, spec: TransferSpec) -> None:
-    folder = own.settings.state_dir
-    lab, core = (bearer(tokens.add(folder, name, "submit", None)) for name in ("lab", "core"))
-    reader = bearer(tokens.add(folder, "eyes", "read", None))
+    lab, core = (bearer(tokens.add(own, name, "submit", None)) for name in ("lab", "core"))
+    reader = bearer(tokens.add(own, "eyes", "read", None))
     body = {"cron": NIGHTLY, "name": "x", "transfer": {"source": spec.source.uri, "target": spec.target.uri}}
     with http_of(own) as http:
         assert http.post("/api/v1/schedules", json=body, headers=reader).status_code == 403

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import socket
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
-from control import ANY_SPEC
+from control import ANY_SPEC, settings_for
 from http_client import bearer, http_of
 
-from seqferry.model.errors import ConfigError
+from seqferry.db import token_rows
+from seqferry.model.errors import ConfigError, ConflictError
+from seqferry.service import tokens
 from seqferry.service.service import Service
-from seqferry.settings import tokens
 from seqferry.settings.config import Settings
+from seqferry.settings.tokens import NamedToken, digest, owner_file, owner_token
 from support.waiting import eventually
 
 NOBODY = "ffffffff-0000-4000-8000-000000000000"
@@ -117,13 +120,13 @@ def test_health_needs_no_token_and_says_nothing_without_one(
 def test_the_token_of_the_state_folder_is_made_once_and_is_for_its_owner_alone(own: Service) -> None:
     folder = own.settings.state_dir
 
-    made = tokens.owner_token(folder)
+    made = owner_token(folder)
 
     assert made.startswith("sfy_")
     assert len(made) > 40
-    assert tokens.owner_token(folder) == made
-    assert tokens.owner_file(folder).read_text() == f"{made}\n"
-    assert tokens.owner_file(folder).stat().st_mode & 0o777 == 0o600
+    assert owner_token(folder) == made
+    assert owner_file(folder).read_text() == f"{made}\n"
+    assert owner_file(folder).stat().st_mode & 0o777 == 0o600
 
 
 def test_the_token_of_the_environment_counts_beside_the_one_of_the_folder(own: Service) -> None:
@@ -134,10 +137,9 @@ def test_the_token_of_the_environment_counts_beside_the_one_of_the_folder(own: S
 
 
 def test_each_role_reaches_its_own_routes_and_no_others(client: httpx.Client, own: Service) -> None:
-    folder = own.settings.state_dir
-    read = bearer(tokens.add(folder, "viewer", "read"))
-    submit = bearer(tokens.add(folder, "robot", "submit"))
-    admin = bearer(tokens.add(folder, "boss", "admin"))
+    read = bearer(tokens.add(own, "viewer", "read"))
+    submit = bearer(tokens.add(own, "robot", "submit"))
+    admin = bearer(tokens.add(own, "boss", "admin"))
     by_person, by_other, by_namesake, by_robot = (
         own.submission(ANY_SPEC, actor=actor, new=True).id
         for actor in (
@@ -175,7 +177,7 @@ def test_each_role_reaches_its_own_routes_and_no_others(client: httpx.Client, ow
 
 
 def test_the_name_of_the_token_is_the_actor(client: httpx.Client, own: Service) -> None:
-    headers = bearer(tokens.add(own.settings.state_dir, "lab-7", "admin"))
+    headers = bearer(tokens.add(own, "lab-7", "admin"))
     transfer_id = own.submit(ANY_SPEC, actor="ada@host")
     _eventually_known(client, headers)
 
@@ -186,52 +188,171 @@ def test_the_name_of_the_token_is_the_actor(client: httpx.Client, own: Service) 
 
 
 def test_a_running_server_learns_of_tokens_that_come_and_go(client: httpx.Client, own: Service) -> None:
-    headers = bearer(tokens.add(own.settings.state_dir, "guest", "read"))
+    headers = bearer(tokens.add(own, "guest", "read"))
     _eventually_known(client, headers)
 
-    tokens.remove(own.settings.state_dir, "guest")
+    tokens.remove(own, "guest")
 
     eventually(lambda: _status(client, headers) == 401, what="the removed token to be refused")
     assert _status(client, {}) == 200
 
 
 def test_an_expired_token_is_refused(client: httpx.Client, own: Service, monkeypatch: pytest.MonkeyPatch) -> None:
-    now = tokens.time.time()
-    headers = bearer(tokens.add(own.settings.state_dir, "guest", "read", now + 3600))
+    now = time.time()
+    headers = bearer(tokens.add(own, "guest", "read", now + 3600))
     _eventually_known(client, headers)
 
-    monkeypatch.setattr(tokens.time, "time", lambda: now + 3601)
+    monkeypatch.setattr(time, "time", lambda: now + 3601)
 
     assert _status(client, headers) == 401
 
 
-def test_a_damaged_file_of_tokens_lets_nobody_in_but_its_owner(client: httpx.Client, own: Service) -> None:
-    headers = bearer(tokens.add(own.settings.state_dir, "guest", "admin"))
-    _eventually_known(client, headers)
+def test_all_servers_at_a_database_know_a_token_and_its_removal(settings: Settings, tmp_path: Path) -> None:
+    """Two replicas, each with a state folder of its own where the database is not a file in it."""
+    other = settings if settings.uses_sqlite else replace(settings, state_dir=tmp_path / "other")
+    with Service.open(settings) as one, Service.open(other) as two, http_of(one) as here, http_of(two) as there:
+        headers = bearer(tokens.add(one, "guest", "read"))
+        for client in (here, there):
+            _eventually_known(client, headers)
+        assert [(named.name, named.role) for named in tokens.listed(two)] == [("guest", "read")]
 
-    (own.settings.state_dir / "tokens.json").write_text('{"tokens": [{"name": "guest"')
+        tokens.remove(two, "guest")
 
-    eventually(lambda: _status(client, headers) == 401, what="the damage to be noticed")
-    assert _status(client, {}) == 200
+        removed = time.monotonic()
+        for client in (here, there):
+            eventually(lambda client=client: _status(client, headers) == 401, what="the removed token to be refused")
+        assert time.monotonic() - removed < 3
+        assert [_status(client, {}) for client in (here, there)] == [200, 200]
 
 
-def test_tokens_that_could_not_be_read_for_a_moment_count_again(
+def test_a_name_is_given_once_by_processes_that_add_at_the_same_time(settings: Settings) -> None:
+    with Service.open(settings) as service:
+
+        def added(_: int) -> str | None:
+            try:
+                return tokens.add(service, "lab", "read")
+            except ConflictError:
+                return None
+
+        with ThreadPoolExecutor(4) as pool:
+            made = [one for one in pool.map(added, range(4)) if one is not None]
+
+        assert len(made) == len(tokens.listed(service)) == 1
+
+
+def test_a_database_that_is_away_is_no_wrong_token(
     client: httpx.Client, own: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    guest = bearer(tokens.add(own.settings.state_dir, "guest", "read"))
+    guest = bearer(tokens.add(own, "guest", "read"))
     _eventually_known(client, guest)
-    read = tokens._read
 
-    def too_many_files(_path: Path) -> str:
-        raise OSError(errno.EMFILE, "Too many open files")
+    def away(_connection: object) -> list[NamedToken]:
+        raise ConfigError("The database at db.example.org cannot be used: gone.")
 
-    monkeypatch.setattr(tokens, "_read", too_many_files)
-    (own.settings.state_dir / "tokens.json").touch()
-    eventually(lambda: _status(client, guest) == 401, what="the file to be read in vain")
-
-    monkeypatch.setattr(tokens, "_read", read)
+    with monkeypatch.context() as patched:
+        patched.setattr(token_rows, "listed", away)
+        eventually(lambda: _status(client, guest) == 503, what="the tokens to be looked up in vain")
+        refused = client.get("/api/v1/transfers", headers=bearer("sfy_wrong"))
+        assert "db.example.org" not in _refused(refused, 503, "config")
+        assert client.get("/healthz", headers=guest).status_code == 200
+        assert _status(client, {}) == 200, "the owner's token is in the state folder"
 
     _eventually_known(client, guest)
+
+
+# --- tokens of earlier versions, in a file ----------------------------------------------------------------------------
+
+
+def _file(settings: Settings, *names: str, removed: Sequence[str] = ()) -> Path:
+    """``tokens.json`` as earlier versions wrote it; the token of ``name`` is ``sfy_name``."""
+    entries = [
+        {
+            "name": name,
+            "role": "submit",
+            "sha256": digest(f"sfy_{name}".encode()),
+            "created_at": 1.5,
+            "expires_at": None,
+        }
+        for name in names
+    ]
+    settings.prepare_state_dir()
+    file = settings.state_dir / "tokens.json"
+    file.write_text(json.dumps({"tokens": entries, "removed": list(removed)}))
+    file.chmod(0o600)
+    return file
+
+
+def test_tokens_of_a_file_are_taken_over_once_by_processes_at_the_same_time(settings: Settings) -> None:
+    file = _file(settings, "lab", "core", removed=["eve"])
+    before = file.read_bytes()
+
+    def opened(_: int) -> None:
+        Service.open(settings).close()
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(opened, range(8)))
+
+    with Service.open(settings) as service, http_of(service) as client:
+        assert [(one.name, one.role, one.created_at) for one in tokens.listed(service)] == [
+            ("core", "submit", 1.5),
+            ("lab", "submit", 1.5),
+        ]
+        assert (tokens.standing(service, "eve"), tokens.standing(service, "ada")) == ("removed", "unknown")
+        assert _status(client, bearer("sfy_lab")) == 200
+        assert file.read_bytes() == before
+
+
+def test_a_token_that_was_removed_since_does_not_come_back_with_its_file(settings: Settings) -> None:
+    _file(settings, "lab")
+    with Service.open(settings) as service:
+        tokens.remove(service, "lab")
+
+    _file(settings, "lab", "core")  # as an earlier version does that still runs
+    with Service.open(settings) as service:
+        assert [one.name for one in tokens.listed(service)] == ["core"]
+        assert tokens.standing(service, "lab") == "removed"
+
+
+@pytest.mark.postgres
+def test_two_folders_may_have_given_one_name(migrated_url: str, tmp_path: Path) -> None:
+    first, second = (settings_for(tmp_path / name, migrated_url) for name in ("one", "two"))
+    _file(first, "lab")
+    second_file = _file(second, "lab")
+    second_file.write_text(second_file.read_text().replace(digest(b"sfy_lab"), digest(b"sfy_other")))
+
+    with Service.open(first) as one, Service.open(second), http_of(one) as client:
+        for token in ("sfy_lab", "sfy_other"):
+            assert _status(client, bearer(token)) == 200
+        tokens.remove(one, "lab")
+        assert tokens.listed(one) == []
+
+
+_ENTRY = {"name": "a", "role": "read", "sha256": "0" * 64, "created_at": 1, "expires_at": None}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"tokens": [{"name": "guest"',
+        "[]",
+        "null",
+        json.dumps({"tokens": [{**_ENTRY, "name": "a\0"}]}),
+        json.dumps({"tokens": [{**_ENTRY, "created_at": float("nan")}]}),
+        json.dumps({"tokens": [{**_ENTRY, "role": "owner"}]}),
+        "[" * 100_000,
+    ],
+)
+def test_a_damaged_file_of_tokens_is_told_and_stops_nothing(
+    settings: Settings, caplog: pytest.LogCaptureFixture, text: str
+) -> None:
+    file = _file(settings)
+    file.write_text(text)
+
+    with Service.open(settings) as service:
+        assert tokens.listed(service) == []
+
+    assert f"The tokens in {file} cannot be read: the file is damaged." in caplog.text
+    assert file.read_text() == text
 
 
 def test_at_most_20_mistakes_are_told_and_none_is_repeated_at_length(client: httpx.Client) -> None:

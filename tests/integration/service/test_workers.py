@@ -22,8 +22,8 @@ from seqferry.db.tables import worker
 from seqferry.engine.engine import version
 from seqferry.model import names
 from seqferry.model.workers import Process, ProcessStatus
+from seqferry.service import tokens
 from seqferry.service.service import Service
-from seqferry.settings import tokens
 from seqferry.workflows.worker import Worker
 from support.processes import RunningProcess, seqferry
 from support.proxy import Proxy, held
@@ -241,7 +241,7 @@ def test_the_command_and_a_token_that_may_read_show_the_same(service: Service) -
     with Worker.start(service.settings, service, kind="serve"), http_of(service) as client:
         eventually(lambda: service.workers()[0].activity.limits is not None, what="the first report")
         [row] = [json.loads(line) for line in command(service, "workers", "--json").stdout.splitlines()]
-        reader = tokens.add(service.settings.state_dir, "reader", "read", None)
+        reader = tokens.add(service, "reader", "read", None)
         answer = client.get("/api/v1/workers", headers=bearer(reader))
         assert answer.status_code == 200
         [told] = answer.json()["workers"]

@@ -11,8 +11,10 @@ import typer
 from seqferry.cli import exits, options
 from seqferry.cli.options import duration
 from seqferry.cli.output import display
-from seqferry.settings import tokens
+from seqferry.service import tokens
+from seqferry.service.service import Service
 from seqferry.settings.config import Settings
+from seqferry.settings.tokens import ROLES, Role
 
 token = typer.Typer(help="Make, list and remove tokens of HTTP clients.", rich_markup_mode=None)
 
@@ -30,7 +32,7 @@ def add(
         typer.Option(
             "--role",
             envvar="SEQFERRY_ROLE",
-            metavar="|".join(tokens.ROLES),
+            metavar="|".join(ROLES),
             help="read: look at all transfers. submit: also start transfers, and cancel its own. admin: everything.",
         ),
     ] = "read",
@@ -48,9 +50,9 @@ def add(
 ) -> int:
     """Make a token and print it. It is shown this once; only a digest of it is stored."""
     settings = Settings.load(state_dir=state_dir)
-    settings.prepare_state_dir()
     expires_at = None if expires is None else time.time() + expires
-    print(tokens.add(settings.state_dir, name, cast("tokens.Role", role), expires_at))
+    with Service.open(settings) as service:
+        print(tokens.add(service, name, cast("Role", role), expires_at))
     until = "" if expires_at is None else f" until {_time(expires_at)}"
     display.say(f"Token '{name}' with the role '{role}' is valid{until}. Keep it now: it cannot be shown again.")
     return exits.OK
@@ -59,10 +61,11 @@ def add(
 @token.command("list")
 def list_(state_dir: options.StateDir = None) -> int:
     """List the named tokens: name, role, when each was made, and when it expires."""
-    settings = Settings.load(state_dir=state_dir)
+    with Service.open(Settings.load(state_dir=state_dir), reads=True) as service:
+        found = tokens.listed(service)
     rows = [("NAME", "ROLE", "CREATED", "EXPIRES")]
     now = time.time()
-    for one in tokens.listed(settings.state_dir):
+    for one in found:
         expires = "never" if one.expires_at is None else _time(one.expires_at)
         rows.append((one.name, one.role, _time(one.created_at), "expired" if one.expired(now) else expires))
     widths = [max(len(row[column]) for row in rows) for column in range(4)]
@@ -76,9 +79,9 @@ def remove(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Name that was given to `token add`.")],
     state_dir: options.StateDir = None,
 ) -> int:
-    """Remove a token. A running server refuses it within a second."""
-    settings = Settings.load(state_dir=state_dir)
-    tokens.remove(settings.state_dir, name)
+    """Remove a token. All servers at its database refuse it within a second."""
+    with Service.open(Settings.load(state_dir=state_dir)) as service:
+        tokens.remove(service, name)
     return exits.OK
 
 

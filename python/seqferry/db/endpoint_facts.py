@@ -1,0 +1,202 @@
+"""Facts about endpoints, kept in the database: by endpoint and bucket.
+
+A look by ``seqferry doctor`` writes answers, a transfer writes what it had to learn. They are a cache: a damaged entry
+counts as none and is written anew. It holds addresses, names of buckets and short texts, and no credentials.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import sqlalchemy as sa
+
+from seqferry.db.advisory import AdvisoryLock, take
+from seqferry.db.database import Database
+from seqferry.db.tables import endpoint_fact
+from seqferry.model.locations import Location, S3Location
+from seqferry.model.models import TransferSpec
+from seqferry.places import endpoints
+
+MOST_ENDPOINTS: Final = 100
+"""The newest are kept: a person looks at few."""
+
+LIFETIME: Final = 7 * 86400.0
+"""Seconds for which an answer is believed. Services are upgraded and buckets configured anew within weeks."""
+
+_MOST_TEXTS: Final = 20
+_MOST_CHARACTERS: Final = 500
+MAX_FILE: Final = 4 * 1024 * 1024
+"""Bytes, more than the file ever had: 100 endpoints with 2 x 20 texts of 500 characters, escaped."""
+_FORMAT: Final = 1
+_AWS: Final = "aws"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One fact, and when it was found (seconds since the epoch)."""
+
+    text: str
+    at: float
+
+    def age(self, now: float) -> float | None:
+        """Seconds; None when it is too old to be believed, or of a clock that was ahead."""
+        found = now - self.at
+        return found if 0.0 <= found <= LIFETIME else None
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """All that is kept of a bucket at an endpoint.
+
+    Attributes:
+        identity: proof of the identity that asked (``Identity.proof``); what may be read depends on it.
+        answers: of the look, by topic.
+        learned: warnings of transfers.
+    """
+
+    endpoint: str
+    bucket: str
+    identity: str = ""
+    answers: Mapping[str, Answer] = field(default_factory=dict[str, Answer])
+    learned: tuple[Answer, ...] = ()
+
+    def newest(self) -> float:
+        """Time of the newest fact."""
+        return max((one.at for one in (*self.answers.values(), *self.learned)), default=0.0)
+
+
+def read(database: Database, place: S3Location) -> Facts:
+    """Facts that are kept about the bucket of this place.
+
+    Raises:
+        ConfigError: the database cannot be used.
+    """
+    with database.read() as connection:
+        return _read(connection, name_of(place), place.bucket)
+
+
+def write_answers(database: Database, place: S3Location, identity: str, answers: Mapping[str, Answer]) -> None:
+    """Keep the answers of a look in place of earlier ones.
+
+    Raises:
+        ConfigError: the database cannot be used.
+    """
+    _change(database, place, lambda old: Facts(old.endpoint, old.bucket, identity, answers, old.learned))
+
+
+def learn(database: Database, spec: TransferSpec, note: str) -> None:
+    """Keep what a transfer had to learn of an endpoint; ``note`` begins with its bucket.
+
+    Raises:
+        ConfigError: the database cannot be used.
+    """
+    place = _place_of(spec, note)
+    if place is None:
+        return
+    new = Answer(note.removeprefix(f"s3://{place.bucket}: ")[:_MOST_CHARACTERS], time.time())
+
+    def changed(old: Facts) -> Facts:
+        others = [one for one in old.learned if one.text != new.text]
+        return Facts(old.endpoint, old.bucket, old.identity, old.answers, (new, *others)[:_MOST_TEXTS])
+
+    _change(database, place, changed)
+
+
+def name_of(place: S3Location) -> str:
+    """The endpoint in one spelling; all of AWS is one, but for its parts with buckets of their own."""
+    return endpoints.of(place) or _AWS
+
+
+def _place_of(spec: TransferSpec, note: str) -> S3Location | None:
+    # Tags are read at the source; all else is refused at the target.
+    sides: tuple[Location, Location] = spec.target, spec.source
+    for place in reversed(sides) if "GetObjectTagging" in note else sides:
+        if isinstance(place, S3Location) and note.startswith(f"s3://{place.bucket}: "):
+            return place
+    return None
+
+
+def file_of(state_dir: Path) -> Path:
+    """The file that held the facts before the database did."""
+    return state_dir / "endpoints.json"
+
+
+def take_over(connection: sa.Connection, text: str) -> int:
+    """Add the facts of that file about buckets of which nothing is on record; their number. A damaged file has none."""
+    try:
+        data = json.loads(text)
+        entries: list[Any] = data["endpoints"] if data["format"] == _FORMAT else []
+        found = [one for each in entries if (one := _parsed(each)) is not None]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return 0
+    take(connection, AdvisoryLock.ENDPOINT_FACTS)
+    there = {tuple(row) for row in connection.execute(sa.select(endpoint_fact.c.endpoint, endpoint_fact.c.bucket))}
+    new = {(one.endpoint, one.bucket): one for one in found if (one.endpoint, one.bucket) not in there}
+    for one in new.values():
+        connection.execute(endpoint_fact.insert().values(_row(one)))
+    _keep_newest(connection)
+    return len(new)
+
+
+def _change(database: Database, place: S3Location, changed: Callable[[Facts], Facts]) -> None:
+    if endpoints.fault(endpoints.url(place) or "https://aws") == "credentials":
+        return  # an address with a password in it, which no request is sent to either
+    with database.write(durable=False) as connection:
+        take(connection, AdvisoryLock.ENDPOINT_FACTS)  # workers and ``doctor`` may learn at the same time
+        old = _read(connection, name_of(place), place.bucket)
+        connection.execute(endpoint_fact.delete().where(_is(old.endpoint, old.bucket)))
+        connection.execute(endpoint_fact.insert().values(_row(changed(old))))
+        _keep_newest(connection)
+
+
+def _keep_newest(connection: sa.Connection) -> None:
+    order = (endpoint_fact.c.newest_at.desc(), endpoint_fact.c.endpoint, endpoint_fact.c.bucket)
+    rows = connection.execute(sa.select(endpoint_fact.c.endpoint, endpoint_fact.c.bucket).order_by(*order)).all()
+    for row in rows[MOST_ENDPOINTS:]:
+        connection.execute(endpoint_fact.delete().where(_is(row.endpoint, row.bucket)))
+
+
+def _is(endpoint: str, bucket: str) -> sa.ColumnElement[bool]:
+    return (endpoint_fact.c.endpoint == endpoint) & (endpoint_fact.c.bucket == bucket)
+
+
+def _read(connection: sa.Connection, endpoint: str, bucket: str) -> Facts:
+    row = connection.execute(sa.select(endpoint_fact).where(_is(endpoint, bucket))).mappings().one_or_none()
+    nothing = Facts(endpoint, bucket)
+    if row is None:
+        return nothing
+    try:
+        data = {**row, "answers": json.loads(row["answers"]), "learned": json.loads(row["learned"])}
+    except (ValueError, RecursionError):
+        return nothing
+    return _parsed(data) or nothing
+
+
+def _row(facts: Facts) -> dict[str, Any]:
+    answers = {name: asdict(one) for name, one in facts.answers.items()}
+    values = {"answers": json.dumps(answers), "learned": json.dumps([asdict(one) for one in facts.learned])}
+    key = {"endpoint": facts.endpoint, "bucket": facts.bucket, "identity": facts.identity}
+    return {**key, **values, "newest_at": facts.newest()}
+
+
+def _parsed(data: Any) -> Facts | None:
+    """Facts that a file or a row holds; None for damaged ones."""
+    try:
+        answers = {str(name): _answer(one) for name, one in data["answers"].items()}
+        learned = tuple(_answer(one) for one in data["learned"][:_MOST_TEXTS])
+        return Facts(str(data["endpoint"]), str(data["bucket"]), str(data["identity"]), answers, learned)
+    except (AttributeError, KeyError, TypeError, ValueError):
+        return None
+
+
+def _answer(data: Any) -> Answer:
+    at = float(data["at"])
+    if not math.isfinite(at):
+        raise ValueError(at)
+    return Answer(str(data["text"])[:_MOST_CHARACTERS], at)

@@ -1,0 +1,72 @@
+"""Named tokens of clients, in the caller's transaction. Of a token its SHA-256 is kept alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+import sqlalchemy as sa
+
+from seqferry.db.advisory import AdvisoryLock, take
+from seqferry.db.tables import token
+from seqferry.settings.tokens import NamedToken
+
+_REMOVED_KEPT: Final = 5000
+"""Removed tokens that stay on record, the latest: more than anyone asks about, and still a small table."""
+
+_NO_DIGEST: Final = "removed "
+"""Before the name, in place of a digest: of a token that was removed before digests of such were kept."""
+
+
+def begin_changing(connection: sa.Connection) -> None:
+    """Until the end of the transaction no other changes tokens, so that names are given once."""
+    take(connection, AdvisoryLock.TOKENS)
+
+
+def listed(connection: sa.Connection) -> list[NamedToken]:
+    """All that were not removed, expired ones too, the oldest first."""
+    query = sa.select(token).where(token.c.removed_at.is_(None)).order_by(token.c.created_at, token.c.name)
+    return [_named(row) for row in connection.execute(query)]
+
+
+def of_name(connection: sa.Connection, name: str) -> tuple[list[NamedToken], bool]:
+    """Those of this name, and whether any of it, removed ones too, is on record."""
+    rows = connection.execute(sa.select(token).where(token.c.name == name)).all()
+    return [_named(row) for row in rows if row.removed_at is None], bool(rows)
+
+
+def insert(connection: sa.Connection, new: NamedToken) -> None:
+    row = {"digest": new.sha256, "name": new.name, "role": new.role}
+    connection.execute(token.insert().values(**row, created_at=new.created_at, expires_at=new.expires_at))
+
+
+def remove(connection: sa.Connection, name: str, now: float) -> int:
+    """Number of tokens that had this name."""
+    gone = token.update().where(token.c.name == name, token.c.removed_at.is_(None)).values(removed_at=now)
+    count = connection.execute(gone).rowcount
+    of_removed = sa.select(token.c.digest).where(token.c.removed_at.is_not(None))
+    latest = of_removed.order_by(token.c.removed_at.desc(), token.c.digest).limit(_REMOVED_KEPT)
+    old = token.c.removed_at.is_not(None) & token.c.digest.not_in(latest.scalar_subquery())
+    connection.execute(token.delete().where(old))
+    return count
+
+
+def take_over(connection: sa.Connection, named: Iterable[NamedToken], removed: Iterable[str], now: float) -> int:
+    """Add tokens that a file held. What was removed here since then stays removed. Number of tokens that are new."""
+    there = set(connection.execute(sa.select(token.c.digest)).scalars())
+    new = {one.sha256: one for one in named if one.sha256 not in there}
+    for one in new.values():
+        insert(connection, one)
+    gone = {name: f"{_NO_DIGEST}{name}" for name in removed}
+    rows = [
+        {"digest": digest, "name": name, "role": "read", "created_at": now, "removed_at": now}
+        for name, digest in gone.items()
+        if digest not in there
+    ]
+    if rows:
+        connection.execute(token.insert(), rows)
+    return len(new)
+
+
+def _named(row: sa.Row[tuple[object, ...]]) -> NamedToken:
+    return NamedToken(row.name, row.role, row.digest, row.created_at, row.expires_at)
