@@ -249,6 +249,11 @@ fuzz: ## feed mutations of recorded answers to the readers of the S3 client, CAS
 compat: build $(if $(ENDPOINT),,compat-tools) ## the round trip on every S3 server there is, or ENDPOINT=https://... BUCKET=... (docs/guarantees/compatibility.md)
 	PYTHONPATH=tests $(BIN)/python -m compat $(if $(ENDPOINT),--endpoint '$(ENDPOINT)') $(if $(BUCKET),--bucket '$(BUCKET)') $(ARGS)
 
+FAULTS ?= 120
+.PHONY: chaos
+chaos: build $(TOOLS)/s3proxy $(TOOLS)/s3sim ## strike workers, PostgreSQL and storage by a schedule of faults: SEED=, FAULTS=120, MINUTES= (options: ARGS="--help")
+	PYTHONPATH=tests $(BIN)/python -m chaos --faults $(FAULTS) $(if $(SEED),--seed $(SEED)) $(if $(MINUTES),--minutes $(MINUTES)) $(ARGS)
+
 .PHONY: lint lint-at-first lint-at-last lint-format lint-rust lint-python lint-arrows lint-crates lint-stubs lint-page
 lint: lint-at-first lint-at-last ## run every static check
 

@@ -17,19 +17,17 @@ class Relay:
         self._target = ("127.0.0.1", port)
         self._passing = threading.Event()
         self._passing.set()
-        self._open: list[socket.socket] = []
+        self._lock = threading.Lock()
+        self._open: set[socket.socket] = set()
         self._listener = socket.create_server(("127.0.0.1", listen))
         self.port: Final[int] = self._listener.getsockname()[1]
-        threading.Thread(target=self._accept, daemon=True).start()
+        threading.Thread(target=self._accept, args=(self._listener,), daemon=True).start()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for each in (self._listener, *self._open):
-            with contextlib.suppress(OSError):
-                each.shutdown(socket.SHUT_RDWR)
-            each.close()
+        self.refuse()
         self._passing.set()
 
     def silence(self) -> None:
@@ -40,19 +38,50 @@ class Relay:
         """Pass on what has come meanwhile, and all that follows."""
         self._passing.set()
 
-    def _accept(self) -> None:
+    def cut(self) -> None:
+        """Break all connections; new ones are taken."""
+        with self._lock:
+            broken, self._open = self._open, set()
+        for each in broken:
+            with contextlib.suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
+            each.close()
+
+    def refuse(self) -> None:
+        """Break all connections and refuse new ones, until ``accept``."""
+        self._close_listener()
+        self.cut()
+
+    def accept(self) -> None:
+        """Take connections again, at the same port."""
+        self._listener = socket.create_server(("127.0.0.1", self.port))
+        threading.Thread(target=self._accept, args=(self._listener,), daemon=True).start()
+
+    def _close_listener(self) -> None:
+        with contextlib.suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)  # else the thread that accepts keeps it open
+        self._listener.close()
+
+    def _accept(self, listener: socket.socket) -> None:
         with contextlib.suppress(OSError):
             while True:
-                client, _ = self._listener.accept()
+                client, _ = listener.accept()
                 threading.Thread(target=self._serve, args=(client,), daemon=True).start()
 
     def _serve(self, client: socket.socket) -> None:
         self._passing.wait()
         with contextlib.suppress(OSError):
             server = socket.create_connection(self._target)
-            self._open += [client, server]
-            threading.Thread(target=self._pump, args=(server, client), daemon=True).start()
+            with self._lock:
+                self._open |= {client, server}
+            back = threading.Thread(target=self._pump, args=(server, client), daemon=True)
+            back.start()
             self._pump(client, server)
+            back.join()
+            server.close()
+            with self._lock:
+                self._open -= {client, server}
+        client.close()
 
     def _pump(self, source: socket.socket, target: socket.socket) -> None:
         with contextlib.suppress(OSError):

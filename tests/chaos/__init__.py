@@ -1,0 +1,1 @@
+"""Workers, a database and storages under a schedule of faults; see ``tests/README.md``."""
