@@ -172,7 +172,7 @@ class _Trial:
     def _stuck(self) -> list[str]:
         rows = self._observer.query(
             "SELECT t.id, t.name, t.state, t.attended_by, t.waits_for, w.workflow_uuid, w.status, w.executor_id"
-            " FROM transfer t LEFT JOIN dbos.workflow_status w ON w.workflow_uuid LIKE t.id || '%' "
+            " FROM transfer t LEFT JOIN dbos.workflow_status w ON w.workflow_uuid LIKE t.id || '%%'"
             " AND w.status IN ('PENDING', 'ENQUEUED') WHERE t.ended_at IS NULL"
         )
         return [str(row) for row in rows]

@@ -33,6 +33,8 @@ PLAIN_ROLE: Final = "mover"
 """Not a superuser: those keep connections in reserve."""
 
 _CONNECTIONS: Final = 60
+_DATABASE: Final = {"max_connections": str(_CONNECTIONS), "synchronous_commit": "on"}
+"""What a server has acknowledged outlives its processes, as in production; the machine itself does not fail here."""
 _SEEN: Final[dict[str, re.Pattern[str]]] = {
     "reaped": re.compile(r"a worker is gone; its work goes back to the queue"),
     "fenced off": re.compile(r"was taken over by another worker"),
@@ -139,7 +141,7 @@ class World:
             self.endpoint = f"http://127.0.0.1:{self.storage_relay.port}"
             self.simulator = hold(Simulator("--instant", *self._buckets))
             self.database_clock = Clock(library, self._folder / "database-clock")
-            self.cluster = hold(Cluster(self._run, more={"max_connections": str(_CONNECTIONS)}))
+            self.cluster = hold(Cluster(self._run, more=_DATABASE))
             self.cluster.start(self.database_clock.environment)
             self._make_database()
             self.bucket = self.server.create_bucket()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 DEAD_STATES: Final = ("ERROR", "CANCELLED", "MAX_RECOVERY_ATTEMPTS_EXCEEDED")
 """States in which DBOS will not run a workflow any more, though it has not come to its end."""
 
+_ENDED: Final = "SUCCESS"
+"""State of a workflow that has come to its end. Our rows may say otherwise: a server that lost its latest commits (it
+does not sync them, or a replica took its place) may have lost those, and be told of the end by a worker afterwards."""
 
 _PRIORITY_STEP: Final = 64
 """Between two priorities of transfers in the queue: more than there are places for sizes (``batching``)."""
@@ -186,20 +189,40 @@ class Queue:
 
     def dead_batches(self, transfer_id: str, numbers: list[int]) -> list[int]:
         """Batches, among the given ones, that DBOS has given up."""
+        return self._batches_in(transfer_id, numbers, DEAD_STATES)
+
+    def _batches_in(self, transfer_id: str, numbers: list[int], states: Sequence[str]) -> list[int]:
         by_id = {names.batch_workflow_id(transfer_id, number): number for number in numbers}
         found = self._client().list_workflows(
-            workflow_ids=list(by_id), status=list(DEAD_STATES), load_input=False, load_output=False
+            workflow_ids=list(by_id), status=list(states), load_input=False, load_output=False
         )
         return sorted(by_id[workflow.workflow_id] for workflow in found)
 
+    def ended_batches(self, transfer_id: str, numbers: list[int]) -> list[int]:
+        """Batches, among the given ones, whose workflows have ended. One that is open after this was asked is lost."""
+        return self._batches_in(transfer_id, numbers, [_ENDED])
+
+    def begin_anew(self, transfer_id: str, number: int, lane: str | None) -> None:
+        """Put the workflow of a batch back on the queue, from its first step. It must not be under way."""
+        self._client().rewind_workflow(
+            names.batch_workflow_id(transfer_id, number),
+            application_version=names.WORKFLOW_SHAPE,
+            queue_name=names.queue_of(names.QUEUE_BATCHES, lane),
+        )
+        with self._database.write(durable=False) as connection:
+            changes.notify(connection)
+
     def dead_transfers(self, transfer_ids: list[str]) -> dict[str, int]:
-        """Transfers of which DBOS has given up every workflow, each with the number of its workflows."""
+        """Transfers of which DBOS runs no workflow any more, each with the number of its workflows.
+
+        One that is unfinished after this was asked needs another.
+        """
         owners = {each: owner for owner in transfer_ids for each in names.transfer_workflow_ids(owner)}
         found = self._client().list_workflows(workflow_ids=list(owners), load_input=False, load_output=False)
         dead, alive = Counter[str](), set[str]()
         for workflow in found:
             owner = owners[workflow.workflow_id]
-            if workflow.status in DEAD_STATES:
+            if workflow.status in DEAD_STATES or workflow.status == _ENDED:
                 dead[owner] += 1
             else:
                 alive.add(owner)

@@ -39,12 +39,18 @@ def adopt(runtime: Runtime, ours: set[str]) -> None:
 
 
 def revive(runtime: Runtime) -> None:
-    """Begin the workflows of transfers anew that DBOS has given up; end a transfer that dies again and again."""
+    """Begin the workflows of transfers anew that DBOS has given up, or whose end the database has lost.
+
+    A transfer that dies again and again is ended.
+    """
     for page in _unfinished(runtime):
         for transfer_id, given_up in runtime.queue.dead_transfers(list(page)).items():
             if given_up <= names.REVIVALS:
-                log.warning("the workflow of transfer %s was given up; it is begun anew", transfer_id)
                 with runtime.database.write() as connection:
+                    row = transfers.row_of(connection, transfer_id)
+                    if row is None or row.ended_at is not None:
+                        continue  # it ended since the page was read
+                    log.warning("the workflow of transfer %s is over before its end; it is begun anew", transfer_id)
                     place = page[transfer_id]
                     runtime.queue.enqueue_transfer(
                         connection, transfer_id, place.lane, priority=place.priority, revival=given_up

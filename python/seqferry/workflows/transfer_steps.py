@@ -326,6 +326,18 @@ def _open_batches(runtime: Runtime, transfer_id: str) -> list[int]:
 
 
 def _end_dead(runtime: Runtime, transfer_id: str) -> None:
-    """End batches whose workflow DBOS has given up, so that the transfer does not wait for them indefinitely."""
-    for number in runtime.queue.dead_batches(transfer_id, _open_batches(runtime, transfer_id)):
+    """Take care of batches that no worker will run, so that the transfer does not wait for them indefinitely.
+
+    Those that DBOS has given up end. Those that have ended for DBOS and not in our rows begin anew: the end was lost.
+    """
+    left = _open_batches(runtime, transfer_id)
+    for number in runtime.queue.dead_batches(transfer_id, left):
         end_failed(runtime, transfer_id, number, "its workflow was given up after too many restarts.")
+    ended = runtime.queue.ended_batches(transfer_id, left)
+    if not ended:
+        return
+    with runtime.database.read() as connection:
+        row = transfers.row_of(connection, transfer_id)
+    for number in sorted(set(ended) & set(_open_batches(runtime, transfer_id))):
+        log.warning("the database has lost the end of batch %s of transfer %s; it is begun anew", number, transfer_id)
+        runtime.queue.begin_anew(transfer_id, number, None if row is None else row.lane)

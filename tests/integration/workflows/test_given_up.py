@@ -10,6 +10,8 @@ import sqlalchemy as sa
 from control import spec_on, until_ended
 from mirror import SMALL, digests, fill
 
+from seqferry.db import batches
+from seqferry.db.batches import BatchRun
 from seqferry.model import names
 from seqferry.service.service import Service
 from seqferry.workflows.worker import Worker
@@ -28,7 +30,8 @@ def _give_up(service: Service, workflow_id: str, state: str) -> bool:
         return connection.execute(statement, {"state": state, "id": workflow_id}).rowcount == 1
 
 
-@pytest.mark.parametrize("state", ["ERROR", "MAX_RECOVERY_ATTEMPTS_EXCEEDED"])
+# SUCCESS: the worker has told of the end after the server lost the commit that ended the transfer's row.
+@pytest.mark.parametrize("state", ["ERROR", "MAX_RECOVERY_ATTEMPTS_EXCEEDED", "SUCCESS"])
 def test_a_transfer_whose_workflow_was_given_up_goes_on(
     service: Service,
     versitygw: S3Server,
@@ -46,6 +49,30 @@ def test_a_transfer_whose_workflow_was_given_up_goes_on(
 
     assert until_ended(service, transfer_id, deadline=60).totals.done == 3
     assert len(digests(versitygw, target)) == 3
+
+
+def test_a_batch_whose_end_the_database_has_lost_is_run_again(
+    service: Service, versitygw: S3Server, make_bucket: BucketFactory, start_worker: WorkerStarter, rng: random.Random
+) -> None:
+    source, target = make_bucket(versitygw), make_bucket(versitygw)
+    fill(versitygw, source, {f"run/{number}": SMALL for number in range(3)}, rng)
+    transfer_id = service.submit(spec_on(versitygw, f"s3://{source}/run/", f"s3://{target}/"), actor="ada")
+    lost: list[int] = []
+    close = batches.close
+
+    def close_once_for_nothing(connection: sa.Connection, run: BatchRun, now: float) -> bool:
+        if lost:
+            return close(connection, run, now)
+        lost.append(run.number)
+        return True
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(batches, "close", close_once_for_nothing)
+        start_worker(service)
+
+        assert until_ended(service, transfer_id, deadline=60).totals.done == 3
+    assert len(digests(versitygw, target)) == 3
+    assert lost == [0]
 
 
 def test_a_transfer_that_is_given_up_again_and_again_fails_and_says_so(
