@@ -24,7 +24,7 @@ from seqferry.spec.build import build_spec
 from seqferry.spec.run import Command, build_run_spec
 from seqferry.spec.validation import checked
 from seqferry.workflows.worker import Worker
-from support.proxy import Proxy
+from support.proxy import Proxy, reset
 from support.servers import S3Server
 
 SIZES = {"run/a": 10, "run/b/c": 20, "run/empty": 0, "run42/other": 30}
@@ -194,6 +194,32 @@ def test_what_was_written_after_it_was_copied_stays_at_the_source(
     assert "run/a: it was written to after it was copied" in (status.error_message or "")
     assert _left(ferry) == ["run/a"]
     assert ferry.service.moved(transfer_id) == 1
+
+
+@pytest.mark.parametrize("place", ["target", "source"])
+def test_a_move_outlasts_a_storage_that_is_away_while_it_looks_at_its_copies(
+    ferry: Ferry, proxy: Proxy, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    from seqferry.workflows.operations.move import sources
+
+    ferry.fill({"run/a": 10, "run/b": 10})
+    monkeypatch.setattr(sources, "_LONGEST_PAUSE", 0.01)
+    whole = sources._remove_page
+    bucket = {"source": ferry.source, "target": ferry.target}[place]
+
+    def refuse_first(*arguments: object) -> dict[int, str]:
+        proxy.rule("HeadObject", reset(), bucket=bucket, times=12)
+        return whole(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(sources, "_remove_page", refuse_first)
+    spec = build_spec(f"s3://{ferry.source}/run/", f"s3://{ferry.target}/in/", endpoint_url=proxy.server.endpoint_url)
+    transfer_id = ferry.service.submit(checked(replace(spec, operation=OPERATION_MOVE)), actor="ada")
+    ferry.work()
+
+    status = ferry.until_ended(transfer_id)
+
+    assert (status.state, status.error_message) == ("done", None)
+    assert _left(ferry) == []
 
 
 def _overwritten(path: Path) -> None:

@@ -19,12 +19,18 @@ from seqferry.workflows.runtime import Runtime
 def as_recorded(
     runtime: Runtime, spec: ResolvedSpec, page: Sequence[ArrivedObject], kept: dict[int, str]
 ) -> list[ArrivedObject]:
-    """Objects whose copies are there as they were recorded; ``kept`` gets the rows of the others, and why."""
+    """Objects whose copies are there as they were recorded; ``kept`` gets the rows of the others, and why.
+
+    Raises:
+        StorageError: the storage could not be asked for a reason that may pass. ``kept`` may have got some rows.
+    """
     try:
         targets = runtime.engine.head(spec.target, [one.target_key for one in page])
         same = removal_rules.could_be_one(spec, page[0].source_key, page[0].target_key)
         sources = runtime.engine.head(spec.source, [one.source_key for one in page]) if same else []
     except StorageError as why:
+        if why.is_transient:
+            raise
         kept |= {one.id: why.message.rstrip(".") for one in page}
         return []
     found: list[ArrivedObject] = []
@@ -95,5 +101,7 @@ def _digests(
             runtime.check()
             found += page
     except StorageError as why:
+        if why.is_transient:
+            raise
         found += [why] * (len(requests) - len(found))
     return found

@@ -19,7 +19,7 @@ from seqferry.engine import buckets
 from seqferry.engine.buckets import AT_ONCE, Removal
 from seqferry.engine.engine import LEASE_LAPSED
 from seqferry.model import names
-from seqferry.model.errors import ConfigError
+from seqferry.model.errors import ConfigError, StorageError
 from seqferry.model.models import ENDED_TRANSFER_STATES, ResolvedSpec
 from seqferry.spec import stored
 from seqferry.workflows.operations.move import copies
@@ -32,6 +32,11 @@ LEFT: Final = "sources_left"
 """Event: those of them that were not removed, and why."""
 
 _ATTEMPTS: Final = 4
+_LOOK_ATTEMPTS: Final = 8
+_LONGEST_PAUSE: Final = 16.0
+"""Seconds. The looks at copies take a minute together: each makes few requests, and a move that has copied everything
+must not fail for an outage that copying would have outlasted."""
+
 _NAMED_AT_MOST: Final = 3
 
 
@@ -122,7 +127,7 @@ def _begin(runtime: Runtime, transfer_id: str, page: Sequence[ArrivedObject], af
 def _remove_page(runtime: Runtime, spec: ResolvedSpec, page: Sequence[ArrivedObject]) -> dict[int, str]:
     """Remove a page; the rows of those that were left, and why."""
     kept: dict[int, str] = {}
-    there = copies.as_recorded(runtime, spec, page, kept)
+    there = _look(runtime, spec, page, kept)
     for attempt in range(1, _ATTEMPTS + 1):
         wanted = [Removal(one.source_key, None, one.etag or None) for one in there]
         epoch = runtime.epoch
@@ -143,6 +148,25 @@ def _remove_page(runtime: Runtime, spec: ResolvedSpec, page: Sequence[ArrivedObj
         there = again
         runtime.sleep(2.0 ** (attempt - 1))
     return kept
+
+
+def _look(
+    runtime: Runtime, spec: ResolvedSpec, page: Sequence[ArrivedObject], kept: dict[int, str]
+) -> list[ArrivedObject]:
+    """Objects whose copies are there as they were recorded; ``kept`` gets the rows of the others, and why."""
+    for attempt in range(1, _LOOK_ATTEMPTS + 1):
+        left: dict[int, str] = {}
+        try:
+            there = copies.as_recorded(runtime, spec, page, left)
+        except StorageError as why:
+            if attempt == _LOOK_ATTEMPTS:
+                kept |= {one.id: why.message.rstrip(".") for one in page}
+                return []
+        else:
+            kept |= left
+            return there
+        runtime.sleep(min(2.0 ** (attempt - 1), _LONGEST_PAUSE))
+    raise AssertionError("the last attempt returns")
 
 
 def _goes_on(row: sa.Row[Any]) -> bool:
