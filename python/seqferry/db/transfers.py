@@ -20,7 +20,6 @@ from, in the transaction that changes the state; a worker that comes upon it els
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
@@ -28,24 +27,11 @@ from typing import Any, Final
 import sqlalchemy as sa
 
 from seqferry.db import delivery_mail_rows
-from seqferry.db.advisory import AdvisoryLock, take
-from seqferry.db.record import events, receipts, sealed_row
-from seqferry.db.tables import batch, event, sample, submission_key, tally, transfer, worker_live
-from seqferry.model import labels, operations
-from seqferry.model.labels import Description
-from seqferry.model.models import (
-    ENDED_TRANSFER_STATES,
-    OPERATION_VERIFY,
-    WITH_FAILURES,
-    Adjustment,
-    ResolvedSpec,
-    TransferSpec,
-    TransferState,
-)
-from seqferry.spec import identity, keyspace, stored, verification
-
-MOST_RETRIES: Final = 1000
-"""Transfers of a chain of retries that are followed: a chain that a script makes for years ends somewhere."""
+from seqferry.db.record import events, receipts
+from seqferry.db.tables import batch, sample, tally, transfer, worker_live
+from seqferry.model import operations
+from seqferry.model.models import ENDED_TRANSFER_STATES, WITH_FAILURES, Adjustment, TransferState
+from seqferry.spec import identity, stored
 
 UNFINISHED: Final = transfer.c.ended_at.is_(None)
 """Condition for unfinished transfers, written as their indexes have it. An ended transfer has the time of its end."""
@@ -54,271 +40,11 @@ _TOTALS: Final = receipts.TOTALS
 
 _NOTHING: Final[dict[str, int]] = dict.fromkeys(_TOTALS, 0)
 
-_UNADJUSTED: Final = Adjustment()
-
-_LAST_CHARACTER: Final = "\U0010ffff"
-
-
-def lock_submissions(connection: sa.Connection) -> None:
-    """Let no other process submit until the transaction ends, so that what it looks up stays true."""
-    take(connection, AdvisoryLock.SUBMISSION)
-
-
-def insert(
-    connection: sa.Connection,
-    spec: ResolvedSpec,
-    *,
-    transfer_id: str,
-    at: float,
-    actor: str,
-    idempotency_key: str | None,
-    adjustment: Adjustment = _UNADJUSTED,
-    description: Description = labels.NOTHING,
-) -> str | None:
-    """Add a transfer, after those that are unfinished. The caller holds the lock of submissions.
-
-    Returns:
-        The unfinished transfer that it waits for, since both write to the same keys.
-    """
-    text, needs = stored.write(spec), identity.needs(spec)
-    turn = (connection.execute(sa.select(sa.func.max(transfer.c.turn)).where(UNFINISHED)).scalar() or 0) + 1
-    blocked_by = _blocker(connection, spec, turn)
-    values = {
-        "id": transfer_id,
-        "state": "queued",
-        "spec": text,
-        "created_at": at,
-        "created_by": actor,
-        "idempotency_key": None if idempotency_key is None else _key_of(actor, idempotency_key),
-        "needs": needs,
-        "lane": identity.lane(needs),
-        "turn": turn,
-        "blocked_by": blocked_by,
-        "submission": identity.submission(spec),
-        "target_place": keyspace.place(spec),
-        "target_prefix": keyspace.prefix(spec),
-        "source_uri": spec.source.uri,
-        "target_uri": spec.target.uri,
-        "retry_of": spec.retry_of,
-        **asdict(adjustment),
-        "name": description.name,
-        "labels": description.stored_labels(),
-    }
-    connection.execute(transfer.insert().values(values))
-    connection.execute(tally.insert().values(transfer_id=transfer_id))
-    sealed = {name: values[name] for name in sealed_row.COLUMNS}
-    data: dict[str, Any] = {"spec": json.loads(text), sealed_row.SEALED: sealed}
-    if blocked_by is not None:
-        data["waits_for"] = blocked_by
-    if description:
-        data |= _told(description)
-    events.append(connection, transfer_id, at, "submitted", actor, data)
-    return blocked_by
-
-
-def describe(connection: sa.Connection, row: sa.Row[Any], description: Description, at: float, actor: str) -> None:
-    """Give a transfer, whose row is locked, this name and these labels. An event tells of a change."""
-    if description == labels.stored(row.name, row.labels):
-        return
-    values = {"name": description.name, "labels": description.stored_labels()}
-    connection.execute(transfer.update().where(transfer.c.id == row.id).values(values))
-    events.append(connection, row.id, at, "described", actor, _told(description))
-
-
-def _told(description: Description) -> dict[str, Any]:
-    return {"name": description.name, "labels": dict(description.labels)}
-
 
 def ids_named(connection: sa.Connection, name: str, limit: int) -> list[str]:
     """Ids of the newest transfers of this name."""
     query = sa.select(transfer.c.id).where(transfer.c.name == name).order_by(transfer.c.created_at.desc())
     return list(connection.execute(query.limit(limit)).scalars())
-
-
-def same(connection: sa.Connection, spec: ResolvedSpec, actor: str) -> sa.Row[Any] | None:
-    """The unfinished transfer of the same submission that is not being given up; the latest, should there be more.
-
-    Over HTTP, only one that was submitted with the same token. One with another temporary key of the account is only
-    the same when it is the same actor's.
-    """
-    rows = connection.execute(
-        sa.select(transfer)
-        .where(transfer.c.submission == identity.submission(spec), UNFINISHED)
-        .order_by(transfer.c.turn.desc())
-    )
-    return next((row for row in rows if not is_stopping(row) and _goes_on(row, spec, actor)), None)
-
-
-def _goes_on(row: sa.Row[Any], spec: TransferSpec, actor: str) -> bool:
-    if _client(row.created_by) == _client(actor):
-        return True
-    written, unsupported = stored.shown(row.spec)
-    return not is_http(actor) and unsupported is None and identity.proofs(written) == identity.proofs(spec)
-
-
-def _client(actor: str) -> str:
-    """An actor; over HTTP the name of its token, wherever it is."""
-    return actor.rpartition(" from ")[0] if is_http(actor) and " from " in actor else actor
-
-
-def first_asked_by(connection: sa.Connection, transfer_id: str) -> str:
-    """The actor of a transfer, or of the first one that it retries or verifies; empty for none that is on record."""
-    found, wanted, seen = "", transfer_id, set[str]()
-    while wanted and wanted not in seen:
-        seen.add(wanted)
-        query = sa.select(transfer.c.created_by, transfer.c.retry_of, transfer.c.spec).where(transfer.c.id == wanted)
-        row = connection.execute(query).one_or_none()
-        if row is None:
-            break
-        found, wanted = row.created_by, row.retry_of or _verified_by(row.spec)
-    return found
-
-
-def chain_root(connection: sa.Connection, transfer_id: str) -> str:
-    """The first transfer of the chain of retries that this one is in; itself when it retries none that is on record."""
-    found, seen = transfer_id, {transfer_id}
-    while True:
-        query = sa.select(transfer.c.retry_of).where(transfer.c.id == found)
-        before = connection.execute(query).scalar_one_or_none()
-        if before is None or before in seen or row_of(connection, before) is None:
-            return found
-        found = before
-        seen.add(before)
-
-
-def chain(connection: sa.Connection, root: str) -> list[str]:
-    """The transfers of a chain of retries from its first one on, the latest last."""
-    found = [root]
-    while len(found) < MOST_RETRIES:
-        query = sa.select(transfer.c.id).where(transfer.c.retry_of == found[-1], transfer.c.id.not_in(found))
-        after = connection.execute(query.order_by(transfer.c.created_at.desc()).limit(1)).scalar_one_or_none()
-        if after is None:
-            break
-        found.append(after)
-    return found
-
-
-def retry_beside(connection: sa.Connection, retry_of: str, transfer_id: str) -> str | None:
-    """Another transfer that retries the same one as ``transfer_id`` does."""
-    query = sa.select(transfer.c.id).where(transfer.c.retry_of == retry_of, transfer.c.id != transfer_id).limit(1)
-    return connection.execute(query).scalar_one_or_none()
-
-
-def _verified_by(written: str) -> str | None:
-    """The transfer that is verified by one with this spec, if that is what it does."""
-    if f'"{OPERATION_VERIFY}"' not in written:  # most are not, and reading one may take long
-        return None
-    spec, _ = stored.shown(written)
-    return str(spec.options[verification.OF]) if spec.kind.of_record and verification.OF in spec.options else None
-
-
-def is_http(actor: str) -> bool:
-    """True when an actor is a client over HTTP."""
-    return actor.partition(" ")[0] == "http"
-
-
-def join(connection: sa.Connection, row: sa.Row[Any], at: float, actor: str, idempotency_key: str | None) -> None:
-    """Note that a submission goes on with the transfer: its key, and once for each actor that did not begin it."""
-    if idempotency_key is not None:
-        key = _key_of(actor, idempotency_key)
-        connection.execute(submission_key.insert().values(key=key, transfer_id=row.id))
-    if _client(row.created_by) == _client(actor):
-        return
-    of_actor = sa.select(event.c.number).where(
-        event.c.transfer_id == row.id, event.c.kind == "joined", event.c.actor == actor
-    )
-    if connection.execute(of_actor.limit(1)).first() is None:
-        events.append(connection, row.id, at, "joined", actor)
-
-
-def renew(connection: sa.Connection, transfer_id: str, spec: ResolvedSpec, at: float, actor: str) -> None:
-    """Go on with a newer key of the same name."""
-    needs = identity.needs(spec)
-    values = {"spec": stored.write(spec), "needs": needs, "lane": identity.lane(needs), "waits_for": None}
-    connection.execute(transfer.update().where(transfer.c.id == transfer_id).values(values))
-    data = {"needs": json.loads(needs or "[]"), "spec": json.loads(values["spec"] or "null")}
-    events.append(connection, transfer_id, at, "key_renewed", actor, data)
-
-
-def _blocker(connection: sa.Connection, spec: TransferSpec, turn: int) -> str | None:
-    """The first of the unfinished transfers before ``turn`` that write to the same keys."""
-    mine = keyspace.prefix(spec)
-    above = [mine[:size] for size in range(len(mine) + 1)]
-    rows = connection.execute(
-        sa.select(transfer.c.id, transfer.c.spec)
-        .where(
-            UNFINISHED,
-            transfer.c.target_place == keyspace.place(spec),
-            transfer.c.turn < turn,
-            sa.or_(
-                transfer.c.target_prefix.in_(above),
-                sa.and_(transfer.c.target_prefix >= mine, transfer.c.target_prefix <= mine + 4 * _LAST_CHARACTER),
-            ),
-        )
-        .order_by(transfer.c.turn)
-    )
-    return next((row.id for row in rows if _overlaps(spec, row.spec)), None)
-
-
-def _overlaps(spec: TransferSpec, written: str) -> bool:
-    other, unsupported = stored.shown(written)
-    # Where one writes to is not known if all of it is not.
-    return unsupported is not None or keyspace.overlap(spec, other)
-
-
-def blocked(connection: sa.Connection) -> list[str]:
-    """Ids of transfers that wait for one that has ended."""
-    other = transfer.alias("other")
-    query = (
-        sa.select(transfer.c.id)
-        .join(other, other.c.id == transfer.c.blocked_by)
-        .where(UNFINISHED, other.c.ended_at.is_not(None))
-        .order_by(transfer.c.turn)
-    )
-    return list(connection.execute(query).scalars())
-
-
-def unblock(connection: sa.Connection, transfer_id: str) -> sa.Row[Any] | None:
-    """Let a transfer wait for the next one that writes to its keys; its row when there is none, so that it may begin.
-
-    The caller holds the lock of submissions.
-
-    Raises:
-        UnsupportedError: this version does not know all of its spec.
-    """
-    row = row_of(connection, transfer_id, lock=True)
-    if row is None or row.blocked_by is None or row.ended_at is not None:
-        return None
-    blocked_by = _blocker(connection, stored.read(row.spec), row.turn)
-    connection.execute(transfer.update().where(transfer.c.id == transfer_id).values(blocked_by=blocked_by))
-    return row if blocked_by is None else None
-
-
-def by_idempotency_key(connection: sa.Connection, key: str, actor: str) -> tuple[str, str] | None:
-    """Id and spec (JSON) of the transfer that a submission with this key has begun, or gone on with.
-
-    Each client over HTTP has keys of its own.
-    """
-    own = _key_of(actor, key)
-    if (found := _by_key(connection, own)) is None and own != key:
-        # An earlier version has kept keys without the client.
-        before = _by_key(connection, key)
-        found = before if before is not None and _client(before.created_by) == _client(actor) else None
-    return None if found is None else (found.id, found.spec)
-
-
-def _by_key(connection: sa.Connection, key: str) -> sa.Row[str, str, str] | None:
-    went_on = sa.select(submission_key.c.transfer_id).where(submission_key.c.key == key)
-    return connection.execute(
-        sa.select(transfer.c.id, transfer.c.spec, transfer.c.created_by).where(
-            sa.or_(transfer.c.idempotency_key == key, transfer.c.id.in_(went_on))
-        )
-    ).one_or_none()
-
-
-def _key_of(actor: str, key: str) -> str:
-    """An idempotency key as it is kept: with the client over HTTP, so that none meets those of another one."""
-    return f"{_client(actor)}: {key}" if is_http(actor) else key
 
 
 def ids_starting_with(connection: sa.Connection, prefix: str, limit: int) -> list[str]:

@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterable
 from typing import Final
 
-from seqferry.db import transfers
+from seqferry.db import actors
 from seqferry.model.errors import PolicyError
 from seqferry.model.locations import S3Location
 from seqferry.model.models import TransferSpec
@@ -74,9 +74,9 @@ def check_start(settings: Settings, spec: TransferSpec, *, created_by: str, acto
     Raises:
         PolicyError: today's policy does not allow it.
     """
-    if transfers.is_http(created_by):
+    if actors.is_http(created_by):
         check(settings, spec, addresses=True)
-    elif transfers.is_http(actor):
+    elif actors.is_http(actor):
         check(settings, spec, places_only=True)
 
 

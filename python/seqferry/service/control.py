@@ -13,7 +13,7 @@ from typing import Any, Final, Literal
 
 import sqlalchemy as sa
 
-from seqferry.db import transfer_pages, transfers
+from seqferry.db import actors, retry_chains, submissions, transfer_pages, transfers
 from seqferry.db.paging import TransferFilter
 from seqferry.model.errors import ConflictError, NotFoundError, SeqferryError, UnsupportedError, UsageError
 from seqferry.model.labels import stored
@@ -127,7 +127,7 @@ def retry(
         latest = service.status(latest.retried_by)
     if latest.unsupported is not None:
         raise UnsupportedError.of(latest.unsupported)
-    if transfers.is_http(actor):
+    if actors.is_http(actor):
         creator = service.first_asked_by(latest.id)
         authority.check_start(service.settings, latest.spec, created_by=creator, actor=actor)
     if not latest.ended:
@@ -155,7 +155,7 @@ def _only_one_of(retry_of: str | None) -> Callable[[sa.Connection, Submission], 
     def check(connection: sa.Connection, made: Submission) -> None:
         if retry_of is None:
             return
-        other = transfers.retry_beside(connection, retry_of, made.id)
+        other = retry_chains.retry_beside(connection, retry_of, made.id)
         if other is not None:
             raise ConflictError(f"Transfer {other} retries {retry_of} already; wait until it has ended.")
 
@@ -244,7 +244,7 @@ def verify(
     """
     status = service.status(transfer_id)
     spec = verification_of(status, content=content)
-    if transfers.is_http(actor):
+    if actors.is_http(actor):
         creator = service.first_asked_by(status.id)
         authority.check_start(service.settings, spec, created_by=creator, actor=actor)
     return service.submission(spec, actor=actor, idempotency_key=idempotency_key, description=status.description)
@@ -351,7 +351,7 @@ def _describe(
     connection: sa.Connection, row: sa.Row[Any], actor: str, name: str | None, labels: Mapping[str, str | None] | None
 ) -> None:
     after = stored(row.name, row.labels).changed(name=name, labels=labels or {})
-    transfers.describe(connection, row, after, time.time(), actor)
+    submissions.describe(connection, row, after, time.time(), actor)
 
 
 def change(

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from seqferry.db import failed_objects, transfers
+from seqferry.db import actors, failed_objects, retry_chains
 from seqferry.db.paging import ObjectFilter, TransferFilter
 from seqferry.model import labels, plain_words, progress
 from seqferry.model.locations import S3Location
@@ -183,7 +183,7 @@ class Deliveries:
     def ended(self, link: ShareLink, transfer_id: str) -> Delivery | None:
         """The delivery that a transfer within the scope of the link is part of; None when it is not on record."""
         with self._service.database.read() as connection:
-            root = transfers.chain_root(connection, transfer_id)
+            root = retry_chains.chain_root(connection, transfer_id)
         chains = self._chains_from([root])
         return self._delivery(link, chains[0], {}, time.time()) if chains else None
 
@@ -204,7 +204,7 @@ class Deliveries:
 
     def _chains_from(self, roots: Sequence[str]) -> list[list[Status]]:
         with self._service.database.read() as connection:
-            chains = [transfers.chain(connection, root) for root in roots]
+            chains = [retry_chains.chain(connection, root) for root in roots]
         ids = [one for chain in chains for one in chain]
         found = {one.id: one for one in self._service.statuses(ids)}
         return [[found[one] for one in chain if one in found] for chain in chains if chain[0] in found]
@@ -331,7 +331,7 @@ def key_of(link: ShareLink, transfer_id: str) -> str:
 
 def person(actor: str) -> str:
     """Name of who started something, without machine or address; of a client over HTTP that of its token, or empty."""
-    if transfers.is_http(actor):
+    if actors.is_http(actor):
         return authority.token_of(actor) or ""
     return actor.partition("@")[0]
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, get_args
 
 import sqlalchemy as sa
 
-from seqferry.db import batches, failed_objects, transfer_status, transfers
+from seqferry.db import batches, failed_objects, retry_chains, transfer_status, transfers
 from seqferry.db.paging import ALL_TRANSFERS, AS_FOUND, Cursor, ObjectFilter, ObjectOrder, Page, TransferFilter
 from seqferry.db.record import events, ledger, receipts
 from seqferry.db.record.ledger import Head
@@ -79,14 +79,16 @@ class Queries(Base):
             NotFoundError: no transfer has this id.
         """
         with self.database.read() as connection:
-            ids = transfers.chain(connection, transfers.chain_root(connection, self._resolve(connection, transfer_id)))
+            ids = retry_chains.chain(
+                connection, retry_chains.chain_root(connection, self._resolve(connection, transfer_id))
+            )
             found = transfer_status.statuses(connection, self.database, ids=ids, limit=len(ids))
         return sorted(found, key=lambda one: ids.index(one.id))
 
     def first_asked_by(self, transfer_id: str) -> str:
         """The actor that has asked for a transfer first: of one that retries another, that of the other."""
         with self.database.read() as connection:
-            return transfers.first_asked_by(connection, transfer_id)
+            return retry_chains.first_asked_by(connection, transfer_id)
 
     def transfers(self, limit: int = 50) -> list[Status]:
         """The newest transfers, newest first."""

@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 
 import sqlalchemy as sa
 
-from seqferry.db import delivery_mail_rows, report_ticket_rows, share_link_rows, transfers
+from seqferry.db import delivery_mail_rows, report_ticket_rows, retry_chains, share_link_rows
 from seqferry.db.record import events
 from seqferry.model import labels
 from seqferry.model.errors import ConflictError, NotFoundError, UsageError
@@ -147,7 +147,7 @@ def _written(label: str) -> str:
 def root_of(service: Service, transfer_id: str) -> str:
     """The first transfer of the chain of retries that this one is in."""
     with service.database.read() as connection:
-        return transfers.chain_root(connection, transfer_id)
+        return retry_chains.chain_root(connection, transfer_id)
 
 
 def listed(service: Service, *, transfer_id: str | None = None, limit: int = 1000) -> list[ShareLink]:

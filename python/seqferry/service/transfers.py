@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
-from seqferry.db import batches, transfer_status, transfers, worker_reports
+from seqferry.db import batches, blocking, submissions, transfer_status, transfers, worker_reports
 from seqferry.db.worker_reports import Attendant
 from seqferry.model import labels, names, operations
 from seqferry.model.errors import AccessError, ConflictError, UnsupportedError, UsageError
@@ -71,23 +71,23 @@ class Transfers(Queries):
         if idempotency_key is not None and not 0 < len(idempotency_key.encode()) <= _IDEMPOTENCY_KEY_BYTES:
             raise UsageError(f"An idempotency key has 1 to {_IDEMPOTENCY_KEY_BYTES} bytes.")
         with self.database.write() as connection:
-            transfers.lock_submissions(connection)
+            submissions.lock_submissions(connection)
             if idempotency_key is not None:
-                earlier = transfers.by_idempotency_key(connection, idempotency_key, actor)
+                earlier = submissions.by_idempotency_key(connection, idempotency_key, actor)
                 if earlier is not None:
                     return Submission(_same_submission(*earlier, spec))
-            if not new and (unfinished := transfers.same(connection, spec, actor)) is not None:
-                transfers.join(connection, unfinished, time.time(), actor, idempotency_key)
+            if not new and (unfinished := submissions.same(connection, spec, actor)) is not None:
+                submissions.join(connection, unfinished, time.time(), actor, idempotency_key)
                 self._renew(connection, unfinished, spec, actor)
                 _limit(connection, unfinished.id, spec.speed.tpslimit, actor)
                 described = description.over(labels.stored(unfinished.name, unfinished.labels))
-                transfers.describe(connection, unfinished, described, time.time(), actor)
+                submissions.describe(connection, unfinished, described, time.time(), actor)
                 joined = Submission(unfinished.id, goes_on=True, blocked=unfinished.blocked_by is not None)
                 if also is not None:
                     also(connection, joined)
                 return joined
             transfer_id = str(uuid.uuid4())
-            blocked_by = transfers.insert(
+            blocked_by = submissions.insert(
                 connection,
                 spec,
                 transfer_id=transfer_id,
@@ -141,7 +141,7 @@ class Transfers(Queries):
             if self._is_attended(connection, row.id):
                 return False
         with self.database.write() as connection:
-            transfers.lock_submissions(connection)
+            submissions.lock_submissions(connection)
             row = transfers.row_of(connection, transfer_id, lock=True)
             return row is None or row.ended_at is not None or self._renew(connection, row, spec, actor)
 
@@ -156,7 +156,7 @@ class Transfers(Queries):
             return True
         if self._is_attended(connection, row.id):
             return False
-        transfers.renew(connection, row.id, spec, time.time(), actor)
+        submissions.renew(connection, row.id, spec, time.time(), actor)
         self.queue.move(connection, row.id, row.lane, identity.lane(needs))
         return True
 
@@ -185,7 +185,7 @@ class Transfers(Queries):
     def release(self) -> None:
         """Begin transfers that waited for others which have ended."""
         with self.database.read() as connection:
-            ready = transfers.blocked(connection)
+            ready = blocking.blocked(connection)
         for transfer_id in ready:
             try:
                 self._release(transfer_id)
@@ -197,8 +197,8 @@ class Transfers(Queries):
 
     def _release(self, transfer_id: str) -> None:
         with self.database.write() as connection:
-            transfers.lock_submissions(connection)
-            row = transfers.unblock(connection, transfer_id)
+            submissions.lock_submissions(connection)
+            row = blocking.unblock(connection, transfer_id)
             if row is not None:
                 self.queue.enqueue_transfer(connection, transfer_id, row.lane, priority=row.priority)
 
@@ -209,13 +209,13 @@ class Transfers(Queries):
             ConflictError: the key was used for another spec.
         """
         with self.database.read() as connection:
-            earlier = transfers.by_idempotency_key(connection, idempotency_key, actor)
+            earlier = submissions.by_idempotency_key(connection, idempotency_key, actor)
         return None if earlier is None else _same_submission(*earlier, identity.with_resolved_places(spec))
 
     def submitted_spec(self, idempotency_key: str, *, actor: str) -> TransferSpec | None:
         """The spec of the transfer that this client has submitted with this key, None when there is none."""
         with self.database.read() as connection:
-            earlier = transfers.by_idempotency_key(connection, idempotency_key, actor)
+            earlier = submissions.by_idempotency_key(connection, idempotency_key, actor)
         return None if earlier is None else stored.read(earlier[1])
 
     def cancel(self, transfer_id: str, *, actor: str, abandon: bool = False) -> Status:

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
-from seqferry.db import batches, notice_rows, transfers, worker_reports
+from seqferry.db import actors, batches, notice_rows, retry_chains, transfers, worker_reports
 from seqferry.db.batches import BatchRun
 from seqferry.db.database import Database
 from seqferry.db.notice_rows import Subject
@@ -207,7 +207,7 @@ class Runtime:
         if self.confines_writes:
             with self.database.read() as connection:
                 row = transfers.row_of(connection, transfer_id)
-            confined = row is not None and transfers.is_http(row.created_by)
+            confined = row is not None and actors.is_http(row.created_by)
         return KeyRules(str(self.state_dir), confined=confined, nul=self.database.is_sqlite)
 
     def hold(self, transfer_id: str) -> bool:
@@ -221,10 +221,10 @@ class Runtime:
                 return True
         with self.database.read() as connection:
             row = transfers.row_of(connection, transfer_id)
-            creator = transfers.first_asked_by(connection, transfer_id)
-        if row is not None and transfers.is_http(row.created_by):
+            creator = retry_chains.first_asked_by(connection, transfer_id)
+        if row is not None and actors.is_http(row.created_by):
             try:
-                is_whole = self.service.serves and transfers.is_http(creator)
+                is_whole = self.service.serves and actors.is_http(creator)
                 authority.check(self.service.settings, stored.read(row.spec), places_only=not is_whole)
             except PolicyError as why:
                 with self.database.write() as connection:

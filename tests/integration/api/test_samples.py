@@ -13,7 +13,7 @@ from control import ANY_SPEC
 from ended import add_ended_batch, begin, finish
 from http_client import http_of
 
-from seqferry.db import charts, samples, transfers
+from seqferry.db import charts, samples, submissions, transfers
 from seqferry.db.samples import EngineCounts, Point
 from seqferry.db.tables import engine_sample, sample
 from seqferry.model.locations import LocalFolder
@@ -27,7 +27,7 @@ DAY = 86400.0
 def transfer_id(service: Service) -> str:
     name = str(uuid.uuid4())
     with service.database.write() as connection:
-        transfers.insert(connection, ANY_SPEC, transfer_id=name, at=time.time(), actor="ada", idempotency_key=None)
+        submissions.insert(connection, ANY_SPEC, transfer_id=name, at=time.time(), actor="ada", idempotency_key=None)
     return name
 
 

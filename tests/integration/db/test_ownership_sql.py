@@ -12,7 +12,7 @@ import pytest
 import sqlalchemy as sa
 from control import ANY_SPEC, add_batch, planned, results
 
-from seqferry.db import batches, transfers, worker_reports, worker_rows
+from seqferry.db import batches, submissions, worker_reports, worker_rows
 from seqferry.db.batches import BatchRun
 from seqferry.db.database import Database
 from seqferry.model import names
@@ -43,7 +43,7 @@ class _Product:
         self._runs: list[BatchRun | None] = [None] * _WORKERS
         self._seen: list[worker_reports.Sign | None] = [None] * _WORKERS
         with self._database.write() as connection:
-            transfers.insert(
+            submissions.insert(
                 connection, ANY_SPEC, transfer_id=self._transfer_id, at=time.time(), actor="ada", idempotency_key=None
             )
             add_batch(connection, self._transfer_id, [planned(f"k{which}") for which in range(OBJECTS)])

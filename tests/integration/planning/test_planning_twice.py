@@ -13,7 +13,7 @@ from control import ANY_SPEC, PLACES, add_batch, counters_fit_rows, planned, set
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from seqferry.db import transfers
+from seqferry.db import submissions, transfers
 from seqferry.db.objects import PlannedObject
 from seqferry.db.queue import Queue
 from seqferry.db.tables import batch, object_
@@ -79,7 +79,7 @@ def test_planning_twice_adds_nothing(
 ) -> None:
     transfer_id = str(uuid.uuid4())
     with opened.database.write() as connection:
-        transfers.insert(
+        submissions.insert(
             connection,
             ANY_SPEC,
             transfer_id=transfer_id,
