@@ -16,7 +16,7 @@ from seqferry.bench.transfer import ComparisonParameters, Outcome, Plan, Progres
 from seqferry.model.errors import ConfigError, UsageError
 from seqferry.model.formatting import count, size
 from seqferry.model.prices import cost
-from seqferry.settings.config import parse_size
+from seqferry.settings.sizes import parse_size
 from seqferry.spec.addresses import parse_uri
 
 DEFAULT_WORKLOADS: Final = ("1x128MiB", "100x64KiB")

@@ -17,7 +17,7 @@ from typing import Final
 
 from seqferry.model.errors import UsageError
 from seqferry.model.formatting import count, size
-from seqferry.settings.config import parse_size
+from seqferry.settings.sizes import parse_size
 
 PIECE: Final = 8 * 1024 * 1024
 MOST_FILES: Final = 1_000_000

@@ -18,7 +18,7 @@ import typer
 
 from seqferry.model.option_fields import Notation, OptionField, option_fields
 from seqferry.model.option_groups import Filters
-from seqferry.settings.config import Bandwidth, parse_size
+from seqferry.settings.sizes import Bandwidth, parse_size
 from seqferry.spec.option_groups import Endpoints, ProtectionOptions, SpeedOptions
 
 

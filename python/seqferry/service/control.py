@@ -32,7 +32,8 @@ from seqferry.model.option_groups import MOST_STARTS, Removal
 from seqferry.service import authority
 from seqferry.service.queries import check_count
 from seqferry.service.service import Service
-from seqferry.settings.config import MOST_REQUESTS, Bandwidth
+from seqferry.settings.config import MOST_REQUESTS
+from seqferry.settings.sizes import Bandwidth
 from seqferry.spec import identity, run, verification
 
 Verb = Literal["pause", "resume", "retry", "cancel", "set"]

@@ -8,14 +8,12 @@ from __future__ import annotations
 import errno
 import logging
 import os
-import re
 import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import datetime, time
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, Self
+from typing import TYPE_CHECKING, Any, Final
 
 from seqferry.model.errors import ConfigError, UsageError
 from seqferry.model.models import MOST_ATTEMPTS
@@ -26,6 +24,18 @@ from seqferry.settings.channels import Notices
 from seqferry.settings.logs import LogFormat, parse_format
 from seqferry.settings.policy import Policy
 from seqferry.settings.shares import Share
+from seqferry.settings.sizes import NO_LIMIT, Bandwidth, parse_size
+from seqferry.settings.values import (
+    LockMode,
+    anchor_place,
+    database_label,
+    endpoint_url,
+    lock_mode,
+    parse_address,
+    postgres_address,
+    retention,
+    whole_number,
+)
 
 if TYPE_CHECKING:
     from sqlalchemy import URL
@@ -45,24 +55,12 @@ MAX_REQUESTS: Final = 10_000
 MOST_REQUESTS: Final = 65_535
 """Each request in flight holds a connection, and a machine has no more ports than this."""
 
-LockMode = Literal["COMPLIANCE", "GOVERNANCE"]
 
 _MIB: Final = 1024 * 1024
 
-_UNITS: Final = {"": 1, "b": 1}
-_UNITS.update({f"{letter}{suffix}": 1000**power for power, letter in enumerate("kmgt", 1) for suffix in ("b",)})
-_UNITS.update({f"{letter}{suffix}": 1024**power for power, letter in enumerate("kmgt", 1) for suffix in ("", "ib")})
-_SIZE: Final = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-zA-Z]*)\s*")
-_CLOCK: Final = re.compile(r"([01]?[0-9]|2[0-3]):([0-5][0-9])")
-
-_MOST_BYTES: Final = 2**60
-"""1 EiB: more than any machine has, and well within what the engine counts with."""
 
 _NO_STATE_DIR: Final = Path("/nonexistent/.local/state/seqferry")
 """Stands for the state folder of a user without a home; Debian gives such users this home."""
-
-_POSTGRES_SCHEMES: Final = ("postgres", "postgresql", "postgresql+psycopg")
-_NO_ADDRESS: Final = "not a PostgreSQL address; write postgresql://user@host:5432/database, or unset it for SQLite"
 
 
 def cores() -> int:
@@ -77,93 +75,6 @@ def default_memory(count: int | None = None) -> int:
     (docs/develop/performance.md).
     """
     return min(max(48 * (count or cores()), 96), 256) * _MIB
-
-
-def parse_size(text: str) -> int:
-    """Bytes of ``8388608``, ``8M``, ``8MiB`` (powers of 1024) or ``8MB`` (powers of 1000).
-
-    Raises:
-        ValueError: the text has another form, or means more than 1 EiB.
-    """
-    match = _SIZE.fullmatch(text)
-    unit = _UNITS.get(match[2].lower()) if match else None
-    if match is None or unit is None:
-        raise ValueError(f"'{text}' is not a size; write for example 8388608, 8MiB or 8MB")
-    size = float(match[1]) * unit
-    if size > _MOST_BYTES:
-        raise ValueError(f"'{text}' is too large a size; the most is 1048576TiB")
-    return round(size)
-
-
-@dataclass(frozen=True, slots=True)
-class Bandwidth:
-    """A limit that may depend on the time of day, by this machine's clock.
-
-    Attributes:
-        changes: the minute of the day from which a limit holds, and the limit in bytes per second (None: none), in
-            their order, one at least. The last one of a day holds on until the first one of the next.
-    """
-
-    changes: tuple[tuple[int, int | None], ...] = ((0, None),)
-
-    def at(self, moment: time) -> int | None:
-        """The limit at that time of day."""
-        minute = 60 * moment.hour + moment.minute
-        in_force = self.changes[-1][1]
-        for begins, limit in self.changes:
-            if begins <= minute:
-                in_force = limit
-        return in_force
-
-    def __str__(self) -> str:
-        """Text that ``parse`` takes."""
-        if len(self.changes) == 1:
-            return _rate(self.changes[0][1])
-        return " ".join(f"{minute // 60:02}:{minute % 60:02},{_rate(limit)}" for minute, limit in self.changes)
-
-    def now(self) -> int | None:
-        return self.at(datetime.now().time())  # noqa: DTZ005 - a timetable is kept by the clock on the wall
-
-    @classmethod
-    def parse(cls, text: str) -> Self:
-        """Parses ``50MB``, ``50MB/s``, ``off``, or a timetable: ``08:00,50MB/s 18:00,off``.
-
-        Raises:
-            ValueError: the text is neither a limit nor a timetable.
-        """
-        words = text.split()
-        if words and "," not in text:
-            return cls(((0, _limit(text.strip())),))
-        changes: dict[int, int | None] = {}
-        for word in words:
-            clock, comma, limit = word.partition(",")
-            minute = _minute(clock)
-            if not comma or minute is None:
-                raise ValueError(f"'{word}' is no time with its limit; write for example 08:00,50MB/s 18:00,off")
-            if minute in changes:
-                raise ValueError(f"{clock} is there twice")
-            changes[minute] = _limit(limit)
-        if not changes:
-            raise ValueError("it is empty; write for example 50MB/s, or 08:00,50MB/s 18:00,off")
-        return cls(tuple(sorted(changes.items())))
-
-
-def _rate(limit: int | None) -> str:
-    return "off" if limit is None else f"{limit}B/s"
-
-
-def _limit(text: str) -> int | None:
-    if text.lower() == "off":
-        return None
-    limit = parse_size(re.sub(r"/s$", "", text, flags=re.IGNORECASE))
-    if limit < 1:
-        raise ValueError("a limit is at least 1 byte per second; write off for none")
-    return limit
-
-
-def _minute(clock: str) -> int | None:
-    match = _CLOCK.fullmatch(clock)
-    return None if match is None else 60 * int(match[1]) + int(match[2])
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +118,7 @@ class Settings:
     max_requests: int = MAX_REQUESTS
     memory: int = field(default_factory=default_memory)
     attempts: int | None = None
-    max_bandwidth: Bandwidth = Bandwidth()
+    max_bandwidth: Bandwidth = NO_LIMIT
     tpslimit: int | None = None
     cache: Path | None = None
     max_cache_size: int | None = None
@@ -240,12 +151,12 @@ class Settings:
     @property
     def database_label(self) -> str:
         """The database for messages: host, port and name, never a user name, a password or an option."""
-        return str(self.sqlite_path) if self.database_url is None else _shown(self.postgres_url)
+        return str(self.sqlite_path) if self.database_url is None else database_label(self.postgres_url)
 
     @property
     def direct_label(self) -> str | None:
         """``database_direct_url`` for messages, as ``database_label``."""
-        return None if self.database_direct_url is None else _shown(self.direct_url)
+        return None if self.database_direct_url is None else database_label(self.direct_url)
 
     def postgres_url(self) -> URL:
         """``database_url`` in its parts.
@@ -254,7 +165,7 @@ class Settings:
             UsageError: the URL cannot be parsed. The error shows no part of it, since any may be of the password.
         """
         assert self.database_url is not None
-        return _parsed(self.database_url, "SEQFERRY_DATABASE_URL")
+        return parse_address(self.database_url, "SEQFERRY_DATABASE_URL")
 
     def direct_url(self) -> URL | None:
         """``database_direct_url`` in its parts, None when it is not set.
@@ -263,7 +174,7 @@ class Settings:
             UsageError: as ``postgres_url``.
         """
         given = self.database_direct_url
-        return None if given is None else _parsed(given, "SEQFERRY_DATABASE_DIRECT_URL")
+        return None if given is None else parse_address(given, "SEQFERRY_DATABASE_DIRECT_URL")
 
     @classmethod
     def load(cls, environ: Mapping[str, str] | None = None, **overrides: Any) -> Settings:
@@ -301,26 +212,26 @@ class Settings:
 
         settings = cls(
             state_dir=value("state_dir", folder, None) or _default_state_dir(env),
-            database_url=value("database_url", _postgres_url, None),
-            database_direct_url=value("database_direct_url", _postgres_url, None),
-            database_connections=value("database_connections", _count, DATABASE_CONNECTIONS),
-            max_requests=value("max_requests", _count, MAX_REQUESTS),
+            database_url=value("database_url", postgres_address, None),
+            database_direct_url=value("database_direct_url", postgres_address, None),
+            database_connections=value("database_connections", whole_number, DATABASE_CONNECTIONS),
+            max_requests=value("max_requests", whole_number, MAX_REQUESTS),
             memory=value("memory", parse_size, default_memory()),
-            attempts=value("attempts", _count, None),
-            max_bandwidth=value("max_bandwidth", Bandwidth.parse, Bandwidth()),
-            tpslimit=value("tpslimit", _count, None),
+            attempts=value("attempts", whole_number, None),
+            max_bandwidth=value("max_bandwidth", Bandwidth.parse, NO_LIMIT),
+            tpslimit=value("tpslimit", whole_number, None),
             cache=value("cache", folder, None),
             max_cache_size=value("max_cache_size", parse_size, None),
             trace=value("trace", lambda text: text if text == "stderr" else str(folder(text)), None),
             log_format=value("log_format", parse_format, "text"),
             token=value("token", str, None),
             audit_key=value("audit_key", folder, audit_key.default_path(env)),
-            audit_anchor=value("audit_anchor", _anchor, None),
-            audit_endpoint_url=value("audit_endpoint_url", _endpoint_url, None),
+            audit_anchor=value("audit_anchor", anchor_place, None),
+            audit_endpoint_url=value("audit_endpoint_url", endpoint_url, None),
             audit_region=value("audit_region", str, None),
             audit_profile=value("audit_profile", str, None),
-            audit_retention=value("audit_retention", _retention, None),
-            audit_lock_mode=value("audit_lock_mode", _lock_mode, "COMPLIANCE"),
+            audit_retention=value("audit_retention", retention, None),
+            audit_lock_mode=value("audit_lock_mode", lock_mode, "COMPLIANCE"),
             config_file=path,
             origins=origins,
             **tables,
@@ -497,73 +408,6 @@ def _is_absent(path: Path, *, of_home: bool) -> bool:
     except OSError:
         return False  # reading it fails alike, and says why
     return False
-
-
-def _anchor(text: str) -> str:
-    match = re.fullmatch(r"s3://([a-z0-9][a-z0-9._-]{1,62})(/[^*?]*)?", text)
-    if match is None:
-        raise ValueError(f"'{text}' is no place for anchors; write s3://bucket/prefix")
-    return text.rstrip("/")
-
-
-def _endpoint_url(text: str) -> str:
-    if "@" in text or not re.match(r"https?://[^/]", text):
-        raise ValueError("that is no endpoint URL; write for example https://s3.example.org, without credentials")
-    return text
-
-
-def _retention(text: str) -> str:
-    if not re.fullmatch(r"[1-9][0-9]{0,4}[hdwy]", text):
-        raise ValueError(f"'{text}' is no time to keep anchors locked; write for example 90d or 10y")
-    return text
-
-
-def _lock_mode(text: str) -> LockMode:
-    if (mode := text.upper()) not in ("COMPLIANCE", "GOVERNANCE"):
-        raise ValueError(f"'{text}' is no mode of Object Lock; write COMPLIANCE or GOVERNANCE")
-    return mode
-
-
-def _count(text: str) -> int:
-    if not text.strip().isdecimal():
-        raise ValueError(f"'{text}' is not a whole number")
-    if len(text) > 18:
-        raise ValueError("that many digits make no sense")
-    return int(text)
-
-
-def _postgres_url(text: str) -> str:
-    scheme, separator, rest = text.strip().partition("://")
-    # The text itself may hold a password, so it is not shown.
-    if not separator or scheme not in _POSTGRES_SCHEMES or not rest:
-        raise ValueError(_NO_ADDRESS)
-    return f"postgresql+psycopg://{rest}"
-
-
-def _shown(parsed: Callable[[], URL | None]) -> str:
-    try:
-        url = parsed()
-    except UsageError:
-        url = None
-    if url is None:
-        return "PostgreSQL"
-    host = f"[{url.host}]" if url.host and ":" in url.host else url.host or ""
-    port = "" if url.port is None else f":{url.port}"
-    return f"postgresql://{host}{port}/{url.database or ''}"
-
-
-def _parsed(address: str, variable: str) -> URL:
-    # Imported here: `seqferry --help` need not wait for SQLAlchemy.
-    from sqlalchemy import make_url
-    from sqlalchemy.exc import ArgumentError
-
-    try:
-        url = make_url(address)
-    except (ArgumentError, ValueError):
-        raise UsageError(f"{variable}: {_NO_ADDRESS}.") from None
-    if "@" in (url.host or ""):
-        raise UsageError(f"{variable}: it holds two @; write one in a user name or password as %40.")
-    return url
 
 
 def _check(settings: Settings) -> None:

@@ -15,7 +15,8 @@ from typing import Any, Final, Union, get_args, get_origin
 
 from seqferry.model.errors import UsageError
 from seqferry.model.option_fields import OptionField, option_fields
-from seqferry.settings.config import Settings, parse_size
+from seqferry.settings.config import Settings
+from seqferry.settings.sizes import parse_size
 from seqferry.spec.option_groups import OF_REQUESTS
 
 _SETTINGS: Final = frozenset(one.name for one in fields(Settings))

@@ -26,7 +26,8 @@ from seqferry.model.option_groups import (
     Speed,
     Storage,
 )
-from seqferry.settings.config import MOST_REQUESTS, Bandwidth
+from seqferry.settings.config import MOST_REQUESTS
+from seqferry.settings.sizes import Bandwidth
 
 ListFormat = Literal["auto", "lines", "csv", "inventory"]
 """Form of a list of keys; ``auto`` goes by its name."""

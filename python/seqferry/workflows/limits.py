@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from seqferry.model.models import Adjustment
-from seqferry.settings.config import Bandwidth, Settings
+from seqferry.settings.config import Settings
+from seqferry.settings.sizes import Bandwidth
 
 
 class BudgetLimits(NamedTuple):

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field, replace
 from datetime import time
 
 from seqferry.service.service import Service
-from seqferry.settings.config import Bandwidth, Settings
+from seqferry.settings.config import Settings
+from seqferry.settings.sizes import Bandwidth
 from seqferry.workflows.worker import Worker
 from support.waiting import eventually
 

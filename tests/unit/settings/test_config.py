@@ -12,7 +12,8 @@ from sqlalchemy import event
 
 from seqferry.db.database import Database
 from seqferry.model.errors import ConfigError, UsageError
-from seqferry.settings.config import Bandwidth, Settings, default_memory, parse_size
+from seqferry.settings.config import Settings, default_memory
+from seqferry.settings.sizes import Bandwidth, parse_size
 
 
 def test_the_state_folder_follows_the_conventions_of_the_system() -> None:

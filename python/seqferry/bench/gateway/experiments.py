@@ -12,7 +12,7 @@ from typing import Final, Literal
 
 from seqferry.model.errors import UsageError
 from seqferry.model.formatting import size as shown
-from seqferry.settings.config import parse_size
+from seqferry.settings.sizes import parse_size
 
 MIB: Final = 2**20
 GIB: Final = 2**30

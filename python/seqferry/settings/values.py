@@ -1,0 +1,86 @@
+"""Values of settings, read from their texts. A ValueError says what is wrong with one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final, Literal
+
+from seqferry.model.errors import UsageError
+
+if TYPE_CHECKING:
+    from sqlalchemy import URL
+
+LockMode = Literal["COMPLIANCE", "GOVERNANCE"]
+
+_POSTGRES_SCHEMES: Final = ("postgres", "postgresql", "postgresql+psycopg")
+_NO_ADDRESS: Final = "not a PostgreSQL address; write postgresql://user@host:5432/database, or unset it for SQLite"
+
+
+def anchor_place(text: str) -> str:
+    match = re.fullmatch(r"s3://([a-z0-9][a-z0-9._-]{1,62})(/[^*?]*)?", text)
+    if match is None:
+        raise ValueError(f"'{text}' is no place for anchors; write s3://bucket/prefix")
+    return text.rstrip("/")
+
+
+def endpoint_url(text: str) -> str:
+    if "@" in text or not re.match(r"https?://[^/]", text):
+        raise ValueError("that is no endpoint URL; write for example https://s3.example.org, without credentials")
+    return text
+
+
+def retention(text: str) -> str:
+    if not re.fullmatch(r"[1-9][0-9]{0,4}[hdwy]", text):
+        raise ValueError(f"'{text}' is no time to keep anchors locked; write for example 90d or 10y")
+    return text
+
+
+def lock_mode(text: str) -> LockMode:
+    if (mode := text.upper()) not in ("COMPLIANCE", "GOVERNANCE"):
+        raise ValueError(f"'{text}' is no mode of Object Lock; write COMPLIANCE or GOVERNANCE")
+    return mode
+
+
+def whole_number(text: str) -> int:
+    if not text.strip().isdecimal():
+        raise ValueError(f"'{text}' is not a whole number")
+    if len(text) > 18:
+        raise ValueError("that many digits make no sense")
+    return int(text)
+
+
+def postgres_address(text: str) -> str:
+    scheme, separator, rest = text.strip().partition("://")
+    # The text itself may hold a password, so it is not shown.
+    if not separator or scheme not in _POSTGRES_SCHEMES or not rest:
+        raise ValueError(_NO_ADDRESS)
+    return f"postgresql+psycopg://{rest}"
+
+
+def database_label(parsed: Callable[[], URL | None]) -> str:
+    """An address for messages: host, port and name, never a user name, a password or an option."""
+    try:
+        url = parsed()
+    except UsageError:
+        url = None
+    if url is None:
+        return "PostgreSQL"
+    host = f"[{url.host}]" if url.host and ":" in url.host else url.host or ""
+    port = "" if url.port is None else f":{url.port}"
+    return f"postgresql://{host}{port}/{url.database or ''}"
+
+
+def parse_address(address: str, variable: str) -> URL:
+    """An address in its parts. The error shows no part of it, since any may be of the password."""
+    # Imported here: `seqferry --help` need not wait for SQLAlchemy.
+    from sqlalchemy import make_url
+    from sqlalchemy.exc import ArgumentError
+
+    try:
+        url = make_url(address)
+    except (ArgumentError, ValueError):
+        raise UsageError(f"{variable}: {_NO_ADDRESS}.") from None
+    if "@" in (url.host or ""):
+        raise UsageError(f"{variable}: it holds two @; write one in a user name or password as %40.")
+    return url
