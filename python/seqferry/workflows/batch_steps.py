@@ -25,7 +25,9 @@ from seqferry.model.models import RESULT_COLUMNS, ResolvedSpec
 from seqferry.spec import identity, stored
 from seqferry.workflows import notes
 from seqferry.workflows.operations import BatchWork, work_of
-from seqferry.workflows.runtime import RunningBatch, Runtime, StepSuspension, TransferPause
+from seqferry.workflows.running_batch import RunningBatch
+from seqferry.workflows.runtime import Runtime
+from seqferry.workflows.suspension import StepSuspension, TransferPause
 
 log: Final = logging.getLogger("seqferry.batch")
 

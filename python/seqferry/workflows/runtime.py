@@ -8,12 +8,10 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import sqlalchemy as sa
 
@@ -24,10 +22,9 @@ from seqferry.db.notice_rows import Subject
 from seqferry.db.queue import Queue
 from seqferry.db.worker_reports import Report
 from seqferry.engine.engine import Engine
-from seqferry.engine.executor import Job, Progress
+from seqferry.engine.executor import Job
 from seqferry.model import names
 from seqferry.model.errors import AccessError, ConfigError, PolicyError, UnsupportedError
-from seqferry.model.models import ActiveObject
 from seqferry.planning.decision import KeyRules
 from seqferry.planning.listing import KnownObjects
 from seqferry.service import authority
@@ -36,11 +33,9 @@ from seqferry.settings.channels import Notices
 from seqferry.spec import stored
 from seqferry.workflows.lease import Lease
 from seqferry.workflows.recorder import Recorder
+from seqferry.workflows.running_batch import Meter, RunningBatch, read_progress
+from seqferry.workflows.suspension import StepSuspension, TransferPause
 
-_RATE_SECONDS: Final = 5.0
-"""Window of the reported rate: long enough to be calm, short enough to show a stall."""
-
-_SLOWEST: Final = 5
 _ALLOWED_KEPT: Final = 10_000
 """Transfers of which it is remembered that they may go on; the others are looked at again."""
 
@@ -49,109 +44,6 @@ _LONGEST_PAUSE_SECONDS: Final = 30.0
 _NO_NOTICES: Final = Notices()
 
 log: Final = logging.getLogger("seqferry.worker")
-
-
-class StepSuspension(BaseException):
-    """Leave a step without a result, so that its workflow stays unfinished and is taken up again.
-
-    Not an ``Exception``: DBOS records those as the result of the step, and lets others through.
-    """
-
-
-class TransferPause(StepSuspension):
-    """Leave a step since the transfer is paused. Its workflow is put back on the queue, where no worker takes it."""
-
-
-def leave_if_paused(row: sa.Row[Any] | None) -> None:
-    """Raise TransferPause when the transfer of this row is paused."""
-    if row is not None and transfers.is_paused(row):
-        raise TransferPause
-
-
-class RunningBatch:
-    """A batch whose job runs in this process. Orders come from other threads."""
-
-    def __init__(self, run: BatchRun, job: Job, *, epoch: int | None, cleaning: bool) -> None:
-        self.run: Final = run
-        self.job: Final = job
-        self.cleaning: Final = cleaning
-        """The job only cleans up after a transfer that is given up: its own thread says when to abort."""
-        self.cancelled: Final = set[int]()
-        """Ids of objects that the job ended as cancelled. Touched by the job's own thread only."""
-        self.bytes_recorded = 0
-        """Bytes of objects that the job has copied and that are recorded. Written by the job's own thread only."""
-        self._lock = threading.Lock()
-        self._epoch = epoch
-        self._aborted = False
-        self._suspended = False
-        self._paused = False
-
-    @property
-    def suspended(self) -> bool:
-        return self._suspended
-
-    @property
-    def paused(self) -> bool:
-        return self._paused
-
-    def unrecorded(self, progress: Progress) -> int:
-        """Bytes at the target, of objects under way and of objects whose end is not recorded yet."""
-        return max(progress.bytes_done - self.bytes_recorded, 0)
-
-    def leave(self) -> None:
-        """Raise what a suspended batch leaves with."""
-        raise TransferPause if self._paused else StepSuspension
-
-    def admit(self, epoch: int | None) -> None:
-        """The batch was found to be this process's own after this epoch of the lease had begun: its job may write."""
-        with self._lock:
-            if epoch is not None and epoch != self._epoch:
-                self._epoch = epoch
-                self.job.admit(epoch)
-
-    def lose(self) -> None:
-        """Another run has the batch: write nothing of it any more, and leave its uploads to that."""
-        with self._lock:
-            self.job.disown()
-        self.suspend()
-
-    def abort(self) -> None:
-        """The transfer is being given up: stop, and leave no open upload."""
-        with self._lock:
-            if not (self._aborted or self._suspended):
-                self._aborted = True
-                self.job.cancel(True)
-
-    def pause(self) -> None:
-        """The transfer is paused: stop the job, and leave uploads to the next run."""
-        self._paused = True
-        self.suspend()
-
-    def suspend(self) -> None:
-        """Stop the job as this process stops, and leave uploads to the next run."""
-        with self._lock:
-            if not self._suspended:
-                self._suspended = True
-                self.job.cancel(False)
-
-
-@dataclass
-class _Meter:
-    """Counts of jobs of one transfer that have ended here, and the recent past of the byte count."""
-
-    bytes: int = 0
-    objects: int = 0
-    requests: int = 0
-    retries: int = 0
-    throttled: int = 0
-    past: deque[tuple[float, int]] = field(default_factory=lambda: deque[tuple[float, int]]())
-
-    def rate(self, now: float, total: int) -> float:
-        self.past.append((now, total))
-        while len(self.past) > 2 and self.past[1][0] <= now - _RATE_SECONDS:
-            self.past.popleft()
-        since, before = self.past[0]
-        return (total - before) / (now - since) if now > since else 0.0
 
 
 class Runtime:
@@ -195,7 +87,7 @@ class Runtime:
         self._stopping = threading.Event()
         self._changed = threading.Condition()
         self._running: dict[tuple[str, int], RunningBatch] = {}
-        self._meters: dict[str, _Meter] = {}
+        self._meters: dict[str, Meter] = {}
         self._supervised: dict[str, int] = {}
         self._turns: set[tuple[str, int]] = set()
         self._preflights: dict[str, KnownObjects] = {}
@@ -367,7 +259,7 @@ class Runtime:
         """Count the transfer as supervised while a workflow of it runs here."""
         with self._changed:
             self._supervised[transfer_id] = self._supervised.get(transfer_id, 0) + 1
-            self._meters.setdefault(transfer_id, _Meter())
+            self._meters.setdefault(transfer_id, Meter())
         try:
             if self._on_work is not None:
                 self.patiently(self._on_work)
@@ -408,7 +300,7 @@ class Runtime:
         running = RunningBatch(run, job, epoch=epoch, cleaning=cleaning)
         key = (run.transfer_id, run.number)
         with self._changed:
-            self._meters.setdefault(run.transfer_id, _Meter())
+            self._meters.setdefault(run.transfer_id, Meter())
             self._running[key] = running
         try:
             # After it is listed, so that a stop in between is seen by one of both.
@@ -430,7 +322,7 @@ class Runtime:
         with self._changed:
             if self._running.get(key) is running:
                 del self._running[key]
-            meter = self._meters.setdefault(key[0], _Meter())
+            meter = self._meters.setdefault(key[0], Meter())
             meter.bytes += progress.bytes_done
             meter.objects += progress.objects_done + progress.objects_skipped + progress.objects_failed
             meter.requests += progress.requests
@@ -455,27 +347,7 @@ class Runtime:
             batches: dict[str, list[RunningBatch]] = {transfer_id: [] for transfer_id in self._meters}
             for (transfer_id, _), running in self._running.items():
                 batches[transfer_id].append(running)
-            return {one: _read(self._meters[one], of_one, now) for one, of_one in batches.items()}
-
-
-def _read(meter: _Meter, batches: list[RunningBatch], now: float) -> Report:
-    readings = [running.job.progress() for running in batches]
-    total = meter.bytes + sum(reading.bytes_done for reading in readings)
-    slowest = sorted((one for reading in readings for one in reading.slowest), key=lambda one: -one.seconds)
-    return Report(
-        bytes=total,
-        objects=meter.objects + sum(one.objects_done + one.objects_skipped + one.objects_failed for one in readings),
-        bytes_in_progress=sum(map(RunningBatch.unrecorded, batches, readings)),
-        bytes_per_second=meter.rate(now, total),
-        in_flight=sum(reading.in_flight for reading in readings),
-        requests=meter.requests + sum(reading.requests for reading in readings),
-        retries=meter.retries + sum(reading.retries for reading in readings),
-        throttled=meter.throttled + sum(reading.throttled for reading in readings),
-        slowest=[
-            asdict(ActiveObject(key=one.key, size=one.size, bytes_done=one.bytes_done, seconds=one.seconds))
-            for one in slowest[:_SLOWEST]
-        ],
-    )
+            return {one: read_progress(self._meters[one], of_one, now) for one, of_one in batches.items()}
 
 
 def _workflow_of(run: BatchRun) -> str:

@@ -26,7 +26,8 @@ from seqferry.spec import stored
 from seqferry.workflows import first_look, restoring, retries
 from seqferry.workflows.batch_steps import abort_cut_off, end_failed
 from seqferry.workflows.operations import Barrier, batch_limit, work_of
-from seqferry.workflows.runtime import Runtime, leave_if_paused
+from seqferry.workflows.runtime import Runtime
+from seqferry.workflows.suspension import leave_if_paused
 
 if TYPE_CHECKING:
     import sqlalchemy as sa

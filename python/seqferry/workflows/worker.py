@@ -50,7 +50,8 @@ from seqferry.workflows.lease import Lease
 from seqferry.workflows.orders import LimitKeeper, give_orders
 from seqferry.workflows.pacing import WorkSignal
 from seqferry.workflows.reporter import Reporter
-from seqferry.workflows.runtime import Runtime, StepSuspension, install
+from seqferry.workflows.runtime import Runtime, install
+from seqferry.workflows.suspension import StepSuspension
 from seqferry.workflows.threads import Threads, looked, rested
 
 if TYPE_CHECKING:

@@ -22,7 +22,8 @@ from seqferry.spec.check import ONE_WAY
 from seqferry.spec.target_keys import source_key
 from seqferry.workflows.operations import OperationWork
 from seqferry.workflows.operations.transfer import Transfer
-from seqferry.workflows.runtime import Runtime, leave_if_paused
+from seqferry.workflows.runtime import Runtime
+from seqferry.workflows.suspension import leave_if_paused
 
 
 class Check(Transfer):

@@ -23,7 +23,8 @@ from seqferry.model.errors import ConfigError, StorageError
 from seqferry.model.models import ENDED_TRANSFER_STATES, ResolvedSpec
 from seqferry.spec import stored
 from seqferry.workflows.operations.move import copies
-from seqferry.workflows.runtime import Runtime, leave_if_paused
+from seqferry.workflows.runtime import Runtime
+from seqferry.workflows.suspension import leave_if_paused
 
 REMOVING: Final = "removing_sources"
 """Event: ``keys`` are removed at the source; ``after`` and ``through`` are the rows that the page lies between."""

@@ -20,7 +20,8 @@ from seqferry.spec.run import Part
 from seqferry.workflows.operations import Barrier, OperationWork
 from seqferry.workflows.operations.move import sources
 from seqferry.workflows.operations.run import lines
-from seqferry.workflows.runtime import Runtime, leave_if_paused
+from seqferry.workflows.runtime import Runtime
+from seqferry.workflows.suspension import leave_if_paused
 
 ARRIVED: Final = run.LINE_ARRIVED
 ENDED: Final = run.LINE_ENDED

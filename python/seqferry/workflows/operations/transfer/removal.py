@@ -22,7 +22,8 @@ from seqferry.model.models import ENDED_TRANSFER_STATES, ResolvedSpec
 from seqferry.planning import listing, removal_rules
 from seqferry.spec import stored
 from seqferry.spec.target_keys import source_key
-from seqferry.workflows.runtime import Runtime, leave_if_paused
+from seqferry.workflows.runtime import Runtime
+from seqferry.workflows.suspension import leave_if_paused
 
 _ATTEMPTS: Final = 4
 

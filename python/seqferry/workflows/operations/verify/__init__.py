@@ -27,7 +27,8 @@ from seqferry.proof import target
 from seqferry.spec import stored, verification
 from seqferry.spec.verification import RecordedPlace, RecordedPlaces
 from seqferry.workflows.operations import BatchWork, OperationWork
-from seqferry.workflows.runtime import Runtime, leave_if_paused
+from seqferry.workflows.runtime import Runtime
+from seqferry.workflows.suspension import leave_if_paused
 
 _PAGE: Final = 1000
 
