@@ -15,7 +15,7 @@ from seqferry.api.fields import DOCUMENTED, WHOLE, body_of
 from seqferry.api.problems import shortened
 from seqferry.db.paging import Cursor
 from seqferry.db.samples import Counts, EngineCounts, Point
-from seqferry.model import plain_words
+from seqferry.model import operations, plain_words
 from seqferry.model.errors import UsageError
 from seqferry.model.labels import MOST_LABELS, MOST_NAME, Description, described
 from seqferry.model.locations import S3Location
@@ -135,7 +135,7 @@ class TransferRequest(DescribedBody, SourcesBody, body_of(*OF_REQUESTS)):
         return given
 
     def recursive_arguments(self) -> dict[str, Any] | None:
-        is_asked = self.operation == "transfer" and self.model_dump(include={"recursive"})["recursive"]
+        is_asked = operations.of(self.operation).is_plain and self.model_dump(include={"recursive"})["recursive"]
         return self.arguments() if is_asked else None
 
 
