@@ -1,35 +1,13 @@
-"""The exit codes of ``seqferry``: one table, and the one rule that maps the end of a transfer to it."""
+"""Exit codes of commands, and the one rule that maps the end of a transfer to one. Their table is ``model.exits``."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final
 
+from seqferry.model.exits import FAILED, INTERRUPTED, MISMATCH, NOTHING, OK, TABLE, USAGE
 from seqferry.model.models import FailureGroup, Status, TransferSpec
 
-OK: Final = 0
-"""Everything asked for was done; all objects are verified."""
-FAILED: Final = 1
-"""Some objects failed, the transfer was stopped or cancelled, or the command could not do its work."""
-USAGE: Final = 2
-"""The command line or a setting makes no sense; nothing was started."""
-MISMATCH: Final = 3
-"""At least one object arrived different from its source (and counts as failed)."""
-NOTHING: Final = 4
-"""No object matched."""
-INTERRUPTED: Final = 130
-"""Stopped by Ctrl-C; the work can be resumed."""
-
-
-TABLE: Final = (
-    (OK, "all objects verified", "All objects are verified."),
-    (FAILED, "some failed", "Some objects failed, or the transfer was stopped."),
-    (USAGE, "usage", "What was asked makes no sense; nothing was started."),
-    (MISMATCH, "verification mismatch", "An object arrived different from its source."),
-    (NOTHING, "nothing matched", "No object matched."),
-    (INTERRUPTED, "interrupted, resumable", "Interrupted, and can be resumed."),
-)
-"""Each code with its meaning, in short and as a sentence."""
+__all__ = ["FAILED", "INTERRUPTED", "MISMATCH", "NOTHING", "OK", "TABLE", "USAGE", "of_count", "of_transfer"]
 
 
 def of_transfer(status: Status, failures: Iterable[FailureGroup]) -> int:

@@ -23,6 +23,8 @@ from __future__ import annotations
 
 from typing import Final, Self
 
+from seqferry.model import exits
+
 TRANSIENT_CLASSES: Final = ("retry", "throttle")
 """Classes of failures that may pass: the service was busy or out of reach for longer than the engine retries."""
 
@@ -31,7 +33,7 @@ class SeqferryError(Exception):
     """Base of all errors that are meant for a person. ``code`` is stable and machine-readable."""
 
     code = "error"
-    exit_code = 1
+    exit_code: int = exits.FAILED
 
     @property
     def message(self) -> str:
@@ -40,7 +42,7 @@ class SeqferryError(Exception):
 
 class UsageError(SeqferryError):
     code = "usage"
-    exit_code = 2
+    exit_code = exits.USAGE
 
 
 class ConfigError(SeqferryError):
@@ -53,7 +55,7 @@ class NotFoundError(SeqferryError):
 
 class NoMatchError(SeqferryError):
     code = "no_match"
-    exit_code = 4
+    exit_code = exits.NOTHING
 
 
 class ConflictError(SeqferryError):
@@ -147,7 +149,7 @@ class MismatchError(StorageError):
     """The bytes that were read or written are not those that the storage promises, or that were sent."""
 
     code = "mismatch"
-    exit_code = 3
+    exit_code = exits.MISMATCH
 
 
 class StorageTimeoutError(StorageError):

@@ -20,6 +20,7 @@ from dataclasses import replace
 from typing import IO, Any, Final
 
 from seqferry.engine.engine import Engine, ObjectInfo, version
+from seqferry.model import exits
 from seqferry.model.errors import SeqferryError, StorageError, UsageError
 from seqferry.model.locations import LocalFolder, S3Location
 from seqferry.model.models import ResolvedSpec
@@ -197,11 +198,13 @@ class Helper:
             finally:
                 with self._lock:
                     self._running.discard(process)
-        if process.returncode == 0:
+        if process.returncode == exits.OK:
             yield _end()
             return
         cause = " ".join(line.strip() for line in said.splitlines()[-5:]) or f"exit code {process.returncode}"
-        yield _error("missing" if process.returncode == 4 else "failed", "", f"seqferry cp of {source}: {cause}")
+        yield _error(
+            "missing" if process.returncode == exits.NOTHING else "failed", "", f"seqferry cp of {source}: {cause}"
+        )
 
     def _delete(self, request: Answer) -> Iterator[Answer]:
         place = _place(request["uri"])

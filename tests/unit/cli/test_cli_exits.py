@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -41,3 +43,15 @@ def test_the_table_is_what_the_documentation_says() -> None:
 
     assert [code for code, _, _ in exits.TABLE] == sorted(codes.values())
     assert codes == {"OK": 0, "FAILED": 1, "USAGE": 2, "MISMATCH": 3, "NOTHING": 4, "INTERRUPTED": 130}
+
+
+NUMBERS = re.compile(r"\b(?:exit_code\b.*[:=]|returncode [=!]=|typer\.Exit\(|sys\.exit\(|SystemExit\() *[1-9]")
+
+
+def test_exit_codes_are_numbers_in_their_table_alone() -> None:
+    package = Path(exits.__file__).parents[1]
+    sources = [file for file in package.rglob("*.py") if file != package / "model/exits.py"]
+
+    assert len(sources) > 300
+    lines = [(file.name, line) for file in sources for line in file.read_text().splitlines()]
+    assert not [(name, line) for name, line in lines if NUMBERS.search(line)]
