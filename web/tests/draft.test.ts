@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { bodyOf, check, commandLine, empty, placed } from '../src/lib/draft'
-import { grouped, optionsOf, title } from '../src/lib/options'
+import { forReaders, grouped, optionsOf, title } from '../src/lib/options'
 
 const options = optionsOf({
   source: { type: 'string' },
@@ -58,13 +58,18 @@ describe('a draft', () => {
   test.each([
     [{ places: [{ where: 'body.transfer.max_depth', message: 'no' }] }, { max_depth: 'no' }],
     [{ places: [{ where: 'body.cron', message: 'no' }] }, { cron: 'no' }],
-    [{ message: "Listing of 's3://vendor/run42/' failed" }, { source: "Listing of 's3://vendor/run42/' failed" }],
-    [{ message: 'The bucket ours is not there' }, { target: 'The bucket ours is not there' }],
-    [{ message: 'Both vendor and ours' }, { '': 'Both vendor and ours' }],
+    [
+      { places: [{ where: 'body.settle', message: "--settle 'x' is no age" }] },
+      { settle: "“Age at rest” 'x' is no age" },
+    ],
+    [
+      { places: [{ where: 'body.priority', message: 'Input should be 10 or less' }] },
+      { priority: 'It should be 10 or less' },
+    ],
     [{ message: 'Out of order' }, { '': 'Out of order' }],
   ])('shows %j beside %j', (problem, places) => {
     const error = { places: [], message: '', ...problem }
-    expect(placed(error, right)).toEqual(places)
+    expect(placed(error)).toEqual(places)
   })
 })
 
@@ -88,4 +93,17 @@ test('options have words, kinds and headings', () => {
     ['How it goes', 1],
     ['Attributes of the copies', 2],
   ])
+})
+
+test.each([
+  ['Check the network, then run the same command again.', 'Check the network, then retry it.'],
+  ['Run the same unpack again; it goes on.', 'Retry it; it goes on.'],
+  [
+    'It is archived: run the same command with --restore, which waits.',
+    'It is archived: start a new transfer with “Restore”, which waits.',
+  ],
+  ['Give s3:PutObject with --sse-c-key.', 'Give s3:PutObject with “SSE-C key”.'],
+  ['run--41/a.bam is not there', 'run--41/a.bam is not there'],
+])('%j is told as %j', (text, told) => {
+  expect(forReaders(text)).toBe(told)
 })

@@ -78,6 +78,7 @@ class BodyLimit:
                 if await _too_many_values(body, limit.values):
                     detail = f"The body holds more than the {limit.values:,} values that are taken."
                     raise _RefusedError(413, "too_large", detail)
+                scope.setdefault("state", {})["body"] = body  # a refusal looks for the field that it is about
                 await self._app(scope, _replayed(body, receive), send)
         except _RefusedError as why:
             headers = {"Retry-After": "5"} if why.status == 503 else None

@@ -12,6 +12,7 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
 from seqferry.api.guard import OPEN, needs_no_token
+from seqferry.api.problems import OF_FIELDS
 
 PROBLEM_TYPE: Final = "application/problem+json"
 
@@ -51,7 +52,7 @@ MEANINGS: Final[Mapping[int, tuple[str, Mapping[str, str]]]] = {
 """Status, its meaning, and the codes that come with it. Codes are stable: clients may rely on them."""
 
 _ERRORS: Final = {
-    "description": "The places in the request.",
+    "description": "The places in the request; for other statuses than 422 the one place, where it is known.",
     "type": "array",
     "items": {
         "type": "object",
@@ -78,7 +79,7 @@ def _schema(status: int) -> dict[str, Any]:
         "code": {"type": "string", "enum": sorted(codes)},
         "detail": {"type": "string"},
     }
-    if invalid:
+    if invalid or status in OF_FIELDS:
         properties["errors"] = _ERRORS
     if not _STORAGE.isdisjoint(codes):
         properties |= _OF_STORAGE

@@ -15,6 +15,7 @@ from fastapi.responses import JSONResponse
 from fastapi.routing import iter_route_contexts
 from starlette.exceptions import HTTPException
 
+from seqferry.api.wrong_field import place_of
 from seqferry.model.errors import (
     ConfigError,
     ConflictError,
@@ -28,6 +29,9 @@ from seqferry.model.errors import (
     UsageError,
     WorkerBusyError,
 )
+
+OF_FIELDS: Final = frozenset({400, 403, 409})
+"""Statuses of refusals that may be about one field of the request, besides 422."""
 
 log: Final = logging.getLogger("seqferry.api")
 
@@ -100,16 +104,21 @@ def status_of(error: SeqferryError) -> int:
     return 500
 
 
-async def _seqferry_error(_request: Request, error: Exception) -> JSONResponse:
+async def _seqferry_error(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, SeqferryError)
-    if not isinstance(error, StorageError):
-        return problem(status_of(error), error.message, error.code)
-    more: dict[str, Any] = {
-        "error_class": error.error_class,
-        "error_code": _cut(error.error_code),
-        "operation": error.operation,
-    }
-    return problem(status_of(error), shortened(error.message, _MOST_OF_STORAGE), error.code, **more)
+    status, detail = status_of(error), shortened(error.message)
+    more: dict[str, Any] = {}
+    if isinstance(error, StorageError):
+        detail = shortened(error.message, _MOST_OF_STORAGE)
+        more = {
+            "error_class": error.error_class,
+            "error_code": _cut(error.error_code),
+            "operation": error.operation,
+        }
+    place = place_of(request, error) if status in OF_FIELDS else None
+    if place is not None:
+        more["errors"] = [{"where": _cut(place), "message": detail}]
+    return problem(status, detail, error.code, None, **more)
 
 
 async def _invalid(_request: Request, error: Exception) -> JSONResponse:

@@ -29,7 +29,7 @@ from seqferry.model.models import (
     TransferSpec,
     TransferState,
 )
-from seqferry.model.next_steps import next_step
+from seqferry.model.next_steps import step_for_readers
 from seqferry.model.operations import Operation
 from seqferry.model.plain_words import Needs
 from seqferry.model.progress import of_chain
@@ -427,7 +427,7 @@ class FailureGroupOut(BaseModel):
         fields: dict[str, Any] = asdict(group)
         fields["message"] = shortened(group.message)
         fields |= asdict(plain_words.of_failure(group.error_class, group.error_code, group.operation))
-        return cls(id=group.id, **fields, advice=next_step(group.error_class, group.error_code, operation))
+        return cls(id=group.id, **fields, advice=step_for_readers(group.error_class, group.error_code, operation))
 
 
 class FailureGroups(BaseModel):

@@ -34,6 +34,13 @@ class SeqferryError(Exception):
 
     code = "error"
     exit_code: int = exits.FAILED
+    field: str | None = None
+    """The field of a request that it is about, where its text names neither the option nor the value."""
+
+    def about(self, field: str) -> Self:
+        """The same error, of this field."""
+        self.field = field
+        return self
 
     @property
     def message(self) -> str:

@@ -44,19 +44,21 @@ class Description:
             raise UsageError(
                 f"The name of a transfer has 1 to {MOST_NAME} characters, not all of them blank, and no control "
                 "characters; give another name."
-            )
+            ).about("name")
         if len(self.labels) > MOST_LABELS:
-            raise UsageError(f"A transfer has at most {MOST_LABELS} labels, and {len(self.labels)} are given.")
+            raise UsageError(f"A transfer has at most {MOST_LABELS} labels, and {len(self.labels)} are given.").about(
+                "labels"
+            )
         for key, value in self.labels.items():
             if not re.fullmatch(KEY, key):
                 raise UsageError(
                     f"'{key[:63]}' cannot be the key of a label: use 1 to 63 of a-z, 0-9, dot, hyphen, underscore and "
                     "slash."
-                )
+                ).about("labels")
             if not _is_text(value, MOST_VALUE):
                 raise UsageError(
                     f"The value of the label '{key}' has at most {MOST_VALUE} characters, and no control characters."
-                )
+                ).about("labels")
 
     def is_valid(self) -> bool:
         """True when ``check`` raises nothing."""

@@ -36,6 +36,43 @@ _NEXT_STEP_OF_CODE: Final = {
 }
 
 
+_RETRY: Final = "retry them"
+_OF_READER: Final[dict[str, str]] = {
+    "retry": f"The storage kept failing for longer than the retries last: {_RETRY}.",
+    "throttle": f"The storage asked for fewer requests for too long: lower the limits, and {_RETRY}.",
+    "credentials": f"Have the people who run the server renew its credentials, and {_RETRY}.",
+    "redirect": "Start a new transfer that gives the region of the bucket.",
+    "source_changed": f"The source was written to while it was copied: once it is quiet, {_RETRY}.",
+    "object": f"These objects cannot be copied as asked; have changed what the message names, and {_RETRY}.",
+    "person": f"Somebody has to allow or restore these objects (the message says what); after that, {_RETRY}.",
+    "capability": "The storage cannot do what was asked; start a new transfer without what the message names.",
+    "mismatch": (
+        "What the message does not say is gone must not be used. Retry them; if it repeats, the storage, or something "
+        "on the way to it, alters data."
+    ),
+    "exists": (
+        "Something is at the target already, and that was to count as a failure: start a new transfer that skips "
+        "what is identical, or replaces what is there."
+    ),
+}
+
+_OF_READER_BY_CODE: Final = {
+    "NoSuchUpload": f"Something removes uploads that are under way, which the message names: stop it, and {_RETRY}.",
+    "MissingAtTarget": "Copy what is missing: start a new transfer with the same places.",
+    "ChangedAtTarget": "Something else has written these since: find out what, and copy them with a new transfer.",
+    "MissingAtSource": "Only the target has these; look at them before anything removes them.",
+    "Differs": "One of the two is wrong: find out which, then copy that way with a new transfer.",
+    "TooManyToDelete": "More would be removed than was expected: look at the list before it is allowed.",
+    "RequestTimeTooSkewed": f"Have the clock of the machine that copies set, and {_RETRY}.",
+}
+
+
+def step_for_readers(error_class: str, error_code: str, operation: Operation = OPERATIONS[TRANSFER]) -> str:
+    """The same for people who read the page or a receipt: they may have no command line."""
+    found = _OF_READER_BY_CODE.get(error_code) or _OF_READER.get(error_class) or f"Look at the message, and {_RETRY}."
+    return found if operation.finds_done else found.replace("cannot be copied as asked", "were refused")
+
+
 def next_step(error_class: str, error_code: str, operation: Operation = OPERATIONS[TRANSFER]) -> str:
     """Advice on a failure of this class and code, in the words of the command that has failed."""
     found = _NEXT_STEP_OF_CODE.get(error_code) or _NEXT_STEP.get(error_class) or f"Look at the message and {_AGAIN}."

@@ -17,7 +17,7 @@ from typing import Any, Final
 from seqferry.db.record import sealed_row
 from seqferry.model import formatting
 from seqferry.model.models import ENDED_TRANSFER_STATES, WITH_FAILURES
-from seqferry.model.next_steps import next_step
+from seqferry.model.next_steps import step_for_readers
 from seqferry.proof.transfer_record import TransferRecord
 
 OBJECTS_OF_PAGE: Final = 10_000
@@ -203,7 +203,7 @@ def _failures(known: TransferRecord) -> str:
             f"<li><b>{formatting.count(group.count, 'object')}, {formatting.size(group.bytes)}: "
             f"{_text(group.operation)} {_text(group.error_code)}</b>"
             f"<br>{_text(group.message)}<br><i>Next step:</i> "
-            f"{_text(next_step(group.error_class, group.error_code, known.spec.kind))}"
+            f"{_text(step_for_readers(group.error_class, group.error_code, known.spec.kind))}"
             f"<br>{keys}{f' and {more:,} more' if more else ''}\n"
         )
     return f"<ul>{found}</ul>\n"

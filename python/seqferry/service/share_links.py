@@ -101,7 +101,9 @@ def create(
     if (transfer_id is None) == (label is None):
         raise UsageError("Say what the link shows: a transfer, or a label.")
     if not 0 < lifetime <= MOST_SECONDS:
-        raise UsageError(f"A link is valid for at most {MOST_SECONDS / DAY:.0f} days; give a shorter time.")
+        raise UsageError(f"A link is valid for at most {MOST_SECONDS / DAY:.0f} days; give a shorter time.").about(
+            "expires"
+        )
     shown = None if label is None else _written(label)
     root = None if transfer_id is None else root_of(service, service.status(transfer_id).id)
     now = time.time()
@@ -138,9 +140,12 @@ def _check_room(connection: sa.Connection, now: float, transfer_id: str | None, 
 
 
 def _written(label: str) -> str:
-    [(key, value)] = labels.wanted([label])
-    if value is not None:
-        labels.Description(labels={key: value}).check()
+    try:
+        [(key, value)] = labels.wanted([label])
+        if value is not None:
+            labels.Description(labels={key: value}).check()
+    except UsageError as why:
+        raise why.about("label") from None
     return label
 
 

@@ -122,6 +122,19 @@ def test_what_is_wrong_is_said_beside_its_field_before_and_after_sending(
     page.get_by_label("ACL", exact=True).fill("x" * 2049)
     page.get_by_role("button", name="Check").click()
     expect(beside(page, "ACL")).to_contain_text("2048")
+    page.get_by_label("ACL", exact=True).fill("")
+    for option, value, said in (
+        ("Age at rest", "long", "“Age at rest” 'long' is no age"),
+        ("Source endpoint URL", "nonsense", "'nonsense' is not an endpoint URL"),
+        ("Target region", "nowhere!", "'nowhere!' is not a region"),
+        ("SSE-C key", "/etc/shadow", "A client may name keys of SSE-C only"),
+        ("Rename", "all", "“Rename” 'all' is not a rule"),
+    ):
+        page.get_by_label("Find an option").fill(option)
+        page.get_by_label(option, exact=True).fill(value)
+        page.get_by_role("button", name="Check").click()
+        expect(beside(page, option)).to_contain_text(said)
+        page.get_by_label(option, exact=True).fill("")
 
     assert server.http.get("/api/v1/transfers").json()["transfers"] == []
     assert page.evaluate("() => document.documentElement.scrollWidth") <= PHONE["width"]
@@ -145,7 +158,8 @@ def test_a_transfer_is_repeated_on_a_schedule_that_is_paused_and_removed(
     page.get_by_label("Times").fill("99 2 * * *")
     page.get_by_label("Name of the schedule").fill("nightly")
     page.get_by_role("button", name="Add schedule").click()
-    expect(page.get_by_role("alert").filter(has_text="99")).to_be_visible()
+    expect(beside(page, "Times")).to_contain_text("'99 2 * * *' is no cron expression")
+    expect(page.get_by_label("Times")).to_have_attribute("aria-describedby", "cron-wrong")
     page.get_by_label("Times").fill("0 2 * * *")
     page.get_by_role("button", name="Add schedule").click()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ended import add_ended_batch, begin, finish
 from http_client import http_of
 
-from seqferry.model.next_steps import next_step
+from seqferry.model.next_steps import step_for_readers
 from seqferry.service.service import Service
 
 
@@ -23,6 +23,6 @@ def test_a_cause_has_its_bytes_and_an_advice(service: Service) -> None:
 
     assert (first["error_code"], first["count"], first["keys"]) == ("AccessDenied", 2, ["run/a", "run/b"])
     assert first["bytes"] == 2 * 10
-    assert first["advice"] == next_step("person", "AccessDenied")
+    assert first["advice"] == step_for_readers("person", "AccessDenied")
     assert (second["needs"], second["words"]) == ("sender", "they are in an archive and have to be restored first")
     assert (second["error_code"], second["count"], second["bytes"]) == ("InvalidObjectState", 1, 10)

@@ -1,6 +1,6 @@
 /** A transfer that is being written: its request, what is wrong with it, and the same as a command line. */
 
-import { given, type Option, split, type Values, wrong } from './options'
+import { forReaders, given, type Option, split, type Values, wrong } from './options'
 import { quoted } from './text'
 
 export interface Draft {
@@ -81,32 +81,23 @@ interface Refusal {
 }
 
 /** Where each part of a refusal belongs: by field, and '' for what belongs to none. */
-export function placed(error: Refusal, draft: Draft): Wrong {
+export function placed(error: Refusal): Wrong {
   const found: Wrong = {}
   for (const { where, message } of error.places) {
-    const field = where.split('.').filter((part) => part !== 'body' && part !== 'transfer')[0] ?? ''
-    found[field] = message
+    const field = where.split('.').filter((part) => !OUTER.has(part))[0] ?? ''
+    found[field] = inForm(message)
   }
-  if (error.places.length > 0) return found
-  return { [mentioned(error.message, draft)]: error.message }
+  return error.places.length > 0 ? found : { '': inForm(error.message) }
 }
 
-/** The place that the text of an error is about: it names the address, or only the bucket. */
-function mentioned(text: string, draft: Draft): '' | 'source' | 'target' {
-  for (const written of [(uri: string) => uri.trim(), bucketOf]) {
-    const source = includes(text, written(draft.source))
-    const target = includes(text, written(draft.target))
-    if (source !== target) return source ? 'source' : 'target'
-  }
-  return ''
-}
+const OUTER = new Set(['body', 'query', 'transfer'])
 
-function includes(text: string, part: string): boolean {
-  return part !== '' && text.includes(part)
-}
-
-function bucketOf(uri: string): string {
-  return /^s3:\/\/([^/]+)/.exec(uri.trim())?.[1] ?? ''
+/** A refusal for the reader of a form. */
+function inForm(text: string): string {
+  return forReaders(text)
+    .replace(/^Value error, /, '')
+    .replace(/^Input should be/, 'It should be')
+    .replace(/^String should/, 'It should')
 }
 
 /** The command line that does the same. */

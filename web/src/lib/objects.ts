@@ -1,5 +1,6 @@
 /** Objects of a transfer: which are wanted, as the address has it, and their fates in words. No module of the browser. */
 
+import { forReaders } from './options'
 import { bytes, counted, duration, rate } from './format'
 import type { Transfer, TransferObject } from './types'
 
@@ -84,7 +85,7 @@ export function fate(one: TransferObject): [string, string][] {
     ['At the source', one.source_key],
     ['At the target', one.target_key === one.source_key ? '' : one.target_key],
     ['Size', `${bytes(one.size)}${one.size > 999 ? ` (${counted(one.size, 'byte')})` : ''}`],
-    ['Why', one.error_message],
+    ['Why', one.error_message === null ? null : forReaders(one.error_message)],
     ['Cause', [one.error_class, one.error_code, one.error_operation].filter(Boolean).join(', ')],
     ['How', one.method === null ? '' : (METHODS[one.method] ?? one.method)],
     [

@@ -90,6 +90,17 @@ export function title(name: string): string {
   return TITLES[name] ?? (words[0]?.toUpperCase() ?? '') + words.slice(1)
 }
 
+/** A message for people who have the page and no command line: options by the names that its forms give them. */
+export function forReaders(text: string): string {
+  return text
+    .replace(/\b([Rr])un the same (?:command|[a-z]+) again/g, (_, first: string) => `${first}etry it`)
+    .replace(
+      /\b([Rr])un the same command with/g,
+      (_, first: string) => (first === 'R' ? 'Start' : 'start') + ' a new transfer with',
+    )
+    .replace(/(?<![\w-])--([a-z]+(?:-[a-z]+)*)/g, (_, name: string) => `“${title(name.replaceAll('-', '_'))}”`)
+}
+
 const GROUPS: [string, RegExp][] = [
   ['Which objects', /^(restore.*|settle|recursive|raw|m..?_size|.*_than|version_id|all_versions|rules|max_depth)$/],
   ['How it goes', /^(rename|tpslimit|attempts|part_size|copy_threshold|preflight|new|priority)$/],
