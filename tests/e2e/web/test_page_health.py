@@ -82,6 +82,38 @@ def test_health_tells_what_works_and_what_does_not(
     assert server.http.get("/api/v1/delivery", headers=holder).status_code == 404
 
 
+def test_health_shows_a_gateway_while_it_serves_and_when_it_was_killed(
+    make_mover: Callable[[Simulator], Mover],
+    make_simulator: Callable[..., Simulator],
+    serve: Callable[..., Any],
+    open_tab: Callable[..., Tab],
+    tmp_path: Path,
+) -> None:
+    mover = make_mover(make_simulator("--instant", "--bucket", "vendor=keys=run42/{i:04}.bam;count=2;total=2MiB"))
+    file = tmp_path / "config.toml"
+    file.write_text('[[share]]\nname = "runs"\nsource = "s3://vendor/run42/"\n')
+    mover.env["SEQFERRY_CONFIG"] = str(file)
+    server = serve(mover)
+    page = open_tab(server.url).sign_in(server.token, "#/health")
+    expect(page.get_by_text("All is well")).to_be_visible()
+
+    gateway = mover.start("gateway", "serve", "--port", "0")
+    gateway.wait_for_output("is served at")
+    shown = page.get_by_role("listitem").filter(has_text=f"process {gateway.pid} on")
+    expect(shown).to_contain_text("gateway", timeout=20_000)
+    expect(shown).to_contain_text("alive")
+    expect(page.get_by_text("All is well")).to_be_visible()
+    [worker] = [one for one in server.http.get("/api/v1/workers").json()["workers"] if one["kind"] == "gateway"]
+    assert worker["alive"]
+
+    gateway.kill()
+    with sqlite3.connect(mover.state / "seqferry.sqlite", timeout=30, isolation_level=None) as connection:
+        connection.execute("UPDATE worker SET seen_at = seen_at - 4000 WHERE kind = 'gateway'")  # an hour goes by
+    connection.close()
+    expect(shown).to_contain_text("silent", timeout=20_000)
+    expect(page.get_by_text("1 process is silent")).to_be_visible()
+
+
 def test_health_asks_what_a_storage_can_do_and_says_when_the_server_is_lost(
     make_mover: Callable[[Simulator], Mover],
     make_simulator: Callable[..., Simulator],
