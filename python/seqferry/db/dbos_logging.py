@@ -3,10 +3,21 @@
 from __future__ import annotations
 
 import logging
+import re
+from typing import Final
+
+_TRACEBACK: Final = "Traceback (most recent call last):"
+_RAISED: Final = re.compile(r"^[A-Za-z_][\w.]*(?:: .*(?:\n(?!\s*\n)(?!Traceback).*)*)?$", re.MULTILINE)
+"""The text of an exception at the end of a traceback, which may go over several lines."""
+
+_BACKGROUND: Final = re.compile(r"\s*\(Background on this error at: \S+\)")
 
 
 class _NoiseFilter(logging.Filter):
-    """Drops tracebacks of cancelled or suspended runs, which the library logs and Seqferry reports elsewhere."""
+    """Drops tracebacks of cancelled or suspended runs, which the library logs and Seqferry reports elsewhere.
+
+    What is left of a record is one line: its threads log whole tracebacks each time that the database is away.
+    """
 
     def filter(self, record: logging.LogRecord) -> bool:
         text = record.getMessage()
@@ -22,7 +33,17 @@ class _NoiseFilter(logging.Filter):
             record.msg, record.args = f"{text.rstrip(':')}: {record.exc_info[1]}", None
             record.exc_info = None
             record.exc_text = None
+        text = record.getMessage()
+        if _TRACEBACK in text or "\n" in text:
+            record.msg, record.args = _in_one_line(text), None
         return True
+
+
+def _in_one_line(text: str) -> str:
+    head, _, traceback = text.partition(_TRACEBACK)
+    raised = _RAISED.findall(traceback)
+    whole = f"{head.rstrip(': ')}: {raised[-1]}" if raised else head
+    return " ".join(_BACKGROUND.sub("", whole).split())
 
 
 def quieten_dbos() -> None:
