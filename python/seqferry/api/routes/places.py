@@ -116,7 +116,7 @@ async def list_capabilities(
 
     def look() -> list[Capability]:
         sample = next(iter(context.service.level(location, limit=1).objects), None)
-        probed = ProbedBucket(context.service.engine, context.settings.state_dir, location, "", sample, False, False)
+        probed = ProbedBucket(context.service.engine, context.service.database, location, "", sample, False, False)
         return [*capabilities.found(probed), capabilities.copies(context.service, location)]
 
     found = await context.checks.look(TransferSpec(location, location), look, operation="ListObjectsV2")
