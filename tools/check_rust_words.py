@@ -1,8 +1,8 @@
-"""Checks that no string of a Rust crate names an option of the command line (``--name``).
+"""Checks that no string of a Rust crate names an option of the command line (``--name``), or speaks of a command.
 
-Run by ``make lint``. An HTTP client or a mount cannot add an option: the engine says which step would help by a code
-(``crates/store/src/error/advice.rs``), and ``python/seqferry/model/advice.py`` has the words. Programs with options of
-their own, tests and examples are left out, and so are the doors.
+Run by ``make lint``. An HTTP client or a mount cannot add an option, nor run a command again: the engine says which
+step would help by a code (``crates/store/src/error/advice.rs``), and ``python/seqferry/model/advice.py`` has the words.
+Programs with options of their own, tests and examples are left out, and so are the doors.
 """
 
 from __future__ import annotations
@@ -24,16 +24,19 @@ TOKEN = re.compile(
     r"""//[^\n]*|/\*.*?\*/|'(?:\\.|[^'\\\n])'|r(\#*)"(?P<raw>.*?)"\1|"(?P<plain>(?:\\.|[^"\\])*)\"""", re.DOTALL
 )
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z0-9-]*")
+# What only the reader of a command line can do.
+COMMAND = re.compile(r"\b(?:commands?|re-?runs?|run(?:s|ning)?\s+(?:it\s+)?again)\b|`seqferry ", re.IGNORECASE)
 
 
-def options_named(text: str) -> Iterator[tuple[int, str]]:
-    """Line and name of each option that a string of this Rust source names."""
+def words_of_doors(text: str) -> Iterator[tuple[int, str]]:
+    """Line and text of each option, and of each word about commands, in a string of this Rust source."""
     text = TESTS_AT_END.sub("", text)
     for token in TOKEN.finditer(text):
         group = "raw" if token["raw"] is not None else "plain"
-        for option in OPTION.finditer(token[group] or ""):
-            if option[0] not in NAMES:
-                yield text.count("\n", 0, token.start(group) + option.start()) + 1, option[0]
+        for pattern in (OPTION, COMMAND):
+            for found in pattern.finditer(token[group] or ""):
+                if found[0] not in NAMES:
+                    yield text.count("\n", 0, token.start(group) + found.start()) + 1, found[0]
 
 
 def is_shipped(file: Path) -> bool:
@@ -44,14 +47,14 @@ def is_shipped(file: Path) -> bool:
 
 
 def main() -> int:
-    """Print each string that names an option; the number of the exit code is 1 when there is one."""
+    """Print each string that names an option or a command; the number of the exit code is 1 when there is one."""
     found = [
-        f"{file.relative_to(CRATES.parent)}:{line}: {option}: say it by a code of Advice (crates/store/src/error)"
+        f"{file.relative_to(CRATES.parent)}:{line}: {word}: say it by a code of Advice (crates/store/src/error)"
         for file in sorted(CRATES.rglob("*.rs"))
         if is_shipped(file)
-        for line, option in options_named(file.read_text())
+        for line, word in words_of_doors(file.read_text())
     ]
-    print("\n".join(found) or "No string of the engine names an option.")
+    print("\n".join(found) or "No string of the engine names an option or a command.")
     return 1 if found else 0
 
 

@@ -1,4 +1,4 @@
-"""``tools/check_rust_words.py``: options in strings of the engine are found; comments, tests and doors do not count."""
+"""``tools/check_rust_words.py``: options and commands in strings of the engine are found; comments and tests not."""
 
 import importlib.util
 from pathlib import Path
@@ -24,14 +24,18 @@ spec.loader.exec_module(check)
         'let a = r#"a "quoted" --sse"#;',
         'fn f<\'a>(x: &\'a str) { g(x, "--sse") } // "',
         'let a = b"--sse";',
+        'let a = "Run the same command again.";',
+        'let a = "then run it again";',
+        'let a = "choose another target and rerun";',
+        'let a = "see `seqferry doctor`";',
     ],
 )
-def test_an_option_in_a_string_is_found(text: str) -> None:
-    assert len(list(check.options_named(text))) == 1
+def test_an_option_or_a_command_in_a_string_is_found(text: str) -> None:
+    assert len(list(check.words_of_doors(text))) == 1
 
 
 def test_the_line_of_an_option_is_told() -> None:
-    assert list(check.options_named('fn f() {\n    g("a \\\n b --sse")\n}\n')) == [(3, "--sse")]
+    assert list(check.words_of_doors('fn f() {\n    g("a \\\n b --sse")\n}\n')) == [(3, "--sse")]
 
 
 @pytest.mark.parametrize(
@@ -43,10 +47,12 @@ def test_the_line_of_an_option_is_told() -> None:
         'let bucket = "--x-s3";',
         'let a = "";\n#[cfg(test)]\nmod tests {\n    const A: &str = "--sse";\n}\n',
         "let a = '\"'; // --sse \"",
+        '// run the same command again\nlet a = "running; it runs against";',
+        'let a = "the budget is overrun";',
     ],
 )
 def test_what_is_no_option_of_a_string_is_not(text: str) -> None:
-    assert not list(check.options_named(text))
+    assert not list(check.words_of_doors(text))
 
 
 @pytest.mark.parametrize(
@@ -66,5 +72,5 @@ def test_the_engine_is_looked_at_and_doors_and_tests_are_not(path: str, shipped:
     assert check.is_shipped(check.CRATES / path) is shipped
 
 
-def test_no_string_of_the_engine_names_an_option(capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_string_of_the_engine_names_an_option_or_a_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert check.main() == 0, capsys.readouterr().out

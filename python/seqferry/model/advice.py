@@ -124,6 +124,19 @@ ADVICE: Final = {
     "list_again": "The object is not there (any more): list the source again.",
     "check_request": "The request is not acceptable to this service: check options, endpoint and key.",
     "run_again": "Run the same command again; what is done is not repeated.",
+    "repeat": "Run the same command again.",
+    "repeat_after_sender": "Run the same command again when the sender has finished.",
+    "repeat_after_writer": "Run the same command again when that has stopped.",
+    "repeat_or_report": "Run the same command again; if it happens again, report it to the storage's operator.",
+    "repeat_or_ask_about_object": (
+        "Run the same command again; if it happens again, the object or the way to it is damaged: ask the storage's "
+        "operator."
+    ),
+    "repeat_or_ask_about_archive": (
+        "Run the same command again; if it happens again, the archive or the way to it is damaged: ask the storage's "
+        "operator."
+    ),
+    "find_fault": ("Look for a proxy, a network device or memory that is at fault, then run the same command again."),
     "replace_target": "--if-exists fail was asked for. Choose same, skip or overwrite, or another target.",
     "overwrite_target": "--if-exists fail was asked for. Choose overwrite, or another target.",
     "see_target": "Give them s3:GetObject on the target, or choose --if-exists overwrite.",

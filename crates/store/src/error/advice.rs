@@ -158,6 +158,20 @@ advice! {
     CheckRequest = "check_request",
     /// Another attempt may succeed.
     RunAgain = "run_again",
+    /// The work is done again.
+    Repeat = "repeat",
+    /// The source changes until its sender has finished.
+    RepeatAfterSender = "repeat_after_sender",
+    /// Another program writes or removes objects at the target.
+    RepeatAfterWriter = "repeat_after_writer",
+    /// The storage holds other bytes than were sent.
+    RepeatOrReport = "repeat_or_report",
+    /// The bytes of an object are not those that its storage states.
+    RepeatOrAskAboutObject = "repeat_or_ask_about_object",
+    /// The bytes of an archive are not those that its storage states.
+    RepeatOrAskAboutArchive = "repeat_or_ask_about_archive",
+    /// Bytes change on the way to the storage.
+    FindFault = "find_fault",
     /// The target exists, and must not be replaced.
     ReplaceTarget = "replace_target",
     /// The target of a stream exists, and must not be replaced.

@@ -58,10 +58,11 @@ impl<J: UploadJournal> Object<'_, J> {
             String::new()
         };
         let message = format!(
-            "{} {}: the source is not what was listed: {how} ({}). Run the same command again when the sender has finished.{settle}",
+            "{} {}: the source is not what was listed: {how} ({}). {}{settle}",
             error.operation,
             self.source_address(),
-            error.code
+            error.code,
+            Advice::RepeatAfterSender
         );
         ObjectFailure::new(FailureClass::SourceChanged, &error.code, error.operation, message)
     }

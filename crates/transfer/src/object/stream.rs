@@ -20,7 +20,7 @@ use seqferry_client::{RequestError, RequestSpec, Sums, UploadJournal};
 use seqferry_store::checksum::{base64, hex};
 use seqferry_store::error::classify::code;
 use seqferry_store::{
-    Attributes, Cause, Checksum, ChecksumAlgorithm, ChecksumKind, DigestAlgorithm, Digests, ErrorClass, MTIME,
+    Advice, Attributes, Cause, Checksum, ChecksumAlgorithm, ChecksumKind, DigestAlgorithm, Digests, ErrorClass, MTIME,
     ObjectMeta, PutObject, StoreError, StoredMetadata, WrittenObject,
 };
 
@@ -138,8 +138,9 @@ impl<J: UploadJournal> Object<'_, J> {
             IfExists::Skip | IfExists::Fail => ObjectFailure { class: FailureClass::Exists, ..error.clone().into() },
             IfExists::Same | IfExists::Size | IfExists::Overwrite => {
                 let message = format!(
-                    "{error}: somebody else has written or removed {} since it was looked at. Run the same command again when that has stopped.",
-                    self.target_address()
+                    "{error}: somebody else has written or removed {} since it was looked at. {}",
+                    self.target_address(),
+                    Advice::RepeatAfterWriter
                 );
                 ObjectFailure::new(FailureClass::Mismatch, "TargetChanged", error.operation, message)
             }
@@ -205,7 +206,8 @@ impl<J: UploadJournal> Object<'_, J> {
     pub(super) fn explain_refused_write(&self, error: StoreError, sent: Option<ChecksumAlgorithm>) -> AttemptError {
         if error.is_about_bytes() {
             let message = format!(
-                "{error}. What arrives is not what is sent, however often it is sent: something on the way to the storage changes bytes, and the storage has refused them. Look for a proxy, a network device or memory that is at fault, then run the same command again."
+                "{error}. What arrives is not what is sent, however often it is sent: something on the way to the storage changes bytes, and the storage has refused them. {}",
+                Advice::FindFault
             );
             return AttemptError::Failed(ObjectFailure::new(
                 FailureClass::Mismatch,
@@ -237,10 +239,8 @@ impl<J: UploadJournal> Object<'_, J> {
     /// nothing that is visible.
     fn misread_error(&self, how: &str) -> AttemptError {
         self.source.connection().store.forget(&self.pinned_source());
-        let message = format!(
-            "{}: {how}. Nothing was written. Run the same command again; if it happens again, the object or the way to it is damaged: ask the storage's operator.",
-            self.source_address()
-        );
+        let message =
+            format!("{}: {how}. Nothing was written. {}", self.source_address(), Advice::RepeatOrAskAboutObject);
         AttemptError::Again(ObjectFailure::new(FailureClass::Mismatch, "ContentMismatch", "GetObject", message))
     }
 

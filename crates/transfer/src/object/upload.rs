@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use seqferry_client::upload::{Completion, RecordedWith};
 use seqferry_client::{RecordedUpload, RequestError, RequestSpec, UploadJournal};
 use seqferry_store::{
-    Cause, CompleteUpload, CompletedPart, CreateUpload, ErrorClass, ObjectMeta, ObjectRef, PartInfo, StoreError,
-    WrittenObject,
+    Advice, Cause, CompleteUpload, CompletedPart, CreateUpload, ErrorClass, ObjectMeta, ObjectRef, PartInfo,
+    StoreError, WrittenObject,
 };
 
 use super::md5::MD5;
@@ -195,7 +195,8 @@ impl<J: UploadJournal> Object<'_, J> {
             // The service has joined the parts and found bytes that do not have the source's checksum.
             Err(RequestError::Failed(error)) if route.whole.is_some() && error.cause() == Cause::BadDigest => {
                 let message = format!(
-                    "{error}: the parts do not add up to the source's checksum, so the service refused to make the object. Run the same command again."
+                    "{error}: the parts do not add up to the source's checksum, so the service refused to make the object. {}",
+                    Advice::Repeat
                 );
                 Err(AttemptError::Again(ObjectFailure::new(
                     FailureClass::Mismatch,
@@ -234,10 +235,11 @@ impl<J: UploadJournal> Object<'_, J> {
 
     pub(super) fn lost_upload_failure(&self, error: &StoreError) -> ObjectFailure {
         let message = format!(
-            "{} {}: the multipart upload was aborted by somebody else ({}), for example by a lifecycle rule. Run the same command again.",
+            "{} {}: the multipart upload was aborted by somebody else ({}), for example by a lifecycle rule. {}",
             error.operation,
             self.target_address(),
-            error.code
+            error.code,
+            Advice::Repeat
         );
         ObjectFailure::new(FailureClass::Store(ErrorClass::Retry), &error.code, error.operation, message)
     }

@@ -1,7 +1,7 @@
 //! Verification of the target that was written. A target that is proven wrong is removed: it must not look whole.
 
 use seqferry_client::{RequestError, RequestSpec, UploadJournal};
-use seqferry_store::{ErrorClass, ObjectMeta, ObjectRef, StoreError, WrittenObject};
+use seqferry_store::{Advice, ErrorClass, ObjectMeta, ObjectRef, StoreError, WrittenObject};
 
 use super::content::ContentComparison;
 use super::{AttemptError, CopyResult, Object, TargetAfterWrite, VerificationRule};
@@ -123,8 +123,9 @@ impl<J: UploadJournal> Object<'_, J> {
     /// remove.
     pub(super) fn target_change_error(&self, now: &str) -> AttemptError {
         let message = format!(
-            "{} was written, and now {now}: somebody else writes or removes objects at the target. Run the same command again when that has stopped.",
-            self.target_address()
+            "{} was written, and now {now}: somebody else writes or removes objects at the target. {}",
+            self.target_address(),
+            Advice::RepeatAfterWriter
         );
         AttemptError::Again(ObjectFailure::new(FailureClass::Mismatch, "TargetChanged", "HeadObject", message))
     }
@@ -134,9 +135,10 @@ impl<J: UploadJournal> Object<'_, J> {
     pub(super) async fn mismatch(&self, method: Method, written: &WrittenObject, how: &str) -> AttemptError {
         let left = self.remove_ours(&written.etag).await;
         let message = format!(
-            "{} is not what {} is: {how}. {left} Run the same command again; if it happens again, report it to the storage's operator.",
+            "{} is not what {} is: {how}. {left} {}",
             self.target_address(),
-            self.source_address()
+            self.source_address(),
+            Advice::RepeatOrReport
         );
         let failure = ObjectFailure::new(FailureClass::Mismatch, "ContentMismatch", "Verify", message);
         if method == Method::Stream { AttemptError::Again(failure) } else { AttemptError::Failed(failure) }

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use seqferry_client::RequestError;
 use seqferry_client::upload::{CLOCK_SLACK, Completion};
 use seqferry_store::{
-    Cause, Checksum, ChecksumKind, CompleteUpload, CompletedPart, DigestAlgorithm, ErrorClass, ObjectMeta, ObjectRef,
-    StoreError, WrittenObject,
+    Advice, Cause, Checksum, ChecksumKind, CompleteUpload, CompletedPart, DigestAlgorithm, ErrorClass, ObjectMeta,
+    ObjectRef, StoreError, WrittenObject,
 };
 
 use super::job::{MADE_OF, PackJob, PackedArchive};
@@ -125,8 +125,9 @@ impl PackJob {
     fn explain_refused_completion(&self, error: StoreError) -> PackError {
         if error.class == ErrorClass::Precondition {
             let message = format!(
-                "{error}: somebody else has written or removed {} since it was looked at. Run the same command again when that has stopped.",
-                self.address()
+                "{error}: somebody else has written or removed {} since it was looked at. {}",
+                self.address(),
+                Advice::RepeatAfterWriter
             );
             let failure = ObjectFailure::new(FailureClass::Mismatch, "TargetChanged", error.operation, message);
             return PackError::failed(None, failure);
@@ -163,8 +164,9 @@ impl PackJob {
     ) -> Result<VerificationLevel, PackError> {
         let differs = |what: &str, ours: &str, theirs: &str| {
             let message = format!(
-                "{}: the archive was sent with {what} {ours}, and the storage holds {theirs}. Run the same command again; if it happens again, report it to the storage's operator.",
-                self.address()
+                "{}: the archive was sent with {what} {ours}, and the storage holds {theirs}. {}",
+                self.address(),
+                Advice::RepeatOrReport
             );
             let failure = ObjectFailure::new(FailureClass::Mismatch, "ContentMismatch", "HeadObject", message);
             PackError::again(None, failure)

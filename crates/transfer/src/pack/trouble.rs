@@ -82,9 +82,7 @@ impl PackJob {
             PartError::Member(member, error) => PackError::failed(Some(member), error),
             PartError::Misread(member, how) => {
                 let source = Address(&self.policy.source_bucket, Some(&self.members.items()[member].source_key));
-                let message = format!(
-                    "{source}: {how}. No archive was made. Run the same command again; if it happens again, the object or the way to it is damaged: ask the storage's operator."
-                );
+                let message = format!("{source}: {how}. No archive was made. {}", Advice::RepeatOrAskAboutObject);
                 let failure = ObjectFailure::new(FailureClass::Mismatch, "ContentMismatch", "GetObject", message);
                 PackError::again(Some(member), failure)
             }
@@ -120,20 +118,22 @@ impl PackJob {
             String::new()
         };
         let message = format!(
-            "{} {source}: a member of {} is not what was found: {how} while it was packed ({}). No archive was made. Run the same command again when the sender has finished.{settle}",
+            "{} {source}: a member of {} is not what was found: {how} while it was packed ({}). No archive was made. {}{settle}",
             error.operation,
             self.address(),
-            error.code
+            error.code,
+            Advice::RepeatAfterSender
         );
         ObjectFailure::new(FailureClass::SourceChanged, &error.code, error.operation, message)
     }
 
     pub(super) fn lost_upload_failure(&self, error: &StoreError) -> ObjectFailure {
         let message = format!(
-            "{} {}: the multipart upload was aborted by somebody else ({}), for example by a lifecycle rule. Run the same command again.",
+            "{} {}: the multipart upload was aborted by somebody else ({}), for example by a lifecycle rule. {}",
             error.operation,
             self.address(),
-            error.code
+            error.code,
+            Advice::Repeat
         );
         ObjectFailure::new(FailureClass::Store(ErrorClass::Retry), &error.code, error.operation, message)
     }

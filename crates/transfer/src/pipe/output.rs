@@ -13,7 +13,8 @@ use seqferry_client::request::join_request;
 use seqferry_client::{RequestError, RequestSpec, RetryContext, RetryingClient};
 use seqferry_store::checksum::base64;
 use seqferry_store::{
-    Address, Cause, ChecksumKind, DigestAlgorithm, ErrorClass, ObjectMeta, ObjectRef, PinnedObject, Range, StoreError,
+    Address, Advice, Cause, ChecksumKind, DigestAlgorithm, ErrorClass, ObjectMeta, ObjectRef, PinnedObject, Range,
+    StoreError,
 };
 use tokio_util::task::AbortOnDropHandle;
 
@@ -183,9 +184,7 @@ impl Output {
             format!("Do not use the {printed} bytes that were written.")
         };
         let address = Address(&self.source.bucket, Some(&self.source.key));
-        let message = format!(
-            "GetObject {address}: {how}. {left} Run the same command again; if it happens again, the object or the way to it is damaged: ask the storage's operator."
-        );
+        let message = format!("GetObject {address}: {how}. {left} {}", Advice::RepeatOrAskAboutObject);
         ObjectFailure::new(FailureClass::Mismatch, "ContentMismatch", "GetObject", message).into()
     }
 
@@ -395,9 +394,10 @@ impl Output {
         }
         let printed = self.passed.so_far();
         let message = format!(
-            "GetObject {}: the object was overwritten while it was read ({}). Do not use the {printed} bytes that were written; run the same command again.",
+            "GetObject {}: the object was overwritten while it was read ({}). Do not use the {printed} bytes that were written. {}",
             Address(&self.source.bucket, Some(&self.source.key)),
-            error.code
+            error.code,
+            Advice::Repeat
         );
         ObjectFailure::new(FailureClass::SourceChanged, &error.code, "GetObject", message).into()
     }

@@ -272,10 +272,7 @@ impl Scan {
             Comparison::Equal(_) => Ok(true),
             Comparison::Nothing => Ok(false),
             Comparison::Differs(how) => {
-                let message = format!(
-                    "{how}. Nothing of it is unpacked. Run the same command again; if it happens again, the archive or \
-                     the way to it is damaged: ask the storage's operator"
-                );
+                let message = format!("{how}. Nothing of it is unpacked. {}", Advice::RepeatOrAskAboutArchive);
                 Err(self.error("ContentMismatch", message).into())
             }
         }

@@ -7,7 +7,7 @@ use seqferry_client::upload::PartBody;
 use seqferry_client::{RequestError, RequestSpec, UploadJournal};
 use seqferry_store::checksum::{base64, hex, unbase64};
 use seqferry_store::{
-    Cause, ChecksumAlgorithm, CompletedPart, DigestAlgorithm, Digests, Range, StoreError, WrittenPart,
+    Advice, Cause, ChecksumAlgorithm, CompletedPart, DigestAlgorithm, Digests, Range, StoreError, WrittenPart,
 };
 use tokio_util::task::AbortOnDropHandle;
 
@@ -158,8 +158,9 @@ impl<J: UploadJournal> Object<'_, J> {
             && ours != theirs
         {
             let message = format!(
-                "UploadPart {}: part {number} was sent with checksum {ours}, and the service holds {theirs}. Run the same command again; if it happens again, report it to the storage's operator.",
-                self.target_address()
+                "UploadPart {}: part {number} was sent with checksum {ours}, and the service holds {theirs}. {}",
+                self.target_address(),
+                Advice::RepeatOrReport
             );
             return Err(AttemptError::Again(ObjectFailure::new(
                 FailureClass::Mismatch,
