@@ -76,7 +76,7 @@ impl<D: Disk> InputBytes for FileBytes<D> {
             return Err(PipeError::Cancelled);
         }
         let bytes = read.map_err(|error| {
-            PipeError::Descriptor(std::io::Error::other(format!("the bytes of the file cannot be had ({error:?})")))
+            PipeError::Descriptor(std::io::Error::other(format!("the bytes of the file cannot be had ({error})")))
         })?;
         *at += bytes.len() as u64;
         Ok(bytes)

@@ -66,7 +66,7 @@ impl From<RequestError> for Trouble {
 pub(super) fn local(error: FileError) -> Trouble {
     match error {
         FileError::Stale => Trouble::Changed,
-        other => Trouble::Failed(format!("the bytes of a file cannot be had: {other:?}.")),
+        other => Trouble::Failed(format!("the bytes of a file cannot be had: {other}.")),
     }
 }
 
