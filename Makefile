@@ -395,6 +395,10 @@ bench-api: build ## the HTTP API on a million objects while a worker writes, on 
 	$(BIN)/python benches/measure_api.py $(ARGS)
 	$(BIN)/python benches/measure_api.py --database sqlite $(ARGS)
 
+.PHONY: bench-page
+bench-page: build $(TOOLS)/s3sim ## the page on a transfer of a million objects, in Chromium, on the simulator (options: ARGS="--help")
+	$(BIN)/python benches/measure_page.py $(ARGS)
+
 .PHONY: bench-simulator
 bench-simulator: build $(TOOLS)/s3sim $(TOOLS)/sim_load ## how many requests one core of the S3 simulator serves (options: ARGS="--help")
 	$(BIN)/python benches/bench_simulator.py $(ARGS)

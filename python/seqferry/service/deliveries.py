@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from seqferry.db import actors, failed_objects, retry_chains
+from seqferry.db import actors, failed_objects, retry_chains, verifications
 from seqferry.db.paging import ObjectFilter, TransferFilter
 from seqferry.model import labels, plain_words, progress
 from seqferry.model.locations import S3Location
@@ -268,11 +268,8 @@ class Deliveries:
             with self._lock:
                 kept = self._exceptional.get(one.id)
             if kept is None:
-                found = self._service.verifications(one.id)
-                kept = (
-                    sum(each.objects for each in found if (each.state, each.verified) == ("done", "none")),
-                    sum(each.left_out for each in found),
-                )
+                with self._service.database.read() as connection:
+                    kept = verifications.exceptions(connection, one.id)
                 with self._lock:
                     self._exceptional[one.id] = kept
                     while len(self._exceptional) > _MOST_KEPT:
