@@ -1,6 +1,6 @@
 /** Follows a stream of events, as long as the tab is seen and the live view is on. */
 
-import { ApiError, addressOf, send } from './api'
+import { ApiError, addressOf, type ProblemDocument, send } from './api'
 import { connection } from './connection.svelte'
 import { EventParser, type Message } from './sse'
 
@@ -40,7 +40,9 @@ export function follow(path: string, following: Following): () => void {
   const read = async (signal: AbortSignal): Promise<void> => {
     const headers = new Headers(lastId === null ? [] : [['Last-Event-ID', lastId]])
     const answer = await send(new Request(addressOf(path), { headers, signal }), following.token)
-    if (!answer.ok || !answer.body) throw new ApiError({}, answer.status)
+    if (!answer.ok || !answer.body) {
+      throw new ApiError(((await answer.json().catch(() => null)) ?? {}) as Partial<ProblemDocument>, answer.status)
+    }
     following.opened?.()
     pause = FIRST_PAUSE
     const parser = new EventParser()
@@ -68,10 +70,11 @@ export function follow(path: string, following: Following): () => void {
     read(mine.signal)
       .catch((why: unknown) => {
         if (controller !== mine) return
-        if (why instanceof ApiError && why.status === 404) {
+        // A proxy whose server is away answers 404 as well, and that is not the last word.
+        if (why instanceof ApiError && why.code === 'not_found') {
           stopped = true
           following.ended?.()
-        } else if (!(why instanceof ApiError) || why.status >= 500) connection.lost()
+        } else if (!(why instanceof ApiError) || why.status >= 500 || why.status === 404) connection.lost()
       })
       .finally(() => {
         if (controller !== mine) return
