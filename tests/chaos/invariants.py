@@ -9,6 +9,7 @@ import io
 import tarfile
 from collections import Counter
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any, Final
 
 from chaos.load import Job, digest
@@ -17,6 +18,7 @@ from chaos.world import World
 
 COUNTERS: Final = ("done", "skipped", "failed", "cancelled")
 _MULTIPART: Final = 5 * 1024 * 1024
+_HELD_UP_SECONDS: Final = 5.0
 
 
 class Invariants:
@@ -71,11 +73,19 @@ class Invariants:
             failed = {row[0] for row in rows if row[2] == "failed"}
             if state == "failed" and not rows:
                 continue
-            yield from (f"{what}: {one}" for one in self._outcome(job, rows, failed, listing))
+            is_whole = state != "failed"
+            yield from (f"{what}: {one}" for one in self._outcome(job, rows, failed, listing, is_whole=is_whole))
 
     def _outcome(
-        self, job: Job, rows: list[tuple[Any, ...]], failed: set[str], listing: dict[str, tuple[int, str]]
+        self,
+        job: Job,
+        rows: list[tuple[Any, ...]],
+        failed: set[str],
+        listing: dict[str, tuple[int, str]],
+        *,
+        is_whole: bool,
     ) -> Iterator[str]:
+        """``is_whole``: the transfer did not fail as such, with a cause; a move then leaves nothing at its source."""
         if job.kind.startswith("sim-"):
             yield from self._simulated(job, rows, failed)
             return
@@ -88,7 +98,7 @@ class Invariants:
         for name, body in job.expected.items():
             if job.source + name in failed:
                 continue
-            if job.kind in {"mv", "rm"} and job.source + name in listing:
+            if job.kind in {"mv", "rm"} and is_whole and job.source + name in listing:
                 yield f"{job.source + name} is still at the source"
             if job.kind != "rm" and (wrong := self._wrong(job.target + name, body, listing)):
                 yield wrong
@@ -118,13 +128,9 @@ class Invariants:
         for name, body in job.expected.items():
             if job.source + name in failed:
                 continue
-            size = client.head_object(Bucket="sim", Key=job.target + name)["ContentLength"]
-            if size != len(body):
-                yield f"{job.target + name} has {size} bytes, not {len(body)}"
-            elif size < _MULTIPART:
-                found = client.get_object(Bucket="sim", Key=job.target + name)["Body"].read()
-                if found != body:
-                    yield f"{job.target + name} has other content"
+            found = client.head_object(Bucket="sim", Key=job.target + name)
+            if (found["ContentLength"], found["ETag"].strip('"')) != (len(body), _etag(body)):
+                yield f"{job.target + name} has other content"
 
     def _packed(self, job: Job) -> Iterator[str]:
         client, bucket = self._world.server.client(), self._world.bucket
@@ -168,6 +174,8 @@ class Invariants:
             if any(not one.told for one in effects) and len(effects) == 1:
                 name = "late Complete found" if effects[0].operation == "CompleteMultipartUpload" else "late copy found"
                 self.counted[name] += 1
+            if (both := _at_once(effects)) is not None:
+                yield f"{key} was written by two at once: {both}"
             late = [one for one in effects if one.started > since.get(key, float("inf"))]
             if late:
                 yield f"{key} was on record at {since[key]}, and written again: {late}"
@@ -269,6 +277,28 @@ class Invariants:
     def _listing(self) -> dict[str, tuple[int, str]]:
         pages = self._world.server.client().get_paginator("list_objects_v2").paginate(Bucket=self._world.bucket)
         return {one["Key"]: (one["Size"], one["ETag"].strip('"')) for page in pages for one in page.get("Contents", ())}
+
+
+def _etag(body: bytes) -> str:
+    """As S3 gives it to an upload, in parts of the size that all commands of the load name."""
+    if len(body) <= _MULTIPART:
+        return digest(body)
+    parts = [body[at : at + _MULTIPART] for at in range(0, len(body), _MULTIPART)]
+    whole = b"".join(bytes.fromhex(digest(part)) for part in parts)
+    return f"{digest(whole)}-{len(parts)}"
+
+
+def _at_once(effects: list[Effect]) -> tuple[Effect, Effect] | None:
+    """Two writes side by side, of which both writers were told: the one owner of a batch sends none beside another.
+
+    Those that were held up for long are left out: their client may have been stopped meanwhile, and another have its
+    work (docs/guarantees/durability.md, "One case is left").
+    """
+    told = [one for one in effects if one.told and one.ended - one.started < _HELD_UP_SECONDS]
+    for first, second in pairwise(sorted(told, key=lambda one: one.started)):
+        if second.started < first.ended:
+            return first, second
+    return None
 
 
 def _listed_during(seen: Seen, upload: str, part: Effect) -> bool:

@@ -128,12 +128,13 @@ class _Trial:
                 Executor(world, self._log).strike(self._faults, self._calm, until=until)
                 report.seconds = time.monotonic() - began
                 report.transfers = self._load.submitted
-                report.counted["commands that failed"] = self._load.failed_commands
-            report.counted.update(world.words())
             report.tracebacks = [text for worker in world.workers for text in worker.tracebacks]
-        self._sum_up()
-        (folder / "report.json").write_text(json.dumps(report.as_json(), indent=1))
+        self._save()
         return report
+
+    def _save(self) -> None:
+        self._sum_up()
+        self._log.path.with_name("report.json").write_text(json.dumps(self._report.as_json(), indent=1))
 
     def _calm(self) -> None:
         """Wait until everything has ended, look at it, and go on."""
@@ -150,7 +151,10 @@ class _Trial:
         ended = time.monotonic()
         observer.catch_up()
         jobs = load.take()
-        violations += self._invariants.check(jobs, observer.take(), load.fed)
+        try:
+            violations += self._invariants.check(jobs, observer.take(), load.fed)
+        except Exception as why:  # noqa: BLE001 - what was found before must not be lost
+            violations.append(f"the look failed: {type(why).__name__}: {why}")
         self._report.violations += violations
         for one in violations[:20]:
             self._log.tell(violation=one)
@@ -160,6 +164,7 @@ class _Trial:
             f"chaos: {len(self._log.struck)} faults, {len(jobs)} transfers since the last calm; all ended after"
             f" {ended - began:.1f} s, looked at in {time.monotonic() - ended:.1f} s; {len(violations)} violations"
         )
+        self._save()
         load.go_on()
 
     def _all_ended(self) -> bool:
@@ -183,7 +188,9 @@ class _Trial:
         report.skipped = log.skipped
         report.unseen = sum(not one.seen for one in log.struck)
         report.failed_levers = [f"{one.fault.kind}: {one.failure}" for one in log.struck if one.failure]
-        report.counted.update(self._invariants.counted)
+        report.counted = self._invariants.counted + self._world.words()
+        report.counted["commands that failed"] = self._load.failed_commands
+        report.recovery = []
         report.takeover = [one.taken - one.killed for one in self._observer.claims]
         progress = self._observer.progress
         for one in log.struck:
