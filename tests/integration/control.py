@@ -42,9 +42,10 @@ def settings_for(folder: Path, database_url: str | None) -> Settings:
 
 
 def command(service: Service, *words: str) -> subprocess.CompletedProcess[str]:
-    """What `seqferry` does with these words in the state folder of a service on SQLite."""
+    """What `seqferry` does with these words in the state folder and the database of a service."""
     line = [seqferry(), *words, "--state-dir", str(service.settings.state_dir)]
-    return run(line, expect=None, is_preloaded=True)
+    url = service.settings.database_url
+    return run(line, environment={} if url is None else {"SEQFERRY_DATABASE_URL": url}, expect=None, is_preloaded=True)
 
 
 def spec_on(server: S3Server, source: str, target: str, **options: Any) -> TransferSpec:

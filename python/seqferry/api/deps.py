@@ -22,7 +22,7 @@ from seqferry.api.file_status import FileStatus
 from seqferry.api.guard import role_needed
 from seqferry.api.link_rate import LinkRate
 from seqferry.api.readiness import Readiness
-from seqferry.api.schemas import SourcesBody
+from seqferry.api.schemas import SourcesBody, TransferRequest
 from seqferry.api.streams import Hub
 from seqferry.model.errors import NotFoundError, PolicyError
 from seqferry.model.models import ResolvedSpec, TransferSpec
@@ -57,6 +57,8 @@ class Context:
             PolicyError: the policy does not allow it.
             UsageError: it makes no sense.
         """
+        if isinstance(body, TransferRequest):
+            body.take_folders(self.settings.policy)
         spec = build(body)
         self.settings.policy.check(spec)
         whole = self._with_defaults(body)

@@ -9,7 +9,7 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr
 
 from seqferry.api.fields import DOCUMENTED, WHOLE, body_of
 from seqferry.api.problems import shortened
@@ -35,6 +35,7 @@ from seqferry.model.plain_words import Needs
 from seqferry.model.progress import of_chain
 from seqferry.planning.unpacking import build_operation_spec
 from seqferry.proof.costs import CountedCost
+from seqferry.settings.policy import Policy
 from seqferry.spec import properties
 from seqferry.spec.option_groups import OF_REQUESTS
 from seqferry.spec.validation import data_path
@@ -65,6 +66,8 @@ class SourcesBody(BaseModel):
     """A body whose sources may be names of prefixes (``recursive``)."""
 
     model_config = DOCUMENTED
+
+    _takes_folders: bool = PrivateAttr(default=False)
 
     @abstractmethod
     def recursive_arguments(self) -> dict[str, Any] | None:
@@ -119,11 +122,25 @@ class TransferRequest(DescribedBody, SourcesBody, body_of(*OF_REQUESTS)):
     priority: Priority = 0
     """Transfers of a higher priority are served first."""
 
+    def take_folders(self, policy: Policy) -> None:
+        """Let source or target be a folder of the server, where the policy has any for clients.
+
+        Raises:
+            PolicyError: it is a folder that clients may not use.
+            UsageError: its path is not absolute.
+        """
+        if policy.names_folders:
+            policy.check_paths(self.source, self.target)
+            self._takes_folders = True
+
     def arguments(self) -> dict[str, Any]:
         """Those of ``build_spec``."""
         given = self.model_dump(
             exclude={"new", "priority", "operation", "options", "objects", "recursive", *DESCRIPTION}
         )
+        if self._takes_folders:
+            # A link may lead out of what clients may read.
+            given |= {"allow_local": True, "symlinks": "skip"}
         if self.objects is not None:
             if self.keys is not None:
                 raise UsageError("'keys' and 'objects' name the same thing; give one of them.")

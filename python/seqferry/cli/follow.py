@@ -160,6 +160,7 @@ class WorkerSupervisor:
         description: Description = NOTHING,
     ) -> Submission:
         """Record a transfer: with the worker that this process becomes, or else for the one that is there."""
+        self._service.name_folders(spec)
         fleet = [] if self._always else self._service.fleet()
         if not fleet:
             self._become(queue=False)
@@ -184,6 +185,7 @@ class WorkerSupervisor:
         if self._worker is not None:
             self._worker.check()
         elif time.monotonic() >= self._next_try and (self._always or self._is_left(status)):
+            self._service.name_folders(status.spec)
             self._become(queue=True)
         if self._renewal is not None and time.monotonic() >= self._next_renewal:
             self._renew(*self._renewal)

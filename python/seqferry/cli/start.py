@@ -67,6 +67,8 @@ def detached(session: Session, submission: Submission) -> int:
     session.tell_of_submission(submission)
     if not session.quiet and not submission.goes_on:
         display.say("Recorded. A running `seqferry worker` or `seqferry serve` does it; if none runs, start one.")
+        if (waits := session.service.status(transfer_id).waits_for) is not None:
+            display.say(f"It waits for {waits}.")
         display.say(f"  watch:  {session.command('status', transfer_id, '--watch')}")
         display.say(f"  cancel: {session.command('cancel', transfer_id)}")
     return exits.OK

@@ -93,6 +93,8 @@ class LocalFolder:
         page_cache: written files stay in the system's page cache; otherwise large files pass it.
         preserve_permissions: permissions that are kept with an object are set as they are; otherwise they only narrow
             those of a new file.
+        host: whose disks it is on, where several machines work (``spec.hosts``); None: those of the one that works.
+        root: folder above it that workers of that host serve as a whole; None: it is served by itself.
     """
 
     path: str
@@ -101,6 +103,8 @@ class LocalFolder:
     empty_directories: bool = False
     page_cache: bool = False
     preserve_permissions: bool = False
+    host: str | None = None
+    root: str | None = None
 
     @property
     def container(self) -> str:

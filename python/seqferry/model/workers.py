@@ -18,6 +18,11 @@ URL: Final = "url"
 """Name of the fact of a server: the address that it listens at."""
 
 
+FOLDERS: Final = "folders"
+SHARED_FOLDERS: Final = "shared_folders"
+"""Names of the facts of a worker: local folders that it serves, of its host and of all that have mounted them."""
+
+
 @dataclass(frozen=True, slots=True)
 class Process:
     """One start of a process. ``id`` is never used again, and is the executor id of its work on PostgreSQL."""

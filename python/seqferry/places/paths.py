@@ -9,7 +9,7 @@ import os
 import re
 import shutil
 import stat
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -92,6 +92,12 @@ def _is_of_the_system(path: str) -> bool:
         places.append(os.readlink(path))
     shared_memory = "/dev/shm/"  # noqa: S108 - an ordinary file system
     return any(place.startswith(("/dev/", "/proc/")) and not place.startswith(shared_memory) for place in places)
+
+
+def is_below(path: str, roots: Iterable[str]) -> bool:
+    """True when a file or folder is one of these folders or lies in one, wherever links lead now."""
+    whole = os.path.join(os.path.realpath(path), "")
+    return any(whole.startswith(os.path.join(os.path.realpath(root), "")) for root in roots)
 
 
 @cache

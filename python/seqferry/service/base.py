@@ -38,6 +38,8 @@ class Base:
         self._engine = engine
         self._engine_lock = threading.Lock()
         self._unreadable = set[str]()
+        self.named_folders: set[str] = set()
+        """Folders that the user of this process has named: it may use them whatever it serves to others."""
         self.serves = False
         """This process is the server: its endpoint and identity are those that the policy calls its own."""
 

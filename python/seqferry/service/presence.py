@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import logging
 import os
-import socket
 import threading
 import uuid
 from collections.abc import Callable
@@ -41,7 +40,7 @@ class Presence:
     def __init__(self, settings: Settings, kind: ProcessKind, activity: Callable[[], Activity]) -> None:
         self._settings = settings
         self._activity = activity
-        host, pid = socket.gethostname(), os.getpid()
+        host, pid = settings.host_name, os.getpid()
         name = f"{host}-{pid}-{uuid.uuid4().hex[:8]}{processes.suffix()}"
         self._process = Process(name, kind, host, pid, version(), HEAD, names.WORKFLOW_SHAPE)
         self._database: Database | None = None

@@ -19,12 +19,13 @@ from seqferry.model.models import (
     ObjectRecord,
     ObjectState,
     Status,
+    TransferSpec,
     TransferState,
     Verification,
 )
 from seqferry.model.workers import WORKING_KINDS, ProcessStatus
 from seqferry.places import processes
-from seqferry.spec import identity
+from seqferry.spec import hosts, identity
 
 if TYPE_CHECKING:
     # Imported by the verb that needs them: a command takes longer to import than to do its work.
@@ -43,7 +44,24 @@ class Queries(Base):
         """Requirement of the transfer that this process does not meet, as ``profile lab``; None when it meets all."""
         if status.unsupported is not None:
             return f"a version of Seqferry that knows {status.unsupported}"
-        return identity.missing(identity.needs(status.spec))
+        return self.lacks_folder(status) or identity.missing(identity.needs(status.spec))
+
+    def lacks_folder(self, status: Status) -> str | None:
+        """Folder of the transfer that this process cannot use, in words.
+
+        A command may use those of its machine as its user may, and a server those that it serves.
+        """
+        needed = hosts.folders(status.spec)
+        named = self.named_folders if self.serves else hosts.paths_of(status.spec)
+        found = (hosts.lacking(one, self.settings, named) for one in needed)
+        return next((one for one in found if one is not None), None)
+
+    def lacks(self, needs: str | None) -> str | None:
+        """The first of the needs that this process has not as a worker, in words; None when it has all."""
+        for folder in identity.folders_of(needs):
+            if (found := hosts.lacking(folder, self.settings, self.named_folders)) is not None:
+                return found
+        return identity.missing(needs)
 
     def blocker_out_of_reach(self, status: Status) -> tuple[Status, str] | None:
         """The transfer that this one waits for, and what this process lacks for it, in words; None: it lacks nothing.
@@ -277,6 +295,12 @@ class Queries(Base):
             for one in self.workers()
             if one.alive and one.process.kind in WORKING_KINDS and not one.activity.facts.get("own_work")
         ]
+
+    def unserved(self, spec: TransferSpec) -> str | None:
+        """A local folder of a transfer that no living worker serves, in words; None: each is served, or named here."""
+        needed = [one for one in hosts.folders(spec) if hosts.lacking(one, self.settings, self.named_folders)]
+        fleet = self.fleet() if needed else []
+        return next((hosts.words(one) for one in needed if not hosts.is_served(one, fleet)), None)
 
     def able(self, transfer_id: str, fleet: Iterable[ProcessStatus]) -> list[ProcessStatus]:
         """Workers of a fleet that take from the lane of this transfer, by what they report."""

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
-from seqferry.db import batches, blocking, submissions, transfer_status, transfers, worker_reports
+from seqferry.db import batches, blocking, submissions, transfer_status, transfers, turns, worker_reports
 from seqferry.db.worker_reports import Attendant
 from seqferry.model import labels, names, operations
 from seqferry.model.errors import AccessError, ConflictError, UnsupportedError, UsageError
@@ -21,8 +21,8 @@ from seqferry.model.models import MOST_PRIORITY, Adjustment, ResolvedSpec, Statu
 from seqferry.places import paths, processes
 from seqferry.planning import batching
 from seqferry.service.queries import Queries
-from seqferry.spec import identity, stored
-from seqferry.spec.validation import is_local
+from seqferry.settings.config import Settings
+from seqferry.spec import hosts, identity, stored
 
 log: Final = logging.getLogger("seqferry.service")
 _IDEMPOTENCY_KEY_BYTES: Final = 255
@@ -61,13 +61,14 @@ class Transfers(Queries):
         gets what is given of it. ``also`` is done in the same transaction, and not where the key was used before.
 
         Raises:
-            UsageError: the spec or the description is not valid, or the spec needs this machine's disk while any
-                machine may do the work, or the idempotency key is empty or longer than 255 bytes.
+            UsageError: the spec or the description is not valid, or the idempotency key is empty or longer than
+                255 bytes.
             ConflictError: the key was used for another spec.
             UnsupportedError: there is no such operation.
         """
         spec = self.submittable(spec, priority=priority)
         description.check()
+        unserved = self.unserved(spec)
         if idempotency_key is not None and not 0 < len(idempotency_key.encode()) <= _IDEMPOTENCY_KEY_BYTES:
             raise UsageError(f"An idempotency key has 1 to {_IDEMPOTENCY_KEY_BYTES} bytes.")
         with self.database.write() as connection:
@@ -97,6 +98,8 @@ class Transfers(Queries):
                 adjustment=Adjustment(priority=priority, tpslimit=spec.speed.tpslimit),
                 description=description,
             )
+            if unserved is not None:
+                turns.leave_alone(connection, [transfer_id], f"a worker with {unserved}")
             if queued and blocked_by is None:
                 lane = identity.lane(identity.needs(spec))
                 self.queue.enqueue_transfer(connection, transfer_id, lane, priority=priority)
@@ -109,7 +112,7 @@ class Transfers(Queries):
         """The spec as it would be recorded: with what the environment of this process says of both places.
 
         Raises:
-            UsageError: the spec is not valid, or needs this machine's disk while any machine may do the work.
+            UsageError: the spec is not valid, or needs standard input or output where another process may work.
             UnsupportedError: there is no such operation.
         """
         operations.require(spec.operation)
@@ -119,13 +122,14 @@ class Transfers(Queries):
         if found.speed.tpslimit is None and self.settings.tpslimit is not None:
             # The settings were checked as this option is.
             found = found.derive(speed=replace(found.speed, tpslimit=self.settings.tpslimit))
-        local = _is_local(found)
-        if local and not self.database.is_sqlite:
-            raise UsageError(
-                "Local files cannot be moved with PostgreSQL: any worker may take the work, and each machine has disks "
-                "of its own. Unset SEQFERRY_DATABASE_URL for this command."
-            )
-        return found
+        return hosts.placed(found, self.settings)
+
+    def name_folders(self, spec: TransferSpec) -> None:
+        """Let this process do the transfer with the folders of this machine in it: its user has named them."""
+        if self.is_local:
+            return
+        placed = hosts.placed(identity.resolve(spec), self.settings)
+        self.named_folders |= hosts.paths_of(placed)
 
     def renew(self, transfer_id: str, spec: TransferSpec, *, actor: str) -> bool:
         """Let the unfinished transfer of a submission go on with the key that its submission has now; ``_renew``.
@@ -210,7 +214,9 @@ class Transfers(Queries):
         """
         with self.database.read() as connection:
             earlier = submissions.by_idempotency_key(connection, idempotency_key, actor)
-        return None if earlier is None else _same_submission(*earlier, identity.with_resolved_places(spec))
+        if earlier is None:
+            return None
+        return _same_submission(*earlier, _placed(identity.with_resolved_places(spec), self.settings))
 
     def submitted_spec(self, idempotency_key: str, *, actor: str) -> TransferSpec | None:
         """The spec of the transfer that this client has submitted with this key, None when there is none."""
@@ -266,6 +272,7 @@ class Transfers(Queries):
         for place, is_target in ((status.spec.source, False), (status.spec.target, True)):
             if (
                 isinstance(place, LocalFolder)
+                and not hosts.is_elsewhere(place, self.settings)
                 and not status.ended
                 and status.state != "cancelling"
                 and (status.planned or not is_target)
@@ -293,6 +300,11 @@ class Transfers(Queries):
                     if isinstance(place, S3Location)
                 )
             )
+            if self.lacks_folder(status) is not None:
+                raise AccessError(
+                    f"Transfer {status.id} needs a worker with {missing}, and this process has other folders. Resume "
+                    "it on that host, or start a worker there that serves the folder (SEQFERRY_FOLDERS)."
+                )
             raise AccessError(
                 f"Transfer {status.id} was submitted with {missing} at {places}, and this process has other "
                 "credentials. Resume it where those are, or run its cp or sync again with them."
@@ -333,12 +345,8 @@ def _limit(connection: sa.Connection, transfer_id: str, per_second: int | None, 
         )
 
 
-def _is_local(spec: TransferSpec) -> bool:
-    if not spec.kind.of_lines:
-        return is_local(spec)
-    from seqferry.spec import run
-
-    return run.is_local(spec)
+def _placed(spec: TransferSpec, settings: Settings) -> TransferSpec:
+    return hosts.placed(ResolvedSpec.of(spec), settings)
 
 
 def _same_submission(transfer_id: str, earlier: str, now: TransferSpec) -> str:

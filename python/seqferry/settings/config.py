@@ -8,6 +8,8 @@ from __future__ import annotations
 import errno
 import logging
 import os
+import re
+import socket
 import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -62,6 +64,8 @@ _MIB: Final = 1024 * 1024
 _NO_STATE_DIR: Final = Path("/nonexistent/.local/state/seqferry")
 """Stands for the state folder of a user without a home; Debian gives such users this home."""
 
+_HOST_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,252}")
+
 
 def cores() -> int:
     """Processor cores that this process may use."""
@@ -94,6 +98,9 @@ class Settings:
         tpslimit: requests started per second; None: no limit. Recorded with the transfers that are submitted here.
         cache: a folder that keeps blocks of what was downloaded, up to ``max_cache_size`` bytes; absolute.
         trace: ``stderr`` or the file that spans of the engine are written to, None for neither.
+        host_name: of this machine, in the record and for local folders; it stays when the machine is renamed.
+        folders: of this machine that its workers serve, where several machines work (PostgreSQL); absolute.
+        shared_folders: that many machines have mounted at the same path, and serve.
         token: one that HTTP clients may present besides those of the state folder.
         policy: what clients of a server may ask it for. From the configuration file only, as the next.
         audit_key: the file of keys of the audit record; None: the record is kept without a key.
@@ -124,6 +131,9 @@ class Settings:
     max_cache_size: int | None = None
     trace: str | None = None
     log_format: LogFormat = "text"
+    host_name: str = field(default_factory=socket.gethostname)
+    folders: tuple[str, ...] = ()
+    shared_folders: tuple[str, ...] = ()
     token: str | None = field(default=None, repr=False)
     audit_key: Path | None = None
     audit_anchor: str | None = None
@@ -224,6 +234,9 @@ class Settings:
             max_cache_size=value("max_cache_size", parse_size, None),
             trace=value("trace", lambda text: text if text == "stderr" else str(folder(text)), None),
             log_format=value("log_format", parse_format, "text"),
+            host_name=value("host_name", _host_name, None) or socket.gethostname(),
+            folders=value("folders", _folders, ()),
+            shared_folders=value("shared_folders", _folders, ()),
             token=value("token", str, None),
             audit_key=value("audit_key", folder, audit_key.default_path(env)),
             audit_anchor=value("audit_anchor", anchor_place, None),
@@ -343,6 +356,25 @@ class Settings:
                 self.state_dir,
                 self.state_dir.stat().st_mode & 0o777,
             )
+
+
+def _host_name(text: str) -> str:
+    if _HOST_NAME.fullmatch(text) is None:
+        raise ValueError(f"'{text[:80]}' is not the name of a host; use letters, digits, dots and hyphens")
+    return text
+
+
+def _folders(text: str) -> tuple[str, ...]:
+    """Folders as in PATH: absolute, with colons between them."""
+    found = tuple(dict.fromkeys(os.path.normpath(one) for one in text.split(":") if one))
+    for one in found:
+        if not os.path.isabs(one) or "\0" in one:  # noqa: PTH117
+            raise ValueError(f"'{one}' is not an absolute path; write for example /data/runs:/scratch")
+        try:
+            one.encode()
+        except UnicodeEncodeError:
+            raise ValueError("a folder has a name that is not UTF-8") from None
+    return found
 
 
 def _require_text(path: Path, what: str, option: str) -> None:

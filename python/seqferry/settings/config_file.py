@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import ipaddress
+import os
 import re
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
@@ -32,6 +33,9 @@ SETTINGS: Final = (
     "max_cache_size",
     "trace",
     "log_format",
+    "host_name",
+    "folders",
+    "shared_folders",
     "audit_key",
 )
 """Settings that stand at the start of the file, before any table; each has a variable ``SEQFERRY_<NAME>`` that wins."""
@@ -205,6 +209,8 @@ def _profile(text: str) -> str:
 
 
 def _place(text: str) -> str:
+    if text.startswith("/") and "\0" not in text:
+        return f"{os.path.normpath(text).rstrip('/')}/"
     bucket, slash, key = text.removeprefix("s3://").partition("/")
     start = text.removesuffix("*")
     fits = text.startswith("s3://") and bucket and "*" not in start
@@ -212,7 +218,8 @@ def _place(text: str) -> str:
         return f"{text}/"
     if not fits or (start == text and key and not key.endswith("/")):
         raise ValueError(
-            f"'{text}' is not a bucket or a prefix; write s3://bucket, s3://bucket/prefix/ or s3://bucket/start*"
+            f"'{text}' is not a bucket or a prefix; write s3://bucket, s3://bucket/prefix/ or s3://bucket/start*, or "
+            "the absolute path of a folder"
         )
     return start
 

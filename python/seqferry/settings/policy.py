@@ -5,14 +5,15 @@ from __future__ import annotations
 import ipaddress
 import os
 import socket
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 from urllib.parse import urlsplit
 
-from seqferry.model.errors import PolicyError
+from seqferry.model.errors import PolicyError, UsageError
 from seqferry.model.locations import LocalFolder, Location, S3Location
 from seqferry.model.models import TransferSpec
-from seqferry.places import customer_keys, endpoints
+from seqferry.places import customer_keys, endpoints, paths
 
 _REFUSED: Final = tuple(
     ipaddress.ip_network(text)
@@ -40,7 +41,8 @@ class Policy:
     Attributes:
         endpoints: URLs besides the configured one.
         profiles: AWS profiles besides the configured one.
-        read, write: starts of ``s3://bucket/key`` below which a source, or a target, has to lie.
+        read, write: starts of ``s3://bucket/key`` below which a source, or a target, has to lie; and folders of this
+            machine, with their last slash.
     """
 
     endpoints: tuple[str, ...] = ()
@@ -72,7 +74,39 @@ class Policy:
         for place in (spec.source, spec.target):
             if not isinstance(place, LocalFolder):
                 self.check_access(place)
+        self._check_folders(spec)
         self.check_places(spec)
+
+    @property
+    def names_folders(self) -> bool:
+        """True where clients may read or write folders of this machine."""
+        return any(not one.startswith(_ANYWHERE) for one in (*self.read, *self.write))
+
+    def check_paths(self, source: str | Sequence[str], target: str) -> None:
+        """Refuse paths that a client may not name, before they are looked at.
+
+        Raises:
+            PolicyError: the policy does not allow one.
+            UsageError: it is not absolute.
+        """
+        sources = [source] if isinstance(source, str) else source
+        for act, allowed, path in (
+            *(("read", self.read, one) for one in sources if paths.is_local(one)),
+            *(("write", self.write, one) for one in (target,) if paths.is_local(one)),
+        ):
+            if not path.startswith("/"):
+                raise UsageError(
+                    f"'{path[:200]}' is no absolute path; write s3://bucket/key, or a folder that this server allows."
+                )
+            _check_folder(act, allowed, path)
+
+    def _check_folders(self, spec: TransferSpec) -> None:
+        read = [("read", self.read, spec.source)] if not spec.kind.of_record else []
+        for act, allowed, place in (*read, ("write", self.write, spec.target)):
+            if isinstance(place, LocalFolder):
+                _check_folder(act, allowed, place.uri)
+        if isinstance(spec.source, LocalFolder) and spec.kind.removes_sources:
+            _check_folder("write", self.write, spec.source.uri)
 
     def check_look(self, place: S3Location) -> None:
         """Refuse a look at a place that a client may not read from, or not with this endpoint or profile.
@@ -86,7 +120,7 @@ class Policy:
     @property
     def roots(self) -> tuple[str, ...]:
         """Places that clients may look at, where they are named; empty where any bucket may be read."""
-        return () if _ANYWHERE in self.read else self.read
+        return () if _ANYWHERE in self.read else tuple(one for one in self.read if one.startswith(_ANYWHERE))
 
     def may_list(self, bucket: str) -> bool:
         """True where the name of the bucket may be told to clients: all below it may be read."""
@@ -205,6 +239,13 @@ def _host(url: str) -> str:
         return urlsplit(url).hostname or ""
     except ValueError:
         return ""
+
+
+def _check_folder(act: str, allowed: tuple[str, ...], path: str) -> None:
+    """Raise PolicyError unless the file or folder lies in one that clients may use, wherever links lead."""
+    roots = [one for one in allowed if not one.startswith(_ANYWHERE)]
+    if "\0" in path or leads_out(path) or not paths.is_below(path, roots):
+        raise PolicyError(f"This server does not {act} {path[:200]} for clients. {_ALLOWED.format(act)}")
 
 
 def _check_below(act: str, allowed: tuple[str, ...], place: Location, keys: list[str]) -> None:

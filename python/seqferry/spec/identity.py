@@ -22,7 +22,7 @@ from seqferry.model.formatting import printable
 from seqferry.model.locations import Access, Identity, LocalFolder, Location, S3Location
 from seqferry.model.models import OPERATION_TRANSFER, CheckedSpec, ResolvedSpec, TransferSpec
 from seqferry.places import customer_keys, endpoints, profiles
-from seqferry.spec import stored, validation
+from seqferry.spec import hosts, stored, validation
 
 _PROOF_DIGITS: Final = 12
 """Hexadecimal digits of a SHA-256 that are kept: too few to find a key, enough to tell a site's identities apart."""
@@ -171,6 +171,9 @@ def needs(spec: TransferSpec) -> str | None:
     for key in customer_keys.needs(spec):
         unmatched = {"source": "an SSE-C key", "proof": ""}
         found.append({"sse_c": list(key), "identity": unmatched, "ca_bundle": None})
+    for folder in hosts.folders(spec):
+        unmatched = {"source": "a folder of a host", "proof": ""}
+        found.append({"folder": list(folder), "identity": unmatched, "ca_bundle": None})
     return json.dumps(found, sort_keys=True) if found else None
 
 
@@ -179,7 +182,11 @@ def lane(needs: str | None) -> str | None:
     if needs is None:
         return None
     found = {
-        json.dumps(one.get("features") or one.get("sse_c") or [one["identity"]["proof"], one["ca_bundle"]])
+        json.dumps(
+            one.get("features")
+            or one.get("sse_c")
+            or (["folder", *one["folder"]] if "folder" in one else [one["identity"]["proof"], one["ca_bundle"]])
+        )
         for one in json.loads(needs)
     }
     return _digest(sorted(found))
@@ -191,13 +198,21 @@ def own_needs() -> str | None:
     return needs(TransferSpec(source=place, target=place))
 
 
+def folders_of(needs: str | None) -> list[hosts.HostFolder]:
+    """Folders among the needs."""
+    found = json.loads(needs) if needs is not None else ()
+    return [(one["folder"][0], one["folder"][1]) for one in found if "folder" in one]
+
+
 def missing(needs: str | None) -> str | None:
-    """The first of the needs that this process has not, in words; None when it has all."""
+    """The first of the needs that this process has not, in words; None when it has all. Folders are not looked at."""
     for one in json.loads(needs) if needs is not None else ():
         if "features" in one:
             found = stored.lacking(one["features"])
         elif "sse_c" in one:
             found = customer_keys.lacking(*one["sse_c"])
+        elif "folder" in one:
+            found = None
         else:
             found = _missing(access_of(one))
         if found is not None:
@@ -286,6 +301,7 @@ def _form(spec: TransferSpec) -> dict[str, Any]:
         place = form[side]
         # Of no meaning for what is copied: the same command with another number goes on as well.
         place.pop("attempts", None)
+        place.pop("root", None)
         for name in _LATER_FIELDS_OF_PLACES:
             if not place.get(name):
                 place.pop(name, None)
@@ -302,7 +318,7 @@ _FIRST_FIELDS: Final = frozenset({
 })  # fmt: skip
 """Fields that all versions have recorded. This list stays; what came later, and asks for nothing, is left out."""
 
-_LATER_FIELDS_OF_PLACES: Final = ("request_payer", "sse_c", "sse_c_proof")
+_LATER_FIELDS_OF_PLACES: Final = ("request_payer", "sse_c", "sse_c_proof", "host")
 
 _OF_PLACE: Final = {
     "endpoint_url": None,

@@ -19,11 +19,11 @@ _NOWHERE: Final = "nowhere"
 
 
 def place(spec: TransferSpec) -> str:
-    """The bucket of the target at its endpoint, or this machine's disks. Keys of different places never meet."""
+    """The bucket of the target at its endpoint, or the disks of a host. Keys of different places never meet."""
     if spec.kind.of_record:
         return _NOWHERE
     if isinstance(spec.target, LocalFolder):
-        return _DISK
+        return _DISK if spec.target.host is None else f"{_DISK}@{spec.target.host}"
     return f"{endpoints.of(spec.target) or 'aws'} {spec.target.bucket}"
 
 

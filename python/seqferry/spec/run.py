@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from seqferry.model.errors import UsageError
-from seqferry.model.locations import LocalFolder, Location, S3Location
+from seqferry.model.locations import Location, S3Location
 from seqferry.model.models import OPERATION_RUN, Compiled, ResolvedSpec, TransferSpec
 from seqferry.spec import identity, overlaps, stored
 
@@ -187,12 +187,6 @@ def line_specs(spec: TransferSpec) -> Iterator[ResolvedSpec]:
         plain = part.spec.derive(keys=None, targets=(), single=True)
         for key, target in zip(part.spec.keys, targets, strict=True):
             yield plain.derive(source=replace(plain.source, key=key), target=replace(plain.target, key=target))
-
-
-def is_local(spec: TransferSpec) -> bool:
-    """True when a line reads or writes a disk of this machine."""
-    places = (place for part in parts_of(spec) for place in (part.spec.source, part.spec.target))
-    return any(isinstance(place, LocalFolder) for place in places)
 
 
 def shown(line: int, place: Location, key: str) -> str:

@@ -48,7 +48,7 @@ class Lanes:
             self._add(None)
         for lane in found - {None}:
             assert lane is not None
-            missing = identity.missing(lane.needs)
+            missing = self._service.lacks(lane.needs)
             if missing is None:
                 self._add(lane.name)
             else:

@@ -25,12 +25,13 @@ from seqferry.engine.engine import Engine
 from seqferry.engine.executor import Job
 from seqferry.model import names
 from seqferry.model.errors import AccessError, ConfigError, PolicyError, UnsupportedError
+from seqferry.model.models import ResolvedSpec
 from seqferry.planning.decision import KeyRules
 from seqferry.planning.listing import KnownObjects
 from seqferry.service import authority
 from seqferry.service.service import Service
 from seqferry.settings.channels import Notices
-from seqferry.spec import stored
+from seqferry.spec import hosts, stored
 from seqferry.workflows.lease import Lease
 from seqferry.workflows.recorder import Recorder
 from seqferry.workflows.running_batch import Meter, RunningBatch, read_progress
@@ -107,6 +108,9 @@ class Runtime:
 
         Returns:
             False when it is stopped.
+
+        Raises:
+            AccessError: this process does not serve a local folder of the transfer.
         """
         with self._changed:
             if self.service is None or transfer_id in self._allowed:
@@ -114,6 +118,8 @@ class Runtime:
         with self.database.read() as connection:
             row = transfers.row_of(connection, transfer_id)
             creator = retry_chains.first_asked_by(connection, transfer_id)
+        if row is not None and not self.database.is_sqlite:
+            self._require_folders(transfer_id, stored.read(row.spec))
         if row is not None and actors.is_http(row.created_by):
             try:
                 is_whole = self.service.serves and actors.is_http(creator)
@@ -127,6 +133,12 @@ class Runtime:
                 self._allowed.pop()
             self._allowed.add(transfer_id)
         return True
+
+    def _require_folders(self, transfer_id: str, spec: ResolvedSpec) -> None:
+        assert self.service is not None
+        lacks = hosts.lacking_at_work(spec, self.service.settings, self.service.named_folders)
+        if lacks is not None:
+            raise AccessError(f"Transfer {transfer_id} waits for a worker with {lacks}.")
 
     # --- what is known before the start ---
 

@@ -17,7 +17,6 @@ from __future__ import annotations
 import logging
 import os
 import signal
-import socket
 import threading
 import time
 import uuid
@@ -35,7 +34,7 @@ from seqferry.model.errors import WorkerBusyError
 from seqferry.model.labels import NOTHING, Description
 from seqferry.model.models import Submission, TransferSpec
 from seqferry.model.shortages import shortage
-from seqferry.model.workers import URL, Process, ProcessKind
+from seqferry.model.workers import FOLDERS, SHARED_FOLDERS, URL, Process, ProcessKind
 from seqferry.places import processes
 from seqferry.places.service_manager import ServiceManager
 from seqferry.planning.listing import KnownObjects
@@ -110,8 +109,10 @@ class Worker:
         self.service: Final = service
         self._own_work = own_work
         self._facts: dict[str, Any] = {"own_work": own_work} | ({} if url is None else {URL: url})
+        served = {FOLDERS: service.settings.folders, SHARED_FOLDERS: service.settings.shared_folders}
+        self._facts |= {name: list(map(os.path.realpath, found)) for name, found in served.items() if found}
         self._database = service.database
-        host, pid = socket.gethostname(), os.getpid()
+        host, pid = service.settings.host_name, os.getpid()
         worker_session = f"{host}-{pid}-{uuid.uuid4().hex[:8]}"
         process_id = f"{worker_session}{processes.suffix()}"
         self._process = Process(process_id, kind, host, pid, version(), HEAD, names.WORKFLOW_SHAPE)

@@ -325,8 +325,6 @@ def test_a_cp_leaves_an_anchor_and_one_that_cannot_be_written_fails_nothing(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    if not anchored.database.is_sqlite:
-        pytest.skip("no local files with PostgreSQL")
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "a").write_bytes(b"a")
     words = ("cp", f"{tmp_path}/in/", f"s3://{make_bucket(s3server)}/", "--endpoint-url", s3server.endpoint_url)

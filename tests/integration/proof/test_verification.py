@@ -6,6 +6,7 @@ import json
 import os
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -152,8 +153,7 @@ def test_an_object_that_was_replaced_is_found_by_content(service: Service, ferry
 def test_a_file_with_a_flipped_byte_is_found_by_content(
     service: Service, ferry: Ferry, s3server: S3Server, tmp_path: Path
 ) -> None:
-    if not service.database.is_sqlite:
-        pytest.skip("no local files with PostgreSQL")
+    service.settings = replace(service.settings, folders=(str(tmp_path),))  # type: ignore[misc]
     ferry.fill({"run/a": SMALL, "run/b": MULTIPART})
     out = tmp_path / "out"
     ran = command(service, "cp", f"s3://{ferry.source}/run/", f"{out}/", "--endpoint-url", s3server.endpoint_url)
@@ -193,8 +193,7 @@ def test_an_archive_is_looked_up_once(service: Service, ferry: Ferry, s3server: 
 
 
 def test_files_are_looked_at_too(service: Service, ferry: Ferry, s3server: S3Server, tmp_path: Path) -> None:
-    if not service.database.is_sqlite:
-        pytest.skip("no local files with PostgreSQL")
+    service.settings = replace(service.settings, folders=(str(tmp_path),))  # type: ignore[misc]
     ferry.fill({"run/a": SMALL, "run/b": SMALL})
     out = tmp_path / "out"
     ran = command(service, "cp", f"s3://{ferry.source}/run/", f"{out}/", "--endpoint-url", s3server.endpoint_url)

@@ -165,8 +165,8 @@ def test_the_texts_hold_every_field() -> None:
     # Options that came after these texts are stored by the same rule (``test_option_groups``).
     assert held == {*stored._FIRST_ORDER, "version"}  # pyright: ignore[reportPrivateUsage]
     for kind in (S3Location, LocalFolder):
-        # Filled in when a spec is resolved.
-        assert {one.name for one in fields(kind)} - {"access", "sse_c_proof"} <= of_places
+        # Filled in when a spec is resolved, or placed on a host.
+        assert {one.name for one in fields(kind)} - {"access", "sse_c_proof", "host", "root"} <= of_places
     assert {one.name for one in fields(KeyRange)} == {
         name for text in texts for one in text.get("ranges", ()) for name in one
     }

@@ -124,6 +124,8 @@ def add(
                     "Its credentials are temporary. Runs after their end wait for a worker with newer ones; a profile "
                     "or a role does not end."
                 )
+            if (folder := session.service.unserved(made.spec)) is not None:
+                display.say(f"No worker at the database serves {folder}: its transfers wait for one.")
             display.say("A running `seqferry serve` or `seqferry worker` starts it; if none runs, start one.")
         return exits.OK
 
