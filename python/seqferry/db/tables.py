@@ -442,6 +442,8 @@ worker: Final = sa.Table(
     sa.Column("beats", sa.BigInteger, nullable=False),
     # It was found dead, and its work was given to others.
     sa.Column("gone_at", sa.Double),
+    # It is to end when the batches that it is at have ended.
+    sa.Column("drain_at", sa.Double),
     # What it does now, see ``workers.Activity``. ``facts`` are those of its kind alone.
     sa.Column("lanes", sa.Text, nullable=False),
     sa.Column("limits", sa.Text, nullable=False),

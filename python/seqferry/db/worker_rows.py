@@ -67,6 +67,18 @@ def describe(connection: sa.Connection, process_id: str, activity: Activity) -> 
     connection.execute(worker.update().where(worker.c.id == process_id).values(**_columns(activity)))
 
 
+def drain(connection: sa.Connection, process_id: str) -> None:
+    """Ask a process to end when the batches that it is at have ended; the first wish counts."""
+    now = clock(is_sqlite=connection.dialect.name == "sqlite")
+    asked = worker.update().where(worker.c.id == process_id, worker.c.drain_at.is_(None))
+    connection.execute(asked.values(drain_at=now))
+
+
+def is_draining(connection: sa.Connection, process_id: str) -> bool:
+    query = sa.select(worker.c.drain_at).where(worker.c.id == process_id)
+    return connection.execute(query).scalar() is not None
+
+
 def leave(connection: sa.Connection, process_id: str) -> None:
     """The process ends in order."""
     connection.execute(worker.delete().where(worker.c.id == process_id))
@@ -160,4 +172,5 @@ def _status(row: sa.Row[Any]) -> ProcessStatus:
         since=row.since,
         seen_at=row.seen_at,
         alive=bool(row.alive),
+        draining=row.drain_at is not None,
     )

@@ -99,10 +99,16 @@ NO_ACTIVITY: Final = Activity(lanes=(), limits=None, resident=None, transfers=0,
 
 @dataclass(frozen=True, slots=True)
 class ProcessStatus:
-    """A process on record; ``alive``: it has given a sign of life in the last seconds."""
+    """A process on record.
+
+    Attributes:
+        alive: it has given a sign of life in the last seconds.
+        draining: it is to end when the batches that it is at have ended, and takes no others.
+    """
 
     process: Process
     activity: Activity
     since: float
     seen_at: float
     alive: bool
+    draining: bool = False

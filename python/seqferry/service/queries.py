@@ -289,11 +289,14 @@ class Queries(Base):
         ]
 
     def fleet(self) -> list[ProcessStatus]:
-        """Workers that are there for the work of all, alive: not commands that work for one transfer."""
+        """Workers that are there for the work of all, alive: not commands for one transfer, nor those that drain."""
         return [
             one
             for one in self.workers()
-            if one.alive and one.process.kind in WORKING_KINDS and not one.activity.facts.get("own_work")
+            if one.alive
+            and not one.draining
+            and one.process.kind in WORKING_KINDS
+            and not one.activity.facts.get("own_work")
         ]
 
     def unserved(self, spec: TransferSpec) -> str | None:

@@ -43,6 +43,7 @@ from seqferry.settings.config import Settings
 from seqferry.workflows import inline, liveness
 from seqferry.workflows.adoption import adopt, revive
 from seqferry.workflows.dbos_runner import DbosRunner
+from seqferry.workflows.draining import INLINE, Draining
 from seqferry.workflows.heart import Heart, record_vanished
 from seqferry.workflows.lanes import Lanes
 from seqferry.workflows.lease import Lease
@@ -143,6 +144,7 @@ class Worker:
         self._dbos = DbosRunner(
             service.database, service.queue, self._lanes, self.executor_id, held, schedules=not own_work
         )
+        self._draining = Draining(service.database, process_id, self._dbos.stop_polling, self._awaited)
         self._threads = Threads()
         self._held = held
         self._stopped = False
@@ -393,10 +395,15 @@ class Worker:
     def _control(self) -> None:
         self._limits.keep()
         give_orders(self._runtime)
+        if not self._own_work and self._draining.turn():
+            return
         self._lanes.look()
         if not self._dbos.is_up and self._others_wait():
             self._take_queue_or_fail()
         self._dbos.listen(self._signal)
+
+    def _awaited(self) -> list[str]:
+        return [*(f"{INLINE}{transfer_id}" for transfer_id in list(self._inline)), *self._dbos.active()]
 
     def _revive(self) -> None:
         if self._dbos.is_up:

@@ -55,6 +55,8 @@ class WorkerOut(BaseModel):
     """Workers of another shape do not take each other's work."""
     alive: bool
     """It has given a sign of life in the last 30 s."""
+    draining: bool
+    """It ends when the batches that it is at have ended, and takes no others."""
     since: datetime
     seen_at: datetime
     lanes: list[str | None]
@@ -85,6 +87,7 @@ class WorkerOut(BaseModel):
             schema_head=one.process.schema_head,
             shape=one.process.shape,
             alive=one.alive,
+            draining=one.draining,
             since=datetime.fromtimestamp(one.since, UTC),
             seen_at=datetime.fromtimestamp(one.seen_at, UTC),
             lanes=list(activity.lanes),

@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import asdict
-from typing import Any
+from typing import Annotated, Any, Final
+
+import typer
 
 from seqferry.cli import exits, options
 from seqferry.cli.output import display, text
 from seqferry.model.workers import ProcessStatus
+from seqferry.service import workers as orders
+from seqferry.service.service import Service
 from seqferry.settings.config import Settings
 
+workers = typer.Typer(help="List the processes that work, and have workers end.", rich_markup_mode=None)
 
-def workers(as_json: options.Json = False, state_dir: options.StateDir = None) -> int:
+_LOOK_SECONDS: Final = 0.5
+
+
+@workers.callback(invoke_without_command=True)
+def listed(context: typer.Context, as_json: options.Json = False, state_dir: options.StateDir = None) -> int:
     """List the processes that work, and those that were killed within the last week."""
-    from seqferry.service.service import Service
-
+    if context.invoked_subcommand is not None:
+        return exits.OK
     with Service.open(Settings.load(state_dir=state_dir)) as service:
         found = service.workers()
     if as_json:
@@ -32,12 +42,35 @@ def workers(as_json: options.Json = False, state_dir: options.StateDir = None) -
     return exits.OK
 
 
+@workers.command()
+def drain(
+    name: Annotated[str, typer.Argument(metavar="WORKER", help="Its name in the list, or a start of it.")],
+    wait: Annotated[
+        bool, typer.Option("--wait", envvar="SEQFERRY_WAIT", help="Return when the worker has ended.")
+    ] = False,
+    state_dir: options.StateDir = None,
+) -> int:
+    """Have a worker end in order: the batches that it is at end, and it takes no others. The rest is left to others."""
+    with Service.open(Settings.load(state_dir=state_dir)) as service:
+        found = orders.drain(service, name)
+        display.say(f"{found.process.name} takes nothing any more, and ends when its batches have ended.")
+        while wait and orders.is_there(service, found.process.id):
+            time.sleep(_LOOK_SECONDS)
+    return exits.OK
+
+
+def _state(one: ProcessStatus) -> str:
+    if not one.alive:
+        return "silent"
+    return "draining" if one.draining else "alive"
+
+
 def _row(one: ProcessStatus) -> tuple[str, ...]:
     process, activity = one.process, one.activity
     return (
         text.printable(process.name),
         process.kind,
-        "alive" if one.alive else "silent",
+        _state(one),
         process.version,
         text.timestamp(one.since),
         text.timestamp(one.seen_at),
@@ -54,6 +87,7 @@ def worker_facts(one: ProcessStatus) -> dict[str, Any]:
         **asdict(process),
         "name": process.name,
         "alive": one.alive,
+        "draining": one.draining,
         "since": text.timestamp(one.since, milliseconds=True),
         "seen_at": text.timestamp(one.seen_at, milliseconds=True),
         "lanes": list(activity.lanes),

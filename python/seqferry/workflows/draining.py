@@ -1,0 +1,62 @@
+"""The orderly end of a worker on demand (``seqferry workers drain``): its batches end, and it takes no others.
+
+What must stay true: a batch that runs is not cut off. All else of a transfer, its listing too, goes on elsewhere.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import signal
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from seqferry.db import worker_rows
+from seqferry.db.database import Database
+
+log: Final = logging.getLogger("seqferry.worker")
+
+_BATCH: Final = re.compile(r":b\d{6,}$")
+"""End of the id of the workflow of a batch (``names.batch_workflow_id``)."""
+
+
+class Draining:
+    """One per worker; one thread calls ``turn``.
+
+    Args:
+        stop_taking: take nothing from the queues any more.
+        active: ids of the workflows that run here, and of the transfers that are done here without the queue.
+    """
+
+    def __init__(
+        self, database: Database, process_id: str, stop_taking: Callable[[], None], active: Callable[[], Iterable[str]]
+    ) -> None:
+        self._database = database
+        self._process_id = process_id
+        self._stop_taking = stop_taking
+        self._active = active
+        self._begun = self._ended = False
+
+    def turn(self) -> bool:
+        """True while the worker is to take nothing; has the process end as by SIGTERM once nothing is left."""
+        if not self._begun:
+            with self._database.read() as connection:
+                self._begun = worker_rows.is_draining(connection, self._process_id)
+            if not self._begun:
+                return False
+            log.info("asked to end: what is begun ends, and nothing else is taken")
+            self._stop_taking()
+        if not self._ended and not any(map(_is_awaited, self._active())):
+            self._ended = True
+            os.kill(os.getpid(), signal.SIGTERM)
+        return True
+
+
+def _is_awaited(active: str) -> bool:
+    """True for a batch, and for a small transfer that is done without the queue; others wait for batches themselves."""
+    return _BATCH.search(active) is not None or active.startswith(INLINE)
+
+
+INLINE: Final = "inline "
+"""Before the id of a transfer that is done without the queue."""
