@@ -331,9 +331,6 @@ class Progress:
     def bytes_done(self) -> int:
         """Bytes copied by this job, those of parts of unfinished objects included."""
     @property
-    def bytes_in_progress(self) -> int:
-        """Bytes of parts of objects that have not ended."""
-    @property
     def objects_done(self) -> int: ...
     @property
     def objects_failed(self) -> int: ...
@@ -365,6 +362,14 @@ class Failure:
     def operation(self) -> str: ...
     @property
     def message(self) -> str: ...
+
+@final
+class JobPlace:
+    """The place of a job that copies nothing. With ``only_clean`` every item ends as cancelled."""
+
+    def __new__(
+        cls, endpoint: Endpoint, bucket: str, *, prefix: str = "", transfer: str = "", only_clean: bool = False
+    ) -> JobPlace: ...
 
 @final
 class Job:
@@ -683,6 +688,27 @@ class Engine:
         self, policy: CopyPolicy, archive: str, items: list[CopyItem], *, epoch: int | None = None
     ) -> Job:
         """Start a job over members of an archive in the source bucket: versions of items are their places."""
+    def start_remove(
+        self,
+        place: JobPlace,
+        items: list[CopyItem],
+        *,
+        careful: bool = False,
+        stop_at_failure: bool = False,
+        fail_at_lapse: bool = False,
+        epoch: int | None = None,
+    ) -> Job:
+        """Start a job that removes items: versions for good, those with an ETag only while it is theirs.
+
+        One that is not there counts as removed. One that holds something else by now fails as ``SourceChanged``.
+
+        Args:
+            careful: look at each first, as some services pass over ETags.
+            stop_at_failure: begin no removal after the first failure.
+            fail_at_lapse: when the lease has lapsed, fail as a whole; else wait until the job is admitted again.
+        """
+    def start_abort(self, place: JobPlace, items: list[CopyItem], *, epoch: int | None = None) -> Job:
+        """Start a job that aborts open uploads, whose ids are the versions of the items. One that is gone is done."""
     def check_archive(self, endpoint: Endpoint, bucket: str, key: str, options: ScanOptions) -> ArchiveCheck:
         """Begin to compare an archive with its index."""
     def index_archive(self, endpoint: Endpoint, bucket: str, key: str) -> int:
@@ -1163,21 +1189,6 @@ class ContentDigests:
 
 def digest_objects(engine: Engine, endpoint: Endpoint, bucket: str, requests: list[DigestRequest]) -> ContentDigests:
     """Begin to read objects or files, many at a time, and to compute their digests."""
-
-def remove_each(
-    engine: Engine,
-    endpoint: Endpoint,
-    bucket: str,
-    objects: list[tuple[str, str | None, str | None]],
-    *,
-    careful: bool = False,
-    epoch: int | None = None,
-) -> list[tuple[str, str | None, tuple[str, str, str, str, bool] | None]]:
-    """Remove objects (key, version, ETag); for each its state, the version of its delete marker, and its failure.
-
-    The state is ``removed``, ``left`` or ``failed``; a failure is class, code, operation, message and whether no other
-    object can fare better.
-    """
 
 def list_uploads(engine: Engine, endpoint: Endpoint, bucket: str, prefix: str) -> list[tuple[str, str, float]]:
     """Key, id, and time of the beginning of each open upload."""

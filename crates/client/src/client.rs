@@ -111,12 +111,24 @@ impl RetryingClient {
     /// The same requests under a lease, as by [`RetryingClient::with_lease`]; without the lease writes fail at once.
     #[must_use]
     pub fn with_lease_or_failure(self, holder: Arc<LeaseHolder>) -> Self {
-        let mut leased = self.with_lease(holder);
-        if let Some(lease) = &mut leased.lease {
+        self.with_lease(holder).fail_at_lapse()
+    }
+
+    /// The same requests; writes among them fail when the lease has lapsed.
+    #[must_use]
+    pub fn fail_at_lapse(mut self) -> Self {
+        if let Some(lease) = &mut self.lease {
             lease.job = CancellationToken::new();
             lease.job.cancel();
         }
-        leased
+        self
+    }
+
+    /// The same requests until this token is cancelled. A wait for the lease ends as before.
+    #[must_use]
+    pub fn until(mut self, cancel: CancellationToken) -> Self {
+        self.cancel = cancel;
+        self
     }
 
     /// The same requests with a token of their own: what must be cleaned up after a cancel is cleaned up through these.

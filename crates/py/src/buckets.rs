@@ -2,8 +2,7 @@
 
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
-use seqferry_store::{ListedVersion, ObjectMeta, ObjectRef, Range, Removal, UploadRef, VersionsRequest};
-use seqferry_transfer::RemovalOutcome;
+use seqferry_store::{ListedVersion, ObjectMeta, ObjectRef, Range, UploadRef, VersionsRequest};
 
 use crate::engine::Engine;
 use crate::failure_row::{FailureRow, failure_row};
@@ -169,32 +168,6 @@ pub fn read_range<'py>(
     let object = ObjectRef::new(bucket, key).at_version(version_id.as_deref());
     let read = py.detach(|| engine.read_range(&endpoint.0, object, etag, Range { first, last }));
     Ok(PyBytes::new(py, &read.map_err(|error| request_error(&error))?))
-}
-
-#[pyfunction]
-#[pyo3(signature = (engine, endpoint, bucket, objects, *, careful=false, epoch=None))]
-#[allow(clippy::type_complexity)] // what became of each: state, version of its delete marker, failure
-pub fn remove_each(
-    py: Python<'_>,
-    engine: &Engine,
-    endpoint: &PyEndpoint,
-    bucket: &str,
-    objects: Vec<(String, Option<String>, Option<String>)>,
-    careful: bool,
-    epoch: Option<u64>,
-) -> PyResult<Vec<(&'static str, Option<String>, Option<FailureRow>)>> {
-    let engine = engine.here()?;
-    let objects: Vec<Removal> =
-        objects.into_iter().map(|(key, version, etag)| Removal { key, version, etag }).collect();
-    let ended = py
-        .detach(|| engine.remove_each(&endpoint.0, bucket, &objects, careful, epoch))
-        .map_err(|error| request_error(&error))?;
-    let failure_row = |outcome| match outcome {
-        RemovalOutcome::Removed(marker) => ("removed", marker, None),
-        RemovalOutcome::Left => ("left", None, None),
-        RemovalOutcome::Failed(error) => ("failed", None, Some(failure_row(&error))),
-    };
-    Ok(ended.into_iter().map(failure_row).collect())
 }
 
 #[pyfunction]

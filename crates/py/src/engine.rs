@@ -8,12 +8,13 @@ use pyo3::prelude::*;
 use seqferry_client::BudgetLimits;
 use seqferry_client::list;
 use seqferry_store::ListRequest;
+use seqferry_transfer::PlaceOptions;
 use seqferry_transfer::unpack::ArchiveRef;
 use seqferry_vfs::disk_cache::SourceCache;
 
 use crate::cache::DiskCache;
 use crate::failure_row::{FailureRow, failure_row};
-use crate::job::Job;
+use crate::job::{Job, PyJobPlace};
 use crate::listing::Listing;
 use crate::stats::EngineStats;
 use crate::unpack::{ArchiveCheck, ArchiveScan, ScanOptions};
@@ -181,6 +182,39 @@ impl Engine {
         let archive = ArchiveRef { bucket: policy.policy.source_bucket.clone(), key: archive };
         let CopyPolicy { source, target, policy } = policy;
         let job = py.detach(|| engine.start_members(source, target, &archive, policy.clone(), items, epoch));
+        Ok(Job { running: job, cache: SourceCache::default() })
+    }
+
+    #[pyo3(signature = (place, items, *, careful=false, stop_at_failure=false, fail_at_lapse=false, epoch=None))]
+    #[allow(clippy::too_many_arguments, clippy::fn_params_excessive_bools)] // keyword arguments, one fact each
+    fn start_remove(
+        &self,
+        py: Python<'_>,
+        place: &PyJobPlace,
+        items: Vec<PyRef<'_, CopyItem>>,
+        careful: bool,
+        stop_at_failure: bool,
+        fail_at_lapse: bool,
+        epoch: Option<u64>,
+    ) -> PyResult<Job> {
+        let engine = self.here()?;
+        let items = items.iter().map(|item| item.0.clone()).collect();
+        let options = PlaceOptions { careful, stop_at_failure, fail_at_lapse };
+        let job = py.detach(|| engine.start_remove(place.place(), items, epoch, options));
+        Ok(Job { running: job, cache: SourceCache::default() })
+    }
+
+    #[pyo3(signature = (place, items, *, epoch=None))]
+    fn start_abort(
+        &self,
+        py: Python<'_>,
+        place: &PyJobPlace,
+        items: Vec<PyRef<'_, CopyItem>>,
+        epoch: Option<u64>,
+    ) -> PyResult<Job> {
+        let engine = self.here()?;
+        let items = items.iter().map(|item| item.0.clone()).collect();
+        let job = py.detach(|| engine.start_abort(place.place(), items, epoch));
         Ok(Job { running: job, cache: SourceCache::default() })
     }
 

@@ -1,10 +1,38 @@
-//! A running job.
+//! A running job, and the place of one that copies nothing.
 
 use pyo3::prelude::*;
-use seqferry_transfer::StopMode;
+use seqferry_client::EndpointSpec;
+use seqferry_transfer::{JobPlace, StopMode};
 use seqferry_vfs::disk_cache::SourceCache;
 
-use crate::values::{Events, Failure, Progress, seconds};
+use crate::values::{Events, Failure, Progress, PyEndpoint, seconds};
+
+#[pyclass(frozen, name = "JobPlace", module = "seqferry._native")]
+pub struct PyJobPlace {
+    endpoint: EndpointSpec,
+    bucket: String,
+    prefix: String,
+    transfer: String,
+    only_clean: bool,
+}
+
+#[pymethods]
+impl PyJobPlace {
+    #[new]
+    #[pyo3(signature = (endpoint, bucket, *, prefix="", transfer="", only_clean=false))]
+    fn new(endpoint: &PyEndpoint, bucket: String, prefix: &str, transfer: &str, only_clean: bool) -> Self {
+        let (prefix, transfer) = (prefix.to_owned(), transfer.to_owned());
+        Self { endpoint: endpoint.0.clone(), bucket, prefix, transfer, only_clean }
+    }
+}
+
+impl PyJobPlace {
+    pub(crate) fn place(&self) -> JobPlace<'_> {
+        let Self { endpoint, bucket, prefix, transfer, only_clean } = self;
+        let (bucket, prefix, transfer) = (bucket.clone(), prefix.clone(), transfer.clone());
+        JobPlace { endpoint, bucket, prefix, transfer, only_clean: *only_clean }
+    }
+}
 
 #[pyclass(frozen, module = "seqferry._native")]
 pub struct Job {

@@ -60,7 +60,6 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(buckets::object_facts, module)?)?;
     module.add_function(wrap_pyfunction!(buckets::presign, module)?)?;
     module.add_function(wrap_pyfunction!(buckets::read_range, module)?)?;
-    module.add_function(wrap_pyfunction!(buckets::remove_each, module)?)?;
     module.add_function(wrap_pyfunction!(buckets::upload_sizes, module)?)?;
     module.add_class::<cache::CacheWarming>()?;
     module.add_class::<cache::CachedObject>()?;
@@ -77,6 +76,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<patterns::Wildcards>()?;
     module.add_class::<stats::EngineStats>()?;
     module.add_class::<job::Job>()?;
+    module.add_class::<job::PyJobPlace>()?;
     module.add_class::<listing::Listing>()?;
     #[cfg(target_os = "linux")]
     module.add_class::<gateway::Gateway>()?;

@@ -375,11 +375,6 @@ impl Progress {
     }
 
     #[getter]
-    fn bytes_in_progress(&self) -> u64 {
-        self.0.bytes_in_progress
-    }
-
-    #[getter]
     fn objects_done(&self) -> u64 {
         self.0.objects_done
     }

@@ -31,6 +31,7 @@ use crate::job::{Job, JobSpec};
 use crate::object::{Item, Policy};
 use crate::pack::PackOptions;
 use crate::pipe::{InputOptions, InputTarget, OutputSource, Pipe, store_input, write_output};
+use crate::place_job::PlaceOptions;
 use crate::remove::remove;
 use crate::restore::restore;
 use crate::schedule::Scheduler;
@@ -49,6 +50,21 @@ pub struct Engine {
     pool: ClientPool,
     scheduler: Arc<Scheduler>,
     windows: Arc<WindowPool>,
+}
+
+/// The place that a job acts on which copies nothing.
+#[derive(Debug)]
+pub struct JobPlace<'a> {
+    /// Its service, or the disk.
+    pub endpoint: &'a EndpointSpec,
+    /// Bucket of the objects.
+    pub bucket: String,
+    /// Prefix of their keys.
+    pub prefix: String,
+    /// Flow for fair queueing, see [`Policy::transfer`].
+    pub transfer: String,
+    /// Act on nothing: every object ends as cancelled.
+    pub only_clean: bool,
 }
 
 /// Statistics of the requests of an engine since it was made.
@@ -235,6 +251,37 @@ impl Engine {
         let (source, target) = unpack::endpoints(archive, &self.windows, endpoints, &mut policy, &mut items);
         let spec = self.job_spec(source, target, policy, items, epoch);
         Job::start(&self.runtime, &self.scheduler, spec)
+    }
+
+    /// Begins to remove `items`; with an epoch only within that epoch of the lease. See [`Job::start_remove`].
+    pub fn start_remove(
+        &self,
+        place: JobPlace<'_>,
+        items: Vec<Item>,
+        epoch: Option<u64>,
+        options: PlaceOptions,
+    ) -> Job {
+        Job::start_remove(&self.runtime, &self.scheduler, self.place_spec(place, items, epoch), options)
+    }
+
+    /// Begins to abort open uploads; with an epoch only within that epoch of the lease. See [`Job::start_abort`].
+    pub fn start_abort(&self, place: JobPlace<'_>, items: Vec<Item>, epoch: Option<u64>) -> Job {
+        Job::start_abort(&self.runtime, &self.scheduler, self.place_spec(place, items, epoch))
+    }
+
+    fn place_spec(&self, place: JobPlace<'_>, items: Vec<Item>, epoch: Option<u64>) -> JobSpec {
+        let JobPlace { endpoint, bucket, prefix, transfer, only_clean } = place;
+        let (source, target) = self.endpoints(endpoint, endpoint);
+        let policy = Policy {
+            transfer,
+            source_bucket: bucket.clone(),
+            target_bucket: bucket,
+            source_prefix: prefix.clone(),
+            target_prefix: prefix,
+            only_clean,
+            ..Policy::default()
+        };
+        self.job_spec(source, target, policy, items, epoch)
     }
 
     /// Begins to write an object, or a range of it, to `sink`.

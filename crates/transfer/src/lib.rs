@@ -8,6 +8,7 @@
 
 use std::time::Duration;
 
+mod abort;
 mod clock;
 pub mod content_digest;
 pub mod engine;
@@ -18,6 +19,7 @@ pub mod object;
 pub mod outcome;
 pub mod pack;
 pub mod pipe;
+mod place_job;
 pub mod plan;
 pub mod progress;
 pub mod remove;
@@ -32,7 +34,7 @@ pub mod verification;
 const LONGEST_WAIT: Duration = Duration::from_mins(1);
 
 pub use content_digest::{ContentDigests, DigestRequest, ObjectDigest};
-pub use engine::{Engine, EngineStats, Listing};
+pub use engine::{Engine, EngineStats, JobPlace, Listing};
 pub use job::{Failure, Job, JobEvent, JobSpec, StopMode};
 pub use limits::CopyLimits;
 pub use object::{
@@ -40,7 +42,7 @@ pub use object::{
 };
 pub use outcome::{FailureClass, Method, ObjectFailure, Outcome, State, VerificationLevel};
 pub use pack::PackOptions;
+pub use place_job::PlaceOptions;
 pub use plan::{PartPlan, PlanError, plan_parts};
 pub use progress::{ActiveObject, Progress};
-pub use remove::RemovalOutcome;
 pub use schedule::Scheduler;

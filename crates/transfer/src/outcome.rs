@@ -40,6 +40,10 @@ pub enum Method {
     Multipart,
     /// Read and written by this process.
     Stream,
+    /// Nothing was copied: the object was removed.
+    Remove,
+    /// Nothing was copied: the open upload was aborted.
+    Abort,
 }
 
 impl Method {
@@ -50,6 +54,8 @@ impl Method {
             Self::Copy => "copy",
             Self::Multipart => "multipart",
             Self::Stream => "stream",
+            Self::Remove => "remove",
+            Self::Abort => "abort",
         }
     }
 }
@@ -203,4 +209,27 @@ pub struct Outcome {
     pub not_carried: Vec<String>,
     /// Set when failed.
     pub failure: Option<ObjectFailure>,
+}
+
+impl Outcome {
+    /// The end of an object of which nothing was done, at this time: it was cancelled.
+    pub(crate) fn of(id: u64, at: f64) -> Self {
+        Self {
+            id,
+            size: 0,
+            source_etag: String::new(),
+            state: State::Cancelled,
+            method: Method::None,
+            started_at: at,
+            ended_at: at,
+            attempts: 1,
+            retries: 0,
+            target_etag: None,
+            target_version_id: None,
+            checksum: None,
+            verified: VerificationLevel::No,
+            not_carried: Vec::new(),
+            failure: None,
+        }
+    }
 }

@@ -15,8 +15,6 @@ use crate::outcome::State;
 pub struct Progress {
     /// Bytes copied, those of parts of unfinished objects included.
     pub bytes_done: u64,
-    /// Bytes of parts of objects that have not ended.
-    pub bytes_in_progress: u64,
     /// Objects copied and verified.
     pub objects_done: u64,
     /// Objects that failed.
@@ -96,14 +94,21 @@ impl Counters {
     /// An object has ended (None: it was interrupted and has no outcome).
     pub fn end(&self, active: &ObjectTracker, state: Option<State>) {
         self.active.lock().unwrap_or_else(PoisonError::into_inner).remove(&active.id);
+        if let Some(state) = state {
+            self.count(state, active.size);
+        }
+    }
+
+    /// An object of so many bytes has ended that was not begun by itself.
+    pub fn count(&self, state: State, size: u64) {
         match state {
-            Some(State::Done) => {
+            State::Done => {
                 self.done.fetch_add(1, Ordering::Relaxed);
-                self.bytes_ended.fetch_add(active.size, Ordering::Relaxed);
+                self.bytes_ended.fetch_add(size, Ordering::Relaxed);
             }
-            Some(State::Skipped) => _ = self.skipped.fetch_add(1, Ordering::Relaxed),
-            Some(State::Failed) => _ = self.failed.fetch_add(1, Ordering::Relaxed),
-            Some(State::Cancelled) | None => {}
+            State::Skipped => _ = self.skipped.fetch_add(1, Ordering::Relaxed),
+            State::Failed => _ = self.failed.fetch_add(1, Ordering::Relaxed),
+            State::Cancelled => {}
         }
     }
 
@@ -122,14 +127,13 @@ impl Counters {
                 })
                 .collect()
         };
-        let bytes_in_progress = slowest.iter().map(|object| object.bytes_done).sum();
+        let bytes_under_way: u64 = slowest.iter().map(|object| object.bytes_done).sum();
         let objects_active = slowest.len() as u64;
         slowest.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
         slowest.truncate(5);
         let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         Progress {
-            bytes_done: get(&self.bytes_ended) + bytes_in_progress,
-            bytes_in_progress,
+            bytes_done: get(&self.bytes_ended) + bytes_under_way,
             objects_done: get(&self.done),
             objects_failed: get(&self.failed),
             objects_skipped: get(&self.skipped),

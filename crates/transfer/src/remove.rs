@@ -1,56 +1,51 @@
 //! Removal of objects, each only while it is as listed.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures::stream::StreamExt as _;
 use seqferry_client::{RequestError, RequestSpec, RetryContext, RetryingClient};
-use seqferry_store::{ErrorClass, ObjectRef, Removal, Scope, StoreError};
+use seqferry_store::{Address, Advice, ErrorClass, ObjectRef, Removal, Scope, StoreError};
+use tokio::runtime::Handle;
+use tracing::Instrument as _;
+
+use crate::job::{Job, JobSpec};
+use crate::object::Item;
+use crate::outcome::{FailureClass, Method, ObjectFailure};
+use crate::place_job::{PlaceEnd, PlaceJob, PlaceOptions};
+use crate::schedule::Scheduler;
 
 /// Objects of one call that may wait at a time.
 const AT_ONCE: usize = 64;
 /// Objects of one request: S3 takes no more.
 const MANY: usize = 1000;
 
-/// Outcome for an object that was to be removed.
-#[derive(Debug)]
-pub enum RemovalOutcome {
-    /// The object is gone, or was not there; with the version of the delete marker that hides it now.
-    Removed(Option<String>),
-    /// Something else is there by now, and was left.
-    Left,
-    /// The object could not be removed.
-    Failed(StoreError),
+impl Job {
+    /// Start removing the items at the target of `spec`: a version of an item for good, an `ETag` only while it is the
+    /// object's. One that is not there counts as removed. Where the service can, they are removed by the thousand.
+    pub fn start_remove(runtime: &Handle, scheduler: &Arc<Scheduler>, spec: JobSpec, options: PlaceOptions) -> Self {
+        let (place, job, span) = PlaceJob::prepare(scheduler, spec, Method::Remove, options);
+        runtime.spawn(remove_items(place).instrument(span));
+        job
+    }
 }
 
-/// Remove these objects by the thousand, where the service can. Returns the outcome of each, in their order.
-///
-/// `Careful` looks at each object first, as some services pass over `ETag`s: for a run that follows another.
-///
-/// # Errors
-///
-/// [`RequestError::Cancelled`] alone: all other failures are those of objects.
-pub async fn remove_each(
-    requests: &RetryingClient,
-    bucket: &str,
-    objects: &[Removal],
-    careful: bool,
-) -> Result<Vec<RemovalOutcome>, RequestError> {
-    let mut ended: Vec<Option<RemovalOutcome>> = objects.iter().map(|_| None).collect();
-    if !careful && requests.connection().store.bucket_service().is_some() {
-        let plain: Vec<usize> = (0..objects.len()).filter(|n| is_plain(&objects[*n].key)).collect();
+async fn remove_items(mut place: PlaceJob) {
+    let _grace = place.grant_grace();
+    let items = Arc::clone(&place.items);
+    if !place.options.careful && place.client.connection().store.bucket_service().is_some() {
+        let plain: Vec<usize> = (0..items.len()).filter(|n| is_plain(&items[*n].source_key)).collect();
         for chunk in plain.chunks(MANY) {
-            if chunk.len() > 1 && !requests.quirks().refuses_delete_many() {
-                remove_many(requests, bucket, objects, chunk, &mut ended).await?;
+            if chunk.len() > 1 && !place.is_stopped() && !place.client.quirks().refuses_delete_many() {
+                remove_many(&mut place, chunk).await;
             }
         }
     }
-    let left: Vec<usize> = (0..objects.len()).filter(|n| ended[*n].is_none()).collect();
-    let removals = left.into_iter().map(|n| async move { (n, remove_single(requests, bucket, &objects[n]).await) });
-    let single: Vec<_> = futures::stream::iter(removals).buffer_unordered(AT_ONCE).collect().await;
-    for (n, outcome) in single {
-        ended[n] = Some(outcome?);
+    if !place.is_stopped() {
+        let left = (0..items.len()).filter(|n| !place.has_ended(*n)).collect();
+        place.each(left, AT_ONCE, remove_single).await;
     }
-    Ok(ended.into_iter().map(|outcome| outcome.unwrap_or(RemovalOutcome::Left)).collect())
+    place.finish();
 }
 
 /// True when a key can stand in XML as it is: control characters cannot, and some services cut blanks off.
@@ -58,94 +53,90 @@ fn is_plain(key: &str) -> bool {
     !key.chars().any(|c| c.is_control() || matches!(c, '\u{fffe}' | '\u{ffff}')) && key.trim() == key
 }
 
-/// One request for many. What it does not settle is left open in `ended`.
-async fn remove_many(
-    requests: &RetryingClient,
-    bucket: &str,
-    objects: &[Removal],
-    chunk: &[usize],
-    ended: &mut [Option<RemovalOutcome>],
-) -> Result<(), RequestError> {
-    let wanted: Vec<Removal> = chunk.iter().map(|n| objects[*n].clone()).collect();
-    let spec = RequestSpec::write("DeleteObjects", bucket);
-    let answer = requests
-        .call(spec, &RetryContext::default(), async |store| match store.bucket_service() {
-            Some(service) => service.delete_many(bucket, &wanted).await,
-            None => Err(StoreError::new("DeleteObjects", bucket, None, "NotImplemented", None)),
+/// One request for many. What it does not settle has not ended.
+async fn remove_many(place: &mut PlaceJob, chunk: &[usize]) {
+    let wanted: Vec<Removal> = chunk.iter().map(|n| removal(&place.items[*n])).collect();
+    let (client, bucket) = (place.client.clone(), place.bucket.clone());
+    let answer = client
+        .call(RequestSpec::write("DeleteObjects", &bucket), &RetryContext::default(), async |store| {
+            match store.bucket_service() {
+                Some(service) => service.delete_many(&bucket, &wanted).await,
+                None => Err(StoreError::new("DeleteObjects", &bucket, None, "NotImplemented", None)),
+            }
         })
         .await;
     match answer {
         Ok(answers) => {
             for (n, answer) in chunk.iter().zip(answers) {
-                ended[*n] = match answer {
-                    Some(Ok(removed)) => Some(RemovalOutcome::Removed(removed.marker)),
-                    Some(Err(error)) => settle(error),
-                    None => None,
-                };
+                match answer {
+                    Some(Ok(removed)) => place.end(*n, PlaceEnd::Done(removed.marker)),
+                    Some(Err(error)) if error.class == ErrorClass::NotFound => place.end(*n, PlaceEnd::Done(None)),
+                    Some(Err(error)) if error.class == ErrorClass::Person && error.scope == Scope::Object => {
+                        place.fail(*n, error);
+                    }
+                    // The object is removed by a request of its own.
+                    Some(Err(_)) | None => {}
+                }
             }
-            Ok(())
         }
-        Err(RequestError::Cancelled) => Err(RequestError::Cancelled),
         // Nothing of these objects can be removed, whatever the request.
         Err(RequestError::Failed(error)) if error.scope == Scope::Job => {
             for n in chunk {
-                ended[*n] = Some(RemovalOutcome::Failed(error.clone()));
+                place.fail(*n, error.clone());
             }
-            Ok(())
         }
         Err(RequestError::Failed(error)) => {
             if matches!(error.class, ErrorClass::Capability | ErrorClass::Object) {
-                requests.quirks().learn_refused_delete_many();
+                client.quirks().learn_refused_delete_many();
             }
-            Ok(())
         }
+        Err(RequestError::Cancelled) => {}
     }
 }
 
-/// Outcome that an error for one object of many settles; None: the object is removed by a request of its own.
-fn settle(error: StoreError) -> Option<RemovalOutcome> {
-    match error.class {
-        ErrorClass::NotFound => Some(RemovalOutcome::Removed(None)),
-        ErrorClass::Person if error.scope == Scope::Object => Some(RemovalOutcome::Failed(error)),
-        _ => None,
-    }
+fn removal(item: &Item) -> Removal {
+    let etag = Some(item.etag.clone()).filter(|etag| !etag.is_empty());
+    Removal { key: item.source_key.clone(), version: item.version_id.clone(), etag }
 }
 
-async fn remove_single(
-    requests: &RetryingClient,
-    bucket: &str,
-    object: &Removal,
-) -> Result<RemovalOutcome, RequestError> {
-    let etag = object.etag.as_deref().filter(|etag| !etag.is_empty());
+async fn remove_single(client: RetryingClient, bucket: Arc<str>, item: Item) -> Result<PlaceEnd, RequestError> {
+    let (requests, bucket) = (&client, &*bucket);
+    let (key, etag) = (item.source_key.as_str(), Some(item.etag.as_str()).filter(|etag| !etag.is_empty()));
     // Where a removal can have no condition, the look before is all there is.
-    if let Some(etag) = etag.filter(|_| object.version.is_none() && !requests.capabilities().conditions) {
-        match requests.head(ObjectRef::new(bucket, &object.key)).await {
-            Ok(now) if now.etag != etag => return Ok(RemovalOutcome::Left),
+    if let Some(etag) = etag.filter(|_| item.version_id.is_none() && !requests.capabilities().conditions) {
+        match requests.head(ObjectRef::new(bucket, key)).await {
+            Ok(now) if now.etag != etag => return Ok(left(bucket, key)),
             Ok(_) => {}
-            Err(RequestError::Cancelled) => return Err(RequestError::Cancelled),
-            Err(RequestError::Failed(error)) if error.is_of_no_object() => return Ok(RemovalOutcome::Left),
-            Err(RequestError::Failed(error)) if error.class == ErrorClass::NotFound => {
-                return Ok(RemovalOutcome::Removed(None));
-            }
-            Err(RequestError::Failed(error)) => return Ok(RemovalOutcome::Failed(error)),
+            Err(RequestError::Failed(error)) if error.is_of_no_object() => return Ok(left(bucket, key)),
+            Err(RequestError::Failed(error)) if error.class == ErrorClass::NotFound => return Ok(PlaceEnd::Done(None)),
+            Err(other) => return Err(other),
         }
     }
-    let removed = match &object.version {
-        None => remove_one(requests, ObjectRef::new(bucket, &object.key), etag).await,
+    let removed = match &item.version_id {
+        None => remove_one(requests, ObjectRef::new(bucket, key), etag).await,
         Some(version) => requests
             .call(RequestSpec::write("DeleteObject", bucket), &RetryContext::default(), async |store| {
-                store.delete(ObjectRef::new(bucket, &object.key).at_version(Some(version))).await
+                store.delete(ObjectRef::new(bucket, key).at_version(Some(version))).await
             })
             .await
             .map(|()| true),
     };
     match removed {
-        Ok(true) => Ok(RemovalOutcome::Removed(None)),
-        Ok(false) => Ok(RemovalOutcome::Left),
-        Err(RequestError::Failed(error)) if error.class == ErrorClass::NotFound => Ok(RemovalOutcome::Removed(None)),
-        Err(RequestError::Failed(error)) => Ok(RemovalOutcome::Failed(error)),
-        Err(RequestError::Cancelled) => Err(RequestError::Cancelled),
+        Ok(true) => Ok(PlaceEnd::Done(None)),
+        Ok(false) => Ok(left(bucket, key)),
+        Err(RequestError::Failed(error)) if error.class == ErrorClass::NotFound => Ok(PlaceEnd::Done(None)),
+        Err(other) => Err(other),
     }
+}
+
+/// Something else is there by now, and stays.
+fn left(bucket: &str, key: &str) -> PlaceEnd {
+    let message = format!(
+        "DeleteObject {}: it was written to after it was listed, and was left. {}",
+        Address(bucket, Some(key)),
+        Advice::Repeat
+    );
+    PlaceEnd::Failed(ObjectFailure::new(FailureClass::SourceChanged, "SourceChanged", "DeleteObject", message))
 }
 
 /// Remove these keys, those with an `ETag` only while they have it. One that is not there counts as removed.

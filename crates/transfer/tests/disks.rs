@@ -176,7 +176,7 @@ async fn a_transfer_that_is_stopped_goes_on_with_the_parts_that_are_missing() {
         };
         latch.reached().await;
         // The first seven are whole, the others are held.
-        while target.count("UploadPart") < 20 || job.progress().bytes_in_progress < 7 * 50 {
+        while target.count("UploadPart") < 20 || job.progress().bytes_done < 7 * 50 {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
 

@@ -14,6 +14,7 @@ mod leases;
 mod missing_features;
 mod open_uploads;
 mod pack;
+mod removals;
 mod resume;
 mod stream_evidence;
 mod stream_faults;

@@ -1,4 +1,4 @@
-"""The engine's calls about buckets as a whole, single objects and their digests, removals and open uploads."""
+"""The engine's calls about buckets as a whole, single objects and their digests, and open uploads."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Final, Literal, NamedTuple, cast
+from typing import Final, NamedTuple
 
 from seqferry import _native
 from seqferry._native import DigestRequest, ObjectFacts, ObjectVersion
@@ -16,10 +16,6 @@ from seqferry.model.errors import StorageError
 from seqferry.model.locations import Location
 
 __all__ = ["DigestRequest", "ObjectFacts", "ObjectVersion"]
-
-AT_ONCE: Final = 1000
-"""Objects that are removed by one call: as many as S3 takes in one request."""
-
 
 _OTHER_NAME: Final = "choose another name: this one may belong to another account"
 _ADVICE: Final = {
@@ -51,28 +47,6 @@ _WITHOUT_RANGES: Final = (
 _LOOKED_AT_ONCE: Final = 32
 _MARKER_CODES: Final = ("MethodNotAllowed", "405")
 _MARKER: Final = ("DeleteMarker", "this version is a delete marker, which holds no bytes")
-
-
-class Removal(NamedTuple):
-    """An object to be removed: with ``version_id`` that version for good, with ``etag`` only while it has it."""
-
-    key: str
-    version_id: str | None = None
-    etag: str | None = None
-
-
-class RemovalOutcome(NamedTuple):
-    """Outcome of the removal of one object.
-
-    Attributes:
-        state: ``left``: it holds something else by now.
-        marker: version of the delete marker that hides it now.
-        failure: why it could not be removed.
-    """
-
-    state: Literal["removed", "left", "failed"]
-    marker: str | None = None
-    failure: StorageError | None = None
 
 
 class OpenUpload(NamedTuple):
@@ -229,30 +203,6 @@ def digests(
                 yield [values if told is None else _failure(told) for values, told in page]
         finally:
             run.close()
-
-
-def remove(
-    engine: Engine, place: Location, objects: Sequence[Removal], *, careful: bool = False, epoch: int | None = None
-) -> list[RemovalOutcome]:
-    """Remove up to ``AT_ONCE`` objects; what became of each, in their order. One that is not there counts as removed.
-
-    ``careful`` looks at each first: some services pass over ETags. With an ``epoch`` only within the lease.
-    """
-    with translated():
-        ended = _native.remove_each(
-            native(engine),
-            native_endpoint(place),
-            place.container,
-            [(one.key, one.version_id, one.etag) for one in objects],
-            careful=careful,
-            epoch=epoch,
-        )
-    return [
-        RemovalOutcome(
-            cast("Literal['removed', 'left', 'failed']", state), marker, None if told is None else _failure(told)
-        )
-        for state, marker, told in ended
-    ]
 
 
 def uploads(engine: Engine, place: Location) -> list[OpenUpload]:

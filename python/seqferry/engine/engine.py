@@ -28,7 +28,7 @@ from seqferry._native import (
 )
 from seqferry.engine import lookups, process_limits
 from seqferry.engine.caches import cached_place, disk_cache
-from seqferry.engine.jobs import JobContext, policy
+from seqferry.engine.jobs import JobContext, job_place, policy
 from seqferry.engine.lookups import FailedLookup, Listed
 from seqferry.engine.native_calls import native_endpoint, process_settings, translated
 from seqferry.engine.pipes import Pipe
@@ -69,6 +69,10 @@ _MAX_ATTEMPTS: Final = "AWS_MAX_ATTEMPTS"
 
 LEASE_LAPSED: Final = "LeaseLapsed"
 """Error code of writes that were not made because this process has lost the right to write."""
+
+
+CHANGED_SINCE: Final = "SourceChanged"
+"""Error code of an object that holds something else by now, and was not removed."""
 
 
 class LevelPage(NamedTuple):
@@ -346,6 +350,40 @@ class Engine:
         with translated():
             chosen = policy(spec, context)
             return self._native.start_members(chosen, spec.source.key, list(items), epoch=context.epoch)
+
+    def start_remove(
+        self,
+        place: Location,
+        items: Iterable[CopyItem],
+        context: JobContext,
+        *,
+        stop_at_failure: bool = False,
+        fail_at_lapse: bool = False,
+    ) -> Job:
+        """Start removing ``items``: versions for good, those with an ETag only while it is theirs.
+
+        One that is not there counts as removed; one that holds something else by now fails as ``CHANGED_SINCE``. A
+        resumed job looks at each first: some services pass over ETags.
+
+        Args:
+            stop_at_failure: begin no removal after the first failure.
+            fail_at_lapse: fail as a whole when the lease lapses (``LEASE_LAPSED``), for a caller that cannot admit the
+                job again.
+        """
+        with translated():
+            return self._native.start_remove(
+                job_place(place, context),
+                list(items),
+                careful=context.resumed,
+                stop_at_failure=stop_at_failure,
+                fail_at_lapse=fail_at_lapse,
+                epoch=context.epoch,
+            )
+
+    def start_abort(self, place: Location, items: Iterable[CopyItem], context: JobContext) -> Job:
+        """Start aborting open uploads, whose ids are the versions of ``items``. One that is gone counts as aborted."""
+        with translated():
+            return self._native.start_abort(job_place(place, context), list(items), epoch=context.epoch)
 
     def write_output(
         self, place: S3Location, *, version_id: str | None = None, bytes_range: tuple[int, int | None] | None = None

@@ -74,8 +74,6 @@ class Progress(Protocol):
     @property
     def bytes_done(self) -> int: ...
     @property
-    def bytes_in_progress(self) -> int: ...
-    @property
     def objects_done(self) -> int: ...
     @property
     def objects_failed(self) -> int: ...
@@ -156,6 +154,18 @@ def rows(events: Events) -> Iterator[dict[str, Any]]:
         yield dict(zip(RESULT_COLUMNS, values, strict=True))
 
 
+def collect(job: Job, seconds: Callable[[], float]) -> dict[int, dict[str, Any]]:
+    """Carry out a job that is not on record; the results of its objects by their ids. ``seconds`` may raise to stop."""
+    found: dict[int, dict[str, Any]] = {}
+
+    def record(events: Events) -> Sequence[int]:
+        found.update((row["id"], row) for row in rows(events))
+        return pass_by(events)
+
+    execute(job, seconds, record)
+    return found
+
+
 def abort(job: Job, *, seconds: float) -> None:
     """End a job with its open uploads aborted; what it still tells is not wanted. Waits for it at most so long."""
     deadline = time.monotonic() + seconds
@@ -169,7 +179,6 @@ class Counts:
     """See ``Progress``."""
 
     bytes_done: int = 0
-    bytes_in_progress: int = 0
     objects_done: int = 0
     objects_failed: int = 0
     objects_skipped: int = 0

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from seqferry import _native
 from seqferry.engine.native_calls import native_endpoint
+from seqferry.model.locations import Location
 from seqferry.model.models import ResolvedSpec
 from seqferry.spec import properties
 from seqferry.spec.validation import data_path, settle_seconds
@@ -56,4 +57,15 @@ def policy(spec: ResolvedSpec, context: JobContext) -> _native.CopyPolicy:
         no_sync=bool(spec.options.get("no_sync")),
         transfer=context.transfer,
         settle_seconds=settle_seconds(spec),
+    )
+
+
+def job_place(place: Location, context: JobContext) -> _native.JobPlace:
+    """The place of a job that copies nothing."""
+    return _native.JobPlace(
+        native_endpoint(place),
+        place.container,
+        prefix=place.key,
+        transfer=context.transfer,
+        only_clean=context.only_clean,
     )

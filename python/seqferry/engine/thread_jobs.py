@@ -222,21 +222,3 @@ class PagedJob(Generic[Item]):
         with self._changed:
             self._stopped = True
             self._tells_cancelled = abort_uploads
-
-
-class ChunkJob(PagedJob[Item]):
-    """A job whose ``act`` tells how all objects of a chunk have ended, at once."""
-
-    def __init__(
-        self,
-        items: Sequence[Item],
-        act: Callable[[Sequence[Item], int | None], Sequence[End]],
-        *,
-        chunk: int,
-        epoch: int | None,
-        only_clean: bool = False,
-    ) -> None:
-        def pages(chunk: Sequence[Item], epoch: int | None) -> Ended:
-            yield act(chunk, epoch)
-
-        super().__init__(items, pages, chunk=chunk, epoch=epoch, only_clean=only_clean)

@@ -36,7 +36,7 @@ class Ends:
 class Counts:
     """See ``seqferry.engine.executor.Progress``."""
 
-    bytes_done = bytes_in_progress = objects_done = objects_failed = objects_skipped = 0
+    bytes_done = objects_done = objects_failed = objects_skipped = 0
     requests = in_flight = retries = throttled = 0
     slowest: Sequence[ObjectProgress] = ()
 

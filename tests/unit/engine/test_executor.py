@@ -6,24 +6,83 @@ import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from seqferry.engine.executor import Events, Failure, Job, JobPlan, JobSequence, abort, execute, pass_by, rows
-from seqferry.engine.thread_jobs import ChunkJob, End
-from seqferry.model.errors import StorageError
+from seqferry.engine.executor import (
+    Counts,
+    CreatedUpload,
+    Events,
+    Failure,
+    Job,
+    JobPlan,
+    JobSequence,
+    abort,
+    collect,
+    execute,
+    pass_by,
+    rows,
+)
+from seqferry.model.models import RESULT_COLUMNS
+
+
+class _Ends:
+    """Objects of a job that have ended."""
+
+    begun: Sequence[CreatedUpload] = ()
+    cancelled: Sequence[int] = ()
+
+    def __init__(self, ids: Sequence[int], state: str) -> None:
+        self._ids = ids
+        self._state = state
+        self.ended = len(ids)
+
+    def results(self) -> dict[str, str]:
+        told = {"id": ",".join(map(str, self._ids)), "state": ",".join([f'"{self._state}"'] * self.ended)}
+        return {name: told.get(name, ",".join(["null"] * self.ended)) for name in RESULT_COLUMNS} if self._ids else {}
+
+
+class _Job:
+    """A job whose objects of one byte end when ``gate`` is set."""
+
+    def __init__(self, ids: Sequence[int], gate: threading.Event | None, failure: Failure | None) -> None:
+        self._ids = list(ids)
+        self._gate = gate
+        self._failure = failure
+        self._ended = 0
+
+    def wait(self, timeout: float, /) -> Events:
+        if self._gate is not None and not self._gate.wait(timeout):
+            return _Ends((), "done")
+        ids, self._ids = self._ids, []
+        self._ended += len(ids)
+        return _Ends(ids, "done" if self._failure is None else "failed")
+
+    def finished(self) -> bool:
+        return not self._ids
+
+    def failure(self) -> Failure | None:
+        return self._failure if self._ended else None
+
+    def notes(self) -> Sequence[str]:
+        return ()
+
+    def progress(self) -> Counts:
+        return Counts(objects_done=self._ended, bytes_done=self._ended)
+
+    def acknowledge(self, ids: list[int], /) -> None: ...
+    def admit(self, epoch: int, /) -> None: ...
+    def disown(self) -> None: ...
+    def cancel(self, abort_uploads: bool, /) -> None: ...
 
 
 @dataclass(frozen=True)
-class _Object:
-    id: int
+class _Failure:
+    error_class: str
+    error_code: str
+    operation: str
+    message: str
 
 
-def _job(ids: Sequence[int], *, gate: threading.Event | None = None, failure: StorageError | None = None) -> Job:
-    """A job whose objects end when ``gate`` is set."""
-
-    def act(items: Sequence[_Object], epoch: int | None) -> list[End]:
-        assert gate is None or gate.wait(30)
-        return [End(one.id, "failed" if failure else "done", size=1, failure=failure) for one in items]
-
-    return ChunkJob([_Object(one) for one in ids], act, chunk=len(ids), epoch=None)
+def _job(ids: Sequence[int], *, gate: threading.Event | None = None, failure: Failure | None = None) -> Job:
+    return _Job(ids, gate, failure)
 
 
 @dataclass
@@ -32,8 +91,8 @@ class _Plan(JobPlan):
 
     batches: list[Sequence[int] | None]
     gate: threading.Event | None = None
-    failing: StorageError | None = None
-    begun: list[Sequence[int]] = field(default_factory=list)
+    failing: Failure | None = None
+    begun: list[Sequence[int]] = field(default_factory=list[Sequence[int]])
 
     def __post_init__(self) -> None:
         super().__init__()
@@ -96,7 +155,7 @@ def test_an_empty_sequence_has_finished() -> None:
 
 
 def test_after_a_failure_of_a_whole_job_no_other_begins() -> None:
-    failing = StorageError("No such bucket.", "person", "NoSuchBucket", "CopyObject", job_wide=True)
+    failing = _Failure("person", "NoSuchBucket", "CopyObject", "No such bucket.")
     plan = _Plan([[1], [2]], failing=failing)
     sequence = JobSequence(plan, at_once=1)
 
@@ -132,3 +191,9 @@ def test_execution_ends_early_when_it_is_told_to() -> None:
     assert not sequence.finished()
     gate.set()
     assert _ids(sequence) == [1]
+
+
+def test_a_job_that_is_not_on_record_is_collected() -> None:
+    found = collect(_job([1, 2]), lambda: 0.5)
+
+    assert {number: row["state"] for number, row in found.items()} == {1: "done", 2: "done"}

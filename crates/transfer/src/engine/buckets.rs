@@ -5,12 +5,11 @@ use futures::stream::{self, StreamExt as _};
 use seqferry_client::upload::{abort_once, for_each_page_of_parts};
 use seqferry_client::{EndpointSpec, RequestError, RequestSpec, RetryContext, RetryPolicy, RetryingClient};
 use seqferry_store::{
-    BucketInfo, BucketService, ErrorClass, ObjectMeta, ObjectRef, PartInfo, PinnedObject, Range, Removal, Result,
-    StoreError, UploadInfo, UploadRef, VersionsPage, VersionsRequest,
+    BucketInfo, BucketService, ErrorClass, ObjectMeta, ObjectRef, PartInfo, PinnedObject, Range, Result, StoreError,
+    UploadInfo, UploadRef, VersionsPage, VersionsRequest,
 };
 
 use super::Engine;
-use crate::remove::{RemovalOutcome, remove_each};
 
 /// Uploads of one call that are asked for, or aborted, at a time.
 const AT_ONCE: usize = 32;
@@ -25,25 +24,6 @@ pub struct UploadSize {
 }
 
 impl Engine {
-    /// Removes objects, or versions of them; returns the outcome of each, in their order. `careful`: each is looked at
-    /// first. With an epoch, objects are removed only within that epoch of the lease.
-    ///
-    /// # Errors
-    /// When all was cancelled; failures are those of objects.
-    pub fn remove_each(
-        &self,
-        endpoint: &EndpointSpec,
-        bucket: &str,
-        objects: &[Removal],
-        careful: bool,
-        epoch: Option<u64>,
-    ) -> std::result::Result<Vec<RemovalOutcome>, RequestError> {
-        self.runtime.block_on(async {
-            let client = self.writing(endpoint, epoch).await;
-            remove_each(&client, bucket, objects, careful).await
-        })
-    }
-
     /// The buckets of the account.
     ///
     /// # Errors

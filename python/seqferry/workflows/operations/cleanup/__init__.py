@@ -10,21 +10,17 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from seqferry.db import batches, objects
-from seqferry.db.objects import OpenObject, PlannedObject
-from seqferry.engine import buckets
+from seqferry.db.objects import PlannedObject
 from seqferry.engine.executor import Job
-from seqferry.engine.thread_jobs import ChunkJob, End
 from seqferry.model.models import ResolvedSpec
 from seqferry.planning import cleanup, decision
 from seqferry.planning.cleanup import StaleUpload
 from seqferry.planning.listing import KnownObjects
 from seqferry.preflight import start
 from seqferry.workflows.operations import BatchWork, OperationWork
+from seqferry.workflows.operations.places import copy_item
 from seqferry.workflows.runtime import Runtime
 from seqferry.workflows.seen_number import bounded
-
-METHOD: Final = "abort"
-_AT_ONCE: Final = 200
 
 
 class Cleanup:
@@ -59,17 +55,7 @@ class Cleanup:
         return bounded(runtime, transfer_id, planned, expected=spec.options.get(cleanup.EXPECTED), noun="upload")
 
     def start(self, runtime: Runtime, spec: ResolvedSpec, work: BatchWork) -> Job:
-        def act(items: Sequence[OpenObject], epoch: int | None) -> list[End]:
-            uploads = [(one.source_key, one.version_id or "") for one in items]
-            ended = buckets.abort(runtime.engine, spec.source, uploads, epoch=epoch)
-            return [
-                End(one.id, "done", one.size, method=METHOD)
-                if why is None
-                else End(one.id, "failed", one.size, failure=why)
-                for one, why in zip(items, ended, strict=True)
-            ]
-
-        return ChunkJob(work.items, act, chunk=_AT_ONCE, epoch=work.epoch, only_clean=work.only_clean)
+        return runtime.engine.start_abort(spec.source, [copy_item(one) for one in work.items], work.context)
 
     def finish(self, runtime: Runtime, transfer_id: str, *, claimed: bool) -> None:
         """Does nothing: no work is left."""

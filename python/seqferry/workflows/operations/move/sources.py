@@ -15,14 +15,14 @@ import sqlalchemy as sa
 from seqferry.db import objects, transfers
 from seqferry.db.objects import ArrivedObject
 from seqferry.db.record import events
-from seqferry.engine import buckets
-from seqferry.engine.buckets import AT_ONCE, Removal
-from seqferry.engine.engine import LEASE_LAPSED
+from seqferry.engine.engine import CHANGED_SINCE
 from seqferry.model import names
-from seqferry.model.errors import ConfigError, StorageError
+from seqferry.model.errors import StorageError
 from seqferry.model.models import ENDED_TRANSFER_STATES, ResolvedSpec
 from seqferry.spec import stored
+from seqferry.workflows.operations import removed_pages
 from seqferry.workflows.operations.move import copies
+from seqferry.workflows.operations.removed_pages import Removal
 from seqferry.workflows.runtime import Runtime
 from seqferry.workflows.suspension import leave_if_paused
 
@@ -32,6 +32,7 @@ REMOVING: Final = "removing_sources"
 LEFT: Final = "sources_left"
 """Event: those of them that were not removed, and why."""
 
+_PAGE: Final = 1000
 _ATTEMPTS: Final = 4
 _LOOK_ATTEMPTS: Final = 8
 _LONGEST_PAUSE: Final = 16.0
@@ -79,7 +80,7 @@ def remove(
     while True:
         runtime.check()
         with runtime.database.read() as connection:
-            page = objects.arrived(connection, transfer_id, after=after, limit=AT_ONCE)
+            page = objects.arrived(connection, transfer_id, after=after, limit=_PAGE)
         if not page:
             break
         moved = [(one, found) for one in page if (found := resolve(spec, one)) is not None]
@@ -88,7 +89,7 @@ def remove(
         kept: dict[str, str] = {}
         for part, ones in _by_part(moved):
             named = {found.id: one.source_key for one, found in ones}
-            left_there = _remove_page(runtime, part, [found for _, found in ones])
+            left_there = _remove_page(runtime, transfer_id, part, [found for _, found in ones])
             kept |= {named[number]: why for number, why in left_there.items()}
         if kept:
             _note(runtime, transfer_id, kept)
@@ -125,28 +126,24 @@ def _begin(runtime: Runtime, transfer_id: str, page: Sequence[ArrivedObject], af
     return True
 
 
-def _remove_page(runtime: Runtime, spec: ResolvedSpec, page: Sequence[ArrivedObject]) -> dict[int, str]:
+def _remove_page(
+    runtime: Runtime, transfer_id: str, spec: ResolvedSpec, page: Sequence[ArrivedObject]
+) -> dict[int, str]:
     """Remove a page; the rows of those that were left, and why."""
     kept: dict[int, str] = {}
     there = _look(runtime, spec, page, kept)
     for attempt in range(1, _ATTEMPTS + 1):
-        wanted = [Removal(one.source_key, None, one.etag or None) for one in there]
-        epoch = runtime.epoch
-        ended = buckets.remove(runtime.engine, spec.source, wanted, careful=True, epoch=epoch)
-        again: list[ArrivedObject] = []
-        for one, removed in zip(there, ended, strict=True):
-            if removed.state == "left":
-                kept[one.id] = "it was written to after it was copied"
-            elif (failure := removed.failure) is not None:
-                if failure.error_code == LEASE_LAPSED:
-                    raise ConfigError(failure.message)
-                if failure.is_transient and attempt < _ATTEMPTS:
-                    again.append(one)
-                else:
-                    kept[one.id] = failure.message.rstrip(".")
+        wanted = [Removal(one.id, one.source_key, one.etag) for one in there]
+        failures = removed_pages.remove(runtime, transfer_id, spec.source, wanted, epoch=runtime.epoch)
+        again = {number for number, failure in failures.items() if failure.is_transient and attempt < _ATTEMPTS}
+        for number, failure in failures.items():
+            if failure.error_code == CHANGED_SINCE:
+                kept[number] = "it was written to after it was copied"
+            elif number not in again:
+                kept[number] = failure.message.rstrip(".")
         if not again:
             break
-        there = again
+        there = [one for one in there if one.id in again]
         runtime.sleep(2.0 ** (attempt - 1))
     return kept
 

@@ -6,27 +6,22 @@ stays, also when a removal goes on days later.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Final
 
 from seqferry.db import batches
-from seqferry.db.objects import OpenObject, PlannedObject
-from seqferry.engine import buckets
-from seqferry.engine.buckets import AT_ONCE, Removal
+from seqferry.db.objects import PlannedObject
 from seqferry.engine.engine import FailedLookup
 from seqferry.engine.executor import Job
-from seqferry.engine.thread_jobs import ChunkJob, End
-from seqferry.model.errors import StorageError
 from seqferry.model.models import ResolvedSpec
 from seqferry.planning import removals
 from seqferry.planning.listing import KnownObjects
 from seqferry.planning.removals import RemovalCandidate
 from seqferry.preflight import start
 from seqferry.workflows.operations import BatchWork, OperationWork
+from seqferry.workflows.operations.places import copy_item
 from seqferry.workflows.runtime import Runtime
 from seqferry.workflows.seen_number import bounded
-
-METHOD: Final = "remove"
 
 
 class Remove:
@@ -65,12 +60,7 @@ class Remove:
             failed.clear()
 
     def start(self, runtime: Runtime, spec: ResolvedSpec, work: BatchWork) -> Job:
-        def act(items: Sequence[OpenObject], epoch: int | None) -> list[End]:
-            wanted = [Removal(one.source_key, one.version_id, one.etag or None) for one in items]
-            ended = buckets.remove(runtime.engine, spec.source, wanted, careful=work.resumed, epoch=epoch)
-            return [_end(spec, one, removed) for one, removed in zip(items, ended, strict=True)]
-
-        return ChunkJob(work.items, act, chunk=AT_ONCE, epoch=work.epoch, only_clean=work.only_clean)
+        return runtime.engine.start_remove(spec.source, [copy_item(one) for one in work.items], work.context)
 
     def finish(self, runtime: Runtime, transfer_id: str, *, claimed: bool) -> None:
         """Does nothing: no work is left."""
@@ -100,13 +90,3 @@ def _not_found(found: FailedLookup) -> PlannedObject:
         planned.refusal = found.refusal
         planned.error_class, planned.operation = found.failure.error_class, found.failure.operation
     return planned
-
-
-def _end(spec: ResolvedSpec, one: OpenObject, removed: buckets.RemovalOutcome) -> End:
-    if removed.state == "removed":
-        return End(one.id, "done", one.size, one.etag, METHOD, target_version_id=removed.marker)
-    failure = removed.failure
-    if failure is None:
-        why = f"DeleteObject {spec.source.at(one.source_key)}: it was written to after it was listed, and was left."
-        failure = StorageError(f"{why} Run the same command again.", "source_changed", "SourceChanged", "DeleteObject")
-    return End(one.id, "failed", one.size, one.etag, failure=failure)

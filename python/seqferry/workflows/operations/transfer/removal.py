@@ -14,14 +14,16 @@ import sqlalchemy as sa
 
 from seqferry.db import objects, planned_objects, transfer_status, transfers
 from seqferry.db.record import events
-from seqferry.engine.engine import LEASE_LAPSED
+from seqferry.engine.engine import CHANGED_SINCE
 from seqferry.model import names
-from seqferry.model.errors import ConfigError, StorageError
+from seqferry.model.errors import StorageError
 from seqferry.model.locations import LocalFolder
 from seqferry.model.models import ENDED_TRANSFER_STATES, ResolvedSpec
 from seqferry.planning import listing, removal_rules
 from seqferry.spec import stored
 from seqferry.spec.target_keys import source_key
+from seqferry.workflows.operations import removed_pages
+from seqferry.workflows.operations.removed_pages import Removal
 from seqferry.workflows.runtime import Runtime
 from seqferry.workflows.suspension import leave_if_paused
 
@@ -44,8 +46,6 @@ def remove_extras(runtime: Runtime, transfer_id: str, *, claimed: bool = True) -
             _remove(runtime, transfer_id, spec, claimed=claimed)
             return
         except StorageError as why:
-            if why.error_code == LEASE_LAPSED:
-                raise ConfigError(why.message) from why
             if not why.is_transient or attempt == _ATTEMPTS:
                 _stop(runtime, transfer_id, why.error_code or why.code, why.message)
                 return
@@ -93,11 +93,14 @@ def _remove(runtime: Runtime, transfer_id: str, spec: ResolvedSpec, *, claimed: 
             if row is None or not _goes_on(row):
                 return
             events.append(connection, transfer_id, time.time(), "removing", runtime.actor, {"keys": keys})
-        try:
-            kept = runtime.engine.delete(spec.target, [(key, page[key]) for key in keys], epoch=epoch)
-        except StorageError:
+        # A file is removed whatever it holds by now: it has no ETag that others would know.
+        is_file = isinstance(spec.target, LocalFolder)
+        wanted = [Removal(number, key, "" if is_file else page[key]) for number, key in enumerate(keys)]
+        failures = removed_pages.remove(runtime, transfer_id, spec.target, wanted, epoch=epoch, stop_at_failure=True)
+        kept = [keys[number] for number, why in failures.items() if why.error_code == CHANGED_SINCE]
+        if (failure := next((why for why in failures.values() if why.error_code != CHANGED_SINCE), None)) is not None:
             _note(runtime, transfer_id, "not_removed", {"keys": _still_there(runtime, spec, keys)})
-            raise
+            raise failure
         if kept:
             _note(runtime, transfer_id, "not_removed", {"keys": kept, "why": "written since they were listed"})
     if (unseen := removal_rules.not_looked_at(refused)) is not None:

@@ -1,0 +1,192 @@
+//! Jobs that act on the objects of one place and copy nothing: removals, and aborts of open uploads.
+//!
+//! Their requests draw from the budget of the process as those of copies do. A stop begins no other object; those
+//! under way have [`GRACE`] to be answered, so that an object that was removed is not reported as cancelled. An object
+//! without an answer has no outcome, and is acted on again by a later job: the work may be repeated.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::stream::{FuturesUnordered, StreamExt as _};
+use seqferry_client::{RequestError, RetryingClient};
+use seqferry_store::{Cause, Scope, StoreError};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
+use tracing::Span;
+
+use crate::clock::now;
+use crate::job::{Job, JobEvent, JobSpec, JobState, PreparedJob};
+use crate::object::Item;
+use crate::outcome::{Method, ObjectFailure, Outcome, State};
+use crate::schedule::Scheduler;
+
+/// Time that requests under way have after a stop. A choice: longer than most answers take, and short for a person who
+/// waits for the end.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// Settings of a job at one place.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct PlaceOptions {
+    /// Each object is looked at first, as some services pass over `ETag`s: for a run that follows another.
+    pub careful: bool,
+    /// The first failure stops the job; removals under way come to their end.
+    pub stop_at_failure: bool,
+    /// The job fails when its lease has lapsed, and does not wait to be admitted again.
+    pub fail_at_lapse: bool,
+}
+
+/// The end of one object, as the work has it.
+#[derive(Debug)]
+pub(crate) enum PlaceEnd {
+    /// It was done; with the version that hides it now.
+    Done(Option<String>),
+    /// It was not done.
+    Failed(ObjectFailure),
+}
+
+/// The work of such a job, and the reports of its objects. When it is dropped, the job has ended.
+pub(crate) struct PlaceJob {
+    /// Requests to the place.
+    pub(crate) client: RetryingClient,
+    pub(crate) bucket: String,
+    pub(crate) items: Arc<[Item]>,
+    pub(crate) options: PlaceOptions,
+    shared: Arc<JobState>,
+    method: Method,
+    only_clean: bool,
+    started_at: f64,
+    ended: Vec<bool>,
+}
+
+impl PlaceJob {
+    /// The work at the target of `spec`, with the span that it runs in.
+    pub(crate) fn prepare(
+        scheduler: &Arc<Scheduler>,
+        spec: JobSpec,
+        method: Method,
+        options: PlaceOptions,
+    ) -> (Self, Job, Span) {
+        let PreparedJob { shared, target, policy, items, span, .. } = spec.prepare(scheduler);
+        let job = Job::of(Arc::clone(&shared));
+        let place = Self {
+            client: if options.fail_at_lapse { target.fail_at_lapse() } else { target },
+            bucket: policy.target_bucket,
+            ended: vec![false; items.len()],
+            items: items.into(),
+            options,
+            shared,
+            method,
+            only_clean: policy.only_clean,
+            started_at: now(),
+        };
+        (place, job, span)
+    }
+
+    /// Objects under way go on for a while after a stop. Called within the runtime.
+    pub(crate) fn grant_grace(&mut self) -> AbortOnDropHandle<()> {
+        let (stop, grace) = (self.shared.cancel.clone(), CancellationToken::new());
+        self.client = self.client.clone().until(grace.clone());
+        AbortOnDropHandle::new(tokio::spawn(async move {
+            stop.cancelled().await;
+            tokio::time::sleep(GRACE).await;
+            grace.cancel();
+        }))
+    }
+
+    /// True when no other object may begin.
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.only_clean || self.shared.cancel.is_cancelled()
+    }
+
+    /// True when the object has ended.
+    pub(crate) fn has_ended(&self, n: usize) -> bool {
+        self.ended[n]
+    }
+
+    /// Act on these objects, `at_once` at a time, until a stop.
+    pub(crate) async fn each<F>(
+        &mut self,
+        wanted: Vec<usize>,
+        at_once: usize,
+        act: impl Fn(RetryingClient, Arc<str>, Item) -> F,
+    ) where
+        F: Future<Output = Result<PlaceEnd, RequestError>>,
+    {
+        let (stop, bucket) = (self.shared.cancel.clone(), Arc::<str>::from(self.bucket.as_str()));
+        let mut under_way = FuturesUnordered::new();
+        let mut wanted = wanted.into_iter();
+        loop {
+            while under_way.len() < at_once && !stop.is_cancelled() {
+                let Some(n) = wanted.next() else { break };
+                let end = act(self.client.clone(), Arc::clone(&bucket), self.items[n].clone());
+                under_way.push(async move { (n, end.await) });
+            }
+            match under_way.next().await {
+                None => return,
+                Some((n, Ok(end))) => self.end(n, end),
+                Some((n, Err(RequestError::Failed(error)))) => self.fail(n, error),
+                Some((_, Err(RequestError::Cancelled))) => {}
+            }
+        }
+    }
+
+    /// The object failed by an error of the store.
+    pub(crate) fn fail(&mut self, n: usize, error: StoreError) {
+        if error.cause() != Cause::LeaseLapsed {
+            self.end(n, PlaceEnd::Failed(error.into()));
+        } else if !self.is_stopped() {
+            // It says nothing about the object, and no other may be written either.
+            self.shared.fail(Some(error.into()));
+        }
+    }
+
+    /// Report the end of an object.
+    pub(crate) fn end(&mut self, n: usize, end: PlaceEnd) {
+        let item = &self.items[n];
+        let mut outcome = self.outcome(item, State::Done);
+        match end {
+            PlaceEnd::Done(version) => {
+                outcome.method = self.method;
+                outcome.target_version_id = version;
+            }
+            PlaceEnd::Failed(failure) => {
+                outcome.state = State::Failed;
+                outcome.failure = Some(failure);
+            }
+        }
+        let failure = outcome.failure.clone();
+        self.shared.counters.count(outcome.state, item.size);
+        self.shared.tell(JobEvent::Ended(Box::new(outcome)));
+        self.ended[n] = true;
+        match failure {
+            Some(failure) if failure.scope == Scope::Job => self.shared.fail(Some(failure)),
+            Some(_) if self.options.stop_at_failure => self.shared.cancel.cancel(),
+            _ => {}
+        }
+    }
+
+    /// All work has ended: after a cancel what is left ends as cancelled.
+    pub(crate) fn finish(self) {
+        if self.only_clean || self.shared.aborts() {
+            for (item, _) in self.items.iter().zip(&self.ended).filter(|(_, ended)| !**ended) {
+                self.shared.tell(JobEvent::Ended(Box::new(self.outcome(item, State::Cancelled))));
+            }
+        }
+    }
+
+    fn outcome(&self, item: &Item, state: State) -> Outcome {
+        Outcome {
+            size: item.size,
+            source_etag: item.etag.clone(),
+            state,
+            started_at: self.started_at,
+            ..Outcome::of(item.id, now())
+        }
+    }
+}
+
+impl Drop for PlaceJob {
+    fn drop(&mut self) {
+        self.shared.end();
+    }
+}

@@ -1,0 +1,70 @@
+"""Removals at the end of a transfer: a page of objects at a time, on record before it is removed.
+
+Repeated after a kill, a removal finds what is gone, or what is new there and stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple
+
+from seqferry.engine.engine import LEASE_LAPSED, CopyItem, JobContext
+from seqferry.engine.executor import collect
+from seqferry.model.errors import ConfigError, StorageError
+from seqferry.model.locations import Location
+from seqferry.workflows.runtime import Runtime
+
+_WAIT_SECONDS: Final = 0.5
+
+
+class Removal(NamedTuple):
+    """An object to be removed: with an ``etag`` only while it has it."""
+
+    id: int
+    key: str
+    etag: str
+
+
+def remove(
+    runtime: Runtime,
+    transfer_id: str,
+    place: Location,
+    wanted: Sequence[Removal],
+    *,
+    epoch: int | None,
+    stop_at_failure: bool = False,
+) -> dict[int, StorageError]:
+    """Remove objects; why some were not, by their ids. Each is looked at before: some services pass over ETags.
+
+    Args:
+        epoch: of the lease to write, as it was before the page was put on record.
+        stop_at_failure: begin no removal after the first failure; objects that were not removed are not named then.
+
+    Raises:
+        StepSuspension: this process is to stop.
+        ConfigError: this worker was cut off from the database and may not write.
+    """
+    items = [CopyItem(id=one.id, source_key=one.key, target_key=one.key, size=0, etag=one.etag or "") for one in wanted]
+    # Since it follows a transfer, an earlier run of this page may have been cut off.
+    context = JobContext(transfer_id, 0.0, resumed=True, epoch=epoch)
+    job = runtime.engine.start_remove(place, items, context, stop_at_failure=stop_at_failure, fail_at_lapse=True)
+    ended = collect(job, _checked(runtime))
+    failures = {
+        number: StorageError(row["error_message"], row["error_class"], row["error_code"], row["error_operation"])
+        for number, row in ended.items()
+        if row["state"] == "failed"
+    }
+    if (told := job.failure()) is not None:
+        if told.error_code == LEASE_LAPSED:
+            raise ConfigError(told.message)
+        whole = StorageError(told.message, told.error_class, told.error_code, told.operation, job_wide=True)
+        failures |= {one.id: whole for one in wanted if one.id not in ended}
+    return failures
+
+
+def _checked(runtime: Runtime) -> Callable[[], float]:
+    def seconds() -> float:
+        runtime.check()
+        return _WAIT_SECONDS
+
+    return seconds
