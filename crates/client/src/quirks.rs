@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError};
 
 use seqferry_store::{BucketEncryption, ChecksumAlgorithm, ObjectStore, PinnedObject};
-use tokio::sync::{Mutex, MutexGuard};
+use tokio::sync::{Mutex, MutexGuard, OnceCell};
 
 /// Most buckets that one table of quirks remembers. A full table is emptied, and its entries are learned anew.
 const UNCOPYABLE: usize = 1000;
@@ -77,7 +77,7 @@ pub struct Quirks {
     /// Sources that this service cannot copy from: the endpoint, by its id, and the bucket. Workaround: streaming.
     uncopyable: std::sync::Mutex<HashSet<(u64, String)>>,
     /// Default encryption of buckets, for objects that are written without encryption headers.
-    encryption: std::sync::Mutex<HashMap<String, BucketEncryption>>,
+    encryption: std::sync::Mutex<HashMap<String, Arc<OnceCell<BucketEncryption>>>>,
     /// Versions of objects that the latest HEADs showed without encryption.
     plain_objects: std::sync::Mutex<VecDeque<PinnedObject>>,
     id: UniqueId,
@@ -117,18 +117,16 @@ impl Quirks {
         (!known()).then_some(Trial { quirks: self, alike, _turn: turn })
     }
 
-    /// Default encryption of the bucket. None: it is not known yet.
-    pub fn bucket_encryption(&self, bucket: &str) -> Option<BucketEncryption> {
-        self.encryption.lock().unwrap_or_else(PoisonError::into_inner).get(bucket).cloned()
-    }
-
-    /// Records the default encryption that the bucket answered.
-    pub fn learn_bucket_encryption(&self, bucket: &str, found: &BucketEncryption) {
+    /// The cell of the bucket's default encryption: the first one that needs the answer asks, and others wait for it.
+    pub fn bucket_encryption(&self, bucket: &str) -> Arc<OnceCell<BucketEncryption>> {
         let mut known = self.encryption.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(cell) = known.get(bucket) {
+            return Arc::clone(cell);
+        }
         if known.len() >= UNCOPYABLE {
             known.clear();
         }
-        known.insert(bucket.to_owned(), found.clone());
+        Arc::clone(known.entry(bucket.to_owned()).or_default())
     }
 
     /// True when one of the latest HEADs showed this version of an object without encryption.

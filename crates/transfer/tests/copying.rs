@@ -52,6 +52,22 @@ async fn a_small_object_costs_one_request() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_encryption_of_a_bucket_is_asked_once_by_objects_side_by_side() {
+    let fixture = TransferFixture::new();
+    let mut items = Vec::new();
+    for id in 0..16 {
+        items.push(Item { target_absent: true, ..fixture.object(id, &format!("k{id}"), b"small").await });
+    }
+    // All copies are made before the first answer.
+    fixture.store.rule(Rule::always("GetBucketEncryption", Fault::Delay(Duration::from_millis(200))));
+
+    let outcomes = fixture.run(policy(), items).await;
+
+    assert!(outcomes.values().all(|outcome| outcome.state == State::Done));
+    assert_eq!((fixture.store.count("CopyObject"), fixture.store.count("GetBucketEncryption")), (16, 1));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn tags_and_storage_class_travel_both_ways() {
     let fixture = TransferFixture::new();
     let items = vec![fixture.object(1, "small", b"x").await, fixture.object(2, "large", &bytes(2, 300)).await];

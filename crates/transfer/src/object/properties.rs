@@ -295,18 +295,15 @@ impl<J: UploadJournal> Object<'_, J> {
         } else {
             (self.target, &self.policy.target_bucket)
         };
-        if let Some(known) = side.quirks().bucket_encryption(bucket) {
-            return Ok(known);
-        }
-        let call = RequestSpec::read("GetBucketEncryption", bucket);
-        let found = side.call(call, &self.retry_context, async |store| store.bucket_encryption(bucket).await).await;
-        let found = match found {
-            Ok(found) => found,
-            Err(RequestError::Failed(_)) => BucketEncryption::Unknown,
-            Err(RequestError::Cancelled) => return Err(AttemptError::Cancelled),
+        let ask = async || {
+            let call = RequestSpec::read("GetBucketEncryption", bucket);
+            match side.call(call, &self.retry_context, async |store| store.bucket_encryption(bucket).await).await {
+                Ok(found) => Ok(found),
+                Err(RequestError::Failed(_)) => Ok(BucketEncryption::Unknown),
+                Err(RequestError::Cancelled) => Err(AttemptError::Cancelled),
+            }
         };
-        side.quirks().learn_bucket_encryption(bucket, &found);
-        Ok(found)
+        side.quirks().bucket_encryption(bucket).get_or_try_init(ask).await.cloned()
     }
 
     /// Finds out whether a copy in one request, made without a look at its source, may be less encrypted than the
