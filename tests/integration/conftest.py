@@ -26,11 +26,15 @@ def empty_settings(request: pytest.FixtureRequest, tmp_path: Path) -> Settings:
 
 
 @pytest.fixture(scope="session")
-def migrated(postgres: Postgres, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The name of a database with all tables, to be copied: making them takes seconds."""
-    name = postgres.create_database()
-    Service.open(settings_for(tmp_path_factory.mktemp("migrated"), postgres.url(name))).close()
-    return name
+def migrated(run: Run, postgres: Postgres, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The name of a database with all tables, to be copied: making them takes seconds, once in a run."""
+
+    def make() -> dict[str, str]:
+        name = postgres.create_database()
+        Service.open(settings_for(tmp_path_factory.mktemp("migrated"), postgres.url(name))).close()
+        return {"name": name}
+
+    return run.once("migrated", make)["name"]
 
 
 @pytest.fixture
