@@ -11,6 +11,7 @@ import os
 import time
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
+from importlib import import_module
 from pathlib import Path
 from typing import Final
 
@@ -28,6 +29,12 @@ HEAD: Final = "0025"
 """The newest migration, written down so that a database that is up to date costs one query and no import of alembic."""
 
 VERSION_TABLE: Final = "seqferry_schema"
+
+FIRST_TOLERANT: Final = "0025"
+"""Programs from this migration on look at the oldest reader; those before refuse each newer database."""
+
+_OLDEST_READER: Final = "oldest reader"
+"""Note in the database: the newest migration in it that ``contracts``. Programs that know it can use the database."""
 _LOCK_POLL_SECONDS: Final = 0.1
 
 
@@ -35,13 +42,13 @@ def migrate(settings: Settings, database: Database) -> None:
     """Create or upgrade all tables.
 
     Raises:
-        ConfigError: the database cannot be used, or was made by a newer version.
+        ConfigError: the database cannot be used, or a newer version has changed it beyond what this one can use.
     """
-    if _current(database) == _wanted():
+    if _is_usable(database, _current(database)):
         return
     with _lock(settings, database):
         found = _current(database)
-        if found == _wanted():
+        if _is_usable(database, found):
             return
         if found is not None and found.partition(" ")[0] > HEAD:
             raise _newer(database)
@@ -58,6 +65,8 @@ def require_current(database: Database) -> None:
         ConfigError: it has none, or those of another version, or cannot be read.
     """
     found = _current(database)
+    if _is_usable(database, found):
+        return
     ours = "" if found is None else found.partition(" ")[0]
     if ours > HEAD:
         raise _newer(database)
@@ -79,6 +88,32 @@ def upgrade_to(connection: sa.Connection, revision: str = "head") -> None:
     config.set_main_option("script_location", str(Path(__file__).parent / "migrations").replace("%", "%%"))
     config.attributes["connection"] = connection
     command.upgrade(config, revision)
+
+
+def _is_usable(database: Database, found: str | None) -> bool:
+    """True for a database of this version, or of a newer one that has only added to it."""
+    if found == _wanted():
+        return True
+    ours, _, of_dbos = ("" if found is None else found).partition(" ")
+    if ours <= HEAD or of_dbos != _wanted().partition(" ")[2]:
+        return False
+    with database.read() as connection:
+        query = sa.text("select comment from schema_note where about = :about")
+        oldest = connection.execute(query, {"about": _OLDEST_READER}).scalar()
+    return oldest is not None and oldest <= HEAD
+
+
+def oldest_reader() -> str:
+    """The newest of our migrations that contracts: what older programs use is gone after it, or means other things.
+
+    A migration says so itself: ``contracts = True``, or False for one that only adds what they need not know.
+    """
+    found = FIRST_TOLERANT
+    for file in sorted((Path(__file__).parent / "migrations" / "versions").glob("m*.py")):
+        revision = file.name[1:5]
+        if revision > found and import_module(f"{__package__}.migrations.versions.{file.stem}").contracts:
+            found = revision
+    return found
 
 
 def _newer(database: Database) -> ConfigError:
@@ -139,10 +174,12 @@ def _migrate_ours(database: Database) -> None:
 
     with database.write() as connection:
         upgrade_to(connection)
-        connection.execute(sa.text("delete from schema_note where about = 'dbos'"))
-        connection.execute(
-            sa.text("insert into schema_note (about, comment) values ('dbos', :version)"), {"version": version("dbos")}
-        )
+        for about, comment in (("dbos", version("dbos")), (_OLDEST_READER, oldest_reader())):
+            connection.execute(sa.text("delete from schema_note where about = :about"), {"about": about})
+            connection.execute(
+                sa.text("insert into schema_note (about, comment) values (:about, :comment)"),
+                {"about": about, "comment": comment},
+            )
 
 
 def _migrate_dbos(database: Database) -> None:

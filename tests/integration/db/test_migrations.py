@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from contextlib import ExitStack
 from pathlib import Path
@@ -11,11 +12,20 @@ import sqlalchemy as sa
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
+from control import ANY_SPEC
 
 import seqferry.db
 from seqferry.db import notice_rows, object_pages
 from seqferry.db.database import Database
-from seqferry.db.migrate import HEAD, VERSION_TABLE, migrate, upgrade_to
+from seqferry.db.migrate import (
+    FIRST_TOLERANT,
+    HEAD,
+    VERSION_TABLE,
+    migrate,
+    oldest_reader,
+    require_current,
+    upgrade_to,
+)
 from seqferry.db.notice_rows import Subject
 from seqferry.db.paging import ObjectFilter
 from seqferry.db.tables import complete, notice, object_, tally
@@ -100,14 +110,66 @@ def test_processes_that_open_a_fresh_database_at_once_take_turns(empty_settings:
             assert (process.wait(), process.stdout) == (0, "0\n"), process
 
 
-def test_a_database_of_a_newer_version_is_refused(empty_settings: Settings) -> None:
+_NEWER = [
+    pytest.param(HEAD, None, True, id="only added to"),
+    pytest.param("9999", None, False, id="contracted"),
+    pytest.param(None, None, False, id="of a version that does not say"),
+    pytest.param(HEAD, "0.0.1", False, id="with other tables of the queue"),
+]
+
+
+@pytest.mark.parametrize(("oldest", "dbos", "is_used"), _NEWER)
+def test_a_newer_database_is_used_as_long_as_it_was_only_added_to(
+    empty_settings: Settings, oldest: str | None, dbos: str | None, is_used: bool
+) -> None:
     database = _opened(empty_settings)
     with database.write() as connection:
         connection.execute(sa.text(f"update {VERSION_TABLE} set version_num = '9999'"))
-
-    with pytest.raises(ConfigError, match="newer version"):
-        migrate(empty_settings, database)
+        connection.execute(sa.text("alter table transfer add column added text"))
+        connection.execute(sa.text("delete from schema_note where about = 'oldest reader'"))
+        if oldest is not None:
+            values = {"oldest": oldest}
+            connection.execute(sa.text("insert into schema_note values ('oldest reader', :oldest)"), values)
+        if dbos is not None:
+            connection.execute(sa.text("update schema_note set comment = :dbos where about = 'dbos'"), {"dbos": dbos})
     database.close()
+
+    if not is_used:
+        with pytest.raises(ConfigError, match="newer version"):
+            Service.open(empty_settings)
+        return
+    with Service.open(empty_settings) as service:
+        transfer_id = service.submit(ANY_SPEC, actor="ada")
+        assert service.status(transfer_id).state == "queued"
+    database = Database(empty_settings)
+    require_current(database)
+    with database.read() as connection:
+        assert connection.execute(sa.text(f"select version_num from {VERSION_TABLE}")).scalar() == "9999"
+    database.close()
+
+
+def test_an_upgrade_notes_the_oldest_program_that_can_use_the_database(empty_settings: Settings) -> None:
+    database = _opened(empty_settings)
+
+    with database.read() as connection:
+        noted = connection.execute(sa.text("select comment from schema_note where about = 'oldest reader'")).scalar()
+    database.close()
+
+    assert noted == oldest_reader() <= HEAD
+
+
+_CONTRACTING = re.compile(r"op\.(drop_|alter_column|rename_|execute|batch_alter)|nullable=False(?!.*server_default)")
+
+
+def test_each_migration_says_whether_it_contracts() -> None:
+    """One that only adds has no statement that takes something from older programs, or that their writes fail at."""
+    for file in sorted((Path(seqferry.db.__file__).parent / "migrations" / "versions").glob("m*.py")):
+        if file.name[1:5] <= FIRST_TOLERANT:
+            continue
+        text = file.read_text()
+        assert re.search(r"^contracts = (True|False)$", text, re.MULTILINE), file.name
+        added = "\n".join(line for line in text.splitlines() if "op.add_column" in line or "op." in line)
+        assert "contracts = True" in text or not _CONTRACTING.search(added), file.name
 
 
 def test_a_database_of_the_first_version_keeps_what_it_holds(empty_settings: Settings) -> None:

@@ -9,6 +9,7 @@ revision = ${repr(up_revision)}
 down_revision = ${repr(down_revision)}
 branch_labels = None
 depends_on = None
+contracts = True  # False: the version before goes on working with the database
 
 
 def upgrade() -> None:
