@@ -76,6 +76,7 @@ function kindOf(property: Property): Kind {
 
 /** Names that say too little by themselves. */
 const TITLES: Record<string, string> = {
+  if_exists: 'If it exists',
   new: 'Another one beside the same',
   raw: 'No wildcards',
   settle: 'Age at rest',
