@@ -670,6 +670,9 @@ class Engine:
     @staticmethod
     def lease_clock() -> int:
         """Nanoseconds by the clock of leases, which goes on while the machine is suspended."""
+    @staticmethod
+    def arm_crash(name: str, visit: int) -> bool:
+        """End this process at the visit of that number (from 1) to a crash point; False when none has such a name."""
     def lease(self, until: int, epoch: int) -> None:
         """Jobs of this epoch may write until then. A new epoch shuts out all that are not admitted to it."""
     def start(

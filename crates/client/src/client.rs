@@ -12,6 +12,7 @@ use crate::budget::{
     FlowId, InteractivePresence, MemoryPermit, PermitRequest, Priority, RequestOutcome, RequestPermit,
 };
 use futures::future::{Either, select};
+use seqferry_store::crash_point::When;
 use seqferry_store::prelude::*;
 use seqferry_store::{Capabilities, Cause, ErrorClass, StoreError};
 use tokio::time::Instant;
@@ -297,11 +298,13 @@ impl RetryingClient {
         loop {
             // Not entered: nothing below has spans, and to wrap the future would cost its size in copies.
             let span = request_span(spec, attempt, &permit);
+            spec.reach(When::Before);
             let error = tokio::select! {
                 biased;
                 () = self.cancel.cancelled() => return Err(RequestError::Cancelled),
                 answer = self.once(spec, permit, &request) => match answer {
                     Ok(answer) => {
+                        spec.reach(When::After);
                         span.record("outcome", "ok");
                         return Ok(answer);
                     }

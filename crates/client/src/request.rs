@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use crate::budget::AccessKind;
+use seqferry_store::crash_point::{self, When};
 use seqferry_store::{ErrorClass, StoreError};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::JoinError;
@@ -68,6 +69,13 @@ impl<'a> RequestSpec<'a> {
     /// A request that changes something. It is never hedged.
     pub fn write(operation: &'static str, bucket: &'a str) -> Self {
         Self { operation, bucket, access: AccessKind::Write, bytes: 0, hedge: None }
+    }
+
+    /// Comes to the crash point of this request, if it changes something.
+    pub(crate) fn reach(&self, when: When) {
+        if self.access == AccessKind::Write {
+            crash_point::reach(when, self.operation);
+        }
     }
 
     /// The same request with the number of object bytes that it moves.

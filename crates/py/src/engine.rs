@@ -147,6 +147,11 @@ impl Engine {
         seqferry_client::lease::now()
     }
 
+    #[staticmethod]
+    fn arm_crash(name: &str, visit: u64) -> bool {
+        seqferry_store::crash_point::arm(name, visit)
+    }
+
     fn lease(&self, until: i64, epoch: u64) {
         self.engine.set_lease(until, epoch);
     }

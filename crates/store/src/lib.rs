@@ -11,6 +11,7 @@
 
 mod body;
 pub mod checksum;
+pub mod crash_point;
 mod disk;
 pub mod error;
 mod forward;

@@ -283,6 +283,7 @@ def run(arguments: list[str] | None = None) -> int:
     errors.log_lines()
     try:
         try:
+            _arm_crash()
             given = fingers.translated(given)
             result: Any = application(given)(given, prog_name="seqferry", standalone_mode=False)
         finally:
@@ -298,6 +299,14 @@ def run(arguments: list[str] | None = None) -> int:
             return errors.leave_stdout()
         return code
     return result if isinstance(result, int) else exits.OK
+
+
+def _arm_crash() -> None:
+    """Have this process end where a test orders it to (``engine.crash_points``)."""
+    if "SEQFERRY_CRASH_AT" in os.environ:
+        from seqferry.engine import crash_points
+
+        crash_points.arm(os.environ)
 
 
 def _wants_json(arguments: list[str]) -> bool:

@@ -269,6 +269,11 @@ class Engine:
         self._native.lease(until, epoch)
 
     @staticmethod
+    def arm_crash(name: str, visit: int) -> bool:
+        """End this process at a visit to a crash point of the engine (``engine.crash_points``)."""
+        return _native.Engine.arm_crash(name, visit)
+
+    @staticmethod
     def lease_clock() -> int:
         """Nanoseconds by a clock that goes on while the machine is suspended."""
         return _native.Engine.lease_clock()

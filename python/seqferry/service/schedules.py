@@ -18,6 +18,7 @@ import sqlalchemy as sa
 
 from seqferry.db import schedule_rows
 from seqferry.db.advisory import AdvisoryLock, take
+from seqferry.engine import crash_points
 from seqferry.model.errors import (
     ConflictError,
     NotFoundError,
@@ -403,6 +404,7 @@ def _submit(service: Service, row: sa.Row[Any], run: Run) -> Run:
         else:
             done = replace(run, transfer_id=submission.id)
         _add_run(connection, row, done)
+        crash_points.reach("before-schedule-run-recorded")
 
     actor = f"{row.created_by} by schedule {row.name}"
     try:
@@ -417,6 +419,7 @@ def _submit(service: Service, row: sa.Row[Any], run: Run) -> Run:
         )
     except (UsageError, ConflictError, UnsupportedError, PolicyError) as why:
         return _failed(service, row, run, why)
+    crash_points.reach("after-schedule-run-recorded")
     return done
 
 

@@ -13,6 +13,7 @@ import sqlalchemy as sa
 
 from seqferry.db import batches, blocking, submissions, transfer_status, transfers, turns, worker_reports
 from seqferry.db.worker_reports import Attendant
+from seqferry.engine import crash_points
 from seqferry.model import labels, names, operations
 from seqferry.model.errors import AccessError, ConflictError, UnsupportedError, UsageError
 from seqferry.model.labels import NOTHING, Description
@@ -106,6 +107,8 @@ class Transfers(Queries):
             submission = Submission(transfer_id, blocked=blocked_by is not None)
             if also is not None:
                 also(connection, submission)
+            crash_points.reach("before-submission-recorded")
+        crash_points.reach("after-submission-recorded")
         return submission
 
     def submittable(self, spec: TransferSpec, *, priority: int = 0) -> ResolvedSpec:

@@ -18,6 +18,7 @@ from typing import Final
 from seqferry.db import batches, objects, transfers
 from seqferry.db.batches import BatchRun, ObjectOutcome
 from seqferry.db.objects import OpenObject
+from seqferry.engine import crash_points
 from seqferry.engine.executor import Events, execute
 from seqferry.model import names
 from seqferry.model.errors import SeqferryError, StorageError
@@ -65,6 +66,7 @@ def _run(runtime: Runtime, transfer_id: str, number: int) -> None:
         spec = _readable(run)  # else this was no run
         runtime.claim(connection, names.batch_workflow_id(transfer_id, number))
         items = objects.open_objects(connection, run)
+    crash_points.reach("after-batch-begun")
     if run.barren_runs > _BARREN_RUNS:
         end_failed(
             runtime, transfer_id, number,
@@ -212,9 +214,13 @@ def _record(runtime: Runtime, running: RunningBatch, events: Events) -> list[int
             owned = batches.owns(connection, run)
             if owned:
                 objects.record_uploads(connection, [(one.id, one.upload_id, one.part_size) for one in begun])
+                crash_points.reach("before-upload-recorded")
+        crash_points.reach("after-upload-recorded")
     if owned and events.ended:
         results = _results(events)
+        crash_points.reach("before-results-recorded")
         owned = runtime.recorder.record(run, results)
+        crash_points.reach("after-results-recorded")
         if owned:
             running.bytes_recorded += _bytes_copied(results)
     if not owned:
@@ -231,10 +237,14 @@ def _close(runtime: Runtime, spec: ResolvedSpec, run: BatchRun, end: _CopyEnd) -
             transfers.request_stop(connection, run.transfer_id, time.time(), runtime.actor, *end.failure)
     with runtime.database.write(durable=False) as connection:
         batches.count_requests(connection, run, end.requests)
-        if batches.close(connection, run, time.time()):
-            return
-        left = objects.open_objects(connection, run)
-        row = transfers.row_of(connection, run.transfer_id)
+        closed = batches.close(connection, run, time.time())
+        if closed:
+            crash_points.reach("before-batch-ended")
+        left = [] if closed else objects.open_objects(connection, run)
+        row = None if closed else transfers.row_of(connection, run.transfer_id)
+    if closed:
+        crash_points.reach("after-batch-ended")
+        return
     stopping = row is not None and transfers.is_stopping(row)
     if left and not stopping:
         raise StorageError(
@@ -243,8 +253,10 @@ def _close(runtime: Runtime, spec: ResolvedSpec, run: BatchRun, end: _CopyEnd) -
     if not (run.run == 1 and run.stopping):  # else nothing was ever begun
         # The job of this run has aborted the uploads of those that it cancelled.
         given_up = [one._replace(upload_id=None) if one.id in end.cancelled else one for one in left]
+        crash_points.reach("before-given-up-aborted")
         if not _clean(runtime, spec, run, given_up):
             raise StepSuspension
+        crash_points.reach("after-given-up-aborted")
     now = time.time()
     with runtime.database.write(durable=False) as connection:
         if not batches.owns(connection, run):

@@ -17,6 +17,7 @@ from seqferry.db import batches, planned_objects, transfers
 from seqferry.db.objects import PlannedObject
 from seqferry.db.queue import place_of
 from seqferry.db.record import receipts
+from seqferry.engine import crash_points
 from seqferry.engine.traces import traced_as
 from seqferry.model import names
 from seqferry.model.errors import StorageError, UsageError
@@ -135,6 +136,8 @@ def close(runtime: Runtime, transfer_id: str, *, claimed: bool = True) -> None:
         now = time.time()
         transfers.finish(connection, transfer_id, now, runtime.actor)
         runtime.record_end(connection, transfer_id, now)
+        crash_points.reach("before-transfer-ended")
+    crash_points.reach("after-transfer-ended")
     operation.tidy(runtime, spec)
     runtime.announce_end()
 
@@ -149,6 +152,7 @@ def plan_once(runtime: Runtime, transfer_id: str, inline: InlineBatches | None =
     with runtime.database.write() as connection:
         leave_if_paused(transfers.row_of(connection, transfer_id, lock=True))
         row = transfers.begin_plan(connection, transfer_id, time.time(), runtime.actor, runtime.worker_session)
+    crash_points.reach("after-plan-begun")
     if row is None or not runtime.hold(transfer_id):
         return
     with traced_as(transfer_id):
@@ -186,6 +190,8 @@ def _plan(runtime: Runtime, transfer_id: str, row: sa.Row[Any], inline: InlineBa
         return
     with runtime.database.write() as connection:
         transfers.end_plan(connection, transfer_id, time.time(), runtime.actor)
+        crash_points.reach("before-plan-ended")
+    crash_points.reach("after-plan-ended")
 
 
 class Planner:
@@ -269,6 +275,10 @@ class Planner:
             added: list[tuple[int, int]] = []
             each = enqueue if self._inline is None else keep
             planned_objects.add_batches(connection, self._transfer_id, groups, time.time(), each)
+            if groups:
+                crash_points.reach("before-batches-recorded")
+        if groups:
+            crash_points.reach("after-batches-recorded")
         if self._inline is not None:
             self._inline.begin(added)
         return True

@@ -15,6 +15,7 @@ import sqlalchemy as sa
 from seqferry.db import objects, transfers
 from seqferry.db.objects import ArrivedObject
 from seqferry.db.record import events
+from seqferry.engine import crash_points
 from seqferry.engine.engine import CHANGED_SINCE
 from seqferry.model import names
 from seqferry.model.errors import StorageError
@@ -91,6 +92,7 @@ def remove(
             named = {found.id: one.source_key for one, found in ones}
             left_there = _remove_page(runtime, transfer_id, part, [found for _, found in ones])
             kept |= {named[number]: why for number, why in left_there.items()}
+        crash_points.reach("after-sources-removed")
         if kept:
             _note(runtime, transfer_id, kept)
             left += [f"{key}: {why}" for key, why in kept.items()][: _NAMED_AT_MOST + 1 - len(left)]
@@ -123,6 +125,8 @@ def _begin(runtime: Runtime, transfer_id: str, page: Sequence[ArrivedObject], af
         if begun is None or begun["after"] != after:  # else it is on record, and was cut off
             data = {"keys": [one.source_key for one in page], "after": after, "through": page[-1].id}
             events.append(connection, transfer_id, time.time(), REMOVING, runtime.actor, data)
+        crash_points.reach("before-sources-recorded")
+    crash_points.reach("after-sources-recorded")
     return True
 
 

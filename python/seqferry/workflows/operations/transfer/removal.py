@@ -14,6 +14,7 @@ import sqlalchemy as sa
 
 from seqferry.db import objects, planned_objects, transfer_status, transfers
 from seqferry.db.record import events
+from seqferry.engine import crash_points
 from seqferry.engine.engine import CHANGED_SINCE
 from seqferry.model import names
 from seqferry.model.errors import StorageError
@@ -93,6 +94,8 @@ def _remove(runtime: Runtime, transfer_id: str, spec: ResolvedSpec, *, claimed: 
             if row is None or not _goes_on(row):
                 return
             events.append(connection, transfer_id, time.time(), "removing", runtime.actor, {"keys": keys})
+            crash_points.reach("before-extras-recorded")
+        crash_points.reach("after-extras-recorded")
         # A file is removed whatever it holds by now: it has no ETag that others would know.
         is_file = isinstance(spec.target, LocalFolder)
         wanted = [Removal(number, key, "" if is_file else page[key]) for number, key in enumerate(keys)]
@@ -101,6 +104,7 @@ def _remove(runtime: Runtime, transfer_id: str, spec: ResolvedSpec, *, claimed: 
         if (failure := next((why for why in failures.values() if why.error_code != CHANGED_SINCE), None)) is not None:
             _note(runtime, transfer_id, "not_removed", {"keys": _still_there(runtime, spec, keys)})
             raise failure
+        crash_points.reach("after-extras-removed")
         if kept:
             _note(runtime, transfer_id, "not_removed", {"keys": kept, "why": "written since they were listed"})
     if (unseen := removal_rules.not_looked_at(refused)) is not None:

@@ -1,0 +1,97 @@
+"""Named points before and after each durable effect, at which a test has a process end as by a kill.
+
+``SEQFERRY_CRASH_AT=NAME`` or ``NAME:N`` ends it at the N-th time that it comes there. Points of steps and rows are in
+``POINTS``; each request of the engine that changes a storage has one before and one after it (``REQUESTS``). It is for
+tests only: a process that is ended so leaves what a kill leaves, and all of it is taken up again.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Mapping
+from typing import Final
+
+from seqferry.engine.engine import Engine
+from seqferry.model.errors import UsageError
+
+VARIABLE: Final = "SEQFERRY_CRASH_AT"
+
+POINTS: Final = frozenset(
+    {
+        "before-submission-recorded",
+        "after-submission-recorded",
+        "after-plan-begun",
+        "before-batches-recorded",
+        "after-batches-recorded",
+        "before-plan-ended",
+        "after-plan-ended",
+        "after-batch-begun",
+        "before-upload-recorded",
+        "after-upload-recorded",
+        "before-results-recorded",
+        "after-results-recorded",
+        "before-batch-ended",
+        "after-batch-ended",
+        "before-given-up-aborted",
+        "after-given-up-aborted",
+        "before-sources-recorded",
+        "after-sources-recorded",
+        "after-sources-removed",
+        "before-extras-recorded",
+        "after-extras-recorded",
+        "after-extras-removed",
+        "before-transfer-ended",
+        "after-transfer-ended",
+        "before-schedule-run-recorded",
+        "after-schedule-run-recorded",
+    }
+)
+
+REQUESTS: Final = frozenset(
+    f"{when}-{request}"
+    for when in ("before", "after")
+    for request in (
+        "AbortMultipartUpload",
+        "CompleteMultipartUpload",
+        "CopyObject",
+        "CreateMultipartUpload",
+        "DeleteObject",
+        "DeleteObjects",
+        "PutObject",
+        "UploadPart",
+        "UploadPartCopy",
+    )
+)
+"""As ``crates/store/src/crash_point.rs`` has them."""
+
+
+class _Armed:
+    name = ""
+    visits_left = 0
+
+
+def arm(environment: Mapping[str, str]) -> None:
+    """Take the order that stands in an environment, if there is one.
+
+    Raises:
+        UsageError: no point has such a name, or the number is none.
+    """
+    if not (text := environment.get(VARIABLE, "")):
+        return
+    name, _, number = text.partition(":")
+    if name not in POINTS | REQUESTS or not (number or "1").isdecimal():
+        raise UsageError(f"{VARIABLE}={text}: no crash point is called so. It is NAME or NAME:N, for tests only.")
+    visit = max(1, int(number or 1))
+    if name in REQUESTS:
+        Engine.arm_crash(name, visit)
+    else:
+        _Armed.name, _Armed.visits_left = name, visit
+
+
+def reach(name: str) -> None:
+    """Come to a point. Does not return when it is the armed one, and this the visit that was asked for."""
+    if name == _Armed.name:
+        _Armed.visits_left -= 1
+        if _Armed.visits_left == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
