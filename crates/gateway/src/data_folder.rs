@@ -62,6 +62,10 @@ impl<D: Disk> DataFolder<D> {
         Ok((Self { disk, state: Mutex::new(state) }, unknown.len()))
     }
 
+    pub(crate) fn disk(&self) -> &D {
+        &self.disk
+    }
+
     fn lock(&self) -> MutexGuard<'_, State<D>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -147,9 +151,18 @@ impl<D: Disk> DataFolder<D> {
 
     /// True when so much of the disk is in use that the rest is for the journal.
     pub(crate) fn is_full(&self) -> bool {
-        self.disk.free_fraction().is_ok_and(|free| free < RESERVED)
+        self.disk.space().is_ok_and(|(free, all)| free < reserved(all))
+    }
+
+    /// Bytes that files can still take of the disk, and all that they could.
+    pub(crate) fn space(&self) -> io::Result<(u64, u64)> {
+        let (free, all) = self.disk.space()?;
+        let reserved = reserved(all);
+        Ok((free.saturating_sub(reserved), all - reserved))
     }
 }
 
-/// Fraction of the disk that data leaves to the journal and to others.
-const RESERVED: f64 = 0.05;
+/// Bytes of the disk that data leaves to the journal and to others: 5 %.
+fn reserved(all: u64) -> u64 {
+    all / 20
+}

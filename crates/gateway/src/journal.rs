@@ -54,7 +54,24 @@ pub struct Journal<D: Disk = Folder> {
     shared: Arc<Shared<D>>,
     room: Arc<Semaphore>,
     progress: watch::Receiver<Progress>,
-    thread: Option<JoinHandle<()>>,
+    writer: Writer<D>,
+}
+
+/// The part of a journal that writes.
+enum Writer<D: Disk> {
+    /// None once it has ended.
+    Thread(Option<JoinHandle<()>>),
+    /// A task of the runtime, on a disk that never blocks.
+    Task(Arc<Mutex<(Log<D>, watch::Sender<Progress>)>>, D),
+}
+
+impl<D: Disk> fmt::Debug for Writer<D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Thread(_) => "Thread",
+            Self::Task(..) => "Task",
+        })
+    }
 }
 
 /// Records that are on the disk, or why no more will be.
@@ -140,7 +157,8 @@ impl<D: Disk> Journal<D> {
         disk: D,
         replay: impl FnMut(&[u8]) -> Result<(), String>,
     ) -> Result<(Self, Replay), JournalError> {
-        let (log, replayed) = Log::open(disk, replay)?;
+        let pace = disk.pace();
+        let (log, replayed) = Log::open(disk.clone(), replay)?;
         let (sender, progress) = watch::channel(Progress { next: log.next(), failure: None });
         let queue = Queue { work: VecDeque::new(), next: log.next(), is_stopping: false };
         let shared = Arc::new(Shared {
@@ -151,11 +169,16 @@ impl<D: Disk> Journal<D> {
         });
         shared.count(&log);
         let room = Arc::new(Semaphore::new(WAITING));
+        if pace.is_some() {
+            let writer = Writer::Task(Arc::new(Mutex::new((log, sender))), disk);
+            return Ok((Self { shared, room, progress, writer }, replayed));
+        }
         let (writing, freed) = (Arc::clone(&shared), Arc::clone(&room));
         let thread = std::thread::Builder::new().name("seqferry-journal".to_owned());
         let thread = thread.spawn(move || writing.write_all(log, &sender, &freed));
         let thread = thread.map_err(|error| JournalError(format!("no thread can be started: {error}")))?;
-        Ok((Self { shared, room, progress, thread: Some(thread) }, replayed))
+        let writer = Writer::Thread(Some(thread));
+        Ok((Self { shared, room, progress, writer }, replayed))
     }
 
     /// Wait for room for records of this many bytes in all, each with [`LARGEST_RECORD`] at most.
@@ -198,8 +221,21 @@ impl<D: Disk> Journal<D> {
             }
         }
         drop(queue);
-        self.shared.wake.notify_one();
+        self.wake();
         Ok(Position(number))
+    }
+
+    fn wake(&self) {
+        let Writer::Task(log, disk) = &self.writer else {
+            self.shared.wake.notify_one();
+            return;
+        };
+        let (shared, log, room, disk) =
+            (Arc::clone(&self.shared), Arc::clone(log), Arc::clone(&self.room), disk.clone());
+        tokio::spawn(async move {
+            tokio::time::sleep(disk.pace().unwrap_or_default()).await;
+            shared.write_now(&log, &room);
+        });
     }
 
     /// Wait until a record, and all before it, are on the disk.
@@ -231,7 +267,10 @@ impl<D: Disk> Journal<D> {
         }
         let (sender, writer) = mpsc::sync_channel(1);
         self.shared.lock().work.push_back(Work::Rotate(sender));
-        self.shared.wake.notify_one();
+        match &self.writer {
+            Writer::Thread(_) => self.shared.wake.notify_one(),
+            Writer::Task(log, _) => self.shared.write_now(log, &self.room),
+        }
         Some(Checkpoint { shared: Arc::clone(&self.shared), writer })
     }
 
@@ -249,9 +288,14 @@ impl<D: Disk> Drop for Journal<D> {
     fn drop(&mut self) {
         self.shared.lock().is_stopping = true;
         self.shared.wake.notify_one();
-        if let Some(thread) = self.thread.take() {
-            // It has panicked: nothing more can be written.
-            let _panicked = thread.join();
+        match &mut self.writer {
+            Writer::Thread(thread) => {
+                if let Some(thread) = thread.take() {
+                    // It has panicked: nothing more can be written.
+                    let _panicked = thread.join();
+                }
+            }
+            Writer::Task(log, _) => self.shared.write_now(log, &self.room),
         }
     }
 }
@@ -306,9 +350,27 @@ impl<D: Disk> Shared<D> {
         self.counters.segment.store(log.length(), Ordering::Relaxed);
     }
 
-    /// Write what comes until the journal is closed. After a failure what comes is refused.
+    /// Write what comes until the journal is closed.
     fn write_all(&self, mut log: Log<D>, progress: &watch::Sender<Progress>, room: &Semaphore) {
         while let Some(work) = self.take() {
+            self.write(work, &mut log, progress, room);
+        }
+    }
+
+    /// Write what waits.
+    fn write_now(&self, writer: &Mutex<(Log<D>, watch::Sender<Progress>)>, room: &Semaphore) {
+        let mut writer = writer.lock().unwrap_or_else(PoisonError::into_inner);
+        let (log, progress) = &mut *writer;
+        loop {
+            let next = self.lock().work.pop_front();
+            let Some(work) = next else { return };
+            self.write(work, log, progress, room);
+        }
+    }
+
+    /// After a failure what comes is refused.
+    fn write(&self, work: Work<D>, log: &mut Log<D>, progress: &watch::Sender<Progress>, room: &Semaphore) {
+        {
             let failure = match work {
                 Work::Write(group) => {
                     let bytes = group.len();
@@ -318,7 +380,7 @@ impl<D: Disk> Shared<D> {
                         self.counters.groups.fetch_add(1, Ordering::Relaxed);
                         self.counters.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
                         // Before the calls go on: they may look at the counters.
-                        self.count(&log);
+                        self.count(log);
                         progress.send_modify(|now| now.next = log.next());
                     }
                     written.err()
@@ -332,7 +394,7 @@ impl<D: Disk> Shared<D> {
                     failure
                 }
             };
-            self.count(&log);
+            self.count(log);
             if let Some(failure) = failure {
                 progress.send_modify(|now| {
                     now.failure.get_or_insert(failure);

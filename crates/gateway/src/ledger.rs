@@ -23,6 +23,7 @@ struct State {
 pub(crate) struct Ledger<D: Disk> {
     state: Mutex<State>,
     journal: Journal<D>,
+    disk: D,
     segment: u64,
 }
 
@@ -33,7 +34,7 @@ impl<D: Disk> Ledger<D> {
     /// When it belongs to another share, or cannot be read.
     pub(crate) async fn open(disk: D, share: &str, segment: u64) -> std::result::Result<Self, JournalError> {
         let mut overlay = Overlay::default();
-        let (journal, _) = Journal::over(disk, |record| {
+        let (journal, _) = Journal::over(disk.clone(), |record| {
             for change in decode(record)? {
                 overlay.apply(change);
             }
@@ -48,7 +49,7 @@ impl<D: Disk> Ledger<D> {
             }
             known => known.is_none(),
         };
-        let ledger = Self { state: Mutex::new(State { overlay, last: None }), journal, segment };
+        let ledger = Self { state: Mutex::new(State { overlay, last: None }), journal, disk, segment };
         if is_new {
             let change = Change::Share(share.to_owned());
             let written = ledger.change(|_| Ok((vec![change], ()))).await;
@@ -104,6 +105,7 @@ impl<D: Disk> Ledger<D> {
             return Ok((None, value));
         }
         let position = self.journal.append(&mut room, &encode(&changes)).map_err(|error| failed(&error))?;
+        tracing::debug!(?changes, "recorded");
         for change in changes {
             state.overlay.apply(change);
         }
@@ -112,8 +114,10 @@ impl<D: Disk> Ledger<D> {
             && let Some(checkpoint) = self.journal.begin_checkpoint()
         {
             let records = state.overlay.records();
-            tokio::task::spawn_blocking(move || {
-                if let Err(error) = checkpoint.write(records) {
+            let disk = self.disk.clone();
+            tokio::spawn(async move {
+                let written = disk.run(move || Ok(checkpoint.write(records))).await;
+                if let Ok(Err(error)) = written {
                     tracing::warn!("{error}. The journal goes on and takes more room");
                 }
             });

@@ -8,7 +8,7 @@ mod extents;
 mod node;
 mod record;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use seqferry_nfs::{FileError, FileId, Result};
 
@@ -45,10 +45,12 @@ pub(crate) enum Spot {
 
 #[derive(Debug)]
 pub(crate) struct Overlay {
-    nodes: HashMap<u64, Node>,
-    names: HashMap<u64, BTreeMap<Box<str>, Entry>>,
+    nodes: BTreeMap<u64, Node>,
+    names: BTreeMap<u64, BTreeMap<Box<str>, Entry>>,
     doomed: BTreeMap<Box<str>, Box<str>>,
-    uploads: HashMap<u64, OpenUpload>,
+    /// Files, links and folders by their path in the bucket.
+    bases: BTreeMap<Box<str>, Vec<u64>>,
+    uploads: BTreeMap<u64, OpenUpload>,
     /// A folder may have been renamed: files below it may have other paths than their objects.
     has_moved: bool,
     /// Number of the next file that is made.
@@ -59,10 +61,11 @@ pub(crate) struct Overlay {
 impl Default for Overlay {
     fn default() -> Self {
         Self {
-            nodes: HashMap::new(),
-            names: HashMap::new(),
+            nodes: BTreeMap::new(),
+            names: BTreeMap::new(),
             doomed: BTreeMap::new(),
-            uploads: HashMap::new(),
+            bases: BTreeMap::new(),
+            uploads: BTreeMap::new(),
             // The journal does not say.
             has_moved: true,
             next: FIRST,
@@ -85,6 +88,7 @@ impl Overlay {
             Change::Drop(number) => {
                 if let Some(gone) = self.nodes.remove(&number) {
                     self.forget_name(&gone);
+                    self.forget_base(&gone);
                 }
                 self.names.remove(&number);
             }
@@ -108,14 +112,54 @@ impl Overlay {
         let is_folder = node.content == Content::Directory;
         let is_new = !self.nodes.contains_key(&number);
         self.has_moved |= is_folder && is_new && node.base.is_some();
+        // Its folder may have been renamed while it was written to the bucket.
+        let is_elsewhere = node.base.as_ref().is_some_and(|base| !self.is_beside_parent(&node, &base.path));
+        self.has_moved |= is_elsewhere;
         if let Some(before) = self.nodes.remove(&number) {
             self.has_moved |= is_folder && (before.parent, &before.name) != (node.parent, &node.name);
             self.forget_name(&before);
+            self.forget_base(&before);
+        }
+        if let Some(base) = &node.base {
+            self.bases.entry(base.path.clone()).or_default().push(number);
         }
         if number != ROOT {
             self.names.entry(node.parent).or_default().insert(node.name.clone(), Entry::Node(number));
         }
         self.nodes.insert(number, node);
+    }
+
+    /// True when the path of a file in the bucket is known to be that of its folder there with its name.
+    fn is_beside_parent(&self, node: &Node, path: &str) -> bool {
+        let (above, name) = path.rsplit_once('/').unwrap_or(("", path));
+        let prefix = match self.nodes.get(&node.parent) {
+            _ if node.parent == ROOT => Some(""),
+            Some(parent) => parent.base.as_ref().map(|base| &*base.path),
+            None => None,
+        };
+        name == &*node.name && prefix == Some(above)
+    }
+
+    fn forget_base(&mut self, node: &Node) {
+        let Some(path) = node.base.as_ref().map(|base| &base.path) else { return };
+        let Some(numbers) = self.bases.get_mut(path) else { return };
+        numbers.retain(|number| *number != node.file.number);
+        if numbers.is_empty() {
+            self.bases.remove(path);
+        }
+    }
+
+    /// Files, links and folders that the bucket has at a path.
+    pub(crate) fn made_of(&self, path: &str) -> impl Iterator<Item = u64> {
+        self.bases.get(path).into_iter().flatten().copied()
+    }
+
+    /// Files, links and folders that the bucket has below a path.
+    pub(crate) fn made_of_below(&self, path: &str) -> impl Iterator<Item = u64> {
+        use std::ops::Bound::{Included, Unbounded};
+        let below = format!("{path}/");
+        let rest = self.bases.range::<str, _>((Included(&*below), Unbounded));
+        rest.take_while(move |(at, _)| at.starts_with(&*below)).flat_map(|(_, numbers)| numbers).copied()
     }
 
     fn forget_name(&mut self, node: &Node) {
@@ -153,7 +197,7 @@ impl Overlay {
     }
 
     /// Writes to the bucket whose outcome is not known, by their file.
-    pub(crate) fn uploads(&self) -> &HashMap<u64, OpenUpload> {
+    pub(crate) fn uploads(&self) -> &BTreeMap<u64, OpenUpload> {
         &self.uploads
     }
 

@@ -216,7 +216,15 @@ async fn open_share(
             let opened = opened.map_err(|error| of_share(error.0))?;
             if let Some(quiet) = writes.quiet {
                 let client = clients.client_until(&endpoint, RetryPolicy::default(), place.stop.clone()).await;
-                let spec = UploadSpec { client, bucket, prefix, storage_class: None, quiet, part_size: None };
+                let spec = UploadSpec {
+                    client,
+                    bucket,
+                    prefix,
+                    storage_class: None,
+                    quiet,
+                    part_size: None,
+                    largest_copy: None,
+                };
                 let (share, stop) = (opened.clone(), place.stop.clone());
                 tokio::spawn(async move { share.upload(spec, stop).await });
             }

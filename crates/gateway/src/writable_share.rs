@@ -100,6 +100,7 @@ impl<D: Disk> WritableShare<D> {
         segment: u64,
     ) -> std::result::Result<Self, JournalError> {
         let ledger = Ledger::open(journal, &spec.identity, segment).await?;
+        ledger.read(|overlay| restore_places(overlay, &spec.ids));
         let opened = ledger.read(|overlay| DataFolder::open(data, |number| overlay.node(number).is_some()));
         let (data, unknown) = opened.map_err(|error| JournalError(format!("the data cannot be read: {error}")))?;
         // The process before was killed when it had uploaded a file, before it removed the bytes.
@@ -147,6 +148,16 @@ impl<D: Disk> WritableShare<D> {
     }
 }
 
+/// The table of names is not synced: a loss of power may have taken folders above files that wait to be uploaded. The
+/// paths of files and folders in the bucket tell them.
+fn restore_places(overlay: &Overlay, ids: &FileTable) {
+    for node in overlay.nodes() {
+        let Some(base) = node.base.as_ref().filter(|_| overlay.path(ids, node.file.number).is_err()) else { continue };
+        // A number is that of a name in a folder: to ask for it is to remember the name.
+        base.path.split('/').try_fold(ROOT, |parent, name| ids.number(parent, name));
+    }
+}
+
 impl<D: Disk> Inner<D> {
     fn lock_of(&self, number: u64) -> Arc<FileLock> {
         let mut locks = self.locks.lock().unwrap_or_else(PoisonError::into_inner);
@@ -162,7 +173,7 @@ impl<D: Disk> Inner<D> {
         work: impl FnOnce(&DataFolder<D>) -> io::Result<T> + Send + 'static,
     ) -> io::Result<T> {
         let data = Arc::clone(&self.data);
-        tokio::task::spawn_blocking(move || work(&data)).await.map_err(io::Error::other)?
+        self.data.disk().run(move || work(&data)).await
     }
 
     /// Nothing is acknowledged any more.
@@ -208,9 +219,11 @@ impl<D: Disk> Share for WritableShare<D> {
     }
 
     async fn space(&self, _caller: &Caller) -> Result<Space> {
-        let free = self.0.defaults.free_space;
+        // What is written has to fit on the disk of this machine before it is uploaded. Less is shown where less is set.
+        let most = self.0.defaults.free_space;
+        let (free, all) = self.0.blocking(DataFolder::space).await.map_err(|_| FileError::Io)?;
         let files = u64::from(u32::MAX);
-        Ok(Space { total_bytes: free, free_bytes: free, total_files: files, free_files: files })
+        Ok(Space { total_bytes: all.min(most), free_bytes: free.min(most), total_files: files, free_files: files })
     }
 
     async fn set_attributes(

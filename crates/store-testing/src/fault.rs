@@ -32,6 +32,8 @@ pub enum Fault {
     Garble,
     /// The request is made after this delay.
     Delay(Duration),
+    /// The request is made, and its reply comes after this delay.
+    DelayReply(Duration),
     /// The request waits for [`Latch::open`], then is made.
     Hold(Latch),
     /// The request is made, and its reply waits for [`Latch::open`].
@@ -252,6 +254,12 @@ impl FaultStore {
         key: &str,
         request: impl Future<Output = Result<T>> + Send,
     ) -> Result<T> {
+        tracing::debug!(operation, key, ?fault, "request");
+        let request = async {
+            let answer = request.await;
+            tracing::debug!(operation, key, error = ?answer.as_ref().err().map(|error| &error.code), "made");
+            answer
+        };
         match fault {
             None | Some(Fault::Truncate | Fault::Corrupt) => request.await,
             Some(Fault::Fail(code, status)) => {
@@ -270,6 +278,11 @@ impl FaultStore {
             Some(Fault::Delay(time)) => {
                 tokio::time::sleep(time).await;
                 request.await
+            }
+            Some(Fault::DelayReply(time)) => {
+                let answer = request.await;
+                tokio::time::sleep(time).await;
+                answer
             }
             Some(Fault::Hold(latch)) => {
                 latch.pass().await;

@@ -156,6 +156,8 @@ struct State {
     clock: u64,
     /// Flat listings under way.
     flats: Vec<walk::FlatListing>,
+    /// Objects that this process has removed so far.
+    removals: u64,
 }
 
 /// Place of an inode in the state.
@@ -189,6 +191,8 @@ struct Directory {
     is_large: bool,
     next_cookie: u32,
     checked: HashMap<Box<str>, CheckResult>,
+    /// Directories in it that may have gone with an object that was removed then: they are asked for before they show.
+    doubted: HashMap<Box<str>, Instant>,
     /// A listing under way.
     listing: Option<watch::Receiver<Progress>>,
     used: u64,
@@ -219,6 +223,7 @@ impl Tree {
             entries: 0,
             clock: 0,
             flats: Vec::new(),
+            removals: 0,
         };
         Arc::new(Self {
             endpoint: source.endpoint().into(),
@@ -375,10 +380,17 @@ impl Tree {
     /// When the inode is unknown or no directory, or the listing fails.
     pub async fn read_names(self: &Arc<Self>, inode: u64, after: Option<&str>, most: usize) -> Result<NamePage> {
         let directory = self.directory(inode)?;
-        let known = self.read().directories[directory as usize].snapshot.is_some();
+        let known = {
+            let state = self.read();
+            let directory = &state.directories[directory as usize];
+            directory.snapshot.is_some() && directory.listed.is_some()
+        };
         if after.is_none() || !known {
             self.list_for_reading(directory, inode).await?;
             self.credit_walk(directory);
+        }
+        for name in self.doubted_names(directory, after, most) {
+            self.check(directory, inode, &name).await?;
         }
         let state = self.read();
         let directory = &state.directories[directory as usize];
@@ -531,6 +543,7 @@ impl Directory {
             is_large: false,
             next_cookie: snapshot::FIRST_COOKIE,
             checked: HashMap::new(),
+            doubted: HashMap::new(),
             listing: None,
             used: 0,
             walk: (None, 0),
@@ -540,6 +553,15 @@ impl Directory {
 
     /// Returns the remembered answer for a name, and its time: from a check of it, or the listing, whichever is newer.
     fn remembered(&self, name: &str) -> Option<(Instant, Option<(u64, Facts)>)> {
+        self.known(name).filter(|(at, found)| found.is_none() || self.doubted.get(name).is_none_or(|doubt| at > doubt))
+    }
+
+    /// True when a directory in this one has to be asked for before it shows.
+    fn is_doubted(&self, name: &str) -> bool {
+        self.known(name).is_some() && self.remembered(name).is_none()
+    }
+
+    fn known(&self, name: &str) -> Option<(Instant, Option<(u64, Facts)>)> {
         let checked = self.checked.get(name);
         match (checked, self.listed, &self.snapshot) {
             (Some(checked), listed, _) if listed.is_none_or(|listed| checked.at >= listed) => {

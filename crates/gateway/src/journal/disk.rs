@@ -34,10 +34,24 @@ pub trait Disk: Clone + Send + Sync + 'static {
     fn write_at(&self, file: &Self::File, offset: u64, bytes: &[u8]) -> io::Result<()>;
     /// Cut a file off, or extend it by zeros.
     fn set_length(&self, file: &Self::File, length: u64) -> io::Result<()>;
-    /// Fraction of the disk that is free.
-    fn free_fraction(&self) -> io::Result<f64>;
+    /// Bytes of the disk that are free for this user, and all.
+    fn space(&self) -> io::Result<(u64, u64)>;
     /// Bytes and length of the file are the same after a loss of power.
     fn sync(&self, file: &Self::File) -> io::Result<()>;
+
+    /// Do work on this disk that blocks, away from the threads of the runtime.
+    fn run<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> io::Result<T> + Send + 'static,
+    ) -> impl Future<Output = io::Result<T>> + Send {
+        async { tokio::task::spawn_blocking(work).await.map_err(io::Error::other)? }
+    }
+
+    /// Time that a group of records takes, where a task writes the journal and not a thread of its own: tests repeat an
+    /// order of events.
+    fn pace(&self) -> Option<std::time::Duration> {
+        None
+    }
 }
 
 /// Make a folder for its owner alone, and those above it that are missing. Each is on the disk in the one that holds it
@@ -143,9 +157,10 @@ impl Disk for Folder {
         file.set_len(length)
     }
 
-    fn free_fraction(&self) -> io::Result<f64> {
+    fn space(&self) -> io::Result<(u64, u64)> {
         let facts = rustix::fs::statvfs(&*self.path)?;
-        Ok(facts.f_bavail as f64 / facts.f_blocks.max(1) as f64)
+        let bytes = |blocks: u64| blocks.saturating_mul(facts.f_frsize);
+        Ok((bytes(facts.f_bavail), bytes(facts.f_blocks)))
     }
 
     fn sync(&self, file: &File) -> io::Result<()> {

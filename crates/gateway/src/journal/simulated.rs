@@ -7,10 +7,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use super::disk::Disk;
 
 pub(crate) const SECTOR: usize = 512;
+/// Bytes of the disk.
+pub(crate) const SPACE: u64 = 100 << 30;
 
 /// Kinds of steps, which the crash tests name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -69,14 +72,18 @@ struct State {
     /// Steps until the disk does nothing any more.
     left: Option<usize>,
     is_dead: bool,
-    /// Fraction that is free; None: all.
-    free: Option<f64>,
+    /// Hundredths that are free; None: all.
+    free: Option<u64>,
     /// Kinds of steps that fail, and have no effect.
     failing: BTreeSet<Step>,
 }
 
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Simulated(Arc<Mutex<State>>);
+pub(crate) struct Simulated {
+    state: Arc<Mutex<State>>,
+    /// What the disk does takes a random time of the runtime's clock, and no thread of its own.
+    is_timed: bool,
+}
 
 fn apply(names: &mut BTreeMap<String, usize>, change: &Change) {
     match change {
@@ -92,7 +99,21 @@ fn apply(names: &mut BTreeMap<String, usize>, change: &Change) {
 
 impl Simulated {
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A disk on the runtime's clock, with the random numbers of this thread.
+    pub(crate) fn timed() -> Self {
+        Self { is_timed: true, ..Self::default() }
+    }
+
+    /// Another disk of the kind, without files.
+    pub(crate) fn fresh(&self) -> Self {
+        self.with(State::default())
+    }
+
+    fn with(&self, state: State) -> Self {
+        Self { state: Arc::new(Mutex::new(state)), is_timed: self.is_timed }
     }
 
     /// Fail from the step after this many on.
@@ -105,12 +126,17 @@ impl Simulated {
         self.lock().failing = kinds.iter().copied().collect();
     }
 
+    /// True from [`Simulated::die_after`] on.
+    pub(crate) fn will_die(&self) -> bool {
+        self.lock().left.is_some()
+    }
+
     pub(crate) fn is_dead(&self) -> bool {
         self.lock().is_dead
     }
 
-    /// Show this fraction of the disk as free.
-    pub(crate) fn set_free(&self, free: f64) {
+    /// Show this many hundredths of the disk as free.
+    pub(crate) fn set_free(&self, free: u64) {
         self.lock().free = Some(free);
     }
 
@@ -127,14 +153,14 @@ impl Simulated {
             next.files = state.files.clone();
             (next.names, next.synced_names) = (state.names.clone(), state.synced_names.clone());
             next.changes = state.changes.clone();
-            return Self(Arc::new(Mutex::new(next)));
+            return self.with(next);
         }
         next.names = std::mem::take(&mut state.synced_names);
         let kept = random.usize(0..=state.changes.len());
         state.changes[..kept].iter().for_each(|change| apply(&mut next.names, change));
         next.synced_names = next.names.clone();
         next.files = state.files.iter().map(|file| after_power_loss(file, random)).collect();
-        Self(Arc::new(Mutex::new(next)))
+        self.with(next)
     }
 
     /// Change a byte of a file for good.
@@ -268,8 +294,9 @@ impl Disk for Simulated {
         Ok(())
     }
 
-    fn free_fraction(&self) -> io::Result<f64> {
-        Ok(self.lock().free.unwrap_or(1.0))
+    fn space(&self) -> io::Result<(u64, u64)> {
+        let free = self.lock().free.unwrap_or(100);
+        Ok((SPACE / 100 * free, SPACE))
     }
 
     fn sync(&self, file: &usize) -> io::Result<()> {
@@ -283,5 +310,17 @@ impl Disk for Simulated {
             state.files[*file].sync();
         }
         if dies { Err(io::Error::other("the disk is gone")) } else { Ok(()) }
+    }
+
+    async fn run<T: Send + 'static>(&self, work: impl FnOnce() -> io::Result<T> + Send + 'static) -> io::Result<T> {
+        let Some(time) = self.pace() else {
+            return tokio::task::spawn_blocking(work).await.map_err(io::Error::other)?;
+        };
+        tokio::time::sleep(time).await;
+        work()
+    }
+
+    fn pace(&self) -> Option<Duration> {
+        self.is_timed.then(|| Duration::from_millis(fastrand::u64(0..3)))
     }
 }

@@ -2,8 +2,12 @@
 
 use seqferry_nfs::{Access, Attributes, Caller, FileError, NewTime, Result, SetAttributes};
 
+use crate::ids::ROOT;
 use crate::overlay::{Node, STATED_GID, STATED_MODE, STATED_MODIFIED, STATED_UID, nanoseconds, now};
 
+/// The object at the top of a share that shows whether the service keeps conditions of writes. It is no file of the
+/// share, and there for a moment when its first file is uploaded.
+pub(super) const PROBE: &str = ".seqferry-probe";
 /// Longest key of S3, in bytes.
 pub(super) const LONGEST_KEY: usize = 1024;
 /// Objects with this ending show as links without it.
@@ -20,6 +24,11 @@ pub(super) fn checked_name(name: &[u8]) -> Result<&str> {
     }
     seqferry_vfs::tree::names::check_name(name).map_err(|_| FileError::Invalid)?;
     Ok(name)
+}
+
+/// True for the name of an object that is no file of the share.
+pub(super) fn is_reserved(parent: u64, name: &str) -> bool {
+    parent == ROOT && name == PROBE
 }
 
 fn is_owner(caller: &Caller, attributes: &Attributes) -> bool {

@@ -9,7 +9,7 @@ use seqferry_nfs::{Access, Attributes, Caller, DirectoryEntry, DirectoryPage, Fi
 use seqferry_vfs::{NamePage, VersionPin, VfsError};
 
 use super::Inner;
-use super::checks::check;
+use super::checks::{check, is_reserved};
 use crate::ids::ROOT;
 use crate::journal::Disk;
 use crate::overlay::{
@@ -17,6 +17,9 @@ use crate::overlay::{
     Spot, join, nanoseconds,
 };
 use crate::share::{soon, status};
+
+/// Moves of a folder in the bucket that one call follows.
+const MOVES: u32 = 3;
 
 /// A file as it is now.
 #[derive(Debug, Clone)]
@@ -53,6 +56,18 @@ pub(super) enum Child {
 impl<D: Disk> Inner<D> {
     /// The file of an identity.
     pub(super) async fn find(&self, file: FileId) -> Result<Found> {
+        for _ in 0..MOVES {
+            let before = self.ledger.read(|overlay| overlay.spot(&self.ids, file));
+            match self.find_once(file).await {
+                // Its folder may have been moved in the bucket while the bucket was asked: the overlay has the file now.
+                Err(FileError::Stale) if before != self.ledger.read(|overlay| overlay.spot(&self.ids, file)) => {}
+                found => return found,
+            }
+        }
+        Err(FileError::TryLater)
+    }
+
+    async fn find_once(&self, file: FileId) -> Result<Found> {
         self.follow(file.number).await?;
         let spot = self.ledger.read(|overlay| {
             let spot = overlay.spot(&self.ids, file)?;
@@ -78,7 +93,9 @@ impl<D: Disk> Inner<D> {
     async fn follow(&self, number: u64) -> Result<()> {
         let is_clean = |node: &Node| !node.is_changed() && node.data().is_some_and(|data| data.written.is_empty());
         let clean = self.ledger.read(|overlay| {
-            let node = overlay.node(number).filter(|node| is_clean(node))?;
+            // One that is being copied has two objects, of which either may be the only one soon.
+            let node =
+                overlay.node(number).filter(|node| is_clean(node) && !overlay.uploads().contains_key(&number))?;
             Some((node.changed, node.base.clone()?))
         });
         let Some((changed, base)) = clean else { return Ok(()) };
@@ -94,7 +111,10 @@ impl<D: Disk> Inner<D> {
         let Ok(found) = asked else { return Ok(()) };
         let found = found.filter(|found| found.kind == seqferry_vfs::FileKind::File);
         let replaced = self.ledger.record(|overlay| {
-            let node = overlay.node(number).filter(|node| node.changed == changed && is_clean(node));
+            // Its object may be another one by now, without a change of the file: that of a folder that was moved.
+            let is_same = |node: &Node| node.changed == changed && node.base.as_ref() == Some(&base) && is_clean(node);
+            let is_sent = overlay.uploads().contains_key(&number);
+            let node = overlay.node(number).filter(|node| is_same(node) && !is_sent);
             let Some(mut node) = node.cloned() else { return Ok((Vec::new(), ())) };
             let Some(found) = &found else { return Ok((vec![Change::Drop(number)], ())) };
             if self.is_version(found, &base) {
@@ -150,22 +170,43 @@ impl<D: Disk> Inner<D> {
     /// The file of a name.
     pub(super) async fn child(&self, parent: &Parent, name: &str) -> Result<Child> {
         let number = parent.file.number;
-        match self.ledger.read(|overlay| overlay.entry(number, name)) {
-            Some(Entry::Node(number)) => return Ok(Child::Node(number)),
-            Some(Entry::Hidden) => return Ok(Child::Absent),
-            None => {}
+        if is_reserved(number, name) {
+            return Ok(Child::Absent);
         }
-        let Some(prefix) = &parent.prefix else { return Ok(Child::Absent) };
-        let path = join(prefix, name);
-        match self.walk(&path).await {
-            Ok(attributes) => {
-                let number = self.ledger.read(|overlay| overlay.bucket_number(&self.ids, number, name));
-                let file = FileId { number: number.ok_or(FileError::Io)?, generation: OF_BUCKET };
-                Ok(Child::Bucket(file, Lower { path, attributes }))
+        let decided = |overlay: &Overlay| match overlay.entry(number, name)? {
+            Entry::Node(number) => Some(Child::Node(number)),
+            Entry::Hidden => Some(Child::Absent),
+        };
+        let mut prefix = parent.prefix.clone();
+        for _ in 0..MOVES {
+            if let Some(child) = self.ledger.read(decided) {
+                return Ok(child);
             }
-            Err(FileError::Stale) => Ok(Child::Absent),
-            Err(error) => Err(error),
+            let Some(path) = prefix.as_ref().map(|prefix| join(prefix, name)) else { return Ok(Child::Absent) };
+            let found = match self.walk(&path).await {
+                Ok(attributes) => Some(attributes),
+                Err(FileError::Stale) => None,
+                Err(error) => return Err(error),
+            };
+            // The folder may have been moved in the bucket while the bucket was asked: what is in it are nodes now.
+            let (now, id) = self.ledger.read(|overlay| {
+                if let Some(child) = decided(overlay) {
+                    return (Ok(child), None);
+                }
+                let now = overlay.lower(&self.ids, number).unwrap_or_else(|_| prefix.clone());
+                (Err(now), overlay.bucket_number(&self.ids, number, name))
+            });
+            match (now, found) {
+                (Ok(child), _) => return Ok(child),
+                (Err(now), _) if now != prefix => prefix = now,
+                (Err(_), None) => return Ok(Child::Absent),
+                (Err(_), Some(attributes)) => {
+                    let file = FileId { number: id.ok_or(FileError::Io)?, generation: OF_BUCKET };
+                    return Ok(Child::Bucket(file, Lower { path, attributes }));
+                }
+            }
         }
+        Err(FileError::TryLater)
     }
 
     /// The file of a name, seen again while the overlay is held.
@@ -353,6 +394,7 @@ impl<D: Disk> Inner<D> {
             let mut merged = BTreeMap::new();
             for (name, attributes) in lower.entries {
                 if overlay.entry(number, &name).is_none()
+                    && !is_reserved(number, &name)
                     && let Some(id) = overlay.bucket_number(&self.ids, number, &name)
                 {
                     let attributes = self.defaults.attributes(id, &attributes);

@@ -7,7 +7,7 @@ use seqferry_nfs::{
 use seqferry_vfs::VersionPin;
 
 use super::Inner;
-use super::checks::{LONGEST_KEY, apply, check, check_removal, check_set, checked_name, inherited_group};
+use super::checks::{LONGEST_KEY, apply, check, check_removal, check_set, checked_name, inherited_group, is_reserved};
 use super::find::{Child, Lower, Parent};
 use crate::ids::ROOT;
 use crate::journal::Disk;
@@ -158,6 +158,9 @@ impl<D: Disk> Inner<D> {
         if matches!(overlay.entry(parent.file.number, new.name), Some(Entry::Node(_))) {
             return Err(FileError::Exists);
         }
+        if is_reserved(parent.file.number, new.name) {
+            return Err(FileError::AccessDenied);
+        }
         let is_directory = new.content == Content::Directory;
         self.check_key(overlay, parent, new.name, usize::from(is_directory))?;
         let (number, next) = overlay.free_number(&self.ids);
@@ -280,12 +283,18 @@ impl<D: Disk> Inner<D> {
         }
         check_removal(caller, &directory.attributes(), &gone)?;
         let mut changes = self.taken_away(overlay, child)?;
-        if parent.prefix.is_some() || is_being_written(overlay, child) {
+        if self.has_prefix(overlay, parent) || is_being_written(overlay, child) {
             changes.push(Change::Hide { parent: parent.file.number, name: name.into() });
         }
         let around = touched(&mut directory);
         changes.push(Change::Put(Box::new(directory)));
         Ok((changes, around))
+    }
+
+    /// True when names of the bucket show in a directory, which may have come there since the call began.
+    fn has_prefix(&self, overlay: &Overlay, parent: &Parent) -> bool {
+        let now = overlay.lower(&self.ids, parent.file.number);
+        parent.prefix.is_some() || now.is_ok_and(|prefix| prefix.is_some())
     }
 
     /// Refuse a directory with names in it.
@@ -402,6 +411,9 @@ impl<D: Disk> Inner<D> {
         if (old.file, old_name) == (new.file, new_name) {
             return Ok((Vec::new(), (untouched(&old_node.attributes()), untouched(&new_node.attributes()))));
         }
+        if is_reserved(new.file.number, new_name) {
+            return Err(FileError::AccessDenied);
+        }
         check_removal(caller, &old_node.attributes(), &moved)?;
         if let Some(replaced) = self.facts(overlay, target) {
             Self::check_replaced(overlay, &moved, &replaced)?;
@@ -422,7 +434,7 @@ impl<D: Disk> Inner<D> {
         (node.parent, node.name) = (new.file.number, (*new_name).into());
         let mut changes = self.taken_away(overlay, target)?;
         changes.push(Change::Put(Box::new(node)));
-        if old.prefix.is_some() || is_being_written(overlay, source) {
+        if self.has_prefix(overlay, old) || is_being_written(overlay, source) {
             changes.push(Change::Hide { parent: old.file.number, name: (*old_name).into() });
         }
         let first = touched(&mut old_node);

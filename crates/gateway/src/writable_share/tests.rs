@@ -4,16 +4,20 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use seqferry_nfs::{Access, FileKind, NewTime};
+use seqferry_store::ObjectStore;
+use seqferry_store_testing::fault::{Fault, FaultStore};
 use seqferry_store_testing::{MemoryStore, ObjectWriteExt as _};
 use seqferry_vfs::testing::StoreSource;
 use seqferry_vfs::{Freshness, Pool, Reader, Source, Tree, TreeOptions};
 
 use super::*;
-use crate::journal::simulated::{Simulated, Step};
+use crate::journal::simulated::{SPACE, Simulated, Step};
 
 /// A bucket, its share and the disks of the share.
 pub(super) struct Setting {
     pub(super) store: Arc<MemoryStore>,
+    /// The store as it is asked for names and bytes.
+    pub(super) asked: Arc<FaultStore>,
     pub(super) source: Arc<StoreSource>,
     pub(super) share: WritableShare<Simulated>,
     pub(super) journal: Simulated,
@@ -38,25 +42,37 @@ pub(super) fn spec(source: &Arc<StoreSource>, identity: &str) -> WritableSpec {
 
 impl Setting {
     pub(super) async fn new(objects: &[(&str, Vec<u8>)]) -> Self {
+        Self::on(Simulated::default(), objects).await
+    }
+
+    /// A bucket and disks on the runtime's clock: each request and each work of a disk takes a random time.
+    pub(super) async fn timed(objects: &[(&str, Vec<u8>)], seed: u64) -> Self {
+        let setting = Self::on(Simulated::timed(), objects).await;
+        setting.asked.at_random(seed, 1.0, late_answers(6));
+        setting
+    }
+
+    async fn on(journal: Simulated, objects: &[(&str, Vec<u8>)]) -> Self {
         let store = MemoryStore::with_buckets(&["b"]);
         for (key, bytes) in objects {
             let (key, bytes) = (format!("p/{key}"), Bytes::from(bytes.clone()));
             store.put("b", &key, bytes, &seqferry_store::Attributes::default()).await.unwrap();
         }
-        let source = StoreSource::over(&store);
-        let (journal, data) = (Simulated::default(), Simulated::default());
+        let asked = Arc::new(FaultStore::new(Arc::clone(&store) as Arc<dyn ObjectStore>));
+        let source = StoreSource::over(&asked);
+        let data = journal.fresh();
         // A checkpoint now and then.
         let share = WritableShare::over(spec(&source, "share"), journal.clone(), data.clone(), 4096).await.unwrap();
-        Self { store, source, share, journal, data }
+        Self { store, asked, source, share, journal, data }
     }
 
     /// The share as the next process finds it.
     pub(super) async fn restarted(self, random: &mut fastrand::Rng, lost_power: bool) -> Self {
-        let Self { store, source, share, journal, data } = self;
+        let Self { store, asked, source, share, journal, data } = self;
         drop(share);
         let (journal, data) = (journal.restarted(random, lost_power), data.restarted(random, lost_power));
         let share = WritableShare::over(spec(&source, "share"), journal.clone(), data.clone(), 4096).await.unwrap();
-        Self { store, source, share, journal, data }
+        Self { store, asked, source, share, journal, data }
     }
 
     pub(super) async fn find(&self, path: &str) -> Result<Attributes> {
@@ -113,6 +129,12 @@ impl Setting {
             }
         }
     }
+}
+
+/// Delays of requests and of their answers, from one millisecond to the longest.
+pub(super) fn late_answers(longest: u64) -> Vec<Fault> {
+    let delays = (1..=longest).map(Duration::from_millis);
+    delays.flat_map(|delay| [Fault::Delay(delay), Fault::DelayReply(delay)]).collect()
 }
 
 pub(super) fn root() -> Caller {
@@ -344,9 +366,9 @@ async fn a_folder_is_emptied_while_it_is_listed() {
 async fn a_full_disk_makes_writers_wait_and_a_bad_one_ends_all_acknowledgements() {
     let setting = Setting::new(&[("there", b"bytes".to_vec())]).await;
     let file = setting.put("new", "committed").await;
-    setting.data.set_free(0.04);
+    setting.data.set_free(4);
     assert_eq!(setting.write(file, 0, "x", Stability::Unstable).await.unwrap_err(), FileError::TryLater);
-    setting.data.set_free(0.5);
+    setting.data.set_free(50);
     setting.data.fail(&[Step::Write]);
     assert_eq!(setting.write(file, 0, "x", Stability::File).await.unwrap_err(), FileError::TryLater);
     setting.data.fail(&[]);
@@ -430,4 +452,22 @@ async fn a_folder_of_this_machine_holds_one_share_and_keeps_data_that_it_does_no
     assert_eq!(data.count(), 0, "a removed file takes no room");
     drop(share);
     std::fs::remove_dir_all(folder).unwrap();
+}
+
+#[tokio::test]
+async fn the_room_that_shows_is_that_of_the_disk_or_less_where_less_is_set() {
+    let setting = Setting::new(&[]).await;
+    let space = async || setting.share.space(&root()).await.unwrap();
+    let usable = SPACE - SPACE / 20;
+    assert_eq!((space().await.free_bytes, space().await.total_bytes), (usable, usable));
+    setting.data.set_free(25);
+    assert_eq!((space().await.free_bytes, space().await.total_bytes), (SPACE / 4 - SPACE / 20, usable));
+    setting.data.set_free(4);
+    assert_eq!(space().await.free_bytes, 0, "the rest is for the journal");
+    let mut spec = spec(&setting.source, "small");
+    spec.defaults.free_space = 1 << 30;
+    let (journal, data) = (Simulated::default(), Simulated::default());
+    let share = WritableShare::over(spec, journal, data, 4096).await.unwrap();
+    let shown = share.space(&root()).await.unwrap();
+    assert_eq!((shown.free_bytes, shown.total_bytes), (1 << 30, 1 << 30));
 }

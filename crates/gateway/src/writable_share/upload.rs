@@ -11,6 +11,7 @@
 //! left to do, and each write whose outcome is not known: an object with its time and size is that write, and is not
 //! made again.
 
+mod copy_parts;
 mod fetch;
 mod finish;
 mod folder;
@@ -57,6 +58,8 @@ pub struct UploadSpec {
     pub quiet: Duration,
     /// Bytes of the first parts; a file that is smaller goes in one request. None: 8 MiB.
     pub part_size: Option<u64>,
+    /// Bytes of the largest object that is copied in one request; a larger one is copied in parts. None: 5 GiB, as S3.
+    pub largest_copy: Option<u64>,
 }
 
 /// Reason why work was not done.
@@ -155,13 +158,14 @@ impl<D: Disk> Uploader<D> {
                 });
             }
             tokio::select! {
+                biased;
                 () = stop.cancelled() => {}
-                () = tokio::time::sleep(look) => {}
                 Some(ended) = tasks.join_next(), if !tasks.is_empty() => {
                     if let Ok((work, done)) = ended {
                         Self::ended(&mut memory, &work, done);
                     }
                 }
+                () = tokio::time::sleep(look) => {}
             }
         }
     }
@@ -221,6 +225,8 @@ impl<D: Disk> Uploader<D> {
     }
 
     async fn work(&self, work: &Work) -> Result<(), Trouble> {
+        // The bucket must not be ahead of the journal: a loss of power would bring back a file whose object has gone.
+        self.inner.ledger.settled().await.map_err(send::local)?;
         match work {
             Work::Send(sending) => Box::pin(self.send(sending)).await,
             Work::Fetch(number) => self.fetch(*number).await,
@@ -240,5 +246,9 @@ impl<D: Disk> Uploader<D> {
     }
 }
 
+#[cfg(test)]
+mod history;
+#[cfg(test)]
+mod order_tests;
 #[cfg(test)]
 mod tests;

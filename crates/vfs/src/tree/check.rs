@@ -6,7 +6,7 @@ use seqferry_store::{ErrorClass, ListRequest, ObjectMeta, ObjectRef};
 use tokio::time::Instant;
 
 use super::snapshot::is_archive_class;
-use super::{CHECKED_NAMES, CheckResult, CheckedEntry, Facts, FileKind, Lookup, Tree};
+use super::{CHECKED_NAMES, CheckResult, CheckedEntry, Facts, FileKind, Lookup, Place, State, Tree};
 use crate::error::{Result, VfsError};
 use crate::source::Urgency;
 
@@ -78,7 +78,11 @@ impl Tree {
                     }
                 }
             }
-            let checked = &mut state.directories[directory as usize].checked;
+            let place = &mut state.directories[directory as usize];
+            if place.doubted.get(name).is_some_and(|doubt| at > *doubt) {
+                place.doubted.remove(name);
+            }
+            let checked = &mut place.checked;
             let old = checked.insert(name.into(), CheckResult { entry: entry.clone(), at });
             let old = old.and_then(|old| old.entry).filter(|old| entry.as_ref().is_none_or(|e| e.inode != old.inode));
             if let Some(old) = old {
@@ -127,20 +131,50 @@ impl Tree {
         }
     }
 
-    /// This process has removed the object of a path below the tree: its name does not show any more. No request is
-    /// made; what is not remembered is asked for when it is needed.
+    /// This process has removed the object of a path below the tree: its name does not show any more, nor does a
+    /// directory that has become empty. No request is made; what is not remembered is asked for when it is needed.
     pub fn note_removed(self: &Arc<Self>, path: &str) {
+        let at = Instant::now();
+        // Flat listings that began before know nothing of it.
+        self.write().removals += 1;
         let (mut parent, mut rest) = (super::ROOT, path);
+        let mut holders = Vec::new();
         while let Ok(directory) = self.directory(parent) {
             let Some((name, below)) = rest.split_once('/') else {
                 // A directory that was forgotten meanwhile is listed anew.
-                let _noted = self.remember_check(directory, parent, rest, None, None, Instant::now());
-                return;
+                let _noted = self.remember_check(directory, parent, rest, None, None, at);
+                break;
             };
-            let known = self.from_memory(directory, parent, name).and_then(|found| found.attributes);
-            let Some(known) = known.filter(|known| known.kind == FileKind::Directory) else { return };
-            (parent, rest) = (known.inode, below);
+            let prefix = Arc::clone(&self.read().directories[directory as usize].prefix);
+            let child = self.number(&prefix, name, &Facts::directory(), 0);
+            holders.push((directory, parent, name, child));
+            (parent, rest) = (child, below);
         }
+        let mut state = self.write();
+        for (directory, inode, name, child) in holders.into_iter().rev() {
+            if state.shows_any(child) || state.directories[directory as usize].inode != inode {
+                return;
+            }
+            let place = &mut state.directories[directory as usize];
+            if place.doubted.len() >= CHECKED_NAMES {
+                // Listed as a whole again.
+                place.doubted.clear();
+                place.listed = None;
+            }
+            place.doubted.insert(name.into(), at);
+        }
+    }
+
+    /// Directories that a read of names would show, and that may have gone.
+    pub(super) fn doubted_names(&self, directory: u32, after: Option<&str>, most: usize) -> Vec<Box<str>> {
+        let state = self.read();
+        let directory = &state.directories[directory as usize];
+        let Some(snapshot) = directory.snapshot.as_ref().filter(|_| !directory.doubted.is_empty()) else {
+            return Vec::new();
+        };
+        let from = after.map_or(0, |after| snapshot.rank(after).map_or_else(|at| at, |at| at + 1));
+        let names = snapshot.ranked(from).take(most).map(|entry| snapshot.name(entry));
+        names.filter(|name| directory.is_doubted(name)).map(Box::from).collect()
     }
 
     /// An inode's object was found replaced or removed: find out what has its name now.
@@ -151,5 +185,19 @@ impl Tree {
         let (parent, name) = self.name_of(inode)?;
         let directory = self.directory(parent)?;
         self.check(directory, parent, &name).await
+    }
+}
+
+impl State {
+    /// True when a directory is known to show a name.
+    fn shows_any(&self, inode: u64) -> bool {
+        let Some(Place::Directory(place)) = self.places.get(&inode) else { return false };
+        let directory = &self.directories[*place as usize];
+        let is_there = |name: &str| directory.remembered(name).is_some_and(|(_, found)| found.is_some());
+        let listed = directory.snapshot.iter().flat_map(|snapshot| {
+            // Objects are removed in the order of their names: those at the end are there for the longest time.
+            snapshot.entries().iter().rev().map(|entry| snapshot.name(entry))
+        });
+        listed.chain(directory.checked.keys().map(|name| &**name)).any(is_there)
     }
 }

@@ -226,6 +226,7 @@ impl Tree {
         let place = &mut state.directories[directory as usize];
         place.next_cookie = next_cookie;
         place.listed = Some(began);
+        place.doubted.retain(|_, doubt| *doubt >= began);
         let outdated: Vec<_> = place.checked.extract_if(|_, checked| checked.at < began).collect();
         for entry in outdated.into_iter().filter_map(|(_, checked)| checked.entry) {
             if !new.contains(&entry.inode) {

@@ -164,7 +164,7 @@ impl Tree {
         position: &watch::Sender<Position>,
         credit: &Arc<Semaphore>,
     ) {
-        let began = Instant::now();
+        let (began, removals) = (Instant::now(), self.read().removals);
         let mut collected = ChildCollector::default();
         let mut request = ListRequest {
             bucket: self.bucket.to_string(),
@@ -180,6 +180,9 @@ impl Tree {
             }
             // Where it fails, each directory is listed by itself and says so.
             let Ok(page) = self.source.list(&request, Urgency::ReadAhead).await else { return };
+            if self.read().removals != removals {
+                return;
+            }
             let until = self.until(prefix, after);
             let mut is_last = page.continuation.is_none();
             for object in &page.objects {

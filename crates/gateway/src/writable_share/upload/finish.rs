@@ -6,7 +6,7 @@ use seqferry_nfs::FileError;
 use seqferry_store::ObjectMeta;
 use seqferry_transfer::pipe::Replaces;
 
-use super::plan::{CONFLICTS, Sending, to_show};
+use super::plan::{self, Sending, to_show};
 use super::send::{Uploaded, has_facts, local};
 use super::{Trouble, Uploader};
 use crate::journal::Disk;
@@ -45,6 +45,10 @@ impl<D: Disk> Uploader<D> {
     /// The bucket has the file: it is clean if it is still the same generation.
     pub(super) async fn finish(&self, sending: &Sending, uploaded: &Uploaded) -> Result<(), Trouble> {
         let number = sending.number;
+        if sending.is_again {
+            // A process before may have created an upload that it did not record.
+            self.session(&sending.path, sending.changed).sweep(None).await?;
+        }
         let lock = self.inner.lock_of(number);
         let alone = lock.alone().await;
         let recorded = self.inner.ledger.change(|overlay| {
@@ -117,9 +121,9 @@ impl<D: Disk> Uploader<D> {
     /// The bucket has another object than the file was: that object stays, and the file is put beside it.
     pub(super) async fn conflict(&self, sending: &Sending, node: &Node, there: &ObjectMeta) -> Result<(), Trouble> {
         let number = sending.number;
-        let mut beside = format!("{CONFLICTS}/{}.{}", sending.path, sending.changed);
+        let mut beside = plan::beside(&sending.path, sending.changed);
         if self.key(&beside).len() > LONGEST_KEY {
-            beside = format!("{CONFLICTS}/{number:016x}.{}", sending.changed);
+            beside = plan::beside(&format!("{number:016x}"), sending.changed);
         }
         let found = self.head(&beside).await?;
         let is_kept = match &found {

@@ -6,7 +6,7 @@
 //!   bucket can hold both, and a tree shows one of them.
 //! - An object that has to go is removed when no file stands at its key, which replaces it, and none is made of it.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::ops::Bound;
 
 use seqferry_transfer::pipe::Replaces;
@@ -14,9 +14,9 @@ use seqferry_transfer::pipe::Replaces;
 use crate::ids::FileTable;
 use crate::overlay::{Content, Node, OpenUpload, Overlay};
 
-/// Folder of the share for files that lost against another program's.
+/// Folder of the share for files that lost against another program's. It shows as others do, for people to compare.
 pub(super) const CONFLICTS: &str = ".seqferry-conflicts";
-/// Names that stay on this machine: programs make them for themselves.
+/// Files that stay on this machine: programs make them for themselves.
 const LOCAL: [&str; 2] = [".DS_Store", "Thumbs.db"];
 const LOCAL_PREFIXES: [&str; 3] = [".nfs", "~$", "._"];
 
@@ -47,8 +47,20 @@ pub(super) struct Sending {
     pub(super) is_again: bool,
 }
 
-fn is_local(name: &str) -> bool {
-    LOCAL.contains(&name) || LOCAL_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+/// Path of a file that is kept beside another program's object.
+pub(super) fn beside(path: &str, changed: u64) -> String {
+    format!("{CONFLICTS}/{path}.{changed}")
+}
+
+/// True for a write of a file beside another program's object. Files that users put into that folder are as others.
+pub(super) fn is_beside(open: &OpenUpload) -> bool {
+    open.path.starts_with(CONFLICTS) && open.path.ends_with(&format!(".{}", open.changed))
+}
+
+fn is_local(node: &Node) -> bool {
+    let name = &*node.name;
+    let is_named_so = LOCAL.contains(&name) || LOCAL_PREFIXES.iter().any(|prefix| name.starts_with(prefix));
+    is_named_so && !is_directory(node)
 }
 
 fn is_directory(node: &Node) -> bool {
@@ -59,22 +71,11 @@ fn is_directory(node: &Node) -> bool {
 pub(super) fn due(overlay: &Overlay, ids: &FileTable, mut is_settled: impl FnMut(u64, u64) -> bool) -> Vec<Work> {
     let candidates = overlay.nodes().filter(|node| {
         let may_have_moved = overlay.has_moved();
-        (node.is_changed() || may_have_moved) && !is_local(&node.name)
+        (node.is_changed() || may_have_moved) && !is_local(node)
     });
     let placed = candidates.filter_map(|node| Some((node, overlay.path(ids, node.file.number).ok()?)));
     let unlike = |(node, path): &(&Node, String)| node.is_changed() || !stands_at(node, path);
     let placed: Vec<(&Node, String)> = placed.filter(unlike).filter(|(_, path)| !path.is_empty()).collect();
-    // Objects that files are made of which have another path by now.
-    let sources: Sources<'_> = placed
-        .iter()
-        .filter(|(node, path)| !is_directory(node) && !stands_at(node, path))
-        .filter_map(|(node, path)| Some((&*node.base.as_ref()?.path, (node.file.number, path.as_str()))))
-        .collect();
-    let is_moving = |(node, path): &&(&Node, String)| is_directory(node) && !stands_at(node, path);
-    let moving = placed.iter().filter(is_moving).filter_map(|(node, _)| Some(&*node.base.as_ref()?.path));
-    let moving: Vec<&str> = moving.collect();
-    let written: HashMap<&str, u64> =
-        overlay.uploads().values().map(|open| (open.path.trim_end_matches('/'), open.number)).collect();
     let mut work = Vec::new();
     for (node, path) in &placed {
         let number = node.file.number;
@@ -85,34 +86,23 @@ pub(super) fn due(overlay: &Overlay, ids: &FileTable, mut is_settled: impl FnMut
             work.push(Work::Move(number));
             continue;
         }
-        // What is below it in the bucket is still that of another folder, or what is there is not known yet.
-        if written.iter().any(|(other, writer)| *writer != number && are_in_the_way(path, other, is_directory(node))) {
-            continue;
-        }
-        if has_doomed_in_the_way(overlay, path, is_directory(node)) {
-            continue;
-        }
-        let is_file = !is_directory(node);
-        if moving.iter().any(|prefix| is_below(path, prefix) || is_file && is_below(prefix, path)) {
-            continue;
-        }
-        match waits(&sources, number, path, is_directory(node)) {
+        match waits(overlay, ids, node, path) {
             Wait::No => work.push(Work::Send(sending(overlay, node, path))),
             Wait::Yes => {}
-            Wait::Circle => work.push(Work::Fetch(number)),
+            Wait::Fetch(other) => work.push(Work::Fetch(other)),
         }
     }
     // Writes of files that have gone or have another path by now.
     let is_cut_off = |open: &&OpenUpload| {
         let path = overlay.node(open.number).and_then(|node| overlay.path(ids, node.file.number).ok());
-        path.is_none_or(|path| !open.path.starts_with(CONFLICTS) && path != open.path.trim_end_matches('/'))
+        path.is_none_or(|path| !is_beside(open) && path != open.path.trim_end_matches('/'))
     };
     work.extend(overlay.uploads().values().filter(is_cut_off).map(|open| Work::Resolve(open.number)));
     let standing: HashMap<&str, bool> = placed.iter().map(|(node, path)| (path.as_str(), is_directory(node))).collect();
     for (path, etag) in overlay.doomed() {
         let (name, is_marker) = path.strip_suffix('/').map_or((&**path, false), |name| (name, true));
         let is_replaced = standing.get(name) == Some(&is_marker);
-        if !is_replaced && !sources.contains_key(&**path) {
+        if !is_replaced && overlay.made_of(path).all(|number| !is_elsewhere(overlay, ids, number)) {
             work.push(Work::Remove { path: path.clone(), etag: etag.clone() });
         }
     }
@@ -128,15 +118,19 @@ fn stands_at(node: &Node, path: &str) -> bool {
     node.base.as_ref().is_some_and(|base| &*base.path == path)
 }
 
+/// Wait of a file for others.
 enum Wait {
     No,
     Yes,
-    /// For itself.
-    Circle,
+    /// Until the bytes of this file are on this machine: it waits for itself, or has no other object ever.
+    Fetch(u64),
 }
 
-/// Files by the object that they are made of, with their path.
-type Sources<'a> = BTreeMap<&'a str, (u64, &'a str)>;
+/// True when a file, link or folder has another path than it has in the bucket.
+fn is_elsewhere(overlay: &Overlay, ids: &FileTable, number: u64) -> bool {
+    let stands = |node: &Node| overlay.path(ids, number).is_ok_and(|path| stands_at(node, &path));
+    overlay.node(number).is_some_and(|node| !stands(node))
+}
 
 /// Paths that are above a path.
 fn above(path: &str) -> impl Iterator<Item = &str> {
@@ -156,31 +150,48 @@ fn has_doomed_in_the_way(overlay: &Overlay, path: &str, is_folder: bool) -> bool
     !is_folder && has_below || above(path).any(|above| overlay.doomed().contains_key(above))
 }
 
-/// Files that are made of objects which a path needs, or which must not be beside it.
-fn blockers<'a>(sources: &Sources<'a>, path: &str, is_folder: bool) -> Vec<(u64, &'a str)> {
-    let mut found: Vec<_> = above(path).chain([path]).filter_map(|at| sources.get(at).copied()).collect();
+/// Files and folders of other paths by now that have a path in the bucket, or what must not be beside it there.
+fn blockers<'a>(overlay: &'a Overlay, ids: &FileTable, path: &str, is_folder: bool) -> Vec<&'a Node> {
+    let mut found: Vec<u64> = above(path).chain([path]).flat_map(|at| overlay.made_of(at)).collect();
     if !is_folder {
-        let below = format!("{path}/");
-        let rest = sources.range::<str, _>((Bound::Included(&*below), Bound::Unbounded));
-        found.extend(rest.take_while(|(at, _)| at.starts_with(&*below)).map(|(_, source)| *source));
+        found.extend(overlay.made_of_below(path));
     }
-    found
+    found.retain(|number| is_elsewhere(overlay, ids, *number));
+    found.into_iter().filter_map(|number| overlay.node(number)).collect()
 }
 
-/// Wait of a file for others that are made of objects which it replaces, or excludes.
-fn waits(sources: &Sources<'_>, number: u64, path: &str, is_folder: bool) -> Wait {
-    let mut todo = blockers(sources, path, is_folder);
+/// Wait of a file, or folder, for what is in its way in the bucket.
+fn waits(overlay: &Overlay, ids: &FileTable, node: &Node, path: &str) -> Wait {
+    let (number, is_folder) = (node.file.number, is_directory(node));
+    // What is there is not known, or is about to go.
+    let mut written = overlay.uploads().values().filter(|open| open.number != number);
+    if written.any(|open| are_in_the_way(path, open.path.trim_end_matches('/'), is_folder))
+        || has_doomed_in_the_way(overlay, path, is_folder)
+    {
+        return Wait::Yes;
+    }
+    let mut todo = blockers(overlay, ids, path, is_folder);
     let mut seen = HashSet::new();
     let wait = if todo.is_empty() { Wait::No } else { Wait::Yes };
-    while let Some((other, path)) = todo.pop() {
-        if other == number {
-            return Wait::Circle;
+    while let Some(other) = todo.pop() {
+        if other.file.number == number || is_local(other) {
+            return Wait::Fetch(other.file.number);
         }
-        if seen.insert(other) {
-            todo.extend(blockers(sources, path, false));
+        if seen.insert(other.file.number)
+            && !is_directory(other)
+            && let Ok(path) = overlay.path(ids, other.file.number)
+        {
+            todo.extend(blockers(overlay, ids, &path, false));
         }
     }
     wait
+}
+
+/// True when a file that is to be sent is what it was when that was planned, and nothing is in its way by now.
+pub(super) fn may_send(overlay: &Overlay, ids: &FileTable, sending: &Sending) -> bool {
+    let Some(node) = overlay.node(sending.number).filter(|node| node.changed == sending.changed) else { return false };
+    let is_there = overlay.path(ids, sending.number).is_ok_and(|path| *path == *sending.path);
+    is_there && matches!(waits(overlay, ids, node, &sending.path), Wait::No)
 }
 
 fn sending(overlay: &Overlay, node: &Node, path: &str) -> Sending {

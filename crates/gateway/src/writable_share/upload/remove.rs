@@ -38,7 +38,10 @@ impl<D: Disk> Uploader<D> {
         let tree = self.inner.files.tree();
         match path.strip_suffix('/') {
             Some(folder) => {
-                soon(async { tree.look_again(folder).await.map_err(status) }).await.map_err(local)?;
+                let found = soon(async { tree.look_again(folder).await.map_err(status) }).await.map_err(local)?;
+                if found.is_none() {
+                    tree.note_removed(folder);
+                }
             }
             None => tree.note_removed(path),
         }

@@ -17,22 +17,26 @@ use seqferry_transfer::{FailureClass, IfExists, ObjectFailure, Properties};
 use tokio::sync::OnceCell;
 
 use super::super::Inner;
+use super::super::checks::PROBE;
+use super::copy_parts::LargeCopy;
 use super::generation::{FileBytes, Rows};
-use super::plan::{CONFLICTS, Sending};
+use super::plan::{Sending, is_beside, may_send};
 use super::{Trouble, Uploader};
 use crate::journal::Disk;
-use crate::overlay::{Change, Content, Node, OpenUpload, STATED_GID, STATED_MODE, STATED_UID};
+use crate::overlay::{Change, Content, Node, OpenUpload, Overlay, STATED_GID, STATED_MODE, STATED_UID};
 
 /// Largest object that S3 copies in one request.
 const LARGEST_COPY: u64 = 5 << 30;
+/// No file has this as its `changed`: times since 1970 are later.
+const NO_GENERATION: u64 = 0;
 /// Bytes that are read at a time.
 const PIECE: u64 = 1 << 20;
 /// Types of files, as modes have them.
 const REGULAR: u32 = 0o100_000;
 const DIRECTORY: u32 = 0o040_000;
 const LINK: u32 = 0o120_000;
-/// The object that shows whether the service keeps conditions. It is there for a moment when a share starts.
-const PROBE: &str = ".seqferry-probe";
+/// Number in the journal of a write that is of no file: that of the probe.
+const NO_FILE: u64 = 0;
 
 /// Treatment of conditions of writes by the service. Some pass over them without a word.
 #[derive(Debug, Default)]
@@ -117,6 +121,11 @@ impl<D: Disk> Uploader<D> {
         if let Some(there) = there.as_ref().filter(|there| has_facts(&node, there)) {
             let is_base = node.base.as_ref().is_some_and(|base| *base.etag == *there.etag);
             if node.is_as_base() && (is_base || is_again) || is_again && self.has_bytes(sending, there).await? {
+                let open = self.inner.ledger.read(|overlay| overlay.uploads().get(&sending.number).cloned());
+                if let Some(open) = open.filter(|_| is_again) {
+                    // The object may be that of a generation before, with the same facts.
+                    self.abort_parts(&open).await?;
+                }
                 return self.finish(sending, &there.into()).await;
             }
             // Bytes that were never acknowledged were written over it before this process was started.
@@ -156,8 +165,12 @@ impl<D: Disk> Uploader<D> {
             None => {}
         }
         let recorded = self.inner.ledger.change(|overlay| {
-            let is_there = overlay.node(sending.number).is_some_and(|node| node.changed == sending.changed);
-            if is_there { Ok((vec![Change::Sending(open)], ())) } else { Err(FileError::Stale) }
+            // From here on others see it, and wait for it.
+            if may_send(overlay, &self.inner.ids, sending) {
+                Ok((vec![Change::Sending(open)], ()))
+            } else {
+                Err(FileError::Stale)
+            }
         });
         recorded.await.map_err(local)?;
         Ok(false)
@@ -165,18 +178,26 @@ impl<D: Disk> Uploader<D> {
 
     /// Find out what became of a write that was cut off, of a file that is another one by now, or none.
     pub(super) async fn resolve(&self, number: u64) -> Result<(), Trouble> {
+        if number == NO_FILE {
+            return self.conditions_hold().await.map(drop);
+        }
         let open = self.inner.ledger.read(|overlay| overlay.uploads().get(&number).cloned());
         let Some(open) = open else { return Ok(()) };
-        if open.path.starts_with(CONFLICTS) {
+        if is_beside(&open) {
             return self.abort(number).await;
         }
+        // An upload in parts that is still open was not completed: the object is the one before, or of a later time.
+        self.abort_parts(&open).await?;
         let there = self.head(&open.path).await?;
         let time = Some(time_of(open.modified));
         let is_it = |there: &&ObjectMeta| {
             there.size == open.size && StoredMetadata::of(&there.attributes.metadata).modified == time
         };
         let Some(there) = there.as_ref().filter(is_it) else { return self.abort(number).await };
-        let (path, changed) = (open.path.trim_end_matches('/').into(), open.changed);
+        let path = open.path.trim_end_matches('/').into();
+        // Bytes and time may be those of a generation before, which had another mode or owner.
+        let has_all = |overlay: &Overlay| overlay.node(number).is_none_or(|node| has_facts(node, there));
+        let changed = if self.inner.ledger.read(has_all) { open.changed } else { NO_GENERATION };
         let sending = Sending { number, changed, path, replaces: Replaces::Nothing, is_again: true };
         if open.path.ends_with('/') {
             return self.finish_marker(&sending).await;
@@ -197,25 +218,34 @@ impl<D: Disk> Uploader<D> {
         // Other facts of the object that the file was stay with it.
         let source = match &node.base {
             None => None,
-            Some(base) if &*base.path == path => there.filter(|there| there.etag == *base.etag),
+            // The object is the one that the file was made of, or an attempt to write the file, which has the same facts.
+            Some(base) if &*base.path == path => {
+                there.filter(|there| replaces == Replaces::Version(there.etag.clone()) || there.etag == *base.etag)
+            }
             Some(base) => self.head(&base.path).await?.filter(|found| found.etag == *base.etag),
         };
         let mut attributes = source.as_ref().map(|source| source.attributes.clone()).unwrap_or_default();
         stored(node).write(&mut attributes.metadata);
-        if let Some(base) = node.base.as_ref().filter(|_| node.is_as_base()) {
-            let Some(source) = &source else { return Ok(None) };
-            if base.size <= LARGEST_COPY
-                && let Some(uploaded) = self.copy(&base.path, source, path, &attributes).await?
-            {
-                return Ok(Some(uploaded));
-            }
-        }
-        let tags = match (&node.base, source) {
+        let tags = match (&node.base, &source) {
             (Some(base), Some(source)) if source.tag_count.is_some_and(|count| count > 0) => {
                 self.tags(&base.path).await?
             }
             _ => Vec::new(),
         };
+        if let Some(base) = node.base.as_ref().filter(|_| node.is_as_base()) {
+            let Some(source) = &source else { return Ok(None) };
+            let copied = if base.size <= self.spec.largest_copy.unwrap_or(LARGEST_COPY) {
+                self.copy(&base.path, source, path, &attributes).await?
+            } else {
+                let (tags, attributes, replaces) = (tags.clone(), &attributes, &replaces);
+                let copy = LargeCopy { from: &base.path, source, to: path, attributes, tags, replaces };
+                let etag = Box::pin(self.copy_parts(sending, copy)).await?;
+                etag.map(|etag| Uploaded { etag, size: base.size })
+            };
+            if copied.is_some() {
+                return Ok(copied);
+            }
+        }
         self.stream(sending, path, attributes, tags, replaces).await.map(Some)
     }
 
@@ -326,7 +356,7 @@ impl<D: Disk> Uploader<D> {
     }
 
     /// The upload that the journal has of this file, if it is of the same generation and path.
-    fn recorded(&self, sending: &Sending, path: &str) -> Option<RecordedUpload> {
+    pub(super) fn recorded(&self, sending: &Sending, path: &str) -> Option<RecordedUpload> {
         let found = self.inner.ledger.read(|overlay| overlay.uploads().get(&sending.number).cloned())?;
         let is_same = found.changed == sending.changed && &*found.path == path && !found.upload_id.is_empty();
         is_same.then(|| RecordedUpload { upload_id: found.upload_id.into(), part_size: found.part_size })
@@ -334,22 +364,27 @@ impl<D: Disk> Uploader<D> {
 
     /// Uploads in parts to a path. One that a killed process created and did not record is younger than the change of
     /// its file.
-    fn session(&self, path: &str, changed: u64) -> UploadSession {
+    pub(super) fn session(&self, path: &str, changed: u64) -> UploadSession {
         let since = std::time::Duration::from_nanos(changed).as_secs_f64();
         UploadSession::new(self.spec.client.clone(), &self.spec.bucket, &self.key(path), since, Arc::default())
+    }
+
+    /// Abort uploads in parts of a file, the recorded one and those that were created and not recorded.
+    async fn abort_parts(&self, open: &OpenUpload) -> Result<(), Trouble> {
+        let session = self.session(&open.path, open.changed);
+        session.sweep(None).await?;
+        if !open.upload_id.is_empty() {
+            let upload = RecordedUpload { upload_id: open.upload_id.clone().into(), part_size: open.part_size };
+            session.recorded(Some(upload)).abort(true).await;
+        }
+        Ok(())
     }
 
     /// Abort the open upload of a file, if the journal has one.
     pub(super) async fn abort(&self, number: u64) -> Result<(), Trouble> {
         let found = self.inner.ledger.read(|overlay| overlay.uploads().get(&number).cloned());
         let Some(found) = found else { return Ok(()) };
-        let session = self.session(&found.path, found.changed);
-        if found.upload_id.is_empty() {
-            session.sweep(None).await?;
-        } else {
-            let upload = RecordedUpload { upload_id: found.upload_id.clone().into(), part_size: found.part_size };
-            session.recorded(Some(upload)).abort(true).await;
-        }
+        self.abort_parts(&found).await?;
         let ended = self.inner.ledger.change(|overlay| {
             let is_same = overlay.uploads().get(&number).is_some_and(|now| now.upload_id == found.upload_id);
             Ok((if is_same { vec![Change::Sent(number)] } else { Vec::new() }, ()))
@@ -414,11 +449,15 @@ impl<D: Disk> Uploader<D> {
     }
 
     /// True when the service keeps conditions, found out once by writing an object twice that must be absent.
-    async fn conditions_hold(&self) -> Result<bool, Trouble> {
+    pub(super) async fn conditions_hold(&self) -> Result<bool, Trouble> {
         self.conditions.hold.get_or_try_init(|| self.probe()).await.copied()
     }
 
     async fn probe(&self) -> Result<bool, Trouble> {
+        // A process that is killed leaves it to the next one.
+        let (path, upload_id) = (PROBE.into(), "".into());
+        let open = OpenUpload { number: NO_FILE, changed: 0, path, modified: 0, size: 0, upload_id, part_size: 0 };
+        self.inner.ledger.change(|_| Ok((vec![Change::Sending(open)], ()))).await.map_err(local)?;
         let mut hold = false;
         for _ in 0..2 {
             match self.put_empty(PROBE, Attributes::default(), true).await {
@@ -434,7 +473,7 @@ impl<D: Disk> Uploader<D> {
         }
         let probe = vec![(self.key(PROBE), None)];
         seqferry_transfer::remove::remove(&self.spec.client, &self.spec.bucket, probe).await?;
-        self.inner.files.tree().note_removed(PROBE);
+        self.inner.ledger.change(|_| Ok((vec![Change::Sent(NO_FILE)], ()))).await.map_err(local)?;
         if !hold {
             tracing::warn!(
                 "{}: the endpoint does not keep conditions of writes. Each file is looked for before it is written; let no other program write below the share",

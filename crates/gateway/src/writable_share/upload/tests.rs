@@ -11,40 +11,46 @@ use seqferry_store_testing::ObjectWriteExt as _;
 use seqferry_store_testing::fault::{Fault, FaultStore, Latch, Rule};
 use tokio::task::JoinHandle;
 
-use super::super::model::{self, Item};
 use super::super::tests::{Setting, random, root};
 use super::*;
 
-const PROBE: &str = ".seqferry-probe";
-const QUIET: Duration = Duration::from_millis(20);
+pub(super) const QUIET: Duration = Duration::from_millis(20);
 
-fn spec(store: Arc<dyn ObjectStore>) -> UploadSpec {
+pub(super) fn spec(store: Arc<dyn ObjectStore>) -> UploadSpec {
     let (budget, metrics) = (Budget::new(BudgetLimits::default()), Arc::new(RequestMetrics::default()));
     let client =
         RetryingClient::new(Endpoint::new(store), budget, RetryPolicy::impatient(), CancellationToken::new(), metrics);
     let (bucket, prefix) = ("b".to_owned(), "p/".to_owned());
-    UploadSpec { client, bucket, prefix, storage_class: None, quiet: QUIET, part_size: Some(1000) }
+    UploadSpec {
+        client,
+        bucket,
+        prefix,
+        storage_class: None,
+        quiet: QUIET,
+        part_size: Some(1000),
+        largest_copy: Some(2000),
+    }
 }
 
 /// An uploader that runs until it is killed or has nothing left to do.
-struct Running {
+pub(super) struct Running {
     task: JoinHandle<()>,
     stop: CancellationToken,
 }
 
 impl Running {
-    fn start(setting: &Setting, store: Arc<dyn ObjectStore>) -> Self {
+    pub(super) fn start(setting: &Setting, store: Arc<dyn ObjectStore>) -> Self {
         let (share, stop) = (setting.share.clone(), CancellationToken::new());
         let (spec, until) = (spec(store), stop.clone());
         Self { task: tokio::spawn(async move { share.upload(spec, until).await }), stop }
     }
 
-    async fn kill(self) {
+    pub(super) async fn kill(self) {
         self.task.abort();
         let _ended = self.task.await;
     }
 
-    async fn drain(self, setting: &Setting) {
+    pub(super) async fn drain(self, setting: &Setting) {
         let deadline = Instant::now() + Duration::from_secs(30);
         while setting.share.waiting() > 0 {
             assert!(Instant::now() < deadline, "it still has work to do");
@@ -55,18 +61,18 @@ impl Running {
     }
 }
 
-fn store_of(setting: &Setting) -> Arc<FaultStore> {
+pub(super) fn store_of(setting: &Setting) -> Arc<FaultStore> {
     Arc::new(FaultStore::new(Arc::clone(&setting.store) as Arc<dyn ObjectStore>))
 }
 
-async fn drained(setting: &Setting) -> Arc<FaultStore> {
+pub(super) async fn drained(setting: &Setting) -> Arc<FaultStore> {
     let store = store_of(setting);
     Running::start(setting, Arc::clone(&store) as Arc<dyn ObjectStore>).drain(setting).await;
     store
 }
 
 /// Objects of the bucket below the share, and their bytes.
-async fn objects(setting: &Setting) -> BTreeMap<String, Vec<u8>> {
+pub(super) async fn objects(setting: &Setting) -> BTreeMap<String, Vec<u8>> {
     let request = ListRequest { bucket: "b".to_owned(), prefix: "p/".to_owned(), ..ListRequest::default() };
     let mut found = BTreeMap::new();
     for object in setting.store.list(&request).await.unwrap().objects {
@@ -79,11 +85,11 @@ async fn objects(setting: &Setting) -> BTreeMap<String, Vec<u8>> {
     found
 }
 
-async fn head(setting: &Setting, path: &str) -> ObjectMeta {
+pub(super) async fn head(setting: &Setting, path: &str) -> ObjectMeta {
     setting.store.head(ObjectRef::new("b", &format!("p/{path}")), None).await.unwrap()
 }
 
-async fn keys(setting: &Setting) -> Vec<String> {
+pub(super) async fn keys(setting: &Setting) -> Vec<String> {
     objects(setting).await.into_keys().collect()
 }
 
@@ -291,106 +297,4 @@ async fn an_upload_in_parts_goes_on_after_a_kill_and_one_that_was_finished_is_no
     assert_eq!(versions(&store), [], "the finished upload is known");
     assert_eq!(objects(&setting).await["large"], text.as_bytes());
     assert!(setting.store.list_uploads("b", "").await.unwrap().is_empty());
-}
-
-/// Objects that the bucket is to have by the model: files and links. Markers of folders come and go with their history.
-fn expected(model: &model::Model) -> BTreeMap<String, Vec<u8>> {
-    let bytes = |item: &Item| match item {
-        Item::File(contents) => Some(contents.now.clone()),
-        Item::Link(target) => Some(target.clone()),
-        Item::Directory => None,
-    };
-    model.iter().filter_map(|(path, item)| Some((path.clone(), bytes(item)?))).collect()
-}
-
-#[allow(clippy::similar_names)] // the seed, and what is seen
-async fn history(seed: u64) {
-    let mut random = fastrand::Rng::with_seed(seed);
-    let before = [("a", vec![b'1'; 900]), ("sub/a", vec![b'2'; 1300]), ("sub/sub/b", b"3".to_vec()), ("sub/x", vec![])];
-    let mut setting = Setting::new(&before).await;
-    let mut model = model::model_of(model::view(&setting).await);
-    for round in 0..3 {
-        let store = store_of(&setting);
-        if random.bool() {
-            // Its answers come late, so that calls and kills meet uploads under way.
-            store.at_random(random.u64(..), 0.3, vec![Fault::Delay(Duration::from_millis(random.u64(1..20)))]);
-        }
-        let running = Running::start(&setting, store as Arc<dyn ObjectStore>);
-        if random.bool() {
-            let disk = if random.bool() { &setting.journal } else { &setting.data };
-            disk.die_after(random.usize(0..60));
-        }
-        let mut candidates = Vec::new();
-        let mut calls = Vec::new();
-        for _ in 0..15 {
-            if random.u8(..) < 60 {
-                tokio::time::sleep(Duration::from_millis(random.u64(1..60))).await;
-            }
-            let mut call = model::random_call(&mut random);
-            // The uploader commits what is not: each write is committed here, so that the model knows what is on the disk.
-            if let model::Call::Write { is_synced, .. } = &mut call {
-                *is_synced = true;
-            }
-            calls.push(call.clone());
-            let earlier = model.clone();
-            let expected = model::apply(&mut model, &call);
-            let done = model::run(&setting, &call).await;
-            if setting.journal.is_dead() || setting.data.is_dead() {
-                candidates.extend(model::unanswered(&earlier, &call, done.is_err()));
-                break;
-            }
-            if let model::Call::Commit(_) | model::Call::Mode(_) = &call
-                && !expected
-            {
-                continue;
-            }
-            assert_eq!(done.is_ok(), expected, "seed {seed} round {round}: {done:?}\n{}", model::brief(&calls));
-        }
-        candidates.push(model.clone());
-        running.kill().await;
-        let lost_power = random.bool();
-        setting = setting.restarted(&mut random, lost_power).await;
-        let mut seen = model::view(&setting).await;
-        // Killed while it found out whether the store keeps conditions.
-        seen.remove(PROBE);
-        let found = candidates.iter().find(|candidate| model::is_recovered(candidate, &seen));
-        let texts = || candidates.iter().map(|candidate| model::differences(candidate, &seen)).collect::<String>();
-        assert!(found.is_some(), "seed {seed} round {round}: {}\n{}", model::brief(&calls), texts());
-        model = model::recovered(found.cloned().unwrap_or_default(), model::model_of(seen), lost_power);
-    }
-    drained(&setting).await;
-    let seen = model::view(&setting).await;
-    assert!(model::is_current(&model, &seen), "seed {seed}: {}", model::differences(&model, &seen));
-    let mut found = objects(&setting).await;
-    found.retain(|key, _| !key.ends_with('/'));
-    let sizes = |objects: &BTreeMap<String, Vec<u8>>| {
-        format!(
-            "{:?}",
-            objects.iter().map(|(key, body)| (key.clone(), body.len(), body.first().copied())).collect::<Vec<_>>()
-        )
-    };
-    assert!(found == expected(&model), "seed {seed}: found {}\nexpected {}", sizes(&found), sizes(&expected(&model)));
-    assert!(setting.store.list_uploads("b", "").await.unwrap().is_empty(), "seed {seed}");
-    // The next process finds nothing to do, and shows the same.
-    let setting = setting.restarted(&mut random, true).await;
-    assert_eq!(setting.share.waiting(), 0, "seed {seed}");
-    let seen = model::view(&setting).await;
-    assert!(model::is_current(&model, &seen), "seed {seed}: {}", model::differences(&model, &seen));
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "fails for some histories: renames of folders, kills and names used again are not all mended"]
-async fn the_bucket_has_what_a_model_has_after_any_kill_and_each_file_once() {
-    #[allow(clippy::disallowed_methods)] // a test has no entry point
-    let seed = std::env::var("SEQFERRY_TEST_SEED").ok().and_then(|seed| seed.parse().ok());
-    let seed = seed.unwrap_or_else(|| fastrand::u64(..));
-    println!("seed {seed}");
-    let mut random = fastrand::Rng::with_seed(seed);
-    let seeds: Vec<u64> = (0..40).map(|_| random.u64(..)).collect();
-    for seeds in seeds.chunks(8) {
-        let histories: Vec<_> = seeds.iter().map(|seed| tokio::spawn(history(*seed))).collect();
-        for history in histories {
-            history.await.unwrap();
-        }
-    }
 }
