@@ -34,7 +34,7 @@ class Mount:
 
     def stats(self) -> dict[str, int]:
         """What the mount tells of itself."""
-        found = next(each for each in mounts.mounted() if each.directory == str(self.directory))
+        found = next(each for each in mounts.list_mounts() if each.directory == str(self.directory))
         assert found.stats is not None
         return found.stats
 

@@ -15,7 +15,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
-from seqferry.api.problems import shortened
+from seqferry.api.problems import shorten
 from seqferry.db.file_rows import BatchState
 from seqferry.model.models import Status
 from seqferry.service.service import Service
@@ -125,7 +125,7 @@ class FileAnswer:
         yield ("]," + json.dumps(rest).removeprefix("{")).encode()
 
 
-def compressed(pieces: Iterator[bytes]) -> Iterator[bytes]:
+def compress(pieces: Iterator[bytes]) -> Iterator[bytes]:
     """The same as one gzip stream."""
     packer = zlib.compressobj(_LEVEL, zlib.DEFLATED, 16 + zlib.MAX_WBITS)
     for piece in pieces:
@@ -153,7 +153,7 @@ def _piece(service: Service, status: Status, of: BatchState) -> _Piece:
             ended = _milliseconds(ended_at)
         if word in counts:
             counts[word] += 1
-        error = '"None"' if message is None else _text(shortened(message))
+        error = '"None"' if message is None else _text(shorten(message))
         texts.append(
             f'{{"file": {_text(key.removeprefix(strip))}, "size": {size / _GIB!r}, "status": "{word}", '
             f'"tstart": {_milliseconds(started_at)}, "tend": {ended}, "error": {error}}}'

@@ -73,7 +73,7 @@ def problem(
     """A problem document. ``code`` is stable and machine-readable, ``detail`` is for a person."""
     content: dict[str, Any] = {"type": "about:blank", "title": HTTPStatus(status).phrase, "status": status}
     if detail is not None:
-        content["detail"] = shortened(detail)
+        content["detail"] = shorten(detail)
     return _Problem(
         content | {"code": code} | more,
         status_code=status,
@@ -81,7 +81,7 @@ def problem(
     )
 
 
-def shortened(text: str, most: int = _MOST_DETAIL) -> str:
+def shorten(text: str, most: int = _MOST_DETAIL) -> str:
     """``text`` in a length that is fit for an answer, with its long words (keys, addresses) cut."""
     cut = _LONG_WORD.sub(lambda word: f"{word[0][:_MOST_ECHOED]}...", text[: 2 * most])
     return cut if len(text) <= 2 * most and len(cut) <= most else f"{cut[:most]}..."
@@ -106,10 +106,10 @@ def status_of(error: SeqferryError) -> int:
 
 async def _seqferry_error(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, SeqferryError)
-    status, detail = status_of(error), shortened(error.message)
+    status, detail = status_of(error), shorten(error.message)
     more: dict[str, Any] = {}
     if isinstance(error, StorageError):
-        detail = shortened(error.message, _MOST_OF_STORAGE)
+        detail = shorten(error.message, _MOST_OF_STORAGE)
         more = {
             "error_class": error.error_class,
             "error_code": _cut(error.error_code),

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr
 
 from seqferry.api.fields import DOCUMENTED, WHOLE, body_of
-from seqferry.api.problems import shortened
+from seqferry.api.problems import shorten
 from seqferry.db.paging import Cursor
 from seqferry.db.samples import Counts, EngineCounts, Point
 from seqferry.model import operations, plain_words
@@ -442,7 +442,7 @@ class FailureGroupOut(BaseModel):
     @classmethod
     def of(cls, group: FailureGroup, operation: Operation) -> FailureGroupOut:
         fields: dict[str, Any] = asdict(group)
-        fields["message"] = shortened(group.message)
+        fields["message"] = shorten(group.message)
         fields |= asdict(plain_words.of_failure(group.error_class, group.error_code, group.operation))
         return cls(id=group.id, **fields, advice=step_for_readers(group.error_class, group.error_code, operation))
 
@@ -532,7 +532,7 @@ def _options(spec: TransferSpec) -> dict[str, Any]:
 
 def _message(recorded: str | None) -> str | None:
     """A recorded message at a length that is fit for an answer. Rows of earlier versions may hold a MiB."""
-    return None if recorded is None else shortened(recorded)
+    return None if recorded is None else shorten(recorded)
 
 
 def _required_time(seconds: float) -> datetime:

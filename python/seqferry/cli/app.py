@@ -284,7 +284,7 @@ def run(arguments: list[str] | None = None) -> int:
     try:
         try:
             _arm_crash()
-            given = fingers.translated(given)
+            given = fingers.translate(given)
             result: Any = application(given)(given, prog_name="seqferry", standalone_mode=False)
         finally:
             errors.flush()

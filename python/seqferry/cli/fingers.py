@@ -12,9 +12,9 @@ from typing import Final
 from seqferry.cli import words
 from seqferry.cli.words import ANSWERS, OPTIONS, VERB_ANSWERS, VERBS, Meaning
 from seqferry.model.errors import UsageError
-from seqferry.nextflow.arguments import completed
+from seqferry.nextflow.arguments import complete
 
-__all__ = ["ANSWERS", "OPTIONS", "VERBS", "aliases", "translated"]
+__all__ = ["ANSWERS", "OPTIONS", "VERBS", "aliases", "translate"]
 
 _NOTHING: Final = frozenset({"aws", "s5cmd", "nextflow", "cost", "bench", "pack", "unpack", "tar", "cache", "demo"})
 """Verbs whose options are taken as they are."""
@@ -23,7 +23,7 @@ _CAT: Final = ("--range", "--version-id", "--head", "--tail", "--offset", "--cou
 """Options of ``cat`` that a copy to standard output does not have."""
 
 
-def translated(arguments: list[str]) -> list[str]:
+def translate(arguments: list[str]) -> list[str]:
     """The arguments in our words.
 
     Raises:
@@ -48,7 +48,7 @@ def translated(arguments: list[str]) -> list[str]:
     ours = VERBS.get(verb, (verb,))
     if ours[0] in words.COPIES | words.LISTS:
         # Values that the AWS CLI lets people leave out, as in the shims.
-        given = list(completed(given))
+        given = list(complete(given))
     if "-n" in given and ours[0] in words.COPIES:
         given = _without_n(verb, given)
     if not before and ours == (verb,) and ours[0] in _NOTHING:

@@ -130,7 +130,7 @@ class Described:
         Raises:
             UsageError: one of them is not valid.
         """
-        return labels.parsed(self.transfer_name, self.label or ())
+        return labels.parse(self.transfer_name, self.label or ())
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,7 +57,7 @@ def _selected(session: Session, verb: Verb, which: TransferSelection, wanted: Tr
             "Say which transfers: give their ids, or --all, or options that select, as --state, --prefix or "
             "--created-by."
         )
-    return which.transfers or control.selected(session.service, verb, wanted.filter)
+    return which.transfers or control.select(session.service, verb, wanted.filter)
 
 
 def preview(session: Session, verb: Verb, which: TransferSelection, wanted: TransferFilters) -> int:

@@ -181,7 +181,7 @@ def _detached(spec: MountSpec, writing: int, log: Path | None) -> NoReturn:
 def _opened(log: Path | None) -> int:
     if log is None:
         return os.open(os.devnull, os.O_WRONLY)
-    return private_files.opened(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    return private_files.open_private(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
 
 
 def _log(spec: MountSpec, message: str) -> None:

@@ -123,7 +123,7 @@ def copy(
 
 
 def _copy(work: _Work, given: dict[str, Any], pipe: PipeOptions) -> int:
-    given = _expanded(work, given)
+    given = _expand(work, given)
     if not isinstance(given["source"], str):
         return _concatenate(work, given, pipe)
     # What is read twice has to be on the disk.
@@ -133,7 +133,7 @@ def _copy(work: _Work, given: dict[str, Any], pipe: PipeOptions) -> int:
     return _store_input(work, given) if given["source"] == "-" else _write_output(work, given)
 
 
-def _expanded(work: _Work, given: dict[str, Any]) -> dict[str, Any]:
+def _expand(work: _Work, given: dict[str, Any]) -> dict[str, Any]:
     """The arguments with the objects that wildcards select, in the order of their keys, in place of the wildcards."""
     written: list[str] = [given["source"]] if isinstance(given["source"], str) else given["source"]
     if given["raw"] or not any(map(has_wildcard, written)):
@@ -144,7 +144,7 @@ def _expanded(work: _Work, given: dict[str, Any]) -> dict[str, Any]:
     for source in written:
         if has_wildcard(source):
             spec = _readable({**given, "source": source})
-            found += [spec.source.at(key) for key in reading.selected(work.engine, spec)]
+            found += [spec.source.at(key) for key in reading.select(work.engine, spec)]
         else:
             found.append(source)
     return {**given, "source": found, "raw": True, "rules": None}

@@ -221,7 +221,7 @@ class Relabelling:
         Raises:
             UsageError: nothing is given, a label is not valid, or it is to be added and taken away.
         """
-        added = labels.parsed(None, self.new_label or ()).labels
+        added = labels.parse(None, self.new_label or ()).labels
         removed = self.remove or ()
         if self.new_name is None and not added and not removed:
             raise UsageError("Nothing is to be changed: give --name, --label or --remove.")

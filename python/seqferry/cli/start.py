@@ -35,7 +35,7 @@ def start_transfer(spec: TransferSpec, speed: SpeedOptions, start: Start, output
             submission = session.service.submission(
                 spec, actor=actor(), new=start.new, priority=start.priority, description=description
             )
-            return detached(session, submission)
+            return start_detached(session, submission)
         priced = replace(session, price=price)
         return priced.copy(spec, new=start.new, priority=start.priority, description=description, work=start.work)
 
@@ -57,7 +57,7 @@ def passes(session: Session, spec: ResolvedSpec) -> bool:
     return not findings.troubled
 
 
-def detached(session: Session, submission: Submission) -> int:
+def start_detached(session: Session, submission: Submission) -> int:
     """Tell of a transfer that is left to a worker; returns the exit code."""
     transfer_id = submission.id
     if session.as_json:

@@ -201,7 +201,7 @@ def _migrate_dbos(database: Database) -> None:
 def _lock(settings: Settings, database: Database) -> Generator[None]:
     if database.is_sqlite:
         lock = settings.state_dir / "migrate.lock"
-        with os.fdopen(private_files.opened(lock, os.O_RDWR | os.O_CREAT), "r+") as file:
+        with os.fdopen(private_files.open_private(lock, os.O_RDWR | os.O_CREAT), "r+") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             yield
     else:

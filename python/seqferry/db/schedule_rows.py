@@ -104,7 +104,9 @@ def recorded(connection: sa.Connection, name: str) -> list[Event]:
         .order_by(schedule_event.c.at, schedule_event.c.schedule_id, schedule_event.c.number)
     )
     return [
-        Event(number=row.number, at=row.at, kind=row.kind, actor=row.actor, data=events.told(row.data), hash=row.hash)
+        Event(
+            number=row.number, at=row.at, kind=row.kind, actor=row.actor, data=events.read_data(row.data), hash=row.hash
+        )
         for row in found
     ]
 
@@ -182,7 +184,7 @@ def faults(connection: sa.Connection, schedule_id: str | None = None) -> list[Sc
 
 def _follow(chain: _Chain, row: sa.Row[Any]) -> bool:
     """Apply an event to what the events before it tell; False when its columns are not what it tells itself."""
-    told = {name: value for name, value in events.told(row.data).items() if name in _TOLD}
+    told = {name: value for name, value in events.read_data(row.data).items() if name in _TOLD}
     if told.get("name", row.name) != row.name:
         return False  # the column is for searches, and no hash covers it
     chain.told |= told

@@ -175,15 +175,15 @@ def _chain_faults(
     if link is None:
         yield ShareLinkFault(link_id, "share_link_removed")
         return
-    for column, value in _told(chain).items():
+    for column, value in _data_of(chain).items():
         if getattr(link, column) != value:
             yield ShareLinkFault(link_id, "share_link_changed", column=column)
 
 
-def _told(chain: list[sa.Row[Any]]) -> dict[str, Any]:
+def _data_of(chain: list[sa.Row[Any]]) -> dict[str, Any]:
     """The values of a link as its events tell them."""
     made, revoked = chain[0], next((row for row in chain if row.kind == REVOKED), None)
-    data = events.told(made.data)
+    data = events.read_data(made.data)
     return {
         **{name: data.get(name) for name in _TOLD},
         "created_at": made.at,

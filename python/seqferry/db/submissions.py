@@ -74,7 +74,7 @@ def insert(
     if blocked_by is not None:
         data["waits_for"] = blocked_by
     if description:
-        data |= _told(description)
+        data |= _data_of(description)
     events.append(connection, transfer_id, at, "submitted", actor, data)
     return blocked_by
 
@@ -85,10 +85,10 @@ def describe(connection: sa.Connection, row: sa.Row[Any], description: Descripti
         return
     values = {"name": description.name, "labels": description.stored_labels()}
     connection.execute(transfer.update().where(transfer.c.id == row.id).values(values))
-    events.append(connection, row.id, at, "described", actor, _told(description))
+    events.append(connection, row.id, at, "described", actor, _data_of(description))
 
 
-def _told(description: Description) -> dict[str, Any]:
+def _data_of(description: Description) -> dict[str, Any]:
     return {"name": description.name, "labels": dict(description.labels)}
 
 

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from seqferry.db import transfer_status, transfers
 from seqferry.db.paging import Cursor, Page, TransferFilter, after_prefix, cut
 from seqferry.db.tables import transfer
-from seqferry.model.labels import composed
+from seqferry.model.labels import compose
 
 if TYPE_CHECKING:
     from seqferry.db.database import Database
@@ -67,7 +67,7 @@ def conditions(wanted: TransferFilter, *, is_sqlite: bool) -> list[sa.ColumnElem
         conditions.append(transfers.has_state(wanted.states))
     if wanted.text:
         found = [column.icontains(wanted.text, autoescape=True) for column in (transfer.c.id, *places)]
-        conditions.append(sa.or_(*found, transfer.c.name.icontains(composed(wanted.text), autoescape=True)))
+        conditions.append(sa.or_(*found, transfer.c.name.icontains(compose(wanted.text), autoescape=True)))
     if wanted.prefix:
         conditions.append(sa.or_(*(_starts_with(place, wanted.prefix) for place in places)))
     if wanted.person:
@@ -76,7 +76,7 @@ def conditions(wanted: TransferFilter, *, is_sqlite: bool) -> list[sa.ColumnElem
         start = sa.func.substr(transfer.c.created_by, 1, len(wanted.created_by))
         conditions.append(start == wanted.created_by)
     if wanted.name:
-        conditions.append(transfer.c.name.icontains(composed(wanted.name), autoescape=True))
+        conditions.append(transfer.c.name.icontains(compose(wanted.name), autoescape=True))
     conditions += [_has_label(key, value, is_sqlite=is_sqlite) for key, value in wanted.labels]
     if wanted.since is not None:
         conditions.append(transfer.c.created_at >= wanted.since)

@@ -46,7 +46,7 @@ def take(state_dir: Path) -> IO[str]:
 def is_held(state_dir: Path) -> bool:
     """True when a process is the worker of the folder, be it this one; also where that cannot be seen."""
     try:
-        with os.fdopen(private_files.opened(state_dir / _NAME, os.O_RDONLY), "rb") as file:
+        with os.fdopen(private_files.open_private(state_dir / _NAME, os.O_RDONLY), "rb") as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except FileNotFoundError:
         return False
@@ -57,7 +57,7 @@ def is_held(state_dir: Path) -> bool:
 
 def _opened(path: Path) -> IO[str]:
     try:
-        return os.fdopen(private_files.opened(path, os.O_RDWR | os.O_APPEND | os.O_CREAT), "a+", encoding="ascii")
+        return os.fdopen(private_files.open_private(path, os.O_RDWR | os.O_APPEND | os.O_CREAT), "a+", encoding="ascii")
     except OSError as why:
         raise ConfigError(
             f"Cannot open the lock file {path}: {why.strerror or why}. Remove it, or give another folder with "

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from seqferry import _native
 from seqferry._native import DigestRequest, ObjectFacts, ObjectVersion
 from seqferry.engine.engine import Engine, FailedLookup, native
-from seqferry.engine.native_calls import native_endpoint, translated
+from seqferry.engine.native_calls import native_endpoint, translate_errors
 from seqferry.model.errors import StorageError
 from seqferry.model.locations import Location
 
@@ -83,7 +83,7 @@ def versions(engine: Engine, place: Location) -> Iterator[list[ObjectVersion]]:
     """Pages of all versions and delete markers whose key starts with ``place.key``, in the service's order."""
     after: tuple[str, str | None] | None = None
     while True:
-        with translated():
+        with translate_errors():
             page, after = _native.list_versions(
                 native(engine), native_endpoint(place), place.container, place.key, after
             )
@@ -92,11 +92,9 @@ def versions(engine: Engine, place: Location) -> Iterator[list[ObjectVersion]]:
             return
 
 
-def presigned(
-    engine: Engine, place: Location, *, seconds: int, put: bool = False, version_id: str | None = None
-) -> str:
+def presign(engine: Engine, place: Location, *, seconds: int, put: bool = False, version_id: str | None = None) -> str:
     """An address that lets its bearer read, or with ``put`` write, this object for so long. No request is made."""
-    with translated():
+    with translate_errors():
         return _native.presign(
             native(engine),
             native_endpoint(place),
@@ -110,7 +108,7 @@ def presigned(
 
 def facts(engine: Engine, place: Location, version_id: str | None = None) -> ObjectFacts:
     """Facts about an object from a HEAD request; raises StorageError where there is none."""
-    with translated():
+    with translate_errors():
         return _native.object_facts(native(engine), native_endpoint(place), place.container, place.key, version_id)
 
 
@@ -163,7 +161,7 @@ def read_range(
         StorageError: the bytes cannot be read, or the object has changed.
     """
     try:
-        with translated():
+        with translate_errors():
             return _native.read_range(
                 native(engine),
                 native_endpoint(place),
@@ -196,7 +194,7 @@ def digests(
     now and then while waiting, so that the caller can look around. The engine reads many at a time; to close the
     iterator stops it.
     """
-    with translated():
+    with translate_errors():
         run = _native.digest_objects(native(engine), native_endpoint(place), place.container, list(requests))
         try:
             while (page := run.next(0.5)) is not None:
@@ -211,14 +209,14 @@ def uploads(engine: Engine, place: Location) -> list[OpenUpload]:
     Raises:
         StorageError: the uploads cannot be listed.
     """
-    with translated():
+    with translate_errors():
         found = _native.list_uploads(native(engine), native_endpoint(place), place.container, place.key)
     return [OpenUpload(*one) for one in found]
 
 
 def upload_sizes(engine: Engine, place: Location, found: Sequence[OpenUpload]) -> list[tuple[int, int] | None]:
     """Bytes and number of the parts of each upload, in their order; None for one that is gone."""
-    with translated():
+    with translate_errors():
         return _native.upload_sizes(
             native(engine), native_endpoint(place), place.container, [(one.key, one.upload_id) for one in found]
         )
@@ -228,7 +226,7 @@ def abort(
     engine: Engine, place: Location, found: Sequence[tuple[str, str]], *, epoch: int | None = None
 ) -> list[StorageError | None]:
     """Drop uploads (key, id) with their parts; why one could not be, in their order."""
-    with translated():
+    with translate_errors():
         ended = _native.abort_uploads(native(engine), native_endpoint(place), place.container, list(found), epoch=epoch)
     return [None if told is None else _failure(told) for told in ended]
 
@@ -237,7 +235,7 @@ def abort(
 def _advised(place: Location) -> Generator[None]:
     """Errors of requests about a whole bucket, with the next step that fits them."""
     try:
-        with translated():
+        with translate_errors():
             yield
     except StorageError as why:
         code = "AccessDenied" if why.error_code == "Forbidden" else why.error_code

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from seqferry._native import CachedObject, CacheWarming, DiskCache, VerifiedObject, Warmed
-from seqferry.engine.native_calls import native_endpoint, translated
+from seqferry.engine.native_calls import native_endpoint, translate_errors
 from seqferry.model.errors import ConfigError
 from seqferry.model.locations import S3Location
 from seqferry.places import endpoints
@@ -29,7 +29,7 @@ class Removed(NamedTuple):
     busy: int
 
 
-def cached(cache: DiskCache, place: CachedPlace | None) -> list[CachedObject]:
+def list_cached(cache: DiskCache, place: CachedPlace | None) -> list[CachedObject]:
     """Objects in a cache below a place, or all."""
     return cache.list(place)
 
@@ -77,5 +77,5 @@ def has_warmed(warming: CacheWarming, seconds: float) -> bool:
     Raises:
         StorageError: the prefix cannot be listed.
     """
-    with translated():
+    with translate_errors():
         return warming.wait(seconds)

@@ -30,7 +30,7 @@ from seqferry.engine import lookups, process_limits
 from seqferry.engine.caches import cached_place, disk_cache
 from seqferry.engine.jobs import JobContext, job_place, policy
 from seqferry.engine.lookups import FailedLookup, Listed
-from seqferry.engine.native_calls import native_endpoint, process_settings, translated
+from seqferry.engine.native_calls import native_endpoint, process_settings, translate_errors
 from seqferry.engine.pipes import Pipe
 from seqferry.engine.traces import trace, traced_transfer
 from seqferry.model.errors import ConfigError, StorageError
@@ -207,12 +207,12 @@ class Engine:
 
     def check_bucket(self, place: Location) -> None:
         """Raise StorageError when the bucket of this place cannot be used."""
-        with translated():
+        with translate_errors():
             self._native.check_bucket(native_endpoint(place), place.container)
 
     def head(self, place: Location, keys: list[str]) -> list[ObjectInfo | None]:
         """Look each key up; None where there is no such object."""
-        with translated():
+        with translate_errors():
             return self._native.head(native_endpoint(place), place.container, keys)
 
     def head_each(self, place: Location, keys: list[str]) -> list[Listed]:
@@ -222,7 +222,7 @@ class Engine:
             StorageError: no key can fare better, or the storage is out of reach.
         """
         asked = [key for key in keys if not lookups.is_too_long(place, key)]
-        with translated():
+        with translate_errors():
             answers = dict(
                 zip(asked, self._native.head_each(native_endpoint(place), place.container, asked), strict=True)
             )
@@ -261,7 +261,7 @@ class Engine:
         One that is not there counts as removed; of those before a StorageError some are. With an ``epoch`` only within
         the lease (see ``lease``): ``LEASE_LAPSED`` else.
         """
-        with translated():
+        with translate_errors():
             return self._native.delete(native_endpoint(place), place.container, list(objects), epoch=epoch)
 
     def lease(self, until: int, epoch: int) -> None:
@@ -283,7 +283,7 @@ class Engine:
 
         Yields an empty page now and then while waiting, so that the caller can look around.
         """
-        with translated():
+        with translate_errors():
             listing = self._native.list(
                 native_endpoint(place), place.container, place.key, limit=limit, transfer=traced_transfer()
             )
@@ -298,7 +298,7 @@ class Engine:
 
         One request, in the order of the service, which is that of keys nearly everywhere.
         """
-        with translated():
+        with translate_errors():
             found, _, more = self._native.list_page(
                 native_endpoint(place), place.container, place.key, start_after=after or None, max_keys=at_most
             )
@@ -309,7 +309,7 @@ class Engine:
         more: str | None = None
         seen: set[str | None] = set()
         while True:
-            with translated():
+            with translate_errors():
                 found, prefixes, more = self._native.list_page(
                     native_endpoint(place), place.container, place.key, delimiter="/", continuation=more
                 )
@@ -327,7 +327,7 @@ class Engine:
         Raises:
             StorageError: the place cannot be listed.
         """
-        with translated():
+        with translate_errors():
             objects, prefixes, more = self._native.list_page(
                 native_endpoint(place),
                 place.container,
@@ -340,19 +340,19 @@ class Engine:
 
     def start(self, spec: ResolvedSpec, items: Iterable[CopyItem], context: JobContext) -> Job:
         """Start copying ``items`` as ``spec`` asks."""
-        with translated():
+        with translate_errors():
             cache = self._cache_of(spec)
             return self._native.start(policy(spec, context), list(items), epoch=context.epoch, cache=cache)
 
     def pack(self, spec: ResolvedSpec, items: Iterable[CopyItem], context: JobContext, *, index: bool) -> Job:
         """Start packing ``items`` into one archive."""
-        with translated():
+        with translate_errors():
             chosen = policy(spec, context)
             return self._native.pack(chosen, list(items), strip=spec.strip, index=index, epoch=context.epoch)
 
     def start_members(self, spec: ResolvedSpec, items: Iterable[CopyItem], context: JobContext) -> Job:
         """Start unpacking members of the archive ``spec.source``: the versions of ``items`` are their places."""
-        with translated():
+        with translate_errors():
             chosen = policy(spec, context)
             return self._native.start_members(chosen, spec.source.key, list(items), epoch=context.epoch)
 
@@ -375,7 +375,7 @@ class Engine:
             fail_at_lapse: fail as a whole when the lease lapses (``LEASE_LAPSED``), for a caller that cannot admit the
                 job again.
         """
-        with translated():
+        with translate_errors():
             return self._native.start_remove(
                 job_place(place, context),
                 list(items),
@@ -387,7 +387,7 @@ class Engine:
 
     def start_abort(self, place: Location, items: Iterable[CopyItem], context: JobContext) -> Job:
         """Start aborting open uploads, whose ids are the versions of ``items``. One that is gone counts as aborted."""
-        with translated():
+        with translate_errors():
             return self._native.start_abort(job_place(place, context), list(items), epoch=context.epoch)
 
     def write_output(
@@ -430,7 +430,7 @@ class Engine:
         Raises:
             StorageError: an object cannot be looked at, or not be restored.
         """
-        with translated():
+        with translate_errors():
             return _native.restore(self._native, native_endpoint(place), place.bucket, keys, days, tier)
 
     def abort_upload(self, place: S3Location, upload_id: str) -> None:
@@ -439,7 +439,7 @@ class Engine:
         Raises:
             StorageError: the upload cannot be aborted.
         """
-        with translated():
+        with translate_errors():
             _native.abort_upload(self._native, native_endpoint(place), place.bucket, place.key, upload_id)
 
     def check_archive(self, place: Location, **options: Any) -> Iterator[CheckReport]:
@@ -448,7 +448,7 @@ class Engine:
         Raises:
             StorageError: the archive cannot be read, is refused as a whole, or its index is damaged or another's.
         """
-        with translated():
+        with translate_errors():
             chosen = _native.ScanOptions(**options)
             check = self._native.check_archive(native_endpoint(place), place.container, place.key, chosen)
             while (report := check.next(0.5)) is not None:
@@ -460,7 +460,7 @@ class Engine:
         Raises:
             StorageError: the archive cannot be read or is refused as a whole, or the index cannot be written.
         """
-        with translated():
+        with translate_errors():
             return self._native.index_archive(native_endpoint(place), place.container, place.key)
 
     def scan_archive(self, place: Location, *, retain: bool = False, **options: Any) -> Iterator[list[FoundMember]]:
@@ -471,7 +471,7 @@ class Engine:
         Raises:
             StorageError: the archive cannot be read, or is refused as a whole; no page came before that.
         """
-        with translated():
+        with translate_errors():
             chosen = _native.ScanOptions(**options)
             scan = self._native.scan_archive(native_endpoint(place), place.container, place.key, chosen, retain=retain)
             try:

@@ -175,7 +175,7 @@ def parse_mode(text: str) -> int:
     return mode
 
 
-def mounted(*, ask: bool = True) -> list[MountEntry]:
+def list_mounts(*, ask: bool = True) -> list[MountEntry]:
     """Our mounts that this process can see; with ``ask`` also what each tells of itself."""
     return [
         MountEntry(directory, source, _json(_xattr(directory, _STATS)) if ask else None)

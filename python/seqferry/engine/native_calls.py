@@ -16,7 +16,7 @@ _UNRESOLVED: Final = Access(Identity("anonymous"))
 
 
 @contextmanager
-def translated() -> Generator[None]:
+def translate_errors() -> Generator[None]:
     """Within: failures of the engine are raised as errors of the storage."""
     try:
         yield

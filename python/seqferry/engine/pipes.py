@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from seqferry import _native
-from seqferry.engine.native_calls import translated
+from seqferry.engine.native_calls import translate_errors
 
 
 class Pipe:
@@ -33,5 +33,5 @@ class Pipe:
             StorageError: another failure of the storage.
             OSError: standard input or output failed; BrokenPipeError: the reader has gone.
         """
-        with translated():
+        with translate_errors():
             return self._native.end()

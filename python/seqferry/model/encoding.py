@@ -8,7 +8,7 @@ from typing import Final
 _UTF_16: Final = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
-def decoded(data: bytes) -> str:
+def decode(data: bytes) -> str:
     """The text without its mark: UTF-8, or UTF-16 where the mark says so.
 
     Raises:
@@ -22,6 +22,6 @@ def decoded(data: bytes) -> str:
 def decoded_loosely(data: bytes) -> str:
     """As ``decoded``; bytes that are not of that encoding are taken for ISO-8859-1, in which each is a character."""
     try:
-        return decoded(data)
+        return decode(data)
     except UnicodeDecodeError:
         return data.removeprefix(codecs.BOM_UTF8).decode("iso-8859-1")

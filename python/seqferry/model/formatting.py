@@ -57,10 +57,10 @@ def printable(text: str) -> str:
     """
     if text.isascii() and text.isprintable():
         return text
-    return "".join(_escaped(character, first=index == 0) for index, character in enumerate(text))
+    return "".join(_escape(character, first=index == 0) for index, character in enumerate(text))
 
 
-def _escaped(character: str, *, first: bool) -> str:
+def _escape(character: str, *, first: bool) -> str:
     if character in _SHORT_ESCAPES:
         return _SHORT_ESCAPES[character]
     category = unicodedata.category(character)

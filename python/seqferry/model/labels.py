@@ -83,8 +83,8 @@ class Description:
             UsageError: the name or a label is not valid, or there would be too many labels.
         """
         kept = {key: value for key, value in self.labels.items() if key not in labels}
-        given = {key: composed(value) for key, value in labels.items() if value is not None}
-        after = Description(self.name if name is None else composed(name) or None, kept | given)
+        given = {key: compose(value) for key, value in labels.items() if value is not None}
+        after = Description(self.name if name is None else compose(name) or None, kept | given)
         for key in labels:  # also of those that are removed
             Description(labels={key: ""}).check()
         after.check()
@@ -103,19 +103,17 @@ def stored(name: str | None, labels: str | None) -> Description:
     return Description(name, {} if labels is None else json.loads(labels))
 
 
-def composed(text: str) -> str:
+def compose(text: str) -> str:
     """The text with each letter as one character where there is one (NFC): texts that look alike are alike."""
     return unicodedata.normalize("NFC", text)
 
 
 def described(name: str | None, labels: Mapping[str, str]) -> Description:
     """The description that a person gives, not yet checked."""
-    return Description(
-        None if name is None else composed(name), {key: composed(value) for key, value in labels.items()}
-    )
+    return Description(None if name is None else compose(name), {key: compose(value) for key, value in labels.items()})
 
 
-def parsed(name: str | None, labels: Iterable[str]) -> Description:
+def parse(name: str | None, labels: Iterable[str]) -> Description:
     """The description that options give, each label as ``key=value``.
 
     Raises:
@@ -144,7 +142,7 @@ def wanted(labels: Iterable[str]) -> tuple[tuple[str, str | None], ...]:
     for written in labels:
         key, equals, value = written.partition("=")
         Description(labels={key: ""}).check()
-        found.append((key, composed(value) if equals else None))
+        found.append((key, compose(value) if equals else None))
     return tuple(found)
 
 

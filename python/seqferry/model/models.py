@@ -219,7 +219,7 @@ class TransferSpec(Compiled):
 
 
 class CheckedSpec(TransferSpec):
-    """A spec that makes sense (``validation.checked``). With other values (``replace``) it is a plain one again."""
+    """A spec that makes sense (``validate_spec``). With other values (``replace``) it is a plain one again."""
 
     __slots__ = ()
 
@@ -228,7 +228,7 @@ class CheckedSpec(TransferSpec):
 
     @classmethod
     def of(cls, spec: TransferSpec) -> Self:
-        """For ``checked`` and its kind alone: the caller has seen to what the class says of the spec."""
+        """For ``validate_spec`` and its kind alone: the caller has seen to what the class says of the spec."""
         found = object.__new__(cls)
         for one in fields(TransferSpec):
             object.__setattr__(found, one.name, getattr(spec, one.name))

@@ -75,7 +75,7 @@ def parse(tool: str, words: Sequence[str], options: Mapping[str, Option]) -> Par
         RefusedError: an option is not known, lacks its value, or cannot be carried out.
     """
     parsed = ParsedArguments()
-    rest = completed(words)
+    rest = complete(words)
     for word in rest:
         if not word.startswith("-") or word == "-":
             parsed.operands.append(word)
@@ -116,7 +116,7 @@ def _is_value(word: str, values: Sequence[str]) -> bool:
     return word in values or (not {"/", "."} & set(word) and any(begin == value[:_ALIKE].lower() for value in values))
 
 
-def completed(words: Sequence[str]) -> Iterator[str]:
+def complete(words: Sequence[str]) -> Iterator[str]:
     """The words with the value of each option in one word with it, where a value may be left out or several follow."""
     rest = list(reversed(words))
     while rest:
@@ -167,7 +167,7 @@ FLAG: Final = Option()
 """Changes nothing here: what it turns off or on is so in any case."""
 
 
-def refused(why: str, *, takes_value: bool = True) -> Option:
+def refuse(why: str, *, takes_value: bool = True) -> Option:
     return Option(takes_value=takes_value, refused=why)
 
 

@@ -21,12 +21,12 @@ from seqferry.nextflow.arguments import (
     Option,
     ParsedArguments,
     RefusedError,
-    completed,
+    complete,
     flag,
     key_file,
     of_engine,
     parse,
-    refused,
+    refuse,
     value,
 )
 
@@ -42,9 +42,9 @@ _GLOBAL: Final[dict[str, Option]] = {
     "--debug": flag("debug"),
     "--no-cli-pager": FLAG,
     "--no-paginate": FLAG,
-    "--output": refused("its output is text."),
-    "--ca-bundle": refused("name the file in AWS_CA_BUNDLE."),
-    "--no-verify-ssl": refused("certificates are always checked; name yours in AWS_CA_BUNDLE.", takes_value=False),
+    "--output": refuse("its output is text."),
+    "--ca-bundle": refuse("name the file in AWS_CA_BUNDLE."),
+    "--no-verify-ssl": refuse("certificates are always checked; name yours in AWS_CA_BUNDLE.", takes_value=False),
 }
 
 _PAYER: Final = of_engine("--request-payer")
@@ -125,7 +125,7 @@ def _command(words: Sequence[str]) -> tuple[str, ParsedArguments]:
     every = {**_COPY, **_LIST}
     names: list[str] = []
     skip = False
-    for word in completed(words):
+    for word in complete(words):
         if skip:
             skip = False
         elif word.startswith("-") and word != "-":

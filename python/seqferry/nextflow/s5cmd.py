@@ -21,7 +21,7 @@ from seqferry.nextflow.arguments import (
     flag,
     of_engine,
     parse,
-    refused,
+    refuse,
     value,
 )
 
@@ -33,10 +33,10 @@ _GLOBAL: Final[dict[str, Option]] = {
     "--no-sign-request": flag("no_sign_request"),
     "--log": value("log"),
     **of_engine("--request-payer"),
-    "--numworkers": refused("requests in flight are found while working; SEQFERRY_MAX_REQUESTS limits them."),
-    "--retry-count": refused("name the tries of each request in AWS_MAX_ATTEMPTS."),
-    "-r": refused("name the tries of each request in AWS_MAX_ATTEMPTS."),
-    "--no-verify-ssl": refused("certificates are always checked; name yours in AWS_CA_BUNDLE.", takes_value=False),
+    "--numworkers": refuse("requests in flight are found while working; SEQFERRY_MAX_REQUESTS limits them."),
+    "--retry-count": refuse("name the tries of each request in AWS_MAX_ATTEMPTS."),
+    "-r": refuse("name the tries of each request in AWS_MAX_ATTEMPTS."),
+    "--no-verify-ssl": refuse("certificates are always checked; name yours in AWS_CA_BUNDLE.", takes_value=False),
 }
 
 _COPY: Final[dict[str, Option]] = {

@@ -173,7 +173,7 @@ class Transfer(JobPlan):
 
     def _pages(self) -> Iterator[Sequence[tuple[Listed | ListingEntry, Decision]]]:
         if self._known is None:
-            for page in listing.decided(self._engine, self._spec):
+            for page in listing.decide_listed(self._engine, self._spec):
                 failed = [info for info, _ in page if isinstance(info, FailedLookup)]
                 if failed and self._spec.single and not failed[0].is_absent:
                     raise failed[0].failure

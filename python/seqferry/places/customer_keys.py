@@ -38,7 +38,7 @@ def named(text: str | None) -> str | None:
     path = text
     for prefix in ("fileb://", "file://", "file:"):
         path = path.removeprefix(prefix)
-    if path == text and _decoded(text.encode()) is not None and not Path(text).exists():
+    if path == text and _decode(text.encode()) is not None and not Path(text).exists():
         raise UsageError(
             "A key of SSE-C must not be on the command line, where others can see it. Put it into a file and name that "
             "(--sse-c-key fileb://FILE), or into a variable (--sse-c-key env:NAME)."
@@ -70,7 +70,7 @@ def read(place: Location) -> bytes | None:
         return None
     key = _read(place.sse_c)
     if place.sse_c_proof is not None and _proof(key) != place.sse_c_proof:
-        raise AccessError(f"{described(place.sse_c)} is another one than the transfer was submitted with.")
+        raise AccessError(f"{describe(place.sse_c)} is another one than the transfer was submitted with.")
     return key
 
 
@@ -80,7 +80,7 @@ def lacking(name: str, proof: str | None) -> str | None:
         has = _proof(_read(name)) == proof
     except AccessError:
         has = False
-    return None if has else described(name)
+    return None if has else describe(name)
 
 
 def needs(spec: TransferSpec) -> list[tuple[str, str]]:
@@ -104,7 +104,7 @@ def check_for_client(spec: TransferSpec) -> None:
             ).about(field)
 
 
-def described(name: str) -> str:
+def describe(name: str) -> str:
     """A key for a person: ``the SSE-C key in /etc/keys/lab``."""
     kind, _, rest = name.partition(":")
     return f"the SSE-C key in {'the variable ' if kind == 'env' else ''}{rest}"
@@ -123,15 +123,15 @@ def _read(name: str) -> bytes:
                 found = file.read(256)
         except OSError as why:
             raise AccessError(f"The key of SSE-C in {rest} cannot be read: {why.strerror or why}.") from None
-    key = found if len(found) == _KEY_BYTES else _decoded(found)
+    key = found if len(found) == _KEY_BYTES else _decode(found)
     if key is None:
         raise AccessError(f"What {rest} holds is no key of SSE-C: it must be 32 bytes, or these in Base64.")
     return key
 
 
-def _decoded(text: bytes) -> bytes | None:
+def _decode(text: bytes) -> bytes | None:
     try:
-        key = base64.b64decode(encoding.decoded(text).strip(), validate=True)
+        key = base64.b64decode(encoding.decode(text).strip(), validate=True)
     except (binascii.Error, ValueError):
         return None
     return key if len(key) == _KEY_BYTES else None

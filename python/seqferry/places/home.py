@@ -20,7 +20,7 @@ def folder(env: Mapping[str, str]) -> str | None:
     return found if found.startswith("/") else None
 
 
-def expanded(text: str, env: Mapping[str, str]) -> Path:
+def expand(text: str, env: Mapping[str, str]) -> Path:
     """The absolute path of a setting, in which ``~`` is the home folder.
 
     Raises:

@@ -61,7 +61,7 @@ _FOLDERS: Final = ("pipes", "scratch")
 """Folders of ours in a state folder."""
 
 
-def opened(path: Path, flags: int) -> int:
+def open_private(path: Path, flags: int) -> int:
     """A descriptor of a plain file with one name: no link is followed, and no pipe is waited for.
 
     What is opened is a file of this user; root may use those of others, as in a container with a folder of the host.
@@ -98,7 +98,7 @@ def read(path: Path, most: int) -> str:
     Raises:
         OSError: the file cannot be read, is no plain file of this user with one name, or is larger.
     """
-    with os.fdopen(opened(path, os.O_RDONLY), encoding="utf-8", errors="replace") as file:
+    with os.fdopen(open_private(path, os.O_RDONLY), encoding="utf-8", errors="replace") as file:
         found = os.fstat(file.fileno())
         if found.st_size > most:
             raise OSError(errno.EFBIG, f"it has more than {most} bytes", str(path))
@@ -108,7 +108,7 @@ def read(path: Path, most: int) -> str:
         return file.read()
 
 
-def planted(folder: Path) -> Path | None:
+def find_planted(folder: Path) -> Path | None:
     """The file or folder of ours in a state folder that is a link, a pipe or has a second name; None if none is."""
     for name in (*_NAMES, *_FOLDERS):
         with contextlib.suppress(FileNotFoundError):

@@ -69,7 +69,7 @@ def _credentials() -> RawConfigParser | None:
 
 def _read(name: str) -> RawConfigParser | None:
     try:
-        path = home.expanded(name, os.environ)
+        path = home.expand(name, os.environ)
         found = path.stat()
     except (OSError, ValueError):
         return None

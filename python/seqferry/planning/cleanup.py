@@ -20,7 +20,7 @@ from seqferry.places import paths
 from seqferry.planning import decision, removal_rules
 from seqferry.spec.build import draft_spec
 from seqferry.spec.selection import moment
-from seqferry.spec.validation import checked
+from seqferry.spec.validation import validate_spec
 
 OLDER_THAN: Final = "7d"
 """An upload that is younger may still be under way, on another machine."""
@@ -64,7 +64,7 @@ def build_cleanup_spec(
     assert isinstance(spec.source, S3Location)
     found = replace(spec.source, anonymous=False)
     options = {name: value for name, value in ((MOST, most), (EXPECTED, expected)) if value is not None}
-    return checked(
+    return validate_spec(
         replace(
             spec,
             source=found,

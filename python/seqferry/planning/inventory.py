@@ -111,8 +111,8 @@ def manifest(engine: Engine, spec: ResolvedSpec, own: str | None = None) -> Mani
     """
     place = place_of(spec)
     with _folder(own) as folder:
-        data = _fetched(engine, place, place.key, folder, most=_MOST_MANIFEST).read_bytes()
-    return parsed(data, place, spec.source.container)
+        data = _fetch(engine, place, place.key, folder, most=_MOST_MANIFEST).read_bytes()
+    return parse(data, place, spec.source.container)
 
 
 @contextmanager
@@ -125,7 +125,7 @@ def _folder(own: str | None) -> Generator[Path]:
         yield Path(folder)
 
 
-def parsed(data: bytes, place: S3Location, source_bucket: str) -> Manifest:
+def parse(data: bytes, place: S3Location, source_bucket: str) -> Manifest:
     """A manifest of an inventory of ``source_bucket``; see ``manifest``."""
 
     def fault(why: str) -> UsageError:
@@ -171,7 +171,7 @@ def objects(engine: Engine, spec: ResolvedSpec, own: str | None = None) -> Itera
     known = {"size", "etag"} <= {*found.columns}
     for one in found.files:
         with _folder(own) as folder:
-            path = _fetched(engine, found.place, one.key, folder)
+            path = _fetch(engine, found.place, one.key, folder)
             yield []
             _check(path, one, found.place)
             for page in _pages(rows(path, found, found.place.at(one.key)), spec.source.key):
@@ -276,7 +276,7 @@ def _check(path: Path, one: DataFile, place: S3Location) -> None:
         raise StorageError(text, "person", "MalformedInventory", "read inventory", True)
 
 
-def _fetched(engine: Engine, place: S3Location, key: str, folder: Path, most: int | None = None) -> Path:
+def _fetch(engine: Engine, place: S3Location, key: str, folder: Path, most: int | None = None) -> Path:
     """A file of the inventory on the disk, verified on the way."""
     info = engine.head(place, [key])[0]
     if info is None:

@@ -44,7 +44,7 @@ class KnownObjects:
     at_target: ObjectInfo | None = None
 
 
-def decided(
+def decide_listed(
     engine: Engine,
     spec: ResolvedSpec,
     rules: KeyRules = NO_RULES,
@@ -57,10 +57,10 @@ def decided(
     With ``compare`` the target is listed beside, where equal ETags in both listings are enough to skip an object.
     """
     for part, pages in _sources(engine, spec, rules, known):
-        yield from _decided(engine, part, pages, rules, compare=compare, known=known)
+        yield from _decide(engine, part, pages, rules, compare=compare, known=known)
 
 
-def _decided(
+def _decide(
     engine: Engine,
     spec: ResolvedSpec,
     pages: Iterator[Sequence[Listed]],
@@ -69,7 +69,7 @@ def _decided(
     compare: bool,
     known: KnownObjects | None,
 ) -> Iterator[list[tuple[Listed, Decision]]]:
-    """``decided`` for one source."""
+    """``decide_listed`` for one source."""
     compare = compare and decision.compares_listings(spec)
     looked = spec.single and known is not None and known.target_absent is not None
     for page in pages:
@@ -121,7 +121,7 @@ def _looked_up(
 def foreseen(
     engine: Engine, spec: ResolvedSpec, rules: KeyRules
 ) -> Iterator[list[tuple[Listed, Decision, PredictedAction | None]]]:
-    """Pages of the objects as ``decided``, each with what the transfer would do; None where it is not copied at all."""
+    """Pages as ``decide_listed``, each with what the transfer would do; None where it is not copied at all."""
     for part, pages in _sources(engine, spec, rules):
         yield from _foreseen(engine, part, pages, rules)
 

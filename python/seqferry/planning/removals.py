@@ -23,7 +23,7 @@ from seqferry.planning import listing, removal_rules
 from seqferry.spec.addresses import parse_uri
 from seqferry.spec.build import draft_spec
 from seqferry.spec.selection import has_wildcard
-from seqferry.spec.validation import checked
+from seqferry.spec.validation import validate_spec
 
 VERSIONS: Final = "versions"
 """Option: all versions of each object and all delete markers, for good."""
@@ -113,7 +113,7 @@ def build_remove_spec(
         options[EXPECTED] = expected
     # Signed, as all that writes: an anonymous removal is nothing that a service allows.
     place = replace(spec.source, anonymous=False)
-    return checked(replace(spec, source=place, target=place, operation=OPERATION_REMOVE, options=options))
+    return validate_spec(replace(spec, source=place, target=place, operation=OPERATION_REMOVE, options=options))
 
 
 def _together(sources: Sequence[str], *, recursive: bool, raw: bool) -> tuple[str, list[str] | None]:
@@ -129,7 +129,7 @@ def _together(sources: Sequence[str], *, recursive: bool, raw: bool) -> tuple[st
     return f"s3://{places[0][0]}/", [key for _, key in places]
 
 
-def doomed(
+def find_doomed(
     engine: Engine, spec: ResolvedSpec, failed: list[FailedLookup] | None = None
 ) -> Iterator[list[RemovalCandidate]]:
     """Pages of what a removal means, in bounded memory; empty pages while waiting. ``failed`` gets named objects that
@@ -165,24 +165,24 @@ def check_most(engine: Engine, spec: ResolvedSpec) -> None:
     if most is None or spec.single:
         return
     found = 0
-    for page in doomed(engine, spec):
+    for page in find_doomed(engine, spec):
         found += len(page)
         if (too_many := removal_rules.too_many_doomed(spec, most, found)) is not None:
             raise StorageError(too_many.reason, "person", too_many.code, "plan", True)
 
 
-def counted(engine: Engine, spec: ResolvedSpec, failed: list[FailedLookup]) -> Iterator[list[RemovalCandidate]]:
-    """As ``doomed``, once as many objects are there as the asker has seen, if that was said.
+def find_counted(engine: Engine, spec: ResolvedSpec, failed: list[FailedLookup]) -> Iterator[list[RemovalCandidate]]:
+    """As ``find_doomed``, once as many objects are there as the asker has seen, if that was said.
 
     Raises:
         StorageError: there are more or fewer; nothing was removed.
     """
     expected: int | None = spec.options.get(EXPECTED)
     if expected is None:
-        return doomed(engine, spec, failed)
+        return find_doomed(engine, spec, failed)
     held: list[list[RemovalCandidate]] = []
     found = 0
-    for page in doomed(engine, spec, failed):
+    for page in find_doomed(engine, spec, failed):
         found += len(page)
         if found <= expected <= _HELD:
             held.append(page)
@@ -191,7 +191,7 @@ def counted(engine: Engine, spec: ResolvedSpec, failed: list[FailedLookup]) -> I
     if expected <= _HELD:
         return iter([*held, []])  # a page at least, for what could not be looked up
     failed.clear()
-    return doomed(engine, spec, failed)
+    return find_doomed(engine, spec, failed)
 
 
 def _version(one: ObjectVersion) -> RemovalCandidate:

@@ -24,7 +24,7 @@ from seqferry.spec import pack
 from seqferry.spec.addresses import parse_uri
 from seqferry.spec.build import build_spec, draft_spec, of_operation
 from seqferry.spec.selection import conditions_of, matcher
-from seqferry.spec.validation import MAX_KEYS, checked
+from seqferry.spec.validation import MAX_KEYS, validate_spec
 
 OPTIONS: Final = frozenset({"members", "index", "links", "duplicates", "tolerate", "empty_directories", "no_sync"})
 
@@ -122,7 +122,7 @@ def build_unpack_spec(
     options = {name: value for name, value in chosen.items() if value is not None}
     check_options(options)
     draft = of_operation(spec, OPERATION_UNPACK)
-    return checked(replace(draft, single=False, target=place, options=options))
+    return validate_spec(replace(draft, single=False, target=place, options=options))
 
 
 def build_operation_spec(operation: str, options: Mapping[str, Any], **given: Any) -> CheckedSpec:
@@ -232,7 +232,7 @@ def scan(engine: Engine, spec: ResolvedSpec, *, retain: bool = False) -> Iterato
     )
 
 
-def decided(
+def decide_members(
     engine: Engine,
     spec: ResolvedSpec,
     rules: KeyRules = NO_RULES,

@@ -100,7 +100,7 @@ def _names(planned: PlannedCopy) -> tuple[str, str, str | None]:
 
 def _unpacked(engine: Engine, spec: ResolvedSpec, rules: KeyRules) -> Iterator[PlannedCopy]:
     """The members of an archive, each with what is at its target."""
-    for page in unpacking.decided(engine, spec, rules):
+    for page in unpacking.decide_members(engine, spec, rules):
         copied = [one.decision.target_key for _, one in page if one.decision.action == "copy"]
         there = listing.at_keys(engine, spec, copied)
         for member, (source_key, decided) in page:

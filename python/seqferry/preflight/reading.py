@@ -23,7 +23,7 @@ MOST: Final = 100_000
 _MISSING: Final = ("NotFound", "NoSuchKey", "NoSuchVersion")
 
 
-def selected(engine: Engine, spec: ResolvedSpec) -> list[str]:
+def select(engine: Engine, spec: ResolvedSpec) -> list[str]:
     """Keys of the objects that the wildcard of ``spec`` selects, in the order of their bytes; no names of folders.
 
     Raises:

@@ -132,7 +132,7 @@ def inspect(engine: Engine, spec: ResolvedSpec, rules: KeyRules, *, at_most: int
             return _trouble(why)
 
     with ThreadPoolExecutor(_AT_ONCE, "seqferry-preflight") as pool:
-        for page in listing.decided(engine, spec, rules):
+        for page in listing.decide_listed(engine, spec, rules):
             wanted = _taken(report, page, at_most)
             copied += len(wanted)
             for (info, target_key), trouble in zip(wanted, pool.map(look, wanted), strict=True):

@@ -39,7 +39,7 @@ def nearest(engine: Engine, spec: ResolvedSpec) -> list[str]:
     wanted = _wanted(part)
     try:
         for folder in _folders(literal_start(wanted)):
-            found = _listed(engine, replace(part.source, key=folder))
+            found = _list(engine, replace(part.source, key=folder))
             if found:
                 return most_alike(wanted, found)
     except StorageError as why:
@@ -66,7 +66,7 @@ def _folders(start: str) -> Iterator[str]:
     yield ""
 
 
-def _listed(engine: Engine, place: Location) -> list[str]:
+def _list(engine: Engine, place: Location) -> list[str]:
     pages = engine.list(place, limit=_LOOKED_AT)
     return [info.key for page in pages for info in page if info.refusal is None and not info.key.endswith("/")]
 

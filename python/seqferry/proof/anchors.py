@@ -232,7 +232,7 @@ def _read_back(engine: Engine, at_key: S3Location, head: Head) -> float | None:
     """
     import httpx
 
-    url = buckets.presigned(engine, at_key, seconds=60)
+    url = buckets.presign(engine, at_key, seconds=60)
     bundle = None if at_key.access is None else at_key.access.ca_bundle
     answer = httpx.get(url, timeout=_TIMEOUT_SECONDS, verify=bundle or True)
     if answer.status_code != 200:

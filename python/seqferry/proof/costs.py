@@ -31,7 +31,7 @@ class CountedCost:
         return {"requests_counted": self.requests, **asdict(self.cost)}
 
 
-def counted(
+def count(
     connection: sa.Connection,
     transfer_id: str,
     spec: TransferSpec,
@@ -55,7 +55,7 @@ def counted(
         return None
     requests = batches.requests(connection, transfer_id)
     moved = bytes_done - (_SKIPPED.of(connection, transfer_id) if skipped else 0)
-    cost = pricing.counted(spec, requests, moved, region)
+    cost = pricing.count(spec, requests, moved, region)
     return None if cost is None else CountedCost(requests, cost)
 
 

@@ -130,5 +130,5 @@ def _archive(connection: sa.Connection, transfer_id: str, number: int) -> None:
             f"Transfer {transfer_id} is not pruned: the objects of its batch {number} are not as they were recorded. "
             f"See what was changed with: seqferry audit verify {transfer_id}"
         )
-    connection.execute(seal.update().where(*of_batch).values(archive=receipts.packed(iter(rows))))
+    connection.execute(seal.update().where(*of_batch).values(archive=receipts.pack(iter(rows))))
     connection.execute(object_.delete().where(object_.c.transfer_id == transfer_id, object_.c.batch_number == number))

@@ -271,11 +271,11 @@ def _by_content(place: Location, one: _WantedObject, found: list[str] | StorageE
 def _differs(
     uri: str, recorded: str, found: str, code: str = verification.CHANGED, operation: str = ""
 ) -> StorageError:
-    return StorageError(verification.described(uri, recorded, found), "mismatch", code, operation)
+    return StorageError(verification.describe(uri, recorded, found), "mismatch", code, operation)
 
 
 def _unreadable(uri: str, recorded: str, why: StorageError) -> StorageError:
-    message = verification.described(uri, recorded, why.message)
+    message = verification.describe(uri, recorded, why.message)
     return StorageError(message, why.error_class, why.error_code or why.code, why.operation)
 
 
@@ -317,7 +317,7 @@ def counts(database: Database, transfer_id: str, *, is_pruned: bool = False) -> 
 def differences(database: Database, status: Status) -> Iterator[Difference]:
     """Objects of a verification that are not as received, in the order of its rows."""
     for one in _failed(database, status):
-        recorded, found = verification.parsed(one.target_key, one.error_message or "")
+        recorded, found = verification.parse(one.target_key, one.error_message or "")
         yield Difference(one.target_key, _OUTCOMES.get(one.error_code or "", "unreadable"), recorded, found)
 
 

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from seqferry.db import failed_objects, verifications
 from seqferry.db.database import Database
 from seqferry.db.record import ledger, receipts
-from seqferry.db.record.events import told
+from seqferry.db.record.events import read_data
 from seqferry.db.record.findings import Finding
 from seqferry.db.tables import event, transfer
 from seqferry.db.tables import ledger as ledger_table
@@ -80,7 +80,7 @@ def read(database: Database, transfer_id: str, findings: Sequence[Finding], pric
                 "at": time_text(receipts.microseconds(one.at)),
                 "kind": one.kind,
                 "actor": one.actor,
-                "data": told(one.data),
+                "data": read_data(one.data),
                 "key_id": one.key_id,
                 "hash": one.hash,
             }
@@ -101,7 +101,7 @@ def read(database: Database, transfer_id: str, findings: Sequence[Finding], pric
         known = {name: totals[name] for name in ("skipped", "bytes_done")}
         ended = row.state in ENDED_TRANSFER_STATES
         return TransferRecord(
-            cost=costs.counted(connection, transfer_id, spec, **known, region=price) if ended else None,
+            cost=costs.count(connection, transfer_id, spec, **known, region=price) if ended else None,
             facts=facts,
             digest=row.receipt_digest,
             events=events,

@@ -14,7 +14,7 @@ from seqferry.db.migrate import migrate, require_current
 from seqferry.db.queue import Queue
 from seqferry.db.record import signing
 from seqferry.model.errors import NotFoundError
-from seqferry.model.labels import Description, composed
+from seqferry.model.labels import Description, compose
 from seqferry.service import state_files
 from seqferry.settings.config import Settings
 
@@ -125,7 +125,7 @@ class Base:
         """
         if self.serves or not Description(name).is_valid():
             return None
-        found = transfers.ids_named(connection, composed(name), limit=_SHOWN_IDS)
+        found = transfers.ids_named(connection, compose(name), limit=_SHOWN_IDS)
         if len(found) > 1 and not is_start_of_id(name):
             raise NotFoundError(f"Several transfers have the name '{name}': give the id of one, as {', '.join(found)}.")
         return found[0] if len(found) == 1 else None

@@ -205,7 +205,7 @@ def _spec_of_retry(service: Service, asked: Status, latest: Status) -> TransferS
 
     totals = latest.totals
     left = totals.failed + (0 if latest.state in DONE_STATES else totals.cancelled)
-    spec = identity.renewed(latest.spec)
+    spec = identity.renew(latest.spec)
     if RETRY_CAUSE in spec.options:
         spec = replace(spec, options={name: one for name, one in spec.options.items() if name != RETRY_CAUSE})
     if latest.state not in DONE_STATES and (not latest.planned or left == 0):
@@ -228,7 +228,7 @@ def _rest_of_run(service: Service, asked: Status, latest: Status) -> TransferSpe
     if latest.state == "done":
         raise ConflictError(f"Nothing is left of transfer {asked.id} to retry: each of its lines has ended well.")
     ended = [one.data["line"] for one in service.events(latest.id) if one.kind == run.LINE_ENDED]
-    spec = identity.renewed(latest.spec)
+    spec = identity.renew(latest.spec)
     return replace(spec, options={**spec.options, run.AFTER: max(ended)}) if ended else spec
 
 
@@ -413,7 +413,7 @@ class Result:
     started: str | None = None
 
 
-def selected(service: Service, verb: Verb, which: TransferFilter) -> list[str]:
+def select(service: Service, verb: Verb, which: TransferFilter) -> list[str]:
     """Ids of the transfers that the filter selects and the verb is for, the oldest first.
 
     Raises:

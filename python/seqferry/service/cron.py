@@ -59,7 +59,7 @@ class Cron:
         )
 
 
-def parsed(expression: str, timezone: str, now: float) -> Cron:
+def parse(expression: str, timezone: str, now: float) -> Cron:
     """The expression, once it is known to fire.
 
     Raises:

@@ -326,10 +326,10 @@ def _scrubbed(channel: Channel, notice: Notice, text: str) -> str:
         local, _, domain = notice.address.partition("@")
         for part in (notice.address, *(one for one in (local, domain) if len(one) >= _SHORTEST_SECRET)):
             text = re.sub(re.escape(part), "***", text, flags=re.IGNORECASE)
-    return scrubbed(channel, text)
+    return scrub(channel, text)
 
 
-def scrubbed(channel: Channel, text: str) -> str:
+def scrub(channel: Channel, text: str) -> str:
     """A text without any part of the channel's URL that may be a secret."""
     parts = urlsplit(channel.url)
     found = {parts.username or "", parts.password or "", *parts.path.split("/"), parts.netloc.rpartition("@")[0]}

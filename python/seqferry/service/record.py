@@ -94,7 +94,7 @@ class Record(Queries):
 
         totals = status.totals
         with self.database.read() as connection:
-            return costs.counted(
+            return costs.count(
                 connection,
                 status.id,
                 status.spec,

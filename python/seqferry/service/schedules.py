@@ -121,7 +121,7 @@ def add(
         ConflictError: the name is taken, or there are as many schedules as can be.
     """
     now = time.time()
-    fires = cron.parsed(expression, timezone, now)
+    fires = cron.parse(expression, timezone, now)
     spec = service.submittable(spec, priority=priority)
     description = described(None, labels or {})
     description.check()
@@ -179,7 +179,7 @@ def edit(
     now = time.time()
     with service.database.write() as connection:
         row = _row(connection, name, lock=True)
-        fires = cron.parsed(
+        fires = cron.parse(
             row.cron if expression is None else expression, row.timezone if timezone is None else timezone, now
         )
         if (fires.expression, fires.timezone) != (row.cron, row.timezone):
@@ -437,7 +437,7 @@ def _spec_now(text: str) -> TransferSpec:
     Raises:
         UnsupportedError: this version does not know what it asks for.
     """
-    spec = identity.renewed(stored.read(text))
+    spec = identity.renew(stored.read(text))
     return replace(spec, as_of=None if spec.as_of is None else time.time())
 
 

@@ -139,7 +139,7 @@ class Storage(Queries):
 
         spec = identity.resolve(spec)
         start.check_buckets(self.engine, spec)
-        return removals.counted(self.engine, spec, [])
+        return removals.find_counted(self.engine, spec, [])
 
     def free_space(self, spec: TransferSpec) -> int | None:
         """Bytes that may still be written at the target; None where that is unknown, as of S3."""

@@ -166,7 +166,7 @@ def _read(path: Path) -> dict[str, AuditKey]:
             raise _no_plain_file(path) from None
         raise ConfigError(f"Cannot read the audit key {path}: {why.strerror or why}.") from None
     try:
-        lines = encoding.decoded(raw).splitlines()
+        lines = encoding.decode(raw).splitlines()
     except UnicodeDecodeError:
         lines = ["?"]
     found: dict[str, AuditKey] = {}

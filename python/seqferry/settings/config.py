@@ -196,7 +196,7 @@ class Settings:
         env = os.environ if environ is None else environ
         path, written, tables = _from_file(env)
         origins: dict[str, str] = {}
-        folder = partial(home.expanded, env=env)
+        folder = partial(home.expand, env=env)
 
         def value(name: str, parse: Callable[[str], Any], default: Any) -> Any:
             variable = f"SEQFERRY_{name.upper()}"
@@ -293,7 +293,7 @@ class Settings:
         """
         _require_text(self.state_dir, "The state folder", "--state-dir or SEQFERRY_STATE_DIR")
         is_read_only = self.uses_sqlite and self._is_read_only() and os.path.lexists(self.sqlite_path)
-        if not is_read_only or private_files.planted(self.state_dir) is not None:
+        if not is_read_only or private_files.find_planted(self.state_dir) is not None:
             self.prepare_state_dir()  # its error says what is in the way
             return False
         return True
@@ -331,7 +331,7 @@ class Settings:
                     "transfers done with your credentials. Give a folder of your own with --state-dir or "
                     "SEQFERRY_STATE_DIR."
                 )
-            if (planted := private_files.planted(self.state_dir)) is not None:
+            if (planted := private_files.find_planted(self.state_dir)) is not None:
                 raise ConfigError(
                     f"Cannot use the state folder {self.state_dir}: {planted} is a link, or no plain file with one "
                     "name, and what is written to it would go elsewhere. Remove it, or give another folder with "
@@ -409,7 +409,7 @@ def _from_file(env: Mapping[str, str]) -> tuple[Path | None, Mapping[str, tuple[
     own = home.folder(env)
     if named:
         try:
-            path = home.expanded(named, env)
+            path = home.expand(named, env)
         except ValueError as why:
             raise UsageError(f"SEQFERRY_CONFIG: {why}.") from None
     elif base.startswith("/"):

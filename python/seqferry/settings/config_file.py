@@ -58,7 +58,7 @@ def read(path: Path, *, named: bool) -> tuple[dict[str, tuple[int, str]], dict[s
     try:
         with path.open("rb") as file:
             raw = file.read(_MAX_BYTES + 1)
-        text = encoding.decoded(raw)
+        text = encoding.decode(raw)
     except FileNotFoundError:
         why_not = "which SEQFERRY_CONFIG names" if named else "where a link leads to nothing"
         raise UsageError(f"There is no configuration file {path}, {why_not}.") from None
@@ -99,7 +99,7 @@ def _fields(path: Path, text: str, tables: dict[str, Any]) -> tuple[dict[str, tu
             raise _unknown(path, text, "server", key, (*_KEYS["server"], _PUBLIC_URL))
         where = f"{path}, line {_line(text, 'server', key)}: [server] {key}"
         if key == _PUBLIC_URL:
-            public_url = _parsed(where, _public_url, value)
+            public_url = _parse(where, _public_url, value)
             continue
         items = cast("list[Any]", value) if isinstance(value, list) else [None]
         texts = [one for one in items if isinstance(one, str)]
@@ -114,7 +114,7 @@ def _fields(path: Path, text: str, tables: dict[str, Any]) -> tuple[dict[str, tu
     return settings, {**found, "notices": notices, "shares": shares}
 
 
-def _parsed(where: str, parse: Callable[[object], str], value: object) -> str:
+def _parse(where: str, parse: Callable[[object], str], value: object) -> str:
     try:
         return parse(value)
     except ValueError as why:

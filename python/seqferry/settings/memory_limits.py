@@ -173,13 +173,13 @@ def memory_mounts(root: Path = Path("/")) -> Iterator[tuple[Path, int, PurePosix
         version = {"cgroup2": 2, "cgroup": 1}.get(kind)
         if version is None or version not in groups or (version == 1 and "memory" not in more[-1].split(",")):
             continue
-        shown, point = PurePosixPath(_unescaped(fields[3])), _unescaped(fields[4])
+        shown, point = PurePosixPath(_unescape(fields[3])), _unescape(fields[4])
         own = PurePosixPath(groups[version])
         is_shown = own.is_relative_to(shown) and ".." not in own.parts
         yield root / point.lstrip("/"), version, own.relative_to(shown) if is_shown else PurePosixPath()
 
 
-def _unescaped(path: str) -> str:
+def _unescape(path: str) -> str:
     for escaped, character in (("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")):
         path = path.replace(escaped, character)
     return path

@@ -133,7 +133,7 @@ def of_file(text: str, path: Path) -> tuple[list[NamedToken], list[str]]:
     try:
         data = json.loads(text)
         removed = cast("list[Any]", data.get("removed", []))
-        return [_parsed(one) for one in data["tokens"]], [one for one in removed if _is_name(one)]
+        return [_parse(one) for one in data["tokens"]], [one for one in removed if _is_name(one)]
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise ConfigError(
             f"The tokens in {path} cannot be read: the file is damaged. Remove it and add them anew."
@@ -161,7 +161,7 @@ def _is_name(name: object) -> bool:
     return isinstance(name, str) and _NAME.fullmatch(name) is not None
 
 
-def _parsed(data: Any) -> NamedToken:
+def _parse(data: Any) -> NamedToken:
     name, role, sha256 = data["name"], data["role"], data["sha256"]
     created_at, expires_at = data["created_at"], data["expires_at"]
     texts = _is_name(name) and isinstance(sha256, str) and re.fullmatch(r"[0-9a-f]{64}", sha256)
@@ -184,7 +184,7 @@ def _read(path: Path) -> str:
 def _locked(state_dir: Path) -> Generator[None]:
     path = state_dir / "tokens.lock"
     try:
-        descriptor = private_files.opened(path, os.O_RDWR | os.O_CREAT)
+        descriptor = private_files.open_private(path, os.O_RDWR | os.O_CREAT)
     except OSError as why:
         raise ConfigError(
             f"Cannot lock the tokens in {state_dir}: {why.strerror or why}. Check --state-dir and its permissions."

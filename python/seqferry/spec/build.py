@@ -26,7 +26,7 @@ from seqferry.spec import source_ranges
 from seqferry.spec.addresses import FORM, parse_uri, shown
 from seqferry.spec.options import NOTHING_LISTED, Listed, Options
 from seqferry.spec.selection import has_wildcard, literal_start
-from seqferry.spec.validation import check_endpoint, checked
+from seqferry.spec.validation import check_endpoint, validate_spec
 
 
 def build_spec(source: str | Sequence[str], target: str, **given: Any) -> CheckedSpec:
@@ -35,7 +35,7 @@ def build_spec(source: str | Sequence[str], target: str, **given: Any) -> Checke
     Raises:
         UsageError: an address or a value is not valid, or options contradict each other.
     """
-    return checked(draft_spec(source, target, **given))
+    return validate_spec(draft_spec(source, target, **given))
 
 
 def draft_spec(
@@ -51,7 +51,7 @@ def draft_spec(
     preflight: bool = True,
     **options: Any,
 ) -> TransferSpec:
-    """The spec of a request, not yet ``checked``. Several sources go below one target.
+    """The spec of a request, not yet checked (``validate_spec``). Several sources go below one target.
 
     ``keys`` names objects below the source; ``versions`` and ``targets`` say more of each of them. ``options`` are
     those of ``Options.of``. The rest is as in ``build_one``.
@@ -93,7 +93,7 @@ def _of_several(sources: Sequence[str], below: str, build: Callable[[str, str], 
     for spec, one in zip(specs, sources, strict=True):
         if isinstance(spec.source, S3Location) and not spec.source.key:
             raise UsageError(f"'{shown(one)}' is a whole bucket, which holds the other sources; give it alone.")
-    spec = source_ranges.combined(specs, sources)
+    spec = source_ranges.combine(specs, sources)
     if isinstance(spec.target, LocalFolder):
         place = replace(spec.target, path=paths.target(below, None)[0], key="")
     else:
@@ -111,7 +111,7 @@ def build_one(
     allow_local: bool = False,
     preflight: bool = True,
 ) -> TransferSpec:
-    """The spec of one source, not yet ``checked``.
+    """The spec of one source, not yet checked (``validate_spec``).
 
     ``s3://b/run/`` and ``s3://b`` mean everything below; ``s3://b/key`` means that object. For everything below,
     the target is a prefix with or without its trailing slash; for one object, a target that ends in a slash (or a bare
@@ -319,7 +319,7 @@ def build_mirror_spec(
         if "/" in bucket:
             raise UsageError(f"'{shown(bucket)}' cannot be the name of a bucket.")
     spec = draft_spec(f"s3://{src_bucket}/", f"s3://{dst_bucket}/", **given)
-    return checked(
+    return validate_spec(
         replace(
             spec,
             source=replace(spec.source, key=src_prefix),

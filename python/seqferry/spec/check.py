@@ -10,7 +10,7 @@ from seqferry.model.errors import UsageError
 from seqferry.model.locations import LocalFolder
 from seqferry.model.models import OPERATION_CHECK, TransferSpec
 from seqferry.spec.build import draft_spec
-from seqferry.spec.validation import checked
+from seqferry.spec.validation import validate_spec
 
 ONE_WAY: Final = "one_way"
 """Option: what only the target has is no difference."""
@@ -43,7 +43,7 @@ def build_check_spec(
             f"There is no folder '{spec.target.path}' to compare with; correct the path, or copy first: seqferry cp."
         )
     options = {ONE_WAY: True} if one_way else {}
-    return checked(replace(spec, operation=OPERATION_CHECK, options=options))
+    return validate_spec(replace(spec, operation=OPERATION_CHECK, options=options))
 
 
 def mark(state: str, error_code: str | None) -> str:

@@ -66,7 +66,7 @@ def resolve(spec: TransferSpec) -> ResolvedSpec:
     if isinstance(spec, CheckedSpec):
         validation.check_places(found)
     else:
-        found = validation.checked(found)
+        found = validation.validate_spec(found)
     return ResolvedSpec.of(found)
 
 
@@ -123,7 +123,7 @@ def here(place: S3Location) -> S3Location:
     if identity.profile is not None and _of_profile(identity.profile).proof == identity.proof:
         return place
     raise AccessError(
-        f"{place.uri} is to be reached with {described(identity)}, and this process has other credentials."
+        f"{place.uri} is to be reached with {describe(identity)}, and this process has other credentials."
     )
 
 
@@ -231,7 +231,7 @@ def access_of(data: Mapping[str, Any]) -> Access:
     return Access(**found)
 
 
-def described(identity: Identity) -> str:
+def describe(identity: Identity) -> str:
     """An identity for a person: ``profile lab``."""
     if identity.source == "profile":
         return f"profile {identity.profile}"
@@ -249,10 +249,10 @@ def described_here(identity: Identity) -> str:
     """An identity for the user whose environment this is: with the name of the access key, which is no secret."""
     key = os.environ.get("AWS_ACCESS_KEY_ID", "")
     known = identity.source in ("environment", "session") and identity.proof == _digest(["key", key])
-    return described(replace(identity, proof=printable(key)) if known else identity)
+    return describe(replace(identity, proof=printable(key)) if known else identity)
 
 
-def renewed(spec: TransferSpec) -> TransferSpec:
+def renew(spec: TransferSpec) -> TransferSpec:
     """The spec with the temporary keys that this process has now, where those of its account were recorded."""
     return replace(spec, source=_renewed_place(spec.source), target=_renewed_place(spec.target))
 
@@ -348,11 +348,11 @@ def _missing(access: Access) -> str | None:
         return f"the certificates {access.ca_bundle}"
     if not access.identity.proof:
         # Not known to be what this process has.
-        return described(access.identity)
+        return describe(access.identity)
     try:
         here(S3Location("", profile=access.identity.profile, access=access))
     except AccessError:
-        return described(access.identity)
+        return describe(access.identity)
     return None
 
 

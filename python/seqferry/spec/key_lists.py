@@ -81,7 +81,7 @@ def read(data: bytes, name: str, form: Literal["lines", "csv"]) -> list[NamedKey
 
 def _decoded(data: bytes, name: str) -> str:
     try:
-        return encoding.decoded(data)
+        return encoding.decode(data)
     except UnicodeDecodeError as why:
         if why.encoding != "utf-8":
             raise UsageError(f"{name} is not valid UTF-16 ({why.reason}); save it as UTF-8.") from None

@@ -18,7 +18,7 @@ from seqferry.model.models import OPERATION_PACK, CheckedSpec, TransferSpec
 from seqferry.places import paths
 from seqferry.spec.addresses import parse_uri
 from seqferry.spec.build import draft_spec, of_operation
-from seqferry.spec.validation import checked
+from seqferry.spec.validation import validate_spec
 
 SPLIT: Final = "split"
 """Option: bytes of a shard, in plain numbers."""
@@ -60,7 +60,7 @@ def build_pack_spec(
     if no_index:
         options[NO_INDEX] = True
     draft = of_operation(spec, OPERATION_PACK)
-    return checked(replace(draft, target=replace(spec.target, key=key), options=options))
+    return validate_spec(replace(draft, target=replace(spec.target, key=key), options=options))
 
 
 def _within_this_machine(source: str, folder: str, given: Mapping[str, Any]) -> TransferSpec:

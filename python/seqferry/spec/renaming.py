@@ -29,26 +29,26 @@ _DIGITS: Final = "0123456789"
 def check(rules: Sequence[str]) -> None:
     """Raise UsageError when a rule is none, or cannot be used."""
     if rules:
-        _compiled(tuple(rules))
+        _compile(tuple(rules))
 
 
-def renamed(rules: tuple[str, ...], name: str) -> str:
+def rename(rules: tuple[str, ...], name: str) -> str:
     """The name after all rules, one after another.
 
     Raises:
         UsageError: a rule cannot be used, or not for this name.
     """
-    return _compiled(rules).renamed(name)
+    return _compile(rules).renamed(name)
 
 
 @lru_cache(maxsize=4)  # a list of rules may take some megabytes
-def _compiled(rules: tuple[str, ...]) -> RenameRules:
+def _compile(rules: tuple[str, ...]) -> RenameRules:
     if len(rules) > MOST_RENAME_RULES:
         raise UsageError(f"--rename: at most {MOST_RENAME_RULES} rules can be given, and these are {len(rules)}.")
-    return RenameRules([_parsed(rule) for rule in rules])
+    return RenameRules([_parse(rule) for rule in rules])
 
 
-def _parsed(rule: str) -> RenameRule:
+def _parse(rule: str) -> RenameRule:
     pattern, replacement, flags = _split(rule)
     return RenameRule(rule, pattern, _pieces(rule, replacement), "i" in flags, "g" in flags)
 

@@ -22,7 +22,7 @@ MAX_SOURCES: Final = 10_000
 Spec = TypeVar("Spec", bound=TransferSpec)
 
 
-def combined(specs: Sequence[TransferSpec], written: Sequence[str]) -> TransferSpec:
+def combine(specs: Sequence[TransferSpec], written: Sequence[str]) -> TransferSpec:
     """One spec of several that differ in their sources only.
 
     A local folder without a last slash keeps its name below the target, as in cp -r and rsync; with one, what it holds
@@ -109,4 +109,4 @@ def parts(spec: Spec) -> list[Spec]:
 
 
 def _renamed(spec: TransferSpec, one: KeyRange) -> str:
-    return renaming.renamed(spec.names.rename, one.into) if one.single else one.into
+    return renaming.rename(spec.names.rename, one.into) if one.single else one.into

@@ -23,7 +23,7 @@ def target_key(spec: TransferSpec, source_key: str, version_id: str | None = Non
         given, named = spec.compiled(_targets_by_key), source_key.removeprefix(spec.source.key)
         if found := given.get((named, version_id or "")) or given.get((named, "")):
             return spec.target.key + found
-    return spec.target.key + (renaming.renamed(spec.names.rename, name) if spec.names.rename else name)
+    return spec.target.key + (renaming.rename(spec.names.rename, name) if spec.names.rename else name)
 
 
 def _targets_by_key(spec: TransferSpec) -> dict[tuple[str, str], str]:

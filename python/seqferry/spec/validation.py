@@ -41,7 +41,7 @@ SETTLE_SECONDS: Final = 2.0
 """Longest rest between two writes of an instrument, a download or a converter that is not taken for the end."""
 
 
-def checked(spec: TransferSpec) -> CheckedSpec:
+def validate_spec(spec: TransferSpec) -> CheckedSpec:
     """Return ``spec`` when it makes sense; one that is checked comes back as it is.
 
     Raises:
@@ -54,7 +54,7 @@ def checked(spec: TransferSpec) -> CheckedSpec:
     _check_keys(spec)
     for one in source_ranges.parts(spec):
         if spec.ranges:
-            checked(one)
+            validate_spec(one)
         else:
             _check_attempts(one)
             if one.kind.of_versions:

@@ -14,7 +14,7 @@ from seqferry.model.errors import ConflictError
 from seqferry.model.locations import Location
 from seqferry.model.models import OPERATION_VERIFY, Status, TransferSpec
 from seqferry.spec import identity, run
-from seqferry.spec.validation import checked
+from seqferry.spec.validation import validate_spec
 
 OF: Final = "of"
 """Option: the id of the transfer that is verified."""
@@ -79,13 +79,13 @@ def build_verification_spec(status: Status, *, content: bool = False) -> Transfe
     recorded = status.spec
     if did := recorded.kind.did:
         raise ConflictError(f"Transfer {status.id} {did}; nothing arrives by it, so there is nothing to verify.")
-    place = identity.renewed(recorded).target
+    place = identity.renew(recorded).target
     options: dict[str, Any] = {OF: status.id, BROUGHT_BY: recorded.operation}
     if content:
         options[CONTENT] = True
     if recorded.kind.of_lines:
         options[run.PARTS] = recorded.options[run.PARTS]
-    return checked(TransferSpec(source=place, target=place, operation=OPERATION_VERIFY, options=options))
+    return validate_spec(TransferSpec(source=place, target=place, operation=OPERATION_VERIFY, options=options))
 
 
 def place_specs(spec: TransferSpec) -> Iterator[TransferSpec]:
@@ -98,13 +98,13 @@ def place_specs(spec: TransferSpec) -> Iterator[TransferSpec]:
             yield TransferSpec(source=one.target, target=one.target, operation=OPERATION_VERIFY)
 
 
-def described(uri: str, recorded: str, found: str) -> str:
+def describe(uri: str, recorded: str, found: str) -> str:
     """Message of an object that is not as received."""
     return f"{uri}{_WAS}{recorded}{_NOW}{found}"
 
 
-def parsed(key: str, message: str) -> tuple[str, str]:
-    """``recorded`` and ``found`` of ``described`` for the object with this key; any other message is ``found``."""
+def parse(key: str, message: str) -> tuple[str, str]:
+    """``recorded`` and ``found`` of ``describe`` for the object with this key; any other message is ``found``."""
     _, separator, told = message.partition(f"{key}{_WAS}")
     recorded, now, found = told.partition(_NOW)
     return (recorded, found) if separator and now else ("", message)

@@ -85,7 +85,7 @@ def _looked_at_again(
             continue
         for (_, one), info in zip(ones, found, strict=True):
             choice = decision.decide(part, info, rules)
-            planned = replace(transfer.planned(info, choice), source_key=one.source_key, target_key=one.target_key)
+            planned = replace(transfer.plan_object(info, choice), source_key=one.source_key, target_key=one.target_key)
             again[id(one)] = None if choice.action == "ignore" else planned
     decided = [again.get(id(one), one) for one in page]
     return [one for one in decided if one is not None]

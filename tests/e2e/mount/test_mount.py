@@ -104,7 +104,7 @@ def test_a_prefix_is_a_mount_of_its_own(
 
     assert names(mount.directory) == ["a", "sub"]
     assert (mount.directory / "sub" / "b").read_bytes() == b"2"
-    assert f"s3://{bucket}/run, 1/" in [each.source for each in mounts.mounted()]
+    assert f"s3://{bucket}/run, 1/" in [each.source for each in mounts.list_mounts()]
 
 
 def test_every_change_is_refused_as_on_a_read_only_disk(

@@ -97,8 +97,8 @@ def test_packed_rows_come_back_as_they_were(service: Service, rows: int) -> None
 
     with service.database.read() as connection:
         stored = list(receipts.stored_rows(connection, transfer_id, number))
-        archive = receipts.packed(iter(stored))
-    assert list(receipts.unpacked(archive)) == stored
+        archive = receipts.pack(iter(stored))
+    assert list(receipts.unpack(archive)) == stored
     assert len(stored) == rows
     assert rows < 5000 or len(archive) < 60 * rows
 

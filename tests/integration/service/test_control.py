@@ -367,7 +367,7 @@ def test_many_are_selected_by_state_place_and_person(service: Service) -> None:
     control.pause(service, ids[2], actor="ada")
 
     def of(verb: control.Verb, **which: object) -> list[str]:
-        return control.selected(service, verb, TransferFilter(**which))  # type: ignore[arg-type]
+        return control.select(service, verb, TransferFilter(**which))  # type: ignore[arg-type]
 
     assert of("cancel") == ids
     assert of("pause") == ids[:2]
@@ -415,7 +415,7 @@ def test_an_act_is_for_what_a_list_with_the_same_filter_shows(service: Service, 
 
     listed = [one.id for one in service.transfer_page(wanted).entries]
 
-    assert control.selected(service, "cancel", wanted) == listed[::-1]
+    assert control.select(service, "cancel", wanted) == listed[::-1]
 
 
 def test_an_act_is_refused_where_another_number_is_selected_by_now(service: Service) -> None:
@@ -456,7 +456,7 @@ def test_no_act_takes_an_empty_condition_for_none(service: Service, name: str) -
     wanted = TransferFilter(states=("queued",), **{name: ""})
 
     with pytest.raises(UsageError, match=f"The filter '{name}' is empty"):
-        control.selected(service, "cancel", wanted)
+        control.select(service, "cancel", wanted)
     with pytest.raises(UsageError, match=f"The filter '{name}' is empty"):
         service.prune(older_than=0, actor="ada", wanted=wanted)
     with http_of(service) as client:

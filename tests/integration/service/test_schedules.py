@@ -21,7 +21,7 @@ from seqferry.model.errors import ConflictError, NotFoundError, UsageError
 from seqferry.model.models import TransferSpec
 from seqferry.proof import auditing
 from seqferry.service import schedules, tokens
-from seqferry.service.cron import parsed
+from seqferry.service.cron import parse
 from seqferry.service.schedules import Run
 from seqferry.service.service import Service
 from seqferry.settings.config import Settings
@@ -125,7 +125,7 @@ def test_a_missed_run_is_caught_up_once(
 ) -> None:
     schedules.add(service, "0 0 * * *", spec, actor="ada", name="nightly")
     age(service, "nightly", 5 * 86_400)
-    missed = parsed("0 0 * * *", "UTC", time.time()).last(time.time())
+    missed = parse("0 0 * * *", "UTC", time.time()).last(time.time())
 
     worker = start_worker(service)
     run = first_run(service, "nightly")
@@ -160,7 +160,7 @@ def test_a_schedule_that_was_just_added_or_resumed_or_edited_catches_up_nothing(
 def test_a_run_that_comes_too_late_is_superseded_and_says_so(service: Service) -> None:
     made = schedules.add(service, "* * * * *", ANY_SPEC, actor="ada", name="minutely")
     age(service, "minutely", 3600)
-    due_at = parsed("* * * * *", "UTC", time.time()).last(time.time() - 300)
+    due_at = parse("* * * * *", "UTC", time.time()).last(time.time() - 300)
 
     run = schedules.run_due(service, made.id, "sched-1", due_at, 1)
 
@@ -330,7 +330,7 @@ def test_old_runs_are_forgotten(service: Service, monkeypatch: pytest.MonkeyPatc
 
 
 def test_the_clock_changes_as_documented() -> None:
-    berlin = parsed("30 2 * * *", "Europe/Berlin", time.time())
+    berlin = parse("30 2 * * *", "Europe/Berlin", time.time())
 
     def after(text: str, count: int) -> list[str]:
         at, found = datetime.fromisoformat(text).timestamp(), list[str]()

@@ -22,7 +22,7 @@ from seqferry.service import control
 from seqferry.service.service import Service
 from seqferry.spec.build import build_spec
 from seqferry.spec.run import Command, build_run_spec
-from seqferry.spec.validation import checked
+from seqferry.spec.validation import validate_spec
 from seqferry.workflows.worker import Worker
 from support.proxy import Proxy, reset
 from support.servers import S3Server
@@ -149,7 +149,7 @@ def test_all_versions_are_removed_for_good(
 
 def _move_spec(ferry: Ferry, source: str, target: str) -> TransferSpec:
     spec = build_spec(source, target, endpoint_url=ferry.server.endpoint_url, allow_local=True)
-    return checked(replace(spec, operation=OPERATION_MOVE))
+    return validate_spec(replace(spec, operation=OPERATION_MOVE))
 
 
 def _move(ferry: Ferry, source: str, target: str) -> str:
@@ -213,7 +213,7 @@ def test_a_move_outlasts_a_storage_that_is_away_while_it_looks_at_its_copies(
 
     monkeypatch.setattr(sources, "_remove_page", refuse_first)
     spec = build_spec(f"s3://{ferry.source}/run/", f"s3://{ferry.target}/in/", endpoint_url=proxy.server.endpoint_url)
-    transfer_id = ferry.service.submit(checked(replace(spec, operation=OPERATION_MOVE)), actor="ada")
+    transfer_id = ferry.service.submit(validate_spec(replace(spec, operation=OPERATION_MOVE)), actor="ada")
     ferry.work()
 
     status = ferry.until_ended(transfer_id)
@@ -348,7 +348,7 @@ def test_an_object_under_two_addresses_is_not_moved_onto_itself(ferry: Ferry, pr
     here, other = ferry.server.endpoint_url, proxy.server.endpoint_url
     uri = f"s3://{ferry.source}/run/"
     spec = build_spec(uri, uri, source_endpoint_url=here, target_endpoint_url=other)
-    transfer_id = ferry.service.submit(checked(replace(spec, operation=OPERATION_MOVE)), actor="ada")
+    transfer_id = ferry.service.submit(validate_spec(replace(spec, operation=OPERATION_MOVE)), actor="ada")
     ferry.work()
 
     status = ferry.until_ended(transfer_id)

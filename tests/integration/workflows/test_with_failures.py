@@ -69,8 +69,8 @@ def test_the_record_stays_whole(service: Service, both: tuple[str, str]) -> None
 
 def test_a_retry_copies_what_has_failed_and_is_the_one_next_step(service: Service, both: tuple[str, str]) -> None:
     whole, partly = both
-    assert control.selected(service, "retry", TransferFilter(states=(WITH_FAILURES,))) == [partly]
-    assert control.selected(service, "retry", TransferFilter(states=("done",))) == []
+    assert control.select(service, "retry", TransferFilter(states=(WITH_FAILURES,))) == [partly]
+    assert control.select(service, "retry", TransferFilter(states=("done",))) == []
 
     again = control.retry(service, partly, actor="ada")
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from seqferry.cli.app import run
-from seqferry.cli.fingers import ANSWERS, OPTIONS, VERBS, translated
+from seqferry.cli.fingers import ANSWERS, OPTIONS, VERBS, translate
 from seqferry.model.errors import UsageError
 
 PAGE = (Path(__file__).parents[3] / "docs/use/coming-from.md").read_text()
@@ -21,7 +21,7 @@ def test_each_word_is_documented(word: str) -> None:
 @pytest.mark.parametrize("option", sorted(ANSWERS))
 def test_what_has_no_equal_is_answered_by_name(option: str) -> None:
     with pytest.raises(UsageError, match=rf"^{option}: "):
-        translated(["sync", option, "a", "b"])
+        translate(["sync", option, "a", "b"])
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,7 @@ def test_what_has_no_equal_is_answered_by_name(option: str) -> None:
     ],
 )
 def test_our_own_words_stay(arguments: list[str]) -> None:
-    assert translated(arguments) == arguments
+    assert translate(arguments) == arguments
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from seqferry.cli.fingers import translated
+from seqferry.cli.fingers import translate
 from seqferry.cli.mount_words import ANSWERS, MEANINGS, helper_arguments
 from seqferry.engine import mounts
 from seqferry.engine.mounts import MountEntry, MountSpec
@@ -70,7 +70,7 @@ def test_each_word_of_other_mounts_is_documented(word: str) -> None:
 @pytest.mark.parametrize("word", sorted(ANSWERS))
 def test_what_a_mount_has_no_equal_for_is_answered_by_name(word: str) -> None:
     with pytest.raises(UsageError, match=rf"^{word}: "):
-        translated(["mount", "bucket", "/mnt", word, "x"])
+        translate(["mount", "bucket", "/mnt", word, "x"])
 
 
 @pytest.mark.parametrize(
@@ -104,14 +104,14 @@ def test_what_a_mount_has_no_equal_for_is_answered_by_name(word: str) -> None:
 )
 def test_lines_of_other_mounts_mean_the_same(typed: str, ours: str) -> None:
     ours = ours.replace("{private}", "--file-mode 0600 --dir-mode 0700")
-    assert translated(["mount", *typed.split()]) == ["mount", *ours.split()]
-    assert translated(["mount-s3", *typed.split()]) == ["mount", *ours.split()]
+    assert translate(["mount", *typed.split()]) == ["mount", *ours.split()]
+    assert translate(["mount-s3", *typed.split()]) == ["mount", *ours.split()]
 
 
 @pytest.mark.parametrize("option", ["umask=9", "umask=", "umask=1777", "umask=u=rwx"])
 def test_what_is_no_umask_is_refused(option: str) -> None:
     with pytest.raises(UsageError, match="umask"):
-        translated(["mount", "bucket", "/mnt", "-o", option])
+        translate(["mount", "bucket", "/mnt", "-o", option])
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def test_what_is_no_umask_is_refused(option: str) -> None:
 )
 def test_what_has_no_equal_in_a_list_is_answered_by_name(option: str) -> None:
     with pytest.raises(UsageError, match=f"^{option.partition('=')[0]}: "):
-        translated(["mount", "bucket", "/mnt", "-o", f"ro,{option}"])
+        translate(["mount", "bucket", "/mnt", "-o", f"ro,{option}"])
 
 
 @pytest.mark.parametrize(

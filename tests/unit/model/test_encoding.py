@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from seqferry.cli.commands import run as run_command
-from seqferry.model.encoding import decoded
+from seqferry.model.encoding import decode
 from seqferry.model.errors import ConfigError
 from seqferry.places import customer_keys, profiles
 from seqferry.settings import audit_key
@@ -70,6 +70,6 @@ def test_what_its_mark_does_not_say_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "audit.key").chmod(0o600)
 
     with pytest.raises(UnicodeDecodeError):
-        decoded(codecs.BOM_UTF16_LE + b"\x00")
+        decode(codecs.BOM_UTF16_LE + b"\x00")
     with pytest.raises(ConfigError, match="line 1, is no key"):
         KeyRing(tmp_path / "audit.key").all()

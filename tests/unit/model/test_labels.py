@@ -11,7 +11,7 @@ from seqferry.model.labels import MOST_LABELS, Description
 
 @pytest.mark.parametrize("name", ["Run 42", "é" * 200, "a", "ラン", "it's \\ \" <b>%_", "🧬\u200d🔬"])
 def test_names_of_people_are_taken_as_they_are(name: str) -> None:
-    assert labels.parsed(name, []).name == name
+    assert labels.parse(name, []).name == name
 
 
 @pytest.mark.parametrize(
@@ -34,13 +34,13 @@ def test_names_of_people_are_taken_as_they_are(name: str) -> None:
 )
 def test_names_that_no_list_could_show_are_refused(name: str) -> None:
     with pytest.raises(UsageError, match="The name of a transfer has 1 to 200 characters"):
-        labels.parsed(name, [])
+        labels.parse(name, [])
 
 
 def test_texts_that_look_alike_are_alike() -> None:
     composed, apart = "Ä", "A\u0308"
 
-    assert labels.parsed(apart, [f"project={apart}"]) == Description(composed, {"project": composed})
+    assert labels.parse(apart, [f"project={apart}"]) == Description(composed, {"project": composed})
     assert labels.wanted([f"project={apart}", "project"]) == (("project", composed), ("project", None))
     after = Description("old").changed(name=apart, labels={"project": apart})
     assert after == Description(composed, {"project": composed})
@@ -49,7 +49,7 @@ def test_texts_that_look_alike_are_alike() -> None:
 def test_labels_are_keys_with_values() -> None:
     given = ["project=X", "team/a.b_c-1=x=y", "empty="]
 
-    assert labels.parsed(None, given).labels == {"project": "X", "team/a.b_c-1": "x=y", "empty": ""}
+    assert labels.parse(None, given).labels == {"project": "X", "team/a.b_c-1": "x=y", "empty": ""}
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_labels_are_keys_with_values() -> None:
 )
 def test_labels_that_make_no_sense_are_refused(given: list[str], named: str) -> None:
     with pytest.raises(UsageError, match=named):
-        labels.parsed(None, given)
+        labels.parse(None, given)
 
 
 def test_what_is_not_given_stays_as_before() -> None:

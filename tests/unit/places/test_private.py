@@ -146,7 +146,7 @@ def test_what_is_planted_after_the_check_is_not_opened(
     plant(tmp_path / "file", victim)
 
     with pytest.raises(OSError, match=r"it is a link|No such"):
-        private_files.opened(tmp_path / "file", flags)
+        private_files.open_private(tmp_path / "file", flags)
 
     assert victim.read_text() == _PRECIOUS
     assert not victim.with_name("made").exists()
@@ -168,4 +168,4 @@ def test_a_file_of_another_user_is_no_file_of_ours(tmp_path: Path) -> None:
     assert not private_files.is_own_folder(folder)
     os.chown(file, 65534, 65534)
     # Root may use it, as in a container with a folder of the host.
-    os.close(private_files.opened(file, os.O_RDWR))
+    os.close(private_files.open_private(file, os.O_RDWR))

@@ -34,7 +34,7 @@ MANIFEST: dict[str, Any] = {
 
 
 def _parsed(**changes: Any) -> inventory.Manifest:
-    return inventory.parsed(json.dumps({**MANIFEST, **changes}).encode(), PLACE, "src")
+    return inventory.parse(json.dumps({**MANIFEST, **changes}).encode(), PLACE, "src")
 
 
 def _written(path: Path, rows: list[list[str]]) -> Path:
@@ -153,7 +153,7 @@ def test_a_file_that_is_cut_is_refused(cut: int, tmp_path: Path) -> None:
 )
 def test_what_is_no_manifest_is_refused_with_words(data: bytes, why: str) -> None:
     with pytest.raises(UsageError, match="is not a manifest") as refused:
-        inventory.parsed(data, PLACE, "src")
+        inventory.parse(data, PLACE, "src")
 
     assert why in refused.value.message
 

@@ -14,7 +14,7 @@ from seqferry.model.models import ResolvedSpec, TransferSpec
 from seqferry.places import endpoints
 from seqferry.spec import identity, properties, stored
 from seqferry.spec.build import build_spec
-from seqferry.spec.validation import checked
+from seqferry.spec.validation import validate_spec
 
 _CONFIG = """
 [profile lab]
@@ -137,7 +137,7 @@ def test_no_secret_is_recorded(environment: Environment) -> None:
         assert secret not in text
     environment.with_key(ENDPOINT_URL="https://user:word@host.example")
     with pytest.raises(UsageError, match="must not hold credentials"):
-        checked(_spec())
+        validate_spec(_spec())
 
 
 def test_a_profile_is_used_wherever_it_is_whatever_else_the_worker_is(environment: Environment) -> None:
@@ -286,8 +286,8 @@ def test_a_resolved_spec_is_neither_resolved_nor_checked_again(monkeypatch: pyte
     resolved = identity.resolve(spec)
 
     assert done == ["check", "place", "place"]
-    assert checked(spec) is spec
-    assert identity.resolve(resolved) is checked(resolved) is resolved
+    assert validate_spec(spec) is spec
+    assert identity.resolve(resolved) is validate_spec(resolved) is resolved
     assert type(stored.read(stored.write(resolved))) is ResolvedSpec
     assert done == ["check", "place", "place"]
 
@@ -298,7 +298,7 @@ def test_a_spec_with_another_value_is_checked_again() -> None:
         assert type(changed) is TransferSpec
         assert replace(spec) == spec
         with pytest.raises(UsageError, match="Source and target are the same"):
-            checked(changed)
+            validate_spec(changed)
         with pytest.raises(UsageError, match="--tpslimit 0"):
             identity.resolve(spec.with_options(tpslimit=0))
 
@@ -306,7 +306,7 @@ def test_a_spec_with_another_value_is_checked_again() -> None:
 def test_places_that_become_one_by_their_endpoints_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL_S3", "https://one.example")
     spec = build_spec("s3://b/run/", "s3://b/run/sub/", target_endpoint_url="https://two.example")
-    same = checked(replace(spec, target=replace(spec.target, endpoint_url="https://other.example")))
+    same = validate_spec(replace(spec, target=replace(spec.target, endpoint_url="https://other.example")))
     monkeypatch.setenv("AWS_ENDPOINT_URL_S3", "https://other.example")
 
     with pytest.raises(UsageError, match="lies inside the source"):

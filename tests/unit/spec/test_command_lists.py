@@ -15,7 +15,7 @@ from seqferry.model.models import OPERATION_MOVE, TransferSpec
 from seqferry.planning.removals import build_remove_spec
 from seqferry.spec.build import build_spec
 from seqferry.spec.run import Command, Lines, build_run_spec, key_of, parts_of, shown
-from seqferry.spec.validation import checked
+from seqferry.spec.validation import validate_spec
 
 
 def _copy(line: int, source: str, target: str) -> Command:
@@ -63,7 +63,7 @@ def _line(text: str, folder: Path, **given: Any) -> TransferSpec:
         recursive = places[-1] == "-r"
         return build_remove_spec(places[:1], recursive=recursive, endpoint_url=URL)
     spec = build_spec(*places, allow_local=True, **({"endpoint_url": URL} | given))
-    return checked(replace(spec, operation=OPERATION_MOVE)) if verb == "mv" else spec
+    return validate_spec(replace(spec, operation=OPERATION_MOVE)) if verb == "mv" else spec
 
 
 def _run(tmp_path: Path, *texts: str, in_order: bool = False) -> TransferSpec:

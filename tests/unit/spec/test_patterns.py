@@ -18,7 +18,7 @@ from seqferry.model.errors import UsageError
 from seqferry.model.option_groups import Names
 from seqferry.preflight.suggestions import most_alike
 from seqferry.spec.patterns import MAX_RULES, Wildcards
-from seqferry.spec.renaming import check, renamed
+from seqferry.spec.renaming import check, rename
 from seqferry.spec.selection import Conditions, matcher
 from seqferry.spec.selection import check as check_selection
 
@@ -108,11 +108,11 @@ HARD = [
 @pytest.mark.parametrize("rule", HARD)
 def test_a_rule_takes_time_that_is_linear_in_the_name(rule: str) -> None:
     check([rule])
-    renamed((rule,), "a")
+    rename((rule,), "a")
 
     # A thousandth of what the engine of Python takes for the shorter one.
-    assert _seconds(lambda: renamed((rule,), "a" * 500)) < 0.5
-    assert _seconds(lambda: renamed((rule,), "a" * 4000)) < 2
+    assert _seconds(lambda: rename((rule,), "a" * 500)) < 0.5
+    assert _seconds(lambda: rename((rule,), "a" * 4000)) < 2
 
 
 @pytest.mark.parametrize("wildcard", ["*a" * 500 + "b", "?*" * 500 + "b", "**a" * 300 + "b", "*" * 1000 + "b"])
@@ -146,7 +146,7 @@ def test_others_work_while_a_rule_takes_long() -> None:
     other.start()
     try:
         for _ in range(5):
-            renamed((rule,), "a" * 4000)
+            rename((rule,), "a" * 4000)
     finally:
         done.set()
         other.join()
@@ -190,7 +190,7 @@ def test_rules_mean_what_they_mean_in_python(rng: random.Random) -> None:
         except re.error:
             continue
         expected = expression.sub(lambda found: f"<{found[0]}>", name, count=0 if "g" in flags else 1)
-        assert renamed((f"s/{pattern}/<&>/{flags}",), name) == expected, (pattern, name)
+        assert rename((f"s/{pattern}/<&>/{flags}",), name) == expected, (pattern, name)
         compared += 1
     assert compared > 2000
 
@@ -219,7 +219,7 @@ def test_rules_and_names_have_bounds() -> None:
     with pytest.raises(UsageError, match="all rules together are too big"):
         check(["s/(\\w{20}|x)y/b/"] * 100)
     with pytest.raises(UsageError, match="more than 4,096 bytes"):
-        renamed(("s/a/" + "a" * 900 + "/g",) * 5, "aaa")
+        rename(("s/a/" + "a" * 900 + "/g",) * 5, "aaa")
     with pytest.raises(UsageError, match="at most 1,000 rules"):
         check_selection(Conditions(names=Names(("- a",) * (MAX_RULES + 1))))
     with pytest.raises(UsageError, match="more than 4,096 characters"):
@@ -229,5 +229,5 @@ def test_rules_and_names_have_bounds() -> None:
 
 
 def test_bytes_that_are_no_utf8_stay_what_they_are() -> None:
-    assert renamed(("s/a(.)/\\1b/",), "a\udcff") == "\udcffb"
+    assert rename(("s/a(.)/\\1b/",), "a\udcff") == "\udcffb"
     assert Wildcards([(True, "a?\udcfe")], "rule").decide("a\udcff\udcfe") is True

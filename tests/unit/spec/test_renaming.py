@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from seqferry.model.errors import UsageError
-from seqferry.spec.renaming import check, renamed
+from seqferry.spec.renaming import check, rename
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ def test_names_are_changed_as_sed_does(rules: list[str], name: str, expected: st
         return
     check(rules)
 
-    assert renamed(tuple(rules), name) == expected
+    assert rename(tuple(rules), name) == expected
 
 
 @pytest.mark.parametrize(
@@ -66,4 +66,4 @@ def test_what_is_no_rule_is_refused_with_words(rule: str, named: str) -> None:
 def test_groups_may_be_repeated() -> None:
     check(["s/(ab){3}c[(a+)+]?/x/", "s/(a+)+$/b/", "s/((a*)b)*/b/"])
 
-    assert renamed(("s/(ab)+c/x/",), "ababc") == "x"
+    assert rename(("s/(ab)+c/x/",), "ababc") == "x"

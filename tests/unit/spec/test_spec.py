@@ -19,7 +19,7 @@ from seqferry.spec import stored
 from seqferry.spec.addresses import parse_uri
 from seqferry.spec.build import build_mirror_spec, build_spec
 from seqferry.spec.target_keys import source_key, target_key
-from seqferry.spec.validation import checked, data_path, why_streamed
+from seqferry.spec.validation import data_path, validate_spec, why_streamed
 
 
 @pytest.mark.parametrize(
@@ -510,7 +510,7 @@ def test_a_spec_comes_back_from_its_text(
     source: str, target: str, keys: list[str] | None, part_size: int | None
 ) -> None:
     spec = build_mirror_spec("a", source, keys, "b", target)
-    spec = checked(TransferSpec(spec.source, spec.target, spec.strip, keys=spec.keys, parts=Parts(part_size)))
+    spec = validate_spec(TransferSpec(spec.source, spec.target, spec.strip, keys=spec.keys, parts=Parts(part_size)))
 
     assert stored.read(stored.write(spec)) == spec
 

@@ -10,7 +10,7 @@ from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Fiel
 from seqferry.api.deps import ActorDep, ChangeableIdDep, IdentityDep, ServiceDep, is_own
 from seqferry.api.documented import answers
 from seqferry.api.fields import WHOLE
-from seqferry.api.problems import shortened
+from seqferry.api.problems import shorten
 from seqferry.api.schemas import Priority, Submitted, TransferOut, is_time, seconds
 from seqferry.db.paging import ALL_TRANSFERS, TransferFilter
 from seqferry.model import labels
@@ -132,7 +132,7 @@ class ActionResult(BaseModel):
     @classmethod
     def of(cls, result: Result) -> ActionResult:
         if result.error is not None:
-            return cls(id=result.id, code=result.error.code, detail=shortened(result.error.message))
+            return cls(id=result.id, code=result.error.code, detail=shorten(result.error.message))
         return cls(id=result.id, transfer=None if result.status is None else TransferOut.of(result.status))
 
 
@@ -201,7 +201,7 @@ def act_on_transfers(body: Action, service: ServiceDep, actor: ActorDep, identit
     if (body.action == "set") != (body.change is not None):
         raise UsageError("Give 'change' with the action 'set', and with no other.")
     verb: Verb = body.action
-    ids = body.ids or control.selected(service, verb, which)
+    ids = body.ids or control.select(service, verb, which)
     own = [one for one in ids if _is_own(service, identity, one)]
     named = ids if body.ids else own  # what is not the client's is not selected, and not counted
     check_count(len(named), body.expected)

@@ -22,7 +22,7 @@ from starlette.concurrency import run_in_threadpool
 
 from seqferry.api.deps import ActorDep, ChangeableIdDep, Context, ContextDep, ServiceDep
 from seqferry.api.documented import answers
-from seqferry.api.file_status import compressed
+from seqferry.api.file_status import compress
 from seqferry.model.errors import ConfigError, ConflictError
 from seqferry.model.models import Status
 from seqferry.spec.build import build_mirror_spec
@@ -84,7 +84,7 @@ async def transfer_status(transfer_id: str, context: ContextDep, request: Reques
     text = iter(answer)
     if _takes_gzip(request):
         headers["Content-Encoding"] = "gzip"
-        text = compressed(text)
+        text = compress(text)
     return StreamingResponse(text, headers=headers, media_type="application/json")
 
 

@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from pydantic.json_schema import SkipJsonSchema
 
 from seqferry.api.deps import ContextDep
-from seqferry.api.problems import shortened
+from seqferry.api.problems import shorten
 
 router = APIRouter(prefix="/api/v1/notices", tags=["notices"])
 
@@ -57,7 +57,7 @@ class NoticeOut(BaseModel):
             created_at=time(row.created_at),
             next_at=time(row.next_at) if row.state == "pending" else None,
             sent_at=None if row.sent_at is None else time(row.sent_at),
-            error=None if row.error is None else shortened(row.error),
+            error=None if row.error is None else shorten(row.error),
         )
 
 

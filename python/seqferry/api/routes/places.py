@@ -13,7 +13,7 @@ from pydantic.json_schema import SkipJsonSchema
 
 from seqferry.api.deps import Context, ContextDep
 from seqferry.api.documented import answers
-from seqferry.api.problems import shortened
+from seqferry.api.problems import shorten
 from seqferry.doctor import capabilities
 from seqferry.doctor.capabilities import Capability, ProbedBucket
 from seqferry.engine.engine import LevelPage
@@ -124,7 +124,7 @@ async def list_capabilities(
         place=location.uri,
         capabilities=[
             CapabilityOut(
-                topic=one.topic, text=shortened(one.text), age_seconds=one.age, kept=one.kept, advice=one.advice
+                topic=one.topic, text=shorten(one.text), age_seconds=one.age, kept=one.kept, advice=one.advice
             )
             for one in found
         ],

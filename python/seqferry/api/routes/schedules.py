@@ -11,7 +11,7 @@ from starlette.concurrency import run_in_threadpool
 
 from seqferry.api.deps import ActorDep, ContextDep, IdentityDep, ServiceDep, is_client
 from seqferry.api.documented import answers
-from seqferry.api.problems import shortened
+from seqferry.api.problems import shorten
 from seqferry.api.schemas import TransferRequest, spec_of_request
 from seqferry.model.errors import PolicyError, UsageError
 from seqferry.model.models import Event
@@ -72,7 +72,7 @@ class ScheduleRunOut(BaseModel):
             at=_time(run.at),
             outcome=run.outcome,
             transfer_id=run.transfer_id,
-            message=None if run.message is None else shortened(run.message),
+            message=None if run.message is None else shorten(run.message),
         )
 
 

@@ -26,7 +26,7 @@ from seqferry.planning import cleanup, removals
 from seqferry.spec import check as check_spec
 from seqferry.spec.build import draft_spec, of_operation
 from seqferry.spec.option_groups import Endpoints, OneEndpoint
-from seqferry.spec.validation import checked
+from seqferry.spec.validation import validate_spec
 
 router = APIRouter(prefix="/api/v1", tags=["verbs"])
 
@@ -142,7 +142,7 @@ async def start_cleanup(
 
 
 def spec_of_move(body: MoveRequest) -> TransferSpec:
-    return checked(of_operation(draft_spec(**body.arguments()), OPERATION_MOVE))
+    return validate_spec(of_operation(draft_spec(**body.arguments()), OPERATION_MOVE))
 
 
 def _check_spec(body: CheckRequest) -> TransferSpec:

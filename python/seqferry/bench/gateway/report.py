@@ -99,8 +99,8 @@ def _result(experiment: Experiment, folder: str, runs: Sequence[GatewayRun]) -> 
         "runs": len(speeds),
         "failed": sum(run.error is not None and not run.unsupported for run in own),
         "unsupported": next((run.error for run in own if run.unsupported), None),
-        "bytes_per_second": _told(Spread.of(speeds)),
-        "operations_per_second": _told(Spread.of(operations)),
+        "bytes_per_second": _values_of(Spread.of(speeds)),
+        "operations_per_second": _values_of(Spread.of(operations)),
         "each": speeds,
         "outliers": outliers(speeds),
     }
@@ -115,7 +115,7 @@ def outliers(values: Sequence[float]) -> list[float]:
     return [value for value in values if not low - reach <= value <= high + reach]
 
 
-def _told(spread: Spread | None) -> dict[str, float] | None:
+def _values_of(spread: Spread | None) -> dict[str, float] | None:
     return None if spread is None else {"median": spread.median, "low": spread.low, "high": spread.high}
 
 

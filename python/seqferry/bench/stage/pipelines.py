@@ -42,7 +42,7 @@ workflow {{ TASK({channel}) | view }}
 _COUNT: Final = "find -L data -type f | wc -l"
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     """A literal of Groovy."""
     escaped = text.replace("\\", "\\\\").replace("'", "\\'")
     return f"'{escaped}'"
@@ -53,31 +53,31 @@ def _files(each: Staging, *, plug: str, directive: str, given: str, channel: str
     told = f'set -e; {script}{_COUNT}; rmdir {where}; ln -s "$(readlink -f data)" {where}'
     client = "client { s3PathStyleAccess = true }"
     if each.endpoint_url:
-        client = f"client {{ endpoint = {_quoted(each.endpoint_url)}; s3PathStyleAccess = true }}"
-    plugins = f"plugins {{ id {_quoted(plug)} }}\n" if plug else ""
-    pipeline = _PIPELINE.format(directive=directive, input=given, script=_quoted(told), channel=channel)
+        client = f"client {{ endpoint = {_quote(each.endpoint_url)}; s3PathStyleAccess = true }}"
+    plugins = f"plugins {{ id {_quote(plug)} }}\n" if plug else ""
+    pipeline = _PIPELINE.format(directive=directive, input=given, script=_quote(told), channel=channel)
     return {
         "main.nf": pipeline,
-        "nextflow.config": f"{plugins}aws {{ region = {_quoted(each.region)}; {client} }}\n",
+        "nextflow.config": f"{plugins}aws {{ region = {_quote(each.region)}; {client} }}\n",
         # The plugin takes one program, and ours may be a module of Python's.
         "seqferry": f'#!/bin/sh\nexec {each.commands["seqferry"]} "$@"\n',
     }
 
 
 def _staged(each: Staging, *, plug: str) -> dict[str, str]:
-    data = f"file({_quoted(each.data.rstrip('/'))})"
+    data = f"file({_quote(each.data.rstrip('/'))})"
     return _files(each, plug=plug, directive="", given="path 'data'", channel=data, script="")
 
 
 def _unpacked(each: Staging) -> dict[str, str]:
-    archive = f"file({_quoted(each.archive_folder + ARCHIVE)})"
+    archive = f"file({_quote(each.archive_folder + ARCHIVE)})"
     script = "mkdir data; tar -xf staged.tar -C data; "
     return _files(each, plug=_AMAZON, directive="", given="path 'staged.tar'", channel=archive, script=script)
 
 
 def _before(each: Staging, *, command: Callable[[Staging], str]) -> dict[str, str]:
     fetched = f"set -o pipefail; mkdir data; {command(each)}"
-    before = f"beforeScript {_quoted(fetched)}"
+    before = f"beforeScript {_quote(fetched)}"
     return _files(each, plug="", directive=before, given="val one", channel="Channel.of(1)", script="")
 
 

@@ -87,15 +87,15 @@ def _result(plan: StagePlan, way: Way, runs: Sequence[StageRun], archive_bytes: 
         "delivers": way.delivers,
         "runs": len(costs),
         "failed": sum(run.error is not None for run in own),
-        "wall_s": _told(Spread.of([cost.wall_s for cost in costs])),
-        "cpu_s": _told(Spread.of([cost.cpu_s for cost in costs])),
-        "peak_bytes": _told(Spread.of([cost.peak_bytes for cost in costs if cost.peak_bytes is not None])),
+        "wall_s": _values_of(Spread.of([cost.wall_s for cost in costs])),
+        "cpu_s": _values_of(Spread.of([cost.cpu_s for cost in costs])),
+        "peak_bytes": _values_of(Spread.of([cost.peak_bytes for cost in costs if cost.peak_bytes is not None])),
         "requests": way.requests(plan.data, archive_bytes, plan.read),
         "local_bytes": way.local_bytes(plan.data, archive_bytes),
     }
 
 
-def _told(spread: Spread | None) -> dict[str, float] | None:
+def _values_of(spread: Spread | None) -> dict[str, float] | None:
     return None if spread is None else {"median": spread.median, "low": spread.low, "high": spread.high}
 
 

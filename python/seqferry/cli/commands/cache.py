@@ -193,7 +193,7 @@ def ls(prefix: CachedPrefix, cached: CacheFolder, endpoint: CachedEndpoint, form
     """List cached objects: last use (UTC), cached bytes, bytes of the object, name; pinned ones with a star."""
     from seqferry.engine import caches
 
-    found = caches.cached(_existing(cached.folder), _prefix(prefix, endpoint))
+    found = caches.list_cached(_existing(cached.folder), _prefix(prefix, endpoint))
     found.sort(key=lambda one: (one.endpoint, one.bucket, one.key))
     for one in found:
         if form.as_json:

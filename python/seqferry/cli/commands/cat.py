@@ -74,13 +74,13 @@ def cat(part: Part, endpoint: OneEndpoint) -> int:
     if part.version_id is not None and (len(part.places) > 1 or (has_wildcard(part.places[0]) and not part.raw)):
         raise UsageError("--version-id is that of one object; name one.")
     places = [_place(uri, endpoint) for uri in part.places]
-    wanted = _parsed(part.bytes)
+    wanted = _parse(part.bytes)
     from seqferry.engine import buckets
     from seqferry.preflight import reading
 
     engine = new_engine()
     # All are looked at before a byte is printed.
-    places = [each for place in places for each in (_selected(engine, place) if not part.raw else [place])]
+    places = [each for place in places for each in (_select(engine, place) if not part.raw else [place])]
     found = [reading.facts(engine, place, part.version_id) for place in places]
     spans = [_within(wanted, one.size, part.bytes) for one in found]
     with ThreadPoolExecutor(_AHEAD, "seqferry-cat") as pool:
@@ -106,7 +106,7 @@ def _place(uri: str, endpoint: OneEndpoint) -> S3Location:
     return place
 
 
-def _selected(engine: Engine, place: S3Location) -> list[S3Location]:
+def _select(engine: Engine, place: S3Location) -> list[S3Location]:
     """The object itself, or those that the wildcard selects."""
     if not has_wildcard(place.key):
         return [place]
@@ -118,7 +118,7 @@ def _selected(engine: Engine, place: S3Location) -> list[S3Location]:
         place.uri, "s3://-/", endpoint_url=place.endpoint_url, region=place.region, profile=place.profile
     )
     spec = identity.resolve(asked)
-    return [replace(place, key=key) for key in reading.selected(engine, spec)]
+    return [replace(place, key=key) for key in reading.select(engine, spec)]
 
 
 def _ahead(pool: ThreadPoolExecutor, read: Callable[[int], bytes], starts: range) -> Iterator[bytes]:
@@ -145,7 +145,7 @@ def _print(piece: bytes) -> None:
         raise display.full_stdout(why) from None
 
 
-def _parsed(written: str) -> tuple[int | None, int | None]:
+def _parse(written: str) -> tuple[int | None, int | None]:
     found = _RANGE.fullmatch(written.strip())
     first, last = (None, None) if found is None else (int(each) if each else None for each in found.groups())
     if (first is None and last is None) or (first is not None and last is not None and last < first):

@@ -11,7 +11,7 @@ from seqferry.cli import pipes, selecting
 from seqferry.cli.groups import Described, Output, Places, merged
 from seqferry.cli.output import text
 from seqferry.cli.session import Session, actor, session_of
-from seqferry.cli.start import detached
+from seqferry.cli.start import start_detached
 from seqferry.model.option_groups import Verify
 from seqferry.spec import identity
 from seqferry.spec.option_groups import Endpoints, NameOptions, SelectionOptions, SpeedOptions
@@ -77,7 +77,9 @@ def check(
     spec = identity.resolve(check_spec.build_check_spec(**given, allow_local=True))
     with session_of(output, speed, check=spec) as session:
         if detach.detach:
-            return detached(session, session.service.submission(spec, actor=actor(), description=described.description))
+            return start_detached(
+                session, session.service.submission(spec, actor=actor(), description=described.description)
+            )
         transfer_id, code = session.carry(spec, description=described.description)
         if not (session.as_json or session.quiet):
             _report(session, transfer_id, combined=combined)

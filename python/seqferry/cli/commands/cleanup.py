@@ -11,7 +11,7 @@ from seqferry.cli import exits
 from seqferry.cli.groups import Consent, ExpectedNumber, Output, Start, merged
 from seqferry.cli.output import display, text
 from seqferry.cli.session import Session, actor, session_of
-from seqferry.cli.start import detached
+from seqferry.cli.start import start_detached
 from seqferry.model import prices
 from seqferry.model.models import ResolvedSpec
 from seqferry.spec import identity
@@ -70,7 +70,7 @@ def cleanup(
         if start.dry_run:
             return _preview(session, spec)
         if start.detach:
-            return detached(
+            return start_detached(
                 session,
                 session.service.submission(
                     spec, actor=actor(), new=start.new, priority=start.priority, description=start.description

@@ -77,7 +77,7 @@ def completion(
     signal.signal(signal.SIGALRM, _give_up)
     signal.alarm(_SECONDS)
     for found in words(line):
-        print(_quoted(found) if shell == "bash" else found)
+        print(_quote(found) if shell == "bash" else found)
     return exits.OK
 
 
@@ -86,7 +86,7 @@ def _give_up(_number: int, _frame: object) -> None:
     sys.exit(exits.OK)
 
 
-def _quoted(word: str) -> str:
+def _quote(word: str) -> str:
     return re.sub(r"([^\w@%+=:,./~-])", r"\\\1", word)
 
 
@@ -135,7 +135,7 @@ def _command(typed: list[str]) -> tuple[Any, list[str]]:
     """The command that the words lead to, and the words that follow it."""
     command, rest = tree.tree(), list(typed)
     with contextlib.suppress(UsageError):
-        rest = fingers.translated(rest) if rest else rest
+        rest = fingers.translate(rest) if rest else rest
     while rest and hasattr(command, "commands"):
         if rest[0].startswith("-"):
             rest = rest[1:]

@@ -50,30 +50,30 @@ def _lines(command: Any, path: tuple[str, ...]) -> Iterator[str]:
     context = tree.context(command, path)
     name = "-".join(("seqferry", *path))
     text = _plain(command.help or "").split("\n\n")
-    yield f'.TH {_escaped(name.upper())} 1 "" "Seqferry"'
-    yield from (".SH NAME", f"{_escaped(name)} \\- {_escaped(text[0].rstrip('.'))}")
+    yield f'.TH {_escape(name.upper())} 1 "" "Seqferry"'
+    yield from (".SH NAME", f"{_escape(name)} \\- {_escape(text[0].rstrip('.'))}")
     usage = " ".join(command.collect_usage_pieces(context))
-    yield from (".SH SYNOPSIS", f".B {_escaped(' '.join(('seqferry', *path)))}", _escaped(usage))
+    yield from (".SH SYNOPSIS", f".B {_escape(' '.join(('seqferry', *path)))}", _escape(usage))
     yield ".SH DESCRIPTION"
     for paragraph in text:
-        yield from (".PP", _escaped(paragraph))
+        yield from (".PP", _escape(paragraph))
     panels = command.panels(context) if hasattr(command, "panels") else _panels(command, context)
     for panel, records in panels.items():
-        yield f".SH {_escaped(panel.upper())}"
+        yield f".SH {_escape(panel.upper())}"
         for words, what in records:
-            yield from (".TP", f".B {_escaped(words)}", _escaped(_plain(what)))
+            yield from (".TP", f".B {_escape(words)}", _escape(_plain(what)))
     if subcommands := [(sub, found) for sub, found in tree.walk(command, path) if len(sub) == len(path) + 1]:
         yield ".SH COMMANDS"
         for sub, found in subcommands:
             first = _plain(found.help or "").split("\n\n")[0]
-            yield from (".TP", f".BR {'-'.join(('seqferry', *sub))} (1)", _escaped(first))
+            yield from (".TP", f".BR {'-'.join(('seqferry', *sub))} (1)", _escape(first))
     if shown := examples.of(" ".join(path)):
         yield ".SH EXAMPLES"
         for line, what in shown:
-            yield from (".PP", _escaped(f"{what[:1].upper()}{what[1:]}:"), ".RS 4", ".nf", _escaped(line), ".fi", ".RE")
+            yield from (".PP", _escape(f"{what[:1].upper()}{what[1:]}:"), ".RS 4", ".nf", _escape(line), ".fi", ".RE")
     yield ".SH EXIT STATUS"
     for code, _, meaning in exits.TABLE:
-        yield from (".TP", f".B {code}", _escaped(meaning))
+        yield from (".TP", f".B {code}", _escape(meaning))
     yield from (".SH SEE ALSO", ".BR seqferry (1)")
 
 
@@ -91,7 +91,7 @@ def _plain(text: str) -> str:
     return "\n\n".join(" ".join(paragraph.split()) for paragraph in re.split(r"\n\s*\n", text.strip()))
 
 
-def _escaped(text: str) -> str:
+def _escape(text: str) -> str:
     """Text that roff prints as it is."""
     found = text.replace("\\", "\\e").replace("-", "\\-")
     return f"\\&{found}" if found[:1] in (".", "'") else found

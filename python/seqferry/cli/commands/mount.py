@@ -233,7 +233,7 @@ def _take_key(file: str, place: S3Location) -> None:
     if place.profile is not None or place.anonymous:
         raise UsageError("--passwd-file names keys, and so does --profile; --no-sign-request uses none. Give one.")
     try:
-        path = home.expanded(file, os.environ)
+        path = home.expand(file, os.environ)
     except ValueError as why:
         raise UsageError(f"--passwd-file: {why}.") from None
     os.environ.update(key_files.key_of(path, place.bucket).environment())

@@ -8,7 +8,7 @@ from seqferry.cli import exits, options
 from seqferry.cli.output import display, text
 from seqferry.engine.mounts import (
     MountEntry,
-    mounted,
+    list_mounts,
 )
 
 _NO_LIMIT: Final = 2**64 - 1
@@ -19,7 +19,7 @@ _NO_LIMIT: Final = 2**64 - 1
 
 def mounts(as_json: options.Json = False) -> int:
     """List mounted folders with source, memory, hit rate, requests, and bytes wanted and fetched."""
-    for found in mounted():
+    for found in list_mounts():
         if as_json:
             display.emit("mounted", directory=found.directory, source=found.source, **_facts(found))
             continue

@@ -19,7 +19,7 @@ from seqferry.spec.option_groups import (
     SpeedOptions,
     StorageOptions,
 )
-from seqferry.spec.validation import checked
+from seqferry.spec.validation import validate_spec
 
 
 def mv(
@@ -56,4 +56,4 @@ def of(spec: TransferSpec) -> CheckedSpec:
     if isinstance(spec.source, LocalFolder) and spec.source.symlinks == "follow":
         # What a link leads to is not removed for it.
         spec = replace(spec, source=replace(spec.source, symlinks="skip"))
-    return checked(of_operation(spec, OPERATION_MOVE))
+    return validate_spec(of_operation(spec, OPERATION_MOVE))

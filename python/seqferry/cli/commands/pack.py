@@ -11,7 +11,7 @@ from seqferry.cli import exits, options, selecting
 from seqferry.cli.groups import Output, Places, Pricing, Start
 from seqferry.cli.output import display, preview, text
 from seqferry.cli.session import Session, actor, session_of
-from seqferry.cli.start import detached
+from seqferry.cli.start import start_detached
 from seqferry.model.models import PlannedCopy, ResolvedSpec
 from seqferry.model.option_groups import Filters
 from seqferry.spec import identity
@@ -107,7 +107,7 @@ def pack(
             submission = session.service.submission(
                 spec, actor=actor(), new=start.new, priority=start.priority, description=start.description
             )
-            return detached(session, submission)
+            return start_detached(session, submission)
         priced = replace(session, price=price)
         return priced.copy(spec, new=start.new, priority=start.priority, description=start.description, work=start.work)
 

@@ -59,7 +59,7 @@ def presign(
     seconds = _seconds(signature.expires_in)
     from seqferry.engine import buckets
 
-    url = buckets.presigned(new_engine(), place, seconds=seconds, put=signature.put, version_id=version.version_id)
+    url = buckets.presign(new_engine(), place, seconds=seconds, put=signature.put, version_id=version.version_id)
     if printed.as_json:
         display.emit("presigned", url=url, method="PUT" if signature.put else "GET", expires_in=seconds)
     else:

@@ -64,11 +64,11 @@ def report(
 def _print(pieces: Iterator[str]) -> None:
     out = sys.stdout.buffer
     for piece in pieces:
-        out.write(_encoded(piece))
+        out.write(_encode(piece))
     out.flush()
 
 
-def _encoded(piece: str) -> bytes:
+def _encode(piece: str) -> bytes:
     # Halves of characters stand for bytes of file names that are no UTF-8.
     return piece.encode("utf-8", "backslashreplace")
 
@@ -81,7 +81,7 @@ def _write(path: Path, pieces: Iterator[str]) -> None:
         temporary = Path(name)
         with os.fdopen(handle, "wb") as file:
             for piece in pieces:
-                file.write(_encoded(piece))
+                file.write(_encode(piece))
             file.flush()
             os.fsync(file.fileno())
         mask = os.umask(0)

@@ -14,7 +14,7 @@ from seqferry.cli import exits, options, selecting
 from seqferry.cli.groups import Consent, ExpectedNumber, Output, Start, merged
 from seqferry.cli.output import display, text
 from seqferry.cli.session import Session, actor, session_of
-from seqferry.cli.start import detached
+from seqferry.cli.start import start_detached
 from seqferry.model.errors import UsageError
 from seqferry.model.models import ResolvedSpec
 from seqferry.spec import identity
@@ -107,7 +107,7 @@ def rm(
         if not (consent.yes or spec.single or seen.expect is not None) and not confirmed(session, spec):
             return exits.FAILED
         if start.detach:
-            return detached(
+            return start_detached(
                 session,
                 session.service.submission(
                     spec, actor=actor(), new=start.new, priority=start.priority, description=start.description

@@ -17,7 +17,7 @@ from seqferry.cli.commands.rm import RemovalSelection, Sources
 from seqferry.cli.groups import Consent, Output, Places, Start
 from seqferry.cli.output import preview
 from seqferry.cli.session import session_of
-from seqferry.cli.start import detached
+from seqferry.cli.start import start_detached
 from seqferry.model import encoding
 from seqferry.model.errors import UsageError
 from seqferry.model.models import TransferSpec
@@ -83,7 +83,7 @@ def run(
         if start.detach:
             from seqferry.cli.session import actor
 
-            return detached(
+            return start_detached(
                 session,
                 session.service.submission(
                     spec, actor=actor(), new=start.new, priority=start.priority, description=start.description
@@ -111,7 +111,7 @@ def _read(file: str, name: str) -> str:
     if len(data) > _MAX_BYTES:
         raise UsageError(f"{name} has more than {_MAX_BYTES // 1024**2} MiB; split it.")
     try:
-        return encoding.decoded(data)
+        return encoding.decode(data)
     except UnicodeDecodeError as why:
         line = data.count(b"\n", 0, why.start) + 1
         column = why.start - (data.rfind(b"\n", 0, why.start) + 1) + 1
@@ -151,7 +151,7 @@ class _Parser:
             if words[: len(program)] == program:
                 words = words[len(program) :]
                 break
-        words = fingers.translated(words)
+        words = fingers.translate(words)
         if not words or words[0] not in _VERBS:
             verb = words[0] if words else ""
             raise UsageError(f"'{verb}' cannot stand in a list; cp, mv and rm can.")

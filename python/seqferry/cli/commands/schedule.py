@@ -99,12 +99,12 @@ def add(
     import time
 
     from seqferry.service import schedules
-    from seqferry.service.cron import UTC_ZONE, parsed
+    from seqferry.service.cron import UTC_ZONE, parse
     from seqferry.spec import identity
 
     timezone = timezone or UTC_ZONE
-    parsed(cron, timezone, time.time())  # before the storage is asked
-    given = labels.parsed(None, label or ())
+    parse(cron, timezone, time.time())  # before the storage is asked
+    given = labels.parse(None, label or ())
     spec = identity.resolve(_spec(command))
     with open_session(as_json=as_json, state_dir=state_dir, check=spec) as session:
         made = schedules.add(
@@ -266,7 +266,7 @@ def _spec(words: list[str]) -> TransferSpec:
     """
     from seqferry.cli.app import command_of
 
-    words = fingers.translated(words[1:] if words[:1] == ["seqferry"] else words)
+    words = fingers.translate(words[1:] if words[:1] == ["seqferry"] else words)
     verb = words[0] if words else ""
     if verb not in _VERBS:
         raise UsageError(f"'{verb}' cannot be scheduled; cp and sync can: seqferry schedule add CRON sync SRC DST")

@@ -11,7 +11,7 @@ import typer
 from seqferry.cli import exits, options
 from seqferry.cli.output import display, text
 from seqferry.cli.session import Session, actor, open_session
-from seqferry.cli.start import detached
+from seqferry.cli.start import start_detached
 from seqferry.model.models import DONE_STATES, Status
 
 if TYPE_CHECKING:
@@ -49,7 +49,9 @@ def verify(
         verified = session.service.status(transfer)
         spec = control.verification_of(verified, content=content)
         if detach:
-            return detached(session, session.service.submission(spec, actor=actor(), description=verified.description))
+            return start_detached(
+                session, session.service.submission(spec, actor=actor(), description=verified.description)
+            )
         RecordedPlaces(spec).require()
         report = partial(_report, session, verified, content=content)
         return session.carry(spec, report=report, description=verified.description)[1]

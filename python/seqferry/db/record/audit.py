@@ -156,7 +156,7 @@ def _keep(record: _Record, row: sa.Row[Any]) -> None:
 
 
 def _data(row: Any) -> dict[str, Any]:
-    return events.told(row.data)
+    return events.read_data(row.data)
 
 
 def _check_entries(
@@ -259,7 +259,7 @@ def _check_seal(
     where = f"batch {each.number}"
     try:
         key = signing.key_of(signing.ring(connection), each)
-        if each.mac != signing.signed(key, "seal", of, each.number, each.objects, each.root):
+        if each.mac != signing.sign(key, "seal", of, each.number, each.objects, each.root):
             yield Finding("seal_changed", f"The seal of {where} of transfer {of} was changed.", of, where)
         elif key is None and record.keyed and record.adopted is None:
             yield Finding("not_keyed", f"The seal of {where} of transfer {of} was written without the key.", of, where)

@@ -109,12 +109,12 @@ def event_hash(
     """HMAC with the key, or plain SHA-256, over a form of the event that both databases give back unchanged."""
     values = [transfer_id, number, at, kind, actor, data, previous]
     if key is not None:
-        return signing.signed(key, "event", *values)
+        return signing.sign(key, "event", *values)
     form = json.dumps(values, ensure_ascii=False)
     return hashlib.sha256(form.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def told(text: str) -> dict[str, Any]:
+def read_data(text: str) -> dict[str, Any]:
     """Data of an event; what is none, since it was changed in the database, under the name ``unreadable``."""
     try:
         found: Any = json.loads(text)
@@ -134,7 +134,7 @@ def read(connection: sa.Connection, transfer_id: str, after: int, *, kind: str |
         wanted = wanted.where(event.c.kind == kind)
     rows = connection.execute(wanted.order_by(event.c.number))
     return [
-        Event(number=row.number, at=row.at, kind=row.kind, actor=row.actor, data=told(row.data), hash=row.hash)
+        Event(number=row.number, at=row.at, kind=row.kind, actor=row.actor, data=read_data(row.data), hash=row.hash)
         for row in rows
     ]
 

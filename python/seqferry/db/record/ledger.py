@@ -85,7 +85,7 @@ def entry_hash(
     event_hash: str,
     previous: str,
 ) -> str:
-    return signing.signed(key, "ledger", entry, at, transfer_id, number, kind, event_hash, previous)
+    return signing.sign(key, "ledger", entry, at, transfer_id, number, kind, event_hash, previous)
 
 
 def head(connection: sa.Connection) -> Head:

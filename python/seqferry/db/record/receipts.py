@@ -104,7 +104,7 @@ def seal_batch(connection: sa.Connection, transfer_id: str, number: int) -> None
         "objects": tree.size,
         "root": root,
         "key_id": None if key is None else key.id,
-        "mac": signing.signed(key, "seal", transfer_id, number, tree.size, root),
+        "mac": signing.sign(key, "seal", transfer_id, number, tree.size, root),
         "leaves": bytes(leaves),
     }
     if connection.dialect.name == "sqlite":
@@ -194,7 +194,7 @@ def batches_root(connection: sa.Connection, transfer_id: str) -> tuple[int, str]
     """Number of seals of a transfer, and the root over them."""
     tree = merkle.Tree()
     for each in seals(connection, transfer_id):
-        tree.add(merkle.leaf(signing.encoded([each.number, each.objects, each.root])))
+        tree.add(merkle.leaf(signing.encode([each.number, each.objects, each.root])))
     return tree.size, tree.root().hex()
 
 
@@ -205,7 +205,7 @@ def submitted_spec(connection: sa.Connection, transfer_id: str) -> Any:
         .where(event.c.transfer_id == transfer_id, event.c.kind.in_(("submitted", "key_renewed")))
         .order_by(event.c.number.desc())
     ).scalars()
-    return next((data["spec"] for data in map(events.told, rows) if "spec" in data), None)
+    return next((data["spec"] for data in map(events.read_data, rows) if "spec" in data), None)
 
 
 def read_totals(connection: sa.Connection, transfer_id: str) -> dict[str, int]:
@@ -248,7 +248,7 @@ def seals(connection: sa.Connection, transfer_id: str) -> Iterator[Any]:
 def rows_of(connection: sa.Connection, transfer_id: str, number: int) -> Iterator[Row]:
     """The objects of a batch in their order, also when the transfer is pruned. Bounded memory."""
     archived = _archive(connection, transfer_id, number)
-    return stored_rows(connection, transfer_id, number) if archived is None else unpacked(archived)
+    return stored_rows(connection, transfer_id, number) if archived is None else unpack(archived)
 
 
 def _archive(connection: sa.Connection, transfer_id: str, number: int) -> bytes | None:
@@ -265,7 +265,7 @@ def pages(database: Database, transfer_id: str, number: int) -> Iterator[list[Ro
             archived = _archive(connection, transfer_id, number) if after == 0 else None
             found = [] if archived is not None else _page(connection, transfer_id, number, after)
         if archived is not None:
-            rows = unpacked(archived)
+            rows = unpack(archived)
             while page := list(islice(rows, _PAGE)):
                 yield page
             return
@@ -312,14 +312,14 @@ def batch_numbers(connection: sa.Connection, transfer_id: str) -> list[int]:
     )
 
 
-def packed(rows: Iterator[Row]) -> bytes:
+def pack(rows: Iterator[Row]) -> bytes:
     """Rows as an archive holds them: lines of JSON, deflated."""
     deflate = zlib.compressobj(9)
     parts = [deflate.compress(_encode(row).encode("utf-8", "surrogatepass") + b"\n") for row in rows]
     return b"".join([*parts, deflate.flush()])
 
 
-def unpacked(archived: bytes) -> Iterator[Row]:
+def unpack(archived: bytes) -> Iterator[Row]:
     """The rows of an archive.
 
     Raises:

@@ -60,18 +60,18 @@ def key_of(ring: KeyRing, row: sa.Row[Any]) -> AuditKey | None:
     return found
 
 
-def signed(key: AuditKey | None, about: str, *values: Any) -> str:
+def sign(key: AuditKey | None, about: str, *values: Any) -> str:
     """Signature of these values: HMAC-SHA256 (hex) with the key, or plain SHA-256 without one."""
     if key is None:
         return digest(b"", [about, *values])
-    return key.sign(encoded([about, key.id, *values]))
+    return key.sign(encode([about, key.id, *values]))
 
 
-def encoded(value: Any) -> bytes:
+def encode(value: Any) -> bytes:
     """JSON in the one form that is hashed: no spaces, keys sorted, UTF-8 with lone surrogates."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
     return text.encode("utf-8", "surrogatepass")
 
 
 def digest(prefix: bytes, value: Any) -> str:
-    return hashlib.sha256(prefix + encoded(value)).hexdigest()
+    return hashlib.sha256(prefix + encode(value)).hexdigest()

@@ -20,7 +20,7 @@ from seqferry.preflight import start
 from seqferry.workflows.operations import BatchWork, OperationWork
 from seqferry.workflows.operations.places import copy_item
 from seqferry.workflows.runtime import Runtime
-from seqferry.workflows.seen_number import bounded
+from seqferry.workflows.seen_number import bound
 
 
 class Cleanup:
@@ -52,7 +52,7 @@ class Cleanup:
         # What a run before this one has aborted is not counted again: it began with the number that was asked for.
         found = pages if is_begun else cleanup.check_number(pages, spec)
         planned = ([_planned(one) for one in page] for page in found)
-        return bounded(runtime, transfer_id, planned, expected=spec.options.get(cleanup.EXPECTED), noun="upload")
+        return bound(runtime, transfer_id, planned, expected=spec.options.get(cleanup.EXPECTED), noun="upload")
 
     def start(self, runtime: Runtime, spec: ResolvedSpec, work: BatchWork) -> Job:
         return runtime.engine.start_abort(spec.source, [copy_item(one) for one in work.items], work.context)

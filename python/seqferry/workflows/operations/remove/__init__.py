@@ -21,7 +21,7 @@ from seqferry.preflight import start
 from seqferry.workflows.operations import BatchWork, OperationWork
 from seqferry.workflows.operations.places import copy_item
 from seqferry.workflows.runtime import Runtime
-from seqferry.workflows.seen_number import bounded
+from seqferry.workflows.seen_number import bound
 
 
 class Remove:
@@ -45,7 +45,7 @@ class Remove:
         pages = self._pages(runtime, spec, transfer_id)
         # The number of named objects does not grow, and one that is not there has a row as well.
         expected = None if spec.keys is not None or spec.single else spec.options.get(removals.EXPECTED)
-        return bounded(runtime, transfer_id, pages, expected=expected, noun="object")
+        return bound(runtime, transfer_id, pages, expected=expected, noun="object")
 
     def _pages(self, runtime: Runtime, spec: ResolvedSpec, transfer_id: str) -> Iterator[list[PlannedObject]]:
         removals.check_most(runtime.engine, spec)
@@ -53,7 +53,7 @@ class Remove:
         with runtime.database.read() as connection:
             is_begun = batches.has_batches(connection, transfer_id)
         # What a run before this one has removed is not counted again: it began with the number that was asked for.
-        found = removals.doomed if is_begun else removals.counted
+        found = removals.find_doomed if is_begun else removals.find_counted
         for page in found(runtime.engine, spec, failed):
             yield [_planned(one) for one in page]
             yield [_not_found(one) for one in failed]

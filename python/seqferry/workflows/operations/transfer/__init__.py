@@ -69,8 +69,8 @@ OPERATION: Final[OperationWork] = Transfer()
 def _found(
     runtime: Runtime, spec: ResolvedSpec, known: KnownObjects | None, rules: KeyRules, *, compare: bool
 ) -> Iterator[list[PlannedObject]]:
-    for page in listing.decided(runtime.engine, spec, rules, compare=compare, known=known):
-        yield [planned(info, decision) for info, decision in page]
+    for page in listing.decide_listed(runtime.engine, spec, rules, compare=compare, known=known):
+        yield [plan_object(info, decision) for info, decision in page]
 
 
 def unique(
@@ -108,7 +108,7 @@ def again(values: Sequence[Any]) -> PlannedObject:
     return found
 
 
-def planned(info: Listed, decision: Decision) -> PlannedObject:
+def plan_object(info: Listed, decision: Decision) -> PlannedObject:
     return PlannedObject(
         source_key=info.key,
         target_key=decision.target_key,

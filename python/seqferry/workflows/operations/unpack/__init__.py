@@ -61,7 +61,9 @@ class Unpack:
     ) -> Iterator[list[PlannedObject]]:
         del known, target_absent  # what is at the target is looked at member by member
         folders: list[FolderMember] = []
-        pages = unpacking.decided(runtime.engine, spec, runtime.key_rules(transfer_id), retain=True, folders=folders)
+        pages = unpacking.decide_members(
+            runtime.engine, spec, runtime.key_rules(transfer_id), retain=True, folders=folders
+        )
         for page in pages:
             if len(folders) >= _FOLDERS_AT_ONCE:
                 _record_folders(runtime, transfer_id, folders)
