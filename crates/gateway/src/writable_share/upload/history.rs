@@ -18,8 +18,8 @@ use super::super::model::{self, Call, Item, Model};
 use super::super::tests::{Setting, late_answers};
 use super::tests::{Running, objects, store_of};
 
-/// Histories of a run: half a second. One in 10,000 still fails: folders renamed around a kill, uploads left open.
-const HISTORIES: usize = 40;
+/// Histories of a run. One in 10,000 still fails: folders renamed around a kill, uploads left open.
+const HISTORIES: usize = 10;
 
 /// Events of a history in their order.
 #[derive(Debug, Clone, Default)]
