@@ -1,9 +1,12 @@
 //! One object and many, without faults: routes, policies, what travels, what proves it.
 
+use std::time::Duration;
+
 use crate::common::{self, SOURCE, TARGET, TransferFixture, bytes, policy, small_limits};
 use bytes::Bytes;
 use seqferry_store::prelude::*;
 use seqferry_store::{Attributes, ChecksumAlgorithm, CopyTarget, ObjectRef};
+use seqferry_store_testing::fault::{Fault, Rule};
 use seqferry_store_testing::{MemoryStore, ObjectWriteExt as _};
 use seqferry_transfer::verification::PartOptions;
 use seqferry_transfer::{

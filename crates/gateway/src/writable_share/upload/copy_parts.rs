@@ -41,21 +41,20 @@ impl<D: Disk> Uploader<D> {
             self.session(copy.to, sending.changed).sweep(None).await?;
         }
         let mut session = self.session(copy.to, sending.changed).recorded(recorded);
-        let known = match session.adopt().await? {
-            Some(parts) => parts,
-            None => {
-                let request = CreateUpload {
-                    attributes: copy.attributes.clone(),
-                    tags: copy.tags,
-                    storage_class: self.spec.storage_class.clone(),
-                    part_size: self.spec.part_size.unwrap_or(PART).max(size.div_ceil(MOST_PARTS)),
-                    size,
-                    ..session.request()
-                };
-                let (inner, path) = (Arc::clone(&self.inner), copy.to.into());
-                session.begin(&request, &Rows { inner, sending: sending.clone(), path }).await?;
-                Vec::new()
-            }
+        let known = if let Some(parts) = session.adopt().await? {
+            parts
+        } else {
+            let request = CreateUpload {
+                attributes: copy.attributes.clone(),
+                tags: copy.tags,
+                storage_class: self.spec.storage_class.clone(),
+                part_size: self.spec.part_size.unwrap_or(PART).max(size.div_ceil(MOST_PARTS)),
+                size,
+                ..session.request()
+            };
+            let (inner, path) = (Arc::clone(&self.inner), copy.to.into());
+            session.begin(&request, &Rows { inner, sending: sending.clone(), path }).await?;
+            Vec::new()
         };
         let source = PinnedObject::of(&self.spec.bucket, &self.key(copy.from), copy.source);
         let parts = match Self::copied(&session, &source, size, &known).await {
