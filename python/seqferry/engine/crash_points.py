@@ -12,7 +12,6 @@ import signal
 from collections.abc import Mapping
 from typing import Final
 
-from seqferry.engine.engine import Engine
 from seqferry.model.errors import UsageError
 
 VARIABLE: Final = "SEQFERRY_CRASH_AT"
@@ -84,6 +83,8 @@ def arm(environment: Mapping[str, str]) -> None:
         raise UsageError(f"{VARIABLE}={text}: no crash point is called so. It is NAME or NAME:N, for tests only.")
     visit = max(1, int(number or 1))
     if name in REQUESTS:
+        from seqferry.engine.engine import Engine  # commands that only look at rows do without the engine
+
         Engine.arm_crash(name, visit)
     else:
         _Armed.name, _Armed.visits_left = name, visit

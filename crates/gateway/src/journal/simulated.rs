@@ -81,7 +81,7 @@ struct State {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Simulated {
     state: Arc<Mutex<State>>,
-    /// What the disk does takes a random time of the runtime's clock, and no thread of its own.
+    /// An operation of the disk takes a random time of the clock of the runtime, and no thread of its own.
     is_timed: bool,
 }
 
