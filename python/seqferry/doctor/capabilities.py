@@ -210,6 +210,17 @@ _METHODS: Final = {
 }
 
 
+def of_place(service: Service, place: S3Location) -> list[Capability]:
+    """All of a place, found without a write.
+
+    Raises:
+        StorageError: it cannot be listed.
+    """
+    sample = next(iter(service.level(place, limit=1).objects), None)
+    probed = ProbedBucket(service.engine, service.database, place, "", sample, False, False)
+    return [*found(probed), copies(service, place)]
+
+
 def copies(service: Service, place: S3Location) -> Capability:
     """Methods of copying in the newest transfers within this storage, from or to this bucket."""
     seen: dict[str, float] = {}

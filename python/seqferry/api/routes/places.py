@@ -15,7 +15,6 @@ from seqferry.api.deps import Context, ContextDep
 from seqferry.api.documented import answers
 from seqferry.api.problems import shorten
 from seqferry.doctor import capabilities
-from seqferry.doctor.capabilities import Capability, ProbedBucket
 from seqferry.engine.engine import LevelPage
 from seqferry.model.errors import UsageError
 from seqferry.model.locations import S3Location
@@ -114,12 +113,11 @@ async def list_capabilities(
     """As `seqferry doctor` finds it: nothing is written, and answers are kept."""
     location = _location(context, place, endpoint_url, region, profile)
 
-    def look() -> list[Capability]:
-        sample = next(iter(context.service.level(location, limit=1).objects), None)
-        probed = ProbedBucket(context.service.engine, context.service.database, location, "", sample, False, False)
-        return [*capabilities.found(probed), capabilities.copies(context.service, location)]
-
-    found = await context.checks.look(TransferSpec(location, location), look, operation="ListObjectsV2")
+    found = await context.checks.look(
+        TransferSpec(location, location),
+        lambda: capabilities.of_place(context.service, location),
+        operation="ListObjectsV2",
+    )
     return Capabilities(
         place=location.uri,
         capabilities=[
