@@ -169,9 +169,13 @@ def reap(connection: sa.Connection, dead: Mapping[str, Sign | None]) -> Reaped:
 
 
 def give_back(connection: sa.Connection, executor_ids: Sequence[str]) -> dict[str, str]:
-    """Put what these workers hold on the queue again; returns the workflow ids, each with its worker."""
+    """Put what these workers hold on the queue again; returns the workflow ids, each with its worker.
+
+    A workflow whose transfer has ended has nothing left to do and leaves the queue: no worker may take from its lane
+    any more.
+    """
     rows = connection.execute(_REQUEUE, {"app": names.APPLICATION, "dead": list(executor_ids)})
-    return {row.workflow_uuid: row.executor_id for row in rows}
+    return {row.workflow_uuid: row.executor_id for row in rows if row.status == "ENQUEUED"}
 
 
 def exclude_reapers(connection: sa.Connection) -> None:
@@ -216,11 +220,25 @@ _SIGNS_AND_NEWS: Final = sa.text(f"""
 """)  # noqa: S608 - constants
 
 _REQUEUE: Final = sa.text("""
-    update dbos.workflow_status set status = 'ENQUEUED', owner_xid = null, started_at_epoch_ms = null,
-        queue_name = coalesce(queue_name, '_dbos_internal_queue'),
-        updated_at = (extract(epoch from clock_timestamp()) * 1000)::bigint
-    where status = 'PENDING' and application_name = :app and executor_id = any(:dead)
-    returning workflow_uuid, executor_id
+    with held as (
+        select workflow_uuid, exists(
+            select 1 from transfer
+            where id = split_part(workflow_uuid, ':', 1) collate "C" and ended_at is not null
+        ) as is_over
+        from dbos.workflow_status
+        where status = 'PENDING' and application_name = :app and executor_id = any(:dead)
+        for update
+    ), clock as (
+        select (extract(epoch from clock_timestamp()) * 1000)::bigint as now
+    )
+    update dbos.workflow_status w set
+        status = case when held.is_over then 'CANCELLED' else 'ENQUEUED' end,
+        queue_name = case when held.is_over then null else coalesce(w.queue_name, '_dbos_internal_queue') end,
+        deduplication_id = case when held.is_over then null else w.deduplication_id end,
+        completed_at = case when held.is_over then clock.now else w.completed_at end,
+        owner_xid = null, started_at_epoch_ms = null, updated_at = clock.now
+    from held, clock where w.workflow_uuid = held.workflow_uuid
+    returning w.workflow_uuid, w.executor_id, w.status
 """)
 
 

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from control import spec_on, until_ended
 from mirror import SMALL, digests, fill
 
-from seqferry.db import batches
+from seqferry.db import batches, worker_reports
 from seqferry.db.batches import BatchRun
 from seqferry.model import names
 from seqferry.service.service import Service
@@ -73,6 +73,38 @@ def test_a_batch_whose_end_the_database_has_lost_is_run_again(
         assert until_ended(service, transfer_id, deadline=60).totals.done == 3
     assert len(digests(versitygw, target)) == 3
     assert lost == [0]
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize("settings", ["postgres"], indirect=True)  # several workers need it
+def test_what_a_dead_worker_held_of_an_ended_transfer_leaves_the_queue(
+    service: Service, versitygw: S3Server, make_bucket: BucketFactory, start_worker: WorkerStarter, rng: random.Random
+) -> None:
+    source, target = make_bucket(versitygw), make_bucket(versitygw)
+    fill(versitygw, source, {"run/a": SMALL}, rng)
+    spec = spec_on(versitygw, f"s3://{source}/run/", f"s3://{target}/")
+    ended = service.submit(spec, actor="ada")
+    worker = start_worker(service)
+    assert until_ended(service, ended, deadline=60).totals.done == 1
+    worker.stop()
+    open_one = service.submit(spec, actor="ada")
+
+    held = [ended, names.batch_workflow_id(ended, 0), open_one]
+    with service.database.write() as connection:
+        # The worker was killed after it had recorded the end, and before the queue knew.
+        hold = (
+            "update dbos.workflow_status set status = 'PENDING', executor_id = 'dead' where workflow_uuid = any(:ids)"
+        )
+        assert connection.execute(sa.text(hold), {"ids": held}).rowcount == 3
+        given = worker_reports.give_back(connection, ["dead"])
+        query = sa.text("select workflow_uuid, status from dbos.workflow_status where workflow_uuid = any(:ids)")
+        states = {row.workflow_uuid: row.status for row in connection.execute(query, {"ids": held})}
+
+    assert given == {open_one: "dead"}
+    assert states == {**dict.fromkeys(held[:2], "CANCELLED"), open_one: "ENQUEUED"}
+    start_worker(service)
+    assert until_ended(service, open_one, deadline=60).totals.skipped == 1
+    assert service.status(ended).state == "done"
 
 
 def test_a_transfer_that_is_given_up_again_and_again_fails_and_says_so(
