@@ -5,8 +5,8 @@ Repeated after a kill, a removal finds what is gone, or what is new there and st
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
 from seqferry.engine.engine import LEASE_LAPSED, CopyItem, JobContext
 from seqferry.engine.executor import collect
@@ -58,8 +58,17 @@ def remove(
         if told.error_code == LEASE_LAPSED:
             raise ConfigError(told.message)
         whole = StorageError(told.message, told.error_class, told.error_code, told.operation, job_wide=True)
-        failures |= {one.id: whole for one in wanted if one.id not in ended}
+        failures |= dict.fromkeys(_unanswered(wanted, ended), whole)
+    elif not (stop_at_failure and failures):
+        # An object without an answer may be there still: it must not count as removed.
+        why = StorageError("Its removal was stopped before it was answered.", "retry", "Stopped", "DeleteObject")
+        failures |= dict.fromkeys(_unanswered(wanted, ended), why)
     return failures
+
+
+def _unanswered(wanted: Sequence[Removal], ended: Mapping[int, Mapping[str, Any]]) -> list[int]:
+    """Ids of objects that were neither removed nor refused by themselves: a stop came first."""
+    return [one.id for one in wanted if one.id not in ended or ended[one.id]["state"] not in ("done", "failed")]
 
 
 def _checked(runtime: Runtime) -> Callable[[], float]:
