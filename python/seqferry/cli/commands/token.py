@@ -11,8 +11,6 @@ import typer
 from seqferry.cli import exits, options
 from seqferry.cli.options import duration
 from seqferry.cli.output import display
-from seqferry.service import tokens
-from seqferry.service.service import Service
 from seqferry.settings.config import Settings
 from seqferry.settings.tokens import ROLES, Role
 
@@ -49,6 +47,9 @@ def add(
     state_dir: options.StateDir = None,
 ) -> int:
     """Make a token and print it. It is shown this once; only a digest of it is stored."""
+    from seqferry.service import tokens
+    from seqferry.service.service import Service
+
     settings = Settings.load(state_dir=state_dir)
     expires_at = None if expires is None else time.time() + expires
     with Service.open(settings) as service:
@@ -61,6 +62,9 @@ def add(
 @token.command("list")
 def list_(state_dir: options.StateDir = None) -> int:
     """List the named tokens: name, role, when each was made, and when it expires."""
+    from seqferry.service import tokens
+    from seqferry.service.service import Service
+
     with Service.open(Settings.load(state_dir=state_dir), reads=True) as service:
         found = tokens.listed(service)
     rows = [("NAME", "ROLE", "CREATED", "EXPIRES")]
@@ -80,6 +84,9 @@ def remove(
     state_dir: options.StateDir = None,
 ) -> int:
     """Remove a token. All servers at its database refuse it within a second."""
+    from seqferry.service import tokens
+    from seqferry.service.service import Service
+
     with Service.open(Settings.load(state_dir=state_dir)) as service:
         tokens.remove(service, name)
     return exits.OK

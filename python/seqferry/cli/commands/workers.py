@@ -11,8 +11,6 @@ import typer
 from seqferry.cli import exits, options
 from seqferry.cli.output import display, text
 from seqferry.model.workers import ProcessStatus
-from seqferry.service import workers as orders
-from seqferry.service.service import Service
 from seqferry.settings.config import Settings
 
 workers = typer.Typer(help="List the processes that work, and have workers end.", rich_markup_mode=None)
@@ -25,6 +23,8 @@ def listed(context: typer.Context, as_json: options.Json = False, state_dir: opt
     """List the processes that work, and those that were killed within the last week."""
     if context.invoked_subcommand is not None:
         return exits.OK
+    from seqferry.service.service import Service
+
     with Service.open(Settings.load(state_dir=state_dir)) as service:
         found = service.workers()
     if as_json:
@@ -51,6 +51,9 @@ def drain(
     state_dir: options.StateDir = None,
 ) -> int:
     """Have a worker end in order: the batches that it is at end, and it takes no others. The rest is left to others."""
+    from seqferry.service import workers as orders
+    from seqferry.service.service import Service
+
     with Service.open(Settings.load(state_dir=state_dir)) as service:
         found = orders.drain(service, name)
         display.say(f"{found.process.name} takes nothing any more, and ends when its batches have ended.")
