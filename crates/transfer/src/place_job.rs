@@ -17,7 +17,7 @@ use tracing::Span;
 use crate::clock::now;
 use crate::job::{Job, JobEvent, JobSpec, JobState, PreparedJob};
 use crate::object::Item;
-use crate::outcome::{Method, ObjectFailure, Outcome, State};
+use crate::outcome::{FailureClass, Method, ObjectFailure, Outcome, State};
 use crate::schedule::Scheduler;
 
 /// Time that requests under way have after a stop. A choice: longer than most answers take, and short for a person who
@@ -29,7 +29,8 @@ const GRACE: Duration = Duration::from_secs(5);
 pub struct PlaceOptions {
     /// Each object is looked at first, as some services pass over `ETag`s: for a run that follows another.
     pub careful: bool,
-    /// The first failure stops the job; removals under way come to their end.
+    /// The first failure stops the job, but not that of an object which was written to since and stays. Removals under
+    /// way come to their end.
     pub stop_at_failure: bool,
     /// The job fails when its lease has lapsed, and does not wait to be admitted again.
     pub fail_at_lapse: bool,
@@ -160,7 +161,10 @@ impl PlaceJob {
         self.ended[n] = true;
         match failure {
             Some(failure) if failure.scope == Scope::Job => self.shared.fail(Some(failure)),
-            Some(_) if self.options.stop_at_failure => self.shared.cancel.cancel(),
+            // An object that was written to since stays, and says nothing about the others.
+            Some(failure) if self.options.stop_at_failure && failure.class != FailureClass::SourceChanged => {
+                self.shared.cancel.cancel();
+            }
             _ => {}
         }
     }

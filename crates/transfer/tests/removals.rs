@@ -132,6 +132,21 @@ async fn the_first_failure_stops_a_job_that_is_to_stop() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_object_that_was_written_to_since_stops_nothing() {
+    let fixture = TransferFixture::new();
+    // More than are removed at a time, so that a stop would leave some.
+    let keys: Vec<String> = (0..200).map(|n| format!("k{n:03}")).collect();
+    let items = objects(&fixture, &keys.iter().map(String::as_str).collect::<Vec<_>>()).await;
+    fixture.memory.put(TARGET, "k000", Bytes::from_static(b"new"), &Attributes::default()).await.unwrap();
+
+    let (ended, job) = ends(start(&fixture, items, PlaceOptions { stop_at_failure: true, ..options() })).await;
+
+    assert!(job.failure().is_none());
+    assert_eq!(ended[&0].failure.as_ref().unwrap().code, "SourceChanged");
+    assert_eq!((1..200).filter(|id| ended.get(id).is_some_and(|end| end.state == State::Done)).count(), 199);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_failure_of_the_whole_job_is_told_and_begins_nothing_else() {
     let fixture = TransferFixture::new();
     let items = objects(&fixture, &["a", "b"]).await;

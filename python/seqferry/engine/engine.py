@@ -371,7 +371,7 @@ class Engine:
         resumed job looks at each first: some services pass over ETags.
 
         Args:
-            stop_at_failure: begin no removal after the first failure.
+            stop_at_failure: begin no removal after the first failure that is not ``CHANGED_SINCE``.
             fail_at_lapse: fail as a whole when the lease lapses (``LEASE_LAPSED``), for a caller that cannot admit the
                 job again.
         """

@@ -138,7 +138,7 @@ impl<J: UploadJournal> Object<'_, J> {
             IfExists::Skip | IfExists::Fail => ObjectFailure { class: FailureClass::Exists, ..error.clone().into() },
             IfExists::Same | IfExists::Size | IfExists::Overwrite => {
                 let message = format!(
-                    "{error}: somebody else has written or removed {} since it was looked at. {}",
+                    "{error}: another program has written or removed {} since it was looked at. {}",
                     self.target_address(),
                     Advice::RepeatAfterWriter
                 );

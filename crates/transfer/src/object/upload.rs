@@ -235,7 +235,7 @@ impl<J: UploadJournal> Object<'_, J> {
 
     pub(super) fn lost_upload_failure(&self, error: &StoreError) -> ObjectFailure {
         let message = format!(
-            "{} {}: the multipart upload was aborted by somebody else ({}), for example by a lifecycle rule. {}",
+            "{} {}: the multipart upload was aborted by another program ({}), for example by a lifecycle rule. {}",
             error.operation,
             self.target_address(),
             error.code,

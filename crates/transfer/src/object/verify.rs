@@ -123,7 +123,7 @@ impl<J: UploadJournal> Object<'_, J> {
     /// remove.
     pub(super) fn target_change_error(&self, now: &str) -> AttemptError {
         let message = format!(
-            "{} was written, and now {now}: somebody else writes or removes objects at the target. {}",
+            "{} was written, and now {now}: another program writes or removes objects at the target. {}",
             self.target_address(),
             Advice::RepeatAfterWriter
         );
@@ -165,7 +165,7 @@ impl<J: UploadJournal> Object<'_, J> {
                     Err(_) => "The target could NOT be removed: do not use it.",
                 }
             }
-            Ok(_) => "Somebody else has replaced the target meanwhile.",
+            Ok(_) => "Another program has replaced the target meanwhile.",
             Err(RequestError::Failed(error)) if error.class == ErrorClass::NotFound => "The target is gone.",
             Err(_) => "The target could NOT be removed: do not use it.",
         }

@@ -125,7 +125,7 @@ impl PackJob {
     fn explain_refused_completion(&self, error: StoreError) -> PackError {
         if error.class == ErrorClass::Precondition {
             let message = format!(
-                "{error}: somebody else has written or removed {} since it was looked at. {}",
+                "{error}: another program has written or removed {} since it was looked at. {}",
                 self.address(),
                 Advice::RepeatAfterWriter
             );

@@ -129,7 +129,7 @@ impl PackJob {
 
     pub(super) fn lost_upload_failure(&self, error: &StoreError) -> ObjectFailure {
         let message = format!(
-            "{} {}: the multipart upload was aborted by somebody else ({}), for example by a lifecycle rule. {}",
+            "{} {}: the multipart upload was aborted by another program ({}), for example by a lifecycle rule. {}",
             error.operation,
             self.address(),
             error.code,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from seqferry.engine.engine import LEASE_LAPSED, CopyItem, JobContext
+from seqferry.engine.engine import CHANGED_SINCE, LEASE_LAPSED, CopyItem, JobContext
 from seqferry.engine.executor import collect
 from seqferry.model.errors import ConfigError, StorageError
 from seqferry.model.locations import Location
@@ -38,7 +38,8 @@ def remove(
 
     Args:
         epoch: of the lease to write, as it was before the page was put on record.
-        stop_at_failure: begin no removal after the first failure; objects that were not removed are not named then.
+        stop_at_failure: begin no removal after the first failure but ``CHANGED_SINCE``; objects that were not removed
+            are not named then.
 
     Raises:
         StepSuspension: this process is to stop.
@@ -59,7 +60,7 @@ def remove(
             raise ConfigError(told.message)
         whole = StorageError(told.message, told.error_class, told.error_code, told.operation, job_wide=True)
         failures |= dict.fromkeys(_unanswered(wanted, ended), whole)
-    elif not (stop_at_failure and failures):
+    elif not stop_at_failure or all(why.error_code == CHANGED_SINCE for why in failures.values()):
         # An object without an answer may be there still: it must not count as removed.
         why = StorageError("Its removal was stopped before it was answered.", "retry", "Stopped", "DeleteObject")
         failures |= dict.fromkeys(_unanswered(wanted, ended), why)

@@ -23,7 +23,7 @@ impl<S: InputBytes, J: UploadJournal + Send> Input<S, J> {
             Ok(Some(there)) if there.etag == written.etag => Some(there),
             Ok(_) => {
                 let message = format!(
-                    "{} was written, and now holds something else or is gone: somebody else writes or removes objects at the target.",
+                    "{} was written, and now holds something else or is gone: another program writes or removes objects at the target.",
                     self.address()
                 );
                 return Err(ObjectFailure::new(FailureClass::Mismatch, "TargetChanged", "HeadObject", message).into());
