@@ -60,7 +60,7 @@ class Mover:
         return code, events[-1] if events else {}, running.stderr
 
     def settings(self) -> Settings:
-        return Settings.load({"SEQFERRY_STATE_DIR": str(self.state)})
+        return Settings.load({"SEQFERRY_STATE_DIR": str(self.state), **self.env})
 
     def _service(self) -> Service:
         return Service.open(self.settings())
