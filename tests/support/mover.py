@@ -31,6 +31,8 @@ class Mover:
     env: dict[str, str] = field(default_factory=dict[str, str])
     within: tuple[str, ...] = ()
     """What runs the command, as ``ip netns exec NAME``."""
+    command: Path | None = None
+    """The command of another build. None: that of this one."""
     _started: ExitStack = field(default_factory=ExitStack)
 
     def __enter__(self) -> Self:
@@ -41,10 +43,13 @@ class Mover:
 
     def start(self, *arguments: str) -> RunningProcess:
         environment = {**self.server.environment(), "SEQFERRY_STATE_DIR": str(self.state), **self.env}
-        command = [*self.within, seqferry(), *arguments]
-        return self._started.enter_context(
-            RunningProcess(command, environment=environment, is_preloaded=not self.within)
-        )
+        command = [*self.within, self.command or seqferry(), *arguments]
+        is_preloaded = not self.within and self.command is None
+        return self._started.enter_context(RunningProcess(command, environment=environment, is_preloaded=is_preloaded))
+
+    def by(self, command: Path) -> Mover:
+        """The same records and storage under the command of another build; it ends with this one."""
+        return self._started.enter_context(Mover(self.server, self.state, self.env, self.within, command))
 
     def submit(self, *arguments: str) -> str:
         """``cp --detach``: the transfer's id."""

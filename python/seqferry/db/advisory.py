@@ -20,6 +20,8 @@ class AdvisoryLock(IntEnum):
     TICKETS = 7706
     TOKENS = 7707
     ENDPOINT_FACTS = 7708
+    ALLOTMENTS = 7709
+    FAIR_TURNS = 7710
 
 
 def take(connection: sa.Connection, lock: AdvisoryLock) -> None:

@@ -31,7 +31,7 @@ _ENDED: Final = "SUCCESS"
 """State of a workflow that has come to its end. Our rows may say otherwise: a server that lost its latest commits (it
 does not sync them, or a replica took its place) may have lost those, and be told of the end by a worker afterwards."""
 
-_PRIORITY_STEP: Final = 64
+PRIORITY_STEP: Final = 64
 """Between two priorities of transfers in the queue: more than there are places for sizes (``batching``)."""
 
 _OF: Final = "substr(workflow_uuid, 1, :size) = :id"
@@ -40,7 +40,7 @@ _OF: Final = "substr(workflow_uuid, 1, :size) = :id"
 
 def place_of(priority: int) -> int:
     """First place in the queue for the work of a transfer of this priority; places by size follow it."""
-    return _PRIORITY_STEP * (MOST_PRIORITY - priority)
+    return PRIORITY_STEP * (MOST_PRIORITY - priority)
 
 
 def _whose(transfer_id: str) -> Mapping[str, str | int]:

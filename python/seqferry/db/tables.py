@@ -481,6 +481,16 @@ endpoint_fact: Final = sa.Table(
     sa.Column("newest_at", sa.Double, nullable=False),
 )
 
+# Shares that workers have of limits which hold over all of them (``allotments``). Lapse by the database's clock.
+allotment: Final = sa.Table(
+    "allotment",
+    metadata,
+    sa.Column("name", KEY, primary_key=True),
+    sa.Column("worker_id", KEY, primary_key=True),
+    sa.Column("amount", sa.BigInteger, nullable=False),
+    sa.Column("until", sa.Double, nullable=False),
+)
+
 
 def complete() -> sa.MetaData:
     """The tables with the index that no query names: making it loads the dialect of Postgres, which takes its time."""

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import sqlalchemy as sa
 
@@ -142,11 +142,19 @@ def paused(connection: sa.Connection, ids: Iterable[str]) -> set[str]:
     return set(connection.execute(query).scalars())
 
 
-def adjustments(connection: sa.Connection, ids: Iterable[str]) -> list[Adjustment]:
-    """Adjustments of these transfers, in no order."""
+class AtWork(NamedTuple):
+    """Limits of the work at a transfer: those that were set for it, and the places that it is at."""
+
+    adjustment: Adjustment
+    source_uri: str
+    target_uri: str
+
+
+def at_work(connection: sa.Connection, ids: Iterable[str]) -> dict[str, AtWork]:
+    """Limits of the work at these transfers, by id."""
     wanted = list(ids)
     rows = connection.execute(sa.select(transfer).where(transfer.c.id.in_(wanted))) if wanted else ()
-    return [adjustment_of(row) for row in rows]
+    return {row.id: AtWork(adjustment_of(row), row.source_uri, row.target_uri) for row in rows}
 
 
 _OWN_TALLY: Final = tally.alias("own_tally")

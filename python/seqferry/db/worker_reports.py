@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
-from seqferry.db import worker_rows
+from seqferry.db import allotments, worker_rows
 from seqferry.db.advisory import AdvisoryLock, take, try_take
 from seqferry.db.database import Database, clock
 from seqferry.db.tables import tally, worker, worker_live
@@ -165,6 +165,7 @@ def reap(connection: sa.Connection, dead: Mapping[str, Sign | None]) -> Reaped:
     now = {row.id: (row.beats, row.seen_at) for row in connection.execute(found)}
     silent = [executor_id for executor_id, sign in dead.items() if now.get(executor_id) == sign]
     connection.execute(worker_live.delete().where(worker_live.c.executor_id.in_(silent)))
+    allotments.give_up(connection, silent)
     return Reaped(worker_rows.mark_gone(connection, silent), give_back(connection, silent))
 
 

@@ -183,6 +183,11 @@ class Engine:
         return True
 
     @property
+    def max_requests(self) -> int:
+        """The limit of requests in flight that holds now."""
+        return self._max_requests
+
+    @property
     def tpslimit(self) -> int | None:
         """The limit of requests started per second that holds now."""
         return self._tpslimit

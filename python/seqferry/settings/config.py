@@ -24,6 +24,7 @@ from seqferry.places import home, paths, private_files
 from seqferry.settings import audit_key
 from seqferry.settings.channels import Notices
 from seqferry.settings.logs import LogFormat, parse_format
+from seqferry.settings.place_limits import PlaceLimit
 from seqferry.settings.policy import Policy
 from seqferry.settings.shares import Share
 from seqferry.settings.sizes import NO_LIMIT, Bandwidth, parse_size
@@ -114,6 +115,7 @@ class Settings:
         config_file: the configuration file that was read, None if there is none.
         notices: channels of notices, from the configuration file only. Their URLs hold secrets.
         shares: of the gateway, from the configuration file only.
+        place_limits: over all workers, from the configuration file only.
         origins: where each value comes from that the environment may give: ``option``, the name of its variable, the
             file and the line, or ``default``.
     """
@@ -148,6 +150,7 @@ class Settings:
     config_file: Path | None = None
     notices: Notices = field(default_factory=Notices, repr=False)
     shares: tuple[Share, ...] = ()
+    place_limits: tuple[PlaceLimit, ...] = ()
     origins: Mapping[str, str] = field(default_factory=dict[str, str], repr=False, compare=False)
 
     @property

@@ -16,6 +16,8 @@ from seqferry.model import encoding
 from seqferry.model.errors import PolicyError, UsageError
 from seqferry.settings.channels import ChannelError, Notices
 from seqferry.settings.channels import parse as parse_notices
+from seqferry.settings.place_limits import PlaceLimit, PlaceLimitError
+from seqferry.settings.place_limits import parse as parse_place_limits
 from seqferry.settings.policy import Policy, refuse_address
 from seqferry.settings.shares import Share, ShareError
 from seqferry.settings.shares import parse as parse_shares
@@ -78,6 +80,7 @@ def read(path: Path, *, named: bool) -> tuple[dict[str, tuple[int, str]], dict[s
 def _fields(path: Path, text: str, tables: dict[str, Any]) -> tuple[dict[str, tuple[int, str]], dict[str, Any]]:
     notices = _notices(path, text, tables.pop("notices", {}))
     shares = _shares(path, text, tables.pop("share", []))
+    limits = _place_limits(path, text, tables.pop("limit", []))
     settings = _audit(path, text, tables.pop("audit", {}))
     for name, value in tables.items():
         if name in SETTINGS:
@@ -88,7 +91,7 @@ def _fields(path: Path, text: str, tables: dict[str, Any]) -> tuple[dict[str, tu
                 raise UsageError(f"{path}, line {line}: '{name}' is also in the table [audit]; give it once.")
             settings[name] = (line, str(value))
         elif name not in _KEYS:
-            raise _unknown(path, text, None, name, (*_KEYS, "audit", "notices", "share", *SETTINGS))
+            raise _unknown(path, text, None, name, (*_KEYS, "audit", "limit", "notices", "share", *SETTINGS))
     server: Any = tables.get("server", {})
     if not isinstance(server, dict):
         raise UsageError(f"{path}, line {_line(text, None, 'server')}: 'server' is a table; write [server].")
@@ -111,7 +114,7 @@ def _fields(path: Path, text: str, tables: dict[str, Any]) -> tuple[dict[str, tu
             raise UsageError(f"{where}: {why}.") from None
     proxies = parsed.pop("trusted_proxies", ())
     found = {"policy": Policy(**parsed), "trusted_proxies": proxies, "public_url": public_url}
-    return settings, {**found, "notices": notices, "shares": shares}
+    return settings, {**found, "notices": notices, "shares": shares, "place_limits": limits}
 
 
 def _parse(where: str, parse: Callable[[object], str], value: object) -> str:
@@ -134,6 +137,14 @@ def _audit(path: Path, text: str, table: object) -> dict[str, tuple[int, str]]:
             raise UsageError(f"{path}, line {line}: [audit] {key} is a text.")
         found[f"audit_{key}"] = (line, value)
     return found
+
+
+def _place_limits(path: Path, text: str, tables: object) -> tuple[PlaceLimit, ...]:
+    try:
+        return parse_place_limits(tables)
+    except PlaceLimitError as why:
+        line = _line(text, None, "limit") if why.key is None else _line(text, "limit", why.key)
+        raise UsageError(f"{path}, line {line}: {why}.") from None
 
 
 def _shares(path: Path, text: str, tables: object) -> tuple[Share, ...]:

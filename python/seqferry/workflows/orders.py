@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
+from collections.abc import Mapping
 from typing import Final
 
-from seqferry.db import transfers
+from seqferry.db import allotments, transfers
+from seqferry.db.transfers import AtWork
 from seqferry.settings.config import Settings
-from seqferry.workflows.limits import limits_of
+from seqferry.workflows.limits import BudgetLimits, limits_over_all, limits_with_shares, requests_in_use
 from seqferry.workflows.runtime import Runtime
 
 log: Final = logging.getLogger("seqferry.worker")
+
+_ASK_SECONDS: Final = 1.0
+"""Time after which a worker asks for its shares again."""
 
 
 def give_orders(runtime: Runtime) -> None:
@@ -42,25 +48,53 @@ def give_orders(runtime: Runtime) -> None:
 class LimitKeeper:
     """Carries the limits that hold now to the engine whenever they are others: of the settings, and of its work.
 
+    Limits of transfers and of places hold over all workers. On PostgreSQL each worker has a share (``allotments``),
+    which it asks for again each second and uses less of before others can have it.
+
     Args:
         own_work: the process was started for a transfer: see ``limits_of``.
     """
 
-    def __init__(self, runtime: Runtime, settings: Settings, *, own_work: bool) -> None:
+    def __init__(self, runtime: Runtime, settings: Settings, worker_id: str, *, own_work: bool) -> None:
         self._runtime = runtime
         self._settings = settings
+        self._worker_id = worker_id
         self._own_work = own_work
         self._limiting = threading.Lock()
+        self._wanted: dict[str, int] = {}
+        self._shares: dict[str, int] = {}
+        self._ask_at = 0.0
 
     def keep(self) -> None:
         with self._limiting:  # what was read last is set last
             self._set()
 
     def _set(self) -> None:
+        database = self._runtime.database
+        with database.read() as connection:
+            work = transfers.at_work(connection, self._runtime.supervised)
+        wanted = limits_over_all(work, self._settings.place_limits)
+        if database.is_sqlite:
+            self._shares = wanted
+        elif wanted != self._wanted or (wanted and time.monotonic() >= self._ask_at):
+            self._ask_at = time.monotonic() + _ASK_SECONDS
+            with database.write(durable=False) as connection:
+                in_use = requests_in_use(wanted, self._runtime.engine.stats().in_flight)
+                self._shares = allotments.claim(connection, self._worker_id, wanted, in_use)
+                # Less is used before the others may use more.
+                self._apply(self._limits(work).least(self._present()))
+            self._wanted = wanted
+        self._apply(self._limits(work))
+
+    def _limits(self, work: Mapping[str, AtWork]) -> BudgetLimits:
+        return limits_with_shares(self._settings, work, self._shares, own_work=self._own_work)
+
+    def _present(self) -> BudgetLimits:
         engine = self._runtime.engine
-        with self._runtime.database.read() as connection:
-            adjustments = transfers.adjustments(connection, self._runtime.supervised)
-        limits = limits_of(self._settings, adjustments, own_work=self._own_work)
+        return BudgetLimits(engine.max_requests, engine.bandwidth, engine.tpslimit)
+
+    def _apply(self, limits: BudgetLimits) -> None:
+        engine = self._runtime.engine
         if limits.starts != engine.tpslimit:
             engine.limit_starts(limits.starts)
             log.info("%s requests started per second at most from now on", limits.starts or "any number of")

@@ -25,7 +25,7 @@ from contextlib import ExitStack
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from seqferry.db import outage, worker_lock, worker_reports, worker_rows
+from seqferry.db import allotments, fair_turns, outage, worker_lock, worker_reports, worker_rows
 from seqferry.db.database import Database
 from seqferry.db.migrate import HEAD
 from seqferry.engine.engine import version
@@ -66,6 +66,9 @@ SQLITE_EXECUTOR: Final = "sqlite"
 _CONTROL_SECONDS: Final = 0.4
 _REPORT_SECONDS: Final = 1.0
 _REVIVE_SECONDS: Final = 5.0
+_TURNS_SECONDS: Final = 1.0
+_TAKEN_BETWEEN_LOOKS: Final = 32
+"""Batches that a worker begins at most between two looks at whose turn it is (``dbos_runner``)."""
 _BEAT_SECONDS: Final = 1.0
 _NOTIFY_SECONDS: Final = 1.0
 _ANCHOR_SECONDS: Final = 1.0
@@ -139,7 +142,7 @@ class Worker:
         self._notifier = _notifier_of(service)
         self._anchorer = _anchorer_of(service)
         self._runtime.service = service
-        self._limits = LimitKeeper(self._runtime, service.settings, own_work=own_work)
+        self._limits = LimitKeeper(self._runtime, service.settings, process_id, own_work=own_work)
         self._lanes = Lanes(service)
         self._dbos = DbosRunner(
             service.database, service.queue, self._lanes, self.executor_id, held, schedules=not own_work
@@ -270,6 +273,7 @@ class Worker:
             with self._database.write() as connection:
                 worker_reports.withdraw(connection, self.executor_id)
                 worker_rows.leave(connection, self._process.id)
+                allotments.give_up(connection, [self._process.id])
                 if self._lease is not None and drained:
                     worker_reports.give_back(connection, [self.executor_id])
         except Exception as why:  # noqa: BLE001 - the database may be gone; others notice our silence
@@ -308,6 +312,7 @@ class Worker:
         reporter = Reporter(self._runtime, self._process, self._lanes, self._facts, beats=self._lease is None)
         self._thread("reporter", _REPORT_SECONDS, reporter.report)
         self._thread("reviver", _REVIVE_SECONDS, self._revive, rest=rested)
+        self._thread("turns", _TURNS_SECONDS, self._share_turns, rest=rested)
         if self._notifier is not None:
             self._thread("notifier", _NOTIFY_SECONDS, self._notifier.turn, rest=looked)
         if self._anchorer is not None:
@@ -408,6 +413,16 @@ class Worker:
     def _revive(self) -> None:
         if self._dbos.is_up:
             revive(self._runtime)
+
+    def _share_turns(self) -> None:
+        if not self._dbos.is_up:
+            return
+        with self._database.read() as connection:
+            if not fair_turns.is_contended(connection):
+                return
+            slots = _TAKEN_BETWEEN_LOOKS * max(worker_rows.alive(connection), 1)
+        with self._database.write(durable=False) as connection:
+            fair_turns.share(connection, slots)
 
     def _others_wait(self) -> bool:
         """True when a transfer waits that is not done here: submitted meanwhile, or left by a process that is gone."""
