@@ -8,7 +8,7 @@ from __future__ import annotations
 import io
 import tarfile
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any, Final
 
@@ -19,6 +19,8 @@ from chaos.world import World
 COUNTERS: Final = ("done", "skipped", "failed", "cancelled")
 _MULTIPART: Final = 5 * 1024 * 1024
 _HELD_UP_SECONDS: Final = 5.0
+_ON_ITS_WAY_SECONDS: Final = 1.0
+"""A request may be so long on its way from a worker to the proxy, which dates it."""
 
 
 class Invariants:
@@ -30,14 +32,15 @@ class Invariants:
         self._audited = 0
         self.counted: Counter[str] = Counter()
 
-    def check(self, jobs: list[Job], seen: Seen, fed: dict[str, bytes]) -> list[str]:
+    def check(self, jobs: list[Job], seen: Seen, fed: dict[str, bytes], worker_faults: Sequence[float]) -> list[str]:
+        """Args: ``worker_faults``: when a worker was struck, by the clock of the effects."""
         listing = self._listing()
         return [
             *self._outcomes(jobs, listing),
             *self._fed(listing, fed),
             *self._moves(jobs, seen),
             *self._written_again(seen),
-            *self._parts_again(seen),
+            *self._parts_again(seen, worker_faults),
             *self._uploads(seen),
             *self._counters(),
             *self._queue(),
@@ -180,15 +183,18 @@ class Invariants:
             if late:
                 yield f"{key} was on record at {since[key]}, and written again: {late}"
 
-    def _parts_again(self, seen: Seen) -> Iterator[str]:
-        """A part that had ended before the parts of its upload were listed is not copied again."""
+    def _parts_again(self, seen: Seen, worker_faults: Sequence[float]) -> Iterator[str]:
+        """A part that had ended before the parts of its upload were listed is not copied again.
+
+        But for one in flight when a worker was struck: one that was frozen for longer than its lease gives it up.
+        """
         for (key, upload, number), effects in seen.parts.items():
             if len(effects) == 1:
                 continue
             self.counted["parts copied again"] += len(effects) - 1
             self.counted["bytes written again"] += _MULTIPART * (len(effects) - 1)
             first = min((one for one in effects if one.told), default=None, key=lambda one: one.ended)
-            if first is None:
+            if first is None or any(first.started - _ON_ITS_WAY_SECONDS <= at <= first.ended for at in worker_faults):
                 continue
             for one in effects:
                 if one is not first and one.started > first.ended and not _listed_during(seen, upload, first):

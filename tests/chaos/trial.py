@@ -152,7 +152,8 @@ class _Trial:
         observer.catch_up()
         jobs = load.take()
         try:
-            violations += self._invariants.check(jobs, observer.take(), load.fed)
+            struck = [one.began for one in self._log.struck if one.fault.kind.startswith("worker.")]
+            violations += self._invariants.check(jobs, observer.take(), load.fed, struck)
         except Exception as why:  # noqa: BLE001 - what was found before must not be lost
             violations.append(f"the look failed: {type(why).__name__}: {why}")
         self._report.violations += violations
