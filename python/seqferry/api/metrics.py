@@ -42,6 +42,13 @@ _TRANSFER: Final = ("transfer", "operation")
 NAMES: Final = (
     Name("seqferry_build_info", "gauge", ("version",), "always 1"),
     Name("seqferry_workers", "gauge", (), "workers that are alive"),
+    Name("seqferry_wanted_workers", "gauge", (), "workers that the open work asks for, for an autoscaler"),
+    Name("seqferry_wanted_workers_knee", "gauge", (), "workers beyond which more are of no use, where that was seen"),
+    Name("seqferry_backlog_bytes", "gauge", (), "bytes that are not at the target, of transfers that can go on"),
+    Name("seqferry_backlog_requests", "gauge", (), "requests that these need, estimated"),
+    Name("seqferry_backlog_batches", "gauge", (), "batches that have not ended, of transfers that can go on"),
+    Name("seqferry_worker_alone_bytes_per_second", "gauge", (), "what one worker does by itself, for the wish"),
+    Name("seqferry_worker_alone_requests_per_second", "gauge", (), "the same in requests"),
     Name("seqferry_transfers", "gauge", ("state",), "transfers on record"),
     Name("seqferry_queue_batches", "gauge", ("state",), "batches of unfinished transfers, queued or active"),
     Name("seqferry_queue_objects", "gauge", (), "objects that were found and have not ended"),
@@ -127,6 +134,15 @@ def control_samples(service: Service) -> dict[str, list[Sample]]:
     samples: dict[str, list[Sample]] = {one.name: [] for one in NAMES}
     samples["seqferry_build_info"].append(((version(),), 1))
     samples["seqferry_workers"].append(((), gauges.workers))
+    wish = service.autoscale()
+    samples["seqferry_wanted_workers"].append(((), wish.wanted_workers))
+    if wish.knee is not None:
+        samples["seqferry_wanted_workers_knee"].append(((), wish.knee))
+    samples["seqferry_backlog_bytes"].append(((), wish.backlog_bytes))
+    samples["seqferry_backlog_requests"].append(((), wish.backlog_requests))
+    samples["seqferry_backlog_batches"].append(((), wish.open_batches))
+    samples["seqferry_worker_alone_bytes_per_second"].append(((), wish.bytes_per_second_alone))
+    samples["seqferry_worker_alone_requests_per_second"].append(((), wish.requests_per_second_alone))
     samples["seqferry_transfers"] += [((state,), count) for state, count in sorted(gauges.transfers.items())]
     for state in ("queued", "active"):
         samples["seqferry_queue_batches"].append(((state,), gauges.batches.get(state, 0)))

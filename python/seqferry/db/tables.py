@@ -383,6 +383,7 @@ sample: Final = sa.Table(
     sa.Column("objects", sa.BigInteger, nullable=False),
     sa.Column("requests", sa.BigInteger, nullable=False),
     sa.Column("throttled", sa.BigInteger, nullable=False),
+    sa.Index("ix_sample_at", "at"),
 )
 
 # The course of a transfer that has ended, in equal intervals: samples are thinned, and removed in the end.
@@ -489,6 +490,14 @@ allotment: Final = sa.Table(
     sa.Column("worker_id", KEY, primary_key=True),
     sa.Column("amount", sa.BigInteger, nullable=False),
     sa.Column("until", sa.Double, nullable=False),
+)
+
+# Limits of the view of an autoscaler (``autoscale``) that the settings of a process have given; no row: its default.
+autoscale_limit: Final = sa.Table(
+    "autoscale_limit",
+    metadata,
+    sa.Column("name", sa.Text, primary_key=True),
+    sa.Column("value", sa.Double, nullable=False),
 )
 
 

@@ -30,6 +30,7 @@ from seqferry.spec import hosts, identity
 if TYPE_CHECKING:
     # Imported by the verb that needs them: a command takes longer to import than to do its work.
     from seqferry.db import changes, feed, file_rows, gauges, samples
+    from seqferry.db.autoscale import Autoscale
     from seqferry.db.record.findings import Finding
 
 from seqferry.service.base import Base, is_start_of_id
@@ -272,6 +273,13 @@ class Queries(Base):
 
         with self.database.read() as connection:
             return gauges.read(connection, self.database)
+
+    def autoscale(self) -> Autoscale:
+        """The number of workers that the open work asks for, and what it rests on."""
+        from seqferry.db import autoscale
+
+        with self.database.read() as connection:
+            return autoscale.read(connection)
 
     def workers(self) -> list[ProcessStatus]:
         """Processes that do work, and those that were killed within the last week; those that are alive come first."""

@@ -58,6 +58,10 @@ MAX_REQUESTS: Final = 10_000
 MOST_REQUESTS: Final = 65_535
 """Each request in flight holds a connection, and a machine has no more ports than this."""
 
+MOST_WORKERS: Final = 1000
+"""Workers that an autoscaler may be told: each has a row, reports and heartbeats in one database."""
+
+MOST_DRAIN_MINUTES: Final = 7 * 24 * 60
 
 _MIB: Final = 1024 * 1024
 
@@ -102,6 +106,9 @@ class Settings:
         host_name: of this machine, in the record and for local folders; it stays when the machine is renamed.
         folders: of this machine that its workers serve, where several machines work (PostgreSQL); absolute.
         shared_folders: that many machines have mounted at the same path, and serve.
+        autoscale_min, autoscale_max: limits of the number of workers that an autoscaler is told; None: as the database
+            has them.
+        autoscale_drain_minutes: within which that number of workers is to do the work that is there; None: likewise.
         token: one that HTTP clients may present besides those of the state folder.
         policy: what clients of a server may ask it for. From the configuration file only, as the next.
         audit_key: the file of keys of the audit record; None: the record is kept without a key.
@@ -136,6 +143,9 @@ class Settings:
     host_name: str = field(default_factory=socket.gethostname)
     folders: tuple[str, ...] = ()
     shared_folders: tuple[str, ...] = ()
+    autoscale_min: int | None = None
+    autoscale_max: int | None = None
+    autoscale_drain_minutes: int | None = None
     token: str | None = field(default=None, repr=False)
     audit_key: Path | None = None
     audit_anchor: str | None = None
@@ -240,6 +250,9 @@ class Settings:
             host_name=value("host_name", _host_name, None) or socket.gethostname(),
             folders=value("folders", _folders, ()),
             shared_folders=value("shared_folders", _folders, ()),
+            autoscale_min=value("autoscale_min", whole_number, None),
+            autoscale_max=value("autoscale_max", whole_number, None),
+            autoscale_drain_minutes=value("autoscale_drain_minutes", whole_number, None),
             token=value("token", str, None),
             audit_key=value("audit_key", folder, audit_key.default_path(env)),
             audit_anchor=value("audit_anchor", anchor_place, None),
@@ -457,6 +470,7 @@ def _check(settings: Settings) -> None:
         )
     if settings.database_direct_url is not None and settings.database_url is None:
         raise UsageError("SEQFERRY_DATABASE_DIRECT_URL: it needs SEQFERRY_DATABASE_URL, the address of the pooler.")
+    _check_autoscale(settings)
     if settings.max_requests < 1:
         raise UsageError("--max-requests, or SEQFERRY_MAX_REQUESTS: at least 1 request must be allowed in flight.")
     if settings.max_requests > MOST_REQUESTS:
@@ -471,3 +485,15 @@ def _check(settings: Settings) -> None:
         raise UsageError(
             f"--memory, or SEQFERRY_MEMORY: {settings.memory} bytes are too few for buffers, 16MiB the least."
         )
+
+
+def _check_autoscale(settings: Settings) -> None:
+    least, most, minutes = settings.autoscale_min, settings.autoscale_max, settings.autoscale_drain_minutes
+    if least is not None and not 0 <= least <= MOST_WORKERS:
+        raise UsageError(f"SEQFERRY_AUTOSCALE_MIN: from 0 to {MOST_WORKERS} workers make sense.")
+    if most is not None and not 1 <= most <= MOST_WORKERS:
+        raise UsageError(f"SEQFERRY_AUTOSCALE_MAX: from 1 to {MOST_WORKERS} workers make sense.")
+    if least is not None and most is not None and least > most:
+        raise UsageError(f"SEQFERRY_AUTOSCALE_MIN: {least} workers are more than SEQFERRY_AUTOSCALE_MAX, {most}.")
+    if minutes is not None and not 1 <= minutes <= MOST_DRAIN_MINUTES:
+        raise UsageError(f"SEQFERRY_AUTOSCALE_DRAIN_MINUTES: from 1 to {MOST_DRAIN_MINUTES} minutes make sense.")

@@ -38,6 +38,9 @@ SETTINGS: Final = (
     "host_name",
     "folders",
     "shared_folders",
+    "autoscale_min",
+    "autoscale_max",
+    "autoscale_drain_minutes",
     "audit_key",
 )
 """Settings that stand at the start of the file, before any table; each has a variable ``SEQFERRY_<NAME>`` that wins."""

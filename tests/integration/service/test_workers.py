@@ -240,7 +240,7 @@ def test_the_command_and_a_token_that_may_read_show_the_same(service: Service) -
     assert "No worker runs" in none.stderr
     with Worker.start(service.settings, service, kind="serve"), http_of(service) as client:
         eventually(lambda: service.workers()[0].activity.limits is not None, what="the first report")
-        [row] = [json.loads(line) for line in command(service, "workers", "--json").stdout.splitlines()]
+        row, wish = map(json.loads, command(service, "workers", "--json").stdout.splitlines())
         reader = tokens.add(service, "reader", "read", None)
         answer = client.get("/api/v1/workers", headers=bearer(reader))
         assert answer.status_code == 200
@@ -248,6 +248,7 @@ def test_the_command_and_a_token_that_may_read_show_the_same(service: Service) -
         assert client.get("/api/v1/workers", headers={"Authorization": "Bearer nobody"}).status_code == 401
 
     assert (row.pop("event"), row["kind"], row["alive"]) == ("worker", "serve", True)
+    assert wish["event"] == "autoscale"
     row.pop("at")
     steady = set(told) - {"seen_at", "since", "resident_bytes"}
     assert set(row) == set(told)

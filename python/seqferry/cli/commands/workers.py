@@ -27,9 +27,12 @@ def listed(context: typer.Context, as_json: options.Json = False, state_dir: opt
 
     with Service.open(Settings.load(state_dir=state_dir)) as service:
         found = service.workers()
+        wanted = service.autoscale() if as_json else None
     if as_json:
         for one in found:
             display.emit("worker", **worker_facts(one))
+        assert wanted is not None
+        display.emit("autoscale", **asdict(wanted))
         return exits.OK
     if not found:
         display.say("No worker runs. Start one with: seqferry worker")
