@@ -110,7 +110,7 @@ _USED: Final = (
 def _import_all() -> None:
     from seqferry.cli import app, tree
 
-    for name in (*(f"seqferry.cli.commands.{name}" for name in app.COMMANDS), *_USED):
+    for name in (*(f"seqferry.cli.commands.{name.replace('-', '_')}" for name in app.COMMANDS), *_USED):
         import_module(name)
     # Python keeps what annotations evaluate to: the options of a command are then made in half the time.
     tree.tree()

@@ -48,6 +48,7 @@ COMMANDS: Final = (
     "status",
     "doctor",
     "preflight",
+    "iam-policy",
     "watch",
     "pause",
     "resume",
@@ -89,7 +90,8 @@ COMMANDS: Final = (
     "completion",
     "man",
 )
-"""The commands in the order of ``--help``. Each is a function, or a group, of its name in the module of its name."""
+"""The commands in the order of ``--help``. Each is a function, or a group, of its name in the module of its name, with
+``_`` for ``-``."""
 
 
 _WIDTH: Final = {"max_content_width": 100}
@@ -265,7 +267,8 @@ def application(arguments: list[str]) -> typer.Typer:
     app.callback(invoke_without_command=True)(_root)
     asked = arguments[0] if arguments else ""
     for name in [asked] if asked in COMMANDS else COMMANDS:
-        found = getattr(import_module(f"seqferry.cli.commands.{name}"), name)
+        python_name = name.replace("-", "_")
+        found = getattr(import_module(f"seqferry.cli.commands.{python_name}"), python_name)
         if isinstance(found, typer.Typer):
             app.add_typer(_with_own_commands(found), name=name, cls=_Group, context_settings=_WIDTH)
         elif kinds := group_commands.of_command(found):

@@ -50,6 +50,13 @@ EXAMPLES: Final[dict[str, tuple[tuple[str, str], ...]]] = {
         ("seqferry doctor s3://ours/run42/ --refresh", "ask again what the storage can do"),
     ),
     "preflight": (("seqferry preflight s3://vendor/run42/ s3://ours/run42/", "what would fail, by cause"),),
+    "iam-policy": (
+        ("seqferry iam-policy s3://vendor/run42/ s3://ours/run42/", "the least rights for a copy"),
+        (
+            "seqferry iam-policy s3://inbox/ s3://archive/ --operation move --side source",
+            "those of the source's identity",
+        ),
+    ),
     "workers": (("seqferry workers", "which processes work, and where"),),
     "notify": (),
     "notify test": (("seqferry notify test", "send a test to each channel"),),

@@ -1,0 +1,114 @@
+"""``seqferry iam-policy``."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Literal, get_args
+
+import typer
+
+from seqferry.cli import exits
+from seqferry.cli.output import display
+from seqferry.model import permissions
+from seqferry.model.errors import UsageError
+from seqferry.model.permissions import Extra, Need, Place, Side
+from seqferry.spec.addresses import is_s3_uri, parse_uri
+
+
+def iam_policy(
+    source: Annotated[str, typer.Argument(metavar="SOURCE", help="s3://bucket/prefix/, s3://bucket/key, or a path.")],
+    target: Annotated[
+        str | None, typer.Argument(metavar="TARGET", help="The same; left out where there is one place.")
+    ] = None,
+    operation: Annotated[
+        str,
+        typer.Option(
+            "--operation",
+            envvar="SEQFERRY_IAM_OPERATION",
+            metavar="NAME",
+            help=f"What is to be done: {', '.join(permissions.OPERATIONS)}.",
+        ),
+    ] = "copy",
+    extras: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--with",
+            envvar="SEQFERRY_IAM_WITH",
+            metavar="WHAT",
+            help=f"What else is carried, set or asked for: {', '.join(get_args(Extra))}. Can be repeated.",
+        ),
+    ] = None,
+    without_tags: Annotated[
+        bool, typer.Option("--without-tags", envvar="SEQFERRY_IAM_WITHOUT_TAGS", help="Tags are not carried.")
+    ] = False,
+    relay: Annotated[
+        bool,
+        typer.Option(
+            "--relay",
+            envvar="SEQFERRY_IAM_RELAY",
+            help="The bytes pass through this machine, as between two storages.",
+        ),
+    ] = False,
+    side: Annotated[
+        Literal["both", "source", "target"],
+        typer.Option("--side", envvar="SEQFERRY_IAM_SIDE", help="The identity of this side, where each has its own."),
+    ] = "both",
+    source_kms_key: Annotated[
+        str | None,
+        typer.Option(
+            "--source-kms-key", envvar="SEQFERRY_IAM_SOURCE_KMS_KEY", metavar="ARN", help="KMS key of the source."
+        ),
+    ] = None,
+    target_kms_key: Annotated[
+        str | None,
+        typer.Option(
+            "--target-kms-key", envvar="SEQFERRY_IAM_TARGET_KMS_KEY", metavar="ARN", help="KMS key of the target."
+        ),
+    ] = None,
+    partition: Annotated[
+        str,
+        typer.Option(
+            "--partition", envvar="SEQFERRY_IAM_PARTITION", metavar="NAME", help="Also aws-cn and aws-us-gov."
+        ),
+    ] = "aws",
+) -> int:
+    """Print the least rights on AWS for an operation, as an IAM policy. Nothing is asked or changed."""
+    known = get_args(Extra)
+    wanted = [one for word in extras or [] for one in word.split(",")]
+    if unknown := [one for one in wanted if one not in known]:
+        raise UsageError(f"--with '{unknown[0][:40]}' is not known; choose one of {', '.join(known)}.")
+    need = Need(
+        operation=operation,
+        source=_place(source, operation, is_target=False, of_many=False),
+        target=None if target is None else _place(target, operation, is_target=True, of_many=_is_of_many(source)),
+        extras=frozenset(one for one in known if one in wanted),
+        without_tags=without_tags,
+        relays=relay,
+        source_key=source_kms_key,
+        target_key=target_kms_key,
+        partition=partition,
+    )
+    if target is None and permissions.OPERATIONS.get(operation, ((), ()))[1]:
+        raise UsageError(f"--operation {operation} has a target; name it after the source.")
+    sides: tuple[Side, ...] = get_args(Side) if side == "both" else (side,)
+    print(json.dumps(permissions.policy(need, sides), indent=2))
+    display.say(permissions.NOT_KNOWN)
+    return exits.OK
+
+
+def _is_of_many(source: str) -> bool:
+    return not is_s3_uri(source) or source.endswith("/") or any(sign in source for sign in "*?")
+
+
+def _place(uri: str, operation: str, *, is_target: bool, of_many: bool) -> Place | None:
+    """The place; None for one on this machine. Of a wildcard it is what comes before."""
+    if not uri.lower().startswith("s3:"):
+        return None
+    bucket, key = parse_uri(uri)
+    is_archive = is_target and operation == "pack"
+    if is_target and of_many and key and not key.endswith("/") and not is_archive:
+        key += "/"
+    start = len(key) if is_target else min((key.find(sign) for sign in "*?" if sign in key), default=len(key))
+    # The index of an archive lies beside it.
+    is_one = bool(key) and start == len(key) and not key.endswith("/") and not is_archive and operation != "unpack"
+    return Place(bucket, key[:start], is_one)
