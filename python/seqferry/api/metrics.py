@@ -6,6 +6,7 @@ else. ``docs/operate/metrics.md`` explains both. Series are per transfer, for th
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import accumulate
@@ -15,6 +16,7 @@ from prometheus_client import CollectorRegistry, ProcessCollector
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.registry import Collector
 
+from seqferry.db.notice_rows import GIVEN_UP, PENDING, SENT
 from seqferry.db.paging import TransferFilter
 from seqferry.engine.engine import version
 from seqferry.model.models import ENDED_TRANSFER_STATES, Status
@@ -55,6 +57,9 @@ NAMES: Final = (
     Name("seqferry_queue_bytes", "gauge", (), "bytes that were found and are not at the target"),
     Name("seqferry_oldest_waiting_seconds", "gauge", (), "since the oldest transfer was submitted that none has begun"),
     Name("seqferry_oldest_running_seconds", "gauge", (), "since the oldest unfinished transfer was begun"),
+    Name("seqferry_notices", "gauge", ("state",), "notices on record: pending, sent, or given_up"),
+    Name("seqferry_oldest_notice_seconds", "gauge", (), "since the oldest notice was made that is still to be sent"),
+    Name("seqferry_database_reading_seconds", "gauge", (), "that the database took for these metrics"),
     Name("seqferry_objects_total", "counter", ("outcome",), "objects that have ended, of all transfers on record"),
     Name("seqferry_bytes_total", "counter", (), "bytes at their target, of all transfers on record"),
     Name("seqferry_transfer_objects", "gauge", (*_TRANSFER, "state"), "objects of an unfinished transfer"),
@@ -130,6 +135,7 @@ def of_engine(stats: EngineStats) -> Iterator[Metric]:
 
 def control_samples(service: Service) -> dict[str, list[Sample]]:
     """Values of all ``NAMES``."""
+    began = time.monotonic()
     gauges = service.gauges()
     samples: dict[str, list[Sample]] = {one.name: [] for one in NAMES}
     samples["seqferry_build_info"].append(((version(),), 1))
@@ -150,12 +156,16 @@ def control_samples(service: Service) -> dict[str, list[Sample]]:
     samples["seqferry_queue_bytes"].append(((), gauges.bytes_left))
     samples["seqferry_oldest_waiting_seconds"].append(((), gauges.oldest_waiting))
     samples["seqferry_oldest_running_seconds"].append(((), gauges.oldest_running))
+    for state in (PENDING, SENT, GIVEN_UP):
+        samples["seqferry_notices"].append(((state,), gauges.notices.get(state, 0)))
+    samples["seqferry_oldest_notice_seconds"].append(((), gauges.oldest_notice))
     samples["seqferry_objects_total"] += [((outcome,), count) for outcome, count in gauges.objects.items()]
     samples["seqferry_bytes_total"].append(((), gauges.bytes_done))
     unfinished = tuple(sorted(gauges.transfers.keys() - ENDED_TRANSFER_STATES))
     if unfinished:
         for status in service.transfer_page(TransferFilter(states=unfinished), limit=MOST_TRANSFERS).entries:
             _add_transfer(samples, status)
+    samples["seqferry_database_reading_seconds"].append(((), time.monotonic() - began))
     return samples
 
 

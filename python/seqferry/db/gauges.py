@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Final
 import sqlalchemy as sa
 
 from seqferry.db import transfers, worker_rows
-from seqferry.db.tables import batch, tally, transfer
+from seqferry.db.notice_rows import PENDING
+from seqferry.db.tables import batch, notice, tally, transfer
 
 if TYPE_CHECKING:
     from seqferry.db.database import Database
@@ -26,6 +27,7 @@ class Gauges:
         objects_left, bytes_left: found by planning, and not ended.
         objects, bytes_done: ended so far, by outcome; bytes at the target.
         workers: that are alive.
+        notices: on record, by state; ``oldest_notice``: seconds since the oldest one was made that is still to be sent.
         oldest_waiting, oldest_running: seconds since the submission of the oldest transfer that no worker has begun and
             that waits for no other one, and since the start of the oldest one that runs.
     """
@@ -37,6 +39,8 @@ class Gauges:
     objects: dict[str, int]
     bytes_done: int
     workers: int
+    notices: dict[str, int]
+    oldest_notice: float
     oldest_waiting: float
     oldest_running: float
 
@@ -64,6 +68,8 @@ def read(connection: sa.Connection, database: Database) -> Gauges:
     )
     states = connection.execute(by_state).all()
     batches = connection.execute(of_unfinished.group_by(batch.c.state)).all()
+    of_notices = sa.select(notice.c.state, sa.func.count(), sa.func.min(notice.c.created_at)).group_by(notice.c.state)
+    notices = {row[0]: (row[1], row[2]) for row in connection.execute(of_notices).all()}
     return Gauges(
         transfers={row[0]: row[1] for row in states},
         batches={row[0]: row[1] for row in batches},
@@ -72,6 +78,8 @@ def read(connection: sa.Connection, database: Database) -> Gauges:
         objects={name: int(count) for name, count in zip(_OUTCOMES, outcomes, strict=True)},
         bytes_done=int(bytes_done),
         workers=_workers(connection, database),
+        notices={state: count for state, (count, _) in notices.items()},
+        oldest_notice=max(0.0, now - notices[PENDING][1]) if PENDING in notices else 0.0,
         oldest_waiting=0.0 if waiting is None else max(0.0, now - waiting),
         oldest_running=0.0 if running is None else max(0.0, now - running),
     )

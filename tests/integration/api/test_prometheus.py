@@ -15,7 +15,9 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as text_format
 
 from seqferry.api import metrics
-from seqferry.db import batches, objects
+from seqferry.db import batches, notice_rows, objects
+from seqferry.db.notice_rows import Subject
+from seqferry.db.tables import notice
 from seqferry.service.service import Service
 from seqferry.settings.config import Settings
 from support.processes import RunningProcess
@@ -65,6 +67,21 @@ def test_the_control_plane_in_figures(service: Service) -> None:
     assert of_objects["transfer", "done", running] == 1
     assert {labels[2] for labels in of_objects} == {running, waiting}
     assert _values(found["seqferry_transfer_size_bytes"])["transfer", running] == 50
+
+
+def test_notices_by_state_and_the_age_of_the_oldest_one(service: Service) -> None:
+    with service.database.write() as connection:
+        now = service.database.now(connection)
+        for number, channel in enumerate(("mail", "chat")):
+            subject = Subject("transfer", f"t{number}")
+            notice_rows.record(connection, subject, "ended", [channel], now - 100 * (number + 1))
+        connection.execute(notice.update().where(notice.c.channel == "chat").values(state="given_up"))
+    with http_of(service) as client:
+        found = _scraped(client)
+
+    assert _values(found["seqferry_notices"]) == {("pending",): 1, ("sent",): 0, ("given_up",): 1}
+    assert 100 <= _values(found["seqferry_oldest_notice_seconds"])[()] < 200
+    assert _values(found["seqferry_database_reading_seconds"])[()] > 0
 
 
 def test_every_metric_that_is_named_is_scraped_and_no_label_is_a_key(service: Service) -> None:

@@ -1,0 +1,209 @@
+"""Alert rules by promtool: each fires when it should, and not otherwise. The board by its structure."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from support.run import MissingToolError, find_tool
+
+ROOT = Path(__file__).parents[2]
+FILES = ROOT / "deploy/monitoring"
+RULES: list[dict[str, Any]] = yaml.safe_load((FILES / "alerts.yaml").read_text())["groups"][0]["rules"]
+BOARD: dict[str, Any] = json.loads((FILES / "board.json").read_text())
+
+
+@pytest.fixture(scope="module")
+def promtool() -> Path:
+    try:
+        return find_tool("promtool", variable="SEQFERRY_PROMTOOL", hint="run tools/promtool (Debian)")
+    except MissingToolError as missing:
+        if os.environ.get("SEQFERRY_REQUIRE_SERVERS") == "1":
+            pytest.fail(str(missing), pytrace=False)
+        pytest.skip(str(missing))
+
+
+def test_promtool_takes_the_rules(promtool: Path) -> None:
+    said = subprocess.run(
+        [promtool, "check", "rules", FILES / "alerts.yaml"], capture_output=True, text=True, check=False
+    )
+
+    assert said.returncode == 0, said.stderr + said.stdout
+    assert f"{len(RULES)} rules found" in said.stdout
+
+
+ALIVE = {"seqferry_workers": "1x180", "seqferry_oldest_waiting_seconds": "0x180"}
+WORK = {"seqferry_backlog_batches": "3x180", "seqferry_backlog_bytes": "1e12x180"}
+MOVES = {'seqferry_transfer_bytes_per_second{transfer="a", operation="transfer"}': "1e6x180"}
+STILL = {'seqferry_transfer_bytes_per_second{transfer="a", operation="transfer"}': "0x180"}
+GIVEN_UP = 'seqferry_notices{state="given_up"}'
+FAILED = 'seqferry_transfers{state="failed"}'
+LEFT_FAILURES = 'seqferry_transfers{state="done_with_failures"}'
+
+CASES: list[tuple[str, str, dict[str, str], bool]] = [
+    ("SeqferryDown", "one of two", {'up{job="seqferry", instance="a"}': "1x90 0x90"}, True),
+    ("SeqferryDown", "all answer", {'up{job="seqferry", instance="a"}': "1x180"}, False),
+    ("SeqferryDown", "of another job", {'up{job="other", instance="a"}': "0x180"}, False),
+    ("SeqferryNoWorker", "work and none", {**WORK, "seqferry_workers": "0x180"}, True),
+    ("SeqferryNoWorker", "no work", {"seqferry_backlog_batches": "0x180", "seqferry_workers": "0x180"}, False),
+    ("SeqferryNoWorker", "a worker", {**WORK, **ALIVE}, False),
+    (
+        "SeqferryNoWorker",
+        "a server of which the figures are old",
+        {**WORK, 'seqferry_workers{instance="a"}': "0x180", 'seqferry_workers{instance="b"}': "1x180"},
+        False,
+    ),
+    ("SeqferryTransferWaits", "for long", {**ALIVE, "seqferry_oldest_waiting_seconds": "4000x180"}, True),
+    ("SeqferryTransferWaits", "a while", {**ALIVE, "seqferry_oldest_waiting_seconds": "3000x180"}, False),
+    ("SeqferryTransferFailed", "the first", {**ALIVE, FAILED: "_x115 1x60"}, True),
+    ("SeqferryTransferFailed", "another", {**ALIVE, FAILED: "3x115 4x60", LEFT_FAILURES: "2x180"}, True),
+    ("SeqferryTransferFailed", "some objects", {**ALIVE, FAILED: "3x180", LEFT_FAILURES: "0x115 1x60"}, True),
+    ("SeqferryTransferFailed", "long ago", {**ALIVE, FAILED: "0x60 1x120"}, False),
+    (
+        "SeqferryTransferFailed",
+        "before anything was scraped",
+        {FAILED: "_x115 4x60", "seqferry_workers": "_x115 1x60"},
+        False,
+    ),
+    ("SeqferryNoProgress", "nothing moves", {**ALIVE, **WORK, **STILL}, True),
+    ("SeqferryNoProgress", "some move", {**ALIVE, **WORK, **MOVES}, False),
+    ("SeqferryNoProgress", "no worker", {**WORK, **STILL, "seqferry_workers": "0x180"}, False),
+    ("SeqferryNoProgress", "nothing is left", {**ALIVE, **STILL, "seqferry_backlog_bytes": "0x180"}, False),
+    ("SeqferryNoticesFail", "the first", {**ALIVE, GIVEN_UP: "0x100 1x80"}, True),
+    ("SeqferryNoticesFail", "long ago", {**ALIVE, GIVEN_UP: "0x30 1x150"}, False),
+    ("SeqferryNoticesFail", "one waits", {**ALIVE, "seqferry_oldest_notice_seconds": "4000x180"}, True),
+    ("SeqferryNoticesFail", "one is tried", {**ALIVE, "seqferry_oldest_notice_seconds": "600x180"}, False),
+    ("SeqferryDatabaseSlow", "slow", {"seqferry_database_reading_seconds": "7x180"}, True),
+    ("SeqferryDatabaseSlow", "once", {"seqferry_database_reading_seconds": "0.1x115 7x3 0.1x60"}, False),
+]
+
+
+def test_every_alert_is_tried_both_ways() -> None:
+    tried = {(alert, fires) for alert, _, _, fires in CASES}
+
+    assert tried == {(rule["alert"], fires) for rule in RULES for fires in (True, False)}
+
+
+@pytest.mark.parametrize(
+    ("alert", "_case", "series", "fires"), CASES, ids=lambda one: one if isinstance(one, str) else ""
+)
+def test_an_alert_fires_when_it_should(
+    promtool: Path, tmp_path: Path, alert: str, _case: str, series: dict[str, str], fires: bool
+) -> None:
+    """Series by the minute; the look is after two hours."""
+    trial = {
+        "rule_files": [str(FILES / "alerts.yaml")],
+        "evaluation_interval": "1m",
+        "tests": [
+            {
+                "interval": "1m",
+                "input_series": [{"series": name, "values": _repeated(values)} for name, values in series.items()],
+                "promql_expr_test": [
+                    {
+                        "expr": f'count(ALERTS{{alertname="{alert}", alertstate="firing"}}) or vector(0)',
+                        "eval_time": "2h",
+                        "exp_samples": [{"labels": "{}", "value": int(fires)}],
+                    }
+                ],
+            }
+        ],
+    }
+    file = tmp_path / "trial.yaml"
+    file.write_text(yaml.safe_dump(trial))
+
+    said = subprocess.run([promtool, "test", "rules", file], capture_output=True, text=True, check=False)
+
+    assert said.returncode == 0, said.stderr + said.stdout
+
+
+def _repeated(values: str) -> str:
+    """``1x3`` as three values of 1; promtool's own form gives one more."""
+    return " ".join(
+        " ".join([value] * int(count)) for value, _, count in (one.partition("x") for one in values.split())
+    )
+
+
+def test_each_alert_says_the_next_step_and_is_in_the_documentation() -> None:
+    page = (ROOT / "docs/operate/metrics.md").read_text()
+    for rule in RULES:
+        assert rule["labels"]["severity"] in ("warning", "critical")
+        summary = rule["annotations"]["summary"]
+        assert re.search(r"\b(Look|Start|seqferry \w+)\b", summary), rule["alert"]
+        assert f"| `{rule['alert']}` |" in page
+    assert set(re.findall(r"`(Seqferry\w+)`", page)) == {rule["alert"] for rule in RULES}
+
+
+def problems(board: dict[str, Any]) -> list[str]:
+    """Faults in the structure of a board, as Grafana would stumble over them."""
+    found = [
+        f"no {name}" for name in ("uid", "title", "schemaVersion", "panels", "templating", "time") if name not in board
+    ]
+    variables = {one["name"] for one in board.get("templating", {}).get("list", ())}
+    taken: set[tuple[int, int]] = set()
+    ids: set[int] = set()
+    for panel in board.get("panels", ()):
+        name = panel.get("title", "?")
+        if panel["id"] in ids:
+            found.append(f"{name}: an id of another panel")
+        ids.add(panel["id"])
+        grid = panel["gridPos"]
+        cells = {
+            (x, y) for x in range(grid["x"], grid["x"] + grid["w"]) for y in range(grid["y"], grid["y"] + grid["h"])
+        }
+        if cells & taken or grid["x"] + grid["w"] > 24:
+            found.append(f"{name}: lies on another panel, or outside")
+        taken |= cells
+        if panel["type"] not in ("timeseries", "stat") or not panel["fieldConfig"]["defaults"]["unit"]:
+            found.append(f"{name}: of an unknown type, or without a unit")
+        letters = [one["refId"] for one in panel["targets"]]
+        if not letters or len(set(letters)) != len(letters):
+            found.append(f"{name}: no query, or two of one name")
+        used = {
+            match
+            for one in [panel, *panel["targets"]]
+            for match in re.findall(r"\$\{(\w+)\}", one["datasource"]["uid"])
+        }
+        if not used or used - variables:
+            found.append(f"{name}: a data source that no variable names")
+    return found
+
+
+def test_the_board_is_whole() -> None:
+    assert problems(BOARD) == []
+    assert len(BOARD["panels"]) > 10
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda board: board.pop("uid"),
+        lambda board: board["panels"][1].update(id=1),
+        lambda board: board["panels"][1]["gridPos"].update(x=0),
+        lambda board: board["panels"][1].update(type="graph"),
+        lambda board: board["panels"][1].update(targets=[]),
+        lambda board: board["templating"].update(list=[]),
+    ],
+)
+def test_a_fault_in_the_board_would_be_found(change: Any) -> None:
+    board = json.loads(json.dumps(BOARD))
+    change(board)
+
+    assert problems(board)
+
+
+def test_promtool_takes_the_queries_of_the_board(promtool: Path, tmp_path: Path) -> None:
+    queries = [one["expr"] for panel in BOARD["panels"] for one in panel["targets"]]
+    rules = [{"record": f"query:{number}", "expr": query} for number, query in enumerate(queries)]
+    file = tmp_path / "queries.yaml"
+    file.write_text(yaml.safe_dump({"groups": [{"name": "board", "rules": rules}]}))
+
+    said = subprocess.run([promtool, "check", "rules", file], capture_output=True, text=True, check=False)
+
+    assert said.returncode == 0, said.stderr + said.stdout
