@@ -143,7 +143,7 @@ class TransferRequest(DescribedBody, SourcesBody, body_of(*OF_REQUESTS)):
             given |= {"allow_local": True, "symlinks": "skip"}
         if self.objects is not None:
             if self.keys is not None:
-                raise UsageError("'keys' and 'objects' name the same thing; give one of them.")
+                raise UsageError("'keys' and 'objects' name the same thing; give one of them.").about("objects")
             given |= {
                 "keys": [one.key for one in self.objects],
                 "versions": [one.version_id for one in self.objects],

@@ -1,13 +1,12 @@
 """The field of a request that a refusal is about, so that a form shows it beside that field.
 
-An error names its field itself (``SeqferryError.field``), or its text does: by an option, as ``--part-size``, by the
-value that it quotes, or by the bucket of an address.
+An error names the options that it is about (``SeqferryError.options``). Here they become fields: most have the name of
+their option, some requests have another one for it, and those of the transfer of a schedule stand below ``transfer``.
 """
 
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, cast
 
@@ -15,13 +14,15 @@ from fastapi import Request
 
 from seqferry.model.errors import SeqferryError
 
-_OPTION: Final = re.compile(r"--([a-z][a-z-]*[a-z])")
-_OTHER_NAMES: Final = {"days": "restore_days", "tier": "restore_tier"}
-"""Options whose field has another name."""
-
-_BUCKET: Final = re.compile(r"s3://[A-Za-z0-9._-]+")
-_CUT: Final = re.compile(r"'([^']{20,})\.\.\.'")
-"""A long value that the text quotes the begin of."""
+_OTHER_NAMES: Final[Mapping[str, tuple[str, ...]]] = {
+    "all_versions": ("versions",),
+    "keys": ("objects", "members", "src_keys"),
+    "labels": ("label",),
+    "source": ("sources", "place", "src_bucket"),
+    "state": ("states",),
+    "target": ("dst_bucket",),
+}
+"""Fields of some bodies and queries for options that have another name elsewhere."""
 
 _NESTED: Final = "transfer"
 """The field of a schedule that holds a whole request."""
@@ -29,87 +30,40 @@ _NESTED: Final = "transfer"
 _LARGEST: Final = 1024 * 1024
 """Bytes of a body that is looked into: larger ones come from programs."""
 
-_SHORTEST: Final = 8
-"""Characters of a value that is looked for without quotes: a short one stands in other words as well."""
-
 
 def place_of(request: Request, error: SeqferryError) -> str | None:
-    """``body.FIELD`` or ``query.FIELD``; None where no field, or more than one, may be meant."""
-    where, fields = _given(request)
-    text = error.message
-    found = (
-        _named(error.field, fields) or _by_option(text, fields) or _by_value(text, fields) or _by_bucket(text, fields)
-    )
-    return None if found is None else f"{where}.{found}"
-
-
-def _given(request: Request) -> tuple[str, dict[str, Any]]:
-    """The fields that the request has, those of a nested one with a dot, and where they stand."""
-    body: bytes = request.scope.get("state", {}).get("body", b"")
-    if not body:
-        return "query", dict(request.query_params)
-    if len(body) > _LARGEST:
-        return "body", {}
-    try:
-        read: Any = json.loads(body)
-    except ValueError:
-        return "body", {}
-    if not isinstance(read, dict):
-        return "body", {}
-    fields = {name: value for name, value in cast("dict[str, Any]", read).items() if value is not None}
-    nested: Any = fields.pop(_NESTED, None)
-    if isinstance(nested, dict):
-        inner = cast("dict[str, Any]", nested)
-        fields |= {f"{_NESTED}.{name}": value for name, value in inner.items() if value is not None}
-    elif nested is not None:
-        fields[_NESTED] = nested
-    return "body", fields
-
-
-def _named(name: str | None, fields: Mapping[str, Any]) -> str | None:
-    if name is None:
+    """``body.FIELD`` or ``query.FIELD`` for the first option of the error that the request has; None: it has none."""
+    if not error.options:
         return None
-    return next((one for one in (name, f"{_NESTED}.{name}") if one in fields), None)
-
-
-def _by_option(text: str, fields: Mapping[str, Any]) -> str | None:
-    options = (_OTHER_NAMES.get(one, one.replace("-", "_")) for one in _OPTION.findall(text))
-    return next((found for one in options if (found := _named(one, fields)) is not None), None)
-
-
-def _by_value(text: str, fields: Mapping[str, Any]) -> str | None:
-    """The field whose value the text quotes; of source and target the target, which is the one to be changed."""
-    found = [name for name, value in fields.items() if any(_is_in(text, one) for one in _texts(value))]
-    targets = [name for name in found if name.rpartition(".")[2] == "target"]
-    if len(found) == 1 or targets:
-        return (targets or found)[0]
+    given = dict.fromkeys(request.query_params, "query") | dict.fromkeys(_fields(request), "body")
+    for option in error.options:
+        for name in _names(option):
+            if name in given:
+                return f"{given[name]}.{name}"
     return None
 
 
-def _is_in(text: str, value: str) -> bool:
-    if f"'{value}'" in text or any(begin in value for begin in _CUT.findall(text)):
-        return True
-    key = value.removeprefix("s3://").partition("/")[2] if value.startswith("s3://") else ""
-    return any(
-        len(one) >= _SHORTEST and re.search(rf"(?<!\S)'?{re.escape(one)}(?![\w/])", text) for one in (value, key)
-    )
+def _names(option: str) -> Iterator[str]:
+    names = (option, *_OTHER_NAMES.get(option, ()))
+    yield from names
+    yield from (f"{_NESTED}.{name}" for name in names)
 
 
-def _texts(value: Any) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, list):
-        yield from (one for one in cast("list[Any]", value) if isinstance(one, str))
-    elif isinstance(value, dict):
-        for name, one in cast("dict[str, Any]", value).items():
-            yield from (name, str(one))
-
-
-def _by_bucket(text: str, fields: Mapping[str, Any]) -> str | None:
-    named = set(_BUCKET.findall(text))
-    found = [
-        name
-        for name, value in fields.items()
-        if isinstance(value, str) and (bucket := _BUCKET.match(value)) is not None and bucket[0] in named
-    ]
-    return found[0] if len(found) == 1 else None
+def _fields(request: Request) -> Iterator[str]:
+    """Names of the fields of the body that hold something, those of a nested object with a dot."""
+    body: bytes = request.scope.get("state", {}).get("body", b"")
+    if not body or len(body) > _LARGEST:
+        return
+    try:
+        read: Any = json.loads(body)
+    except ValueError:
+        return
+    if not isinstance(read, dict):
+        return
+    for name, value in cast("dict[str, Any]", read).items():
+        if value is None:
+            continue
+        yield name
+        if name == _NESTED and isinstance(value, dict):
+            inner = cast("dict[str, Any]", value)
+            yield from (f"{name}.{one}" for one, of_it in inner.items() if of_it is not None)

@@ -87,11 +87,11 @@ class _Search:
     def check(self, cursor: Cursor | None) -> None:
         """Raise UsageError for what would take too long, and for what contradicts itself."""
         if self._offset and cursor is not None:
-            raise UsageError("A page begins at a cursor or at an offset; leave one of them out.")
+            raise UsageError("A page begins at a cursor or at an offset; leave one of them out.").about("cursor")
         if self._sort == "found" and self._wanted.prefix is not None:
             raise UsageError(
                 "Objects with a prefix are read in the order of their keys; leave the sort out, or the prefix."
-            )
+            ).about("sort")
         if self._sort in ("size", "time"):
             self._refuse_large(f"Sorting by {self._sort}")
         elif self._offset and not self._is_counted():
@@ -109,7 +109,7 @@ class _Search:
             raise UsageError(
                 f"{what} would look at {objects:,} objects, and {SORTED:,} is the most. Ask for those that failed "
                 "(state=failed), or go by next_cursor in the order of finding or of keys."
-            )
+            ).about("sort", "offset")
 
     def _looked_at(self) -> int:
         """Objects that a search looks at that has no help but from the counters of batches."""

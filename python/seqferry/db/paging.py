@@ -39,7 +39,7 @@ class Cursor:
         if text is None:
             return None
         if not _COMPILED[pattern].fullmatch(text):
-            raise UsageError("The cursor is not one of this list; leave it out to begin at the start.")
+            raise UsageError("The cursor is not one of this list; leave it out to begin at the start.").about("cursor")
         return cls(text[1:], text[0] == "b")
 
 
@@ -120,7 +120,7 @@ class TransferFilter:
         for state in self.states:
             if state not in get_args(TransferState):
                 known = ", ".join(get_args(TransferState))
-                raise UsageError(f"--state '{state}' is not known; choose one of {known}.")
+                raise UsageError(f"--state '{state}' is not known; choose one of {known}.").about("state")
 
     def check_act(self) -> None:
         """Raise UsageError for what must not select transfers that are changed: an unknown state, or an empty text.
@@ -132,7 +132,7 @@ class TransferFilter:
             if getattr(self, name) == "":
                 raise UsageError(
                     f"The filter '{name}' is empty, and would select all; leave it out, or say what it selects."
-                )
+                ).about(name)
 
 
 ALL_TRANSFERS: Final = TransferFilter()

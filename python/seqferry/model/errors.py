@@ -21,6 +21,8 @@ All of them survive pickling (they may cross a DBOS step): one message argument,
 
 from __future__ import annotations
 
+from collections.abc import Generator
+from contextlib import contextmanager
 from typing import Final, Self
 
 from seqferry.model import exits
@@ -34,17 +36,35 @@ class SeqferryError(Exception):
 
     code = "error"
     exit_code: int = exits.FAILED
-    field: str | None = None
-    """The field of a request that it is about, where its text names neither the option nor the value."""
+    options: tuple[str, ...] = ()
+    """The options of a request that it is about, the one to be changed first: ``part_size``, ``source``.
 
-    def about(self, field: str) -> Self:
-        """The same error, of this field."""
-        self.field = field
+    Empty where it is about none. A door shows the error beside the first of them that its request has.
+    """
+
+    def about(self, *options: str) -> Self:
+        """The same error, of these options."""
+        self.options = options
         return self
 
     @property
     def message(self) -> str:
         return str(self.args[0]) if self.args else self.code
+
+
+@contextmanager
+def errors_about(*options: str) -> Generator[None]:
+    """Errors that are raised within and name no option are about these: for checks that do not know whose value it is.
+
+    Raises:
+        SeqferryError: as raised within.
+    """
+    try:
+        yield
+    except SeqferryError as error:
+        if not error.options:
+            error.about(*options)
+        raise
 
 
 class UsageError(SeqferryError):

@@ -123,9 +123,11 @@ def parse(name: str | None, labels: Iterable[str]) -> Description:
     for written in labels:
         key, equals, value = written.partition("=")
         if not equals:
-            raise UsageError(f"'{written[:100]}' is no label; write it as key=value, for example project=run42.")
+            raise UsageError(f"'{written[:100]}' is no label; write it as key=value, for example project=run42.").about(
+                "labels"
+            )
         if key in found:
-            raise UsageError(f"The label '{key[:63]}' is given twice; give it once.")
+            raise UsageError(f"The label '{key[:63]}' is given twice; give it once.").about("labels")
         found[key] = value
     made = described(name, found)
     made.check()

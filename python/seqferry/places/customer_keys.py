@@ -95,13 +95,16 @@ def check_for_client(spec: TransferSpec) -> None:
     Raises:
         PolicyError: the spec names such a key.
     """
-    for place, field in ((spec.source, "sse_c_copy_source_key"), (spec.target, "sse_c_key")):
+    for place, options in (
+        (spec.source, ("sse_c_copy_source_key", "sse_c_key")),
+        (spec.target, ("sse_c_key",)),
+    ):
         name = place.sse_c if isinstance(place, S3Location) else None
         if name is not None and not name.startswith(f"env:{_FOR_CLIENTS}"):
             raise PolicyError(
                 f"A client may name keys of SSE-C only by variables of the server that start with {_FOR_CLIENTS}, as "
                 f"env:{_FOR_CLIENTS}LAB."
-            ).about(field)
+            ).about(*options)
 
 
 def describe(name: str) -> str:

@@ -58,7 +58,9 @@ def build_cleanup_spec(
         UsageError: the address or an option does not fit the command.
     """
     if paths.is_local(place):
-        raise UsageError(f"'{place}' is a local path, and open uploads are in buckets; write s3://bucket/prefix/.")
+        raise UsageError(
+            f"'{place}' is a local path, and open uploads are in buckets; write s3://bucket/prefix/."
+        ).about("source")
     # A placeholder for the target: no bucket can have the name "-".
     spec = draft_spec(place, "s3://-/", older_than=older_than, raw=True, **given)
     assert isinstance(spec.source, S3Location)

@@ -91,8 +91,8 @@ class Spool(Generic[Item]):
             if taken and taken != _stored(target):
                 places = f"{self._spec.target.at(_read(taken))} and {self._spec.target.at(target)}"
                 why = f"{shown} is named by two sources, and would become both {places}."
-                return UsageError(f"{why} Nothing was copied; leave one out.")
-        return UsageError(f"{shown} is named by two sources. Nothing was copied; leave one out.")
+                return UsageError(f"{why} Nothing was copied; leave one out.").about("source")
+        return UsageError(f"{shown} is named by two sources. Nothing was copied; leave one out.").about("source")
 
 
 def _stored(key: str) -> str:

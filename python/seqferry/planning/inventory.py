@@ -129,7 +129,7 @@ def parse(data: bytes, place: S3Location, source_bucket: str) -> Manifest:
     """A manifest of an inventory of ``source_bucket``; see ``manifest``."""
 
     def fault(why: str) -> UsageError:
-        return UsageError(f"{place.uri} is not a manifest that can be used: {why}.")
+        return UsageError(f"{place.uri} is not a manifest that can be used: {why}.").about("inventory")
 
     try:
         found: Any = json.loads(data)
@@ -280,9 +280,9 @@ def _fetch(engine: Engine, place: S3Location, key: str, folder: Path, most: int 
     """A file of the inventory on the disk, verified on the way."""
     info = engine.head(place, [key])[0]
     if info is None:
-        raise UsageError(f"There is no object {place.at(key)}, and the inventory needs it.")
+        raise UsageError(f"There is no object {place.at(key)}, and the inventory needs it.").about("inventory")
     if most is not None and info.size > most:
-        raise UsageError(f"{place.at(key)} has {info.size} bytes, which is too much for a manifest.")
+        raise UsageError(f"{place.at(key)} has {info.size} bytes, which is too much for a manifest.").about("inventory")
     # The place is that of a resolved spec.
     spec = ResolvedSpec.of(
         TransferSpec(

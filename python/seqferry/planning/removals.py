@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 from seqferry.engine import buckets
 from seqferry.engine.buckets import ObjectVersion
 from seqferry.engine.engine import Engine, FailedLookup, ObjectInfo
-from seqferry.model.errors import StorageError, UsageError
+from seqferry.model.errors import StorageError, UsageError, errors_about
 from seqferry.model.locations import S3Location
 from seqferry.model.models import OPERATION_REMOVE, CheckedSpec, ResolvedSpec
 from seqferry.places import paths
@@ -81,19 +81,24 @@ def build_remove_spec(
         if paths.is_local(source):
             raise UsageError(
                 f"'{source}' is a local path, and rm removes objects; write s3://bucket/key, or use rm(1)."
-            )
+            ).about("source")
     if not sources:
-        raise UsageError("rm needs an object or a prefix: write s3://bucket/key, or s3://bucket/prefix/ --recursive.")
+        raise UsageError(
+            "rm needs an object or a prefix: write s3://bucket/key, or s3://bucket/prefix/ --recursive."
+        ).about("source")
     source, named = _together(sources, recursive=recursive, raw=raw)
     keys = named if keys is None else list(keys)
-    _, key = parse_uri(source)
+    with errors_about("source"):
+        _, key = parse_uri(source)
     selects = has_wildcard(source) and not raw and keys is None
     if keys is None and not selects and (key == "" or key.endswith("/")) and not recursive:
         raise UsageError(
             f"{source} means everything below it, and rm removes that only when told so: add --recursive (-r)."
-        )
+        ).about("recursive", "source")
     if version_id is not None and (recursive or selects or keys is not None or versions):
-        raise UsageError("--version-id removes that version of one object: name its key, and nothing else.")
+        raise UsageError("--version-id removes that version of one object: name its key, and nothing else.").about(
+            "version_id"
+        )
     # A placeholder for the target: no bucket can have the name "-".
     spec = draft_spec(source, "s3://-/", below=recursive and not selects, raw=raw, keys=keys, **given)
     assert isinstance(spec.source, S3Location)
@@ -106,7 +111,9 @@ def build_remove_spec(
         options[EXACT] = True
         spec = replace(spec, single=False)
     if versions and keys is not None:
-        raise UsageError("--all-versions takes one object, a wildcard or a prefix; use one command for each object.")
+        raise UsageError(
+            "--all-versions takes one object, a wildcard or a prefix; use one command for each object."
+        ).about("versions")
     if most is not None:
         options[MOST] = most
     if expected is not None:
@@ -120,12 +127,15 @@ def _together(sources: Sequence[str], *, recursive: bool, raw: bool) -> tuple[st
     """One source, or the bucket of several objects and their keys."""
     if len(sources) == 1:
         return sources[0], None
-    places = [parse_uri(source) for source in sources]
+    with errors_about("source"):
+        places = [parse_uri(source) for source in sources]
     if len({bucket for bucket, _ in places}) > 1:
-        raise UsageError("The objects lie in different buckets; use one command for each bucket.")
+        raise UsageError("The objects lie in different buckets; use one command for each bucket.").about("source")
     for source, (_, key) in zip(sources, places, strict=True):
         if recursive or key == "" or key.endswith("/") or (has_wildcard(source) and not raw):
-            raise UsageError(f"'{source}' means several objects, and stands beside others; use one command for each.")
+            raise UsageError(
+                f"'{source}' means several objects, and stands beside others; use one command for each."
+            ).about("source")
     return f"s3://{places[0][0]}/", [key for _, key in places]
 
 

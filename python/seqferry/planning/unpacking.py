@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple, cast
 
 from seqferry.engine.engine import Engine, FoundMember
 from seqferry.model import operations
-from seqferry.model.errors import UsageError
+from seqferry.model.errors import UsageError, errors_about
 from seqferry.model.locations import LocalFolder, Location, S3Location
 from seqferry.model.models import OPERATION_UNPACK, CheckedSpec, ResolvedSpec
 from seqferry.places import paths
@@ -77,13 +77,15 @@ def build_unpack_spec(
         UsageError: the source is no single archive, or an option does not fit members.
     """
     if not isinstance(source, str):
-        raise UsageError("unpack takes one archive at a time; use one command for each.")
+        raise UsageError("unpack takes one archive at a time; use one command for each.").about("source")
     if given.get("rename"):
-        raise UsageError("--rename is for copies: members keep their paths. Leave it out.")
+        raise UsageError("--rename is for copies: members keep their paths. Leave it out.").about("rename")
     if any(given.pop("versions", None) or ()) or any(given.pop("targets", None) or ()):
-        raise UsageError("Members of an archive have neither versions nor names of their own; list their paths alone.")
+        raise UsageError(
+            "Members of an archive have neither versions nor names of their own; list their paths alone."
+        ).about("version_id", "keys")
     if keys is not None and members is not None:
-        raise UsageError("'keys' and 'members' both name members of the archive; give one of them.")
+        raise UsageError("'keys' and 'members' both name members of the archive; give one of them.").about("keys")
     members = keys if members is None else members
     given["raw"] = True  # a name with * or ? is one name
     to_disk = allow_local and paths.is_local(target)
@@ -91,9 +93,10 @@ def build_unpack_spec(
     # here, and both sides may be on this machine: a placeholder stands for the target, as no bucket can be named "-".
     spec = draft_spec(source, "s3://-/", allow_local=allow_local, **given)
     if not spec.single:
-        raise UsageError(f"'{source}' is a prefix or a folder, and unpack takes one archive; name it.")
+        raise UsageError(f"'{source}' is a prefix or a folder, and unpack takes one archive; name it.").about("source")
     if to_disk:
-        folder, _ = paths.target(target, None)
+        with errors_about("target"):
+            folder, _ = paths.target(target, None)
         # Links of the archive are made as such, and its empty folders as well.
         place: Location = LocalFolder(
             folder,
@@ -103,13 +106,14 @@ def build_unpack_spec(
             preserve_permissions=bool(given.get("preserve_permissions")),
         )
     else:
-        bucket, key = parse_uri(target)
+        with errors_about("target"):
+            bucket, key = parse_uri(target)
         assert isinstance(spec.target, S3Location)
         place = replace(spec.target, bucket=bucket, key=key if not key or key.endswith("/") else f"{key}/")
     if no_sync and not to_disk:
         raise UsageError(
             "--no-sync is for a local folder: objects of a storage are durable when it says so. Leave it out."
-        )
+        ).about("options")
     chosen: dict[str, Any] = {
         "members": None if members is None else list(dict.fromkeys(members)),
         "index": None if index == "auto" else index,
@@ -138,10 +142,13 @@ def build_operation_spec(operation: str, options: Mapping[str, Any], **given: An
     if kind.packs:
         return pack.build_from_options(options, **given)
     if options:
-        raise UsageError(f"The operation '{operation}' has no options of its own; leave 'options' out.")
+        raise UsageError(f"The operation '{operation}' has no options of its own; leave 'options' out.").about(
+            "options"
+        )
     return build_spec(**given)
 
 
+@errors_about("options", "keys")
 def check_options(options: Mapping[str, Any]) -> None:
     """Refuse options that make no sense.
 
@@ -161,6 +168,7 @@ def check_options(options: Mapping[str, Any]) -> None:
         raise UsageError(f"The list names more than {MAX_KEYS:,} members; select them by --exclude and --include.")
 
 
+@errors_about("options")
 def _check_types(options: Mapping[str, Any]) -> None:
     for name, value in options.items():
         if name in ("include", "exclude"):

@@ -38,7 +38,9 @@ def select(engine: Engine, spec: ResolvedSpec) -> list[str]:
     for page in listing.objects(engine, spec):
         keys += [one.key for one in page if _is_readable(one.key) and decision.is_selected(spec, one)]
         if len(keys) > MOST:
-            raise UsageError(f"{written} matches more than {MOST:,} objects; choose a narrower wildcard.")
+            raise UsageError(f"{written} matches more than {MOST:,} objects; choose a narrower wildcard.").about(
+                "source"
+            )
     if not keys:
         raise _no_match(engine, spec, written)
     return sorted(keys, key=lambda key: key.encode("utf-8", "surrogateescape"))
@@ -81,6 +83,10 @@ def _is_readable(key: str) -> bool:
 def _no_match(engine: Engine, spec: ResolvedSpec, written: str) -> NoMatchError:
     alike = nearest(engine, spec)
     if alike:
-        return NoMatchError(f"Nothing matches {written}; nearest: {', '.join(map(spec.source.at, alike))}.")
+        return NoMatchError(f"Nothing matches {written}; nearest: {', '.join(map(spec.source.at, alike))}.").about(
+            "source"
+        )
     bucket = spec.source.container
-    return NoMatchError(f"Nothing matches {written}. See what there is with: seqferry ls s3://{bucket}/")
+    return NoMatchError(f"Nothing matches {written}. See what there is with: seqferry ls s3://{bucket}/").about(
+        "source"
+    )

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from seqferry.engine.engine import Engine, FailedLookup, ObjectInfo
-from seqferry.model.errors import StorageError, UsageError
+from seqferry.model.errors import StorageError, UsageError, errors_about
 from seqferry.model.locations import LocalFolder, Location, S3Location
 from seqferry.model.models import ResolvedSpec, TransferSpec
 from seqferry.places import paths
@@ -39,7 +39,8 @@ def check(engine: Engine, spec: ResolvedSpec) -> KnownObjects:
     if spec.inventory is not None:
         from seqferry.planning import inventory
 
-        inventory.manifest(engine, spec)
+        with errors_about("inventory"):
+            inventory.manifest(engine, spec)
     return KnownObjects()
 
 
@@ -54,7 +55,8 @@ def _check_single(engine: Engine, spec: ResolvedSpec) -> KnownObjects:
     The buckets are asked for only when something is wrong, to say what.
     """
     try:
-        found = _looked_up(engine, spec)
+        with errors_about("source"):
+            found = _looked_up(engine, spec)
     except StorageError:
         check_buckets(engine, spec)
         raise
@@ -62,7 +64,8 @@ def _check_single(engine: Engine, spec: ResolvedSpec) -> KnownObjects:
         check_buckets(engine, spec)
         raise missing_error(engine, spec)
     if isinstance(spec.target, LocalFolder):
-        paths.check_target(spec.target.path)
+        with errors_about("target"):
+            paths.check_target(spec.target.path)
         return KnownObjects(found=(found,))
     try:
         listed, _ = engine.list_after(spec.target, "", at_most=1)
@@ -90,14 +93,16 @@ def check_buckets(engine: Engine, spec: ResolvedSpec) -> None:
     Permission to list a bucket (s3:ListBucket) is needed only where the bucket is listed: a source of named objects and
     a target from which nothing is removed do without.
     """
-    if isinstance(spec.source, LocalFolder):
-        paths.check_source(spec.source.path)
-    else:
-        _check_bucket(engine, spec.source, is_listed=_lists_source(spec))
-    if isinstance(spec.target, LocalFolder):
-        paths.check_target(spec.target.path)
-    elif spec.target != spec.source:
-        _check_bucket(engine, spec.target, is_listed=spec.removal.delete)
+    with errors_about("source"):
+        if isinstance(spec.source, LocalFolder):
+            paths.check_source(spec.source.path)
+        else:
+            _check_bucket(engine, spec.source, is_listed=_lists_source(spec))
+    with errors_about("target"):
+        if isinstance(spec.target, LocalFolder):
+            paths.check_target(spec.target.path)
+        elif spec.target != spec.source:
+            _check_bucket(engine, spec.target, is_listed=spec.removal.delete)
 
 
 def _lists_source(spec: ResolvedSpec) -> bool:
@@ -131,9 +136,10 @@ def with_prefixes(engine: Engine, given: Mapping[str, Any]) -> str | list[str]:
         bucket = identity.resolved_place(replace(place, key=""))
         named.setdefault(bucket, []).append((at, place.key))
     prefixes: set[int] = set()
-    for bucket, keys in named.items():
-        for start in range(0, len(keys), LOOKED_UP_AT_ONCE):
-            prefixes |= _prefixes(engine, bucket, keys[start : start + LOOKED_UP_AT_ONCE])
+    with errors_about("source"):
+        for bucket, keys in named.items():
+            for start in range(0, len(keys), LOOKED_UP_AT_ONCE):
+                prefixes |= _prefixes(engine, bucket, keys[start : start + LOOKED_UP_AT_ONCE])
     return _with_slashes(given, prefixes)
 
 
@@ -179,8 +185,8 @@ def _prefixes(engine: Engine, bucket: Location, keys: Sequence[tuple[int, str]])
 def missing_error(engine: Engine, spec: ResolvedSpec) -> UsageError:
     """The error for the one object of a spec that is not there."""
     if spec.versions and spec.single:
-        return UsageError(missing_version(spec.source, spec.versions[0]))
-    return UsageError(missing_object(engine, spec.source))
+        return UsageError(missing_version(spec.source, spec.versions[0])).about("version_id", "source")
+    return UsageError(missing_object(engine, spec.source)).about("source")
 
 
 def missing_version(source: Location, version_id: str) -> str:

@@ -186,10 +186,10 @@ def _cause(causes: list[FailureGroup], transfer_id: str, wanted: str) -> Failure
         there = ", ".join(f"{one.error_code} ({one.operation}: {one.id})" for one in causes[:_MOST_TOLD])
         raise NotFoundError(
             f"No object of transfer {transfer_id} has failed for the cause '{wanted[:40]}'. Its causes: {there}"
-        )
+        ).about("cause")
     if len(found) > 1:
         there = ", ".join(f"{one.id} ({one.operation})" for one in found[:_MOST_TOLD])
-        raise UsageError(f"'{wanted[:40]}' is the code of several causes; name one by its id: {there}")
+        raise UsageError(f"'{wanted[:40]}' is the code of several causes; name one by its id: {there}").about("cause")
     return found[0]
 
 
@@ -382,18 +382,24 @@ def change(
 def check(adjustment: Adjustment) -> None:
     """Raise UsageError when an adjustment makes no sense."""
     if not -MOST_PRIORITY <= adjustment.priority <= MOST_PRIORITY:
-        raise UsageError(f"--priority {adjustment.priority}: a priority is from -{MOST_PRIORITY} to {MOST_PRIORITY}.")
+        raise UsageError(
+            f"--priority {adjustment.priority}: a priority is from -{MOST_PRIORITY} to {MOST_PRIORITY}."
+        ).about("priority")
     most = adjustment.max_requests
     if most is not None and not 1 <= most <= MOST_REQUESTS:
-        raise UsageError(f"--max-requests {most}: from 1 to {MOST_REQUESTS} requests can be in flight.")
+        raise UsageError(f"--max-requests {most}: from 1 to {MOST_REQUESTS} requests can be in flight.").about(
+            "max_requests"
+        )
     starts = adjustment.tpslimit
     if starts is not None and not 1 <= starts <= MOST_STARTS:
-        raise UsageError(f"--tpslimit {starts}: from 1 to {MOST_STARTS} requests can start per second.")
+        raise UsageError(f"--tpslimit {starts}: from 1 to {MOST_STARTS} requests can start per second.").about(
+            "tpslimit"
+        )
     if adjustment.max_bandwidth is not None:
         try:
             Bandwidth.parse(adjustment.max_bandwidth)
         except ValueError as why:
-            raise UsageError(f"--max-bandwidth: {why}.") from None
+            raise UsageError(f"--max-bandwidth: {why}.").about("max_bandwidth") from None
 
 
 # --- many -------------------------------------------------------------------------------------------------------------

@@ -78,7 +78,7 @@ def parse(expression: str, timezone: str, now: float) -> Cron:
     except CroniterBadDateError:
         raise UsageError(
             f"'{expression}' never fires: no date is like that. Check its day of the month and its month."
-        ) from None
+        ).about("cron") from None
     except (ValueError, TypeError, KeyError, ArithmeticError):
         raise _no_cron(expression) from None
     return found
@@ -88,13 +88,13 @@ def _no_cron(expression: str) -> UsageError:
     return UsageError(
         f"'{expression[:MAX_TEXT]}' is no cron expression. Write minute, hour, day of the month, month and day of the "
         "week, as '0 2 * * *' for 02:00 each day; a field of seconds may come first."
-    )
+    ).about("cron")
 
 
 def _checked_zone(timezone: str) -> str:
     error = UsageError(
         f"There is no time zone '{timezone[:MAX_TEXT]}'. Give a name of the IANA list, as Europe/Berlin or UTC."
-    )
+    ).about("timezone")
     if len(timezone) > MAX_TEXT or not _ZONE.fullmatch(timezone):
         raise error
     try:

@@ -149,7 +149,7 @@ class Queries(Base):
         wanted = wanted or ObjectFilter()
         if wanted.state is not None and wanted.state not in get_args(ObjectState):
             known = ", ".join(get_args(ObjectState))
-            raise UsageError(f"'{wanted.state}' is not a state of objects; choose one of {known}.")
+            raise UsageError(f"'{wanted.state}' is not a state of objects; choose one of {known}.").about("state")
         with self.database.read() as connection:
             full_id = self._resolve(connection, transfer_id)
             return object_pages.read(connection, full_id, wanted, cursor, _page_size(limit), order)
@@ -398,7 +398,7 @@ def check_count(found: int, expected: int | None, noun: str = "transfer") -> Non
         raise ConflictError(
             f"{found:,} {noun}s are selected by now, and {expected:,} were expected. Nothing was done; look at them "
             "again, then ask with their number."
-        )
+        ).about("expected")
 
 
 def _page_size(limit: int) -> int:

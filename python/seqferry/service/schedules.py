@@ -131,7 +131,7 @@ def add(
         raise UsageError(
             f"'{name[:100]}' cannot be the name of a schedule. Use up to 63 letters, digits, dots, hyphens and "
             "underscores, and begin with a letter or a digit."
-        )
+        ).about("name")
     with service.database.write() as connection:
         take(connection, AdvisoryLock.SCHEDULES)
         names = [row.name for row in schedule_rows.rows(connection)]
@@ -139,7 +139,7 @@ def add(
             raise ConflictError(
                 f"There is a schedule '{name}' already. Give another --name, or remove that one: "
                 f"seqferry schedule rm {name}"
-            )
+            ).about("name")
         if len(names) >= MOST_SCHEDULES:
             raise ConflictError(f"There are {MOST_SCHEDULES} schedules, and no more can be. Remove one first.")
         text = stored.write(spec)

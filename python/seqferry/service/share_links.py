@@ -78,7 +78,7 @@ def seconds_of(lifetime: str) -> float:
         UsageError: the text has another form.
     """
     if re.fullmatch(LIFETIME, lifetime) is None:
-        raise UsageError(f"'{lifetime[:40]}' is not a time; write for example 14d, 12h or 30m.")
+        raise UsageError(f"'{lifetime[:40]}' is not a time; write for example 14d, 12h or 30m.").about("expires")
     return int(lifetime[:-1]) * _SECONDS[lifetime[-1]]
 
 
@@ -99,7 +99,7 @@ def create(
         ConfigError: the record is kept with an audit key that this process has not.
     """
     if (transfer_id is None) == (label is None):
-        raise UsageError("Say what the link shows: a transfer, or a label.")
+        raise UsageError("Say what the link shows: a transfer, or a label.").about("label")
     if not 0 < lifetime <= MOST_SECONDS:
         raise UsageError(f"A link is valid for at most {MOST_SECONDS / DAY:.0f} days; give a shorter time.").about(
             "expires"

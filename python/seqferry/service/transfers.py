@@ -120,7 +120,9 @@ class Transfers(Queries):
         """
         operations.require(spec.operation)
         if not -MOST_PRIORITY <= priority <= MOST_PRIORITY:
-            raise UsageError(f"--priority {priority}: a priority is from -{MOST_PRIORITY} to {MOST_PRIORITY}.")
+            raise UsageError(f"--priority {priority}: a priority is from -{MOST_PRIORITY} to {MOST_PRIORITY}.").about(
+                "priority"
+            )
         found = identity.resolve(spec)
         if found.speed.tpslimit is None and self.settings.tpslimit is not None:
             # The settings were checked as this option is.

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import urlsplit
 
-from seqferry.model.errors import PolicyError, UsageError
+from seqferry.model.errors import PolicyError, UsageError, errors_about
 from seqferry.model.locations import LocalFolder, Location, S3Location
 from seqferry.model.models import TransferSpec
 from seqferry.places import customer_keys, endpoints, paths
@@ -71,9 +71,9 @@ class Policy:
             PolicyError: the policy does not allow the spec.
         """
         customer_keys.check_for_client(spec)
-        for place in (spec.source, spec.target):
+        for side, place in (("source", spec.source), ("target", spec.target)):
             if not isinstance(place, LocalFolder):
-                self.check_access(place)
+                self.check_access(place, side)
         self._check_folders(spec)
         self.check_places(spec)
 
@@ -90,23 +90,24 @@ class Policy:
             UsageError: it is not absolute.
         """
         sources = [source] if isinstance(source, str) else source
-        for act, allowed, path in (
-            *(("read", self.read, one) for one in sources if paths.is_local(one)),
-            *(("write", self.write, one) for one in (target,) if paths.is_local(one)),
+        for act, allowed, side, path in (
+            *(("read", self.read, "source", one) for one in sources if paths.is_local(one)),
+            *(("write", self.write, "target", one) for one in (target,) if paths.is_local(one)),
         ):
             if not path.startswith("/"):
                 raise UsageError(
                     f"'{path[:200]}' is no absolute path; write s3://bucket/key, or a folder that this server allows."
-                )
-            _check_folder(act, allowed, path)
+                ).about(side)
+            with errors_about(side):
+                _check_folder(act, allowed, path)
 
     def _check_folders(self, spec: TransferSpec) -> None:
-        read = [("read", self.read, spec.source)] if not spec.kind.of_record else []
-        for act, allowed, place in (*read, ("write", self.write, spec.target)):
+        read = [("read", self.read, "source", spec.source)] if not spec.kind.of_record else []
+        removed = [("write", self.write, "source", spec.source)] if spec.kind.removes_sources else []
+        for act, allowed, side, place in (*read, ("write", self.write, "target", spec.target), *removed):
             if isinstance(place, LocalFolder):
-                _check_folder(act, allowed, place.uri)
-        if isinstance(spec.source, LocalFolder) and spec.kind.removes_sources:
-            _check_folder("write", self.write, spec.source.uri)
+                with errors_about(side):
+                    _check_folder(act, allowed, place.uri)
 
     def check_look(self, place: S3Location) -> None:
         """Refuse a look at a place that a client may not read from, or not with this endpoint or profile.
@@ -115,7 +116,8 @@ class Policy:
             PolicyError: the policy does not allow it.
         """
         self.check_access(place)
-        _check_below("read", self.read, place, [place.key])
+        with errors_about("source"):
+            _check_below("read", self.read, place, [place.key])
 
     @property
     def roots(self) -> tuple[str, ...]:
@@ -126,19 +128,20 @@ class Policy:
         """True where the name of the bucket may be told to clients: all below it may be read."""
         return any(f"s3://{bucket}/".startswith(start) for start in self.read)
 
-    def check_access(self, place: S3Location) -> None:
-        """Refuse an endpoint or a profile that a client may not name.
+    def check_access(self, place: S3Location, side: str = "source") -> None:
+        """Refuse an endpoint or a profile that a client may not name; ``side`` is that of its options.
 
         Raises:
             PolicyError: the policy does not allow it.
         """
         if place.endpoint_url is not None:
-            self._check_endpoint(place.endpoint_url)
+            with errors_about(f"{side}_endpoint_url", "endpoint_url"):
+                self._check_endpoint(place.endpoint_url)
         own_profile = os.environ.get("AWS_PROFILE")
         if place.profile is not None and place.profile != own_profile and place.profile not in self.profiles:
             raise PolicyError(
                 f"This server does not act with the profile '{place.profile}'. {_ALLOWED.format('profiles')}"
-            )
+            ).about(f"{side}_profile", "profile")
 
     def check_places(self, spec: TransferSpec) -> None:
         """Refuse places that a client may not read or write; the part of ``check`` that no environment changes.
@@ -148,23 +151,28 @@ class Policy:
         """
         if spec.kind.of_record:
             # What clients may write, they may look at again where it was written.
-            _check_below("write", self.write, spec.target, [spec.target.key])
+            with errors_about("target"):
+                _check_below("write", self.write, spec.target, [spec.target.key])
             return
         named = [spec.source.key + key for key in spec.keys or ()] + [one.key for one in spec.ranges]
-        _check_below("read", self.read, spec.source, [spec.source.key, *named])
+        with errors_about("source"):
+            _check_below("read", self.read, spec.source, [spec.source.key, *named])
         if spec.inventory is not None:
             bucket, _, key = spec.inventory.removeprefix("s3://").partition("/")
             # Its files lie beside the folder of the manifest.
             above = "".join(f"{part}/" for part in key.split("/")[:-2])
-            _check_below("read", self.read, S3Location(bucket, above), [key])
+            with errors_about("inventory"):
+                _check_below("read", self.read, S3Location(bucket, above), [key])
         if spec.kind.removes_sources:
             # What has arrived is removed there.
-            _check_below("write", self.write, spec.source, [spec.source.key, *named])
+            with errors_about("source"):
+                _check_below("write", self.write, spec.source, [spec.source.key, *named])
         # Each goes to the target without the start that is stripped. What is listed there is not known here:
         # planning refuses names that lead out of what may be written (``confined``).
         targets = [spec.target.key + key.removeprefix(spec.strip) for key in named]
         targets += [spec.target.key + name for name in (*spec.targets, *(one.into for one in spec.ranges))]
-        _check_below("write", self.write, spec.target, [spec.target.key, *targets])
+        with errors_about("target"):
+            _check_below("write", self.write, spec.target, [spec.target.key, *targets])
 
     def _check_endpoint(self, url: str) -> None:
         refuse_address(_host(url), url)
@@ -203,7 +211,7 @@ def check_addresses(spec: TransferSpec) -> None:
     Raises:
         PolicyError: an endpoint leads to such an address.
     """
-    for place in (spec.source, spec.target):
+    for side, place in (("source", spec.source), ("target", spec.target)):
         url = endpoints.of(place) if isinstance(place, S3Location) else None
         if url is None or "://" not in url:
             continue
@@ -214,7 +222,8 @@ def check_addresses(spec: TransferSpec) -> None:
             # The engine says what is wrong with the name.
             continue
         for *_, address in found:
-            refuse_address(str(address[0]), url)
+            with errors_about(f"{side}_endpoint_url", "endpoint_url", side):
+                refuse_address(str(address[0]), url)
 
 
 def refuse_address(host: str, url: str) -> None:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
-from seqferry.model.errors import UsageError
+from seqferry.model.errors import UsageError, errors_about
 from seqferry.model.locations import LocalFolder, Location, S3Location
 from seqferry.model.models import OPERATION_HISTORY, OPERATION_TRANSFER, CheckedSpec, TransferSpec
 from seqferry.model.option_groups import (
@@ -24,6 +24,7 @@ from seqferry.model.option_groups import (
 from seqferry.places import customer_keys, paths
 from seqferry.spec import source_ranges
 from seqferry.spec.addresses import FORM, parse_uri, shown
+from seqferry.spec.option_groups import ProtectionOptions
 from seqferry.spec.options import NOTHING_LISTED, Listed, Options
 from seqferry.spec.selection import has_wildcard, literal_start
 from seqferry.spec.validation import check_endpoint, validate_spec
@@ -80,11 +81,15 @@ def draft_spec(
     if len(source) == 1:
         return build(source[0], target)
     if not source:
-        raise UsageError("No source was given; name at least one.")
+        raise UsageError("No source was given; name at least one.").about("source")
     if options.get("version_id") is not None:
-        raise UsageError("--version-id is for one object; name several with their versions in --files-from FILE.csv.")
+        raise UsageError(
+            "--version-id is for one object; name several with their versions in --files-from FILE.csv."
+        ).about("version_id")
     if keys is not None or below:
-        raise UsageError("Several sources are for cp alone: give one source for sync, and beside a list of keys.")
+        raise UsageError(
+            "Several sources are for cp alone: give one source for sync, and beside a list of keys."
+        ).about("source")
     return _of_several(source, target if target.endswith("/") else f"{target}/", build)
 
 
@@ -92,7 +97,9 @@ def _of_several(sources: Sequence[str], below: str, build: Callable[[str, str], 
     specs = [build(one, below) for one in sources]
     for spec, one in zip(specs, sources, strict=True):
         if isinstance(spec.source, S3Location) and not spec.source.key:
-            raise UsageError(f"'{shown(one)}' is a whole bucket, which holds the other sources; give it alone.")
+            raise UsageError(f"'{shown(one)}' is a whole bucket, which holds the other sources; give it alone.").about(
+                "source"
+            )
     spec = source_ranges.combine(specs, sources)
     if isinstance(spec.target, LocalFolder):
         place = replace(spec.target, path=paths.target(below, None)[0], key="")
@@ -139,7 +146,7 @@ def build_one(
         raise UsageError(
             f"'{shown(source)}' holds a wildcard, which selects objects by itself. For sync give the prefix and "
             "--include or --exclude; beside a list of keys leave the wildcard out; --raw takes * and ? as they are."
-        )
+        ).about("source")
     below = below or listed.keys is not None
     folder, buckets = _places(options, into_local=is_local[1])
     if is_local[0]:
@@ -152,12 +159,17 @@ def build_one(
     versions = listed.versions
     if (version_id := options.versions.version_id) is not None:
         if is_local[0] or not single or listed.keys is not None or version_id == "":
-            raise UsageError("--version-id copies that version of one object: name its key in S3, and nothing else.")
+            raise UsageError(
+                "--version-id copies that version of one object: name its key in S3, and nothing else."
+            ).about("version_id")
         versions = (version_id,)
     if options.protection.sse_c_copy_source_key is not None and any(is_local):
-        raise UsageError("--sse-c-copy-source-key is for copies between S3 places; give --sse-c-key alone.")
+        raise UsageError("--sse-c-copy-source-key is for copies between S3 places; give --sse-c-key alone.").about(
+            "sse_c_copy_source_key"
+        )
     if is_local[1]:
-        path, target_key = paths.target(target, name)
+        with errors_about("target"):
+            path, target_key = paths.target(target, name)
         place: Location = replace(folder, path=path, key=target_key)
     else:
         place = _written_bucket(target, buckets.target, name)
@@ -195,7 +207,9 @@ def of_operation(draft: TransferSpec, operation: str) -> TransferSpec:
     """
     made = replace(draft, operation=operation)
     if draft.kind.of_versions:
-        raise UsageError(f"--all-versions is for cp; {made.kind.command} takes current versions. Leave it out.")
+        raise UsageError(f"--all-versions is for cp; {made.kind.command} takes current versions. Leave it out.").about(
+            "all_versions"
+        )
     return made
 
 
@@ -204,12 +218,12 @@ def _check_sides(source: str, target: str, is_local: Sequence[bool], *, allow_lo
         raise UsageError(
             f"'{shown(source if is_local[0] else target)}' is a local path, and those are taken on the command line "
             f"only; {FORM}."
-        )
+        ).about("source" if is_local[0] else "target")
     if all(is_local):
         raise UsageError(
             f"'{shown(source)}' and '{shown(target)}' are both local paths; one side has to be s3://bucket/prefix/ "
             "(within a machine use cp or rsync)."
-        )
+        ).about("target")
 
 
 class _Buckets(NamedTuple):
@@ -245,10 +259,10 @@ def _places(options: Options, *, into_local: bool) -> tuple[LocalFolder, _Bucket
         profile=of.target_profile or of.profile,
         anonymous=False,
     )
-    check_endpoint(source.endpoint_url)
-    check_endpoint(target.endpoint_url)
-    key_of_source = protection.sse_c_key if into_local else protection.sse_c_copy_source_key
-    source = replace(source, sse_c=customer_keys.named(key_of_source))
+    check_endpoint(source.endpoint_url, "source")
+    check_endpoint(target.endpoint_url, "target")
+    key_of_source = "sse_c_key" if into_local else "sse_c_copy_source_key"
+    source = replace(source, sse_c=_customer_key(protection, key_of_source))
     folder = LocalFolder(
         path="",
         symlinks=options.selection.symlinks,
@@ -256,21 +270,30 @@ def _places(options: Options, *, into_local: bool) -> tuple[LocalFolder, _Bucket
         page_cache=options.parts.page_cache,
         preserve_permissions=options.storage.preserve_permissions,
     )
-    return folder, _Buckets(source, replace(target, sse_c=customer_keys.named(protection.sse_c_key)))
+    return folder, _Buckets(source, replace(target, sse_c=_customer_key(protection, "sse_c_key")))
+
+
+def _customer_key(protection: ProtectionOptions, name: str) -> str | None:
+    with errors_about(name):
+        return customer_keys.named(getattr(protection, name))
 
 
 def _read_folder(source: str, folder: LocalFolder, *, selects: bool, below: bool) -> _Source:
     pattern = None
     if selects:
         source, pattern = _split_pattern(source)
-    path, key = paths.source(source)
+    with errors_about("source"):
+        path, key = paths.source(source)
     if below and key:
-        raise UsageError(f"'{source}' is a file, and only folders and prefixes can be kept in sync; use cp.")
+        raise UsageError(f"'{source}' is a file, and only folders and prefixes can be kept in sync; use cp.").about(
+            "source"
+        )
     return _Source(replace(folder, path=path, key=key), pattern, strip=key)
 
 
 def _read_bucket(source: str, place: S3Location, *, selects: bool, below: bool) -> _Source:
-    bucket, key = parse_uri(source if not below or source.endswith("/") else f"{source}/")
+    with errors_about("source"):
+        bucket, key = parse_uri(source if not below or source.endswith("/") else f"{source}/")
     if not selects:
         return _Source(replace(place, bucket=bucket, key=key), None, strip=key)
     start = literal_start(key)
@@ -279,7 +302,8 @@ def _read_bucket(source: str, place: S3Location, *, selects: bool, below: bool) 
 
 def _written_bucket(target: str, place: S3Location, name: str | None) -> S3Location:
     """The place of a target, below which ``name`` is the one object; None: there are several."""
-    bucket, key = parse_uri(target)
+    with errors_about("target"):
+        bucket, key = parse_uri(target)
     if key == "" or key.endswith("/"):
         key += name or ""
     elif name is None:
@@ -314,10 +338,11 @@ def build_mirror_spec(
         UsageError: as ``build_spec``.
     """
     given.pop("recursive", None)  # a prefix needs no slash here
-    for bucket in (src_bucket, dst_bucket):
-        parse_uri(f"s3://{bucket}")
-        if "/" in bucket:
-            raise UsageError(f"'{shown(bucket)}' cannot be the name of a bucket.")
+    for side, bucket in (("source", src_bucket), ("target", dst_bucket)):
+        with errors_about(side):
+            parse_uri(f"s3://{bucket}")
+            if "/" in bucket:
+                raise UsageError(f"'{shown(bucket)}' cannot be the name of a bucket.")
     spec = draft_spec(f"s3://{src_bucket}/", f"s3://{dst_bucket}/", **given)
     return validate_spec(
         replace(

@@ -36,12 +36,12 @@ def build_check_spec(
         raise UsageError(
             "check compares contents, and equal sizes prove none: leave --size-only out. With --verify auto they are "
             "enough where there is no checksum."
-        )
+        ).about("if_exists")
     spec = draft_spec(source, target, verify=verify, **given)
     if isinstance(spec.target, LocalFolder) and not os.path.isdir(spec.target.path):  # noqa: PTH112
         raise UsageError(
             f"There is no folder '{spec.target.path}' to compare with; correct the path, or copy first: seqferry cp."
-        )
+        ).about("target")
     options = {ONE_WAY: True} if one_way else {}
     return validate_spec(replace(spec, operation=OPERATION_CHECK, options=options))
 

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, fields, replace
 from typing import Any, Final
 
-from seqferry.model.errors import AccessError
+from seqferry.model.errors import AccessError, errors_about
 from seqferry.model.formatting import printable
 from seqferry.model.locations import Access, Identity, LocalFolder, Location, S3Location
 from seqferry.model.models import OPERATION_TRANSFER, CheckedSpec, ResolvedSpec, TransferSpec
@@ -72,7 +72,11 @@ def resolve(spec: TransferSpec) -> ResolvedSpec:
 
 def with_resolved_places(spec: TransferSpec) -> TransferSpec:
     """The same without a check: for a spec that is only compared with another, as one of an older version."""
-    return replace(spec, source=resolved_place(spec.source), target=resolved_place(spec.target))
+    with errors_about("sse_c_copy_source_key", "sse_c_key"):
+        source = resolved_place(spec.source)
+    with errors_about("sse_c_key"):
+        target = resolved_place(spec.target)
+    return replace(spec, source=source, target=target)
 
 
 def resolved_place(place: Location) -> Location:

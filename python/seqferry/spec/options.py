@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, fields
 from functools import cache
 from typing import Any, Final, TypeVar, get_type_hints
 
+from seqferry.model.errors import errors_about
 from seqferry.model.option_fields import OptionField, is_of_texts, option_fields
 from seqferry.model.option_groups import Attributes, Filters, Removal
 from seqferry.spec import properties
@@ -94,8 +95,9 @@ def _value(of: OptionField, given: Any) -> Any:
     """A value of a door as the field of a group holds it."""
     if given is None:
         return of.kept_default
-    if of.option.notation == "pairs":
-        return properties.pairs(f"--{of.name}", given)
-    if of.option.notation == "moment":
-        return properties.written_until(given)
+    with errors_about(of.name):
+        if of.option.notation == "pairs":
+            return properties.pairs(f"--{of.name}", given)
+        if of.option.notation == "moment":
+            return properties.written_until(given)
     return tuple(given) if is_of_texts(of.kept) else given

@@ -12,7 +12,7 @@ from dataclasses import replace
 from types import NoneType
 from typing import Any, Final
 
-from seqferry.model.errors import UsageError
+from seqferry.model.errors import UsageError, errors_about
 from seqferry.model.locations import LocalFolder
 from seqferry.model.models import OPERATION_PACK, CheckedSpec, TransferSpec
 from seqferry.places import paths
@@ -42,15 +42,23 @@ def build_pack_spec(
         UsageError: the source is no single prefix or folder, or an option does not fit an archive.
     """
     if not isinstance(source, str):
-        raise UsageError("An archive is made of one prefix or folder; name its parts with --files-from or --include.")
+        raise UsageError(
+            "An archive is made of one prefix or folder; name its parts with --files-from or --include."
+        ).about("source")
     if given.get("symlinks") == "keep":
-        raise UsageError("--symlinks keep is for copies; pack follows links or leaves them out (follow, skip).")
+        raise UsageError("--symlinks keep is for copies; pack follows links or leaves them out (follow, skip).").about(
+            "symlinks"
+        )
     if split is not None and not _SMALLEST_SHARD <= split <= _LARGEST_SHARD:
-        raise UsageError(f"--split {split} makes no sense; choose a size between 1MiB and 50TB for each shard.")
+        raise UsageError(f"--split {split} makes no sense; choose a size between 1MiB and 50TB for each shard.").about(
+            "split", "options"
+        )
     # Files of this machine are looked at only for callers that may read them.
     looks = bool(given.get("allow_local"))
     if looks and paths.is_local(source) and os.path.isfile(source):
-        raise UsageError(f"'{source}' is a file; pack takes a folder or a prefix, and cp copies a single file.")
+        raise UsageError(f"'{source}' is a file; pack takes a folder or a prefix, and cp copies a single file.").about(
+            "source"
+        )
     folder, key = _folder_and_key(target) if looks or not paths.is_local(target) else (target, "")
     if looks and paths.is_local(source) and paths.is_local(target):
         spec = _within_this_machine(source, folder, given)
@@ -67,12 +75,13 @@ def _within_this_machine(source: str, folder: str, given: Mapping[str, Any]) -> 
     """The spec of a folder that becomes a file in another one: ``build_spec`` is for copies with a side in S3."""
     # A placeholder for the target: no bucket can have the name "-".
     spec = draft_spec(source, "s3://-/", below=True, **given)
-    to, _ = paths.target(folder, None)
+    with errors_about("target"):
+        to, _ = paths.target(folder, None)
     assert isinstance(spec.source, LocalFolder)
     if os.path.join(to, "").startswith(os.path.join(spec.source.path, "")):
         raise UsageError(
             f"The archive would lie in what is packed, '{spec.source.path}'. Choose a place outside of it."
-        )
+        ).about("target")
     return replace(spec, target=LocalFolder(to, page_cache=bool(given.get("page_cache"))))
 
 
@@ -81,7 +90,9 @@ def build_from_options(options: Mapping[str, Any], **given: Any) -> CheckedSpec:
     split, no_index = options.get(SPLIT), options.get(NO_INDEX, False)
     if (unknown := set(options) - OPTIONS) or not isinstance(no_index, bool) or type(split) not in (int, NoneType):
         named = ", ".join(sorted(unknown)) or "of these types"
-        raise UsageError(f"pack has no options {named}; it takes {SPLIT} (bytes) and {NO_INDEX} (true or false).")
+        raise UsageError(
+            f"pack has no options {named}; it takes {SPLIT} (bytes) and {NO_INDEX} (true or false)."
+        ).about("options")
     return build_pack_spec(**given, split=split, no_index=no_index)
 
 
@@ -91,13 +102,14 @@ def _folder_and_key(target: str) -> tuple[str, str]:
     if paths.is_local(target):
         name = os.path.basename(target)
         if name in ("", ".", "..") or os.path.isdir(target):
-            raise UsageError(f"'{target}' is a folder and names no archive; {form}.")
+            raise UsageError(f"'{target}' is a folder and names no archive; {form}.").about("target")
         if os.path.lexists(target) and not os.path.isfile(target):
-            raise UsageError(f"'{target}' is not a file that an archive could replace; {form}.")
+            raise UsageError(f"'{target}' is not a file that an archive could replace; {form}.").about("target")
         return os.path.dirname(target) or ".", name
-    bucket, key = parse_uri(target)
+    with errors_about("target"):
+        bucket, key = parse_uri(target)
     if key == "" or key.endswith("/"):
-        raise UsageError(f"'{target}' names no archive; {form}.")
+        raise UsageError(f"'{target}' names no archive; {form}.").about("target")
     return f"s3://{bucket}/", key
 
 

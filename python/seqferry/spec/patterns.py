@@ -110,19 +110,25 @@ class RenameRules:
                 raise UsageError(
                     f"--rename makes a name of more than {facts[0]:,} bytes of '{_shown(name[:80])}', which no storage "
                     "takes; change the rules."
-                ) from None
+                ).about("rename") from None
             raise UsageError(
                 f"--rename: the rules took {facts[0] / 1000:.1f} s for {facts[1]:,} names and were given up; write "
                 "patterns that match less of a name, or leave out the flag g."
-            ) from None
+            ).about("rename") from None
 
     def _refused(self, kind: str, number: int = 0, *facts: str | int) -> UsageError:
         if kind == "list":
-            return UsageError("--rename: all rules together are too big; make the counts of their patterns smaller.")
+            return UsageError(
+                "--rename: all rules together are too big; make the counts of their patterns smaller."
+            ).about("rename")
         rule = f"--rename '{_shown(self._written[number])}'"
         if kind == "group":
-            return UsageError(f"{rule}: the replacement names group {facts[0]}, and the pattern has {facts[1]}.")
-        return UsageError(f"{rule}: the pattern is not a regular expression that can be used: {facts[0]}.")
+            return UsageError(f"{rule}: the replacement names group {facts[0]}, and the pattern has {facts[1]}.").about(
+                "rename"
+            )
+        return UsageError(f"{rule}: the pattern is not a regular expression that can be used: {facts[0]}.").about(
+            "rename"
+        )
 
 
 def _as_text(text: str) -> str:

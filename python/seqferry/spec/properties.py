@@ -61,11 +61,13 @@ def check(spec: TransferSpec) -> None:
     if isinstance(spec.target, LocalFolder):
         for name in asked_for(spec):
             option = "--" + name.replace("_", "-")
-            raise UsageError(f"{option} is for objects in S3, and the target is a local path; leave it out.")
+            raise UsageError(f"{option} is for objects in S3, and the target is a local path; leave it out.").about(
+                name
+            )
     _check_encryption(spec)
     _check_access(spec)
     for name in ATTRIBUTES:
-        _check_value("--" + name.replace("_", "-"), getattr(spec.attributes, name))
+        _check_value(name, getattr(spec.attributes, name))
     _check_metadata(spec)
     _check_tags(spec)
     _check_lock(spec)
@@ -75,18 +77,24 @@ def _check_encryption(spec: TransferSpec) -> None:
     if spec.protection.sse_kms_key_id is not None and (
         spec.protection.sse is None or not spec.protection.sse.startswith("aws:kms")
     ):
-        raise UsageError("--sse-kms-key-id names a key of KMS: give --sse aws:kms or --sse aws:kms:dsse with it.")
-    _check_value("--sse-kms-key-id", spec.protection.sse_kms_key_id)
+        raise UsageError(
+            "--sse-kms-key-id names a key of KMS: give --sse aws:kms or --sse aws:kms:dsse with it."
+        ).about("sse_kms_key_id")
+    _check_value("sse_kms_key_id", spec.protection.sse_kms_key_id)
     has_key = isinstance(spec.target, S3Location) and spec.target.sse_c is not None
     if has_key and spec.protection.sse not in (None, "none"):
-        raise UsageError("--sse and a customer's key (--sse-c-key) cannot be had together; choose one.")
+        raise UsageError("--sse and a customer's key (--sse-c-key) cannot be had together; choose one.").about(
+            "sse", "sse_c_key"
+        )
 
 
 def _check_access(spec: TransferSpec) -> None:
     if spec.protection.acl is not None and spec.protection.acl not in _CANNED_ACLS:
-        raise UsageError(f"--acl '{spec.protection.acl}' is not known; choose one of {', '.join(_CANNED_ACLS)}.")
+        raise UsageError(f"--acl '{spec.protection.acl}' is not known; choose one of {', '.join(_CANNED_ACLS)}.").about(
+            "acl"
+        )
     if spec.protection.acl is not None and spec.protection.grants:
-        raise UsageError("--acl and --grants cannot be had together; choose one.")
+        raise UsageError("--acl and --grants cannot be had together; choose one.").about("acl")
     grants(spec)
 
 
@@ -94,39 +102,51 @@ def _check_metadata(spec: TransferSpec) -> None:
     size = 0
     for name, value in _split(spec.attributes.metadata):
         if not _TOKEN.fullmatch(name):
-            raise UsageError(f"--metadata '{name}' cannot be a name: use lower-case letters, digits and - or _.")
-        _check_value(f"--metadata {name}", value)
+            raise UsageError(f"--metadata '{name}' cannot be a name: use lower-case letters, digits and - or _.").about(
+                "metadata"
+            )
+        _check_value("metadata", value, of=name)
         size += len(name) + len(value.encode())
     if size > _METADATA_BYTES:
-        raise UsageError(f"--metadata has {size} bytes, and S3 allows {_METADATA_BYTES}.")
+        raise UsageError(f"--metadata has {size} bytes, and S3 allows {_METADATA_BYTES}.").about("metadata")
 
 
 def _check_tags(spec: TransferSpec) -> None:
     if spec.attributes.tags is not None and len(spec.attributes.tags) > _TAGS:
-        raise UsageError(f"--tags: {len(spec.attributes.tags)} tags, and S3 allows {_TAGS}.")
+        raise UsageError(f"--tags: {len(spec.attributes.tags)} tags, and S3 allows {_TAGS}.").about("tags")
     for name, value in _split(spec.attributes.tags or ()):
         if not name or len(name) > _TAG_KEY or len(value) > _TAG_VALUE:
-            raise UsageError(f"--tags '{name[:40]}': a tag has 1 to {_TAG_KEY} characters, its value {_TAG_VALUE}.")
+            raise UsageError(
+                f"--tags '{name[:40]}': a tag has 1 to {_TAG_KEY} characters, its value {_TAG_VALUE}."
+            ).about("tags")
 
 
 def _check_lock(spec: TransferSpec) -> None:
     if (spec.protection.object_lock_mode is None) != (spec.protection.object_lock_until is None):
-        raise UsageError("--object-lock-mode and --object-lock-until belong together: give both.")
+        raise UsageError("--object-lock-mode and --object-lock-until belong together: give both.").about(
+            "object_lock_mode", "object_lock_until"
+        )
     if spec.protection.object_lock == "copy" and (
         spec.protection.object_lock_mode is not None or spec.protection.object_lock_legal_hold
     ):
-        raise UsageError("--object-lock copy carries the source's lock; leave the other options of Object Lock out.")
+        raise UsageError(
+            "--object-lock copy carries the source's lock; leave the other options of Object Lock out."
+        ).about("object_lock")
     if spec.protection.object_lock_until is not None and datetime.fromisoformat(
         spec.protection.object_lock_until
     ) <= datetime.now(UTC):
-        raise UsageError(f"--object-lock-until {spec.protection.object_lock_until} has passed; choose a later time.")
+        raise UsageError(
+            f"--object-lock-until {spec.protection.object_lock_until} has passed; choose a later time."
+        ).about("object_lock_until")
 
 
-def _check_value(option: str, value: str | None) -> None:
+def _check_value(name: str, value: str | None, *, of: str = "") -> None:
+    """Raise UsageError for a value of the option ``name`` that no header holds; ``of`` is the name within its pairs."""
     if value is None:
         return
     if not value or any(ord(one) < 0x20 or ord(one) > 0x7E for one in value):
-        raise UsageError(f"{option}: the value must be printable ASCII, as headers are, and not empty.")
+        option = f"--{name.replace('_', '-')} {of}".rstrip()
+        raise UsageError(f"{option}: the value must be printable ASCII, as headers are, and not empty.").about(name)
 
 
 def grants(spec: TransferSpec) -> list[tuple[str, str]]:
@@ -144,8 +164,8 @@ def grants(spec: TransferSpec) -> list[tuple[str, str]]:
                 f"--grants '{grant}' is none; write PERMISSION=KIND=GRANTEE, as read=id=79a5... or "
                 "full=emailaddress=lab@example.org (permissions: read, readacl, writeacl, full; kinds: id, uri, "
                 "emailaddress)."
-            )
-        _check_value("--grants", name)
+            ).about("grants")
+        _check_value("grants", name)
         found.setdefault(_PERMISSIONS[permission], []).append(f'{_GRANTEES[kind.lower()]}="{name}"')
     return [(permission, ", ".join(all_of_it)) for permission, all_of_it in found.items()]
 
@@ -228,7 +248,7 @@ def until(text: str) -> datetime:
         except ValueError:
             raise UsageError(
                 f"--object-lock-until '{text}' is no time; write for example 30d, 5y or 2031-01-01T00:00:00Z."
-            ) from None
+            ).about("object_lock_until") from None
     return at if at.tzinfo is not None else at.replace(tzinfo=UTC)
 
 

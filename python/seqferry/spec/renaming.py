@@ -44,7 +44,9 @@ def rename(rules: tuple[str, ...], name: str) -> str:
 @lru_cache(maxsize=4)  # a list of rules may take some megabytes
 def _compile(rules: tuple[str, ...]) -> RenameRules:
     if len(rules) > MOST_RENAME_RULES:
-        raise UsageError(f"--rename: at most {MOST_RENAME_RULES} rules can be given, and these are {len(rules)}.")
+        raise UsageError(
+            f"--rename: at most {MOST_RENAME_RULES} rules can be given, and these are {len(rules)}."
+        ).about("rename")
     return RenameRules([_parse(rule) for rule in rules])
 
 
@@ -56,9 +58,11 @@ def _parse(rule: str) -> RenameRule:
 def _split(rule: str) -> tuple[str, str, str]:
     """Pattern, replacement and flags of a rule, whose delimiter is the character after ``s``."""
     if len(rule) > _MAX_RULE:
-        raise UsageError(f"--rename: a rule has at most {_MAX_RULE} characters; this one has {len(rule)}.")
+        raise UsageError(f"--rename: a rule has at most {_MAX_RULE} characters; this one has {len(rule)}.").about(
+            "rename"
+        )
     if len(rule) < 2 or rule[0] != "s" or rule[1].isalnum() or rule[1] in "\\ \n":
-        raise UsageError(f"--rename '{rule}' is not a rule; {_FORM}.")
+        raise UsageError(f"--rename '{rule}' is not a rule; {_FORM}.").about("rename")
     delimiter = rule[1]
     parts, part, escaped = list[str](), "", False
     for character in rule[2:]:
@@ -73,12 +77,12 @@ def _split(rule: str) -> tuple[str, str, str]:
         else:
             part += character
     if escaped or len(parts) != 2:
-        raise UsageError(f"--rename '{rule}' does not have three '{delimiter}'; {_FORM}.")
+        raise UsageError(f"--rename '{rule}' does not have three '{delimiter}'; {_FORM}.").about("rename")
     pattern, replacement = parts
     if not pattern:
-        raise UsageError(f"--rename '{rule}': the pattern is empty; {_FORM}.")
+        raise UsageError(f"--rename '{rule}': the pattern is empty; {_FORM}.").about("rename")
     if (unknown := sorted(set(part) - _FLAGS)) or len(set(part)) != len(part):
-        raise UsageError(f"--rename '{rule}': '{''.join(unknown) or part}' is not a flag; {_FORM}.")
+        raise UsageError(f"--rename '{rule}': '{''.join(unknown) or part}' is not a flag; {_FORM}.").about("rename")
     return pattern, replacement, part
 
 
@@ -98,5 +102,5 @@ def _pieces(rule: str, replacement: str) -> tuple[str | int, ...]:
         else:
             raise UsageError(
                 f"--rename '{rule}': '\\{escaped}' has no meaning in a replacement; write \\1 to \\9 or &."
-            )
+            ).about("rename")
     return tuple(pieces)

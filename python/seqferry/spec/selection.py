@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple
 
-from seqferry.model.errors import UsageError
+from seqferry.model.errors import UsageError, errors_about
 from seqferry.model.locations import LocalFolder
 from seqferry.model.models import TransferSpec
 from seqferry.model.option_groups import Filters, Names
@@ -95,24 +95,28 @@ def check(conditions: Conditions) -> None:
     """Raise UsageError when the conditions make no sense."""
     for rule in conditions.names.rules:
         if rule[:2] not in ("+ ", "- ") or len(rule) == 2:
-            raise UsageError(f"'{rule}' is not a rule; write '+ PATTERN' to include or '- PATTERN' to exclude.")
+            raise UsageError(f"'{rule}' is not a rule; write '+ PATTERN' to include or '- PATTERN' to exclude.").about(
+                "rules"
+            )
     _wildcards(conditions)
     if conditions.names.max_depth is not None and conditions.names.max_depth < 1:
         raise UsageError(
             f"--max-depth {conditions.names.max_depth}: 1 is for the objects directly in SRC; give 1 or more."
-        )
+        ).about("max_depth")
     low, high = conditions.filters.min_size, conditions.filters.max_size
     if low is not None and high is not None and low > high:
-        raise UsageError(f"--min-size {low} is more than --max-size {high}: nothing would be selected.")
-    for option, written in (
-        ("--newer-than", conditions.filters.newer_than),
-        ("--older-than", conditions.filters.older_than),
+        raise UsageError(f"--min-size {low} is more than --max-size {high}: nothing would be selected.").about(
+            "min_size", "max_size"
+        )
+    for name, written in (
+        ("newer_than", conditions.filters.newer_than),
+        ("older_than", conditions.filters.older_than),
     ):
         if written is not None:
             try:
                 moment(written, conditions.as_of or 0.0)
             except ValueError as why:
-                raise UsageError(f"{option}: {why}.") from None
+                raise UsageError(f"--{name.replace('_', '-')}: {why}.").about(name) from None
 
 
 def selects(conditions: Conditions) -> bool:
@@ -162,9 +166,11 @@ def _wildcards(conditions: Conditions) -> tuple[Wildcards | None, Wildcards | No
     """The wildcard of the address and the rules, compiled."""
     whole = rules = None
     if conditions.pattern is not None:
-        whole = Wildcards([(True, conditions.pattern)], "path" if conditions.is_path else "key", "The wildcard of SRC")
+        dialect: Literal["path", "key"] = "path" if conditions.is_path else "key"
+        with errors_about("source"):
+            whole = Wildcards([(True, conditions.pattern)], dialect, "The wildcard of SRC")
     if conditions.names.rules:
-        rules = Wildcards(
-            [(rule[0] == "+", rule[2:]) for rule in conditions.names.rules], "rule", "--include and --exclude"
-        )
+        written = [(rule[0] == "+", rule[2:]) for rule in conditions.names.rules]
+        with errors_about("rules"):
+            rules = Wildcards(written, "rule", "--include and --exclude")
     return whole, rules

@@ -34,7 +34,9 @@ def combine(specs: Sequence[TransferSpec], written: Sequence[str]) -> TransferSp
         UsageError: the sources are not in one bucket of one endpoint, or some are local and some are not.
     """
     if len(specs) > MAX_SOURCES:
-        raise UsageError(f"At most {MAX_SOURCES:,} sources can be given at once; copy the folder above with --include.")
+        raise UsageError(
+            f"At most {MAX_SOURCES:,} sources can be given at once; copy the folder above with --include."
+        ).about("source")
     first = specs[0].source
     is_local = isinstance(first, LocalFolder)
     for spec, text in zip(specs, written, strict=True):
@@ -42,7 +44,7 @@ def combine(specs: Sequence[TransferSpec], written: Sequence[str]) -> TransferSp
             raise UsageError(
                 f"'{text}' lies elsewhere than '{written[0]}': several sources have to be in one bucket, or all on "
                 "this machine. Use one command for each place."
-            )
+            ).about("source")
     starts = [""] * len(specs)
     place = replace(first, key="")
     if isinstance(place, LocalFolder):

@@ -45,29 +45,41 @@ def check(spec: TransferSpec) -> None:
     """Refuse lists and rules that name no object, or two for the same target."""
     renaming.check(spec.names.rename)
     if spec.names.rename and spec.single:
-        raise UsageError("--rename is for names below a prefix or a folder; give the new name of one object as DST.")
+        raise UsageError(
+            "--rename is for names below a prefix or a folder; give the new name of one object as DST."
+        ).about("rename")
     if spec.names.rename and spec.removal.delete:
         raise UsageError(
             "--delete removes what has no object of its name at SRC, and --rename changes the names; leave out one."
-        )
+        ).about("delete")
     if (spec.names.rename or spec.targets or spec.versions) and not spec.kind.copies:
-        raise UsageError(f"New names and versions are for cp and sync; {spec.operation} takes the objects as they are.")
+        raise UsageError(
+            f"New names and versions are for cp and sync; {spec.operation} takes the objects as they are."
+        ).about("rename", "keys")
     if spec.versions and spec.kind.removes_sources:
-        raise UsageError("mv removes what it has copied, and an earlier version is not what is there now; use cp.")
+        raise UsageError(
+            "mv removes what it has copied, and an earlier version is not what is there now; use cp."
+        ).about("version_id", "keys")
     keys = (spec.source.key,) if spec.single else spec.keys or ()
     for what, given in (("versions", spec.versions), ("targets", spec.targets)):
         if given and len(given) != len(keys):
-            raise UsageError(f"The list has {len(keys)} keys and {len(given)} {what}; give one for each key.")
+            raise UsageError(f"The list has {len(keys)} keys and {len(given)} {what}; give one for each key.").about(
+                "keys"
+            )
     if spec.versions and isinstance(spec.source, LocalFolder):
-        raise UsageError("Local files have no versions; leave the version ids out.")
+        raise UsageError("Local files have no versions; leave the version ids out.").about("version_id", "keys")
     if spec.versions and spec.selection.restore:
-        raise UsageError("--restore is for current objects; restore earlier versions with the storage's own tools.")
+        raise UsageError(
+            "--restore is for current objects; restore earlier versions with the storage's own tools."
+        ).about("restore")
     if spec.single or (not spec.targets and not spec.names.rename and not spec.versions):
         return
     if both := {key for key, version in zip(keys, spec.versions, strict=False) if not version} & {
         key for key, version in zip(keys, spec.versions, strict=False) if version
     }:
-        raise UsageError(f"'{min(both)}' is named with and without a version id; give one in each of its rows.")
+        raise UsageError(f"'{min(both)}' is named with and without a version id; give one in each of its rows.").about(
+            "keys"
+        )
     taken: dict[str, str] = {}
     for key, version in zip(keys, spec.versions or ("",) * len(keys), strict=True):
         target = target_key(spec, spec.source.key + key, version)
@@ -82,7 +94,7 @@ def collision(spec: TransferSpec, target_key: str, one: str, other: str) -> Usag
         f"{one} and {other} would both become {spec.target.at(target_key)}. Nothing was copied; "
         "give them different names with --rename, or leave one out."
     )
-    return UsageError(text.encode("utf-8", "backslashreplace").decode())
+    return UsageError(text.encode("utf-8", "backslashreplace").decode()).about("rename", "keys")
 
 
 def without_nul(key: str) -> str:

@@ -6,7 +6,7 @@ import re
 from functools import cache
 from typing import Any, Final, Literal, get_args, get_origin
 
-from seqferry.model.errors import UsageError
+from seqferry.model.errors import UsageError, errors_about
 from seqferry.model.locations import LocalFolder, S3Location, Symlinks
 from seqferry.model.models import MOST_ATTEMPTS, CheckedSpec, DataPath, TransferSpec
 from seqferry.model.option_fields import option_fields
@@ -69,9 +69,9 @@ def check_places(spec: TransferSpec) -> None:
     Raises:
         UsageError: a place cannot be one, or source and target overlap.
     """
-    for place in (spec.source, spec.target):
+    for side, place in (("source", spec.source), ("target", spec.target)):
         if isinstance(place, S3Location):
-            check_place(place)
+            check_place(place, side)
     for one in source_ranges.parts(spec):
         _check_one_store(one)
 
@@ -81,51 +81,66 @@ def _check_options(spec: TransferSpec) -> None:
         _check_choices(kind, getattr(spec, member))
     for place in (spec.source, spec.target):
         if isinstance(place, LocalFolder):
-            _check_choice("--symlinks", place.symlinks, get_args(Symlinks))
+            _check_choice("symlinks", place.symlinks, get_args(Symlinks))
     properties.check(spec)
     if spec.storage.storage_class is not None and isinstance(spec.target, LocalFolder):
-        raise UsageError("--storage-class is for copies in S3, and the target is a local path; leave it out.")
+        raise UsageError("--storage-class is for copies in S3, and the target is a local path; leave it out.").about(
+            "storage_class"
+        )
     if spec.speed.tpslimit is not None and not 1 <= spec.speed.tpslimit <= MOST_STARTS:
-        raise UsageError(f"--tpslimit {spec.speed.tpslimit}: from 1 to {MOST_STARTS} requests can start per second.")
+        raise UsageError(
+            f"--tpslimit {spec.speed.tpslimit}: from 1 to {MOST_STARTS} requests can start per second."
+        ).about("tpslimit")
     if spec.storage.md5 and not isinstance(spec.source, LocalFolder):
         raise UsageError(
             f"--md5 is for local files that are copied to S3, and the source is {shown(spec.source.uri)}; leave it "
             "out (what objects carry already travels with them)."
-        )
+        ).about("md5")
     if spec.parts.part_size is not None and not MIN_PART_SIZE <= spec.parts.part_size <= MAX_PART_SIZE:
         raise UsageError(
             f"--part-size {spec.parts.part_size} is outside what S3 allows; choose between 5MiB ({MIN_PART_SIZE}) "
             f"and 5GiB ({MAX_PART_SIZE})."
-        )
+        ).about("part_size")
     if spec.parts.copy_threshold is not None and not 0 <= spec.parts.copy_threshold <= MAX_COPY_THRESHOLD:
         raise UsageError(
             f"--copy-threshold {spec.parts.copy_threshold} is outside what S3 allows; choose between 0 and "
             f"5GiB ({MAX_COPY_THRESHOLD})."
-        )
+        ).about("copy_threshold")
     check_selection(conditions_of(spec))
     _check_settle(spec.selection.settle)
     _check_restore(spec)
     if spec.inventory is not None:
         _check_inventory(spec)
     if spec.removal.delete and (spec.single or spec.keys is not None or spec.pattern is not None or spec.ranges):
-        raise UsageError("--delete is for everything below a prefix or a folder, not for named objects.")
+        raise UsageError("--delete is for everything below a prefix or a folder, not for named objects.").about(
+            "delete"
+        )
     if spec.removal.max_delete is not None and (not spec.removal.delete or spec.removal.max_delete < 0):
-        raise UsageError("--max-delete is the most objects that --delete may remove: give both, and 0 or more.")
+        raise UsageError("--max-delete is the most objects that --delete may remove: give both, and 0 or more.").about(
+            "max_delete"
+        )
 
 
 def _check_keys(spec: TransferSpec) -> None:
     if spec.keys is not None and not spec.keys:
-        raise UsageError("The list of keys is empty; name at least one, or leave the list out to copy all.")
+        raise UsageError("The list of keys is empty; name at least one, or leave the list out to copy all.").about(
+            "keys"
+        )
     if spec.keys is not None and len(spec.keys) > MAX_KEYS:
         raise UsageError(
             f"The list names {len(spec.keys):,} keys, and at most {MAX_KEYS:,} can be named at once. "
             "Start several transfers, or leave the list out to copy all that is under the prefix."
-        )
+        ).about("keys")
     target_keys.check(spec)
-    for key in (spec.source.key, spec.target.key, *spec.targets):
-        check_key(key)
-    for key in spec.keys or ():
-        _check_listed_key(key)
+    with errors_about("source"):
+        check_key(spec.source.key)
+    with errors_about("target"):
+        check_key(spec.target.key)
+    with errors_about("keys"):
+        for key in spec.targets:
+            check_key(key)
+        for key in spec.keys or ():
+            _check_listed_key(key)
 
 
 def _check_one_store(spec: TransferSpec) -> None:
@@ -136,20 +151,20 @@ def _check_one_store(spec: TransferSpec) -> None:
             raise UsageError(
                 f"The archive {target.uri} would lie in what is packed, {source.uri}. Choose another bucket for it, or "
                 "pack a prefix beside it."
-            )
+            ).about("target")
         if (same := _copied_onto_itself(spec)) is not None:
-            raise UsageError(f"Source and target are the same: {same}. Choose another target.")
+            raise UsageError(f"Source and target are the same: {same}. Choose another target.").about("target")
         if spec.removal.delete and source.key.startswith(target.key):
             raise UsageError(
                 f"The source {source.uri} lies inside the target {target.uri}, so that --delete would remove it. "
                 "Choose a target beside it."
-            )
+            ).about("target")
         lists = spec.kind.reads_below and spec.keys is None and not spec.single
         if lists and target.key.startswith(source.key):
             raise UsageError(
                 f"The target {target.uri} lies inside the source {source.uri}, so the copy would list its own output. "
                 "Choose a target outside of it."
-            )
+            ).about("target")
 
 
 def _copied_onto_itself(spec: TransferSpec) -> str | None:
@@ -169,34 +184,43 @@ def _copied_onto_itself(spec: TransferSpec) -> str | None:
 def _check_history(spec: TransferSpec) -> None:
     """Refuse what makes holes in a history."""
     if is_local(spec):
-        raise UsageError("--all-versions copies from S3 to S3: files of a disk have no versions.")
+        raise UsageError("--all-versions copies from S3 to S3: files of a disk have no versions.").about("all_versions")
     if spec.keys is not None or spec.ranges or spec.inventory is not None or spec.names.rename or spec.versions:
-        raise UsageError("--all-versions takes one object, a wildcard or a prefix, and no list or new names.")
+        raise UsageError("--all-versions takes one object, a wildcard or a prefix, and no list or new names.").about(
+            "all_versions"
+        )
     selects = spec.filters != Filters() or spec.selection.settle is not None
     if selects or spec.removal.delete or spec.selection.restore or spec.selection.if_exists != "same":
         raise UsageError(
             "--all-versions copies whole histories; leave out sizes, ages, --delete, --restore and --if-exists."
-        )
+        ).about("all_versions")
 
 
 def _check_attempts(spec: TransferSpec) -> None:
     for place in (spec.source, spec.target):
         attempts = place.attempts if isinstance(place, S3Location) else None
         if attempts is not None and not 1 <= attempts <= MOST_ATTEMPTS:
-            raise UsageError(f"--attempts {attempts}: from 1 to {MOST_ATTEMPTS} tries of a request make sense.")
+            raise UsageError(f"--attempts {attempts}: from 1 to {MOST_ATTEMPTS} tries of a request make sense.").about(
+                "attempts"
+            )
 
 
 def _check_inventory(spec: TransferSpec) -> None:
     """Refuse an inventory beside what lists the source in another way."""
-    _, key = parse_uri(spec.inventory or "")
+    with errors_about("inventory"):
+        _, key = parse_uri(spec.inventory or "")
     if not key.endswith("manifest.json"):
-        raise UsageError(f"'{shown(spec.inventory or '')}' is not a manifest; give s3://bucket/.../manifest.json.")
+        raise UsageError(
+            f"'{shown(spec.inventory or '')}' is not a manifest; give s3://bucket/.../manifest.json."
+        ).about("inventory")
     if not isinstance(spec.source, S3Location) or spec.single or spec.keys is not None or spec.ranges:
-        raise UsageError("An inventory lists a bucket or a prefix in S3; give one of those as SRC, ending in a slash.")
+        raise UsageError(
+            "An inventory lists a bucket or a prefix in S3; give one of those as SRC, ending in a slash."
+        ).about("inventory")
     if spec.removal.delete or not spec.kind.is_plain:
         raise UsageError(
             "An inventory is of yesterday or older: it lists what is copied, not what is removed or packed."
-        )
+        ).about("inventory")
 
 
 def is_same_store(spec: TransferSpec) -> bool:
@@ -240,44 +264,59 @@ def is_empty_archive(spec: TransferSpec, objects: int) -> bool:
 def _check_listed_key(key: str) -> None:
     """Refuse a key that cannot be recorded. One that is only too long for S3 fails by itself, beside the others."""
     if check_utf8_key(key) > _MAX_LISTED_BYTES:
-        raise UsageError(f"'{key[:80]}...' has more than {_MAX_LISTED_BYTES} bytes and is no key; correct the list.")
+        raise UsageError(
+            f"'{key[:80]}...' has more than {_MAX_LISTED_BYTES} bytes and is no key; correct the list."
+        ).about("keys")
 
 
 def _check_text(spec: TransferSpec) -> None:
     """Refuse what is no text: JSON and command lines can hold halves of characters, which nothing can store."""
     for side, place in (("source", spec.source), ("target", spec.target)):
         if isinstance(place, LocalFolder):
-            _check_utf8(f"The {side} folder", place.path)
+            _check_utf8(f"The {side} folder", place.path, side)
             continue
-        _check_utf8(f"The {side} bucket", place.bucket)
-        _check_utf8(f"The {side} endpoint URL", place.endpoint_url)
-        _check_utf8(f"The {side} region", place.region)
-        _check_utf8(f"The {side} profile", place.profile)
-        check_place(place)
-    _check_utf8("--storage-class", spec.storage.storage_class)
+        _check_utf8(f"The {side} bucket", place.bucket, side)
+        for name, what, text in (
+            ("endpoint_url", "endpoint URL", place.endpoint_url),
+            ("region", "region", place.region),
+            ("profile", "profile", place.profile),
+        ):
+            _check_utf8(f"The {side} {what}", text, *of_side(side, name))
+        check_place(place, side)
+    _check_utf8("--storage-class", spec.storage.storage_class, "storage_class")
 
 
-def _check_utf8(what: str, text: str | None) -> None:
+def of_side(side: str, option: str) -> tuple[str, str]:
+    """The options that can have set ``option`` of the source or the target: its own, and that of both places."""
+    return f"{side}_{option}", option
+
+
+def _check_utf8(what: str, text: str | None, *options: str) -> None:
     if text is not None and shown(text) != text:
-        raise UsageError(f"{what} '{shown(text)}' is not valid UTF-8; check the encoding.")
+        raise UsageError(f"{what} '{shown(text)}' is not valid UTF-8; check the encoding.").about(*options)
 
 
-def _check_choice(option: str, word: str, choices: tuple[str, ...]) -> None:
+def _check_choice(name: str, word: str, choices: tuple[str, ...]) -> None:
     if word not in choices:
-        raise UsageError(f"{option} '{shown(word)}' is not known; choose one of {', '.join(choices)}.")
+        option = "--" + name.replace("_", "-")
+        raise UsageError(f"{option} '{shown(word)}' is not known; choose one of {', '.join(choices)}.").about(name)
 
 
 def _check_restore(spec: TransferSpec) -> None:
     if not spec.selection.restore and (
         spec.selection.restore_days is not None or spec.selection.restore_tier is not None
     ):
-        raise UsageError("--days and --tier say how archived objects are restored: give --restore with them.")
+        raise UsageError("--days and --tier say how archived objects are restored: give --restore with them.").about(
+            "restore_days", "restore_tier"
+        )
     if spec.selection.restore and isinstance(spec.source, LocalFolder):
-        raise UsageError("--restore is for archived objects in S3, and the source is a local path; leave it out.")
+        raise UsageError(
+            "--restore is for archived objects in S3, and the source is a local path; leave it out."
+        ).about("restore")
     if spec.selection.restore_days is not None and not 1 <= spec.selection.restore_days <= MOST_RESTORE_DAYS:
         raise UsageError(
             f"--days {spec.selection.restore_days}: a restored copy is kept for 1 to {MOST_RESTORE_DAYS} days."
-        )
+        ).about("restore_days")
 
 
 def settle_seconds(spec: TransferSpec) -> float:
@@ -291,14 +330,14 @@ def settle_seconds(spec: TransferSpec) -> float:
 
 def _check_settle(written: str | None) -> None:
     if written is not None and age(written) is None:
-        raise UsageError(f"--settle '{shown(written)}' is no age; write for example 60s or 5m.")
+        raise UsageError(f"--settle '{shown(written)}' is no age; write for example 60s or 5m.").about("settle")
 
 
 def _check_choices(kind: type[Any], group: Any) -> None:
     """Refuse a word that is not one of those that its option takes."""
     for name, choices in _choices(kind):
         if (word := getattr(group, name)) is not None:
-            _check_choice("--" + name.replace("_", "-"), word, choices)
+            _check_choice(name, word, choices)
 
 
 @cache
@@ -312,26 +351,34 @@ def _choices(group: type[Any]) -> tuple[tuple[str, tuple[str, ...]], ...]:
     return tuple(found)
 
 
-def check_place(place: S3Location) -> None:
-    """Raise UsageError when the place's endpoint or region cannot be one."""
-    check_endpoint(place.endpoint_url)
+def check_place(place: S3Location, side: str = "source") -> None:
+    """Raise UsageError when the endpoint or the region of a place cannot be one; ``side`` is that of its options."""
+    check_endpoint(place.endpoint_url, side)
     if place.request_payer not in (None, "requester"):
-        raise UsageError(f"--request-payer '{shown(place.request_payer)}' is not known; write requester.")
+        raise UsageError(f"--request-payer '{shown(place.request_payer)}' is not known; write requester.").about(
+            "request_payer"
+        )
     if place.sse_c is not None and endpoints.is_open(place):
         raise UsageError(
             f"A key of SSE-C would go to {place.endpoint_url} in the clear, as storages refuse themselves; use https."
-        )
+        ).about(*of_side(side, "endpoint_url"))
     if place.region is not None and not re.fullmatch(r"[A-Za-z0-9_-]+", place.region):
-        raise UsageError(f"'{shown(place.region).strip()}' is not a region; write for example eu-central-1.")
+        raise UsageError(f"'{shown(place.region).strip()}' is not a region; write for example eu-central-1.").about(
+            *of_side(side, "region")
+        )
 
 
-def check_endpoint(url: str | None) -> None:
+def check_endpoint(url: str | None, side: str) -> None:
+    """Raise UsageError when the endpoint of the ``source`` or the ``target`` cannot be one."""
     if url is None:
         return
+    options = of_side(side, "endpoint_url")
     fault = endpoints.fault(url)
     if fault == "credentials":
-        raise UsageError("An endpoint URL must not hold credentials; use a profile or AWS_* variables for them.")
+        raise UsageError("An endpoint URL must not hold credentials; use a profile or AWS_* variables for them.").about(
+            *options
+        )
     if fault is not None:
         raise UsageError(
             f"'{shown(url)}' is not an endpoint URL; write for example https://s3.example.org or http://host:9000."
-        )
+        ).about(*options)

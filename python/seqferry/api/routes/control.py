@@ -197,9 +197,9 @@ def act_on_transfers(body: Action, service: ServiceDep, actor: ActorDep, identit
     selected, unless its role is ``admin``."""
     which = body.filter
     if bool(body.ids) == (body.all or which != ALL_TRANSFERS):
-        raise UsageError("Say which transfers: give ids, or all, or filters as states or prefix.")
+        raise UsageError("Say which transfers: give ids, or all, or filters as states or prefix.").about("ids", "all")
     if (body.action == "set") != (body.change is not None):
-        raise UsageError("Give 'change' with the action 'set', and with no other.")
+        raise UsageError("Give 'change' with the action 'set', and with no other.").about("change", "action")
     verb: Verb = body.action
     ids = body.ids or control.select(service, verb, which)
     own = [one for one in ids if _is_own(service, identity, one)]

@@ -16,7 +16,7 @@ from seqferry.api.documented import answers
 from seqferry.api.problems import shorten
 from seqferry.doctor import capabilities
 from seqferry.engine.engine import LevelPage
-from seqferry.model.errors import UsageError
+from seqferry.model.errors import UsageError, errors_about
 from seqferry.model.locations import S3Location
 from seqferry.model.models import TransferSpec
 from seqferry.spec.build import draft_spec
@@ -90,15 +90,16 @@ async def browse(
     (`[server] read`), and asks no storage where that names all there is to show."""
     if place.rstrip("/") == "s3:":
         if cursor is not None:
-            raise UsageError("A list of buckets has one page; leave the cursor out.")
+            raise UsageError("A list of buckets has one page; leave the cursor out.").about("cursor")
         return await _roots(context, endpoint_url, region, profile)
     location = _location(context, place, endpoint_url, region, profile)
     token = None if cursor is None else _token(cursor)
-    page = await context.checks.look(
-        TransferSpec(location, location),
-        lambda: context.service.level(location, limit=limit, continuation=token),
-        operation="ListObjectsV2",
-    )
+    with errors_about("place"):
+        page = await context.checks.look(
+            TransferSpec(location, location),
+            lambda: context.service.level(location, limit=limit, continuation=token),
+            operation="ListObjectsV2",
+        )
     return _level(location, page)
 
 
@@ -113,11 +114,12 @@ async def list_capabilities(
     """As `seqferry doctor` finds it: nothing is written, and answers are kept."""
     location = _location(context, place, endpoint_url, region, profile)
 
-    found = await context.checks.look(
-        TransferSpec(location, location),
-        lambda: capabilities.of_place(context.service, location),
-        operation="ListObjectsV2",
-    )
+    with errors_about("place"):
+        found = await context.checks.look(
+            TransferSpec(location, location),
+            lambda: capabilities.of_place(context.service, location),
+            operation="ListObjectsV2",
+        )
     return Capabilities(
         place=location.uri,
         capabilities=[
@@ -140,7 +142,7 @@ def _location(
     """
     given = draft_spec(place, _ANY, raw=True, endpoint_url=endpoint_url, region=region, profile=profile).source
     if not isinstance(given, S3Location):
-        raise UsageError("Only buckets can be looked at; write for example s3://bucket/prefix/.")
+        raise UsageError("Only buckets can be looked at; write for example s3://bucket/prefix/.").about("place")
     context.settings.policy.check_look(given)
     return given
 
@@ -197,4 +199,6 @@ def _token(cursor: str) -> str:
     try:
         return base64.urlsafe_b64decode(cursor).decode()
     except (binascii.Error, UnicodeDecodeError, ValueError):
-        raise UsageError("The cursor is not one of this list; leave it out to begin at the start.") from None
+        raise UsageError("The cursor is not one of this list; leave it out to begin at the start.").about(
+            "cursor"
+        ) from None

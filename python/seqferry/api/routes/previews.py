@@ -14,6 +14,7 @@ from seqferry.api.deps import ContextDep
 from seqferry.api.documented import answers
 from seqferry.api.schemas import TransferRequest, spec_of_request
 from seqferry.model import prices
+from seqferry.model.errors import errors_about
 from seqferry.model.models import PlannedCopy, ResolvedSpec
 from seqferry.planning.removal_rules import RemovalRefusal
 from seqferry.service.service import Service
@@ -79,7 +80,8 @@ async def preview_transfer(
     `price` names a region of AWS whose list prices hold, whatever the storage is.
     """
     if price is not None:
-        prices.shipped(price)
+        with errors_about("price"):
+            prices.shipped(price)
     body.description().check()
     spec = await context.resolved(await context.spec_of_sources(body, spec_of_request))
     await context.checks.check(spec)
@@ -91,22 +93,24 @@ def _preview(service: Service, spec: ResolvedSpec, limit: int, price: str | None
 
     forecast, shown, complete = Forecast(spec), list[PreviewObject](), True
     deadline = time.monotonic() + _SECONDS
-    for planned in service.preview(spec, for_client=True):
-        forecast.add(planned)
-        if len(shown) < limit:
-            shown.append(_object(planned))
-        if time.monotonic() > deadline:
-            complete = False
-            break
+    with errors_about("source"):
+        for planned in service.preview(spec, for_client=True):
+            forecast.add(planned)
+            if len(shown) < limit:
+                shown.append(_object(planned))
+            if time.monotonic() > deadline:
+                complete = False
+                break
     removals, kept = list[str](), None
     if spec.removal.delete and complete:
-        for removed in service.preview_removal(spec, forecast):
-            if isinstance(removed, RemovalRefusal):
-                kept = removed.reason
-                break
-            forecast.removed += 1
-            if len(removals) < limit:
-                removals.append(removed)
+        with errors_about("target"):
+            for removed in service.preview_removal(spec, forecast):
+                if isinstance(removed, RemovalRefusal):
+                    kept = removed.reason
+                    break
+                forecast.removed += 1
+                if len(removals) < limit:
+                    removals.append(removed)
     estimate = service.estimate(forecast, price)
     return Preview(
         objects=shown,

@@ -176,7 +176,9 @@ async def add_schedule(body: ScheduleRequest, context: ContextDep, actor: ActorD
     """Looks at both buckets first. Places and identities of its transfers are resolved now, as for a transfer."""
     wanted = body.transfer
     if wanted.new or wanted.name is not None:
-        raise UsageError("Transfers of a schedule have its name; leave 'name' and 'new' out of 'transfer'.")
+        raise UsageError("Transfers of a schedule have its name; leave 'name' and 'new' out of 'transfer'.").about(
+            "transfer"
+        )
     spec = await context.resolved(await context.spec_of_sources(wanted, spec_of_request))
     await context.checks.check(spec)
     made = await run_in_threadpool(

@@ -63,7 +63,7 @@ def create_share_link(
 ) -> ShareLinkMade:
     """A client of the role ``submit`` shares its own transfers; ``admin`` all, and labels."""
     if (body.transfer is None) == (body.label is None):
-        raise UsageError("Say what the link shows: give 'transfer' or 'label'.")
+        raise UsageError("Say what the link shows: give 'transfer' or 'label'.").about("label")
     transfer_id = None if body.transfer is None else full_id(body.transfer)
     _check_may_share(service, identity, transfer_id)
     share_links.base(service)  # before anything is made: a link without an address is of no use
@@ -100,13 +100,15 @@ def _check_may_share(service: Service, identity: Identity, transfer_id: str | No
     if identity.may("admin"):
         return
     if transfer_id is None:
-        raise PolicyError(f"A link for a label needs the role 'admin', and the token has '{identity.role}'.")
+        raise PolicyError(f"A link for a label needs the role 'admin', and the token has '{identity.role}'.").about(
+            "label"
+        )
     for one in (transfer_id, share_links.root_of(service, transfer_id)):
         if not is_own(service, identity, one):
             raise PolicyError(
                 f"Transfer {one} was not started with the token '{identity.name}', and its role '{identity.role}' "
                 "allows links for its own transfers only."
-            )
+            ).about("transfer")
 
 
 def _out(link: ShareLink) -> ShareLinkOut:

@@ -99,10 +99,12 @@ async def start_move(
 ) -> Submitted:
     """Copies, verifies, and then removes at the source what has arrived."""
     if not operations.of(body.operation).is_plain or body.options:
-        raise UsageError("A move has neither 'operation' nor 'options'; leave them out.")
+        raise UsageError("A move has neither 'operation' nor 'options'; leave them out.").about("operation", "options")
     spec = await context.spec_of_sources(body, spec_of_move, key=idempotency_key, actor=actor)
     if isinstance(spec.source, S3Location) and spec.source.anonymous:
-        raise UsageError("A move removes objects at the source, which 'no_sign_request' does not allow.")
+        raise UsageError("A move removes objects at the source, which 'no_sign_request' does not allow.").about(
+            "no_sign_request"
+        )
     return await _start(
         context, spec, actor, response, idempotency_key, body.description(), new=body.new, priority=body.priority
     )
