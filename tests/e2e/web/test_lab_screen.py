@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import sqlite3
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
@@ -11,9 +14,11 @@ from playwright.sync_api import Page, Route, expect
 
 from support.browser import Tab
 from support.mover import Mover
+from support.run import ROOT
 from support.sim import Simulator
 
 SCREEN: Final = {"width": 1920, "height": 1080}
+PAGE: Final = ROOT / "python" / "seqferry" / "api" / "page"
 NOT_VALID: Final = "This link is not valid, or not any more"
 ROUNDS: Final = 60
 MOST_GROWN: Final = 1024 * 1024
@@ -42,6 +47,7 @@ class Lab:
         self.shows(name)
 
     def restart(self) -> None:
+        """Kill the server, which the screen says, and start the one of ``mover`` at the same address."""
         port = self.server.url.rstrip("/").rpartition(":")[2]
         self.server.process.kill()
         expect(self.page.get_by_text("Not updated since")).to_be_visible(timeout=60_000)
@@ -112,6 +118,79 @@ def _set_end(lab: Lab, seconds: str) -> None:
     with sqlite3.connect(lab.mover.state / "seqferry.sqlite", timeout=30, isolation_level=None) as connection:
         connection.execute(f"UPDATE share_link SET expires_at = unixepoch() {seconds}")
     connection.close()
+
+
+def test_it_loads_the_page_of_an_upgraded_server_by_itself(lab: Lab, tmp_path: Path) -> None:
+    _upgrade(lab, tmp_path)
+    lab.restart()
+    expect(lab.page.locator("script[src='./assets/index-other.js']")).to_have_count(1)
+    lab.rename("Run 42, after the upgrade")
+
+    # The next restart brings nothing new.
+    lab.page.evaluate("() => { window.isKept = true }")
+    lab.restart()
+    lab.rename("Run 42, after a restart")
+    assert lab.page.evaluate("() => window.isKept") is True
+
+
+def test_a_reader_who_writes_an_address_is_not_disturbed_by_an_upgrade(lab: Lab, tmp_path: Path) -> None:
+    lab.page.evaluate("() => { document.body.append(document.createElement('input')) }")
+    lab.page.locator("input").focus()
+    _upgrade(lab, tmp_path)
+    with lab.page.expect_response(lab.server.url):
+        lab.restart()
+    lab.rename("Run 42, after the upgrade")
+    assert lab.page.locator("script[src='./assets/index-other.js']").count() == 0
+
+    lab.page.locator("input").blur()
+    expect(lab.page.locator("script[src='./assets/index-other.js']")).to_have_count(1)
+
+
+def test_it_loads_the_other_page_once_where_a_proxy_keeps_the_old_one(lab: Lab, tmp_path: Path) -> None:
+    """Also for two servers of different versions behind one address."""
+    loads: list[str] = []
+    old = lab.page.request.get(lab.server.url).text()
+    scripts = {one.name: one.read_bytes() for one in (PAGE / "assets").iterdir()}
+
+    def keep(route: Route) -> None:
+        name = route.request.url.rpartition("/")[2]
+        if route.request.is_navigation_request():
+            loads.append(route.request.url)
+            route.fulfill(content_type="text/html", body=old)
+        elif name in scripts:
+            kind = "text/css" if name.endswith(".css") else "text/javascript"
+            route.fulfill(content_type=kind, body=scripts[name])
+        else:
+            route.continue_()
+
+    lab.page.route("**/*", keep)
+    _upgrade(lab, tmp_path)
+    lab.restart()
+    lab.rename("Run 42, after the upgrade")
+    for number in range(3):
+        with lab.page.expect_response(lab.server.url):
+            _hide_and_show(lab.page)
+        lab.rename(f"Run 42, opened again {number}")
+    assert len(loads) == 1
+
+
+def _upgrade(lab: Lab, folder: Path) -> None:
+    """Have the next server be one whose page has another script."""
+    package = folder / "seqferry"
+    shutil.copytree(
+        ROOT / "python" / "seqferry", package, copy_function=os.symlink, ignore=shutil.ignore_patterns("__pycache__")
+    )
+    shutil.rmtree(package / "api" / "page")
+    shutil.copytree(PAGE, package / "api" / "page")
+    [script] = (package / "api" / "page" / "assets").glob("index-*.js")
+    index = package / "api" / "page" / "index.html"
+    index.write_text(index.read_text().replace(script.name, "index-other.js"))
+    for one in (package / "api" / "page").rglob("*"):
+        if one.name.startswith("index.html."):
+            one.unlink()
+        elif one.name.startswith(script.name):
+            one.rename(one.with_name(one.name.replace(script.name, "index-other.js")))
+    lab.mover.within = ("env", f"PYTHONPATH={folder}")
 
 
 def test_its_memory_does_not_grow(lab: Lab) -> None:

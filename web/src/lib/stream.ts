@@ -2,6 +2,7 @@
 
 import { ApiError, addressOf, type ProblemDocument, send } from './api'
 import { connection } from './connection.svelte'
+import { newer } from './newer.svelte'
 import { EventParser, type Message } from './sse'
 
 const FIRST_PAUSE = 1000
@@ -23,6 +24,7 @@ export interface Following {
 export function follow(path: string, following: Following): () => void {
   let stopped = false
   let lastId: string | null = null
+  let isFirst = true
   let pause = FIRST_PAUSE
   let timer: ReturnType<typeof setTimeout> | undefined
   let controller: AbortController | null = null
@@ -44,6 +46,9 @@ export function follow(path: string, following: Following): () => void {
       throw new ApiError(((await answer.json().catch(() => null)) ?? {}) as Partial<ProblemDocument>, answer.status)
     }
     following.opened?.()
+    // A server that was upgraded has closed the stream before.
+    if (!isFirst) void newer.look()
+    isFirst = false
     pause = FIRST_PAUSE
     const parser = new EventParser()
     const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader()
