@@ -102,6 +102,20 @@ export function forReaders(text: string): string {
     .replace(/(?<![\w-])--([a-z]+(?:-[a-z]+)*)/g, (_, name: string) => `“${title(name.replaceAll('-', '_'))}”`)
 }
 
+/** What happens to an object that is at the target already. */
+export const IF_EXISTS: Record<string, string> = {
+  same: 'skip what is identical, copy what differs',
+  size: 'skip what has the same size',
+  skip: 'skip, whatever is there',
+  overwrite: 'copy, and replace what is there',
+  fail: 'count it as failed',
+}
+export const VERIFY: Record<string, string> = {
+  auto: 'the strongest evidence without a second read',
+  checksum: 'a checksum or digest; read where there is none',
+  content: 'read both sides and compare',
+}
+
 const GROUPS: [string, RegExp][] = [
   ['Which objects', /^(restore.*|settle|recursive|raw|m..?_size|.*_than|version_id|all_versions|rules|max_depth)$/],
   ['How it goes', /^(rename|tpslimit|attempts|part_size|copy_threshold|preflight|new|priority)$/],
