@@ -58,9 +58,14 @@ describe('a draft', () => {
   test.each([
     [{ places: [{ where: 'body.transfer.max_depth', message: 'no' }] }, { max_depth: 'no' }],
     [{ places: [{ where: 'body.cron', message: 'no' }] }, { cron: 'no' }],
+    [{ places: [{ where: 'body.settle', message: "--settle 'x' is no age" }] }, { settle: "'x' is no age" }],
     [
-      { places: [{ where: 'body.settle', message: "--settle 'x' is no age" }] },
-      { settle: "“Age at rest” 'x' is no age" },
+      { places: [{ where: 'body.max_bandwidth', message: "--max-bandwidth: 'x' is not a size" }] },
+      { max_bandwidth: "'x' is not a size" },
+    ],
+    [
+      { places: [{ where: 'body.acl', message: '--acl and --grants cannot be had together' }] },
+      { acl: '“ACL” and “Grants” cannot be had together' },
     ],
     [
       { places: [{ where: 'body.priority', message: 'Input should be 10 or less' }] },

@@ -107,7 +107,14 @@ describe('events in words', () => {
   })
 
   it('hold the verifications, the latest first', () => {
-    const all = [event('verified', { verification: 'a' }), event('done'), event('verified', { verification: 'b' })]
-    expect(verifications(all).map((one) => one.data.verification)).toEqual(['b', 'a'])
+    const all = [
+      event('verified', { verification: 'a', objects: 3, same: 3 }),
+      event('done'),
+      event('verified', { verification: 'b', objects: 3, same: 2, how: 'content' }),
+    ]
+    expect(verifications(all).map(({ id, isGood, words }) => [id, isGood, words])).toEqual([
+      ['b', false, '2 of 3 objects as received, all bytes read'],
+      ['a', true, '3 objects as received'],
+    ])
   })
 })

@@ -57,6 +57,10 @@ _OF_READER: Final[dict[str, str]] = {
 }
 
 _OF_READER_BY_CODE: Final = {
+    "AccessDenied": (
+        f"The owner of the source has to allow reading them, that of the target writing them; then {_RETRY}."
+    ),
+    "InvalidObjectState": f"Have them restored from the archive, or start a new transfer that restores them; {_RETRY}.",
     "NoSuchUpload": f"Something removes uploads that are under way, which the message names: stop it, and {_RETRY}.",
     "MissingAtTarget": "Copy what is missing: start a new transfer with the same places.",
     "ChangedAtTarget": "Something else has written these since: find out what, and copy them with a new transfer.",

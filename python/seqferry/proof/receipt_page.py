@@ -46,8 +46,13 @@ tr.failed td{background:#fdecea}thead{display:table-header-group}tr{break-inside
 dl{display:grid;grid-template-columns:max-content 1fr;gap:.25em 1.4em;margin:0}dt{color:#5b636d}dd{margin:0}
 details{margin-top:2.2em}summary{font-weight:600;cursor:pointer}
 ul{padding-left:1.2em}li{margin:.3em 0}
+@media screen and (max-width:40em){body{margin:1.2em auto}
+thead{position:absolute;clip-path:inset(50%)}table,tr{display:block}tr{border-bottom:1px solid #d9dde1;padding:.4em 0}
+td,td.n{display:inline-block;border:0;padding:0 1em 0 0;text-align:left}td.key{min-width:0}
+td.key,td.sum,.proof td:last-child,.acts td:last-child{display:block}.proof td:nth-child(3)::after{content:" objects"}
+tr.failed{background:#fdecea}}
 @media print{body{margin:0;max-width:none;padding:0;font-size:9.5pt}code,td.key,td.sum{font-size:7.5pt}
-h2{break-after:avoid}a{color:inherit}@page{size:A4;margin:14mm}}
+th,td{padding-right:.8em}h2{break-after:avoid}a{color:inherit}@page{size:A4;margin:14mm}}
 """
 
 PROOF: Final = {
@@ -62,9 +67,9 @@ PROOF: Final = {
 
 STATES: Final = {
     "done": ("complete", "done"),
-    WITH_FAILURES: ("not complete: some objects failed", "half"),
-    "failed": ("not complete: it failed", "bad"),
-    "cancelled": ("not complete: it was cancelled", "bad"),
+    WITH_FAILURES: ("not complete, because some objects failed", "half"),
+    "failed": ("not complete, because it failed", "bad"),
+    "cancelled": ("not complete, because it was cancelled", "bad"),
 }
 
 _ACTS: Final = {
@@ -183,7 +188,8 @@ def _verified(known: TransferRecord) -> str:
     if not rows:
         return '<p class="note">No object has arrived.</p>\n'
     body = "".join(
-        f"<tr><td>{_text(one.verified)}<td>{_text('arrived' if one.state == 'done' else 'there already')}"
+        f'<tr><td class="t">{_text(one.verified)}<td class="t">'
+        f"{'arrived' if one.state == 'done' else 'there already'}"
         f'<td class="n">{one.objects:,}<td class="n">{formatting.size(one.bytes)}'
         f"<td>{_text(PROOF.get(one.verified, ''))}</tr>\n"
         for one in rows
@@ -191,7 +197,7 @@ def _verified(known: TransferRecord) -> str:
     head = '<tr><th>Verified by<th>Object<th class="n">Objects<th class="n">Bytes<th>What that proves</tr>'
     lacks = sum(one.not_carried for one in rows)
     note = f'<p class="note">{formatting.count(lacks, "object")} without something of the source, as tags.</p>\n'
-    return f"<table><thead>{head}</thead>\n{body}</table>\n{note if lacks else ''}"
+    return f'<table class="proof"><thead>{head}</thead>\n{body}</table>\n{note if lacks else ""}'
 
 
 def _failures(known: TransferRecord) -> str:
@@ -222,7 +228,8 @@ def _acts(known: TransferRecord) -> str:
             f"<td>{_text(words)}</tr>\n"
         )
     return _section(
-        "What was done, and by whom", f"<table><thead><tr><th>When<th>Who<th>What</tr></thead>{rows}</table>"
+        "What was done, and by whom",
+        f'<table class="acts"><thead><tr><th>When<th>Who<th>What</tr></thead>{rows}</table>',
     )
 
 
@@ -277,7 +284,8 @@ def _row(one: dict[str, Any]) -> str:
     ended = (one["ended_at"] or "")[:19].replace("T", " ")
     return (
         f'<tr{" class=failed" if failed else ""}><td class="key">{name}<td class="n">{formatting.size(one["size"])}'
-        f'<td>{result}<td>{_text(one["verified"])}<td class="sum">{_text(checksum)}<td class="t">{ended}</tr>\n'
+        f'<td>{result}<td class="t">{_text(one["verified"])}<td class="sum">{_text(checksum)}'
+        f'<td class="t">{ended}</tr>\n'
     )
 
 
@@ -342,7 +350,12 @@ def _record_text(known: TransferRecord) -> str:
 
 
 def _person(actor: str) -> str:
-    return actor or "the worker"
+    """A person, program or process as the record names it, in words."""
+    if not actor.startswith("http "):
+        return actor or "the worker"
+    # ``http NAME from ADDRESS``: the name of the token, which may be missing.
+    name, _, address = actor.removeprefix("http ").rpartition("from ")
+    return f"{name.strip() or 'a client without a token'} (over HTTP from {address})" if address else actor
 
 
 def _when(microseconds: int | None) -> str | None:

@@ -166,7 +166,9 @@ class Deliveries:
         found.sort(key=lambda one: (one.ended_at is not None, -one.created_at))
         title = found[0].name if link.label is None and found else None
         if link.label is not None:
-            title = link.label.partition("=")[2] or link.label
+            key, _, value = link.label.partition("=")
+            # ``project=X`` is ``Project X``: the value alone says too little, and the label is no language.
+            title = f"{key.rpartition('/')[2].capitalize()} {value}".strip()
         mail = self._service.settings.notices.mail is not None
         return DeliveryPage(now, link.expires_at, title, link.label, found, more, mail)
 

@@ -74,11 +74,12 @@ def test_a_running_one_shows_its_course_and_takes_limits_and_a_pause(
     expect(chart.locator("canvas")).to_be_visible()
     page.get_by_text("As a table").click()
     expect(page.get_by_role("columnheader", name="Throttled")).to_be_visible()
+    expect(page.get_by_text(re.compile(r"\d requests? in flight, by 1 worker"))).to_be_visible()
 
     page.get_by_role("button", name="Limits").click()
     page.get_by_label("Bytes per second").fill("fast")
     page.get_by_role("button", name="Change").click()
-    expect(page.get_by_role("dialog").get_by_text(re.compile("fast", re.IGNORECASE)).last).to_be_visible()
+    expect(page.get_by_role("dialog").get_by_role("alert")).to_have_text(re.compile("^'fast' is not a size"))
     page.get_by_label("Bytes per second").fill("50MB")
     expect(page.get_by_text(f"seqferry set {transfer} --max-bandwidth 50MB")).to_be_visible()
     page.get_by_role("button", name="Change").click()

@@ -133,6 +133,10 @@ def _prove(page: Page) -> None:
     page.get_by_role("link", name="Verification").click()
     page.get_by_role("button", name="Verify now").click()
     expect(page.get_by_text("The object is as it was received.")).to_be_visible(timeout=20_000)
+    expect(page.get_by_role("listitem").filter(has_text="1 object as received").get_by_text("done")).to_be_attached()
+    page.get_by_role("link", name="Transfers").click()
+    expect(page.get_by_role("listitem").filter(has_text="verification:")).to_be_visible()
+    page.go_back()
     page.get_by_text("Receipt", exact=False).first.click()
     with page.expect_download() as download:
         page.get_by_role("button", name="JSON").click()

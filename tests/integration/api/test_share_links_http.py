@@ -139,7 +139,7 @@ def test_a_label_shows_its_transfers_and_no_other(service: Service) -> None:
         with holder(client, made["token"]) as guest:
             page = guest.get("/api/v1/delivery").json()
 
-    assert (page["title"], page["label"]) == ("X", "project=X")
+    assert (page["title"], page["label"]) == ("Project X", "project=X")
     assert {one["name"] for one in page["deliveries"]} == {"Run 1", "Run 2", "Run 3b", "Run 5b"}
     [waiting] = [one["waits_for"] for one in page["deliveries"] if one["name"] == "Run 5b"]
     assert waiting == {"kind": "delivery", "name": None, "ahead": None}  # for a secret one

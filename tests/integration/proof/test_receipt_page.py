@@ -8,6 +8,7 @@ import time
 
 import pytest
 import sqlalchemy as sa
+from control import spec_number
 from ended import begin, ended
 
 from seqferry.db.tables import event
@@ -71,6 +72,21 @@ def test_an_adjustment_tells_what_it_changed(service: Service) -> None:
     assert "bob described" in _words(_page(service, transfer_id))
     assert "bob changed max bandwidth 50MB " in acts
     assert "bob changed priority 3, max bandwidth none" in acts
+
+
+@pytest.mark.parametrize(
+    ("actor", "words"),
+    [
+        ("http local from 127.0.0.1", "local (over HTTP from 127.0.0.1)"),
+        ("http from from ::1", "from (over HTTP from ::1)"),
+        ("http from 10.0.0.7", "a client without a token (over HTTP from 10.0.0.7)"),
+        ("ada@lab-7", "ada@lab-7"),
+    ],
+)
+def test_who_asked_stands_in_words(service: Service, actor: str, words: str) -> None:
+    transfer_id = service.submit(spec_number(0), actor=actor)
+
+    assert f"asked for by {words}, has not ended" in _words(_page(service, transfer_id))
 
 
 def test_local_time_stands_before_utc(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:

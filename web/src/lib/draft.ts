@@ -94,7 +94,9 @@ const OUTER = new Set(['body', 'query', 'transfer'])
 
 /** A refusal for the reader of a form. */
 function inForm(text: string): string {
+  // The field itself says which option it is.
   return forReaders(text)
+    .replace(/^“[^”]+”(?:: | (?='))/, '')
     .replace(/^Value error, /, '')
     .replace(/^Input should be/, 'It should be')
     .replace(/^String should/, 'It should')

@@ -50,13 +50,36 @@ function described(data: Record<string, unknown>): string {
 }
 
 function verified(data: Record<string, unknown>): string {
-  const [objects, same] = [Number(data.objects ?? 0), Number(data.same ?? 0)]
   const how = data.how === 'content' ? ', all bytes read' : ''
-  if (same === objects) return `the target was verified${how}: ${counted(objects, 'object')} as received`
-  return `the target was verified${how}: ${count(same)} of ${counted(objects, 'object')} as received`
+  return `the target was verified${how}: ${found(data)}`
+}
+
+/** `94 of 96 objects as received` */
+function found(data: Record<string, unknown>): string {
+  const [objects, same] = [Number(data.objects ?? 0), Number(data.same ?? 0)]
+  return `${same === objects ? '' : `${count(same)} of `}${counted(objects, 'object')} as received`
+}
+
+/** A verification that has ended. */
+export interface Verified {
+  id: string
+  at: string
+  actor: string
+  /** All objects were as received. */
+  isGood: boolean
+  words: string
 }
 
 /** Verifications that have ended, the latest first. */
-export function verifications(events: readonly TransferEvent[]): TransferEvent[] {
-  return events.filter((one) => one.kind === 'verified' && typeof one.data.verification === 'string').reverse()
+export function verifications(events: readonly TransferEvent[]): Verified[] {
+  return events
+    .filter((one) => one.kind === 'verified' && typeof one.data.verification === 'string')
+    .map(({ at, actor, data }) => ({
+      id: String(data.verification),
+      at,
+      actor,
+      isGood: data.same === data.objects,
+      words: `${found(data)}${data.how === 'content' ? ', all bytes read' : ''}`,
+    }))
+    .reverse()
 }
