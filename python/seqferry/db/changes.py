@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import sqlalchemy as sa
 
+from seqferry.model.errors import SeqferryError
+
 if TYPE_CHECKING:
     import psycopg
 
@@ -168,7 +170,8 @@ class _Channel:
                             self._tell()
             except ReferenceError:  # the database is closed and gone
                 return
-            except psycopg.Error as why:
+            # The look for a pooler takes a connection of the pool, whose errors are others. None may end this thread.
+            except (psycopg.Error, sa.exc.SQLAlchemyError, SeqferryError) as why:
                 cause = " ".join(str(why).split()).rstrip(".")
                 self._warn(f"The database {self._label} sends no notifications: {cause}. Work may begin 2 s late.")
                 time.sleep(_RETRY_SECONDS)

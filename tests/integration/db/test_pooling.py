@@ -200,6 +200,31 @@ def test_notifications_that_arrive_are_not_complained_of(
     assert not caplog.records
 
 
+def test_notifications_come_again_after_the_look_for_a_pooler_has_failed(
+    migrated_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    looked: list[str] = []
+    look = Database.shares_session
+
+    def away_at_first(database: Database, direct: psycopg.Connection[tuple[object, ...]]) -> bool:
+        looked.append(database.label)
+        if len(looked) == 1:  # the server restarts between the connection that listens and that of the pool
+            raise ConfigError("The database cannot be used: connection refused.")
+        return look(database, direct)
+
+    monkeypatch.setattr(Database, "shares_session", away_at_first)
+    database = Database(settings_for(tmp_path, migrated_url))
+    watcher = changes.of(database)
+    assert watcher.wait(10.0)
+    _until_calm(watcher)
+    with database.write() as connection:
+        changes.notify(connection)
+    assert watcher.wait(1.0)
+    watcher.close()
+    database.close()
+    assert "sends no notifications" in caplog.text
+
+
 def test_a_pooler_in_statement_mode_is_refused_in_one_line(
     start_pooler: Callable[[pooler.Mode], Pooler], postgres: Postgres, postgres_url: str, tmp_path: Path
 ) -> None:
