@@ -18,6 +18,8 @@ TOOLS := .tools/bin
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 
 VERSITYGW_VERSION := v1.8.0
+HELM_VERSION := v3.22.0
+KUBECONFORM_VERSION := v0.8.0
 # The last version of MinIO: its repository is archived. AGPL-3.0: the tests talk to it, nothing of it is shipped.
 MINIO_VERSION := v0.0.0-20260212201848-7aac2a2c5b7c
 # AGPL-3.0 as well, and only for `make compat`. It compiles for half an hour.
@@ -281,6 +283,19 @@ lint-arrows: build
 	$(BIN)/python tools/check_crates.py
 	$(BIN)/python tools/check_rust_modules.py
 	$(BIN)/python tools/check_rust_words.py
+
+# Three minutes of CPU to build helm, once; what it renders is kept for the tests, which need neither tool.
+.PHONY: lint-chart
+lint-chart: $(VENV)/.stamp-packages $(TOOLS)/helm $(TOOLS)/kubeconform ## check the Helm chart with helm and kubeconform (ARGS=--write keeps what it renders now)
+	$(BIN)/python tools/check_chart.py $(ARGS)
+
+$(TOOLS)/helm:
+	@tools/require $(GO) "Go 1.25 or newer (https://go.dev/dl)"
+	GOBIN=$(abspath $(TOOLS)) $(GO) install -ldflags '-s -w' helm.sh/helm/v3/cmd/helm@$(HELM_VERSION)
+
+$(TOOLS)/kubeconform:
+	@tools/require $(GO) "Go 1.25 or newer (https://go.dev/dl)"
+	GOBIN=$(abspath $(TOOLS)) $(GO) install -ldflags '-s -w' github.com/yannh/kubeconform/cmd/kubeconform@$(KUBECONFORM_VERSION)
 
 # Licences, banned crates and sources of crates. Offline once the crates are there.
 lint-crates: $(VENV)/.stamp-packages
