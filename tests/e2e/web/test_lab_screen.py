@@ -46,12 +46,17 @@ class Lab:
         assert answer.status_code == 200, answer.text
         self.shows(name)
 
-    def restart(self) -> None:
-        """Kill the server, which the screen says, and start the one of ``mover`` at the same address."""
+    def restart(self, *, is_told: bool = False) -> None:
+        """Kill the server, which the screen says, and start the one of ``mover`` at the same address.
+
+        Where the screen ``is_told`` by its network that it can be reached, it does not wait until it looks again.
+        """
         port = self.server.url.rstrip("/").rpartition(":")[2]
         self.server.process.kill()
         expect(self.page.get_by_text("Not updated since")).to_be_visible(timeout=60_000)
         self.server = self.serve(self.mover, "--port", port)
+        if is_told:
+            self.page.evaluate("() => { dispatchEvent(new Event('online')) }")
         expect(self.page.get_by_text("Not updated since")).to_have_count(0, timeout=60_000)
 
 
@@ -122,13 +127,13 @@ def _set_end(lab: Lab, seconds: str) -> None:
 
 def test_it_loads_the_page_of_an_upgraded_server_by_itself(lab: Lab, tmp_path: Path) -> None:
     _upgrade(lab, tmp_path)
-    lab.restart()
+    lab.restart(is_told=True)
     expect(lab.page.locator("script[src='./assets/index-other.js']")).to_have_count(1)
     lab.rename("Run 42, after the upgrade")
 
     # The next restart brings nothing new.
     lab.page.evaluate("() => { window.isKept = true }")
-    lab.restart()
+    lab.restart(is_told=True)
     lab.rename("Run 42, after a restart")
     assert lab.page.evaluate("() => window.isKept") is True
 
@@ -138,7 +143,7 @@ def test_a_reader_who_writes_an_address_is_not_disturbed_by_an_upgrade(lab: Lab,
     lab.page.locator("input").focus()
     _upgrade(lab, tmp_path)
     with lab.page.expect_response(lab.server.url):
-        lab.restart()
+        lab.restart(is_told=True)
     lab.rename("Run 42, after the upgrade")
     assert lab.page.locator("script[src='./assets/index-other.js']").count() == 0
 
@@ -165,7 +170,7 @@ def test_it_loads_the_other_page_once_where_a_proxy_keeps_the_old_one(lab: Lab, 
 
     lab.page.route("**/*", keep)
     _upgrade(lab, tmp_path)
-    lab.restart()
+    lab.restart(is_told=True)
     lab.rename("Run 42, after the upgrade")
     for number in range(3):
         with lab.page.expect_response(lab.server.url):

@@ -124,11 +124,11 @@ def test_what_is_wrong_is_said_beside_its_field_before_and_after_sending(
     expect(beside(page, "ACL")).to_contain_text("2048")
     page.get_by_label("ACL", exact=True).fill("")
     for option, value, said in (
-        ("Age at rest", "long", "“Age at rest” 'long' is no age"),
+        ("Age at rest", "long", "'long' is no age"),
         ("Source endpoint URL", "nonsense", "'nonsense' is not an endpoint URL"),
         ("Target region", "nowhere!", "'nowhere!' is not a region"),
         ("SSE-C key", "/etc/shadow", "A client may name keys of SSE-C only"),
-        ("Rename", "all", "“Rename” 'all' is not a rule"),
+        ("Rename", "all", "'all' is not a rule"),
     ):
         page.get_by_label("Find an option").fill(option)
         page.get_by_label(option, exact=True).fill(value)

@@ -57,3 +57,16 @@ export type State = (typeof ALL_STATES)[number]
 export function hasEnded(state: string): boolean {
   return (ENDED as readonly string[]).includes(state)
 }
+
+/**
+ * Lists of which each entry is in one only: the first that has it. Answers that were read one after another can both
+ * hold what has changed its state meanwhile.
+ */
+export function apart<T extends { id: string }>(lists: readonly T[][]): T[][] {
+  const seen = new Set<string>()
+  return lists.map((list) => {
+    const own = list.filter((one) => !seen.has(one.id))
+    for (const one of list) seen.add(one.id)
+    return own
+  })
+}
