@@ -125,7 +125,11 @@ def _set_end(lab: Lab, seconds: str) -> None:
     connection.close()
 
 
-def test_it_loads_the_page_of_an_upgraded_server_when_nobody_writes_an_address(lab: Lab, tmp_path: Path) -> None:
+def test_it_loads_the_page_of_an_upgraded_server_when_nobody_writes_an_address(
+    lab: Lab, open_tab: Callable[..., Tab], tmp_path: Path
+) -> None:
+    person = open_tab(lab.server.url).sign_in(lab.server.token, "#/?text=run42")
+    expect(person.get_by_text("Shown: text “run42”")).to_be_visible()
     lab.page.evaluate("() => { document.body.append(document.createElement('input')) }")
     lab.page.locator("input").focus()
     _upgrade(lab, tmp_path)
@@ -138,6 +142,13 @@ def test_it_loads_the_page_of_an_upgraded_server_when_nobody_writes_an_address(l
     lab.page.locator("input").blur()
     expect(other).to_have_count(1)
     lab.shows("Run 42, after the upgrade")
+
+    # A person who is signed in chooses the time.
+    expect(person.get_by_text("The server has a newer version of this page.")).to_be_visible(timeout=30_000)
+    person.get_by_role("button", name="Load it").click()
+    expect(person.locator("script[src='./assets/index-other.js']")).to_have_count(1)
+    expect(person.get_by_text("Shown: text “run42”")).to_be_visible()
+    expect(person.get_by_text("The server has a newer version of this page.")).to_have_count(0)
 
     # The next restart brings nothing new.
     lab.page.evaluate("() => { window.isKept = true }")
