@@ -256,6 +256,11 @@ FAULTS ?= 120
 chaos: build $(TOOLS)/s3proxy $(TOOLS)/s3sim ## strike workers, PostgreSQL and storage by a schedule of faults: SEED=, FAULTS=120, MINUTES= (options: ARGS="--help")
 	PYTHONPATH=tests $(BIN)/python -m chaos --faults $(FAULTS) $(if $(SEED),--seed $(SEED)) $(if $(MINUTES),--minutes $(MINUTES)) $(ARGS)
 
+.PHONY: upgrade-matrix
+upgrade-matrix: build $(TOOLS)/s3proxy ## this version and that of BASE=<commit> at one database: one goes on, both run, one comes back
+	@tools/require git "git, and a commit to compare with: make upgrade-matrix BASE=HEAD~1"
+	BASE=$(or $(BASE),HEAD~1) $(BIN)/python -m pytest -n0 -q tests/e2e/mirror/upgrade_matrix.py $(ARGS)
+
 .PHONY: lint lint-at-first lint-at-last lint-format lint-rust lint-python lint-arrows lint-crates lint-stubs lint-page
 lint: lint-at-first lint-at-last ## run every static check
 
