@@ -64,17 +64,20 @@ def test_each_refusal_names_the_options_that_it_is_about(module: str) -> None:
     assert unnamed == []
 
 
+def _is_about(called: ast.expr) -> bool:
+    """True for ``error.about`` and ``errors_about``."""
+    if isinstance(called, ast.Attribute):
+        return called.attr == "about"
+    return isinstance(called, ast.Name) and called.id == "errors_about"
+
+
 def test_the_options_that_refusals_name_exist() -> None:
     """A misspelt name would put no error beside any field."""
     known = options.option_names() | OF_REQUESTS
     for module in CHECKS:
         text = (PACKAGE / module).read_text(encoding="utf-8")
         for node in ast.walk(ast.parse(text)):
-            is_about = isinstance(node, ast.Call) and (
-                (isinstance(node.func, ast.Attribute) and node.func.attr == "about")
-                or (isinstance(node.func, ast.Name) and node.func.id == "errors_about")
-            )
-            if is_about:
+            if isinstance(node, ast.Call) and _is_about(node.func):
                 names = {one.value for one in node.args if isinstance(one, ast.Constant)}
                 assert names <= known, (module, node.lineno)
 
