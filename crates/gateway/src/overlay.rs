@@ -15,7 +15,7 @@ use seqferry_nfs::{FileError, FileId, Result};
 use crate::ids::{FIRST, FileTable, ROOT};
 pub(crate) use extents::Extents;
 pub(crate) use node::{
-    Base, Content, Data, Node, STATED_GID, STATED_MODE, STATED_MODIFIED, STATED_UID, nanoseconds, now,
+    Base, Content, Data, Node, STATED_GID, STATED_MODE, STATED_MODIFIED, STATED_UID, nanoseconds, now, system_time,
 };
 pub(crate) use record::{Change, OpenUpload, decode, encode};
 
@@ -254,17 +254,9 @@ impl Overlay {
         self.names(parent, None).any(|(_, entry)| entry != Entry::Hidden)
     }
 
-    /// Number of a file of the bucket: that of its name, unless a file that was renamed has taken it along.
-    pub(crate) fn bucket_number(&self, ids: &FileTable, parent: u64, name: &str) -> Option<u64> {
-        let mut marked = name.to_owned();
-        loop {
-            let number = ids.number(parent, &marked)?;
-            if !self.nodes.contains_key(&number) {
-                return Some(number);
-            }
-            // No name has this character.
-            marked.push('\0');
-        }
+    /// Identity of a file of the bucket: that of its name, unless a file that was renamed has taken it along.
+    pub(crate) fn bucket_file(&self, ids: &FileTable, parent: u64, name: &str) -> Option<FileId> {
+        ids.file(parent, name, |number| self.nodes.contains_key(&number))
     }
 
     /// The place of a file as it is now.
@@ -272,7 +264,8 @@ impl Overlay {
         if self.nodes.get(&file.number).is_some_and(|node| node.file == file) {
             return Ok(Spot::Node(file.number));
         }
-        if file.generation != OF_BUCKET {
+        let assigned = ids.place(file.number).and_then(|place| place.assigned);
+        if file.generation != assigned.map_or(OF_BUCKET, |facts| facts.generation) {
             return Err(FileError::Stale);
         }
         self.bucket_path(ids, file.number, 0).and_then(|path| path.ok_or(FileError::Stale)).map(Spot::Bucket)

@@ -9,7 +9,7 @@ mod find;
 mod names;
 mod upload;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -33,8 +33,25 @@ use crate::share::ShareDefaults;
 use contents::FileLock;
 pub use upload::UploadSpec;
 
-/// Locks of files that are kept.
+/// Locks of files that are kept, and times of questions to the bucket.
 const LOCKS: usize = 4096;
+/// Clean files that stay in the overlay: those that are written again soon need not be made nodes anew.
+const CLEAN_FILES: usize = 1024;
+
+/// Bounds on what a share keeps.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Bounds {
+    /// Bytes of a segment of the journal after which a checkpoint is written.
+    pub(crate) segment: u64,
+    /// Files of the overlay that the bucket has as they are. When a quarter more are there, those above leave.
+    pub(crate) clean_files: usize,
+}
+
+impl Default for Bounds {
+    fn default() -> Self {
+        Self { segment: SEGMENT, clean_files: CLEAN_FILES }
+    }
+}
 
 /// Parts of a writable share.
 #[derive(Debug)]
@@ -69,6 +86,7 @@ struct Inner<D: Disk> {
     stale_after: Duration,
     /// Times of the last questions to the bucket about files that are as it has them.
     looked: Mutex<HashMap<u64, Instant>>,
+    clean_files: usize,
     /// The disk has failed: bytes that were written may not be on it, and nothing is acknowledged any more.
     is_failed: AtomicBool,
 }
@@ -88,7 +106,7 @@ impl WritableShare<Folder> {
                 _ => JournalError(format!("the folder {} cannot be used: {error}", path.display())),
             })
         };
-        Self::over(spec, claim("journal")?, claim("data")?, SEGMENT).await
+        Self::over(spec, claim("journal")?, claim("data")?, Bounds::default()).await
     }
 }
 
@@ -97,9 +115,9 @@ impl<D: Disk> WritableShare<D> {
         spec: WritableSpec,
         journal: D,
         data: D,
-        segment: u64,
+        bounds: Bounds,
     ) -> std::result::Result<Self, JournalError> {
-        let ledger = Ledger::open(journal, &spec.identity, segment).await?;
+        let ledger = Ledger::open(journal, &spec.identity, bounds.segment).await?;
         ledger.read(|overlay| restore_places(overlay, &spec.ids));
         let opened = ledger.read(|overlay| DataFolder::open(data, |number| overlay.node(number).is_some()));
         let (data, unknown) = opened.map_err(|error| JournalError(format!("the data cannot be read: {error}")))?;
@@ -126,6 +144,7 @@ impl<D: Disk> WritableShare<D> {
             locks: Mutex::default(),
             stale_after: spec.stale_after,
             looked: Mutex::default(),
+            clean_files: bounds.clean_files,
             is_failed: AtomicBool::new(false),
         })))
     }
@@ -148,13 +167,38 @@ impl<D: Disk> WritableShare<D> {
     }
 }
 
+/// Numbers that a folder above a file may have had, at most.
+const CANDIDATES: usize = 64;
+
 /// The table of names is not synced: a loss of power may have taken folders above files that wait to be uploaded. The
-/// paths of files and folders in the bucket tell them.
+/// paths of files and folders in the bucket tell them. A number is that of a name in a folder: to ask for it is to
+/// remember the name.
 fn restore_places(overlay: &Overlay, ids: &FileTable) {
     for node in overlay.nodes() {
-        let Some(base) = node.base.as_ref().filter(|_| overlay.path(ids, node.file.number).is_err()) else { continue };
-        // A number is that of a name in a folder: to ask for it is to remember the name.
-        base.path.split('/').try_fold(ROOT, |parent, name| ids.number(parent, name));
+        let is_lost = || overlay.path(ids, node.file.number).is_err();
+        let Some((folder, _)) = node.base.as_ref().and_then(|base| base.path.rsplit_once('/')) else { continue };
+        if !is_lost() {
+            continue;
+        }
+        // It is below the top, or below a folder that was changed here, which the bucket has at a path above its own.
+        let above = folder.match_indices('/').map(|(at, _)| (&folder[..at], &folder[at + 1..]));
+        let changed = above.flat_map(|(path, rest)| overlay.made_of(path).map(move |number| (number, rest)));
+        for (number, rest) in changed.chain([(ROOT, folder)]) {
+            let mut numbers = vec![number];
+            for name in rest.split('/') {
+                let names = numbers.iter().flat_map(|parent| {
+                    // The number of a name may have gone with a file that was renamed, or that is no more.
+                    let marked = ids.number(*parent, &format!("{name}\0"));
+                    let shown = overlay.bucket_file(ids, *parent, name).map(|file| file.number);
+                    [ids.number(*parent, name), shown, marked]
+                });
+                let found: BTreeSet<u64> = names.flatten().take(CANDIDATES).collect();
+                numbers = found.into_iter().collect();
+            }
+            if !is_lost() {
+                break;
+            }
+        }
     }
 }
 
@@ -165,6 +209,12 @@ impl<D: Disk> Inner<D> {
             locks.retain(|_, lock| Arc::strong_count(lock) > 1);
         }
         Arc::clone(locks.entry(number).or_default())
+    }
+
+    /// True while a call works on a file.
+    fn is_in_use(&self, number: u64) -> bool {
+        let locks = self.locks.lock().unwrap_or_else(PoisonError::into_inner);
+        locks.get(&number).is_some_and(|lock| Arc::strong_count(lock) > 1)
     }
 
     /// Work on the data, which blocks.

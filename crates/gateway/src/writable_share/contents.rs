@@ -56,6 +56,8 @@ fn summary(node: &Node) -> Summary {
 impl<D: Disk> Inner<D> {
     pub(super) async fn read(&self, caller: &Caller, file: FileId, offset: u64, length: u32) -> Result<ReadData> {
         let mut last = FileError::Stale;
+        // While a call has it, the file does not leave the overlay.
+        let lock = self.lock_of(file.number);
         for _ in 0..VERSIONS {
             let found = self.find(file).await?;
             match found.attributes.kind {
@@ -66,7 +68,6 @@ impl<D: Disk> Inner<D> {
             // A program that may run a file has it read by its client.
             check_data(caller, &found.attributes, &[Access::READ, Access::EXECUTE])?;
             let Some(lower) = found.lower else {
-                let lock = self.lock_of(file.number);
                 let _stays = lock.data.read().await;
                 return self.read_node(file.number, offset, length).await;
             };
@@ -217,10 +218,10 @@ impl<D: Disk> Inner<D> {
         stability: Stability,
     ) -> Result<Written> {
         self.check_disk()?;
+        let lock = self.lock_of(file.number);
         let number = self.writable(caller, file).await?;
         let length = u32::try_from(bytes.len()).map_err(|_| FileError::Invalid)?;
         let end = offset.checked_add(u64::from(length)).ok_or(FileError::TooLarge)?;
-        let lock = self.lock_of(number);
         let (mut file, is_scattered) = {
             let _stays = lock.data.read().await;
             // The file may have been removed while this call waited.
@@ -294,6 +295,7 @@ impl<D: Disk> Inner<D> {
     }
 
     pub(super) async fn commit(&self, file: FileId) -> Result<Changed> {
+        let lock = self.lock_of(file.number);
         let Found { attributes, lower } = self.find(file).await?;
         if attributes.kind == FileKind::Directory {
             return Err(FileError::IsADirectory);
@@ -301,7 +303,6 @@ impl<D: Disk> Inner<D> {
         if lower.is_some() || attributes.kind == FileKind::Symlink {
             return Ok(Changed { before: Some(Summary::from(&attributes)), after: Some(attributes) });
         }
-        let lock = self.lock_of(file.number);
         let after = self.commit_node(file.number, &lock).await?;
         Ok(Changed { before: Some(Summary::from(&after)), after: Some(after) })
     }
@@ -352,6 +353,7 @@ impl<D: Disk> Inner<D> {
         unchanged_since: Option<SystemTime>,
     ) -> Result<Changed> {
         self.check_disk()?;
+        let lock = self.lock_of(file.number);
         let found = self.find(file).await?;
         if unchanged_since.is_some_and(|time| time != found.attributes.changed) {
             return Err(FileError::NotSynchronized);
@@ -370,7 +372,6 @@ impl<D: Disk> Inner<D> {
         if let Some(lower) = &found.lower {
             self.adopt(file, lower).await?;
         }
-        let lock = self.lock_of(file.number);
         let alone = if set.size.is_some() { Some(lock.data.write().await) } else { None };
         let changed = self.ledger.change(|overlay| {
             let mut node = overlay.node(file.number).cloned().ok_or(FileError::Stale)?;

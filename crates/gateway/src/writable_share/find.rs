@@ -1,20 +1,21 @@
 //! Files by their identities and names, and directories read: the bucket with the overlay over it.
 
 use std::collections::BTreeMap;
-use std::sync::PoisonError;
+use std::sync::{Arc, PoisonError};
 use std::time::Instant;
 
 use bytes::Bytes;
 use seqferry_nfs::{Access, Attributes, Caller, DirectoryEntry, DirectoryPage, FileError, FileId, FileKind, Result};
 use seqferry_vfs::{NamePage, VersionPin, VfsError};
 
-use super::Inner;
 use super::checks::{check, is_reserved};
-use crate::ids::ROOT;
+use super::contents::FileLock;
+use super::{Inner, LOCKS};
+use crate::ids::{Assigned, ROOT, version_of};
 use crate::journal::Disk;
 use crate::overlay::{
     Base, Change, Content, Data, Entry, Node, OF_BUCKET, Overlay, STATED_GID, STATED_MODE, STATED_MODIFIED, STATED_UID,
-    Spot, join, nanoseconds,
+    Spot, join, nanoseconds, system_time,
 };
 use crate::share::{soon, status};
 
@@ -49,8 +50,15 @@ pub(super) struct Parent {
 #[derive(Debug, Clone)]
 pub(super) enum Child {
     Absent,
-    Node(u64),
+    Node(HeldNode),
     Bucket(FileId, Lower),
+}
+
+/// A node that a call works on: it does not leave the overlay meanwhile.
+#[derive(Debug, Clone)]
+pub(super) struct HeldNode {
+    pub(super) number: u64,
+    _lock: Arc<FileLock>,
 }
 
 impl<D: Disk> Inner<D> {
@@ -83,7 +91,7 @@ impl<D: Disk> Inner<D> {
             (Spot::Bucket(path), None) => {
                 let attributes = self.walk(&path).await?;
                 let lower = Some(Lower { path, attributes: attributes.clone() });
-                Ok(Found { attributes: self.defaults.attributes(file.number, &attributes), lower })
+                Ok(Found { attributes: self.shown(file, &attributes), lower })
             }
         }
     }
@@ -131,7 +139,11 @@ impl<D: Disk> Inner<D> {
             Ok((vec![Change::Put(Box::new(node))], ()))
         });
         replaced.await?;
-        self.looked.lock().unwrap_or_else(PoisonError::into_inner).insert(number, Instant::now());
+        let mut looked = self.looked.lock().unwrap_or_else(PoisonError::into_inner);
+        if looked.len() >= LOCKS {
+            looked.retain(|_, at| at.elapsed() < self.stale_after / 2);
+        }
+        looked.insert(number, Instant::now());
         Ok(())
     }
 
@@ -174,7 +186,7 @@ impl<D: Disk> Inner<D> {
             return Ok(Child::Absent);
         }
         let decided = |overlay: &Overlay| match overlay.entry(number, name)? {
-            Entry::Node(number) => Some(Child::Node(number)),
+            Entry::Node(number) => Some(Child::Node(self.held(number))),
             Entry::Hidden => Some(Child::Absent),
         };
         let mut prefix = parent.prefix.clone();
@@ -194,15 +206,14 @@ impl<D: Disk> Inner<D> {
                     return (Ok(child), None);
                 }
                 let now = overlay.lower(&self.ids, number).unwrap_or_else(|_| prefix.clone());
-                (Err(now), overlay.bucket_number(&self.ids, number, name))
+                (Err(now), overlay.bucket_file(&self.ids, number, name))
             });
             match (now, found) {
                 (Ok(child), _) => return Ok(child),
                 (Err(now), _) if now != prefix => prefix = now,
                 (Err(_), None) => return Ok(Child::Absent),
                 (Err(_), Some(attributes)) => {
-                    let file = FileId { number: id.ok_or(FileError::Io)?, generation: OF_BUCKET };
-                    return Ok(Child::Bucket(file, Lower { path, attributes }));
+                    return Ok(Child::Bucket(id.ok_or(FileError::Io)?, Lower { path, attributes }));
                 }
             }
         }
@@ -210,11 +221,37 @@ impl<D: Disk> Inner<D> {
     }
 
     /// The file of a name, seen again while the overlay is held.
-    pub(super) fn child_now(overlay: &Overlay, parent: &Parent, name: &str, seen: &Child) -> Child {
+    pub(super) fn child_now(&self, overlay: &Overlay, parent: &Parent, name: &str, seen: &Child) -> Child {
         match (overlay.entry(parent.file.number, name), seen) {
-            (Some(Entry::Node(number)), _) => Child::Node(number),
+            (Some(Entry::Node(number)), _) => Child::Node(self.held(number)),
             (None, Child::Bucket(file, lower)) => Child::Bucket(*file, lower.clone()),
             (Some(Entry::Hidden), _) | (None, Child::Absent | Child::Node(_)) => Child::Absent,
+        }
+    }
+
+    fn held(&self, number: u64) -> HeldNode {
+        HeldNode { number, _lock: self.lock_of(number) }
+    }
+
+    /// Facts about a file of the bucket that was made or changed here, while the bucket has it as it was then.
+    fn assigned(&self, number: u64, found: &seqferry_vfs::Attributes) -> Option<Box<Assigned>> {
+        let facts = self.ids.place(number)?.assigned?;
+        let version = self.files.tree().version(found.inode).ok()?;
+        matches!(version.pin, VersionPin::Etag(etag) if version_of(&etag) == facts.version).then_some(facts)
+    }
+
+    /// Facts about a file of the bucket.
+    fn shown(&self, file: FileId, found: &seqferry_vfs::Attributes) -> Attributes {
+        let shown = Attributes { file, ..self.defaults.attributes(file.number, found) };
+        let Some(facts) = self.assigned(file.number, found) else { return shown };
+        Attributes {
+            mode: facts.mode,
+            uid: facts.uid,
+            gid: facts.gid,
+            accessed: system_time(facts.accessed),
+            modified: system_time(facts.modified),
+            changed: system_time(facts.changed),
+            ..shown
         }
     }
 
@@ -222,14 +259,14 @@ impl<D: Disk> Inner<D> {
     pub(super) fn facts(&self, overlay: &Overlay, child: &Child) -> Option<Attributes> {
         match child {
             Child::Absent => None,
-            Child::Node(number) => overlay.node(*number).map(Node::attributes),
-            Child::Bucket(file, lower) => Some(self.defaults.attributes(file.number, &lower.attributes)),
+            Child::Node(node) => overlay.node(node.number).map(Node::attributes),
+            Child::Bucket(file, lower) => Some(self.shown(*file, &lower.attributes)),
         }
     }
 
     /// A file of the bucket as a node that can be changed. `target` is that of a link.
     pub(super) fn adopted(&self, file: FileId, place: (u64, &str), lower: &Lower, target: &Bytes) -> Result<Node> {
-        let shown = self.defaults.attributes(file.number, &lower.attributes);
+        let shown = self.shown(file, &lower.attributes);
         let (content, base) = if shown.kind == FileKind::Directory {
             (Content::Directory, Base { path: lower.path.as_str().into(), etag: "".into(), size: 0, visible: 0 })
         } else {
@@ -249,6 +286,7 @@ impl<D: Disk> Inner<D> {
             // A time that was stored and one of the service look the same: the object says which when it is replaced.
             (false, STATED_MODIFIED),
         ];
+        let stated = stated.iter().filter(|(is_stated, _)| *is_stated).fold(0, |all, (_, bit)| all | bit);
         Ok(Node {
             file,
             parent: place.0,
@@ -260,7 +298,7 @@ impl<D: Disk> Inner<D> {
             modified: nanoseconds(shown.modified),
             changed: nanoseconds(shown.changed),
             uploaded: nanoseconds(shown.changed),
-            stated: stated.iter().filter(|(is_stated, _)| *is_stated).fold(0, |all, (_, bit)| all | bit),
+            stated: self.assigned(file.number, &lower.attributes).map_or(stated, |facts| facts.stated),
             exclusive: None,
             base: Some(base),
             content,
@@ -395,10 +433,9 @@ impl<D: Disk> Inner<D> {
             for (name, attributes) in lower.entries {
                 if overlay.entry(number, &name).is_none()
                     && !is_reserved(number, &name)
-                    && let Some(id) = overlay.bucket_number(&self.ids, number, &name)
+                    && let Some(file) = overlay.bucket_file(&self.ids, number, &name)
                 {
-                    let attributes = self.defaults.attributes(id, &attributes);
-                    merged.insert(name, attributes);
+                    merged.insert(name, self.shown(file, &attributes));
                 }
             }
             let is_known = |name: &str| bound.is_none_or(|bound| name <= bound);

@@ -8,7 +8,7 @@ use seqferry_vfs::VersionPin;
 
 use super::Inner;
 use super::checks::{LONGEST_KEY, apply, check, check_removal, check_set, checked_name, inherited_group, is_reserved};
-use super::find::{Child, Lower, Parent};
+use super::find::{Child, HeldNode, Lower, Parent};
 use crate::ids::ROOT;
 use crate::journal::Disk;
 use crate::overlay::{
@@ -47,7 +47,7 @@ fn touched(directory: &mut Node) -> Changed {
 
 /// True when a file may be in the bucket, though the journal does not say so yet.
 fn is_being_written(overlay: &Overlay, child: &Child) -> bool {
-    matches!(child, Child::Node(number) if overlay.uploads().contains_key(number))
+    matches!(child, Child::Node(node) if overlay.uploads().contains_key(&node.number))
 }
 
 impl<D: Disk> Inner<D> {
@@ -80,7 +80,7 @@ impl<D: Disk> Inner<D> {
             .ledger
             .read(|overlay| {
                 let number = match child {
-                    Child::Node(number) => overlay.node(*number).and_then(|node| node.exclusive),
+                    Child::Node(node) => overlay.node(node.number).and_then(|node| node.exclusive),
                     Child::Absent | Child::Bucket(..) => None,
                 };
                 self.facts(overlay, child).map(|attributes| (attributes, number))
@@ -253,7 +253,7 @@ impl<D: Disk> Inner<D> {
             self.check_empty(&seen).await?;
         }
         let removed = self.ledger.change(|overlay| {
-            let child = Self::child_now(overlay, &parent, name, &seen);
+            let child = self.child_now(overlay, &parent, name, &seen);
             let (changes, around) = self.removed(overlay, caller, (&parent, name), &child, is_directory)?;
             Ok((changes, (around, child)))
         });
@@ -302,7 +302,7 @@ impl<D: Disk> Inner<D> {
         let (number, prefix) = match child {
             Child::Absent => return Ok(()),
             Child::Bucket(file, lower) => (file.number, Some(lower.path.clone())),
-            Child::Node(number) => {
+            Child::Node(HeldNode { number, .. }) => {
                 let is_directory = |node: &Node| node.content == Content::Directory;
                 if !self.ledger.read(|overlay| overlay.node(*number).is_some_and(is_directory)) {
                     return Ok(());
@@ -321,7 +321,7 @@ impl<D: Disk> Inner<D> {
         };
         match child {
             Child::Absent => Ok(Vec::new()),
-            Child::Node(number) => {
+            Child::Node(HeldNode { number, .. }) => {
                 let node = overlay.node(*number).ok_or(FileError::Stale)?;
                 let below = node.base.as_ref().map(|base| doom(&base.path, node.kind(), &base.etag));
                 Ok(std::iter::once(Change::Drop(*number)).chain(below).collect())
@@ -345,9 +345,14 @@ impl<D: Disk> Inner<D> {
         }
     }
 
-    /// Remove the data file of a file that is no more.
+    /// Forget the identity of a file that is no more, and remove its data file.
     async fn drop_data(&self, child: &Child) {
-        if let Child::Node(number) = *child {
+        match child {
+            Child::Absent => {}
+            Child::Node(HeldNode { number, .. }) => self.ids.release(*number),
+            Child::Bucket(file, _) => self.ids.release(file.number),
+        }
+        if let Child::Node(HeldNode { number, .. }) = *child {
             let lock = self.lock_of(number);
             // Those that write now have found the file before it was removed.
             let _alone = lock.alone().await;
@@ -384,8 +389,8 @@ impl<D: Disk> Inner<D> {
             self.check_empty(&target).await?;
         }
         let renamed = self.ledger.change(|overlay| {
-            let source = Self::child_now(overlay, &old, old_name, &source);
-            let target = Self::child_now(overlay, &new, new_name, &target);
+            let source = self.child_now(overlay, &old, old_name, &source);
+            let target = self.child_now(overlay, &new, new_name, &target);
             let renaming = Renaming { old: (&old, old_name), new: (&new, new_name), source, target };
             let (changes, around) = self.renamed(overlay, caller, &renaming, &target_of_link)?;
             Ok((changes, (around, renaming.target)))
@@ -426,7 +431,7 @@ impl<D: Disk> Inner<D> {
         let more = if is_directory { overlay.depth_below(moved.file.number).max(1) } else { 0 };
         self.check_key(overlay, new, new_name, more)?;
         let mut node = match source {
-            Child::Node(number) => overlay.node(*number).cloned().ok_or(FileError::Stale)?,
+            Child::Node(node) => overlay.node(node.number).cloned().ok_or(FileError::Stale)?,
             Child::Bucket(file, lower) => self.adopted(*file, (old.file.number, old_name), lower, target_of_link)?,
             Child::Absent => return Err(FileError::NotFound),
         };

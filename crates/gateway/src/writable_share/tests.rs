@@ -16,6 +16,8 @@ use crate::journal::simulated::{SPACE, Simulated, Step};
 /// A bucket, its share and the disks of the share.
 pub(super) struct Setting {
     pub(super) store: Arc<MemoryStore>,
+    pub(super) ids: FileTable,
+    pub(super) bounds: Bounds,
     /// The store as it is asked for names and bytes.
     pub(super) asked: Arc<FaultStore>,
     pub(super) source: Arc<StoreSource>,
@@ -24,7 +26,10 @@ pub(super) struct Setting {
     pub(super) data: Simulated,
 }
 
-pub(super) fn spec(source: &Arc<StoreSource>, identity: &str) -> WritableSpec {
+/// A checkpoint now and then.
+pub(super) const BOUNDS: Bounds = Bounds { segment: 4096, clean_files: 1024 };
+
+pub(super) fn spec(source: &Arc<StoreSource>, ids: FileTable, identity: &str) -> WritableSpec {
     let source = Arc::clone(source) as Arc<dyn Source>;
     let options = TreeOptions { prefix: "p/".to_owned(), ..TreeOptions::bucket("b") };
     let tree = Tree::new(Arc::clone(&source), options);
@@ -32,7 +37,7 @@ pub(super) fn spec(source: &Arc<StoreSource>, identity: &str) -> WritableSpec {
     let defaults = ShareDefaults { uid: 1000, gid: 1000, ..ShareDefaults::default() };
     WritableSpec {
         files,
-        ids: FileTable::in_memory(),
+        ids,
         defaults,
         identity: identity.to_owned(),
         prefix_length: 2,
@@ -52,6 +57,17 @@ impl Setting {
         setting
     }
 
+    /// A bucket whose share keeps this many clean files.
+    pub(super) async fn bounded(objects: &[(&str, Vec<u8>)], clean_files: usize) -> Self {
+        Self::on(Simulated::default(), objects).await.with_clean_files(clean_files).await
+    }
+
+    /// The same share, which keeps this many clean files.
+    pub(super) async fn with_clean_files(mut self, clean_files: usize) -> Self {
+        self.bounds.clean_files = clean_files;
+        self.restarted(&mut random(), false).await
+    }
+
     async fn on(journal: Simulated, objects: &[(&str, Vec<u8>)]) -> Self {
         let store = MemoryStore::with_buckets(&["b"]);
         for (key, bytes) in objects {
@@ -61,18 +77,38 @@ impl Setting {
         let asked = Arc::new(FaultStore::new(Arc::clone(&store) as Arc<dyn ObjectStore>));
         let source = StoreSource::over(&asked);
         let data = journal.fresh();
-        // A checkpoint now and then.
-        let share = WritableShare::over(spec(&source, "share"), journal.clone(), data.clone(), 4096).await.unwrap();
-        Self { store, asked, source, share, journal, data }
+        let ids = FileTable::in_memory();
+        let spec = spec(&source, ids.clone(), "share");
+        let share = WritableShare::over(spec, journal.clone(), data.clone(), BOUNDS).await.unwrap();
+        Self { store, ids, bounds: BOUNDS, asked, source, share, journal, data }
     }
 
     /// The share as the next process finds it.
     pub(super) async fn restarted(self, random: &mut fastrand::Rng, lost_power: bool) -> Self {
-        let Self { store, asked, source, share, journal, data } = self;
+        let Self { store, ids, bounds, asked, source, share, journal, data } = self;
         drop(share);
         let (journal, data) = (journal.restarted(random, lost_power), data.restarted(random, lost_power));
-        let share = WritableShare::over(spec(&source, "share"), journal.clone(), data.clone(), 4096).await.unwrap();
-        Self { store, asked, source, share, journal, data }
+        let ids = if lost_power { ids.synced() } else { ids };
+        let spec = spec(&source, ids.clone(), "share");
+        let share = WritableShare::over(spec, journal.clone(), data.clone(), bounds).await.unwrap();
+        Self { store, ids, bounds, asked, source, share, journal, data }
+    }
+
+    /// The share as another process would find it now. This one must do nothing any more.
+    pub(super) async fn share_again(&self, lost_power: bool) -> Self {
+        let Self { store, ids, bounds, asked, source, share, journal, data } = self;
+        let parts = (Arc::clone(store), Arc::clone(asked), Arc::clone(source));
+        let again = Self {
+            store: parts.0,
+            ids: ids.clone(),
+            bounds: *bounds,
+            asked: parts.1,
+            source: parts.2,
+            share: share.clone(),
+            journal: journal.clone(),
+            data: data.clone(),
+        };
+        again.restarted(&mut random(), lost_power).await
     }
 
     pub(super) async fn find(&self, path: &str) -> Result<Attributes> {
@@ -429,8 +465,8 @@ async fn links_are_made_renamed_and_read() {
 async fn a_folder_of_this_machine_holds_one_share_and_keeps_data_that_it_does_not_know() {
     let folder = std::env::temp_dir().join(format!("seqferry-writable-{:016x}", fastrand::u64(..)));
     let source = StoreSource::over(&MemoryStore::with_buckets(&["b"]));
-    let share = WritableShare::open(spec(&source, "one"), &folder).await.unwrap();
-    let twice = WritableShare::open(spec(&source, "one"), &folder).await.unwrap_err();
+    let share = WritableShare::open(spec(&source, FileTable::in_memory(), "one"), &folder).await.unwrap();
+    let twice = WritableShare::open(spec(&source, FileTable::in_memory(), "one"), &folder).await.unwrap_err();
     assert!(twice.0.contains("another gateway uses"), "{twice}");
     let how = Creation::Guarded(SetAttributes::default());
     let file = share.create(&root(), share.root(), b"new", how).await.unwrap().attributes.file;
@@ -438,9 +474,9 @@ async fn a_folder_of_this_machine_holds_one_share_and_keeps_data_that_it_does_no
     share.write(&root(), file, 5, bytes.clone(), Stability::File).await.unwrap();
     drop(share);
     std::fs::write(folder.join("data/00000000000000ff.data"), b"unknown").unwrap();
-    let other = WritableShare::open(spec(&source, "other"), &folder).await.unwrap_err();
+    let other = WritableShare::open(spec(&source, FileTable::in_memory(), "other"), &folder).await.unwrap_err();
     assert!(other.0.contains("belongs to another share (one)"), "{other}");
-    let share = WritableShare::open(spec(&source, "one"), &folder).await.unwrap();
+    let share = WritableShare::open(spec(&source, FileTable::in_memory(), "one"), &folder).await.unwrap();
     let read = share.read(&root(), file, 0, 1 << 20).await.unwrap().slices.concat();
     assert!(read[..5] == [0; 5] && read[5..] == bytes);
     assert_eq!(std::fs::read(folder.join("data/00000000000000ff.data.unknown")).unwrap(), b"unknown");
@@ -464,10 +500,10 @@ async fn the_room_that_shows_is_that_of_the_disk_or_less_where_less_is_set() {
     assert_eq!((space().await.free_bytes, space().await.total_bytes), (SPACE / 4 - SPACE / 20, usable));
     setting.data.set_free(4);
     assert_eq!(space().await.free_bytes, 0, "the rest is for the journal");
-    let mut spec = spec(&setting.source, "small");
+    let mut spec = spec(&setting.source, FileTable::in_memory(), "small");
     spec.defaults.free_space = 1 << 30;
     let (journal, data) = (Simulated::default(), Simulated::default());
-    let share = WritableShare::over(spec, journal, data, 4096).await.unwrap();
+    let share = WritableShare::over(spec, journal, data, BOUNDS).await.unwrap();
     let shown = share.space(&root()).await.unwrap();
     assert_eq!((shown.free_bytes, shown.total_bytes), (1 << 30, 1 << 30));
 }

@@ -7,20 +7,23 @@
 //!    the condition that the bucket still has what it had.
 //! 4. **Clean** ([`finish`]): the file is that object from now on, under its number, if its generation is the same.
 //!
+//! 5. **Leave** ([`evict`]): clean files beyond some are the bucket's alone.
+//!
 //! The order of work on a key stands in [`plan`]. Killed at any point, the next process finds in the journal what is
 //! left to do, and each write whose outcome is not known: an object with its time and size is that write, and is not
 //! made again.
 
 mod copy_parts;
+mod evict;
 mod fetch;
 mod finish;
 mod folder;
 mod generation;
 mod plan;
 mod remove;
+mod schedule;
 mod send;
 
-use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -32,16 +35,14 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Inner, WritableShare};
 use crate::journal::Disk;
-use plan::{Sending, Work, due, has_any_moved};
+use plan::{Work, due, has_any_moved};
+use schedule::{Schedule, Settling};
 pub(super) use send::Conditions;
 
 /// Files that are uploaded at a time. The budget of the process decides how many requests are under way.
 const AT_ONCE: usize = 16;
 /// Longest time between two looks for work.
 const LOOK: Duration = Duration::from_secs(1);
-/// Wait before a file is tried again, which doubles until the longest.
-const FIRST_WAIT: Duration = Duration::from_secs(1);
-const LONGEST_WAIT: Duration = Duration::from_mins(5);
 
 /// Bucket that a share is uploaded to, and when.
 #[derive(Debug, Clone)]
@@ -69,6 +70,8 @@ enum Trouble {
     Changed,
     /// The share stops.
     Stopped,
+    /// There was nothing to do. It is looked at again later.
+    Nothing,
     /// The cause and the next step. It is tried again later.
     Failed(String),
 }
@@ -78,29 +81,6 @@ struct Uploader<D: Disk> {
     inner: Arc<Inner<D>>,
     spec: UploadSpec,
     conditions: Conditions,
-}
-
-/// Wait of a file or key after a failure.
-#[derive(Debug, Clone, Copy)]
-struct Pause {
-    until: Instant,
-    wait: Duration,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-enum Subject {
-    File(u64),
-    Key(Box<str>),
-}
-
-/// Memory of one run of the uploader.
-#[derive(Default)]
-struct Memory {
-    /// Generation of each file, and when it was seen first.
-    seen: HashMap<u64, (u64, Instant)>,
-    pauses: HashMap<Subject, Pause>,
-    busy: HashSet<Subject>,
-    keys: HashSet<Box<str>>,
 }
 
 impl<D: Disk> WritableShare<D> {
@@ -114,32 +94,14 @@ impl<D: Disk> WritableShare<D> {
     /// Files and keys that the bucket does not have as the share shows them, settled or not.
     pub fn waiting(&self) -> usize {
         let inner = &self.0;
-        inner.ledger.read(|overlay| due(overlay, &inner.ids, |_, _| true).len())
-    }
-}
-
-impl Subject {
-    fn of(work: &Work) -> Self {
-        match work {
-            Work::Send(sending) => Self::File(sending.number),
-            Work::Fetch(number) | Work::Resolve(number) | Work::Move(number) => Self::File(*number),
-            Work::Remove { path, .. } => Self::Key(path.clone()),
-        }
-    }
-}
-
-fn key_of(work: &Work) -> Option<Box<str>> {
-    match work {
-        Work::Send(Sending { path, .. }) | Work::Remove { path, .. } => Some(path.trim_end_matches('/').into()),
-        Work::Fetch(_) | Work::Resolve(_) | Work::Move(_) => None,
+        inner.ledger.read(|overlay| due(overlay, &inner.ids, true, |_, _| true).len())
     }
 }
 
 impl<D: Disk> Uploader<D> {
     async fn run(self: Arc<Self>, stop: &CancellationToken) {
-        let mut memory = Memory::default();
+        let mut schedule = Schedule::new();
         let mut tasks: JoinSet<(Work, Result<(), Trouble>)> = JoinSet::new();
-        let look = LOOK.min(self.spec.quiet / 4).max(Duration::from_millis(5));
         loop {
             if stop.is_cancelled() {
                 tasks.shutdown().await;
@@ -150,7 +112,7 @@ impl<D: Disk> Uploader<D> {
             if tasks.is_empty() {
                 self.show_again().await;
             }
-            for work in self.next_work(&mut memory, room) {
+            for work in self.next_work(&mut schedule, room) {
                 let uploader = Arc::clone(&self);
                 tasks.spawn(async move {
                     let done = Box::pin(uploader.work(&work)).await;
@@ -162,66 +124,46 @@ impl<D: Disk> Uploader<D> {
                 () = stop.cancelled() => {}
                 Some(ended) = tasks.join_next(), if !tasks.is_empty() => {
                     if let Ok((work, done)) = ended {
-                        Self::ended(&mut memory, &work, done);
+                        schedule.end(&work, done);
                     }
                 }
-                () = tokio::time::sleep(look) => {}
+                () = tokio::time::sleep(self.look()) => {}
             }
         }
     }
 
     /// Work that may begin now. It is marked as under way.
-    fn next_work(&self, memory: &mut Memory, room: usize) -> Vec<Work> {
+    fn next_work(&self, schedule: &mut Schedule, room: usize) -> Vec<Work> {
         if room == 0 || self.inner.check_disk().is_err() {
             return Vec::new();
         }
+        if schedule.needs_plan(self.look()) {
+            self.plan(schedule);
+        }
+        schedule.begin(room)
+    }
+
+    /// Find all work that could begin now.
+    fn plan(&self, schedule: &mut Schedule) {
         let now = Instant::now();
-        let mut seen = HashMap::new();
-        let all = self.inner.ledger.note(|overlay| {
+        let mut settling = Settling::new(schedule, self.spec.quiet, now);
+        let found = self.inner.ledger.note(|overlay| {
             if overlay.has_moved() && !has_any_moved(overlay, &self.inner.ids) {
                 overlay.none_has_moved();
             }
-            due(overlay, &self.inner.ids, |number, changed| {
-                let known = memory.seen.get(&number).filter(|(generation, _)| *generation == changed);
-                let since = known.map_or(now, |(_, since)| *since);
-                seen.insert(number, (changed, since));
-                now.duration_since(since) >= self.spec.quiet
-            })
+            let evict = evict::is_due(overlay, self.inner.clean_files).then_some(Work::Evict);
+            let may_resolve = settling.may_resolve();
+            let due =
+                due(overlay, &self.inner.ids, may_resolve, |number, changed| settling.is_settled(number, changed));
+            evict.into_iter().chain(due).collect::<Vec<_>>()
         });
-        memory.seen = seen;
-        memory.pauses.retain(|_, pause| pause.until + LONGEST_WAIT > now);
-        let mut begun = Vec::new();
-        for work in all {
-            let (subject, key) = (Subject::of(&work), key_of(&work));
-            let waits = memory.pauses.get(&subject).is_some_and(|pause| pause.until > now);
-            let is_busy = memory.busy.contains(&subject) || key.as_ref().is_some_and(|key| memory.keys.contains(key));
-            if begun.len() >= room || waits || is_busy {
-                continue;
-            }
-            memory.busy.insert(subject);
-            memory.keys.extend(key);
-            begun.push(work);
-        }
-        begun
+        let seen = settling.seen();
+        schedule.plan(found, seen, now);
     }
 
-    fn ended(memory: &mut Memory, work: &Work, done: Result<(), Trouble>) {
-        let subject = Subject::of(work);
-        memory.busy.remove(&subject);
-        if let Some(key) = key_of(work) {
-            memory.keys.remove(&key);
-        }
-        match done {
-            Ok(()) => {
-                memory.pauses.remove(&subject);
-            }
-            Err(Trouble::Changed | Trouble::Stopped) => {}
-            Err(Trouble::Failed(text)) => {
-                let wait = memory.pauses.get(&subject).map_or(FIRST_WAIT, |pause| (pause.wait * 2).min(LONGEST_WAIT));
-                tracing::warn!("{text} It is tried again in {} s", wait.as_secs());
-                memory.pauses.insert(subject, Pause { until: Instant::now() + wait, wait });
-            }
-        }
+    /// Time between two looks for work.
+    fn look(&self) -> Duration {
+        LOOK.min(self.spec.quiet / 4).max(Duration::from_millis(5))
     }
 
     async fn work(&self, work: &Work) -> Result<(), Trouble> {
@@ -233,6 +175,7 @@ impl<D: Disk> Uploader<D> {
             Work::Resolve(number) => self.resolve(*number).await,
             Work::Move(number) => self.move_folder(*number).await,
             Work::Remove { path, etag } => self.remove(path, etag).await,
+            Work::Evict => Box::pin(self.evict()).await,
         }
     }
 
@@ -246,6 +189,8 @@ impl<D: Disk> Uploader<D> {
     }
 }
 
+#[cfg(test)]
+mod evict_tests;
 #[cfg(test)]
 mod history;
 #[cfg(test)]

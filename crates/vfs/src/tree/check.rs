@@ -114,21 +114,38 @@ impl Tree {
     /// # Errors
     /// When a request fails. An absent path is no error.
     pub async fn look_again(self: &Arc<Self>, path: &str) -> Result<Option<super::Attributes>> {
+        let Some((inode, name)) = self.holder(path).await? else { return Ok(None) };
+        let directory = self.directory(inode)?;
+        Ok(self.check(directory, inode, name).await?.attributes)
+    }
+
+    /// Have the directory that holds a path listed: a listing counts that began at `since` or later.
+    ///
+    /// # Errors
+    /// When a request fails. An absent directory is no error.
+    pub async fn list_holder(self: &Arc<Self>, path: &str, since: Instant) -> Result<()> {
+        let Some((inode, _)) = self.holder(path).await? else { return Ok(()) };
+        let directory = self.directory(inode)?;
+        self.list_since(directory, inode, since).await
+    }
+
+    /// The directory that holds a path below the tree, and the last name of the path. None: there is no such directory.
+    async fn holder<'a>(self: &Arc<Self>, path: &'a str) -> Result<Option<(u64, &'a str)>> {
         let (mut parent, mut rest) = (super::ROOT, path);
-        loop {
-            let directory = self.directory(parent)?;
-            let Some((name, below)) = rest.split_once('/') else {
-                return Ok(self.check(directory, parent, rest).await?.attributes);
-            };
+        while let Some((name, below)) = rest.split_once('/') {
             let is_directory = |found: &super::Attributes| found.kind == FileKind::Directory;
             let found = match self.lookup(parent, name).await?.attributes.filter(is_directory) {
                 Some(known) => Some(known),
                 // It may be one by now.
-                None => self.check(directory, parent, name).await?.attributes.filter(is_directory),
+                None => {
+                    let directory = self.directory(parent)?;
+                    self.check(directory, parent, name).await?.attributes.filter(is_directory)
+                }
             };
             let Some(found) = found else { return Ok(None) };
             (parent, rest) = (found.inode, below);
         }
+        Ok(Some((parent, rest)))
     }
 
     /// This process has removed the object of a path below the tree: its name does not show any more, nor does a

@@ -94,6 +94,28 @@ impl Tree {
         }
     }
 
+    /// Have all names of a directory by a listing that began at `since` or later.
+    pub(super) async fn list_since(self: &Arc<Self>, directory: u32, inode: u64, since: Instant) -> Result<()> {
+        loop {
+            {
+                let state = self.read();
+                let place = &state.directories[directory as usize];
+                if place.inode != inode {
+                    return Err(VfsError::Stale);
+                }
+                if place.snapshot.is_some() && place.listed.is_some_and(|at| at >= since) {
+                    return Ok(());
+                }
+            }
+            // One that is under way may have begun before.
+            let mut progress = self.begin(directory, inode, Extent::All, Urgency::ReadAhead)?;
+            let done = progress.wait_for(|progress| matches!(progress, Progress::Done(_))).await;
+            if let Progress::Done(outcome) = done.map_err(|_| VfsError::Stale)?.clone() {
+                outcome?;
+            }
+        }
+    }
+
     /// Lists a directory again that soon expires.
     pub(super) fn refresh(self: &Arc<Self>, directory: u32) {
         let inode = self.read().directories[directory as usize].inode;

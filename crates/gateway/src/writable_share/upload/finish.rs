@@ -10,7 +10,7 @@ use super::plan::{self, Sending, to_show};
 use super::send::{Uploaded, has_facts, local};
 use super::{Trouble, Uploader};
 use crate::journal::Disk;
-use crate::overlay::{Base, Change, Content, Data, Node, Overlay, join};
+use crate::overlay::{Base, Change, Content, Data, Node, OpenUpload, Overlay, join};
 
 /// Names that show again at a time.
 const SHOWN: usize = 1024;
@@ -62,7 +62,7 @@ impl<D: Disk> Uploader<D> {
             if let Some(before) = before.as_ref().filter(|before| before.path != sending.path) {
                 changes.push(Change::Doom { path: before.path.clone(), etag: before.etag.clone() });
             }
-            let is_clean = node.changed == sending.changed;
+            let is_clean = node.changed == sending.changed && uploaded.has_facts;
             let mut base = base_at(&sending.path, uploaded);
             if is_clean {
                 clean(&mut node, base);
@@ -125,6 +125,7 @@ impl<D: Disk> Uploader<D> {
         if self.key(&beside).len() > LONGEST_KEY {
             beside = plan::beside(&format!("{number:016x}"), sending.changed);
         }
+        self.announce_beside(sending, &beside).await?;
         let found = self.head(&beside).await?;
         let is_kept = match &found {
             Some(found) => has_facts(node, found) && self.has_bytes(sending, found).await?,
@@ -142,6 +143,20 @@ impl<D: Disk> Uploader<D> {
             self.address(&beside)
         );
         self.follow_object(sending, &there.into()).await
+    }
+
+    /// Record the write beside another program's object before it begins. What was open for the path itself is aborted.
+    async fn announce_beside(&self, sending: &Sending, beside: &str) -> Result<(), Trouble> {
+        let number = sending.number;
+        let open = self.inner.ledger.read(|overlay| overlay.uploads().get(&number).cloned());
+        let Some(open) = open else { return Err(Trouble::Changed) };
+        self.abort_parts(&open).await?;
+        let open = OpenUpload { path: beside.into(), upload_id: "".into(), part_size: 0, ..open };
+        let recorded = self.inner.ledger.change(|overlay| {
+            let is_open = overlay.uploads().contains_key(&number);
+            Ok((is_open.then_some(Change::Sending(open)).into_iter().collect(), is_open))
+        });
+        if recorded.await.map_err(local)? { Ok(()) } else { Err(Trouble::Changed) }
     }
 
     /// The file is the object that the bucket has, if it is still the same generation.
@@ -182,6 +197,7 @@ impl<D: Disk> Uploader<D> {
             "{} was removed or replaced in the bucket before it was renamed or got other attributes there",
             self.address(&sending.path)
         );
+        self.abort(sending.number).await?;
         let recorded = self.inner.ledger.change(|overlay| {
             let node = overlay.node(sending.number).filter(|node| node.changed == sending.changed);
             if node.is_none() {

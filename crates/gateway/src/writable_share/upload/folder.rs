@@ -2,13 +2,13 @@
 //! its new key and removed from the old one, as any file that was renamed.
 
 use bytes::Bytes;
-use seqferry_nfs::{FileError, FileId};
+use seqferry_nfs::FileError;
 use seqferry_vfs::FileKind;
 
 use super::send::local;
 use super::{Trouble, Uploader};
 use crate::journal::Disk;
-use crate::overlay::{Change, OF_BUCKET, join};
+use crate::overlay::{Change, join};
 use crate::share::{soon, status};
 use crate::writable_share::find::Lower;
 
@@ -41,8 +41,7 @@ impl<D: Disk> Uploader<D> {
                     if !is_same || overlay.entry(number, name).is_some() {
                         return Ok((Vec::new(), ()));
                     }
-                    let file = overlay.bucket_number(&inner.ids, number, name).ok_or(FileError::Io)?;
-                    let file = FileId { number: file, generation: OF_BUCKET };
+                    let file = overlay.bucket_file(&inner.ids, number, name).ok_or(FileError::Io)?;
                     let node = inner.adopted(file, (number, name), &lower, &target)?;
                     Ok((vec![Change::Put(Box::new(node))], ()))
                 });

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use seqferry_nfs::{NewTime, SetAttributes, Share as _, Stability};
-use seqferry_store::StoredMetadata;
 use seqferry_store::prelude::*;
+use seqferry_store::{ObjectRef, StoredMetadata};
 use seqferry_store_testing::ObjectWriteExt as _;
 use seqferry_store_testing::fault::{Fault, Latch, Rule};
 
@@ -357,4 +357,59 @@ async fn a_folder_with_the_name_of_a_local_file_is_moved_as_others() {
     let texts: Vec<(&str, &[u8])> = found.iter().map(|(key, body)| (key.as_str(), &body[..])).collect();
     assert_eq!(texts, [("._d/", &b""[..]), ("._d/file", b"1"), ("d", b"a file")]);
     assert_eq!(setting.names("", 9).await, ["._d", "._file", "d"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_upload_whose_creation_reaches_the_service_after_a_kill_does_not_stay_open() {
+    let setting = Setting::new(&[]).await;
+    setting.put("large", &"0123456789".repeat(150)).await;
+    let (store, latch) = (store_of(&setting), Latch::default());
+    store.rule(Rule::once("CreateMultipartUpload", Fault::Hold(latch.clone())));
+    let running = Running::start(&setting, Arc::clone(&store) as Arc<dyn ObjectStore>);
+    latch.reached().await;
+    running.kill().await;
+    setting.share.remove(&root(), setting.share.root(), b"large").await.unwrap();
+    let setting = setting.restarted(&mut random(), true).await;
+    let running = Running::start(&setting, store_of(&setting) as Arc<dyn ObjectStore>);
+    tokio::time::sleep(QUIET / 2).await;
+    latch.open();
+    running.drain(&setting).await;
+    assert_eq!(setting.store.list_uploads("b", "").await.unwrap().len(), 0);
+}
+
+#[tokio::test]
+async fn an_upload_that_was_cut_off_does_not_stay_open_when_another_program_writes_its_object() {
+    let setting = Setting::new(&[]).await;
+    let text = "0123456789".repeat(150);
+    setting.put("large", &text).await;
+    let (store, latch) = (store_of(&setting), Latch::default());
+    store.rule(Rule::once("UploadPart", Fault::Hold(latch.clone())));
+    let running = Running::start(&setting, Arc::clone(&store) as Arc<dyn ObjectStore>);
+    latch.reached().await;
+    running.kill().await;
+    setting.store.put("b", "p/large", Bytes::from_static(b"theirs"), &<_>::default()).await.unwrap();
+    let setting = setting.restarted(&mut random(), true).await;
+    drained(&setting).await;
+    assert_eq!(setting.store.list_uploads("b", "").await.unwrap().len(), 0);
+    let found = objects(&setting).await;
+    assert_eq!((found.len(), &found["large"][..]), (2, &b"theirs"[..]));
+    assert!(found.iter().any(|(key, body)| key.starts_with(".seqferry-conflicts/large.") && *body == text.as_bytes()));
+}
+
+#[tokio::test]
+async fn a_copy_that_was_cut_off_does_not_stay_open_when_another_program_removes_its_source() {
+    let setting = Setting::new(&[("large", vec![b'1'; 4500])]).await;
+    let top = setting.share.root();
+    setting.share.rename(&root(), top, b"large", top, b"renamed").await.unwrap();
+    let (store, latch) = (store_of(&setting), Latch::default());
+    store.rule(Rule::once("CompleteMultipartUpload", Fault::Hold(latch.clone())));
+    let running = Running::start(&setting, Arc::clone(&store) as Arc<dyn ObjectStore>);
+    latch.reached().await;
+    running.kill().await;
+    setting.store.delete(ObjectRef::new("b", "p/large")).await.unwrap();
+    let setting = setting.restarted(&mut random(), true).await;
+    drained(&setting).await;
+    assert_eq!(setting.store.list_uploads("b", "").await.unwrap().len(), 0);
+    assert_eq!(keys(&setting).await, [""; 0]);
+    assert_eq!(setting.names("", 9).await, [""; 0]);
 }

@@ -33,6 +33,8 @@ pub(super) enum Work {
     Move(u64),
     /// An object, or a folder marker, has to go. Of a marker the version is not known.
     Remove { path: Box<str>, etag: Box<str> },
+    /// Clean files have become many: the bucket alone is to show them.
+    Evict,
 }
 
 /// A file as it is to be uploaded.
@@ -68,7 +70,13 @@ fn is_directory(node: &Node) -> bool {
 }
 
 /// All that is to be done. `is_settled` tells of a file, and its generation, whether it was left alone for long enough.
-pub(super) fn due(overlay: &Overlay, ids: &FileTable, mut is_settled: impl FnMut(u64, u64) -> bool) -> Vec<Work> {
+/// `may_resolve`: nothing that a process before has sent is on its way any more.
+pub(super) fn due(
+    overlay: &Overlay,
+    ids: &FileTable,
+    may_resolve: bool,
+    mut is_settled: impl FnMut(u64, u64) -> bool,
+) -> Vec<Work> {
     let candidates = overlay.nodes().filter(|node| {
         let may_have_moved = overlay.has_moved();
         (node.is_changed() || may_have_moved) && !is_local(node)
@@ -97,7 +105,8 @@ pub(super) fn due(overlay: &Overlay, ids: &FileTable, mut is_settled: impl FnMut
         let path = overlay.node(open.number).and_then(|node| overlay.path(ids, node.file.number).ok());
         path.is_none_or(|path| !is_beside(open) && path != open.path.trim_end_matches('/'))
     };
-    work.extend(overlay.uploads().values().filter(is_cut_off).map(|open| Work::Resolve(open.number)));
+    let cut_off = overlay.uploads().values().filter(|_| may_resolve);
+    work.extend(cut_off.filter(is_cut_off).map(|open| Work::Resolve(open.number)));
     let standing: HashMap<&str, bool> = placed.iter().map(|(node, path)| (path.as_str(), is_directory(node))).collect();
     for (path, etag) in overlay.doomed() {
         let (name, is_marker) = path.strip_suffix('/').map_or((&**path, false), |name| (name, true));
@@ -204,6 +213,28 @@ fn sending(overlay: &Overlay, node: &Node, path: &str) -> Sending {
     };
     let is_again = overlay.uploads().contains_key(&node.file.number);
     Sending { number: node.file.number, changed: node.changed, path: path.into(), replaces, is_again }
+}
+
+/// True when the bucket has a file as it is, at its path, and nothing there is under way.
+pub(super) fn is_clean(overlay: &Overlay, node: &Node) -> bool {
+    let Some(base) = &node.base else { return false };
+    let is_whole = node.data().is_some_and(|data| data.written.is_empty() && data.unsynced.is_empty());
+    is_whole && node.is_as_base() && !node.is_changed() && !overlay.uploads().contains_key(&node.file.number) && {
+        let (_, name) = base.path.rsplit_once('/').unwrap_or(("", &base.path));
+        *name == *node.name && !is_local(node)
+    }
+}
+
+/// True when the bucket shows a clean file as the overlay does, where its tree has its object.
+pub(super) fn may_leave(overlay: &Overlay, ids: &FileTable, node: &Node) -> bool {
+    let Some(base) = node.base.as_ref().filter(|_| is_clean(overlay, node)) else { return false };
+    let (above, _) = base.path.rsplit_once('/').unwrap_or(("", &base.path));
+    let is_in_its_folder = |prefix: Option<String>| prefix.is_some_and(|prefix| *prefix == *above);
+    overlay.path(ids, node.file.number).is_ok_and(|path| *path == *base.path)
+        && overlay.lower(ids, node.parent).is_ok_and(is_in_its_folder)
+        && !overlay.doomed().contains_key(&base.path)
+        && overlay.made_of(&base.path).all(|number| number == node.file.number)
+        && matches!(waits(overlay, ids, node, &base.path), Wait::No)
 }
 
 /// True when a file has another path than its object.

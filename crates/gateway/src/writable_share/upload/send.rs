@@ -27,8 +27,6 @@ use crate::overlay::{Change, Content, Node, OpenUpload, Overlay, STATED_GID, STA
 
 /// Largest object that S3 copies in one request.
 const LARGEST_COPY: u64 = 5 << 30;
-/// No file has this as its `changed`: times since 1970 are later.
-const NO_GENERATION: u64 = 0;
 /// Bytes that are read at a time.
 const PIECE: u64 = 1 << 20;
 /// Types of files, as modes have them.
@@ -44,16 +42,18 @@ pub(in super::super) struct Conditions {
     hold: OnceCell<bool>,
 }
 
-/// An object that has the bytes and facts of a file.
+/// An object that has the bytes of a file.
 #[derive(Debug, Clone)]
 pub(super) struct Uploaded {
     pub(super) etag: String,
     pub(super) size: u64,
+    /// It has the facts of the file as well.
+    pub(super) has_facts: bool,
 }
 
 impl From<&ObjectMeta> for Uploaded {
     fn from(meta: &ObjectMeta) -> Self {
-        Self { etag: meta.etag.clone(), size: meta.size }
+        Self { etag: meta.etag.clone(), size: meta.size, has_facts: true }
     }
 }
 
@@ -197,12 +197,12 @@ impl<D: Disk> Uploader<D> {
         let path = open.path.trim_end_matches('/').into();
         // Bytes and time may be those of a generation before, which had another mode or owner.
         let has_all = |overlay: &Overlay| overlay.node(number).is_none_or(|node| has_facts(node, there));
-        let changed = if self.inner.ledger.read(has_all) { open.changed } else { NO_GENERATION };
-        let sending = Sending { number, changed, path, replaces: Replaces::Nothing, is_again: true };
+        let uploaded = Uploaded { has_facts: self.inner.ledger.read(has_all), ..there.into() };
+        let sending = Sending { number, changed: open.changed, path, replaces: Replaces::Nothing, is_again: true };
         if open.path.ends_with('/') {
             return self.finish_marker(&sending).await;
         }
-        self.finish(&sending, &there.into()).await
+        self.finish(&sending, &uploaded).await
     }
 
     /// Write the bytes and facts of a file to a path. None: its bytes were an object of the bucket that is not there any
@@ -240,7 +240,7 @@ impl<D: Disk> Uploader<D> {
                 let (tags, attributes, replaces) = (tags.clone(), &attributes, &replaces);
                 let copy = LargeCopy { from: &base.path, source, to: path, attributes, tags, replaces };
                 let etag = Box::pin(self.copy_parts(sending, copy)).await?;
-                etag.map(|etag| Uploaded { etag, size: base.size })
+                etag.map(|etag| Uploaded { etag, size: base.size, has_facts: true })
             };
             if copied.is_some() {
                 return Ok(copied);
@@ -288,7 +288,7 @@ impl<D: Disk> Uploader<D> {
             ..CopyTarget::new(bucket, &to)
         };
         match self.spec.client.copy_object(&pinned, target, &RetryContext::default()).await {
-            Ok(written) => Ok(Some(Uploaded { etag: written.etag, size: source.size })),
+            Ok(written) => Ok(Some(Uploaded { etag: written.etag, size: source.size, has_facts: true })),
             // The service offers no copies: the bytes pass through this process.
             Err(RequestError::Failed(error)) if error.class == ErrorClass::Capability => Ok(None),
             Err(RequestError::Failed(error))
@@ -341,7 +341,7 @@ impl<D: Disk> Uploader<D> {
         let replaces = if self.conditions_hold().await? { replaces } else { Replaces::Anything };
         let input = ResumableInput { bytes, journal, recorded, replaces };
         match store_resumable(self.spec.client.clone(), target, options, input).await {
-            Ok(report) => Ok(Uploaded { etag: report.etag, size: report.bytes }),
+            Ok(report) => Ok(Uploaded { etag: report.etag, size: report.bytes, has_facts: true }),
             Err(_) if has_changed.load(Ordering::Acquire) => {
                 self.abort(sending.number).await?;
                 Err(Trouble::Changed)
@@ -370,7 +370,7 @@ impl<D: Disk> Uploader<D> {
     }
 
     /// Abort uploads in parts of a file, the recorded one and those that were created and not recorded.
-    async fn abort_parts(&self, open: &OpenUpload) -> Result<(), Trouble> {
+    pub(super) async fn abort_parts(&self, open: &OpenUpload) -> Result<(), Trouble> {
         let session = self.session(&open.path, open.changed);
         session.sweep(None).await?;
         if !open.upload_id.is_empty() {

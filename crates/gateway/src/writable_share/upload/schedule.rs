@@ -1,0 +1,174 @@
+//! Schedule of one run of the uploader: what is under way, what waits after a failure, and what was found to do.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::Trouble;
+use super::plan::{Sending, Work};
+
+/// Wait before a file is tried again, which doubles until the longest.
+const FIRST_WAIT: Duration = Duration::from_secs(1);
+const LONGEST_WAIT: Duration = Duration::from_mins(5);
+
+/// Generation of each file, and when it was seen first.
+type Seen = HashMap<u64, (u64, Instant)>;
+
+/// Wait of a file or key after a failure.
+#[derive(Debug, Clone, Copy)]
+struct Pause {
+    until: Instant,
+    wait: Duration,
+}
+
+/// Work of which one is under way at a time.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+enum Subject {
+    File(u64),
+    Key(Box<str>),
+    CleanFiles,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Schedule {
+    since: Instant,
+    seen: Seen,
+    pauses: HashMap<Subject, Pause>,
+    busy: HashSet<Subject>,
+    keys: HashSet<Box<str>>,
+    /// Work that was found and has not begun, and when it was found.
+    planned: VecDeque<Work>,
+    planned_at: Option<Instant>,
+}
+
+/// Files that are looked at: those settle that are the same generation for long enough.
+#[derive(Debug)]
+pub(super) struct Settling<'a> {
+    schedule: &'a Schedule,
+    quiet: Duration,
+    now: Instant,
+    seen: Seen,
+}
+
+impl<'a> Settling<'a> {
+    pub(super) fn new(schedule: &'a Schedule, quiet: Duration, now: Instant) -> Self {
+        Self { schedule, quiet, now, seen: HashMap::new() }
+    }
+
+    /// True when requests of a process that was killed right before this run are not on their way any more.
+    pub(super) fn may_resolve(&self) -> bool {
+        self.now.duration_since(self.schedule.since) >= self.quiet
+    }
+
+    pub(super) fn is_settled(&mut self, number: u64, changed: u64) -> bool {
+        let known = self.schedule.seen.get(&number).filter(|(generation, _)| *generation == changed);
+        let since = known.map_or(self.now, |(_, since)| *since);
+        self.seen.insert(number, (changed, since));
+        self.now.duration_since(since) >= self.quiet
+    }
+
+    pub(super) fn seen(self) -> Seen {
+        self.seen
+    }
+}
+
+impl Schedule {
+    pub(super) fn new() -> Self {
+        Self {
+            since: Instant::now(),
+            seen: HashMap::new(),
+            pauses: HashMap::new(),
+            busy: HashSet::new(),
+            keys: HashSet::new(),
+            planned: VecDeque::new(),
+            planned_at: None,
+        }
+    }
+
+    /// True when nothing is planned, or what is planned was found longer ago than `most`.
+    pub(super) fn needs_plan(&self, most: Duration) -> bool {
+        self.planned.is_empty() || self.planned_at.is_none_or(|at| at.elapsed() >= most)
+    }
+
+    /// Take over what was found, apart from what is under way or waits.
+    pub(super) fn plan(&mut self, found: Vec<Work>, seen: Seen, now: Instant) {
+        self.pauses.retain(|_, pause| pause.until + LONGEST_WAIT > now);
+        let may_begin = |work: &Work| {
+            let waits = self.pauses.get(&Subject::of(work)).is_some_and(|pause| pause.until > now);
+            !waits && !self.is_busy(work)
+        };
+        self.planned = found.into_iter().filter(may_begin).collect();
+        self.planned_at = Some(now);
+        self.seen = seen;
+    }
+
+    /// The next of what is planned. Files that are to be sent are looked at again before that; the rest may be another
+    /// one later, and has to be found again.
+    pub(super) fn begin(&mut self, room: usize) -> Vec<Work> {
+        let mut begun = Vec::new();
+        while begun.len() < room
+            && let Some(work) = self.planned.pop_front()
+        {
+            if !self.is_busy(&work) {
+                self.busy.insert(Subject::of(&work));
+                self.keys.extend(key_of(&work).map(Box::from));
+                begun.push(work);
+            }
+        }
+        let subjects: HashSet<Subject> = begun.iter().map(Subject::of).collect();
+        self.planned.retain(|work| matches!(work, Work::Send(_)) && !subjects.contains(&Subject::of(work)));
+        begun
+    }
+
+    /// Work has ended.
+    pub(super) fn end(&mut self, work: &Work, done: Result<(), Trouble>) {
+        let subject = Subject::of(work);
+        self.busy.remove(&subject);
+        if let Some(key) = key_of(work) {
+            self.keys.remove(key);
+        }
+        match done {
+            Ok(()) => drop(self.pauses.remove(&subject)),
+            Err(Trouble::Changed | Trouble::Stopped) => {}
+            Err(Trouble::Nothing) => {
+                self.pause(subject);
+            }
+            Err(Trouble::Failed(text)) => {
+                let wait = self.pause(subject);
+                tracing::warn!("{text} It is tried again in {} s", wait.as_secs());
+            }
+        }
+    }
+
+    /// True while work on the same, or another one with its key, is under way.
+    fn is_busy(&self, work: &Work) -> bool {
+        self.busy.contains(&Subject::of(work)) || key_of(work).is_some_and(|key| self.keys.contains(key))
+    }
+
+    /// Do no work on a subject for a while, which is longer each time.
+    fn pause(&mut self, subject: Subject) -> Duration {
+        let wait = self.pauses.get(&subject).map_or(FIRST_WAIT, |pause| (pause.wait * 2).min(LONGEST_WAIT));
+        self.pauses.insert(subject, Pause { until: Instant::now() + wait, wait });
+        wait
+    }
+}
+
+impl Subject {
+    fn of(work: &Work) -> Self {
+        match work {
+            Work::Send(sending) => Self::File(sending.number),
+            Work::Fetch(number) | Work::Resolve(number) | Work::Move(number) => Self::File(*number),
+            Work::Remove { path, .. } => Self::Key(path.clone()),
+            Work::Evict => Self::CleanFiles,
+        }
+    }
+}
+
+fn key_of(work: &Work) -> Option<&str> {
+    match work {
+        Work::Send(Sending { path, .. }) | Work::Remove { path, .. } => Some(path.trim_end_matches('/')),
+        Work::Fetch(_) | Work::Resolve(_) | Work::Move(_) | Work::Evict => None,
+    }
+}
