@@ -929,6 +929,35 @@ def audit_names(endpoint: Endpoint, *, endpoint_name: str, bucket: str, prefix: 
     """
 
 @final
+class GatewayWrites:
+    """Settings of a share that can be written."""
+
+    def __new__(
+        cls,
+        *,
+        settle: float,
+        storage_class: str | None,
+        ignore: list[str] | None,
+        markers: list[str] | None,
+        windows: list[tuple[int, int]],
+        max_bandwidth: int | None,
+    ) -> GatewayWrites:
+        """Describe how a share is written.
+
+        Args:
+            settle: seconds for which a file must not change before it is uploaded.
+            storage_class: of new objects; None: as the bucket has it.
+            ignore: patterns of names that stay on this machine; None: those of files that programs make for themselves.
+            markers: patterns of names that are uploaded after all older files of their folder; None: those of
+                instruments.
+            windows: times of the day for uploads, in minutes since midnight, local time; none: always.
+            max_bandwidth: bytes per second that are uploaded at most.
+
+        Raises:
+            ValueError: ``settle`` is no time.
+        """
+
+@final
 class GatewayShare:
     """A share of a gateway: a prefix under a name, its clients and users."""
 
@@ -950,6 +979,7 @@ class GatewayShare:
         file_mode: int,
         directory_mode: int,
         free_space: int,
+        writes: GatewayWrites | None,
     ) -> GatewayShare:
         """Describe a share.
 
@@ -959,6 +989,7 @@ class GatewayShare:
             lifetime: seconds for which listings are believed; None: for good.
             clients: addresses and networks; none: programs on this machine.
             squash: ``root`` | ``all`` | ``none``.
+            writes: None: the share is read-only.
 
         Raises:
             ValueError: a word or number is none of the above.
@@ -977,6 +1008,7 @@ class Gateway:
         state: str,
         cache: str | None,
         max_cache_size: int | None,
+        unsafe_cache: bool,
         memory: int,
         max_requests: int,
         max_bandwidth: int | None,
@@ -985,7 +1017,8 @@ class Gateway:
 
         Args:
             state: a folder for the key and the table of file handles.
-            cache: a folder on a local disk that keeps blocks and names beyond this process.
+            cache: a folder on a local disk that keeps blocks and names beyond this process, and what clients write.
+            unsafe_cache: accept a cache that is not on a local disk for shares that can be written.
 
         Raises:
             OSError: a share cannot be served, as one sentence for the user; none is served then.
@@ -999,6 +1032,9 @@ class Gateway:
     @property
     def in_flight(self) -> int:
         """Requests to the storage under way."""
+
+    def status(self) -> str:
+        """State of all shares, as JSON; the keys are in docs/use/gateway.md."""
 
     def answers(self, seconds: float) -> bool:
         """True when the runtime runs a new task within the time. Raises ValueError when it is no time."""

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
-from support.processes import RunningProcess, seqferry
+import pytest
+
+from support.processes import RunningProcess, run, seqferry
 from support.run import find_tool
 from support.servers import S3Server
 
@@ -85,6 +91,14 @@ class ServedInstrument(ServedShares):
         return [*self._command, str(self.port), *self._quiet]
 
 
+def need_libnfs() -> None:
+    """Skip where there is no client, and say so; where everything must be there, fail."""
+    if (missing := missing_libnfs()) is not None:
+        if os.environ.get("SEQFERRY_REQUIRE_SERVERS") == "1":
+            pytest.fail(missing, pytrace=False)
+        pytest.skip(missing)
+
+
 def missing_libnfs() -> str | None:
     """What this machine lacks for a client in user space; None for nothing."""
     if shutil.which("nfs-ls") and shutil.which("nfs-cat"):
@@ -102,3 +116,37 @@ def names(shares: ServedShares, path: str) -> dict[str, int]:
     said = subprocess.run(["nfs-ls", shares.url(path)], check=True, capture_output=True, timeout=120).stdout
     rows = (line.split(maxsplit=5) for line in said.decode().splitlines())
     return {row[5]: int(row[4]) for row in rows if row[5] not in {".", ".."}}
+
+
+class WrittenShares(ServedShares):
+    """Shares that clients write to, served by the shipped command with a cache of its own."""
+
+    def __init__(self, folder: Path, server: S3Server, config: str, *options: str) -> None:
+        self.cache = folder / "cache"
+        super().__init__(folder, server, config, "--cache", str(self.cache), *options)
+
+    def ask(self, *arguments: str, expect: int | None = 0) -> subprocess.CompletedProcess[str]:
+        """One of the commands that ask the gateway."""
+        command = [seqferry(), "gateway", *arguments, "--cache", str(self.cache)]
+        return run(command, environment=self.environment, expect=expect)
+
+    def events(self, *arguments: str, expect: int | None = 0) -> list[dict[str, Any]]:
+        """The events of such a command."""
+        return [json.loads(line) for line in self.ask(*arguments, "--json", expect=expect).stdout.splitlines()]
+
+    def writing(self, name: str = "runs") -> dict[str, Any]:
+        """The state of a share that is written."""
+        return next(event["writing"] for event in self.events("status") if event["share"] == name)
+
+    def write(self, path: str, body: bytes) -> None:
+        """Write a file and commit it."""
+        with tempfile.NamedTemporaryFile() as local:
+            local.write(body)
+            local.flush()
+            subprocess.run(["nfs-cp", local.name, self.url(path)], check=True, capture_output=True, timeout=120)
+
+
+def written_share(name: str, source: str, *lines: str) -> str:
+    """A table of the configuration. All clients are its owner, so that each may write."""
+    keys = [f'name = "{name}"', f'source = "{source}"', "read_only = false", 'squash = "all"', *lines]
+    return "\n".join(["[[share]]", *keys, ""])

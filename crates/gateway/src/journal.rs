@@ -19,6 +19,7 @@ use std::thread::JoinHandle;
 
 use tokio::sync::{Semaphore, watch};
 
+pub(crate) use disk::make_folder;
 pub use disk::{Disk, Folder};
 use frame::{Group, RECORD};
 use log::Log;

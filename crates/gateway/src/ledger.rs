@@ -1,11 +1,13 @@
 //! The overlay and its journal as one: a change is applied and recorded in the same order.
 
+use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use seqferry_nfs::{FileError, Result};
 
+use crate::ids::ROOT;
 use crate::journal::{Disk, Journal, JournalError, Position, Room};
-use crate::overlay::{Change, Overlay, decode, encode};
+use crate::overlay::{Change, Node, Overlay, decode, encode};
 
 /// Bytes of a record at most: a file in as many ranges as are allowed, with names and folders.
 const RECORD: usize = 192 << 10;
@@ -125,6 +127,11 @@ impl<D: Disk> Ledger<D> {
         Ok((Some(position), value))
     }
 
+    /// The cause, once the journal cannot be written any more.
+    pub(crate) fn failure(&self) -> Option<String> {
+        self.journal.failure().map(|error| error.0)
+    }
+
     /// Wait until all that was recorded so far is on the disk.
     pub(crate) async fn settled(&self) -> Result<()> {
         let last = self.lock().last;
@@ -133,6 +140,36 @@ impl<D: Disk> Ledger<D> {
             None => Ok(()),
         }
     }
+}
+
+/// Changes in the journal of a share that is not served.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Leftover {
+    /// Identity of the share.
+    pub(crate) share: String,
+    /// Files and removals that the bucket does not have.
+    pub(crate) changes: usize,
+}
+
+/// Read the journal in a folder. None: there is none, or it is of no share.
+///
+/// # Errors
+/// When it is in use, or cannot be read.
+pub(crate) fn leftover(folder: &Path) -> std::result::Result<Option<Leftover>, JournalError> {
+    if !folder.is_dir() {
+        return Ok(None);
+    }
+    let mut overlay = Overlay::default();
+    let journal = Journal::open(folder, |record| {
+        for change in decode(record)? {
+            overlay.apply(change);
+        }
+        Ok(())
+    })?;
+    drop(journal);
+    let waits = |node: &&Node| node.file.number != ROOT && node.is_changed() && !overlay.stays_here(node);
+    let changes = overlay.nodes().filter(waits).count() + overlay.doomed().len();
+    Ok(overlay.share().map(|share| Leftover { share: share.to_owned(), changes }))
 }
 
 fn failed(error: &JournalError) -> FileError {

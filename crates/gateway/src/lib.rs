@@ -3,16 +3,25 @@
 //! [`BucketShare`] gives the files of an export of `seqferry-vfs` an identity that outlives versions and restarts, and
 //! decides who may do what. [`GatewaySpec::start`] serves many of them on one port.
 
+mod control;
 mod data_folder;
+mod error;
+mod held_share;
 mod ids;
 pub mod journal;
 mod ledger;
+mod name_list;
 mod overlay;
 mod service;
 mod share;
+mod upload_window;
 mod writable_share;
+mod writes;
 
+pub use error::GatewayError;
 pub use ids::FileTable;
-pub use service::{Gateway, GatewayError, GatewaySpec, ShareSpec};
+pub use service::{Gateway, GatewayMonitor, GatewaySpec, ShareSpec};
 pub use share::{BucketShare, ShareDefaults};
+pub use upload_window::UploadWindow;
 pub use writable_share::{UploadSpec, WritableShare, WritableSpec};
+pub use writes::WritesSpec;

@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 use seqferry_nfs::{FileError, FileId, Result};
 
 use crate::ids::{FIRST, FileTable, ROOT};
+use crate::name_list::{IGNORED, NameList};
 pub(crate) use extents::Extents;
 pub(crate) use node::{
     Base, Content, Data, Node, STATED_GID, STATED_MODE, STATED_MODIFIED, STATED_UID, nanoseconds, now, system_time,
@@ -56,6 +57,8 @@ pub(crate) struct Overlay {
     /// Number of the next file that is made.
     next: u64,
     share: Option<String>,
+    /// Names of files that stay on this machine.
+    ignored: NameList,
 }
 
 impl Default for Overlay {
@@ -70,6 +73,7 @@ impl Default for Overlay {
             has_moved: true,
             next: FIRST,
             share: None,
+            ignored: NameList::new(IGNORED),
         }
     }
 }
@@ -189,6 +193,16 @@ impl Overlay {
     /// The share that the journal belongs to.
     pub(crate) fn share(&self) -> Option<&str> {
         self.share.as_deref()
+    }
+
+    /// Set the names of files that stay on this machine.
+    pub(crate) fn ignore(&mut self, names: NameList) {
+        self.ignored = names;
+    }
+
+    /// True for a file that never goes to the bucket.
+    pub(crate) fn stays_here(&self, node: &Node) -> bool {
+        node.content != Content::Directory && self.ignored.matches(&node.name)
     }
 
     /// Objects and folder markers of the bucket that have to go, and their versions.

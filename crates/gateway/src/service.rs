@@ -1,25 +1,29 @@
 //! Shares served by this process: runtime, budget, cache, files and server put together.
 
-use std::fmt;
 use std::fs::{self, DirBuilder, File};
 use std::net::SocketAddr;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use seqferry_client::{Budget, BudgetLimits, ClientPool, EndpointSpec, RetryPolicy, RuntimeProbe};
 use seqferry_nfs::{ClientList, ExportSpec as NfsExportSpec, HandleKey, Server, ServerLimits, Share, Squash};
-use seqferry_vfs::disk_cache::{CacheLimits, CacheTier, DiskCache, TierOptions};
+use seqferry_store::Address;
+use seqferry_vfs::disk_cache::{CacheLimits, CacheTier, DiskCache, OpenError, TierOptions};
 use seqferry_vfs::{ArchiveView, Export, ExportSpec, Freshness, Pool, TreeOptions};
 use sha2::{Digest as _, Sha256};
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
+use crate::control::{ControlSocket, Controlled, ControlledShare};
+use crate::error::GatewayError;
+use crate::held_share::{Changes, HeldShare};
 use crate::ids::FileTable;
 use crate::share::{BucketShare, ShareDefaults};
 use crate::writable_share::{UploadSpec, WritableShare, WritableSpec};
+use crate::writes::{ClaimedCache, Place, WritesSpec, check_file_system, check_overlaps, probe};
 
 /// Threads of the runtime: two serve a saturated link; more clients than those of one machine keep more busy.
 const THREADS: usize = 4;
@@ -45,6 +49,8 @@ pub struct ShareSpec {
     pub anonymous: (u32, u32),
     /// Facts about files that store none.
     pub defaults: ShareDefaults,
+    /// Settings for writing. None: the share is read-only.
+    pub writes: Option<WritesSpec>,
 }
 
 /// Specification of a gateway.
@@ -54,8 +60,11 @@ pub struct GatewaySpec {
     pub address: SocketAddr,
     /// A folder for the key and the table of handles. Handles stay valid as long as it is kept.
     pub state: PathBuf,
-    /// A folder that keeps blocks and names beyond this process, and its bounds.
+    /// A folder that keeps blocks and names beyond this process, and its bounds. What clients write is there until it is
+    /// in the bucket: shares that can be written need it.
     pub cache: Option<(PathBuf, CacheLimits)>,
+    /// Accept a cache that is not on a local disk for shares that can be written.
+    pub unsafe_cache: bool,
     /// Bytes of memory for blocks.
     pub memory: u64,
     /// Requests in flight at most.
@@ -66,18 +75,6 @@ pub struct GatewaySpec {
     pub shares: Vec<ShareSpec>,
 }
 
-/// Reason why a gateway cannot be started: one sentence with the cause, and one with the next step.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct GatewayError(pub String);
-
-impl fmt::Display for GatewayError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for GatewayError {}
-
 /// A gateway that serves its shares until it is stopped or dropped.
 #[derive(Debug)]
 pub struct Gateway {
@@ -86,9 +83,25 @@ pub struct Gateway {
     serving: Option<JoinHandle<()>>,
     exports: Vec<Export>,
     budget: Arc<Budget>,
+    controlled: Arc<Controlled>,
     runtime: Option<Runtime>,
-    /// Held as long as the folder is in use.
+    /// Held as long as the folders are in use.
     _lock: File,
+    _cache: Option<ClaimedCache>,
+}
+
+/// A look at a gateway while it serves.
+#[derive(Debug, Clone)]
+pub struct GatewayMonitor {
+    controlled: Arc<Controlled>,
+    runtime: Handle,
+}
+
+impl GatewayMonitor {
+    /// The state of all shares, as one line of JSON.
+    pub fn status(&self) -> String {
+        self.runtime.block_on(self.controlled.status())
+    }
 }
 
 impl GatewaySpec {
@@ -97,32 +110,10 @@ impl GatewaySpec {
     /// # Errors
     /// When one of the shares cannot be served; none is then.
     pub fn start(self) -> Result<Gateway, GatewayError> {
-        self.start_in(None)
-    }
-
-    /// Serve the shares for tests of writing: what clients write stays in this folder, and never reaches the bucket.
-    ///
-    /// # Errors
-    /// When one of the shares cannot be served; none is then.
-    #[doc(hidden)]
-    pub fn start_without_upload(self, folder: &Path) -> Result<Gateway, GatewayError> {
-        self.start_in(Some(Writes { folder, quiet: None }))
-    }
-
-    /// Serve the shares for tests of writing: what clients write goes to the buckets once it was quiet for this time.
-    ///
-    /// # Errors
-    /// When one of the shares cannot be served; none is then.
-    #[doc(hidden)]
-    pub fn start_with_upload(self, folder: &Path, quiet: Duration) -> Result<Gateway, GatewayError> {
-        self.start_in(Some(Writes { folder, quiet: Some(quiet) }))
-    }
-
-    fn start_in(self, writes: Option<Writes<'_>>) -> Result<Gateway, GatewayError> {
         seqferry_client::trace::show_warnings("seqferry gateway");
         let lock = claim(&self.state)?;
         let key = HandleKey::open(&self.state.join("handles.key")).map_err(|error| GatewayError(error.0))?;
-        let cache = self.cache.as_ref().map(|(path, limits)| open_cache(path, limits)).transpose()?;
+        let caches = self.open_caches()?;
         let mut builder = Builder::new_multi_thread();
         let runtime = builder.enable_all().thread_name("seqferry-gateway").worker_threads(THREADS).build();
         let runtime = runtime.map_err(|error| GatewayError(format!("the threads cannot be started: {error}")))?;
@@ -130,41 +121,124 @@ impl GatewaySpec {
         let budget = Budget::new(BudgetLimits { max_requests, memory, max_bandwidth });
         let clients = ClientPool::new(Arc::clone(&budget));
         let pool = Pool::new(memory);
-        let stop = CancellationToken::new();
-        let (server, exports) = runtime.block_on(async {
-            let (mut offered, mut exports) = (Vec::new(), Vec::new());
+        let (stop, changes) = (CancellationToken::new(), Arc::<Changes>::default());
+        let claimed = caches.claimed.as_ref();
+        let opening = async {
+            let (mut offered, mut opened) = (Vec::new(), Vec::new());
             for share in self.shares {
-                let place = SharePlace { state: &self.state, writes, stop: &stop };
-                let (export, nfs) = open_share(share, place, cache.clone(), &clients, Arc::clone(&pool)).await?;
-                exports.push(export);
+                let place = SharePlace { state: &self.state, writes: claimed, stop: &stop, changes: &changes };
+                let (one, nfs) = open_share(share, place, caches.blocks.clone(), &clients, Arc::clone(&pool)).await?;
+                opened.push(one);
                 offered.push(nfs);
             }
             let server = Server::bind(self.address, key, offered, ServerLimits::default()).await;
-            Ok((server.map_err(|error| GatewayError(error.0))?, exports))
-        })?;
-        for export in &exports {
-            export.maintain(runtime.handle());
-        }
+            let socket = claimed.map(|cache| ControlSocket::bind(cache.path())).transpose()?;
+            Ok((server.map_err(|error| GatewayError(error.0))?, socket, opened))
+        };
+        let (server, socket, opened) = runtime.block_on(opening)?;
         let address = server.address();
+        // Everything can be served. Before this nothing was changed in a bucket.
+        let (mut exports, mut shares) = (Vec::new(), Vec::new());
+        for one in opened {
+            one.export.maintain(runtime.handle());
+            if let (Some(spec), Some(writable)) = (one.upload, one.controlled.writable.clone()) {
+                let stop = stop.clone();
+                runtime.spawn(async move { writable.upload(spec, stop).await });
+            }
+            exports.push(one.export);
+            shares.push(one.controlled);
+        }
+        let controlled = Arc::new(Controlled {
+            shares,
+            address: address.to_string(),
+            started: Instant::now(),
+            changes,
+            stop: stop.clone(),
+            clients: Controlled::places(),
+        });
+        let counted = Arc::clone(&controlled);
+        runtime.spawn(async move { counted.count_conflicts().await });
+        if let Some(socket) = socket {
+            runtime.spawn(socket.serve(Arc::clone(&controlled), stop.clone()));
+        }
         let serving = runtime.spawn(server.serve(stop.clone()));
-        Ok(Gateway { address, stop, serving: Some(serving), exports, budget, runtime: Some(runtime), _lock: lock })
+        let (serving, runtime, claimed) = (Some(serving), Some(runtime), caches.claimed);
+        Ok(Gateway { address, stop, serving, exports, budget, controlled, runtime, _lock: lock, _cache: claimed })
+    }
+
+    /// Open the cache of blocks, and claim its folder where a share writes to it.
+    fn open_caches(&self) -> Result<Caches, GatewayError> {
+        let written: Vec<u64> = self.shares.iter().filter(|share| share.writes.is_some()).map(digest_of).collect();
+        check_overlaps(&self.shares.iter().map(place_of).collect::<Vec<_>>())?;
+        let Some((path, limits)) = &self.cache else {
+            let Some(share) = self.shares.iter().find(|share| share.writes.is_some()) else {
+                return Ok(Caches { blocks: None, claimed: None });
+            };
+            return Err(GatewayError(format!(
+                "the share {} can be written, and there is no folder for what clients write: name one on a local disk \
+                 with --cache",
+                share.name
+            )));
+        };
+        if !written.is_empty() {
+            check_file_system(path, self.unsafe_cache)?;
+        }
+        let blocks = match open_cache(path, limits) {
+            // Blocks are no nearer there than the bucket.
+            Err(OpenError::Remote { .. }) if self.unsafe_cache && !written.is_empty() => None,
+            opened => Some(opened.map_err(|error| GatewayError(error.to_string()))?),
+        };
+        let blocks = blocks.map(|cache| CacheTier::new(Arc::new(cache), TierOptions::default())).transpose();
+        let blocks =
+            blocks.map_err(|error| GatewayError(format!("the threads of the cache cannot be started: {error}")))?;
+        let claimed = ClaimedCache::claim(path, !written.is_empty())?;
+        if let Some(claimed) = &claimed {
+            claimed.check_leftovers(&written)?;
+        }
+        Ok(Caches { blocks: blocks.map(Arc::new), claimed })
     }
 }
 
-/// Folder of what clients write, and the time after which it is uploaded. None: it stays there.
-#[derive(Debug, Clone, Copy)]
-struct Writes<'a> {
-    folder: &'a Path,
-    quiet: Option<Duration>,
+/// The cache of blocks, and the claim on its folder.
+struct Caches {
+    blocks: Option<Arc<CacheTier>>,
+    claimed: Option<ClaimedCache>,
 }
 
 /// Place of a share on this machine.
 #[derive(Clone, Copy)]
 struct SharePlace<'a> {
     state: &'a Path,
-    writes: Option<Writes<'a>>,
+    writes: Option<&'a ClaimedCache>,
     /// Ends uploads.
     stop: &'a CancellationToken,
+    changes: &'a Arc<Changes>,
+}
+
+/// A share that can be served.
+struct OpenedShare {
+    export: Export,
+    controlled: ControlledShare,
+    upload: Option<UploadSpec>,
+}
+
+/// Identity of a share: its journal and its handles belong to it alone.
+fn identity_of(share: &ShareSpec) -> String {
+    format!("{}\n{}\n{}\n{}", share.name, share.endpoint_name, share.tree.bucket, share.tree.prefix)
+}
+
+fn place_of(share: &ShareSpec) -> Place<'_> {
+    Place {
+        name: &share.name,
+        endpoint: &share.endpoint_name,
+        bucket: &share.tree.bucket,
+        prefix: &share.tree.prefix,
+        is_writable: share.writes.is_some(),
+    }
+}
+
+fn digest_of(share: &ShareSpec) -> u64 {
+    Sha256::digest(identity_of(share).as_bytes()).iter().take(8).fold(0, |all, byte| all << 8 | u64::from(*byte))
 }
 
 /// Open the place of a share, and make it what the server serves.
@@ -174,10 +248,10 @@ async fn open_share(
     cache: Option<Arc<CacheTier>>,
     clients: &ClientPool,
     pool: Arc<Pool>,
-) -> Result<(Export, seqferry_nfs::Export), GatewayError> {
+) -> Result<(OpenedShare, seqferry_nfs::Export), GatewayError> {
+    let (identity, digest) = (identity_of(&share), digest_of(&share));
     let name = share.name;
     let of_share = |text: String| GatewayError(format!("share {name}: {text}"));
-    let identity = format!("{name}\n{}\n{}\n{}", share.endpoint_name, share.tree.bucket, share.tree.prefix);
     let nfs = NfsExportSpec {
         name: name.clone(),
         clients: ClientList::parse(&share.clients).map_err(|error| of_share(error.0))?,
@@ -188,7 +262,7 @@ async fn open_share(
     };
     let endpoint = share.endpoint.clone();
     let (bucket, prefix) = (share.tree.bucket.clone(), share.tree.prefix.clone());
-    let (prefix_length, lifetime) = (share.tree.prefix.len(), share.tree.lifetime);
+    let stale_after = share.tree.lifetime.unwrap_or(Duration::MAX);
     let spec = ExportSpec {
         endpoint: share.endpoint,
         endpoint_name: share.endpoint_name,
@@ -201,38 +275,45 @@ async fn open_share(
         note,
     };
     let export = Export::open(spec, clients, pool).await.map_err(|error| of_share(error.0))?;
-    let digest =
-        Sha256::digest(identity.as_bytes()).iter().take(8).fold(0_u64, |all, byte| all << 8 | u64::from(*byte));
     let table = place.state.join(format!("{digest:016x}.handles"));
     let ids = FileTable::open(&table)
         .map_err(|error| of_share(format!("the table of file handles {} cannot be used: {error}", table.display())))?;
     let (files, defaults) = (Arc::clone(export.files()), share.defaults);
-    let files: Arc<dyn Share> = match place.writes {
-        None => Arc::new(BucketShare::new(files, ids, defaults)),
-        Some(writes) => {
-            let stale_after = lifetime.unwrap_or(Duration::MAX);
+    let (served, writable, upload): (Arc<dyn Share>, _, _) = match share.writes.zip(place.writes) {
+        None => (Arc::new(BucketShare::new(files, ids, defaults)), None, None),
+        Some((writes, cache)) => {
+            let asking = clients.client(&endpoint, RetryPolicy::impatient()).await;
+            let probed = probe(asking, &bucket, &prefix, writes.storage_class.as_deref()).await;
+            probed.map_err(|error| of_share(error.0))?;
+            let prefix_length = prefix.len();
             let spec = WritableSpec { files, ids, defaults, identity, prefix_length, stale_after };
-            let opened = WritableShare::open(spec, &writes.folder.join(format!("{digest:016x}"))).await;
+            let opened = WritableShare::open(spec, &cache.folder_of(digest)).await;
             let opened = opened.map_err(|error| of_share(error.0))?;
-            if let Some(quiet) = writes.quiet {
-                let client = clients.client_until(&endpoint, RetryPolicy::default(), place.stop.clone()).await;
-                let spec = UploadSpec {
-                    client,
-                    bucket,
-                    prefix,
-                    storage_class: None,
-                    quiet,
-                    part_size: None,
-                    largest_copy: None,
-                };
-                let (share, stop) = (opened.clone(), place.stop.clone());
-                tokio::spawn(async move { share.upload(spec, stop).await });
-            }
-            Arc::new(opened)
+            let client = clients.client_until(&endpoint, RetryPolicy::default(), place.stop.clone()).await;
+            let (bucket, prefix) = (bucket.clone(), prefix.clone());
+            let (storage_class, quiet) = (writes.storage_class.clone(), writes.settle);
+            let (part_size, largest_copy) = (None, None);
+            let spec = UploadSpec { client, bucket, prefix, storage_class, quiet, part_size, largest_copy };
+            let (ignored, rules) = writes.rules();
+            opened.set_rules(ignored, rules);
+            (Arc::new(opened.clone()), Some(opened), Some(spec))
         }
     };
-    let nfs = seqferry_nfs::Export::new(nfs, files).map_err(|error| of_share(error.0))?;
-    Ok((export, nfs))
+    let (changes, repeats) = (Arc::clone(place.changes), Arc::default());
+    let held: Arc<dyn Share> = Arc::new(HeldShare { inner: served, changes, repeats: Arc::clone(&repeats) });
+    let nfs = seqferry_nfs::Export::new(nfs, Arc::clone(&held)).map_err(|error| of_share(error.0))?;
+    let controlled = ControlledShare {
+        name,
+        source: Address(&bucket, Some(&prefix)).to_string(),
+        bucket,
+        prefix,
+        share: held,
+        files: Arc::clone(export.files()),
+        writable,
+        repeats,
+        client: clients.interactive_client(&endpoint, RetryPolicy::impatient()).await,
+    };
+    Ok((OpenedShare { export, controlled, upload }, nfs))
 }
 
 /// Make the folder, for this user alone, and keep other gateways out of it.
@@ -251,11 +332,8 @@ fn claim(folder: &Path) -> Result<File, GatewayError> {
     }
 }
 
-fn open_cache(path: &Path, limits: &CacheLimits) -> Result<Arc<CacheTier>, GatewayError> {
-    let cache = DiskCache::open(path, limits.clone()).map_err(|error| GatewayError(error.to_string()))?;
-    let tier = CacheTier::new(Arc::new(cache), TierOptions::default());
-    let tier = tier.map_err(|error| GatewayError(format!("the threads of the cache cannot be started: {error}")))?;
-    Ok(Arc::new(tier))
+fn open_cache(path: &Path, limits: &CacheLimits) -> Result<DiskCache, OpenError> {
+    DiskCache::open(path, limits.clone())
 }
 
 fn note(text: &str) {
@@ -273,6 +351,12 @@ impl Gateway {
     /// The probe of its threads. None once it has ended.
     pub fn probe(&self) -> Option<RuntimeProbe> {
         self.runtime.as_ref().map(|runtime| RuntimeProbe::new(runtime.handle()))
+    }
+
+    /// A look at it from other threads. None once it has ended.
+    pub fn monitor(&self) -> Option<GatewayMonitor> {
+        let runtime = self.runtime.as_ref()?.handle().clone();
+        Some(GatewayMonitor { controlled: Arc::clone(&self.controlled), runtime })
     }
 
     /// The budget of its requests.

@@ -6,6 +6,7 @@
 mod checks;
 mod contents;
 mod find;
+mod inspect;
 mod names;
 mod upload;
 
@@ -31,7 +32,10 @@ use crate::ledger::{Ledger, SEGMENT};
 use crate::overlay::{Node, OF_BUCKET, Overlay};
 use crate::share::ShareDefaults;
 use contents::FileLock;
+pub(crate) use inspect::{Left, NameState, WritingStatus};
 pub use upload::UploadSpec;
+use upload::control::UploadControl;
+pub(crate) use upload::control::{CONFLICTS, UploadRules};
 
 /// Locks of files that are kept, and times of questions to the bucket.
 const LOCKS: usize = 4096;
@@ -87,6 +91,8 @@ struct Inner<D: Disk> {
     /// Times of the last questions to the bucket about files that are as it has them.
     looked: Mutex<HashMap<u64, Instant>>,
     clean_files: usize,
+    /// Control of the uploads.
+    control: Arc<UploadControl>,
     /// The disk has failed: bytes that were written may not be on it, and nothing is acknowledged any more.
     is_failed: AtomicBool,
 }
@@ -145,6 +151,7 @@ impl<D: Disk> WritableShare<D> {
             stale_after: spec.stale_after,
             looked: Mutex::default(),
             clean_files: bounds.clean_files,
+            control: Arc::default(),
             is_failed: AtomicBool::new(false),
         })))
     }

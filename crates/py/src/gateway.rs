@@ -7,12 +7,35 @@ use std::time::Duration;
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
 use seqferry_client::{Budget, RuntimeProbe};
-use seqferry_gateway::{GatewaySpec, ShareDefaults, ShareSpec};
+use seqferry_gateway::{GatewayMonitor, GatewaySpec, ShareDefaults, ShareSpec, UploadWindow, WritesSpec};
 use seqferry_nfs::Squash;
 use seqferry_vfs::TreeOptions;
 use seqferry_vfs::disk_cache::CacheLimits;
 
 use crate::values::PyEndpoint;
+
+#[pyclass(frozen, module = "seqferry._native")]
+pub struct GatewayWrites(WritesSpec);
+
+#[pymethods]
+impl GatewayWrites {
+    #[new]
+    #[pyo3(signature = (*, settle, storage_class, ignore, markers, windows, max_bandwidth))]
+    fn new(
+        settle: f64,
+        storage_class: Option<String>,
+        ignore: Option<Vec<String>>,
+        markers: Option<Vec<String>>,
+        windows: Vec<(u16, u16)>,
+        max_bandwidth: Option<u64>,
+    ) -> PyResult<Self> {
+        let settle = Duration::try_from_secs_f64(settle).map_err(|error| PyValueError::new_err(error.to_string()))?;
+        let windows = windows.into_iter().map(|(start, end)| UploadWindow { start, end }).collect();
+        let defaults = WritesSpec::default();
+        let (ignore, markers) = (ignore.unwrap_or(defaults.ignore), markers.unwrap_or(defaults.markers));
+        Ok(Self(WritesSpec { settle, storage_class, ignore, markers, windows, max_bandwidth }))
+    }
+}
 
 #[pyclass(frozen, module = "seqferry._native")]
 pub struct GatewayShare(ShareSpec);
@@ -21,7 +44,7 @@ pub struct GatewayShare(ShareSpec);
 impl GatewayShare {
     #[new]
     #[pyo3(signature = (endpoint, *, endpoint_name, bucket, prefix, name, lifetime, clients, squash, anonymous_uid,
-                        anonymous_gid, uid, gid, file_mode, directory_mode, free_space))]
+                        anonymous_gid, uid, gid, file_mode, directory_mode, free_space, writes))]
     #[allow(clippy::too_many_arguments, clippy::similar_names)] // keyword arguments, one fact each, of users and groups
     fn new(
         endpoint: &PyEndpoint,
@@ -39,6 +62,7 @@ impl GatewayShare {
         file_mode: u32,
         directory_mode: u32,
         free_space: u64,
+        writes: Option<PyRef<'_, GatewayWrites>>,
     ) -> PyResult<Self> {
         let squash = match squash {
             "root" => Squash::Root,
@@ -57,6 +81,7 @@ impl GatewayShare {
             squash,
             anonymous: (anonymous_uid, anonymous_gid),
             defaults: ShareDefaults { uid, gid, file_mode, directory_mode, free_space },
+            writes: writes.map(|writes| writes.0.clone()),
         }))
     }
 }
@@ -67,13 +92,14 @@ pub struct Gateway {
     /// Outside the lock, which `wait` holds until the end.
     address: SocketAddr,
     budget: Arc<Budget>,
+    monitor: Option<GatewayMonitor>,
     probe: Option<RuntimeProbe>,
 }
 
 #[pymethods]
 impl Gateway {
     #[new]
-    #[pyo3(signature = (shares, *, host, port, state, cache, max_cache_size, memory, max_requests, max_bandwidth))]
+    #[pyo3(signature = (shares, *, host, port, state, cache, max_cache_size, unsafe_cache, memory, max_requests, max_bandwidth))]
     #[allow(clippy::too_many_arguments)] // keyword arguments, one fact each
     fn new(
         py: Python<'_>,
@@ -83,6 +109,7 @@ impl Gateway {
         state: String,
         cache: Option<String>,
         max_cache_size: Option<u64>,
+        unsafe_cache: bool,
         memory: u64,
         max_requests: usize,
         max_bandwidth: Option<u64>,
@@ -92,14 +119,16 @@ impl Gateway {
             address: (host, port).into(),
             state: state.into(),
             cache: cache.map(|path| (path.into(), CacheLimits::of_size(max_cache_size))),
+            unsafe_cache,
             memory,
             max_requests,
             max_bandwidth,
             shares: shares.iter().map(|share| share.0.clone()).collect(),
         };
         let started = py.detach(|| spec.start()).map_err(|error| PyOSError::new_err(error.to_string()))?;
-        let (address, budget, probe) = (started.address(), Arc::clone(started.budget()), started.probe());
-        Ok(Self { served: Mutex::new(started), address, budget, probe })
+        let (address, budget) = (started.address(), Arc::clone(started.budget()));
+        let (probe, monitor) = (started.probe(), started.monitor());
+        Ok(Self { served: Mutex::new(started), address, budget, monitor, probe })
     }
 
     /// Host and port.
@@ -112,6 +141,11 @@ impl Gateway {
     #[getter]
     fn in_flight(&self) -> usize {
         self.budget.stats().in_flight
+    }
+
+    /// The state of all shares, as JSON.
+    fn status(&self, py: Python<'_>) -> String {
+        py.detach(|| self.monitor.as_ref().map(GatewayMonitor::status).unwrap_or_default())
     }
 
     fn answers(&self, py: Python<'_>, seconds: f64) -> PyResult<bool> {

@@ -81,6 +81,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     #[cfg(target_os = "linux")]
     module.add_class::<gateway::Gateway>()?;
     module.add_class::<gateway::GatewayShare>()?;
+    module.add_class::<gateway::GatewayWrites>()?;
     module.add_class::<mount::Mount>()?;
     #[cfg(target_os = "linux")]
     module.add_class::<mount::NameAudit>()?;

@@ -48,6 +48,7 @@ use bytes::Bytes;
 
 pub use evict::EvictReport;
 pub use fill::{Admission, Fill};
+pub use folder::unsafe_file_system;
 pub use inspect::{CachedObject, RemoveReport, VerifiedObject};
 pub use open_error::OpenError;
 pub use pins::Prefix;

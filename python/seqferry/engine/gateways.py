@@ -11,6 +11,7 @@ from seqferry.model.locations import S3Location
 from seqferry.model.workers import Activity, Limits
 from seqferry.places import endpoints
 from seqferry.settings import memory_limits
+from seqferry.settings.share_writes import Writes
 from seqferry.settings.shares import Share
 
 if TYPE_CHECKING:
@@ -27,7 +28,9 @@ class GatewaySpec:
     Args:
         shares: each with its place.
         state: the folder of the key and the table of file handles.
-        cache: a folder that keeps blocks and names beyond the process, up to ``max_cache_size`` bytes; None: no limit.
+        cache: a folder that keeps blocks and names beyond the process, up to ``max_cache_size`` bytes (None: no limit),
+            and what clients write until it is in the bucket.
+        unsafe_cache: accept a cache that is not on a local disk for shares that can be written.
         memory: bytes for blocks; max_bandwidth: bytes per second, None for no limit.
     """
 
@@ -37,6 +40,7 @@ class GatewaySpec:
     state: Path
     cache: Path | None = None
     max_cache_size: int | None = None
+    unsafe_cache: bool = False
     memory: int = _MEMORY
     max_requests: int = _REQUESTS
     max_bandwidth: int | None = None
@@ -62,6 +66,7 @@ def start(spec: GatewaySpec) -> _native.Gateway:
             state=str(spec.state),
             cache=None if spec.cache is None else str(spec.cache),
             max_cache_size=spec.max_cache_size,
+            unsafe_cache=spec.unsafe_cache,
             memory=fitting.memory,
             max_requests=fitting.requests,
             max_bandwidth=spec.max_bandwidth,
@@ -106,4 +111,18 @@ def _share(share: Share, place: S3Location) -> _native.GatewayShare:
         file_mode=share.file_mode,
         directory_mode=share.directory_mode,
         free_space=share.free_space,
+        writes=None if share.writes is None else _writes(share.writes),
+    )
+
+
+def _writes(writes: Writes) -> _native.GatewayWrites:
+    from seqferry import _native
+
+    return _native.GatewayWrites(
+        settle=writes.settle,
+        storage_class=writes.storage_class,
+        ignore=None if writes.ignore is None else list(writes.ignore),
+        markers=None if writes.markers is None else list(writes.markers),
+        windows=list(writes.upload_window),
+        max_bandwidth=writes.max_bandwidth,
     )

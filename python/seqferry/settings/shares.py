@@ -9,6 +9,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal, cast, get_args
 
+from seqferry.settings import share_writes
+from seqferry.settings.share_writes import Writes
+
 Squash = Literal["root", "all", "none"]
 
 _NAME: Final = re.compile(r"[^/\x00-\x1f\x7f]{1,255}")
@@ -30,7 +33,8 @@ class Share:
         squash: users that count as the anonymous one.
         uid: owner of files that store none, with ``gid``; modes likewise.
         stale_after: seconds for which listings are believed.
-        free_space: bytes that are shown as free.
+        free_space: bytes that are shown as free; of a share that can be written at most those that are.
+        writes: None: the share is read-only.
     """
 
     name: str
@@ -38,7 +42,6 @@ class Share:
     endpoint_url: str | None = None
     region: str | None = None
     profile: str | None = None
-    read_only: bool = True
     clients: tuple[str, ...] = ()
     squash: Squash = "root"
     anon_uid: int = _ANONYMOUS
@@ -49,6 +52,12 @@ class Share:
     directory_mode: int = 0o755
     stale_after: float = 60.0
     free_space: int = 1 << 60
+    writes: Writes | None = None
+
+    @property
+    def read_only(self) -> bool:
+        """Clients cannot write to it."""
+        return self.writes is None
 
 
 class ShareError(Exception):
@@ -95,6 +104,11 @@ def _share(table: Mapping[str, Any]) -> Share:
             values[key] = _PARSERS[key](value)
         except ValueError as why:
             raise ShareError(f"[[share]] {key}: {why}", key) from None
+    of_writes = {key: values.pop(key) for key in share_writes.PARSERS if key in values}
+    if not values.pop("read_only", True):
+        return Share(writes=Writes(**of_writes), **values)
+    for key in of_writes:
+        raise ShareError(f"[[share]] {key}: this is for shares that can be written; add read_only = false", key)
     return Share(**values)
 
 
@@ -119,9 +133,9 @@ def _source(value: object) -> str:
 
 
 def _read_only(value: object) -> bool:
-    if value is not True:
-        raise ValueError("shares are read-only; write true, or leave it out")
-    return True
+    if not isinstance(value, bool):
+        raise ValueError("write true or false")  # noqa: TRY004 - as all values that do not fit
+    return value
 
 
 def _clients(value: object) -> tuple[str, ...]:
@@ -189,4 +203,5 @@ _PARSERS: Final[Mapping[str, Callable[[object], Any]]] = {
     "directory_mode": _mode,
     "stale_after": _seconds,
     "free_space": _size,
+    **share_writes.PARSERS,
 }

@@ -135,7 +135,7 @@ def test_wrong_shares_are_refused_with_one_line(
     }
     for text, options, said in (
         ("", [], "No share is configured"),
-        (share("runs", f"s3://{bucket}/runs/", "settle = 5"), [], "the key 'settle' in [[share]] is not known"),
+        (share("runs", f"s3://{bucket}/runs/", "settles = 5"), [], "the key 'settles' in [[share]] is not known"),
         (share("runs", "s3://absent-bucket-of-nobody/"), [], "share runs:"),
         (share("runs", f"s3://{bucket}/runs/a.bam"), [], "is an object"),
         (share("runs", f"s3://{bucket}/runs/"), ["--host", "0.0.0.0"], "list its clients"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from seqferry.api import metrics
+from seqferry.api import gateway_metrics, metrics
 from seqferry.engine.engine import Engine
 
 PAGE = Path(__file__).parents[3] / "docs" / "operate" / "metrics.md"
@@ -14,7 +14,7 @@ PAGE = Path(__file__).parents[3] / "docs" / "operate" / "metrics.md"
 def test_each_metric_is_on_the_page_with_its_kind_and_labels() -> None:
     rows = re.findall(r"^\| `(seqferry_\w+)` \| (\w+) \|([^|]*)\|", PAGE.read_text(), re.MULTILINE)
 
-    named = [*Engine(max_requests=10).stats().metrics, *metrics.NAMES]
+    named = [*Engine(max_requests=10).stats().metrics, *metrics.NAMES, *gateway_metrics.NAMES]
 
     assert [(name, kind, labels.strip()) for name, kind, labels in rows] == [
         (metric.name, metric.kind, ", ".join(metric.labels)) for metric in named

@@ -8,6 +8,7 @@ import pytest
 
 from seqferry.model.errors import UsageError
 from seqferry.settings.config import Settings
+from seqferry.settings.share_writes import Writes
 
 
 def load(tmp_path: Path, text: str) -> Settings:
@@ -60,12 +61,14 @@ free_space = "100TiB"
     ("line", "said"),
     [
         ('nam = "x"', "the key 'nam' in [[share]] is not known; did you mean 'name'?"),
-        ("settle = 5", "the key 'settle' in [[share]] is not known"),
+        ("settle = 5", "settle: this is for shares that can be written; add read_only = false"),
+        ('upload_window = ["22:00-06:00"]', "this is for shares that can be written"),
+        ("settled = 5", "the key 'settled' in [[share]] is not known; did you mean 'settle'?"),
         ('name = "a/b"', "'a/b' is no name of a share"),
         ('name = ".."', "'..' is no name of a share"),
         ('source = "bucket"', "'bucket' is no bucket or prefix"),
         ('source = "s3://"', "is no bucket or prefix"),
-        ("read_only = false", "shares are read-only"),
+        ("read_only = 1", "write true or false"),
         ('clients = "10.0.0.1"', "name 1 to 100 addresses"),
         ("clients = []", "name 1 to 100 addresses"),
         ('clients = ["10.1.2.3/24"]', "'10.1.2.3/24' is no IP address or network"),
@@ -100,3 +103,82 @@ def test_shares_need_a_name_a_source_and_names_of_their_own(tmp_path: Path) -> N
         with pytest.raises(UsageError) as refused:
             load(tmp_path, text)
         assert said in refused.value.message, text
+
+
+def test_a_share_that_can_be_written_has_defaults_and_each_key_is_read(tmp_path: Path) -> None:
+    plain, full = load(
+        tmp_path,
+        """
+[[share]]
+name = "runs"
+source = "s3://bucket/runs/"
+read_only = false
+
+[[share]]
+name = "other"
+source = "s3://bucket/other/"
+read_only = false
+settle = 2.5
+storage_class = "STANDARD_IA"
+ignore = ["*.tmp"]
+markers = []
+upload_window = ["22:00-06:00", "12:30-24:00"]
+max_bandwidth = "50MB/s"
+""",
+    ).shares
+
+    assert not plain.read_only
+    assert plain.writes == Writes(settle=5, storage_class=None, ignore=None, markers=None, upload_window=())
+    assert full.writes == Writes(
+        settle=2.5,
+        storage_class="STANDARD_IA",
+        ignore=("*.tmp",),
+        markers=(),
+        upload_window=((22 * 60, 6 * 60), (12 * 60 + 30, 24 * 60)),
+        max_bandwidth=50_000_000,
+    )
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("settle = 0.5", "write seconds, from 1 to 86400"),
+        ("settle = true", "write seconds"),
+        ('settle = "5"', "write seconds"),
+        ('storage_class = "glacier"', "'glacier' is no storage class"),
+        ("storage_class = 1", "is no storage class"),
+        ('ignore = "*.tmp"', "write a list of at most 100 patterns"),
+        ('ignore = [""]', "'' is no pattern of a name"),
+        ('ignore = ["tmp/*"]', "'tmp/*' has a slash"),
+        ("markers = [1]", "1 is no pattern of a name"),
+        (f'markers = ["{"x" * 256}"]', "is no pattern of a name"),
+        ('upload_window = "22:00-06:00"', "write a list of 1 to 24 times of the day"),
+        ("upload_window = []", "write a list of 1 to 24 times of the day"),
+        ('upload_window = ["22-6"]', "'22-6' is no time of the day"),
+        ('upload_window = ["22:00-22:00"]', "is no time of the day"),
+        ('upload_window = ["22:00-24:01"]', "is no time of the day"),
+        ('upload_window = ["25:00-26:00"]', "is no time of the day"),
+        ('max_bandwidth = "fast"', "'fast' is not a size"),
+        ("max_bandwidth = 0", "write bytes per second"),
+        ("max_bandwidth = -1", "write bytes per second"),
+        ("max_bandwidth = true", "write bytes per second"),
+    ],
+)
+def test_a_wrong_value_for_writing_is_refused_with_its_line(tmp_path: Path, line: str, said: str) -> None:
+    share = ["[[share]]", 'name = "runs"', 'source = "s3://bucket"', "read_only = false", line]
+
+    with pytest.raises(UsageError) as refused:
+        load(tmp_path, "\n".join(share))
+
+    assert said in refused.value.message
+    assert "line 5" in refused.value.message
+
+
+def test_keys_for_writing_are_refused_in_a_share_that_says_it_is_read_only(tmp_path: Path) -> None:
+    share = '[[share]]\nname = "runs"\nsource = "s3://bucket"\nread_only = true\nmarkers = ["done.txt"]\n'
+
+    with pytest.raises(UsageError) as refused:
+        load(tmp_path, share)
+
+    assert "add read_only = false" in refused.value.message
+    assert "line 5" in refused.value.message

@@ -13,6 +13,7 @@
 //! left to do, and each write whose outcome is not known: an object with its time and size is that write, and is not
 //! made again.
 
+pub(super) mod control;
 mod copy_parts;
 mod evict;
 mod fetch;
@@ -124,6 +125,7 @@ impl<D: Disk> Uploader<D> {
                 () = stop.cancelled() => {}
                 Some(ended) = tasks.join_next(), if !tasks.is_empty() => {
                     if let Ok((work, done)) = ended {
+                        self.inner.control.ended(&work, &done);
                         schedule.end(&work, done);
                     }
                 }
@@ -137,10 +139,15 @@ impl<D: Disk> Uploader<D> {
         if room == 0 || self.inner.check_disk().is_err() {
             return Vec::new();
         }
+        if self.inner.control.take_hurry() {
+            schedule.hurry();
+        }
         if schedule.needs_plan(self.look()) {
             self.plan(schedule);
         }
-        schedule.begin(room)
+        let begun = schedule.begin(room);
+        begun.iter().for_each(|work| self.inner.control.begun(work));
+        begun
     }
 
     /// Find all work that could begin now.
@@ -153,8 +160,12 @@ impl<D: Disk> Uploader<D> {
             }
             let evict = evict::is_due(overlay, self.inner.clean_files).then_some(Work::Evict);
             let may_resolve = settling.may_resolve();
-            let due =
-                due(overlay, &self.inner.ids, may_resolve, |number, changed| settling.is_settled(number, changed));
+            let mut gate = self.inner.control.gate(overlay, &self.inner.ids);
+            let due = due(overlay, &self.inner.ids, may_resolve, |number, changed| {
+                let is_settled = settling.is_settled(number, changed);
+                gate.lets_pass(number, is_settled)
+            });
+            gate.close();
             evict.into_iter().chain(due).collect::<Vec<_>>()
         });
         let seen = settling.seen();
@@ -189,6 +200,8 @@ impl<D: Disk> Uploader<D> {
     }
 }
 
+#[cfg(test)]
+mod control_tests;
 #[cfg(test)]
 mod evict_tests;
 #[cfg(test)]

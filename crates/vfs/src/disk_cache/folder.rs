@@ -37,6 +37,9 @@ const REMOTE: [(u32, &str); 16] = [
     (0x7461_636f, "OCFS2"),
 ];
 
+/// File systems in memory: what is written to them is gone with the power.
+const IN_MEMORY: [(u32, &str); 2] = [(0x0102_1994, "tmpfs"), (0x8584_58f6, "ramfs")];
+
 /// Name of the files of an object version: the first 128 bits of its digest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct FileName(pub(super) [u8; 16]);
@@ -251,11 +254,26 @@ impl Drop for ExclusiveLock<'_> {
 }
 
 fn remote_file_system(folder: &File) -> io::Result<Option<&'static str>> {
+    Ok(remote_name(kind_of(folder)?))
+}
+
+fn kind_of(folder: &File) -> io::Result<u32> {
     let kind = rustix::fs::fstatfs(folder)?.f_type;
     // Numbers of 32 bits, in a field that is wider and signed on some machines.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "see above")]
     let kind = kind as u32;
-    Ok(remote_name(kind))
+    Ok(kind)
+}
+
+/// The file system of a folder where a file that was synced may be lost with the power, or belong to another machine as
+/// well: one in memory, of the network, or in user space. None for a local disk.
+///
+/// # Errors
+/// When the folder cannot be opened.
+pub fn unsafe_file_system(folder: &Path) -> io::Result<Option<&'static str>> {
+    let kind = kind_of(&File::open(folder)?)?;
+    let in_memory = IN_MEMORY.iter().find(|(number, _)| *number == kind).map(|(_, name)| *name);
+    Ok(in_memory.or_else(|| remote_name(kind)))
 }
 
 fn remote_name(kind: u32) -> Option<&'static str> {

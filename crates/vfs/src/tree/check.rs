@@ -126,7 +126,7 @@ impl Tree {
     pub async fn list_holder(self: &Arc<Self>, path: &str, since: Instant) -> Result<()> {
         let Some((inode, _)) = self.holder(path).await? else { return Ok(()) };
         let directory = self.directory(inode)?;
-        self.list_since(directory, inode, since).await
+        self.list_since(directory, inode, since, Urgency::ReadAhead).await
     }
 
     /// The directory that holds a path below the tree, and the last name of the path. None: there is no such directory.

@@ -94,8 +94,24 @@ impl Tree {
         }
     }
 
+    /// List a directory now, however young the listing is that is known. Returns when a listing that began after the call
+    /// is the one that shows.
+    ///
+    /// # Errors
+    /// When the inode is unknown or no directory, or the listing fails.
+    pub async fn list_again(self: &Arc<Self>, inode: u64) -> Result<()> {
+        let directory = self.directory(inode)?;
+        self.list_since(directory, inode, Instant::now(), Urgency::Demand).await
+    }
+
     /// Have all names of a directory by a listing that began at `since` or later.
-    pub(super) async fn list_since(self: &Arc<Self>, directory: u32, inode: u64, since: Instant) -> Result<()> {
+    pub(super) async fn list_since(
+        self: &Arc<Self>,
+        directory: u32,
+        inode: u64,
+        since: Instant,
+        urgency: Urgency,
+    ) -> Result<()> {
         loop {
             {
                 let state = self.read();
@@ -108,7 +124,7 @@ impl Tree {
                 }
             }
             // One that is under way may have begun before.
-            let mut progress = self.begin(directory, inode, Extent::All, Urgency::ReadAhead)?;
+            let mut progress = self.begin(directory, inode, Extent::All, urgency)?;
             let done = progress.wait_for(|progress| matches!(progress, Progress::Done(_))).await;
             if let Progress::Done(outcome) = done.map_err(|_| VfsError::Stale)?.clone() {
                 outcome?;

@@ -7,18 +7,20 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from seqferry.cli import exits, options
+from seqferry.cli import exits, listening, options
+from seqferry.cli.commands import gateway_control
 from seqferry.cli.mount_process import ending_signals, resolved
 from seqferry.cli.output import display, text
 from seqferry.engine.gateways import GatewaySpec
 from seqferry.engine.mounts import DEFAULT_MEMORY, check_sizes
-from seqferry.model.errors import UsageError
+from seqferry.model.errors import ConfigError, UsageError
 from seqferry.model.locations import S3Location
 from seqferry.settings.config import Settings
 from seqferry.spec.addresses import parse_uri
 from seqferry.spec.validation import check_place
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import FrameType
 
     from seqferry.settings.shares import Share
@@ -60,10 +62,27 @@ def serve(
     cache: options.BlockCache = None,
     max_cache_size: options.MaxCacheSize = None,
     max_bandwidth: options.PlainBandwidth = None,
+    unsafe_cache: Annotated[
+        bool,
+        typer.Option(
+            "--unsafe-cache",
+            envvar="SEQFERRY_UNSAFE_CACHE",
+            help="Accept a cache in memory or on the network for shares that can be written: files may be lost.",
+        ),
+    ] = False,
+    metrics: Annotated[
+        str | None,
+        typer.Option(
+            "--metrics",
+            envvar="SEQFERRY_GATEWAY_METRICS",
+            metavar="HOST:PORT",
+            help="Offer GET /metrics for Prometheus and /healthz here, without a token.",
+        ),
+    ] = None,
     state_dir: options.StateDir = None,
     as_json: options.Json = False,
 ) -> int:
-    """Serve the shares of the configuration file, read-only, until Ctrl-C or SIGTERM."""
+    """Serve the shares of the configuration file until Ctrl-C or SIGTERM. Those with read_only = false are written."""
     settings = Settings.load(state_dir=state_dir)
     if not settings.shares:
         raise UsageError(
@@ -79,10 +98,12 @@ def serve(
         state=settings.state_dir / "gateway",
         cache=None if cache is None else resolved(cache),
         max_cache_size=max_cache_size,
+        unsafe_cache=unsafe_cache,
         memory=DEFAULT_MEMORY if memory is None else memory,
         max_bandwidth=max_bandwidth,
     )
-    return _serve(spec, settings, as_json=as_json)
+    place = None if metrics is None else listening.place(metrics, "--metrics")
+    return _serve(spec, settings, place, as_json=as_json)
 
 
 def _place(share: Share) -> S3Location:
@@ -98,7 +119,7 @@ def _place(share: Share) -> S3Location:
     return place
 
 
-def _serve(spec: GatewaySpec, settings: Settings, *, as_json: bool) -> int:
+def _serve(spec: GatewaySpec, settings: Settings, metrics: tuple[str, int] | None, *, as_json: bool) -> int:
     # Imported here: the engine's threads must be made in the process that serves.
     from seqferry.engine.gateways import activity_of, start
     from seqferry.engine.traces import trace
@@ -114,6 +135,8 @@ def _serve(spec: GatewaySpec, settings: Settings, *, as_json: bool) -> int:
         signal.signal(number, stop)
     trace(settings.trace)
     served = start(spec)
+    if metrics is not None:
+        _offer(metrics, served.status)
     host, port = served.address
     for share, place in spec.shares:
         if as_json:
@@ -131,3 +154,18 @@ def _serve(spec: GatewaySpec, settings: Settings, *, as_json: bool) -> int:
         while not served.wait(_LOOK):
             pass
     return exits.OK
+
+
+def _offer(place: tuple[str, int], status: Callable[[], str]) -> None:
+    from seqferry.api import gateway_metrics
+
+    host, port = place
+    try:
+        gateway_metrics.offer(host, port, status)
+    except OSError as why:
+        raise ConfigError(
+            f"Cannot offer metrics on {host}:{port}: {why.strerror or why}. Choose another --metrics."
+        ) from None
+
+
+gateway_control.add_to(gateway)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from seqferry.cli import exits, options
-from seqferry.model.errors import ConfigError, UsageError
+from seqferry.cli import exits, listening, options
+from seqferry.model.errors import ConfigError
 from seqferry.settings import logs
 from seqferry.settings.config import Settings
 
@@ -52,17 +52,10 @@ def worker(
     )
     from seqferry.workflows.worker import run
 
-    place = None if metrics_listen is None else _place(metrics_listen)
+    place = None if metrics_listen is None else listening.place(metrics_listen, "--metrics-listen")
     logs.to_stderr(settings.log_format)
     run(settings, started=None if place is None else partial(_offer_metrics, place))
     return exits.OK
-
-
-def _place(written: str) -> tuple[str, int]:
-    host, colon, port = written.rpartition(":")
-    if not colon or not host or not port.isdecimal() or len(port) > 5 or not 0 < int(port) < 65536:
-        raise UsageError(f"--metrics-listen: '{written}' is no address; write for example 127.0.0.1:9464.")
-    return host.strip("[]"), int(port)
 
 
 def _offer_metrics(place: tuple[str, int], service: Service) -> None:

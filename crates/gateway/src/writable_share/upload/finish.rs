@@ -136,6 +136,7 @@ impl<D: Disk> Uploader<D> {
             if written.is_none() {
                 return self.lost(sending).await;
             }
+            self.inner.control.note_conflict();
         }
         tracing::warn!(
             "{} was written by another program. It stays as it is; the file of this share is kept as {}: compare them",

@@ -16,9 +16,6 @@ use crate::overlay::{Content, Node, OpenUpload, Overlay};
 
 /// Folder of the share for files that lost against another program's. It shows as others do, for people to compare.
 pub(super) const CONFLICTS: &str = ".seqferry-conflicts";
-/// Files that stay on this machine: programs make them for themselves.
-const LOCAL: [&str; 2] = [".DS_Store", "Thumbs.db"];
-const LOCAL_PREFIXES: [&str; 3] = [".nfs", "~$", "._"];
 
 /// Work on one key of the bucket.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -59,12 +56,6 @@ pub(super) fn is_beside(open: &OpenUpload) -> bool {
     open.path.starts_with(CONFLICTS) && open.path.ends_with(&format!(".{}", open.changed))
 }
 
-fn is_local(node: &Node) -> bool {
-    let name = &*node.name;
-    let is_named_so = LOCAL.contains(&name) || LOCAL_PREFIXES.iter().any(|prefix| name.starts_with(prefix));
-    is_named_so && !is_directory(node)
-}
-
 fn is_directory(node: &Node) -> bool {
     node.content == Content::Directory
 }
@@ -79,7 +70,7 @@ pub(super) fn due(
 ) -> Vec<Work> {
     let candidates = overlay.nodes().filter(|node| {
         let may_have_moved = overlay.has_moved();
-        (node.is_changed() || may_have_moved) && !is_local(node)
+        (node.is_changed() || may_have_moved) && !overlay.stays_here(node)
     });
     let placed = candidates.filter_map(|node| Some((node, overlay.path(ids, node.file.number).ok()?)));
     let unlike = |(node, path): &(&Node, String)| node.is_changed() || !stands_at(node, path);
@@ -119,7 +110,7 @@ pub(super) fn due(
 }
 
 /// True for a path and all below it.
-fn is_below(path: &str, top: &str) -> bool {
+pub(super) fn is_below(path: &str, top: &str) -> bool {
     path.strip_prefix(top).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
@@ -136,7 +127,7 @@ enum Wait {
 }
 
 /// True when a file, link or folder has another path than it has in the bucket.
-fn is_elsewhere(overlay: &Overlay, ids: &FileTable, number: u64) -> bool {
+pub(super) fn is_elsewhere(overlay: &Overlay, ids: &FileTable, number: u64) -> bool {
     let stands = |node: &Node| overlay.path(ids, number).is_ok_and(|path| stands_at(node, &path));
     overlay.node(number).is_some_and(|node| !stands(node))
 }
@@ -183,7 +174,7 @@ fn waits(overlay: &Overlay, ids: &FileTable, node: &Node, path: &str) -> Wait {
     let mut seen = HashSet::new();
     let wait = if todo.is_empty() { Wait::No } else { Wait::Yes };
     while let Some(other) = todo.pop() {
-        if other.file.number == number || is_local(other) {
+        if other.file.number == number || overlay.stays_here(other) {
             return Wait::Fetch(other.file.number);
         }
         if seen.insert(other.file.number)
@@ -221,7 +212,7 @@ pub(super) fn is_clean(overlay: &Overlay, node: &Node) -> bool {
     let is_whole = node.data().is_some_and(|data| data.written.is_empty() && data.unsynced.is_empty());
     is_whole && node.is_as_base() && !node.is_changed() && !overlay.uploads().contains_key(&node.file.number) && {
         let (_, name) = base.path.rsplit_once('/').unwrap_or(("", &base.path));
-        *name == *node.name && !is_local(node)
+        *name == *node.name && !overlay.stays_here(node)
     }
 }
 

@@ -87,6 +87,12 @@ impl Schedule {
         }
     }
 
+    /// Waits after failures end, and everything is looked at again.
+    pub(super) fn hurry(&mut self) {
+        self.pauses.clear();
+        self.planned.clear();
+    }
+
     /// True when nothing is planned, or what is planned was found longer ago than `most`.
     pub(super) fn needs_plan(&self, most: Duration) -> bool {
         self.planned.is_empty() || self.planned_at.is_none_or(|at| at.elapsed() >= most)

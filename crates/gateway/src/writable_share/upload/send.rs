@@ -18,6 +18,7 @@ use tokio::sync::OnceCell;
 
 use super::super::Inner;
 use super::super::checks::PROBE;
+use super::control::Paced;
 use super::copy_parts::LargeCopy;
 use super::generation::{FileBytes, Rows};
 use super::plan::{Sending, is_beside, may_send};
@@ -337,6 +338,7 @@ impl<D: Disk> Uploader<D> {
         let target = InputTarget { bucket: self.spec.bucket.clone(), key: self.key(path) };
         let bytes = FileBytes::new(Arc::clone(&self.inner), sending.number, sending.changed);
         let has_changed = Arc::clone(&bytes.has_changed);
+        let bytes = Paced { bytes, control: Arc::clone(&self.inner.control) };
         let journal = Rows { inner: Arc::clone(&self.inner), sending: sending.clone(), path: path.into() };
         let replaces = if self.conditions_hold().await? { replaces } else { Replaces::Anything };
         let input = ResumableInput { bytes, journal, recorded, replaces };

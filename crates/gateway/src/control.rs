@@ -1,0 +1,168 @@
+//! Control of a gateway that serves, for commands on its machine: one line of JSON in, one out.
+//!
+//! It answers at a Unix socket in the cache, for this user alone. A client sends one request and gets one answer:
+//! `{"ok": ...}`, or `{"error": "..."}` with a sentence. Lines and the number of clients are bounded. A request ends when
+//! its client has gone, but for a drain, which goes on.
+
+mod requests;
+mod socket;
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use seqferry_client::RetryingClient;
+use seqferry_nfs::Share;
+use seqferry_vfs::FileSystem;
+use serde::Serialize;
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+
+use crate::held_share::Changes;
+use crate::writable_share::{Left, WritableShare, WritingStatus};
+pub(crate) use socket::ControlSocket;
+
+/// Time between two looks at what a flush or a drain still waits for.
+const LOOK: Duration = Duration::from_millis(250);
+/// Clients at a time.
+const CLIENTS: usize = 16;
+/// Longest time for answers under way when the gateway ends by itself.
+const FAREWELL: Duration = Duration::from_secs(2);
+/// Version of the answers.
+const FORM: u32 = 1;
+
+/// One share, as commands reach it.
+pub(crate) struct ControlledShare {
+    pub(crate) name: String,
+    /// Bucket and prefix, as texts show them.
+    pub(crate) source: String,
+    pub(crate) bucket: String,
+    pub(crate) prefix: String,
+    pub(crate) share: Arc<dyn Share>,
+    pub(crate) files: Arc<FileSystem>,
+    pub(crate) writable: Option<WritableShare>,
+    /// Calls that clients were asked to repeat.
+    pub(crate) repeats: Arc<AtomicU64>,
+    pub(crate) client: RetryingClient,
+}
+
+impl fmt::Debug for Controlled {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Controlled").field("address", &self.address).finish_non_exhaustive()
+    }
+}
+
+/// The shares of a gateway, as commands reach them.
+pub(crate) struct Controlled {
+    pub(crate) shares: Vec<ControlledShare>,
+    /// Address that it is served at, as `host:port`.
+    pub(crate) address: String,
+    pub(crate) started: Instant,
+    /// Changes of all shares.
+    pub(crate) changes: Arc<Changes>,
+    /// Ends the gateway.
+    pub(crate) stop: CancellationToken,
+    /// Clients that can still come.
+    pub(crate) clients: Semaphore,
+}
+
+#[derive(Debug, Serialize)]
+struct GatewayStatus {
+    form: u32,
+    address: String,
+    seconds: f64,
+    is_draining: bool,
+    /// False when a share acknowledges nothing any more.
+    is_healthy: bool,
+    shares: Vec<ShareStatus>,
+}
+
+#[derive(Debug, Serialize)]
+struct ShareStatus {
+    share: String,
+    source: String,
+    read_only: bool,
+    /// Calls that clients were asked to repeat later, since the start.
+    repeats: u64,
+    writing: Option<WritingStatus>,
+}
+
+impl Controlled {
+    /// Places for clients.
+    pub(crate) fn places() -> Semaphore {
+        Semaphore::new(CLIENTS)
+    }
+
+    /// The state of all shares, as one line of JSON.
+    pub(crate) async fn status(&self) -> String {
+        serde_json::to_string(&self.look().await).unwrap_or_default()
+    }
+
+    async fn look(&self) -> GatewayStatus {
+        let mut shares = Vec::new();
+        for one in &self.shares {
+            let writing = match &one.writable {
+                Some(writable) => Some(writable.writing_status().await),
+                None => None,
+            };
+            let (share, source) = (one.name.clone(), one.source.clone());
+            let repeats = one.repeats.load(Ordering::Relaxed);
+            shares.push(ShareStatus { share, source, read_only: writing.is_none(), repeats, writing });
+        }
+        let has_failed = |share: &ShareStatus| share.writing.as_ref().is_some_and(|writing| writing.failure.is_some());
+        GatewayStatus {
+            form: FORM,
+            address: self.address.clone(),
+            seconds: self.started.elapsed().as_secs_f64(),
+            is_draining: self.changes.are_held(),
+            is_healthy: !shares.iter().any(has_failed),
+            shares,
+        }
+    }
+
+    fn writable(&self) -> impl Iterator<Item = (&ControlledShare, &WritableShare)> {
+        self.shares.iter().filter_map(|one| Some((one, one.writable.as_ref()?)))
+    }
+
+    /// Files and removals to be done before all shares are drained, by share.
+    fn left_to_drain(&self) -> Vec<(&str, Left)> {
+        self.writable().map(|(one, writable)| (one.name.as_str(), writable.left_to_drain())).collect()
+    }
+
+    /// Count files that lost against another program's object, which earlier processes may have left.
+    pub(crate) async fn count_conflicts(&self) {
+        for share in &self.shares {
+            share.count_conflicts().await;
+        }
+    }
+
+    /// True when the bucket of each share has all that it is to have, and nothing can come any more.
+    fn is_drained(&self) -> bool {
+        self.changes.are_held()
+            && self.changes.have_ended()
+            && self.writable().all(|(_, writable)| writable.is_drained())
+    }
+
+    /// Hold changes, upload everything, and end the gateway then. Returns at once.
+    fn begin_drain(self: &Arc<Self>) {
+        let is_first = !self.changes.are_held();
+        self.changes.hold();
+        for (_, writable) in self.writable() {
+            writable.drain();
+        }
+        if !is_first {
+            return;
+        }
+        let controlled = Arc::clone(self);
+        tokio::spawn(async move {
+            while !controlled.is_drained() {
+                tokio::time::sleep(LOOK).await;
+            }
+            // Those who wait for it are answered.
+            let all = u32::try_from(CLIENTS).unwrap_or(u32::MAX);
+            let _idle = tokio::time::timeout(FAREWELL, controlled.clients.acquire_many(all)).await;
+            controlled.stop.cancel();
+        });
+    }
+}

@@ -1,0 +1,331 @@
+//! Requests of commands, and their answers.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
+use std::time::{Duration, UNIX_EPOCH};
+
+use seqferry_client::RequestError;
+use seqferry_nfs::{Attributes, Caller, FileError, FileKind};
+use seqferry_store::ListRequest;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::{Controlled, ControlledShare, LOOK};
+use crate::writable_share::{CONFLICTS, Left, NameState};
+
+/// Names and conflicts of one answer at most.
+const NAMES: usize = 10_000;
+/// Entries that are read at a time.
+const PAGE: usize = 1000;
+/// Folders that a refresh has still to list at most: paths of about 100 bytes.
+const FOLDERS: usize = 1_000_000;
+/// Longest wait for the bucket in one answer about names.
+const PATIENCE: Duration = Duration::from_mins(1);
+
+/// A request. Paths begin with the name of a share.
+#[derive(Debug, Deserialize)]
+#[serde(tag = "command", rename_all = "snake_case", deny_unknown_fields)]
+pub(super) enum Request {
+    Status,
+    Ls {
+        path: String,
+    },
+    Flush {
+        path: Option<String>,
+        #[serde(default)]
+        wait: bool,
+    },
+    Refresh {
+        path: String,
+        #[serde(default)]
+        recursive: bool,
+    },
+    Conflicts,
+    Drain,
+}
+
+/// An answer, or a sentence with the cause and the next step.
+pub(super) type Answer = Result<Value, String>;
+
+fn failed(what: &str, path: &str, error: FileError) -> String {
+    let next = match error {
+        FileError::NotFound | FileError::Stale => "look at the names with seqferry gateway ls",
+        FileError::TryLater => "the bucket does not answer: try again later",
+        _ => "the gateway has written the cause to stderr",
+    };
+    format!("{what} of {path} failed: {error}; {next}")
+}
+
+/// The user of this machine that may see everything.
+fn owner() -> Caller {
+    Caller { address: IpAddr::V4(Ipv4Addr::LOCALHOST), uid: 0, gid: 0, groups: Vec::new() }
+}
+
+fn state_of(state: NameState) -> &'static str {
+    match state {
+        NameState { failing: 1.., .. } => "failing",
+        NameState { uploading: 1.., .. } => "uploading",
+        NameState { waiting: 1.., .. } => "waiting",
+        NameState { ignored: 1.., .. } => "ignored",
+        _ => "in_s3",
+    }
+}
+
+impl ControlledShare {
+    /// The file or folder at a path of the share.
+    async fn find(&self, path: &str) -> Result<Attributes, FileError> {
+        let mut found = self.share.attributes(&owner(), self.share.root()).await?;
+        for name in path.split('/').filter(|name| !name.is_empty()) {
+            if found.kind != FileKind::Directory {
+                return Err(FileError::NotFound);
+            }
+            found = self.share.lookup(&owner(), found.file, name.as_bytes()).await?;
+        }
+        Ok(found)
+    }
+
+    fn states_in(&self, folder: u64) -> HashMap<u64, NameState> {
+        self.writable.as_ref().map(|writable| writable.states_in(folder)).unwrap_or_default()
+    }
+
+    async fn names(&self, path: &str) -> Result<Value, FileError> {
+        let found = self.find(path).await?;
+        if found.kind != FileKind::Directory {
+            let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
+            let parent = self.find(folder).await?;
+            let states = self.states_in(parent.file.number);
+            return Ok(json!({"names": [name_row(name, &found, &states)], "is_cut": false}));
+        }
+        let states = self.states_in(found.file.number);
+        let (mut names, mut cookie) = (Vec::new(), 2);
+        loop {
+            let page = self.share.read_directory(&owner(), found.file, cookie, PAGE).await?;
+            for entry in &page.entries {
+                if names.len() >= NAMES {
+                    return Ok(json!({"names": names, "is_cut": true}));
+                }
+                cookie = entry.cookie;
+                names.push(name_row(&String::from_utf8_lossy(&entry.name), &entry.attributes, &states));
+            }
+            if page.is_end || page.entries.is_empty() {
+                return Ok(json!({"names": names, "is_cut": false}));
+            }
+        }
+    }
+
+    /// Read listings again: that of a folder, or of all folders below it as well. Returns how many.
+    async fn refresh(&self, path: &str, recursive: bool) -> Result<usize, FileError> {
+        let tree = self.files.tree();
+        let path = path.trim_matches('/');
+        let top = if path.is_empty() {
+            seqferry_vfs::ROOT
+        } else {
+            let found = tree.look_again(path).await.map_err(crate::share::status)?;
+            match found {
+                Some(found) if found.kind == seqferry_vfs::FileKind::Directory => found.inode,
+                // It was looked at, which is all there is to refresh.
+                Some(_) => return Ok(0),
+                None => return Err(FileError::NotFound),
+            }
+        };
+        let (mut todo, mut listed) = (vec![top], 0);
+        while let Some(folder) = todo.pop() {
+            match tree.list_again(folder).await {
+                Ok(()) => listed += 1,
+                // It was replaced or removed meanwhile.
+                Err(seqferry_vfs::VfsError::Stale) if folder != top => continue,
+                Err(error) => return Err(crate::share::status(error)),
+            }
+            if !recursive {
+                break;
+            }
+            let mut after: Option<String> = None;
+            loop {
+                let page = tree.read_names(folder, after.as_deref(), PAGE).await.map_err(crate::share::status)?;
+                let folders = page.entries.iter().filter(|(_, found)| found.kind == seqferry_vfs::FileKind::Directory);
+                todo.extend(folders.map(|(_, found)| found.inode).take(FOLDERS.saturating_sub(todo.len())));
+                after = page.entries.into_iter().last().map(|(name, _)| name);
+                if page.is_end || after.is_none() {
+                    break;
+                }
+            }
+        }
+        if let Some(writable) = &self.writable {
+            writable.forget_looks();
+        }
+        Ok(listed)
+    }
+
+    /// Files that lost against another program's object, as the bucket has them.
+    pub(crate) async fn conflicts(&self) -> Result<(Vec<Value>, bool), RequestError> {
+        let folder = format!("{}{CONFLICTS}/", self.prefix);
+        let (mut found, mut continuation) = (Vec::new(), None);
+        loop {
+            let bucket = self.bucket.clone();
+            let request =
+                ListRequest { bucket, prefix: folder.clone(), continuation: continuation.take(), ..Default::default() };
+            let page = self.client.list_page(&request).await?;
+            for object in page.objects {
+                let Some(kept) = object.key.strip_prefix(&folder).filter(|kept| !kept.ends_with('/')) else { continue };
+                let (path, changed) = kept.rsplit_once('.').unwrap_or((kept, ""));
+                let changed = changed.parse::<u64>().ok().map(|nanoseconds| nanoseconds as f64 / 1e9);
+                if found.len() >= NAMES {
+                    return Ok((found, true));
+                }
+                found.push(json!({
+                    "share": self.name, "path": path, "kept": format!("{CONFLICTS}/{kept}"), "size": object.size,
+                    "changed": changed,
+                }));
+            }
+            let Some(token) = page.continuation else { return Ok((found, false)) };
+            continuation = Some(token);
+        }
+    }
+
+    /// Count the conflicts that the bucket holds.
+    pub(crate) async fn count_conflicts(&self) {
+        if let Some(writable) = &self.writable
+            && let Ok((found, _)) = self.conflicts().await
+        {
+            writable.set_conflicts(found.len() as u64);
+        }
+    }
+}
+
+fn name_row(name: &str, found: &Attributes, states: &HashMap<u64, NameState>) -> Value {
+    let state = states.get(&found.file.number).copied().unwrap_or_default();
+    let kind = match found.kind {
+        FileKind::File => "file",
+        FileKind::Directory => "folder",
+        FileKind::Symlink => "link",
+    };
+    let modified = found.modified.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
+    json!({
+        "name": name, "kind": kind, "size": found.size, "modified": modified, "state": state_of(state),
+        "waiting": state.waiting, "uploading": state.uploading, "failing": state.failing, "ignored": state.ignored,
+    })
+}
+
+/// The state of a flush or a drain, by share. None: some of it may still go by itself.
+fn ended(left: &[(&str, Left)]) -> Option<Value> {
+    let waiting: usize = left.iter().map(|(_, left)| left.waiting).sum();
+    let stuck: usize = left.iter().map(|(_, left)| left.stuck).sum();
+    if waiting > stuck {
+        return None;
+    }
+    let failing = left.iter().flat_map(|(share, left)| {
+        left.failing
+            .iter()
+            .map(move |file| json!({"share": share, "path": file.path, "cause": file.cause, "attempts": file.attempts}))
+    });
+    let failing: Vec<Value> = failing.collect();
+    Some(json!({"is_done": waiting == 0, "waiting": waiting, "failing": failing}))
+}
+
+impl Controlled {
+    /// The answer to a request. Dropped when its client has gone.
+    pub(super) async fn answer(self: &Arc<Self>, request: Request) -> Answer {
+        match request {
+            Request::Status => serde_json::to_value(self.look().await).map_err(|error| error.to_string()),
+            Request::Ls { path } => {
+                let (share, below) = self.place(&path)?;
+                let names = tokio::time::timeout(PATIENCE, share.names(below)).await;
+                names.unwrap_or(Err(FileError::TryLater)).map_err(|error| failed("the listing", &path, error))
+            }
+            Request::Flush { path, wait } => self.flush(path.as_deref(), wait).await,
+            Request::Refresh { path, recursive } => {
+                let (share, below) = self.place(&path)?;
+                let listed = share.refresh(below, recursive).await;
+                let folders = listed.map_err(|error| failed("the refresh", &path, error))?;
+                Ok(json!({"folders": folders}))
+            }
+            Request::Conflicts => self.conflicts().await,
+            Request::Drain => Ok(self.drain().await),
+        }
+    }
+
+    /// The share of a path, and the path below it.
+    fn place<'a>(&self, path: &'a str) -> Result<(&ControlledShare, &'a str), String> {
+        let (name, below) = path.trim_start_matches('/').split_once('/').unwrap_or((path.trim_start_matches('/'), ""));
+        let found = self.shares.iter().find(|share| share.name == name);
+        found.map(|share| (share, below.trim_matches('/'))).ok_or_else(|| {
+            let names: Vec<String> = self.shares.iter().map(|share| format!("/{}", share.name)).collect();
+            format!("there is no share /{name}; name one of {}, or a path below it", names.join(", "))
+        })
+    }
+
+    async fn flush(&self, path: Option<&str>, wait: bool) -> Answer {
+        let mut flushed = Vec::new();
+        match path {
+            None => flushed.extend(self.writable().map(|(one, writable)| (one, writable, ""))),
+            Some(path) => {
+                let (share, below) = self.place(path)?;
+                let Some(writable) = &share.writable else {
+                    return Err(format!("the share /{} is read-only: nothing of it waits", share.name));
+                };
+                // Where the bucket does not answer, what waits is known all the same.
+                if let Ok(Err(error @ (FileError::NotFound | FileError::Stale))) =
+                    tokio::time::timeout(PATIENCE, share.find(below)).await
+                {
+                    return Err(failed("the flush", path, error));
+                }
+                flushed.push((share, writable, below));
+            }
+        }
+        let begun: Vec<_> =
+            flushed.iter().map(|(share, writable, below)| (share, writable, below, writable.flush(below))).collect();
+        let look = || -> Vec<(&str, Left)> {
+            begun.iter().map(|(share, writable, below, at)| (share.name.as_str(), writable.left(below, *at))).collect()
+        };
+        if !wait {
+            let waiting: usize = look().iter().map(|(_, left)| left.waiting).sum();
+            return Ok(json!({"is_done": waiting == 0, "waiting": waiting, "failing": []}));
+        }
+        loop {
+            if let Some(end) = ended(&look()) {
+                return Ok(end);
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+
+    async fn conflicts(&self) -> Answer {
+        let (mut conflicts, mut is_cut) = (Vec::new(), false);
+        for (share, writable) in self.writable() {
+            let (found, is_more) = share.conflicts().await.map_err(|error| match error {
+                RequestError::Failed(error) => {
+                    format!("the conflicts of /{} cannot be listed: {error}. {}", share.name, error.advice())
+                }
+                RequestError::Cancelled => "the gateway ends".to_owned(),
+            })?;
+            writable.set_conflicts(found.len() as u64);
+            is_cut |= is_more;
+            conflicts.extend(found);
+        }
+        Ok(json!({"conflicts": conflicts, "is_cut": is_cut}))
+    }
+
+    async fn drain(self: &Arc<Self>) -> Value {
+        self.begin_drain();
+        let ignored = || async {
+            let mut ignored = 0;
+            for (_, writable) in self.writable() {
+                ignored += writable.writing_status().await.ignored_files;
+            }
+            ignored
+        };
+        loop {
+            if self.is_drained() {
+                return json!({"is_done": true, "waiting": 0, "failing": [], "ignored": ignored().await});
+            }
+            if self.changes.have_ended()
+                && let Some(mut end) = ended(&self.left_to_drain()).filter(|end| end["waiting"] != 0)
+            {
+                end["ignored"] = json!(ignored().await);
+                return end;
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! The socket of the control: clients, lines, and who may connect.
+
+use std::fs::{self, File, Permissions};
+use std::io;
+use std::os::fd::AsRawFd as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::json;
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::net::{UnixListener, UnixStream};
+use tokio_util::sync::CancellationToken;
+
+use super::Controlled;
+use super::requests::Request;
+use crate::error::GatewayError;
+
+/// Name of the socket in the cache.
+const NAME: &str = "gateway.sock";
+/// Bytes of a request: a path of 1,024 bytes, each written with six characters, and the words around it.
+const LINE: u64 = 8 << 10;
+/// Longest wait for a request, and for a client to take its answer.
+const SLOWEST: Duration = Duration::from_secs(10);
+/// Wait after a client could not be accepted: too many files are open.
+const BREATH: Duration = Duration::from_millis(200);
+
+/// A socket that listens. Its file is removed at the end.
+#[derive(Debug)]
+pub(crate) struct ControlSocket {
+    path: PathBuf,
+    listener: UnixListener,
+}
+
+impl ControlSocket {
+    /// Listen in a folder that this process has claimed: a socket there is left over.
+    ///
+    /// # Errors
+    /// When the socket cannot be made.
+    pub(crate) fn bind(folder: &Path) -> Result<Self, GatewayError> {
+        let path = folder.join(NAME);
+        let bound = bind(folder, &path);
+        let cannot = |error| GatewayError(format!("the socket {} cannot be made: {error}", path.display()));
+        Ok(Self { listener: bound.map_err(cannot)?, path })
+    }
+
+    /// Answer clients until the end.
+    pub(crate) async fn serve(self, controlled: Arc<Controlled>, stop: CancellationToken) {
+        loop {
+            let accepted = tokio::select! {
+                biased;
+                () = stop.cancelled() => return,
+                accepted = self.listener.accept() => accepted,
+            };
+            let Ok((stream, _)) = accepted else {
+                tokio::time::sleep(BREATH).await;
+                continue;
+            };
+            let (controlled, stop) = (Arc::clone(&controlled), stop.clone());
+            tokio::spawn(async move {
+                // A client that comes when there are too many is told so, within its time.
+                let Ok(_place) = controlled.clients.try_acquire() else {
+                    let _told = refuse(stream).await;
+                    return;
+                };
+                tokio::select! {
+                    () = stop.cancelled() => {}
+                    _ended = converse(&controlled, stream) => {}
+                }
+            });
+        }
+    }
+}
+
+impl Drop for ControlSocket {
+    fn drop(&mut self) {
+        // A client finds no gateway either way.
+        let _removed = fs::remove_file(&self.path);
+    }
+}
+
+/// Paths of sockets have 107 bytes at most: that of the folder is the short one of its descriptor.
+fn bind(folder: &Path, path: &Path) -> io::Result<UnixListener> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let opened = File::open(folder)?;
+    let listener = UnixListener::bind(format!("/proc/self/fd/{}/{NAME}", opened.as_raw_fd()))?;
+    // The folder is this user's alone, so that nobody has connected in between.
+    fs::set_permissions(path, Permissions::from_mode(0o600))?;
+    Ok(listener)
+}
+
+async fn refuse(mut stream: UnixStream) -> io::Result<()> {
+    let text = "too many commands are under way: try again when one of them has ended";
+    send(&mut stream, &json!({"error": text}).to_string()).await
+}
+
+async fn send(stream: &mut (impl tokio::io::AsyncWrite + Unpin), line: &str) -> io::Result<()> {
+    let line = format!("{line}\n");
+    tokio::time::timeout(SLOWEST, stream.write_all(line.as_bytes())).await?
+}
+
+/// One request and its answer.
+async fn converse(controlled: &Arc<Controlled>, stream: UnixStream) -> io::Result<()> {
+    let (reading, mut writing) = stream.into_split();
+    let mut reading = BufReader::new(reading.take(LINE));
+    let mut line = String::new();
+    tokio::time::timeout(SLOWEST, reading.read_line(&mut line)).await??;
+    let answer = match serde_json::from_str::<Request>(&line) {
+        _ if !line.ends_with('\n') => Err(format!("a request is one line of less than {LINE} bytes")),
+        Ok(request) => {
+            let mut rest = reading.into_inner().into_inner();
+            tokio::select! {
+                answer = controlled.answer(request) => answer,
+                () = gone(&mut rest) => return Ok(()),
+            }
+        }
+        Err(error) => Err(format!("the gateway does not understand the request ({error}): its version is another one")),
+    };
+    let line = match answer {
+        Ok(value) => json!({"ok": value}),
+        Err(text) => json!({"error": text}),
+    };
+    send(&mut writing, &line.to_string()).await
+}
+
+/// Returns when the client has closed its end.
+async fn gone(stream: &mut (impl tokio::io::AsyncRead + Unpin)) {
+    let mut byte = [0; 1];
+    while matches!(stream.read(&mut byte).await, Ok(1..)) {}
+}

@@ -1,0 +1,272 @@
+//! State of a writable share for people: what waits and fails, by share, by folder and by path.
+
+use std::collections::HashMap;
+use std::time::{Duration, SystemTime};
+
+use serde::Serialize;
+
+use super::WritableShare;
+use super::upload::control::{Failure, Look, UploadRules, is_dirty, is_within};
+use crate::data_folder::DataFolder;
+use crate::ids::ROOT;
+use crate::journal::Disk;
+use crate::name_list::NameList;
+use crate::overlay::{Content, Node, Overlay, system_time};
+
+/// Files of each kind that are named.
+const NAMED: usize = 100;
+
+/// Files of a share and their way to the bucket.
+#[derive(Debug, Default, Serialize)]
+pub(crate) struct WritingStatus {
+    /// Files, links and folders that the bucket does not have as the share shows them, and their bytes.
+    pub(crate) dirty_files: usize,
+    pub(crate) dirty_bytes: u64,
+    /// Objects that were removed or renamed here and have to go.
+    pub(crate) removals: usize,
+    /// The file that was left alone for longest of those.
+    pub(crate) oldest: Option<OldestFile>,
+    pub(crate) uploading_files: usize,
+    pub(crate) uploading: Vec<String>,
+    pub(crate) failing_files: usize,
+    pub(crate) failing: Vec<FailingFile>,
+    /// Completion markers that wait for older files.
+    pub(crate) held: Vec<HeldMarker>,
+    /// Files that stay on this machine by their names.
+    pub(crate) ignored_files: usize,
+    /// Files that lost against another program's object.
+    pub(crate) conflicts: u64,
+    /// Since the start of this process.
+    pub(crate) uploaded_files: u64,
+    pub(crate) uploaded_bytes: u64,
+    pub(crate) bytes_per_second: f64,
+    /// False outside the upload windows.
+    pub(crate) window_is_open: bool,
+    pub(crate) free_bytes: Option<u64>,
+    /// The cause, when nothing is acknowledged any more.
+    pub(crate) failure: Option<String>,
+}
+
+#[derive(Debug, Serialize)]
+pub(crate) struct OldestFile {
+    pub(crate) path: String,
+    /// Since its last change.
+    pub(crate) age_seconds: f64,
+}
+
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct FailingFile {
+    pub(crate) path: String,
+    /// The cause and the next step.
+    pub(crate) cause: String,
+    pub(crate) attempts: u32,
+    pub(crate) seconds: f64,
+}
+
+#[derive(Debug, Serialize)]
+pub(crate) struct HeldMarker {
+    pub(crate) path: String,
+    /// One of the files that it waits for.
+    pub(crate) waits_for: String,
+    pub(crate) cause: Option<String>,
+}
+
+/// Rest of a flush.
+#[derive(Debug, Default)]
+pub(crate) struct Left {
+    /// Files that are not in the bucket as they were when it came.
+    pub(crate) waiting: usize,
+    /// Those of them that wait after a failure, or for a file that failed.
+    pub(crate) stuck: usize,
+    pub(crate) failing: Vec<FailingFile>,
+}
+
+/// Files that wait below a name of a folder, or the file of that name.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize)]
+pub(crate) struct NameState {
+    pub(crate) waiting: usize,
+    pub(crate) uploading: usize,
+    pub(crate) failing: usize,
+    /// Files that stay on this machine.
+    pub(crate) ignored: usize,
+}
+
+fn seconds_since(time: SystemTime) -> f64 {
+    SystemTime::now().duration_since(time).unwrap_or(Duration::ZERO).as_secs_f64()
+}
+
+fn failing(path: String, failure: &Failure) -> FailingFile {
+    let (cause, attempts) = (failure.text.clone(), failure.attempts);
+    FailingFile { path, cause, attempts, seconds: seconds_since(failure.since) }
+}
+
+impl<D: Disk> WritableShare<D> {
+    /// Set rules for its names and uploads. Before it is served.
+    pub(crate) fn set_rules(&self, ignored: NameList, rules: UploadRules) {
+        self.0.control.set_rules(rules);
+        self.0.ledger.note(|overlay| overlay.ignore(ignored));
+    }
+
+    /// The bucket has so many files that were kept beside other programs' objects.
+    pub(crate) fn set_conflicts(&self, count: u64) {
+        self.0.control.set_conflicts(count);
+    }
+
+    fn path(&self, overlay: &Overlay, number: u64) -> String {
+        overlay.path(&self.0.ids, number).unwrap_or_else(|_| format!("#{number:016x}"))
+    }
+
+    /// The state of the share. Reads no more than memory and the room of the disk.
+    pub(crate) async fn writing_status(&self) -> WritingStatus {
+        let inner = &self.0;
+        let look = inner.control.look();
+        let mut status = inner.ledger.read(|overlay| self.counted(overlay, &look));
+        let (uploaded_bytes, bytes_per_second) = inner.control.bytes();
+        status.conflicts = inner.control.conflicts();
+        status.uploaded_files = inner.control.files();
+        (status.uploaded_bytes, status.bytes_per_second) = (uploaded_bytes, bytes_per_second);
+        status.window_is_open = inner.control.is_open();
+        status.free_bytes = inner.blocking(DataFolder::space).await.ok().map(|(free, _)| free);
+        let disk = inner.check_disk().is_err().then(|| "the disk of the gateway failed: look at it".to_owned());
+        status.failure = inner.ledger.failure().or(disk);
+        status
+    }
+
+    fn counted(&self, overlay: &Overlay, look: &Look) -> WritingStatus {
+        let mut status = WritingStatus { removals: overlay.doomed().len(), ..WritingStatus::default() };
+        let mut oldest: Option<&Node> = None;
+        for node in overlay.nodes() {
+            if overlay.stays_here(node) && node.is_changed() {
+                status.ignored_files += 1;
+            }
+            if !is_dirty(overlay, &self.0.ids, node) {
+                continue;
+            }
+            status.dirty_files += 1;
+            status.dirty_bytes += node.attributes().size;
+            if oldest.is_none_or(|oldest| node.changed < oldest.changed) {
+                oldest = Some(node);
+            }
+        }
+        status.oldest = oldest.map(|node| OldestFile {
+            path: self.path(overlay, node.file.number),
+            age_seconds: seconds_since(system_time(node.changed)),
+        });
+        status.uploading_files = look.sending.len();
+        status.uploading = look.sending.keys().take(NAMED).map(|number| self.path(overlay, *number)).collect();
+        status.uploading.sort_unstable();
+        status.failing_files = look.files.len() + look.keys.len();
+        let files = look.files.iter().map(|(number, failure)| failing(self.path(overlay, *number), failure));
+        let keys = look.keys.iter().map(|(path, failure)| failing(path.to_string(), failure));
+        status.failing = files.chain(keys).take(NAMED).collect();
+        status.failing.sort_unstable_by(|one, other| one.path.cmp(&other.path));
+        let held = look.held.iter().filter(|(number, _)| overlay.node(**number).is_some()).take(NAMED);
+        status.held = held
+            .map(|(number, other)| HeldMarker {
+                path: self.path(overlay, *number),
+                waits_for: self.path(overlay, *other),
+                cause: look.files.get(other).map(|failure| failure.text.clone()),
+            })
+            .collect();
+        status.held.sort_unstable_by(|one, other| one.path.cmp(&other.path));
+        status
+    }
+
+    /// Have everything at a path and below it uploaded at once. Returns the time up to which changes count, in
+    /// nanoseconds since 1970.
+    pub(crate) fn flush(&self, path: &str) -> u64 {
+        self.0.ledger.read(|overlay| self.0.control.flush(overlay, path))
+    }
+
+    /// Have everything uploaded at once from now on.
+    pub(crate) fn drain(&self) {
+        self.0.control.drain();
+    }
+
+    /// The rest of a flush of a path.
+    pub(crate) fn left(&self, path: &str, at: u64) -> Left {
+        let look = self.0.control.look();
+        let ids = &self.0.ids;
+        self.0.ledger.read(|overlay| {
+            let mut left = Left::default();
+            for node in overlay.nodes().filter(|node| node.changed <= at && is_dirty(overlay, ids, node)) {
+                let number = node.file.number;
+                let path_now = self.path(overlay, number);
+                if !is_within(&path_now, path) {
+                    continue;
+                }
+                left.waiting += 1;
+                let waits_for = look.held.get(&number).filter(|other| look.files.contains_key(other));
+                if let Some(failure) = look.files.get(&number) {
+                    left.stuck += 1;
+                    if left.failing.len() < NAMED {
+                        left.failing.push(failing(path_now, failure));
+                    }
+                } else if waits_for.is_some() {
+                    left.stuck += 1;
+                }
+            }
+            left
+        })
+    }
+
+    /// True when the bucket has all that it is to have, and nothing else is to be done.
+    pub(crate) fn is_drained(&self) -> bool {
+        let ids = &self.0.ids;
+        self.0.ledger.read(|overlay| {
+            overlay.doomed().is_empty()
+                && overlay.uploads().is_empty()
+                && !overlay.nodes().any(|node| is_dirty(overlay, ids, node))
+        })
+    }
+
+    /// Files and removals to be done before the share is drained.
+    pub(crate) fn left_to_drain(&self) -> Left {
+        let mut left = self.left("", u64::MAX);
+        let look = self.0.control.look();
+        left.waiting += self.0.ledger.read(|overlay| overlay.doomed().len());
+        left.stuck += look.keys.len();
+        let room = NAMED.saturating_sub(left.failing.len());
+        left.failing.extend(look.keys.iter().take(room).map(|(path, failure)| failing(path.to_string(), failure)));
+        left
+    }
+
+    /// Files that wait in a folder, by the number of the file or folder in it.
+    pub(crate) fn states_in(&self, folder: u64) -> HashMap<u64, NameState> {
+        let look = self.0.control.look();
+        let ids = &self.0.ids;
+        self.0.ledger.read(|overlay| {
+            let mut states: HashMap<u64, NameState> = HashMap::new();
+            for node in overlay.nodes() {
+                let is_ignored = overlay.stays_here(node) && node.is_changed();
+                if !is_ignored && !is_dirty(overlay, ids, node) {
+                    continue;
+                }
+                let number = node.file.number;
+                let (mut child, mut at) = (number, node.parent);
+                while at != folder && at != ROOT {
+                    (child, at) = (at, overlay.parent(ids, at));
+                }
+                if at != folder {
+                    continue;
+                }
+                let state = states.entry(child).or_default();
+                if is_ignored {
+                    state.ignored += 1;
+                } else if look.files.contains_key(&number) {
+                    state.failing += 1;
+                } else if look.sending.contains_key(&number) {
+                    state.uploading += 1;
+                } else if matches!(node.content, Content::File(_) | Content::Link(_)) || number == child {
+                    state.waiting += 1;
+                }
+            }
+            states
+        })
+    }
+
+    /// The listing of the bucket was read again: files that were asked about lately are asked about again.
+    pub(crate) fn forget_looks(&self) {
+        self.0.looked.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clear();
+    }
+}

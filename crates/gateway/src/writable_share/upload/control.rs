@@ -1,0 +1,393 @@
+//! Control of a share's uploads: what may go now, what is under way, what fails, and how much has gone.
+//!
+//! - **Windows**: outside its upload windows nothing is sent. Removals go at any time.
+//! - **Flush**: what was changed until a flush goes at once, whatever window and settle time say.
+//! - **Markers**: a file that tells others that a folder is complete waits until all older files of that folder, and of
+//!   the folders below it, are in the bucket. Older is what was changed before, or made before and never uploaded.
+
+mod meter;
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::SystemTime;
+
+use bytes::Bytes;
+use seqferry_store::ByteThrottle;
+use seqferry_transfer::pipe::{InputBytes, PipeError};
+
+use super::Trouble;
+use super::plan::{self, Work};
+use crate::ids::{FileTable, ROOT};
+use crate::name_list::NameList;
+use crate::overlay::{Content, MADE_HERE, Node, Overlay, now};
+use crate::upload_window::{self, UploadWindow};
+use meter::Meter;
+
+/// Folder of the share for files that lost against another program's.
+pub(crate) const CONFLICTS: &str = plan::CONFLICTS;
+/// Flushes of different paths that are remembered; further ones flush the whole share.
+const FLUSHES: usize = 64;
+/// Bytes of the text of a failure that are kept.
+const TEXT: usize = 2048;
+
+/// Rules of a share for its uploads.
+#[derive(Debug, Default)]
+pub(crate) struct UploadRules {
+    pub(crate) markers: NameList,
+    pub(crate) windows: Vec<UploadWindow>,
+    /// Bytes per second at most.
+    pub(crate) max_bandwidth: Option<u64>,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct UploadControl {
+    rules: OnceLock<UploadRules>,
+    throttle: ByteThrottle,
+    meter: Meter,
+    files: AtomicU64,
+    conflicts: AtomicU64,
+    /// Everything goes, whatever window and settle time say.
+    drains: AtomicBool,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    flushes: Vec<Flush>,
+    /// Number of the last flush.
+    last_flush: u64,
+    /// Files that are sent just now.
+    sending: HashMap<u64, u64>,
+    failures: HashMap<Subject, Failure>,
+    /// Markers that wait, and one of the files that each waits for.
+    held: HashMap<u64, u64>,
+    /// A flush has come: what failed is tried again at once.
+    is_hurried: bool,
+}
+
+/// A file, or a key that has to go.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+enum Subject {
+    File(u64),
+    Key(Box<str>),
+}
+
+impl Subject {
+    /// None for work that is about no file of a client.
+    fn of(work: &Work) -> Option<Self> {
+        match work {
+            Work::Send(sending) => Some(Self::File(sending.number)),
+            Work::Fetch(number) | Work::Resolve(number) | Work::Move(number) => Some(Self::File(*number)),
+            Work::Remove { path, .. } => Some(Self::Key(path.clone())),
+            Work::Evict => None,
+        }
+    }
+}
+
+/// Changes at this path and below it, up to a time, that go at once.
+#[derive(Debug, Clone)]
+struct Flush {
+    path: Box<str>,
+    /// Nanoseconds since 1970.
+    at: u64,
+    number: u64,
+}
+
+/// Failure of the last attempt at a file or key, which is tried again.
+#[derive(Debug, Clone)]
+pub(crate) struct Failure {
+    /// The cause and the next step.
+    pub(crate) text: String,
+    pub(crate) since: SystemTime,
+    pub(crate) attempts: u32,
+}
+
+/// True when the bucket does not have a file as the share shows it, and is to have it.
+pub(crate) fn is_dirty(overlay: &Overlay, ids: &FileTable, node: &Node) -> bool {
+    let has_moved = || overlay.has_moved() && node.base.is_some() && plan::is_elsewhere(overlay, ids, node.file.number);
+    node.file.number != ROOT && !overlay.stays_here(node) && (node.is_changed() || has_moved())
+}
+
+/// True for a path and all below it; everything is below the empty one.
+pub(crate) fn is_within(path: &str, top: &str) -> bool {
+    top.is_empty() || plan::is_below(path, top)
+}
+
+impl UploadControl {
+    /// Set the rules, once.
+    pub(crate) fn set_rules(&self, rules: UploadRules) {
+        self.throttle.limit(rules.max_bandwidth);
+        let _unused = self.rules.set(rules);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn rules(&self) -> &UploadRules {
+        self.rules.get_or_init(UploadRules::default)
+    }
+
+    /// True when files may be sent without a flush.
+    pub(crate) fn is_open(&self) -> bool {
+        upload_window::is_open(&self.rules().windows)
+    }
+
+    /// Have everything at a path and below it go at once that was changed until now; with a marker the files that it may
+    /// wait for. Returns the time, in nanoseconds since 1970.
+    pub(crate) fn flush(&self, overlay: &Overlay, path: &str) -> u64 {
+        // A file that is changed often has a time that runs ahead of the clock.
+        let at = overlay.nodes().map(|node| node.changed).max().unwrap_or_default().max(now());
+        let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
+        let path = if self.rules().markers.matches(name) { folder } else { path };
+        let mut state = self.lock();
+        let path = if state.flushes.len() >= FLUSHES { "" } else { path };
+        state.flushes.retain(|flush| !is_within(&flush.path, path));
+        state.last_flush += 1;
+        let number = state.last_flush;
+        state.flushes.push(Flush { path: path.into(), at, number });
+        state.failures.clear();
+        state.is_hurried = true;
+        at
+    }
+
+    /// Have everything go at once from now on.
+    pub(crate) fn drain(&self) {
+        self.drains.store(true, Ordering::Relaxed);
+        let mut state = self.lock();
+        state.failures.clear();
+        state.is_hurried = true;
+    }
+
+    /// True once after each flush: waits after failures end.
+    pub(super) fn take_hurry(&self) -> bool {
+        std::mem::take(&mut self.lock().is_hurried)
+    }
+
+    /// Decide about one look for work.
+    pub(super) fn gate<'a>(&'a self, overlay: &'a Overlay, ids: &'a FileTable) -> Gate<'a> {
+        let (flushes, last_flush) = {
+            let mut state = self.lock();
+            state.failures.retain(|subject, _| is_wanted(overlay, ids, subject));
+            (state.flushes.clone(), state.last_flush)
+        };
+        let is_used = vec![false; flushes.len()];
+        let (is_open, barriers) = (self.is_open(), self.barriers(overlay, ids));
+        Gate { control: self, overlay, ids, is_open, flushes, is_used, last_flush, barriers, held: HashMap::new() }
+    }
+
+    fn is_marker(&self, node: &Node) -> bool {
+        matches!(node.content, Content::File(_)) && self.rules().markers.matches(&node.name)
+    }
+
+    /// For each folder with a marker that waits: what is oldest in it and below it.
+    fn barriers(&self, overlay: &Overlay, ids: &FileTable) -> HashMap<u64, Barrier> {
+        let markers = overlay.nodes().filter(|node| self.is_marker(node) && is_dirty(overlay, ids, node));
+        let mut barriers: HashMap<u64, Barrier> = markers.map(|node| (node.parent, Barrier::default())).collect();
+        if barriers.is_empty() {
+            return barriers;
+        }
+        for node in overlay.nodes().filter(|node| is_dirty(overlay, ids, node)) {
+            let is_new_file = matches!(node.content, Content::File(_) | Content::Link(_))
+                && node.uploaded == 0
+                && node.file.generation == MADE_HERE
+                && !self.is_marker(node);
+            let mut at = node.parent;
+            loop {
+                if let Some(barrier) = barriers.get_mut(&at) {
+                    barrier.add(node, is_new_file);
+                }
+                if at == ROOT {
+                    break;
+                }
+                at = overlay.parent(ids, at);
+            }
+        }
+        barriers
+    }
+
+    /// Work has begun.
+    pub(super) fn begun(&self, work: &Work) {
+        if let Work::Send(sending) = work {
+            self.lock().sending.insert(sending.number, sending.changed);
+        }
+    }
+
+    /// Work has ended.
+    pub(super) fn ended(&self, work: &Work, done: &Result<(), Trouble>) {
+        let mut state = self.lock();
+        if let Work::Send(sending) = work
+            && state.sending.remove(&sending.number).is_some()
+            && done.is_ok()
+        {
+            self.files.fetch_add(1, Ordering::Relaxed);
+        }
+        let Some(subject) = Subject::of(work) else { return };
+        match done {
+            Ok(()) | Err(Trouble::Changed | Trouble::Nothing) => drop(state.failures.remove(&subject)),
+            Err(Trouble::Stopped) => {}
+            Err(Trouble::Failed(text)) => {
+                let before = state.failures.remove(&subject);
+                let (since, attempts) = before.map_or((SystemTime::now(), 0), |before| (before.since, before.attempts));
+                let text = text.get(..text.floor_char_boundary(TEXT)).unwrap_or_default().to_owned();
+                state.failures.insert(subject, Failure { text, since, attempts: attempts + 1 });
+            }
+        }
+    }
+
+    /// A file was kept beside another program's object.
+    pub(super) fn note_conflict(&self) {
+        self.conflicts.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Conflicts that are known of, counted in the bucket or made since.
+    pub(crate) fn conflicts(&self) -> u64 {
+        self.conflicts.load(Ordering::Relaxed)
+    }
+
+    /// The bucket has so many files that were kept beside others.
+    pub(crate) fn set_conflicts(&self, count: u64) {
+        self.conflicts.store(count, Ordering::Relaxed);
+    }
+
+    /// Files that are in the bucket since the start, folders and links among them.
+    pub(crate) fn files(&self) -> u64 {
+        self.files.load(Ordering::Relaxed)
+    }
+
+    /// Bytes that were sent since the start, and bytes per second lately.
+    pub(crate) fn bytes(&self) -> (u64, f64) {
+        (self.meter.total(), self.meter.rate())
+    }
+
+    /// Files that are sent just now, failures by file, failures by key, and markers that wait, each with a file that it
+    /// waits for.
+    pub(crate) fn look(&self) -> Look {
+        let state = self.lock();
+        let mut look = Look { sending: state.sending.clone(), held: state.held.clone(), ..Look::default() };
+        for (subject, failure) in &state.failures {
+            match subject {
+                Subject::File(number) => drop(look.files.insert(*number, failure.clone())),
+                Subject::Key(path) => drop(look.keys.insert(path.clone(), failure.clone())),
+            }
+        }
+        look
+    }
+}
+
+/// State of the uploads of a share at one moment.
+#[derive(Debug, Default)]
+pub(crate) struct Look {
+    pub(crate) sending: HashMap<u64, u64>,
+    pub(crate) files: HashMap<u64, Failure>,
+    pub(crate) keys: HashMap<Box<str>, Failure>,
+    pub(crate) held: HashMap<u64, u64>,
+}
+
+/// True while there is work on a file or key.
+fn is_wanted(overlay: &Overlay, ids: &FileTable, subject: &Subject) -> bool {
+    match subject {
+        Subject::File(number) => {
+            overlay.uploads().contains_key(number)
+                || overlay.node(*number).is_some_and(|node| is_dirty(overlay, ids, node))
+        }
+        Subject::Key(path) => overlay.doomed().contains_key(path),
+    }
+}
+
+/// The oldest of the files below a folder that are not in the bucket.
+#[derive(Debug, Default)]
+struct Barrier {
+    /// Time of the change and number of what was changed first.
+    oldest: Option<(u64, u64)>,
+    /// Number of the file that was made first, of those that were never in the bucket. Numbers grow.
+    first: Option<u64>,
+}
+
+impl Barrier {
+    fn add(&mut self, node: &Node, is_new_file: bool) {
+        let place = (node.changed, node.file.number);
+        self.oldest = Some(self.oldest.map_or(place, |oldest| oldest.min(place)));
+        if is_new_file {
+            self.first = Some(self.first.map_or(node.file.number, |first| first.min(node.file.number)));
+        }
+    }
+
+    /// A file that a marker waits for.
+    fn before(&self, marker: &Node) -> Option<u64> {
+        let place = (marker.changed, marker.file.number);
+        let is_made_here = marker.file.generation == MADE_HERE;
+        self.oldest
+            .filter(|oldest| *oldest < place)
+            .map(|(_, number)| number)
+            .or(self.first.filter(|first| is_made_here && *first < marker.file.number))
+    }
+}
+
+/// Decisions about files in one look for work.
+pub(super) struct Gate<'a> {
+    control: &'a UploadControl,
+    overlay: &'a Overlay,
+    ids: &'a FileTable,
+    is_open: bool,
+    flushes: Vec<Flush>,
+    is_used: Vec<bool>,
+    last_flush: u64,
+    barriers: HashMap<u64, Barrier>,
+    held: HashMap<u64, u64>,
+}
+
+impl Gate<'_> {
+    /// True when a file may be sent now. `is_settled`: it was left alone for long enough.
+    pub(super) fn lets_pass(&mut self, number: u64, is_settled: bool) -> bool {
+        let Some(node) = self.overlay.node(number) else { return false };
+        let is_flushed = self.is_flushed(node);
+        if self.control.is_marker(node)
+            && let Some(other) = self.barriers.get(&node.parent).and_then(|barrier| barrier.before(node))
+        {
+            self.held.insert(number, other);
+            return false;
+        }
+        is_flushed || is_settled && self.is_open
+    }
+
+    fn is_flushed(&mut self, node: &Node) -> bool {
+        if self.control.drains.load(Ordering::Relaxed) {
+            return true;
+        }
+        if self.flushes.is_empty() {
+            return false;
+        }
+        let Ok(path) = self.overlay.path(self.ids, node.file.number) else { return false };
+        let found = self.flushes.iter().position(|flush| node.changed <= flush.at && is_within(&path, &flush.path));
+        if let Some(found) = found {
+            self.is_used[found] = true;
+        }
+        found.is_some()
+    }
+
+    /// End the look. Flushes of which nothing is left are forgotten.
+    pub(super) fn close(self) {
+        let used = self.flushes.iter().zip(self.is_used).filter(|(_, is_used)| *is_used);
+        let used: Vec<u64> = used.map(|(flush, _)| flush.number).collect();
+        let mut state = self.control.lock();
+        state.held = self.held;
+        state.flushes.retain(|flush| flush.number > self.last_flush || used.contains(&flush.number));
+    }
+}
+
+/// Bytes of an upload, at the rate of the share.
+pub(super) struct Paced<B> {
+    pub(super) bytes: B,
+    pub(super) control: Arc<UploadControl>,
+}
+
+impl<B: InputBytes> InputBytes for Paced<B> {
+    async fn next(&self, size: u64) -> Result<Bytes, PipeError> {
+        let bytes = self.bytes.next(size).await?;
+        self.control.throttle.admit(bytes.len() as u64).await;
+        self.control.meter.add(bytes.len() as u64);
+        Ok(bytes)
+    }
+}

@@ -1,0 +1,208 @@
+//! Uploads under control: completion markers, flushes, windows and failures.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use seqferry_nfs::{SetAttributes, Share as _};
+use seqferry_store::ObjectStore;
+use seqferry_store_testing::fault::{Fault, FaultStore, Rule};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::super::tests::{Setting, root};
+use super::control::UploadRules;
+use super::tests::{Running, keys, spec, store_of};
+use super::{UploadSpec, WritableShare};
+use crate::journal::simulated::Simulated;
+use crate::name_list::{IGNORED, NameList};
+use crate::upload_window::UploadWindow;
+
+fn markers() -> UploadRules {
+    UploadRules { markers: NameList::new(["Complete.txt", "End*"]), ..UploadRules::default() }
+}
+
+async fn ruled(rules: UploadRules) -> Setting {
+    let setting = Setting::new(&[]).await;
+    setting.share.set_rules(NameList::new(IGNORED), rules);
+    setting
+}
+
+async fn folder(setting: &Setting, path: &str) {
+    let (parent, name) = path.rsplit_once('/').unwrap_or(("", path));
+    let parent = setting.id(parent).await;
+    setting.share.create_directory(&root(), parent, name.as_bytes(), SetAttributes::default()).await.unwrap();
+}
+
+/// Uploads that never settle by themselves.
+fn unsettled(share: &WritableShare<Simulated>, store: &Arc<FaultStore>) {
+    let quiet = Duration::from_hours(24);
+    let spec = UploadSpec { quiet, ..spec(Arc::clone(store) as Arc<dyn ObjectStore>) };
+    let share = share.clone();
+    tokio::spawn(async move { share.upload(spec, CancellationToken::new()).await });
+}
+
+async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while !holds().await {
+        assert!(Instant::now() < deadline, "waited for {what}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+fn refuses(store: &FaultStore, path: &str) {
+    store.rule(Rule::always("PutObject", Fault::Fail("AccessDenied", 403)).key(&format!("p/{path}")));
+}
+
+fn writes(store: &FaultStore, path: &str) -> usize {
+    let key = format!("p/{path}");
+    store.requests().iter().filter(|request| request.operation == "PutObject" && request.key == key).count()
+}
+
+#[tokio::test]
+async fn a_marker_waits_for_older_files_below_its_folder_and_for_no_others() {
+    let setting = ruled(markers()).await;
+    for path in ["run", "run/deep", "other"] {
+        folder(&setting, path).await;
+    }
+    setting.put("run/deep/old", "1").await;
+    setting.put("run/Complete.txt", "2").await;
+    setting.put("run/young", "3").await;
+    setting.put("other/Complete.txt", "4").await;
+    let store = store_of(&setting);
+    refuses(&store, "run/deep/old");
+    refuses(&store, "run/young");
+    let running = Running::start(&setting, Arc::clone(&store) as Arc<dyn ObjectStore>);
+
+    until("both failures", async || {
+        let status = setting.share.writing_status().await;
+        status.failing_files == 2 && !status.held.is_empty()
+    })
+    .await;
+
+    let status = setting.share.writing_status().await;
+    assert_eq!(status.held[0].path, "run/Complete.txt");
+    assert_eq!(status.held[0].waits_for, "run/deep/old");
+    assert!(status.held[0].cause.as_ref().unwrap().contains("AccessDenied"));
+    assert!(keys(&setting).await.contains(&"other/Complete.txt".to_owned()));
+    assert_eq!(writes(&store, "run/Complete.txt"), 0);
+
+    // A file that was removed holds it no more, whatever becomes of a younger one.
+    let deep = setting.id("run/deep").await;
+    setting.share.remove(&root(), deep, b"old").await.unwrap();
+    until("the marker", async || keys(&setting).await.contains(&"run/Complete.txt".to_owned())).await;
+    assert!(setting.share.writing_status().await.held.is_empty());
+    running.kill().await;
+}
+
+#[tokio::test]
+async fn a_marker_waits_for_a_file_that_was_made_before_it_and_is_written_still() {
+    let setting = ruled(markers()).await;
+    let log = setting.put("log", "1").await;
+    setting.put("Complete.txt", "2").await;
+    setting.write(log, 1, " more", seqferry_nfs::Stability::File).await.unwrap();
+    let store = store_of(&setting);
+    refuses(&store, "log");
+    let running = Running::start(&setting, Arc::clone(&store) as Arc<dyn ObjectStore>);
+
+    until("the failure", async || setting.share.writing_status().await.failing_files == 1).await;
+    assert_eq!(writes(&store, "Complete.txt"), 0);
+
+    store.heal();
+    setting.share.flush("");
+    running.drain(&setting).await;
+    let order: Vec<String> =
+        store.requests().into_iter().filter(|r| r.operation == "PutObject").map(|r| r.key).collect();
+    assert_eq!(order.last().unwrap(), "p/Complete.txt");
+}
+
+#[tokio::test]
+async fn markers_of_one_folder_wait_for_each_other_in_their_order_without_an_end() {
+    let setting = ruled(markers()).await;
+    let first = setting.put("Complete.txt", "1").await;
+    setting.put("End1", "2").await;
+    // The older of the two is now the younger one by its time.
+    setting.write(first, 1, "more", seqferry_nfs::Stability::File).await.unwrap();
+
+    let store = store_of(&setting);
+    Running::start(&setting, Arc::clone(&store) as Arc<dyn ObjectStore>).drain(&setting).await;
+
+    assert_eq!(keys(&setting).await, ["Complete.txt", "End1"]);
+}
+
+#[tokio::test]
+async fn a_flush_of_a_marker_sends_the_files_that_it_waits_for() {
+    let setting = ruled(markers()).await;
+    setting.put("a", "1").await;
+    setting.put("Complete.txt", "2").await;
+    let store = store_of(&setting);
+    unsettled(&setting.share, &store);
+
+    let at = setting.share.flush("Complete.txt");
+    until("the flush", async || setting.share.left("Complete.txt", at).waiting == 0).await;
+
+    assert_eq!(keys(&setting).await, ["Complete.txt", "a"]);
+}
+
+#[tokio::test]
+async fn a_flush_covers_what_was_changed_before_it_below_its_path() {
+    let setting = ruled(UploadRules::default()).await;
+    folder(&setting, "run").await;
+    setting.put("run/a", "1").await;
+    setting.put("beside", "2").await;
+    let store = store_of(&setting);
+    unsettled(&setting.share, &store);
+
+    let at = setting.share.flush("run");
+    until("the flush", async || setting.share.left("run", at).waiting == 0).await;
+    setting.put("run/later", "3").await;
+
+    assert_eq!(keys(&setting).await, ["run/", "run/a"]);
+    let status = setting.share.writing_status().await;
+    assert_eq!((status.dirty_files, status.uploaded_files), (2, 2));
+    assert_eq!(status.uploaded_bytes, 1);
+    setting.share.drain();
+    until("the drain", async || setting.share.is_drained()).await;
+    assert_eq!(keys(&setting).await, ["beside", "run/", "run/a", "run/later"]);
+}
+
+#[tokio::test]
+async fn a_flush_tries_again_at_once_what_waits_after_a_failure() {
+    let setting = ruled(UploadRules::default()).await;
+    setting.put("a", "1").await;
+    let store = store_of(&setting);
+    refuses(&store, "a");
+    let running = Running::start(&setting, Arc::clone(&store) as Arc<dyn ObjectStore>);
+    // The wait is 4 s by then.
+    until("failures", async || {
+        setting.share.writing_status().await.failing.first().is_some_and(|failing| failing.attempts >= 3)
+    })
+    .await;
+    store.heal();
+
+    let (began, at) = (Instant::now(), setting.share.flush("a"));
+    until("the flush", async || setting.share.left("a", at).waiting == 0).await;
+
+    assert!(began.elapsed() < Duration::from_secs(2));
+    running.kill().await;
+}
+
+#[tokio::test]
+async fn outside_its_windows_nothing_is_sent_and_removals_go() {
+    let closed = chrono::Local::now() + Duration::from_hours(2);
+    let start = u16::try_from(chrono::Timelike::hour(&closed) * 60).unwrap();
+    let windows = vec![UploadWindow { start, end: start + 1 }];
+    let setting = Setting::new(&[("old", b"x".to_vec())]).await;
+    setting.share.set_rules(NameList::default(), UploadRules { windows, ..UploadRules::default() });
+    setting.put("new", "1").await;
+    setting.share.remove(&root(), setting.share.root(), b"old").await.unwrap();
+    let store = store_of(&setting);
+    let running = Running::start(&setting, Arc::clone(&store) as Arc<dyn ObjectStore>);
+
+    until("the removal", async || keys(&setting).await.is_empty()).await;
+
+    assert_eq!(writes(&store, "new"), 0);
+    assert!(!setting.share.writing_status().await.window_is_open);
+    setting.share.flush("");
+    until("the flush", async || keys(&setting).await == ["new"]).await;
+    running.kill().await;
+}

@@ -1,0 +1,221 @@
+"""Commands that ask a gateway that serves: what waits, what fails, and that it goes to the bucket now."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from seqferry.cli import exits, options
+from seqferry.cli.mount_process import resolved
+from seqferry.cli.output import display, text
+
+GatewayCache = Annotated[
+    Path,
+    typer.Option("--cache", envvar="SEQFERRY_CACHE", metavar="DIR", help="Cache of the gateway, as given to serve."),
+]
+SharePath = Annotated[
+    str, typer.Argument(metavar="PATH", help="A file or folder, beginning with its share, as /runs/run42.")
+]
+
+_STATES = {"in_s3": "in S3", "ignored": "stays here"}
+"""States whose words for people are others."""
+
+
+def _ask(cache: Path, command: str, **facts: Any) -> dict[str, Any]:
+    from seqferry.engine.gateway_control import ask
+
+    return ask(resolved(cache), command, **facts)
+
+
+def _print_table(rows: Sequence[Sequence[str]]) -> None:
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    for row in rows:
+        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+
+
+def status(cache: GatewayCache, as_json: options.Json = False) -> int:
+    """Show what waits in each share, what fails and why, and how fast it goes to the bucket."""
+    found = _ask(cache, "status")
+    shares: list[dict[str, Any]] = found["shares"]
+    if as_json:
+        gateway = {name: found[name] for name in ("address", "seconds", "is_draining", "is_healthy")}
+        for share in shares:
+            display.emit("gateway_share", **share, gateway=gateway)
+        return exits.OK
+    headings = ("SHARE", "WAITING", "BYTES", "OLDEST", "UPLOADING", "FAILING", "CONFLICTS", "UPLOADED", "RATE", "FREE")
+    _print_table([headings, *(_share_row(share) for share in shares)])
+    for share in shares:
+        for line in _share_lines(share):
+            print(text.printable(line))
+    if found["is_draining"]:
+        print("The gateway drains: it takes no changes, and ends when everything is in S3.")
+    return exits.OK
+
+
+def _share_row(share: dict[str, Any]) -> tuple[str, ...]:
+    name, writing = text.printable(f"/{share['share']}"), share["writing"]
+    if writing is None:
+        return (name, "read-only", *["-"] * 8)
+    oldest = writing["oldest"]
+    uploaded = f"{text.count(writing['uploaded_files'], 'file')}, {text.size(writing['uploaded_bytes'])}"
+    return (
+        name,
+        text.count(writing["dirty_files"], "file"),
+        text.size(writing["dirty_bytes"]),
+        "-" if oldest is None else text.duration(oldest["age_seconds"]),
+        str(writing["uploading_files"]),
+        str(writing["failing_files"]),
+        str(writing["conflicts"]),
+        uploaded,
+        text.rate(writing["bytes_per_second"]),
+        "-" if writing["free_bytes"] is None else text.size(writing["free_bytes"]),
+    )
+
+
+def _share_lines(share: dict[str, Any]) -> Iterable[str]:
+    """Lines on failures and waits, for which the table of shares has no room."""
+    top, writing = f"/{share['share']}", share["writing"]
+    if writing is None:
+        return
+    if writing["failure"] is not None:
+        yield f"{top}: nothing is written any more: {writing['failure']}"
+    if writing["oldest"] is not None:
+        yield f"{top}: the oldest that waits is {top}/{writing['oldest']['path']}"
+    for one in writing["failing"]:
+        tries = text.count(one["attempts"], "attempt")
+        yield f"{top}/{one['path']}: failing, {tries} in {text.duration(one['seconds'])}: {one['cause']}"
+    for one in writing["held"]:
+        cause = "" if one["cause"] is None else f", which fails: {one['cause']}"
+        yield f"{top}/{one['path']}: waits for {top}/{one['waits_for']}{cause}"
+    if writing["removals"]:
+        yield f"{top}: {text.count(writing['removals'], 'object')} to remove from the bucket"
+    if writing["ignored_files"]:
+        yield f"{top}: {text.count(writing['ignored_files'], 'file')} stay on this machine by their names"
+    if not writing["window_is_open"]:
+        yield f"{top}: uploads wait for the next upload_window; seqferry gateway flush sends them now"
+
+
+def ls(path: SharePath, cache: GatewayCache, as_json: options.Json = False) -> int:
+    """List a folder of a share: which files are in S3, and which wait, are uploaded or fail."""
+    found = _ask(cache, "ls", path=path)
+    names: list[dict[str, Any]] = found["names"]
+    if as_json:
+        for one in names:
+            display.emit("gateway_name", path=path, **one)
+        return exits.OK
+    if names:
+        _print_table([("STATE", "SIZE", "MODIFIED", "NAME"), *(_name_row(one) for one in names)])
+    if found["is_cut"]:
+        display.say(f"There are more: these are the first {len(names)}.")
+    return exits.OK
+
+
+def _words(state: str) -> str:
+    return _STATES.get(state, state)
+
+
+def _name_row(one: dict[str, Any]) -> tuple[str, str, str, str]:
+    is_folder = one["kind"] == "folder"
+    state = _words(one["state"])
+    if is_folder and one["state"] != "in_s3":
+        counted = ((one[name], name) for name in ("waiting", "uploading", "failing", "ignored"))
+        state = ", ".join(f"{number} {_words(name)}" for number, name in counted if number)
+    name = text.printable(one["name"]) + ("/" if is_folder else "")
+    return state, "-" if is_folder else str(one["size"]), text.timestamp(one["modified"]), name
+
+
+def flush(
+    cache: GatewayCache,
+    path: Annotated[
+        str | None, typer.Argument(metavar="[PATH]", help="A share, or a file or folder of one. Default: all shares.")
+    ] = None,
+    wait: Annotated[
+        bool, typer.Option("--wait", envvar="SEQFERRY_WAIT", help="Return when it is in S3, or when it fails.")
+    ] = False,
+    as_json: options.Json = False,
+) -> int:
+    """Upload now what waits, also outside the upload window. What is written later waits as usual."""
+    found = _ask(cache, "flush", path=path, wait=wait)
+    if as_json:
+        display.emit("flushed", path=path, **found)
+    elif wait:
+        _say_end(found, f"Everything of {path or 'all shares'} is in S3.")
+    else:
+        display.say(f"{text.count(found['waiting'], 'file')} go to the bucket now.")
+    return exits.FAILED if wait and not found["is_done"] else exits.OK
+
+
+def _say_end(found: dict[str, Any], done: str) -> None:
+    for one in found["failing"]:
+        display.say(text.printable(f"/{one['share']}/{one['path']}: {one['cause']}"))
+    if found["is_done"]:
+        display.say(text.printable(done))
+    else:
+        display.say(f"{text.count(found['waiting'], 'file')} failed. The gateway tries again.")
+
+
+def refresh(
+    path: SharePath,
+    cache: GatewayCache,
+    recursive: Annotated[
+        bool,
+        typer.Option("--recursive", "-r", envvar="SEQFERRY_RECURSIVE", help="All folders below it as well."),
+    ] = False,
+    as_json: options.Json = False,
+) -> int:
+    """Read the listing of a folder from the bucket again, to show what other programs have changed there."""
+    began = time.monotonic()
+    found = _ask(cache, "refresh", path=path, recursive=recursive)
+    if as_json:
+        display.emit("refreshed", path=path, **found)
+    else:
+        seconds = text.duration(time.monotonic() - began)
+        display.say(f"{text.count(found['folders'], 'folder')} read again in {seconds}.")
+    return exits.OK
+
+
+def conflicts(cache: GatewayCache, as_json: options.Json = False) -> int:
+    """List files that lost against another program's object, and where they are kept."""
+    found = _ask(cache, "conflicts")
+    rows: list[dict[str, Any]] = found["conflicts"]
+    if as_json:
+        for one in rows:
+            display.emit("gateway_conflict", **one)
+        return exits.OK if rows else exits.NOTHING
+    if rows:
+        _print_table([("FILE", "SIZE", "WRITTEN", "KEPT AS"), *(_conflict_row(one) for one in rows)])
+    display.say(f"{text.count(len(rows), 'conflict')}{', and more' if found['is_cut'] else ''}.")
+    return exits.OK if rows else exits.NOTHING
+
+
+def _conflict_row(one: dict[str, Any]) -> tuple[str, str, str, str]:
+    top = f"/{one['share']}"
+    written = "-" if one["changed"] is None else text.timestamp(float(one["changed"]))
+    return (
+        text.printable(f"{top}/{one['path']}"),
+        text.size(one["size"]),
+        written,
+        text.printable(f"{top}/{one['kept']}"),
+    )
+
+
+def drain(cache: GatewayCache, as_json: options.Json = False) -> int:
+    """Upload everything and end the gateway. Clients that write wait until a gateway serves the share again."""
+    found = _ask(cache, "drain")
+    if as_json:
+        display.emit("drained", **found)
+    else:
+        _say_end(found, "Everything is in S3; the gateway has ended.")
+        if found["ignored"]:
+            display.say(f"{text.count(found['ignored'], 'file')} stay on this machine by their names.")
+    return exits.OK if found["is_done"] else exits.FAILED
+
+
+def add_to(group: typer.Typer) -> None:
+    """Add the commands to ``seqferry gateway``."""
+    for command in (status, ls, flush, refresh, conflicts, drain):
+        group.command()(command)

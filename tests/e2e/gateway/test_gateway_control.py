@@ -1,0 +1,270 @@
+"""Commands that ask a gateway which serves: what waits, what goes now, and its end."""
+
+from __future__ import annotations
+
+import json
+import random
+import socket
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from support.gateways import WrittenShares, names, need_libnfs, written_share
+from support.processes import run, seqferry
+from support.servers import S3Server, free_ports
+from support.waiting import eventually
+
+NEVER = "settle = 86400"
+
+Serving = Callable[..., WrittenShares]
+
+
+@pytest.fixture(autouse=True)
+def _libnfs() -> None:
+    need_libnfs()
+
+
+@pytest.fixture
+def serving(tmp_path: Path) -> Iterator[Serving]:
+    made: list[WrittenShares] = []
+
+    def serve(server: S3Server, config: str, *options: str) -> WrittenShares:
+        made.append(WrittenShares(tmp_path, server, config, *options))
+        return made[-1]
+
+    yield serve
+    for one in made:
+        one.close()
+
+
+def keys(server: S3Server, bucket: str) -> set[str]:
+    listed = server.client().list_objects_v2(Bucket=bucket).get("Contents", [])
+    return {entry["Key"] for entry in listed if not entry["Key"].endswith("/")}
+
+
+def states(shares: WrittenShares, path: str) -> dict[str, str]:
+    return {event["name"]: event["state"] for event in shares.events("ls", path)}
+
+
+def test_status_and_ls_tell_what_waits_and_flush_sends_what_it_names(
+    s3server: S3Server, make_bucket: Callable[..., str], serving: Serving, rng: random.Random
+) -> None:
+    bucket = make_bucket(s3server)
+    for key in ("runs/there", "runs/r1/x", "runs/r2/x"):
+        s3server.client().put_object(Bucket=bucket, Key=key, Body=b"x")
+    shares = serving(s3server, written_share("runs", f"s3://{bucket}/runs/", NEVER))
+    shares.write("runs/r1/a", rng.randbytes(1000))
+    shares.write("runs/r1/b", rng.randbytes(500))
+    shares.write("runs/r2/c", b"c")
+    shares.write("runs/.DS_Store", b"c")
+
+    [status] = shares.events("status")
+
+    assert (status["share"], status["source"], status["read_only"]) == ("runs", f"s3://{bucket}/runs/", False)
+    assert status["gateway"]["is_healthy"]
+    writing = status["writing"]
+    assert (writing["dirty_files"], writing["dirty_bytes"]) == (3, 1501)
+    assert writing["oldest"]["path"] == "r1/a"
+    assert 0 <= writing["oldest"]["age_seconds"] < 120
+    assert writing["free_bytes"] > 0
+    row = shares.ask("status").stdout.splitlines()[1].split()
+    assert row[:5] == ["/runs", "3", "files", "1.5", "KiB"]
+    assert states(shares, "/runs") == {"there": "in_s3", "r1": "waiting", "r2": "waiting", ".DS_Store": "ignored"}
+    assert states(shares, "runs/r1") == {"a": "waiting", "b": "waiting", "x": "in_s3"}
+    assert states(shares, "/runs/r1/a") == {"a": "waiting"}
+    assert "2 waiting" in shares.ask("ls", "/runs").stdout
+
+    [flushed] = shares.events("flush", "/runs/r1/", "--wait")
+
+    assert flushed["is_done"]
+    assert keys(s3server, bucket) == {"runs/there", "runs/r1/x", "runs/r2/x", "runs/r1/a", "runs/r1/b"}
+    assert states(shares, "/runs") == {"there": "in_s3", "r1": "in_s3", "r2": "waiting", ".DS_Store": "ignored"}
+    writing = shares.writing()
+    assert (writing["dirty_files"], writing["uploaded_files"], writing["uploaded_bytes"]) == (1, 2, 1500)
+
+
+def test_a_file_that_fails_is_named_with_its_cause_by_flush_ls_and_status(
+    s3server: S3Server, make_bucket: Callable[..., str], serving: Serving
+) -> None:
+    bucket = make_bucket(s3server)
+    shares = serving(s3server, written_share("runs", f"s3://{bucket}/runs/", NEVER))
+    s3server.deny(bucket, "runs/denied*", actions=("s3:PutObject",))
+    shares.write("runs/denied", b"x")
+    shares.write("runs/fine", b"x")
+
+    [flushed] = shares.events("flush", "--wait", expect=1)
+
+    assert (flushed["is_done"], flushed["waiting"]) == (False, 1)
+    [failing] = flushed["failing"]
+    assert (failing["share"], failing["path"]) == ("runs", "denied")
+    assert f"s3://{bucket}/runs/denied" in failing["cause"]
+    assert states(shares, "/runs") == {"denied": "failing", "fine": "in_s3"}
+    writing = shares.writing()
+    assert writing["failing_files"] == 1
+    assert writing["failing"][0]["path"] == "denied"
+
+
+def test_a_refresh_shows_what_other_programs_wrote(
+    seaweedfs: S3Server, make_bucket: Callable[..., str], serving: Serving
+) -> None:
+    bucket = make_bucket(seaweedfs)
+    client = seaweedfs.client()
+    for key in ("runs/a", "runs/deep/er/b"):
+        client.put_object(Bucket=bucket, Key=key, Body=b"x")
+    shares = serving(seaweedfs, written_share("runs", f"s3://{bucket}/runs/", NEVER, "stale_after = 86400"))
+    assert set(names(shares, "runs")) == {"a", "deep"}
+    assert set(names(shares, "runs/deep/er")) == {"b"}
+    for key in ("runs/new", "runs/deep/er/new"):
+        client.put_object(Bucket=bucket, Key=key, Body=b"x")
+    assert set(names(shares, "runs")) == {"a", "deep"}
+
+    [refreshed] = shares.events("refresh", "/runs")
+
+    assert refreshed["folders"] == 1
+    assert set(names(shares, "runs")) == {"a", "deep", "new"}
+    assert set(names(shares, "runs/deep/er")) == {"b"}
+    [refreshed] = shares.events("refresh", "/runs", "--recursive")
+    assert refreshed["folders"] == 3
+    assert set(names(shares, "runs/deep/er")) == {"b", "new"}
+    assert "folder read again in" in shares.ask("refresh", "/runs/deep").stderr
+
+
+def test_conflicts_are_listed_with_the_place_where_the_file_is_kept(
+    s3server: S3Server, make_bucket: Callable[..., str], serving: Serving
+) -> None:
+    bucket = make_bucket(s3server)
+    client = s3server.client()
+    shares = serving(s3server, written_share("runs", f"s3://{bucket}/runs/", NEVER))
+    assert shares.events("conflicts", expect=4) == []
+    shares.write("runs/a.v1", b"ours")
+    client.put_object(Bucket=bucket, Key="runs/a.v1", Body=b"theirs")
+
+    shares.ask("flush", "--wait")
+
+    [conflict] = shares.events("conflicts")
+    assert (conflict["share"], conflict["path"], conflict["size"]) == ("runs", "a.v1", 4)
+    assert client.get_object(Bucket=bucket, Key="runs/a.v1")["Body"].read() == b"theirs"
+    assert client.get_object(Bucket=bucket, Key=f"runs/{conflict['kept']}")["Body"].read() == b"ours"
+    assert shares.writing()["conflicts"] == 1
+    assert "/runs/a.v1" in shares.ask("conflicts").stdout
+    shares.restart()
+    eventually(lambda: shares.writing()["conflicts"] == 1, what="the conflicts to be counted again")
+
+
+def test_a_drain_sends_everything_and_ends_the_gateway(
+    s3server: S3Server, make_bucket: Callable[..., str], serving: Serving
+) -> None:
+    bucket = make_bucket(s3server)
+    shares = serving(s3server, written_share("runs", f"s3://{bucket}/runs/", NEVER))
+    for number in range(20):
+        shares.write(f"runs/{number}", b"x")
+    shares.write("runs/Thumbs.db", b"x")
+
+    drained = shares.ask("drain")
+
+    assert "Everything is in S3" in drained.stderr
+    assert "1 file stay on this machine" in drained.stderr
+    assert shares.process.wait() == 0
+    assert keys(s3server, bucket) == {f"runs/{number}" for number in range(20)}
+    assert not (shares.cache / "gateway.sock").exists()
+    gone = shares.ask("status", expect=1).stderr
+    assert gone.startswith(f"seqferry: No gateway runs with the cache {shares.cache}")
+    assert gone.count("\n") == 1
+
+
+def test_a_drain_that_cannot_end_says_why_and_goes_on(
+    s3server: S3Server, make_bucket: Callable[..., str], serving: Serving
+) -> None:
+    bucket = make_bucket(s3server)
+    shares = serving(s3server, written_share("runs", f"s3://{bucket}/runs/", NEVER))
+    s3server.deny(bucket, "runs/denied*", actions=("s3:PutObject",))
+    shares.write("runs/denied", b"x")
+
+    drained = shares.ask("drain", expect=1)
+
+    assert "/runs/denied: " in drained.stderr
+    assert "The gateway drains" in shares.ask("status").stdout
+    s3server.deny(bucket, "elsewhere/*")
+    assert shares.process.wait() == 0
+    assert keys(s3server, bucket) == {"runs/denied"}
+
+
+def test_wrong_requests_are_answered_with_one_line(
+    seaweedfs: S3Server, make_bucket: Callable[..., str], serving: Serving, tmp_path: Path
+) -> None:
+    bucket = make_bucket(seaweedfs)
+    seaweedfs.client().put_object(Bucket=bucket, Key="fixed/x", Body=b"x")
+    config = (
+        written_share("runs", f"s3://{bucket}/runs/") + f'[[share]]\nname = "fixed"\nsource = "s3://{bucket}/fixed/"\n'
+    )
+    shares = serving(seaweedfs, config)
+    for arguments, said in (
+        (("ls", "/absent"), "there is no share /absent; name one of /runs, /fixed"),
+        (("ls", "/fixed/absent"), "the listing of /fixed/absent failed"),
+        (("flush", "/fixed"), "the share /fixed is read-only"),
+        (("flush", "/runs/absent"), "the flush of /runs/absent failed"),
+        (("refresh", "/fixed/absent"), "the refresh of /fixed/absent failed"),
+    ):
+        refused = shares.ask(*arguments, expect=1)
+        assert said in refused.stderr
+        assert refused.stderr.count("\n") == 1
+    assert states(shares, "/fixed") == {"x": "in_s3"}
+    assert "read-only" in shares.ask("status").stdout
+    no_cache = run([seqferry(), "gateway", "status", "--cache", str(tmp_path / "absent")], expect=1)
+    assert "No gateway runs with the cache" in no_cache.stderr
+    for request, said in (
+        (b"{}\n", "does not understand the request"),
+        (b'{"command": "ls", "path": "/runs", "more": 1}\n', "does not understand the request"),
+        (b"x" * 9000, "one line of less than 8192 bytes"),
+    ):
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+            connection.connect(str(shares.cache / "gateway.sock"))
+            connection.sendall(request)
+            assert said in json.loads(connection.makefile().readline())["error"]
+
+
+def test_many_clients_at_once_are_answered_or_told_to_come_later(
+    seaweedfs: S3Server, make_bucket: Callable[..., str], serving: Serving
+) -> None:
+    bucket = make_bucket(seaweedfs)
+    shares = serving(seaweedfs, written_share("runs", f"s3://{bucket}/runs/"))
+    silent = [socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) for _ in range(16)]
+    try:
+        for connection in silent:
+            connection.connect(str(shares.cache / "gateway.sock"))
+        refused = shares.ask("status", expect=1)
+        assert "too many commands are under way" in refused.stderr
+    finally:
+        for connection in silent:
+            connection.close()
+    eventually(lambda: shares.ask("status", expect=None).returncode == 0, what="room for a client")
+
+
+def test_metrics_and_health_are_offered_at_an_address_of_their_own(
+    seaweedfs: S3Server, make_bucket: Callable[..., str], serving: Serving
+) -> None:
+    bucket = make_bucket(seaweedfs)
+    [port] = free_ports(1)
+    shares = serving(seaweedfs, written_share("runs", f"s3://{bucket}/runs/", NEVER), "--metrics", f"127.0.0.1:{port}")
+    shares.write("runs/a", b"12345")
+
+    def get(path: str) -> str:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=30) as answer:
+            return answer.read().decode()
+
+    found = get("/metrics").splitlines()
+    assert 'seqferry_gateway_dirty_files{share="runs"} 1.0' in found
+    assert 'seqferry_gateway_dirty_bytes{share="runs"} 5.0' in found
+    assert "seqferry_gateway_healthy 1.0" in found
+    assert json.loads(get("/healthz")) == {"status": "ok"}
+    with pytest.raises(urllib.error.HTTPError, match="404"):
+        get("/other")
+    shares.ask("flush", "--wait")
+    found = get("/metrics").splitlines()
+    assert 'seqferry_gateway_dirty_files{share="runs"} 0.0' in found
+    assert 'seqferry_gateway_uploaded_bytes_total{share="runs"} 5.0' in found
+    wrong = run([seqferry(), "gateway", "serve", "--metrics", "nowhere"], environment=shares.environment, expect=2)
+    assert "--metrics: 'nowhere' is no address" in wrong.stderr
