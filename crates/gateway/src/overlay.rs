@@ -335,6 +335,27 @@ impl Overlay {
         Ok(names.join("/"))
     }
 
+    /// Folders of the bucket in a directory that hold files of the overlay, and are not in it themselves. Their last
+    /// object may have been moved: then the bucket does not show them any more.
+    pub(crate) fn holders_in(&self, ids: &FileTable, directory: u64) -> BTreeMap<u64, Box<str>> {
+        let mut holders = BTreeMap::new();
+        for node in self.nodes.values() {
+            let mut at = node.parent;
+            for _ in 0..DEPTH {
+                if self.nodes.contains_key(&at) {
+                    break;
+                }
+                let Some(place) = ids.place(at) else { break };
+                if place.parent == directory {
+                    holders.insert(at, place.name.trim_end_matches('\0').into());
+                    break;
+                }
+                at = place.parent;
+            }
+        }
+        holders
+    }
+
     /// Longest path of what was made or changed below a directory, in bytes behind that of the directory.
     pub(crate) fn depth_below(&self, number: u64) -> usize {
         let mut deepest = 0;

@@ -2,13 +2,13 @@
 //! its new key and removed from the old one, as any file that was renamed.
 
 use bytes::Bytes;
-use seqferry_nfs::FileError;
+use seqferry_nfs::{FileError, FileId};
 use seqferry_vfs::FileKind;
 
 use super::send::local;
 use super::{Trouble, Uploader};
 use crate::journal::Disk;
-use crate::overlay::{Change, join};
+use crate::overlay::{Base, Change, Content, Node, OF_BUCKET, join};
 use crate::share::{soon, status};
 use crate::writable_share::find::Lower;
 
@@ -52,6 +52,7 @@ impl<D: Disk> Uploader<D> {
                 break;
             }
         }
+        self.hold_folders(number, &base).await?;
         let moved = inner.ledger.change(|overlay| {
             let node = overlay.node(number).filter(|node| node.base.as_ref() == Some(&base));
             let Some(mut node) = node.cloned() else { return Ok((Vec::new(), ())) };
@@ -59,10 +60,46 @@ impl<D: Disk> Uploader<D> {
             if overlay.path(&inner.ids, number).is_ok_and(|path| *path == *base.path) {
                 return Ok((Vec::new(), ()));
             }
+            // A file below has become one of the overlay since.
+            if !overlay.holders_in(&inner.ids, number).is_empty() {
+                return Err(FileError::Stale);
+            }
             node.base = None;
             let doom = Change::Doom { path: format!("{}/", base.path).into(), etag: "".into() };
             Ok((vec![Change::Put(Box::new(node)), doom], ()))
         });
         moved.await.map_err(local)
+    }
+
+    /// Folders that hold files of the overlay become folders of it, whether the bucket still shows them or not: files
+    /// below were perhaps copied to their new keys already.
+    async fn hold_folders(&self, number: u64, base: &Base) -> Result<(), Trouble> {
+        let inner = &self.inner;
+        let held = inner.ledger.read(|overlay| overlay.holders_in(&inner.ids, number));
+        for (folder, name) in held {
+            let recorded = inner.ledger.record(|overlay| {
+                let parent = overlay.node(number).filter(|node| node.base.as_ref() == Some(base));
+                let is_decided = overlay.node(folder).is_some() || overlay.entry(number, &name).is_some();
+                let Some(parent) = parent.filter(|_| !is_decided) else { return Ok((Vec::new(), ())) };
+                let path = join(&base.path, &name).into();
+                let node = Node {
+                    file: FileId { number: folder, generation: OF_BUCKET },
+                    parent: number,
+                    name: name.clone(),
+                    mode: inner.defaults.directory_mode,
+                    uid: inner.defaults.uid,
+                    gid: inner.defaults.gid,
+                    uploaded: 0,
+                    stated: 0,
+                    exclusive: None,
+                    base: Some(Base { path, etag: "".into(), size: 0, visible: 0 }),
+                    content: Content::Directory,
+                    ..parent.clone()
+                };
+                Ok((vec![Change::Put(Box::new(node))], ()))
+            });
+            recorded.await.map_err(local)?;
+        }
+        Ok(())
     }
 }
