@@ -32,7 +32,6 @@ from seqferry.places.service_manager import ServiceManager
 from seqferry.service.presence import Presence
 from seqferry.service.service import Service
 from seqferry.service.tokens import TokenStore
-from seqferry.service.workers import keep_autoscale_limits
 from seqferry.settings import tokens
 from seqferry.settings.config import Settings
 from seqferry.settings.memory_limits import resident
@@ -107,7 +106,7 @@ def serve(
         outage.wait_until_there(settings)
         with Service.open(settings) as service:
             service.serves = True
-            keep_autoscale_limits(service)
+            service.keep_autoscale_limits()
             store = None if no_token else _token_store(service)
             log.info("configuration file: %s; clients may %s", settings.config_file or "none", settings.policy)
             _say_exposure(host, no_token=no_token, encrypted=tls is not None)

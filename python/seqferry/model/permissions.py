@@ -83,6 +83,12 @@ OPERATIONS: Final[Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
 }
 """Uses by operation: at the source, or the one place that it is about, and at the target."""
 
+OF_VERSIONS: Final = frozenset({"remove"})
+"""Operations that remove versions, where these are asked for."""
+
+ARCHIVES: Final[Mapping[str, Side]] = {"pack": "target", "unpack": "source"}
+"""Sides that are an archive, by operation: its index lies beside it."""
+
 _COPYING: Final = ("copy", "sync", "move", "history")
 """Operations whose copies carry the properties of objects."""
 
@@ -198,7 +204,8 @@ def _uses(need: Need) -> tuple[list[str], list[str]]:
             target.append(_LOCK_WRITE)
     if "restore" in need.extras:
         source.append(_RESTORE)
-    if "versions" in need.extras and need.operation == "remove":
+    removes = need.operation in OF_VERSIONS
+    if "versions" in need.extras and removes:
         source += [_VERSIONS_LIST, _VERSIONS_REMOVE]
     elif "versions" in need.extras:
         source.append(_VERSIONS_READ)

@@ -281,6 +281,18 @@ class Queries(Base):
         with self.database.read() as connection:
             return autoscale.read(connection)
 
+    def keep_autoscale_limits(self) -> None:
+        """Record the limits of an autoscaler that the settings of this process give. The last process to start wins."""
+        settings = self.settings
+        given = (settings.autoscale_min, settings.autoscale_max, settings.autoscale_drain_minutes)
+        if given == (None, None, None):
+            return
+        from seqferry.db import autoscale
+
+        limits = {name: float(value) for name, value in zip(autoscale.LIMITS, given, strict=True) if value is not None}
+        with self.database.write() as connection:
+            autoscale.set_limits(connection, limits)
+
     def workers(self) -> list[ProcessStatus]:
         """Processes that do work, and those that were killed within the last week; those that are alive come first."""
         from seqferry.db import worker_lock, worker_rows

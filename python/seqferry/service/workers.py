@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from seqferry.db import autoscale, changes, worker_rows
+from seqferry.db import changes, worker_rows
 from seqferry.model.errors import ConflictError, NotFoundError
 from seqferry.model.workers import WORKING_KINDS, ProcessStatus
 from seqferry.service.service import Service
@@ -41,16 +41,6 @@ def drain(service: Service, name: str) -> ProcessStatus:
 def is_there(service: Service, worker_id: str) -> bool:
     """True until a worker has ended: in order, or by a kill."""
     return any(one.process.id == worker_id and one.alive for one in service.workers())
-
-
-def keep_autoscale_limits(service: Service) -> None:
-    """Record the limits of an autoscaler that the settings of this process give. The last process to start wins."""
-    settings = service.settings
-    given = (settings.autoscale_min, settings.autoscale_max, settings.autoscale_drain_minutes)
-    limits = {name: float(value) for name, value in zip(autoscale.LIMITS, given, strict=True) if value is not None}
-    if limits:
-        with service.database.write() as connection:
-            autoscale.set_limits(connection, limits)
 
 
 def _named(service: Service, name: str) -> ProcessStatus:

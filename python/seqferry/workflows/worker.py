@@ -39,7 +39,6 @@ from seqferry.places import processes
 from seqferry.places.service_manager import ServiceManager
 from seqferry.planning.listing import KnownObjects
 from seqferry.service.service import Service
-from seqferry.service.workers import keep_autoscale_limits
 from seqferry.settings.config import Settings
 from seqferry.workflows import inline, liveness
 from seqferry.workflows.adoption import adopt, revive
@@ -457,7 +456,7 @@ def run(settings: Settings, *, started: Callable[[Service], None] | None = None)
         if asked.is_set():
             return
         worker = Worker.start(settings)
-        keep_autoscale_limits(worker.service)
+        worker.service.keep_autoscale_limits()
         log.info("worker %s is ready", worker.executor_id)
         if started is not None:
             started(worker.service)

@@ -23,7 +23,6 @@ from seqferry.db.autoscale import Autoscale
 from seqferry.db.database import Database
 from seqferry.db.tables import batch, sample, tally, transfer
 from seqferry.service.service import Service
-from seqferry.service.workers import keep_autoscale_limits
 
 MIB = 1024 * 1024
 GIB = 1024 * MIB
@@ -327,7 +326,7 @@ def test_settings_set_the_limits_until_others_do(service: Service) -> None:
     def keep(**given: int) -> Autoscale:
         limited = replace(service.settings, **given)
         with Service.open(limited) as other:
-            keep_autoscale_limits(other)
+            other.keep_autoscale_limits()
         return service.autoscale()
 
     first = keep(autoscale_min=2, autoscale_max=7, autoscale_drain_minutes=30)

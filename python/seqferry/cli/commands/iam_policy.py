@@ -105,10 +105,9 @@ def _place(uri: str, operation: str, *, is_target: bool, of_many: bool) -> Place
     if not uri.lower().startswith("s3:"):
         return None
     bucket, key = parse_uri(uri)
-    is_archive = is_target and operation == "pack"
+    is_archive = permissions.ARCHIVES.get(operation) == ("target" if is_target else "source")
     if is_target and of_many and key and not key.endswith("/") and not is_archive:
         key += "/"
     start = len(key) if is_target else min((key.find(sign) for sign in "*?" if sign in key), default=len(key))
-    # The index of an archive lies beside it.
-    is_one = bool(key) and start == len(key) and not key.endswith("/") and not is_archive and operation != "unpack"
+    is_one = bool(key) and start == len(key) and not key.endswith("/") and not is_archive
     return Place(bucket, key[:start], is_one)
