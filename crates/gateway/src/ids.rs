@@ -34,7 +34,7 @@ const MOST: usize = 20_000_000;
 pub(crate) struct Place {
     pub(crate) parent: u64,
     pub(crate) name: Box<str>,
-    /// What a file of this machine was when the bucket had it. None: the number is a hash of the name.
+    /// The file of this machine as the bucket had it last. None: the number is a hash of the name.
     pub(crate) assigned: Option<Box<Assigned>>,
 }
 
@@ -197,7 +197,7 @@ impl FileTable {
         file.map_or(Ok(()), |file| file.sync_data())
     }
 
-    /// What a loss of power leaves of a table in memory at least: the assignments.
+    /// The part of a table in memory that a loss of power leaves at least: the assignments.
     #[cfg(test)]
     pub(crate) fn synced(&self) -> Self {
         let table = Self::in_memory();

@@ -6,7 +6,7 @@ use std::hash::Hash;
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Remembered<K, V> {
-    /// What was used lately, and what was used before.
+    /// Entries that were used lately, and those that were used before.
     recent: HashMap<K, V>,
     older: HashMap<K, V>,
     most: usize,

@@ -134,14 +134,12 @@ impl Tree {
         let (mut parent, mut rest) = (super::ROOT, path);
         while let Some((name, below)) = rest.split_once('/') {
             let is_directory = |found: &super::Attributes| found.kind == FileKind::Directory;
-            let found = match self.lookup(parent, name).await?.attributes.filter(is_directory) {
-                Some(known) => Some(known),
+            let mut found = self.lookup(parent, name).await?.attributes.filter(is_directory);
+            if found.is_none() {
                 // It may be one by now.
-                None => {
-                    let directory = self.directory(parent)?;
-                    self.check(directory, parent, name).await?.attributes.filter(is_directory)
-                }
-            };
+                let directory = self.directory(parent)?;
+                found = self.check(directory, parent, name).await?.attributes.filter(is_directory);
+            }
             let Some(found) = found else { return Ok(None) };
             (parent, rest) = (found.inode, below);
         }

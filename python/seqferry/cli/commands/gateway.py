@@ -28,6 +28,11 @@ if TYPE_CHECKING:
 _LOOK: Final = 0.2
 """Seconds between two looks at whether a signal has come."""
 
+_PREVIEW: Final = (
+    "seqferry: Shares that clients write to are a preview: keep what instruments have written until it is in the bucket "
+    "(seqferry gateway status)."
+)
+
 gateway = typer.Typer(help="Serve buckets as NFS shares.", rich_markup_mode=None)
 
 
@@ -143,6 +148,8 @@ def _serve(spec: GatewaySpec, settings: Settings, metrics: tuple[str, int] | Non
             display.emit("served", share=f"/{share.name}", source=place.at(place.key), host=host, port=port)
         else:
             display.say(text.printable(f"{place.at(place.key)} is served at {host}:/{share.name}, port {port}."))
+    if any(not share.read_only for share, _ in spec.shares):
+        display.say(_PREVIEW)
     manager = ServiceManager()
     with manager.watched(served.answers):
         manager.ready()
