@@ -78,7 +78,9 @@ impl Default for State {
 /// The first bytes of a hash, as a number.
 fn hash(parts: &[&[u8]]) -> u64 {
     let mut hasher = Sha256::new();
-    parts.iter().for_each(|part| hasher.update(part));
+    for part in parts {
+        hasher.update(part);
+    }
     let mut start = [0; 8];
     start.copy_from_slice(&hasher.finalize()[..8]);
     u64::from_be_bytes(start)

@@ -5,6 +5,7 @@
 
 mod checks;
 mod contents;
+mod file_lock;
 mod find;
 mod inspect;
 mod names;
@@ -31,7 +32,7 @@ use crate::journal::{Disk, Folder, JournalError};
 use crate::ledger::{Ledger, SEGMENT};
 use crate::overlay::{Node, OF_BUCKET, Overlay};
 use crate::share::ShareDefaults;
-use contents::FileLock;
+use file_lock::FileLock;
 pub(crate) use inspect::{Left, NameState, WritingStatus};
 pub use upload::UploadSpec;
 use upload::control::UploadControl;

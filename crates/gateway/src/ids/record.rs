@@ -38,8 +38,12 @@ pub(super) fn encode_assigned(number: u64, place: &Place, facts: &Assigned) -> V
     let mut bytes = head(number, place.parent, &place.name, ASSIGNED);
     bytes.extend(facts.generation.to_be_bytes());
     bytes.extend(facts.version.to_be_bytes());
-    [facts.mode, facts.uid, facts.gid].iter().for_each(|value| bytes.extend(value.to_be_bytes()));
-    [facts.accessed, facts.modified, facts.changed].iter().for_each(|time| bytes.extend(time.to_be_bytes()));
+    for value in [facts.mode, facts.uid, facts.gid] {
+        bytes.extend(value.to_be_bytes());
+    }
+    for time in [facts.accessed, facts.modified, facts.changed] {
+        bytes.extend(time.to_be_bytes());
+    }
     bytes.push(facts.stated);
     let sum = hash(&[&bytes]);
     bytes.extend(sum.to_be_bytes());

@@ -8,10 +8,10 @@ use seqferry_nfs::{
 use seqferry_vfs::{VersionPin, VfsError};
 use std::io;
 use std::time::{Duration, SystemTime};
-use tokio::sync::{Mutex, RwLock};
 
 use super::Inner;
 use super::checks::{apply, check_data, check_set, drop_set_id};
+use super::file_lock::FileLock;
 use super::find::{Found, Lower};
 use crate::journal::Disk;
 use crate::overlay::{Base, Change, Data, Node, Spot};
@@ -27,27 +27,6 @@ const PIECE: u64 = 1 << 20;
 const VERSIONS: u32 = 3;
 /// Difference of two times that are the same, in seconds: the tree of the bucket keeps them as floating-point numbers.
 const SAME_TIME: f64 = 1e-6;
-
-/// Order of calls on one file.
-#[derive(Debug, Default)]
-pub(super) struct FileLock {
-    /// Held for reading by those that write and commit, and for writing by those that cut off or fill.
-    data: RwLock<()>,
-    /// One commit at a time: a second one must not return before the first.
-    commit: Mutex<()>,
-}
-
-impl FileLock {
-    /// Keep away those that cut off or fill.
-    pub(super) async fn shared(&self) -> impl Drop + Send + '_ {
-        self.data.read().await
-    }
-
-    /// Wait for all calls on the bytes of the file.
-    pub(super) async fn alone(&self) -> impl Drop + Send + '_ {
-        self.data.write().await
-    }
-}
 
 fn summary(node: &Node) -> Summary {
     Summary::from(&node.attributes())

@@ -9,7 +9,7 @@ use seqferry_nfs::{Access, Attributes, Caller, DirectoryEntry, DirectoryPage, Fi
 use seqferry_vfs::{NamePage, VersionPin, VfsError};
 
 use super::checks::{check, is_reserved};
-use super::contents::FileLock;
+use super::file_lock::FileLock;
 use super::{Inner, LOCKS};
 use crate::ids::{Assigned, ROOT, version_of};
 use crate::journal::Disk;

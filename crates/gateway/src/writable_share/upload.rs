@@ -146,7 +146,9 @@ impl<D: Disk> Uploader<D> {
             self.plan(schedule);
         }
         let begun = schedule.begin(room);
-        begun.iter().for_each(|work| self.inner.control.begun(work));
+        for work in &begun {
+            self.inner.control.begun(work);
+        }
         begun
     }
 

@@ -29,8 +29,8 @@ _LOOK: Final = 0.2
 """Seconds between two looks at whether a signal has come."""
 
 _PREVIEW: Final = (
-    "seqferry: Shares that clients write to are a preview: keep what instruments have written until it is in the bucket "
-    "(seqferry gateway status)."
+    "seqferry: Shares that clients write to are a preview: keep what instruments have written until it is in the "
+    "bucket (seqferry gateway status)."
 )
 
 gateway = typer.Typer(help="Serve buckets as NFS shares.", rich_markup_mode=None)

@@ -21,7 +21,7 @@ fn has_node(setting: &Setting, file: FileId) -> bool {
 /// Upload everything, and go on until no more than this many files and folders are in the overlay.
 async fn evicted(setting: &Setting, most: usize) {
     let running = Running::start(setting, store_of(setting) as Arc<dyn ObjectStore>);
-    let deadline = Instant::now() + Duration::from_secs(120);
+    let deadline = Instant::now() + Duration::from_mins(2);
     while setting.share.waiting() > 0 || nodes(setting) > most {
         assert!(Instant::now() < deadline, "{} nodes, {} wait", nodes(setting), setting.share.waiting());
         tokio::time::sleep(Duration::from_millis(5)).await;
