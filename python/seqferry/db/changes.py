@@ -11,6 +11,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import sqlalchemy as sa
+from sqlalchemy.exc import SQLAlchemyError
 
 from seqferry.model.errors import SeqferryError
 
@@ -171,7 +172,7 @@ class _Channel:
             except ReferenceError:  # the database is closed and gone
                 return
             # The look for a pooler takes a connection of the pool, whose errors are others. None may end this thread.
-            except (psycopg.Error, sa.exc.SQLAlchemyError, SeqferryError) as why:
+            except (psycopg.Error, SQLAlchemyError, SeqferryError) as why:
                 cause = " ".join(str(why).split()).rstrip(".")
                 self._warn(f"The database {self._label} sends no notifications: {cause}. Work may begin 2 s late.")
                 time.sleep(_RETRY_SECONDS)
