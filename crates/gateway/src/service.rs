@@ -158,10 +158,15 @@ impl GatewaySpec {
         });
         let counted = Arc::clone(&controlled);
         runtime.spawn(async move { counted.count_conflicts().await });
-        if let Some(socket) = socket {
-            runtime.spawn(socket.serve(Arc::clone(&controlled), stop.clone()));
-        }
-        let serving = runtime.spawn(server.serve(stop.clone()));
+        let controls = socket.map(|socket| runtime.spawn(socket.serve(Arc::clone(&controlled), stop.clone())));
+        let calls = server.serve(stop.clone());
+        let serving = runtime.spawn(async move {
+            calls.await;
+            if let Some(controls) = controls {
+                // Whoever waits for the end finds no socket then.
+                let _ended = controls.await;
+            }
+        });
         let (serving, runtime, claimed) = (Some(serving), Some(runtime), caches.claimed);
         Ok(Gateway { address, stop, serving, exports, budget, controlled, runtime, _lock: lock, _cache: claimed })
     }
