@@ -24,9 +24,7 @@ from seqferry.places import home, paths, private_files
 from seqferry.settings import audit_key
 from seqferry.settings.channels import Notices
 from seqferry.settings.logs import LogFormat, parse_format
-from seqferry.settings.place_limits import PlaceLimit
 from seqferry.settings.policy import Policy
-from seqferry.settings.shares import Share
 from seqferry.settings.sizes import NO_LIMIT, Bandwidth, parse_size
 from seqferry.settings.values import (
     LockMode,
@@ -42,6 +40,9 @@ from seqferry.settings.values import (
 
 if TYPE_CHECKING:
     from sqlalchemy import URL
+
+    from seqferry.settings.place_limits import PlaceLimit
+    from seqferry.settings.shares import Share
 
 log: Final = logging.getLogger("seqferry.config")
 

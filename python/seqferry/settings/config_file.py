@@ -9,18 +9,18 @@ import re
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import urlsplit
 
 from seqferry.model import encoding
 from seqferry.model.errors import PolicyError, UsageError
 from seqferry.settings.channels import ChannelError, Notices
 from seqferry.settings.channels import parse as parse_notices
-from seqferry.settings.place_limits import PlaceLimit, PlaceLimitError
-from seqferry.settings.place_limits import parse as parse_place_limits
 from seqferry.settings.policy import Policy, refuse_address
-from seqferry.settings.shares import Share, ShareError
-from seqferry.settings.shares import parse as parse_shares
+
+if TYPE_CHECKING:
+    from seqferry.settings.place_limits import PlaceLimit
+    from seqferry.settings.shares import Share
 
 SETTINGS: Final = (
     "state_dir",
@@ -143,16 +143,24 @@ def _audit(path: Path, text: str, table: object) -> dict[str, tuple[int, str]]:
 
 
 def _place_limits(path: Path, text: str, tables: object) -> tuple[PlaceLimit, ...]:
+    if not tables and isinstance(tables, list):
+        return ()
+    from seqferry.settings.place_limits import PlaceLimitError, parse  # other files need not wait for it
+
     try:
-        return parse_place_limits(tables)
+        return parse(tables)
     except PlaceLimitError as why:
         line = _line(text, None, "limit") if why.key is None else _line(text, "limit", why.key)
         raise UsageError(f"{path}, line {line}: {why}.") from None
 
 
 def _shares(path: Path, text: str, tables: object) -> tuple[Share, ...]:
+    if not tables and isinstance(tables, list):
+        return ()
+    from seqferry.settings.shares import ShareError, parse  # other files need not wait for it
+
     try:
-        return parse_shares(tables)
+        return parse(tables)
     except ShareError as why:
         line = _line(text, None, "share") if why.key is None else _line(text, "share", why.key)
         raise UsageError(f"{path}, line {line}: {why}.") from None

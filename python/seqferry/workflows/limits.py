@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from seqferry.db.transfers import AtWork
 from seqferry.model.models import Adjustment
 from seqferry.settings.config import Settings
-from seqferry.settings.place_limits import PlaceLimit
 from seqferry.settings.sizes import Bandwidth
+
+if TYPE_CHECKING:
+    from seqferry.settings.place_limits import PlaceLimit
 
 _REQUESTS: Final = "requests"
 _BANDWIDTH: Final = "bandwidth"

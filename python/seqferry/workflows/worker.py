@@ -25,7 +25,7 @@ from contextlib import ExitStack
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from seqferry.db import allotments, fair_turns, outage, worker_lock, worker_reports, worker_rows
+from seqferry.db import allotments, outage, worker_lock, worker_reports, worker_rows
 from seqferry.db.database import Database
 from seqferry.db.migrate import HEAD
 from seqferry.engine.engine import version
@@ -417,6 +417,8 @@ class Worker:
     def _share_turns(self) -> None:
         if not self._dbos.is_up:
             return
+        from seqferry.db import fair_turns  # a worker without the queue needs it not
+
         with self._database.read() as connection:
             if not fair_turns.is_contended(connection):
                 return
