@@ -137,7 +137,8 @@ def _filled(simulator: Simulator, mover: Mover, http: httpx.Client, server: Host
     server.transfer = submit("run42", name=SHOWN, labels={"project": SHOWN}, keys=keys)
     for each in [*ids, server.transfer]:
         eventually(lambda each=each: http.get(f"/api/v1/transfers/{each}").json()["ended_at"], what="its end")
-    running = submit("stuck", name=f"Running {SHOWN}", keys=["0002.bam"])
+    # Tried so often that it outlasts all tests of this file, on a busy machine as well.
+    running = submit("stuck", name=f"Running {SHOWN}", keys=["0002.bam"], attempts=100)
     submit("stuck", name="Waiting")
     paused = submit("stuck/paused", name="Paused", keys=["0003.bam"])
     http.post(f"/api/v1/transfers/{paused}/pause")
