@@ -166,7 +166,7 @@ def test_a_drain_sends_everything_and_ends_the_gateway(
     drained = shares.ask("drain")
 
     assert "Everything is in S3" in drained.stderr
-    assert "1 file stay on this machine" in drained.stderr
+    assert "Kept on this machine by name: 1 file" in drained.stderr
     assert shares.process.wait() == 0
     assert keys(s3server, bucket) == {f"runs/{number}" for number in range(20)}
     assert not (shares.cache / "gateway.sock").exists()

@@ -94,7 +94,7 @@ def _share_lines(share: dict[str, Any]) -> Iterable[str]:
     if writing["removals"]:
         yield f"{top}: {text.count(writing['removals'], 'object')} to remove from the bucket"
     if writing["ignored_files"]:
-        yield f"{top}: {text.count(writing['ignored_files'], 'file')} stay on this machine by their names"
+        yield f"{top}: kept on this machine by name: {text.count(writing['ignored_files'], 'file')}"
     if not writing["window_is_open"]:
         yield f"{top}: uploads wait for the next upload_window; seqferry gateway flush sends them now"
 
@@ -211,7 +211,7 @@ def drain(cache: GatewayCache, as_json: options.Json = False) -> int:
     else:
         _say_end(found, "Everything is in S3; the gateway has ended.")
         if found["ignored"]:
-            display.say(f"{text.count(found['ignored'], 'file')} stay on this machine by their names.")
+            display.say(f"Kept on this machine by name: {text.count(found['ignored'], 'file')}.")
     return exits.OK if found["is_done"] else exits.FAILED
 
 
