@@ -211,6 +211,7 @@ class CopyPolicy:
         since: float = 0.0,
         only_clean: bool = False,
         compare_only: bool = False,
+        in_order: bool = False,
         no_sync: bool = False,
         transfer: str = "",
         settle_seconds: float = 0.0,
@@ -235,6 +236,9 @@ class CopyPolicy:
                 no part are aborted.
             only_clean: copy nothing; abort the uploads that earlier runs of the items left open, recorded or not. Every
                 item ends as ``cancelled``.
+            in_order: items of one target are versions of one object, oldest first: each begins when the one before it
+                has ended well. After one that failed (``EarlierVersionFailed``), or that the target does not keep as a
+                version (``NoVersions``), the others fail.
             no_sync: files that are written at once need not be on the disk when they count as done.
             compare_only: write nothing; an item whose target does not hold the same bytes fails as ``mismatch``.
             transfer: flow for fair queueing. Jobs of one transfer share one turn, and their objects are served in the
@@ -260,13 +264,27 @@ class CopyItem:
         target_absent: bool = False,
         upload_id: str | None = None,
         part_size: int | None = None,
+        written: FoundCopy | None = None,
     ) -> CopyItem:
         """One object.
 
-        ``upload_id`` and ``part_size`` are what was recorded from an earlier StartedUpload, if anything was.
+        ``upload_id`` and ``part_size`` are what was recorded from an earlier StartedUpload, if anything was. One that
+        was ``written`` ends as done with these facts, and is not copied.
 
         Raises:
             ValueError: ``upload_id`` is given without its ``part_size``.
+        """
+
+@final
+class FoundCopy:
+    def __new__(cls, *, etag: str, version_id: str | None, verified: str) -> FoundCopy:
+        """A copy at the target that an earlier run has made, and that is not on record.
+
+        Args:
+            verified: what shows that it holds the bytes of its source: ``size`` | ``etag`` | ``checksum``.
+
+        Raises:
+            ValueError: ``verified`` is none of these.
         """
 
 @final

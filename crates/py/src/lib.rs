@@ -95,6 +95,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<values::ActiveObject>()?;
     module.add_class::<values::CopyItem>()?;
     module.add_class::<values::CopyPolicy>()?;
+    module.add_class::<values::PyFoundCopy>()?;
     module.add_class::<pipes::Pipe>()?;
     module.add_class::<pipes::PipeReport>()?;
     module.add_class::<properties::PyProperties>()?;

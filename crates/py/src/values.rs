@@ -13,7 +13,9 @@ use seqferry_store::{
     StoreError, Symlinks, address,
 };
 use seqferry_transfer::verification::PartOptions;
-use seqferry_transfer::{CopyLimits, DataPath, IfExists, Item, JobEvent, Policy, VerificationRule};
+use seqferry_transfer::{
+    CopyLimits, DataPath, FoundCopy, IfExists, Item, JobEvent, Policy, VerificationLevel, VerificationRule,
+};
 
 use crate::EngineError;
 use crate::properties::PyProperties;
@@ -192,7 +194,7 @@ impl CopyPolicy {
     #[pyo3(signature = (*, source, source_bucket, target, target_bucket, source_prefix="", target_prefix="",
                         if_exists="same", verify="auto", part_size=None, copy_threshold=None, storage_class=None,
                         properties=None, md5=false, data_path="copy", resumed=false, target_was_empty=false, since=0.0, only_clean=false,
-                        compare_only=false, no_sync=false, transfer="", settle_seconds=0.0))]
+                        compare_only=false, in_order=false, no_sync=false, transfer="", settle_seconds=0.0))]
     #[allow(clippy::too_many_arguments, clippy::fn_params_excessive_bools)] // keyword arguments, one fact each
     fn new(
         source: &PyEndpoint,
@@ -214,6 +216,7 @@ impl CopyPolicy {
         since: f64,
         only_clean: bool,
         compare_only: bool,
+        in_order: bool,
         no_sync: bool,
         transfer: &str,
         settle_seconds: f64,
@@ -244,6 +247,7 @@ impl CopyPolicy {
             since,
             only_clean,
             compare_only,
+            in_order,
             at_once: None,
             settle: seconds(settle_seconds),
             synced_later: false,
@@ -261,7 +265,7 @@ pub struct CopyItem(pub(crate) Item);
 impl CopyItem {
     #[new]
     #[pyo3(signature = (*, id, source_key, target_key, size, etag, version_id=None, target_absent=false, upload_id=None,
-                        part_size=None))]
+                        part_size=None, written=None))]
     #[allow(clippy::too_many_arguments, clippy::fn_params_excessive_bools)] // keyword arguments, one fact each
     fn new(
         id: u64,
@@ -273,9 +277,40 @@ impl CopyItem {
         target_absent: bool,
         upload_id: Option<String>,
         part_size: Option<u64>,
+        written: Option<&PyFoundCopy>,
     ) -> PyResult<Self> {
         let upload = RecordedUpload::of(upload_id, part_size).map_err(PyValueError::new_err)?;
-        Ok(Self(Item { id, source_key, target_key, size, etag, version_id, target_absent, streamed: false, upload }))
+        let written = written.map(|found| found.0.clone());
+        Ok(Self(Item {
+            id,
+            source_key,
+            target_key,
+            size,
+            etag,
+            version_id,
+            target_absent,
+            streamed: false,
+            upload,
+            written,
+        }))
+    }
+}
+
+#[pyclass(frozen, name = "FoundCopy", module = "seqferry._native")]
+pub struct PyFoundCopy(FoundCopy);
+
+#[pymethods]
+impl PyFoundCopy {
+    #[new]
+    #[pyo3(signature = (*, etag, version_id, verified))]
+    fn new(etag: String, version_id: Option<String>, verified: &str) -> PyResult<Self> {
+        let levels = [
+            ("size", VerificationLevel::Size),
+            ("etag", VerificationLevel::Etag),
+            ("checksum", VerificationLevel::Checksum),
+        ];
+        let verified = choose("verified", verified, &levels)?;
+        Ok(Self(FoundCopy { etag, version_id, verified }))
     }
 }
 

@@ -23,6 +23,7 @@ use tracing::{Instrument as _, Span, debug_span};
 
 use crate::LONGEST_WAIT;
 use crate::clock::now;
+use crate::history::History;
 use crate::object::{DataPath, Item, Object, Policy};
 use crate::outcome::{Method, ObjectFailure, Outcome, State, VerificationLevel};
 use crate::progress::{Counters, Progress};
@@ -365,29 +366,77 @@ struct Run {
 }
 
 async fn run_all(shared: Arc<JobState>, run: Arc<Run>, items: Vec<Item>) {
-    let (room, queue) =
-        (Arc::new(Semaphore::new(run.policy.at_once.unwrap_or(OBJECTS_OF_A_JOB))), Arc::new(Semaphore::new(QUEUED)));
+    let gate = Gate {
+        room: Arc::new(Semaphore::new(run.policy.at_once.unwrap_or(OBJECTS_OF_A_JOB))),
+        queue: Arc::new(Semaphore::new(QUEUED)),
+    };
     let mut tasks = tokio::task::JoinSet::new();
-    for item in items {
-        let Ok(under_way) = Arc::clone(&room).acquire_owned().await else { break };
-        let Ok(queued) = Arc::clone(&queue).acquire_owned().await else { break };
+    let histories: Box<dyn Iterator<Item = History> + Send> = if run.policy.in_order {
+        Box::new(History::of_each(items).into_iter())
+    } else {
+        Box::new(items.into_iter().map(History::of_one))
+    };
+    for history in histories {
+        let Some(start) = gate.pass(&shared, &run).await else { break };
+        // Reap as we go, so that finished tasks do not pile up.
+        while tasks.try_join_next().is_some() {}
+        let (shared, run, gate) = (Arc::clone(&shared), Arc::clone(&run), gate.clone());
+        tasks.spawn(run_history(shared, run, gate, history, start).in_current_span());
+    }
+    while tasks.join_next().await.is_some() {}
+    shared.end();
+}
+
+/// Bounds of the objects of a job that are under way.
+#[derive(Clone)]
+struct Gate {
+    room: Arc<Semaphore>,
+    queue: Arc<Semaphore>,
+}
+
+impl Gate {
+    /// Wait until one more object may begin.
+    async fn pass(&self, shared: &JobState, run: &Run) -> Option<(RetryContext, ObjectTurn)> {
+        let under_way = Arc::clone(&self.room).acquire_owned().await.ok()?;
+        let queued = Arc::clone(&self.queue).acquire_owned().await.ok()?;
         // A stopped job only tidies up, and does not wait for other jobs' objects.
         let of_process = tokio::select! {
             biased;
             () = shared.cancel.cancelled() => None,
             permit = run.scheduler.object() => permit,
         };
-        // Reap as we go, so that finished tasks do not pile up.
-        while tasks.try_join_next().is_some() {}
         let retry_context = RetryContext::queued(queued, run.scheduler.rank());
-        let turn = ObjectTurn::new(Arc::clone(&room), Arc::clone(&run.scheduler), under_way, of_process);
-        let (shared, run) = (Arc::clone(&shared), Arc::clone(&run));
-        let span = object_span(&item);
-        let object = async move { run_one(&shared, &run, item, retry_context, turn).await };
-        tasks.spawn(object.instrument(span));
+        let turn = ObjectTurn::new(Arc::clone(&self.room), Arc::clone(&run.scheduler), under_way, of_process);
+        Some((retry_context, turn))
     }
-    while tasks.join_next().await.is_some() {}
-    shared.end();
+}
+
+/// Copy the versions of an object, each after the one before it.
+async fn run_history(
+    shared: Arc<JobState>,
+    run: Arc<Run>,
+    gate: Gate,
+    mut history: History,
+    start: (RetryContext, ObjectTurn),
+) {
+    let mut start = Some(start);
+    while let Some(item) = history.next() {
+        let Some((retry_context, turn)) = (match start.take() {
+            Some(start) => Some(start),
+            None => gate.pass(&shared, &run).await,
+        }) else {
+            return;
+        };
+        let span = object_span(&item);
+        let outcome = run_one(&shared, &run, item, retry_context, turn).instrument(span).await;
+        let Some(outcome) = outcome else { continue };
+        let given_up = history.see(&outcome);
+        shared.tell(JobEvent::Ended(Box::new(outcome)));
+        for outcome in given_up {
+            shared.counters.count(outcome.state, outcome.size);
+            shared.tell(JobEvent::Ended(Box::new(outcome)));
+        }
+    }
 }
 
 fn object_span(item: &Item) -> Span {
@@ -405,9 +454,22 @@ fn trace_outcome(outcome: &Outcome) {
     }
 }
 
-async fn run_one(shared: &JobState, run: &Run, item: Item, retry_context: RetryContext, turn: ObjectTurn) {
+/// Returns the outcome of the object, to be reported; None when it was stopped before its end.
+async fn run_one(
+    shared: &JobState,
+    run: &Run,
+    item: Item,
+    retry_context: RetryContext,
+    turn: ObjectTurn,
+) -> Option<Outcome> {
     let started_at = now();
     let active = shared.counters.begin(item.id, &item.source_key, item.size);
+    if let Some(found) = item.written.as_ref().filter(|_| !shared.cancel.is_cancelled() && !run.policy.only_clean) {
+        let outcome = found.outcome(&item);
+        shared.counters.end(&active, Some(outcome.state));
+        trace_outcome(&outcome);
+        return Some(outcome);
+    }
     let journal = shared.journal(item.id);
     let mut object = Object::new(
         &run.policy,
@@ -431,7 +493,7 @@ async fn run_one(shared: &JobState, run: &Run, item: Item, retry_context: RetryC
             if !shared.may_write() {
                 // Its upload may still be open: the object has no outcome, and the next job of its owner cleans up.
                 shared.counters.end(&active, None);
-                return;
+                return None;
             }
             Some(Outcome {
                 id: object.item.id,
@@ -459,8 +521,8 @@ async fn run_one(shared: &JobState, run: &Run, item: Item, retry_context: RetryC
         }
     };
     shared.counters.end(&active, outcome.as_ref().map(|outcome| outcome.state));
-    if let Some(outcome) = outcome {
-        trace_outcome(&outcome);
-        shared.tell(JobEvent::Ended(Box::new(outcome)));
+    if let Some(outcome) = &outcome {
+        trace_outcome(outcome);
     }
+    outcome
 }

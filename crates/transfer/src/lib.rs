@@ -13,6 +13,7 @@ mod clock;
 pub mod content_digest;
 pub mod engine;
 mod etags;
+mod history;
 pub mod job;
 pub mod limits;
 pub mod object;
@@ -38,7 +39,8 @@ pub use engine::{Engine, EngineStats, JobPlace, Listing};
 pub use job::{Failure, Job, JobEvent, JobSpec, StopMode};
 pub use limits::CopyLimits;
 pub use object::{
-    DataPath, EncryptionRule, IfExists, Item, LockRule, Policy, Properties, PropertyConflict, VerificationRule,
+    DataPath, EncryptionRule, FoundCopy, IfExists, Item, LockRule, Policy, Properties, PropertyConflict,
+    VerificationRule,
 };
 pub use outcome::{FailureClass, Method, ObjectFailure, Outcome, State, VerificationLevel};
 pub use pack::PackOptions;

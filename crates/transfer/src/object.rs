@@ -37,7 +37,7 @@ use crate::progress::ObjectTracker;
 use crate::schedule::{JobSlots, ObjectTurn};
 use crate::second_look::Opening;
 use crate::verification::{self, Route};
-pub use policy::{IfExists, Item, Policy, VerificationRule};
+pub use policy::{FoundCopy, IfExists, Item, Policy, VerificationRule};
 use properties::Protection;
 pub use properties::{EncryptionRule, LockRule, Properties, PropertyConflict};
 pub use stream::DataPath;

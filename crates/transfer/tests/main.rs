@@ -10,6 +10,7 @@ mod etags;
 mod faults;
 mod growing;
 mod hedging;
+mod histories;
 mod leases;
 mod missing_features;
 mod open_uploads;

@@ -213,14 +213,7 @@ class _JoinedEvents:
 
 
 class JobPlan:
-    """The jobs of a sequence; as it stands here, none.
-
-    Attributes:
-        pending: events of objects that no job is begun for; the sequence takes them.
-    """
-
-    def __init__(self) -> None:
-        self.pending: list[Events] = []
+    """The jobs of a sequence; as it stands here, none."""
 
     def next(self, epoch: int | None, /) -> Job | None:
         """Begin the next job; None when there is none yet, or no more. ``epoch`` is that of the lease to write."""
@@ -229,12 +222,6 @@ class JobPlan:
     def has_more(self) -> bool:
         """False when ``next`` will begin no other job."""
         return False
-
-    def see(self, events: Events, /) -> None:
-        """Take note of what a job has told."""
-
-    def drop(self, *, tells: bool) -> None:
-        """Begin no other job. With ``tells`` the objects that are left end as cancelled, in ``pending``."""
 
 
 class JobSequence:
@@ -254,8 +241,6 @@ class JobSequence:
         self._notes: list[str] = []
         self._failure: Failure | None = None
         self._stopped = False
-        self._tells_cancelled = False
-        self._dropped = False
         self._begin(1)
 
     @classmethod
@@ -273,9 +258,6 @@ class JobSequence:
                 self._failure = self._failure or job.failure()
                 self._finished = _sum([self._finished, job.progress()])
                 self._notes += job.notes()
-            if self._failure is None and self._stopped and not self._running and not self._dropped:
-                self._dropped = True
-                self._plan.drop(tells=self._tells_cancelled)
             if self._failure is None and not self._stopped:
                 self._begin(self._at_once)
 
@@ -289,14 +271,14 @@ class JobSequence:
 
     def wait(self, timeout: float, /) -> Events:
         deadline = time.monotonic() + timeout
+        found: list[Events] = []
         while True:
             self._advance()
             with self._lock:
                 running = list(self._running)
-                found, self._plan.pending = self._plan.pending, []
                 begins = self._begins_others()
             left = deadline - time.monotonic()
-            if len(running) == 1 and not (found or begins):
+            if len(running) == 1 and not begins:
                 self._take(running[0], max(left, 0.0), found)
             else:
                 for job in running:
@@ -318,13 +300,12 @@ class JobSequence:
             return
         with self._lock:
             self._of_upload |= {one.id: job for one in events.begun}
-            self._plan.see(events)
         found.append(events)
 
     def finished(self) -> bool:
         with self._lock:
             self._advance()
-            if self._running or self._plan.pending:
+            if self._running:
                 return False
             return self._failure is not None or self._stopped or not self._plan.has_more()
 
@@ -365,6 +346,5 @@ class JobSequence:
     def cancel(self, abort_uploads: bool, /) -> None:
         with self._lock:
             self._stopped = True
-            self._tells_cancelled = abort_uploads
             for job in self._running:
                 job.cancel(abort_uploads)

@@ -54,6 +54,7 @@ def policy(spec: ResolvedSpec, context: JobContext) -> _native.CopyPolicy:
         since=context.since,
         only_clean=context.only_clean,
         compare_only=spec.kind.compares,
+        in_order=spec.kind.of_versions,
         no_sync=bool(spec.options.get("no_sync")),
         transfer=context.transfer,
         settle_seconds=settle_seconds(spec),

@@ -106,7 +106,6 @@ class Transfer(JobPlan):
         Args:
             known: the one object of ``spec``, which is then not looked up.
         """
-        super().__init__()
         self._known = known
         self._engine = engine
         # Files of a task that has ended are at rest: the command does not wait to look at them again.

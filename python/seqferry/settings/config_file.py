@@ -9,7 +9,7 @@ import re
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 from urllib.parse import urlsplit
 
 from seqferry.model import encoding
@@ -21,6 +21,8 @@ from seqferry.settings.policy import Policy, refuse_address
 if TYPE_CHECKING:
     from seqferry.settings.place_limits import PlaceLimit
     from seqferry.settings.shares import Share
+
+T = TypeVar("T")
 
 SETTINGS: Final = (
     "state_dir",
@@ -145,24 +147,26 @@ def _audit(path: Path, text: str, table: object) -> dict[str, tuple[int, str]]:
 def _place_limits(path: Path, text: str, tables: object) -> tuple[PlaceLimit, ...]:
     if not tables and isinstance(tables, list):
         return ()
-    from seqferry.settings.place_limits import PlaceLimitError, parse  # other files need not wait for it
+    from seqferry.settings.place_limits import parse  # other files need not wait for it
 
-    try:
-        return parse(tables)
-    except PlaceLimitError as why:
-        line = _line(text, None, "limit") if why.key is None else _line(text, "limit", why.key)
-        raise UsageError(f"{path}, line {line}: {why}.") from None
+    return _tables(path, text, "limit", lambda: parse(tables))
 
 
 def _shares(path: Path, text: str, tables: object) -> tuple[Share, ...]:
     if not tables and isinstance(tables, list):
         return ()
-    from seqferry.settings.shares import ShareError, parse  # other files need not wait for it
+    from seqferry.settings.shares import parse  # other files need not wait for it
+
+    return _tables(path, text, "share", lambda: parse(tables))
+
+
+def _tables(path: Path, text: str, name: str, read: Callable[[], tuple[T, ...]]) -> tuple[T, ...]:
+    from seqferry.settings.table_list import TableError
 
     try:
-        return parse(tables)
-    except ShareError as why:
-        line = _line(text, None, "share") if why.key is None else _line(text, "share", why.key)
+        return read()
+    except TableError as why:
+        line = _line(text, None, name) if why.key is None else _line(text, name, why.key)
         raise UsageError(f"{path}, line {line}: {why}.") from None
 
 

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import difflib
 import ipaddress
 import re
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal, cast, get_args
 
-from seqferry.settings import share_writes
+from seqferry.settings import share_writes, table_list
 from seqferry.settings.share_writes import Writes
+from seqferry.settings.table_list import TableError, TableList
 
 Squash = Literal["root", "all", "none"]
 
 _NAME: Final = re.compile(r"[^/\x00-\x1f\x7f]{1,255}")
 _MOST_CLIENTS: Final = 100
-_MOST_SHARES: Final = 256
 _ANONYMOUS: Final = 65534
 """The user that Linux calls nobody."""
 _UNITS: Final = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40, "P": 1 << 50}
@@ -60,76 +58,32 @@ class Share:
         return self.writes is None
 
 
-class ShareError(Exception):
-    """A table that describes no share. ``key`` is the one at fault, if one is."""
-
-    def __init__(self, message: str, key: str | None = None) -> None:
-        super().__init__(message)
-        self.key = key
-
-
 def parse(tables: object) -> tuple[Share, ...]:
     """The shares of a configuration file.
 
     Raises:
-        ShareError: a key is not known or missing, or a value does not fit.
+        TableError: a key is not known or missing, or a value does not fit.
     """
-    items = cast("list[Any]", tables) if isinstance(tables, list) else [None]
-    if not all(isinstance(item, dict) for item in items):
-        raise ShareError("'share' is a list of tables; write [[share]]")
-    if len(items) > _MOST_SHARES:
-        raise ShareError(f"there are {len(items)} shares, and at most {_MOST_SHARES} can be served")
-    shares = tuple(_share(cast("dict[str, Any]", item)) for item in items)
-    names = [share.name for share in shares]
-    for name in names:
-        if names.count(name) > 1:
-            raise ShareError(f"two shares are named '{name}'; give each its own name", "name")
+    shares = tuple(_share(values) for values in _TABLES.read(tables))
+    if (name := table_list.repeated([share.name for share in shares])) is not None:
+        raise TableError(f"two shares are named '{name}'; give each its own name", "name")
     return shares
 
 
-def _share(table: Mapping[str, Any]) -> Share:
-    for key in table:
-        if key not in _PARSERS:
-            nearest = difflib.get_close_matches(key, _PARSERS, 1)
-            hint = f"did you mean '{nearest[0]}'?" if nearest else f"known are: {', '.join(_PARSERS)}"
-            raise ShareError(f"the key '{key}' in [[share]] is not known; {hint}", key)
-    for key in ("name", "source"):
-        if key not in table:
-            raise ShareError(
-                f'a share has no {key}; write {key} = "{"runs" if key == "name" else "s3://bucket/runs/"}"'
-            )
-    values: dict[str, Any] = {}
-    for key, value in table.items():
-        try:
-            values[key] = _PARSERS[key](value)
-        except ValueError as why:
-            raise ShareError(f"[[share]] {key}: {why}", key) from None
+def _share(values: dict[str, Any]) -> Share:
     of_writes = {key: values.pop(key) for key in share_writes.PARSERS if key in values}
     if not values.pop("read_only", True):
         return Share(writes=Writes(**of_writes), **values)
     for key in of_writes:
-        raise ShareError(f"[[share]] {key}: this is for shares that can be written; add read_only = false", key)
+        raise TableError(f"[[share]] {key}: this is for shares that can be written; add read_only = false", key)
     return Share(**values)
 
 
-def _text(value: object) -> str:
-    if not isinstance(value, str) or not value:
-        raise ValueError("write a text")
-    return value
-
-
 def _name(value: object) -> str:
-    name = _text(value).removeprefix("/")
+    name = table_list.text(value).removeprefix("/")
     if not _NAME.fullmatch(name) or name in {".", ".."}:
         raise ValueError(f"'{name}' is no name of a share; write one word without a slash")
     return name
-
-
-def _source(value: object) -> str:
-    source = _text(value)
-    if not source.startswith("s3://") or not source.removeprefix("s3://").strip("/"):
-        raise ValueError(f"'{source}' is no bucket or prefix; write s3://bucket/prefix/")
-    return source
 
 
 def _read_only(value: object) -> bool:
@@ -145,7 +99,7 @@ def _clients(value: object) -> tuple[str, ...]:
     found: list[str] = []
     for item in items:
         try:
-            ipaddress.ip_network(text := _text(item))
+            ipaddress.ip_network(text := table_list.text(item))
         except ValueError:
             raise ValueError(f"{item!r} is no IP address or network; write for example 10.1.2.0/24") from None
         found.append(text)
@@ -156,12 +110,6 @@ def _squash(value: object) -> str:
     if value not in get_args(Squash):
         raise ValueError(f"{value!r} is none of {', '.join(get_args(Squash))}")
     return cast("str", value)
-
-
-def _number(value: object) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 1 << 32:
-        raise ValueError("write a number from 0 to 4294967295")
-    return value
 
 
 def _mode(value: object) -> int:
@@ -186,22 +134,29 @@ def _size(value: object) -> int:
     return size
 
 
-_PARSERS: Final[Mapping[str, Callable[[object], Any]]] = {
-    "name": _name,
-    "source": _source,
-    "endpoint_url": _text,
-    "region": _text,
-    "profile": _text,
-    "read_only": _read_only,
-    "clients": _clients,
-    "squash": _squash,
-    "anon_uid": _number,
-    "anon_gid": _number,
-    "uid": _number,
-    "gid": _number,
-    "file_mode": _mode,
-    "directory_mode": _mode,
-    "stale_after": _seconds,
-    "free_space": _size,
-    **share_writes.PARSERS,
-}
+_ID: Final = table_list.number(0, (1 << 32) - 1)
+
+_TABLES: Final = TableList(
+    "share",
+    "served",
+    {
+        "name": _name,
+        "source": table_list.place,
+        "endpoint_url": table_list.text,
+        "region": table_list.text,
+        "profile": table_list.text,
+        "read_only": _read_only,
+        "clients": _clients,
+        "squash": _squash,
+        "anon_uid": _ID,
+        "anon_gid": _ID,
+        "uid": _ID,
+        "gid": _ID,
+        "file_mode": _mode,
+        "directory_mode": _mode,
+        "stale_after": _seconds,
+        "free_space": _size,
+        **share_writes.PARSERS,
+    },
+    {"name": "runs", "source": "s3://bucket/runs/"},
+)

@@ -94,9 +94,6 @@ class _Plan(JobPlan):
     failing: Failure | None = None
     begun: list[Sequence[int]] = field(default_factory=list[Sequence[int]])
 
-    def __post_init__(self) -> None:
-        super().__init__()
-
     def next(self, epoch: int | None, /) -> Job | None:
         batch = self.batches.pop(0) if self.batches else None
         if batch is None:

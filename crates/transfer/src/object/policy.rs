@@ -6,8 +6,9 @@ use seqferry_client::RecordedUpload;
 
 use super::properties::Properties;
 use super::stream::DataPath;
+use crate::clock::now;
 use crate::limits::CopyLimits;
-use crate::outcome::State;
+use crate::outcome::{Method, Outcome, State, VerificationLevel};
 use crate::verification::PartOptions;
 
 /// Rule for a target that exists already.
@@ -77,6 +78,8 @@ pub struct Policy {
     pub only_clean: bool,
     /// Write nothing: an object whose target does not hold the same bytes fails as a mismatch.
     pub compare_only: bool,
+    /// Items of one target are versions of one object: each begins when the one before it has ended well.
+    pub in_order: bool,
     /// Limit of the objects under way at a time; they begin in the order of the items. None: the job's own limit.
     pub at_once: Option<usize>,
     /// Settling time of files: one that was younger when it was opened is looked at again after its copy. Zero: the
@@ -120,4 +123,32 @@ pub struct Item {
     pub streamed: bool,
     /// Upload that an earlier run has recorded.
     pub upload: Option<RecordedUpload>,
+    /// Copy that an earlier run has made of it: it ends as that says, and nothing is copied.
+    pub written: Option<FoundCopy>,
+}
+
+/// A copy that was found at the target, and is not on record.
+#[derive(Debug, Clone)]
+pub struct FoundCopy {
+    /// `ETag` of the target.
+    pub etag: String,
+    /// Version id of the target, where it has versions.
+    pub version_id: Option<String>,
+    /// Verification that it holds the bytes of its source.
+    pub verified: VerificationLevel,
+}
+
+impl FoundCopy {
+    pub(crate) fn outcome(&self, item: &Item) -> Outcome {
+        Outcome {
+            size: item.size,
+            source_etag: item.etag.clone(),
+            state: State::Done,
+            method: Method::Copy,
+            target_etag: Some(self.etag.clone()),
+            target_version_id: self.version_id.clone(),
+            verified: self.verified,
+            ..Outcome::of(item.id, now())
+        }
+    }
 }

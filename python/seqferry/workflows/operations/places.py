@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from seqferry.db.objects import OpenObject
-from seqferry.engine.engine import CopyItem
+from seqferry.engine.engine import CopyItem, FoundCopy
 from seqferry.model.locations import LocalFolder
 from seqferry.model.models import ResolvedSpec
 from seqferry.places import paths
@@ -32,8 +32,8 @@ def target_is_empty(runtime: Runtime, spec: ResolvedSpec, known: KnownObjects | 
     return listing.target_is_empty(runtime.engine, spec)
 
 
-def copy_item(one: OpenObject, *, target_absent: bool = False) -> CopyItem:
-    """The item of a job for a row."""
+def copy_item(one: OpenObject, *, target_absent: bool = False, written: FoundCopy | None = None) -> CopyItem:
+    """The item of a job for a row. One that was ``written`` by an earlier run is not copied."""
     return CopyItem(
         id=one.id,
         source_key=one.source_key,
@@ -44,4 +44,5 @@ def copy_item(one: OpenObject, *, target_absent: bool = False) -> CopyItem:
         target_absent=target_absent,
         upload_id=one.upload_id,
         part_size=one.part_size,
+        written=written,
     )

@@ -1,26 +1,25 @@
 """The operation ``history``: copies all versions of objects, those of one object in their order.
 
-What must stay true: a version begins when the one before it has ended well, also after a kill, so that the target has
-the same history.
+What must stay true: a version begins when the one before it has ended well (``CopyPolicy.in_order``), also after a
+kill, so that the target has the same history.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
 from seqferry.db import objects
 from seqferry.db.objects import OpenObject, PlannedObject
-from seqferry.engine.executor import Job, JobSequence
-from seqferry.engine.thread_jobs import End
+from seqferry.engine.engine import FoundCopy
+from seqferry.engine.executor import Job
 from seqferry.model.models import ResolvedSpec
 from seqferry.planning import decision, versions
 from seqferry.planning.listing import KnownObjects
 from seqferry.planning.versions import Fate
 from seqferry.workflows.operations import BatchWork, OperationWork, places
-from seqferry.workflows.operations.history.waves import Waves
 from seqferry.workflows.operations.places import copy_item
 from seqferry.workflows.runtime import Runtime
 
@@ -61,15 +60,9 @@ class History:
     def start(self, runtime: Runtime, spec: ResolvedSpec, work: BatchWork) -> Job:
         # Whether a version is there already is decided by the history as a whole.
         spec = spec.derive(selection=replace(spec.selection, if_exists="overwrite"))
-
-        def start(items: Sequence[OpenObject], epoch: int | None) -> Job:
-            context = replace(work.context, epoch=epoch)
-            return runtime.engine.start(spec, [copy_item(one) for one in items], context)
-
-        if work.only_clean:
-            return start(work.items, work.epoch)
-        written = _written(runtime, spec, work) if work.resumed else []
-        return JobSequence(Waves(work.items, start, written), at_once=1, epoch=work.epoch)
+        written = _written(runtime, spec, work) if work.resumed and not work.only_clean else {}
+        items = [copy_item(one, written=written.get(one.id)) for one in work.items]
+        return runtime.engine.start(spec, items, work.context)
 
     def finish(self, runtime: Runtime, transfer_id: str, *, claimed: bool) -> None: ...
 
@@ -96,38 +89,23 @@ def _planned(fate: Fate) -> PlannedObject:
     )
 
 
-def _written(runtime: Runtime, spec: ResolvedSpec, work: BatchWork) -> list[End]:
-    """The versions that an earlier run has written without a record of it: of each object at most the next one."""
+def _written(runtime: Runtime, spec: ResolvedSpec, work: BatchWork) -> dict[int, FoundCopy]:
+    """The versions that an earlier run has written without a record of it, by id."""
     if not work.items:
-        return []
+        return {}
     with runtime.database.read() as connection:
         rows = objects.whole_batch(connection, work.transfer_id, work.items[0].id).objects
     of_key: dict[str, list[OpenObject]] = defaultdict(list)
     for one in rows:
         of_key[one.target_key].append(one)
-    found: list[End] = []
-    begun: set[str] = set()
-    for item in work.items:
-        if item.target_key in begun:
-            continue
-        begun.add(item.target_key)
-        there = versions.at_target(runtime.engine, spec, item.target_key)
-        position = [one.id for one in of_key[item.target_key]].index(item.id)
-        if len(there) != position + 1:
-            continue
-        verified = decision.verification_of_version((item.size, item.etag), (there[-1].size, there[-1].etag))
-        if verified is None:
-            continue
-        found.append(
-            End(
-                item.id,
-                "done",
-                size=item.size,
-                etag=item.etag,
-                method="copy",
-                target_version_id=there[-1].version_id,
-                target_etag=there[-1].etag,
-                verified=verified,
-            )
-        )
+    left = {one.id for one in work.items}
+    found: dict[int, FoundCopy] = {}
+    for key in {one.target_key for one in work.items}:
+        # They stand at the same places of both histories.
+        for item, there in zip(of_key[key], versions.at_target(runtime.engine, spec, key), strict=False):
+            verified = decision.verification_of_version((item.size, item.etag), (there.size, there.etag))
+            if verified is None:
+                break
+            if item.id in left:
+                found[item.id] = FoundCopy(etag=there.etag, version_id=there.version_id, verified=verified)
     return found
