@@ -382,6 +382,21 @@ class Failure:
     def message(self) -> str: ...
 
 @final
+class RequestFailure:
+    """A request about one object that failed, while others went on. ``job_wide``: no other object can fare better."""
+
+    @property
+    def error_class(self) -> str: ...
+    @property
+    def error_code(self) -> str: ...
+    @property
+    def operation(self) -> str: ...
+    @property
+    def message(self) -> str: ...
+    @property
+    def job_wide(self) -> bool: ...
+
+@final
 class JobPlace:
     """The place of a job that copies nothing. With ``only_clean`` every item ends as cancelled."""
 
@@ -653,7 +668,7 @@ class Engine:
         """One HeadObject per key, in parallel, answers in the order of ``keys``; None where there is no such key."""
     def head_each(
         self, endpoint: Endpoint, bucket: str, keys: list[str]
-    ) -> list[tuple[ObjectInfo | None, tuple[str, str, str, str, bool] | None]]:
+    ) -> list[tuple[ObjectInfo | None, RequestFailure | None]]:
         """As ``head``, but a failure is that of its key: class, code, operation, message, and False.
 
         Raises:
@@ -1235,7 +1250,7 @@ class DigestRequest:
 class ContentDigests:
     """Digests that are being computed."""
 
-    def next(self, timeout: float) -> list[tuple[list[str], tuple[str, str, str, str, bool] | None]] | None:
+    def next(self, timeout: float) -> list[tuple[list[str], RequestFailure | None]] | None:
         """Wait for results, in the order of the requests; an empty list when none came in time, None after the last.
 
         A result has one value for each part size, or one: base64 of a checksum, hexadecimal digits of an MD5, with the
@@ -1257,5 +1272,5 @@ def upload_sizes(
 
 def abort_uploads(
     engine: Engine, endpoint: Endpoint, bucket: str, uploads: list[tuple[str, str]], *, epoch: int | None = None
-) -> list[tuple[str, str, str, str, bool] | None]:
+) -> list[RequestFailure | None]:
     """The reason why each could not be dropped; None for those that are gone."""

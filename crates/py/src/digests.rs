@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 use seqferry_store::{DigestAlgorithm, ObjectRef, PinnedObject};
 
 use crate::engine::Engine;
-use crate::failure_row::{FailureRow, failure_row};
+use crate::request_failure::RequestFailure;
 use crate::values::{PyEndpoint, seconds};
 
 /// An object, and the digest to compute over it.
@@ -33,11 +33,11 @@ pub struct ContentDigests(seqferry_transfer::ContentDigests);
 
 #[pymethods]
 impl ContentDigests {
-    fn next(&self, py: Python<'_>, timeout: f64) -> Option<Vec<(Vec<String>, Option<FailureRow>)>> {
+    fn next(&self, py: Python<'_>, timeout: f64) -> Option<Vec<(Vec<String>, Option<RequestFailure>)>> {
         let page = py.detach(|| self.0.next(seconds(timeout)))?;
         let row = |found: seqferry_transfer::ObjectDigest| match found {
             Ok(values) => (values, None),
-            Err(error) => (Vec::new(), Some(failure_row(&error))),
+            Err(error) => (Vec::new(), Some(RequestFailure::from(&error))),
         };
         Some(page.into_iter().map(row).collect())
     }

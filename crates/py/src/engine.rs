@@ -13,9 +13,9 @@ use seqferry_transfer::unpack::ArchiveRef;
 use seqferry_vfs::disk_cache::SourceCache;
 
 use crate::cache::DiskCache;
-use crate::failure_row::{FailureRow, failure_row};
 use crate::job::{Job, PyJobPlace};
 use crate::listing::Listing;
+use crate::request_failure::RequestFailure;
 use crate::stats::EngineStats;
 use crate::unpack::{ArchiveCheck, ArchiveScan, ScanOptions};
 use crate::values::{CopyItem, CopyPolicy, ObjectInfo, PyEndpoint, request_error};
@@ -81,13 +81,13 @@ impl Engine {
         endpoint: &PyEndpoint,
         bucket: &str,
         keys: Vec<String>,
-    ) -> PyResult<Vec<(Option<ObjectInfo>, Option<FailureRow>)>> {
+    ) -> PyResult<Vec<(Option<ObjectInfo>, Option<RequestFailure>)>> {
         let engine = self.here()?;
         let found =
             py.detach(|| engine.look_up_each(&endpoint.0, bucket, keys)).map_err(|error| request_error(&error))?;
         let outcome = |(key, found)| match found {
             Ok(found) => (ObjectInfo::of(key, found), None),
-            Err(error) => (None, Some(failure_row(&error))),
+            Err(error) => (None, Some(RequestFailure::from(&error))),
         };
         Ok(found.into_iter().map(outcome).collect())
     }

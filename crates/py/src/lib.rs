@@ -13,7 +13,6 @@ mod buckets;
 mod cache;
 mod digests;
 mod engine;
-mod failure_row;
 mod gateway;
 mod inventory;
 mod job;
@@ -23,6 +22,7 @@ mod mount;
 mod patterns;
 mod pipes;
 mod properties;
+mod request_failure;
 mod stats;
 mod unpack;
 mod values;
@@ -76,6 +76,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<patterns::Wildcards>()?;
     module.add_class::<stats::EngineStats>()?;
     module.add_class::<job::Job>()?;
+    module.add_class::<request_failure::RequestFailure>()?;
     module.add_class::<job::PyJobPlace>()?;
     module.add_class::<listing::Listing>()?;
     #[cfg(target_os = "linux")]

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from seqferry import _native
 from seqferry._native import DigestRequest, ObjectFacts, ObjectVersion
 from seqferry.engine.engine import Engine, FailedLookup, native
-from seqferry.engine.native_calls import native_endpoint, translate_errors
+from seqferry.engine.native_calls import native_endpoint, storage_error, translate_errors
 from seqferry.model.errors import StorageError
 from seqferry.model.locations import Location
 
@@ -198,7 +198,7 @@ def digests(
         run = _native.digest_objects(native(engine), native_endpoint(place), place.container, list(requests))
         try:
             while (page := run.next(0.5)) is not None:
-                yield [values if told is None else _failure(told) for values, told in page]
+                yield [values if told is None else storage_error(told) for values, told in page]
         finally:
             run.close()
 
@@ -228,7 +228,7 @@ def abort(
     """Drop uploads (key, id) with their parts; why one could not be, in their order."""
     with translate_errors():
         ended = _native.abort_uploads(native(engine), native_endpoint(place), place.container, list(found), epoch=epoch)
-    return [None if told is None else _failure(told) for told in ended]
+    return [None if told is None else storage_error(told) for told in ended]
 
 
 @contextmanager
@@ -245,8 +245,3 @@ def _advised(place: Location) -> Generator[None]:
         uri = f"s3://{place.container}"
         message = f"{why.operation} {uri}: {code}. {advice.format(uri=uri)}"
         raise StorageError(message, why.error_class, why.error_code, why.operation, why.job_wide) from None
-
-
-def _failure(told: tuple[str, str, str, str, bool]) -> StorageError:
-    error_class, code, operation, message, job_wide = told
-    return StorageError(message, error_class, code, operation, job_wide)

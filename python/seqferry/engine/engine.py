@@ -31,7 +31,7 @@ from seqferry.engine import lookups, process_limits
 from seqferry.engine.caches import cached_place, disk_cache
 from seqferry.engine.jobs import JobContext, job_place, policy
 from seqferry.engine.lookups import FailedLookup, Listed
-from seqferry.engine.native_calls import native_endpoint, process_settings, translate_errors
+from seqferry.engine.native_calls import native_endpoint, process_settings, storage_error, translate_errors
 from seqferry.engine.pipes import Pipe
 from seqferry.engine.traces import trace, traced_transfer
 from seqferry.model.errors import ConfigError, StorageError
@@ -236,16 +236,17 @@ class Engine:
         found: list[Listed] = []
         passing = 0
         for key in keys:
-            info, told = answers.get(
-                key, (None, ("object", "KeyTooLongError", "HeadObject", lookups.too_long(key), False))
-            )
+            if key not in answers:
+                why = StorageError(lookups.too_long(key), "object", "KeyTooLongError", "HeadObject")
+                found.append(FailedLookup.of(key, why))
+                continue
+            info, failure = answers[key]
             if info is not None:
                 found.append(info)
-            elif told is None:
+            elif failure is None:
                 found.append(FailedLookup.absent(place, key))
             else:
-                error_class, code, operation, message, _ = told
-                why = StorageError(message, error_class, code, operation)
+                why = storage_error(failure)
                 passing += why.is_transient
                 found.append(FailedLookup.of(key, why))
         if passing and passing == len(found):

@@ -31,6 +31,11 @@ def translate_errors() -> Generator[None]:
         raise
 
 
+def storage_error(failure: _native.RequestFailure) -> StorageError:
+    """The failure of a request about one object, as an error of the storage."""
+    return StorageError(failure.message, failure.error_class, failure.error_code, failure.operation, failure.job_wide)
+
+
 class ProcessSettings:
     """Settings that hold for all requests of this process."""
 
