@@ -3,7 +3,7 @@ import ts from 'typescript-eslint'
 import config from './svelte.config.js'
 
 export default ts.config(
-  { ignores: ['node_modules/', 'src/api/schema.d.ts'] },
+  { ignores: ['node_modules/', 'dist/', 'src/api/schema.d.ts'] },
   ...ts.configs.strict,
   ...svelte.configs.recommended,
   {

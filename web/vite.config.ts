@@ -1,3 +1,4 @@
+import { existsSync, renameSync, rmSync } from 'node:fs'
 import { brotliCompressSync, constants, gzipSync } from 'node:zlib'
 import { svelte } from '@sveltejs/vite-plugin-svelte'
 import type { Plugin } from 'vite'
@@ -37,15 +38,42 @@ function compressed(): Plugin {
   }
 }
 
+/** Where the server reads the page, and where it is built before. Both are on one file system. */
+const SERVED = new URL('../python/seqferry/api/page', import.meta.url)
+const BUILT = new URL('dist/page', import.meta.url)
+const REPLACED = new URL('dist/replaced', import.meta.url)
+
+/**
+ * Puts a page that was built whole in the place of the one that is served: a server that starts meanwhile finds the old
+ * one or the new one, and after a failed build the old one stays.
+ */
+function replaces(): Plugin {
+  return {
+    name: 'replaces',
+    apply: 'build',
+    // Runs only when all files were written; `closeBundle` runs after a failed build as well.
+    writeBundle: {
+      order: 'post',
+      sequential: true,
+      handler() {
+        rmSync(REPLACED, { recursive: true, force: true })
+        if (existsSync(SERVED)) renameSync(SERVED, REPLACED)
+        renameSync(BUILT, SERVED)
+        rmSync(REPLACED, { recursive: true, force: true })
+      },
+    },
+  }
+}
+
 /** For `npm run dev`: the server that answers for the API. */
 const SERVER = process.env.SEQFERRY_URL ?? 'http://127.0.0.1:8080'
 
 export default defineConfig({
   // Relative addresses: the page works below any prefix of a proxy.
   base: './',
-  plugins: [svelte(), compressed()],
+  plugins: [svelte(), compressed(), replaces()],
   build: {
-    outDir: '../python/seqferry/api/page',
+    outDir: 'dist/page',
     emptyOutDir: true,
     // The policy of the page blocks `data:`.
     assetsInlineLimit: 0,

@@ -5,8 +5,10 @@ The page itself asks the API, with the token of the person before it.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import mimetypes
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +16,8 @@ from typing import Final
 
 from fastapi import APIRouter, HTTPException, Request, Response, status
 
+_READS: Final = 5
+"""A build takes seconds, and reading a page some milliseconds: a second look finds the new one."""
 FOLDER: Final = Path(__file__).with_name("page")
 
 _MISSING: Final = """\
@@ -80,7 +84,20 @@ class PageFile:
 
 
 def read_page(folder: Path = FOLDER) -> Mapping[str, PageFile]:
-    """The files of a built page by their names below ``/``; none where no page was built."""
+    """The files of a built page by their names below ``/``; none where no page was built.
+
+    All are of one build: a build replaces the folder as a whole, and what was read of two is read again.
+    """
+    for _ in range(_READS):
+        with contextlib.suppress(FileNotFoundError):
+            before = folder.stat()
+            files = _read(folder)
+            if os.path.samestat(before, folder.stat()):
+                return files
+    return {}
+
+
+def _read(folder: Path) -> Mapping[str, PageFile]:
     if not (folder / "index.html").is_file():
         return {}
     packed = tuple(suffix for _, suffix in _ENCODINGS)

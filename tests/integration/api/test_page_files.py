@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import pytest
 from http_client import http
 
 from seqferry.api import create_app
-from seqferry.api.page_files import read_page
+from seqferry.api.page_files import PageFile, read_page
 from seqferry.service import tokens
 from seqferry.service.service import Service
 from seqferry.settings.config import Settings
@@ -117,3 +118,36 @@ def test_without_a_page_the_server_says_how_to_get_one(service: Service, tmp_pat
     assert found.status_code == 404
     assert "install Node 20.19 or newer" in found.text
     assert asset.status_code == 404
+
+
+def _built(folder: Path, number: int) -> Path:
+    (folder / "assets").mkdir(parents=True)
+    for one in range(20):
+        (folder / "assets" / f"a{one}-{number}.js").write_text(f"{number}")
+    (folder / "index.html").write_text(f"{number}")
+    (folder / "index.html.gz").write_bytes(gzip.compress(f"{number}".encode()))
+    return folder
+
+
+def test_a_page_that_is_built_anew_while_it_is_read_is_read_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The build replaces the folder once, at each file in turn that is read."""
+    read = PageFile.read
+    for at in range(21):
+        page, seen = _built(tmp_path / f"page{at}", 1), iter(range(100))
+
+        def replaced(path: Path, page: Path = page, at: int = at, seen: Iterator[int] = seen) -> PageFile:
+            if next(seen) == at:
+                newer = _built(page.with_name(f"{page.name}-built"), 2)
+                page.rename(page.with_name(f"{page.name}-replaced"))
+                newer.rename(page)
+                shutil.rmtree(page.with_name(f"{page.name}-replaced"))
+            return read(path)
+
+        monkeypatch.setattr(PageFile, "read", replaced)
+        files = read_page(page)
+
+        assert {body for one in files.values() for kind, body in one.bodies.items() if kind == "identity"} == {b"2"}
+        assert gzip.decompress(files["index.html"].bodies["gzip"]) == b"2"
+        assert len(files) == 21
