@@ -72,7 +72,7 @@ STATES: Final = {
     "cancelled": ("not complete, because it was cancelled", "bad"),
 }
 
-_ACTS: Final = {
+ACTS: Final = {
     "submitted": "asked for the transfer",
     "joined": "asked for the same again; the transfer went on",
     "planned": "the source was listed",
@@ -90,6 +90,17 @@ _ACTS: Final = {
     "shared": "made a link by which others see how it is doing",
     "share_revoked": "revoked such a link",
     "pruned": "removed the list of its objects from the records, which the digest still covers",
+    "restoring": "objects in an archive were asked for",
+    "adopted": "sealed a record that is older than the key",
+    "preflight": "a look before the work found objects that cannot be copied",
+    "removing": "objects that the source has not are removed at the target",
+    "not_removed": "left objects at the target that were to be removed",
+    "nothing_removed": "removed nothing at the target",
+    "removing_sources": "sources that have arrived are removed",
+    "sources_left": "left sources that were to be removed",
+    "folders_found": "members of the archive that are folders were noted",
+    "line_arrived": "what a line copies has arrived",
+    "line_ended": "a line has ended",
 }
 """Events in words, behind the name of who did it."""
 
@@ -238,7 +249,7 @@ def _act(kind: str, data: dict[str, Any]) -> str:
     if kind == "described" and data.keys() >= {"name", "labels"}:  # others were changed, as the findings say
         labels = ", ".join(f"{key}={value}" for key, value in data["labels"].items())
         return f"called it {data['name'] or 'by no name'}" + (f", with the labels {labels}" if labels else "")
-    return _ACTS.get(kind, kind.replace("_", " "))
+    return ACTS.get(kind, kind.replace("_", " "))
 
 
 def _adjustment(before: dict[str, Any], after: dict[str, Any]) -> str:

@@ -22,6 +22,16 @@ const ACTS: Record<string, string> = {
   share_revoked: 'revoked such a link',
   pruned: 'removed the list of its objects from the records, which the digest still covers',
   restoring: 'objects in an archive were asked for',
+  adopted: 'sealed a record that is older than the key',
+  preflight: 'a look before the work found objects that cannot be copied',
+  removing: 'objects that the source has not are removed at the target',
+  not_removed: 'left objects at the target that were to be removed',
+  nothing_removed: 'removed nothing at the target',
+  removing_sources: 'sources that have arrived are removed',
+  sources_left: 'left sources that were to be removed',
+  folders_found: 'members of the archive that are folders were noted',
+  line_arrived: 'what a line copies has arrived',
+  line_ended: 'a line has ended',
 }
 
 const LIMITS = ['priority', 'max_requests', 'max_bandwidth', 'tpslimit']
