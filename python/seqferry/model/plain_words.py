@@ -28,6 +28,11 @@ _COPIES: Final = frozenset({"CopyObject", "UploadPartCopy"})
 _DENIED: Final = frozenset({"AccessDenied", "Forbidden", "403", "AllAccessDisabled", "AccountProblem"})
 _ARCHIVED: Final = frozenset({"InvalidObjectState"})
 _GONE: Final = frozenset({"NoSuchKey", "NoSuchVersion", "NotFound", "404", "MissingAtSource"})
+_CHANGES: Final = {
+    "MissingAtTarget": PlainCause("operator", "they are not at the target"),
+    "ChangedAtTarget": PlainCause("operator", "they are not at the target as they were received"),
+}
+"""What a comparison of two places, or of a target with its receipt, has found."""
 _EXISTS: Final = "a different file of the same name is there already"
 
 _OF_CLASS: Final[dict[str, PlainCause]] = {
@@ -58,7 +63,7 @@ def of_failure(error_class: str | None, error_code: str | None, operation: str |
         return PlainCause("sender", "they are in an archive and have to be restored first")
     if code in _GONE:
         return PlainCause("sender", "they are not there any more")
-    return _OF_CLASS.get(error_class or "", _OTHER)
+    return _CHANGES.get(code) or _OF_CLASS.get(error_class or "", _OTHER)
 
 
 def of_end(error_code: str | None) -> str:

@@ -133,3 +133,58 @@ def test_objects_come_in_pages_and_are_found_by_prefix_and_state(
     expect(page.get_by_role("list", name="Objects").get_by_role("listitem")).to_have_count(1)
     page.get_by_label("Key begins with").fill("<b>none")
     expect(page.get_by_text("No object begins with “<b>none”.")).to_be_visible()
+
+
+def test_the_retry_of_a_verification_says_that_it_copies_nothing(
+    seaweedfs: S3Server, denied: tuple[Any, str, str, str], open_tab: TabFactory
+) -> None:
+    server, transfer, _, ours = denied
+    page = open_tab(server.url).sign_in(server.token, f"#/t/{transfer}?tab=verification")
+    expect(page.get_by_text("2 of 3 objects")).to_be_visible(timeout=20_000)
+    seaweedfs.client().delete_object(Bucket=ours, Key="run42/a.bam")
+    page.get_by_role("button", name="Verify now").click()
+    expect(page.get_by_text("1 of 2 objects are as they were received.")).to_be_visible(timeout=20_000)
+    page.get_by_role("link", name="The verification as a transfer of its own").click()
+
+    page.get_by_role("button", name="Retry 1 object").click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog).to_contain_text("A new verification looks at what was not as received again. It copies nothing")
+    dialog.get_by_role("button", name="Leave it").click()
+    page.get_by_role("link", name="Failures").click()
+    expect(page.get_by_text("1 object, 1.07 KiB: it is not at the target")).to_be_visible()
+    expect(page.get_by_role("button", name="Text for the sender")).to_have_count(0)
+    page.get_by_role("button", name="Retry this one").click()
+    expect(dialog).to_contain_text("A new verification looks at it again. It copies nothing")
+    dialog.get_by_role("button", name="Retry 1 object").click()
+
+    expect(page.get_by_role("navigation", name="Attempts").get_by_role("link")).to_have_count(2)
+    page.get_by_role("link", name="Verification").click()
+    expect(page.get_by_text("0 of 1 object is as it was received.")).to_be_visible(timeout=20_000)
+    kinds = [one["operation"] for one in server.http.get("/api/v1/transfers").json()["transfers"]]
+    assert kinds == ["verify", "verify", "transfer"]
+    assert "run42/a.bam" not in [one["Key"] for one in seaweedfs.client().list_objects_v2(Bucket=ours)["Contents"]]
+
+
+def test_a_phone_shows_the_heads_of_pages_in_one_row_and_a_bar_that_is_not_full_before_the_end(
+    make_mover: Callable[[Simulator], Mover],
+    make_simulator: Callable[..., Simulator],
+    serve: ServeFactory,
+    open_tab: TabFactory,
+) -> None:
+    simulator = make_simulator("--instant", "--bucket", "vendor=keys=run42/{i:04}.bam;count=1;total=8MiB")
+    simulator.client().create_bucket(Bucket="ours")
+    simulator.client().put_object(Bucket="vendor", Key="run42/last.bam", Body=b"1")
+    denied = {"error": [403, "AccessDenied"]}
+    simulator.set_faults({"fault": denied, "operation": "CopyObject", "key_prefix": "run42/last"})
+    server = serve(make_mover(simulator))
+    options = {"endpoint_url": simulator.endpoint_url, "preflight": False}
+    transfer = server.submit("s3://vendor/run42/", "s3://ours/run42/", **options)
+    page = open_tab(server.url, viewport=PHONE).sign_in(server.token, f"#/t/{transfer}")
+
+    expect(page.get_by_text("1 of 2 objects")).to_be_visible()
+    tops = "(all) => all.map((one) => Math.round(one.getBoundingClientRect().top + one.offsetHeight / 2))"
+    heads = page.locator("header .brand, header nav a, header button")
+    assert len(set(heads.evaluate_all(tops))) == 1
+    expect(page.get_by_role("button", name="live")).to_be_visible()
+    rest = "(one) => one.offsetWidth - one.firstElementChild.offsetWidth"
+    assert page.get_by_role("progressbar").evaluate(rest) >= 4

@@ -2,6 +2,7 @@
 
 import { api, content } from './api'
 import { counted } from './format'
+import { retryEffect } from './retry'
 import { quoted } from './text'
 import type { Transfer } from './types'
 
@@ -24,9 +25,14 @@ export const WORDS: Record<Verb, { title: string; button: string; effect: string
   retry: {
     title: 'Retry',
     button: 'Retry',
-    effect: 'A new transfer copies what has not arrived, and nothing else.',
+    effect: 'A new transfer does what is left, and nothing else. One that compares looks again, and copies nothing.',
     done: 'retried',
   },
+}
+
+/** What the verb does to this transfer, what stops and what stays. */
+export function effectOf(verb: Verb, transfer: Transfer): string {
+  return verb === 'retry' ? retryEffect(transfer.operation) : WORDS[verb].effect
 }
 
 export function command(verb: Verb, id: string): string {

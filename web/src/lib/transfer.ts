@@ -45,6 +45,13 @@ const NOUNS: Record<string, string> = {
   run: 'list of commands',
 }
 
+const WITHOUT_ARRIVALS = ['remove', 'check', 'cleanup', 'verify', 'run']
+
+/** True where objects arrive at a target by the operation: what has failed of it is missing there. */
+export function brings(operation: string): boolean {
+  return !WITHOUT_ARRIVALS.includes(operation)
+}
+
 export function nounOf(operation: string): string {
   return NOUNS[operation] ?? operation
 }
