@@ -235,7 +235,7 @@ class Deliveries:
             verified=max(arrived - unverified, 0),
             left_out=left_out,
             missing=missing,
-            share=_share(first.totals, sums, is_complete=state == "complete"),
+            share=_share(first, sums, is_complete=state == "complete"),
             at_work=latest.live.workers > 0,
             bytes_per_second=round(latest.live.bytes_per_second),
             eta_seconds=None if eta is None else round(eta, 1),
@@ -335,11 +335,17 @@ def person(actor: str) -> str:
     return actor.partition("@")[0]
 
 
-def _share(first: Totals, sums: Totals, *, is_complete: bool) -> float | None:
-    """Part of the bytes that has arrived, rounded down; 1 only when all has arrived and is verified."""
+def _share(first: Status, sums: Totals, *, is_complete: bool) -> float | None:
+    """Part of the bytes that has arrived, rounded down; 1 only when all has arrived and is verified.
+
+    None while the source is listed, since the whole is not known, and where there is nothing.
+    """
     if is_complete:
         return 1.0
-    done, whole = (sums.bytes_done, first.bytes) if first.bytes else (sums.done + sums.skipped, first.objects)
+    if not first.planned:
+        return None
+    found = first.totals
+    done, whole = (sums.bytes_done, found.bytes) if found.bytes else (sums.done + sums.skipped, found.objects)
     return None if not whole else min(math.floor(1000 * done / whole) / 1000, 0.999)
 
 

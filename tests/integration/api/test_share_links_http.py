@@ -88,6 +88,15 @@ def test_a_link_shows_a_transfer_in_plain_words(service: Service) -> None:
     assert not [one for one in SECRETS if one in text]
 
 
+def test_no_share_is_promised_while_the_source_is_listed(service: Service) -> None:
+    of = named(service, 1, "Run 42")
+    add_ended_batch(service, of, ["a", "b"])
+    with http_of(service) as client, holder(client, shared(client, transfer=of)["token"]) as guest:
+        [found] = guest.get("/api/v1/delivery").json()["deliveries"]
+
+    assert (found["planned"], found["objects"], found["bytes_arrived"], found["share"]) == (False, 2, 20, None)
+
+
 def test_a_transfer_is_shown_with_its_retries_whichever_of_them_is_shared(service: Service) -> None:
     of = with_failures(service, 1, "Run 42")
     again = control.retry(service, of, actor="bea").id
