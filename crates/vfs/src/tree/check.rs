@@ -180,16 +180,25 @@ impl Tree {
         }
     }
 
-    /// Directories that a read of names would show, and that may have gone.
-    pub(super) fn doubted_names(&self, directory: u32, after: Option<&str>, most: usize) -> Vec<Box<str>> {
+    /// Directories among the next `most` names of a directory that may have gone, and were not asked for since `since`.
+    pub(super) fn doubted_names(
+        &self,
+        directory: u32,
+        after: Option<&str>,
+        most: usize,
+        since: Instant,
+    ) -> Vec<Box<str>> {
         let state = self.read();
         let directory = &state.directories[directory as usize];
         let Some(snapshot) = directory.snapshot.as_ref().filter(|_| !directory.doubted.is_empty()) else {
             return Vec::new();
         };
         let from = after.map_or(0, |after| snapshot.rank(after).map_or_else(|at| at, |at| at + 1));
-        let names = snapshot.ranked(from).take(most).map(|entry| snapshot.name(entry));
-        names.filter(|name| directory.is_doubted(name)).map(Box::from).collect()
+        let names = snapshot.ranked(from).map(|entry| snapshot.name(entry));
+        // Names that are known to have gone take no room in the page.
+        let shown = names.filter(|name| directory.known(name).is_some_and(|(_, found)| found.is_some())).take(most);
+        let is_asked = |name: &str| directory.checked.get(name).is_some_and(|checked| checked.at >= since);
+        shown.filter(|name| directory.is_doubted(name) && !is_asked(name)).map(Box::from).collect()
     }
 
     /// An inode's object was found replaced or removed: find out what has its name now.

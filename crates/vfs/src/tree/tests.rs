@@ -343,3 +343,28 @@ async fn a_flat_listing_ends_when_nobody_follows() {
     assert!(source.counters.requests().0 < 20, "{:?}", source.counters.requests());
     assert!(tree.read().flats.is_empty());
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_page_of_names_has_no_directory_whose_last_object_was_removed() {
+    let keys = ["d/a", "d/b", "d/c", "d/e/1", "d/f/1", "d/g/1", "d/h"];
+    let (store, _, tree) = tree(&keys, TreeOptions::bucket("b")).await;
+    let directory = inode(&tree, "d").await.unwrap();
+    assert_eq!(inode(&tree, "d/e/1").await.is_some(), inode(&tree, "d/f/1").await.is_some());
+    for key in ["d/a", "d/b", "d/e/1", "d/f/1"] {
+        store.delete(ObjectRef::new("b", key)).await.unwrap();
+        tree.note_removed(key);
+    }
+
+    let mut found = Vec::new();
+    let mut after: Option<String> = None;
+    loop {
+        let page = tree.read_names(directory, after.as_deref(), 2).await.unwrap();
+        found.extend(page.entries.into_iter().map(|(name, _)| name));
+        after = found.last().cloned();
+        if page.is_end {
+            break;
+        }
+    }
+
+    assert_eq!(found, ["c", "g", "h"]);
+}

@@ -436,3 +436,17 @@ async fn a_folder_stays_whose_last_object_is_moved_before_the_folder_above_it() 
     assert_eq!((setting.id("z/e/file").await, setting.text("z/e/file").await), (file, "text".to_owned()));
     assert_eq!(keys(&setting).await, ["z/", "z/e/", "z/e/file", "z/other"]);
 }
+
+#[tokio::test]
+async fn a_folder_made_anew_does_not_show_folders_that_were_below_it_whatever_the_size_of_a_page() {
+    let before = [("d/a", b"1".to_vec()), ("d/b", b"2".to_vec()), ("d/e/file", b"3".to_vec())];
+    let setting = Setting::new(&before).await;
+    let top = setting.share.root();
+    assert_eq!((setting.names("d", 9).await.len(), setting.names("d/e", 9).await), (3, vec!["file".to_owned()]));
+    setting.share.rename(&root(), top, b"d", top, b"z").await.unwrap();
+    setting.share.create_directory(&root(), top, b"d", SetAttributes::default()).await.unwrap();
+    drained(&setting).await;
+    // The tree of the bucket knows two names of its last listing to have gone, and has to ask for the third.
+    assert_eq!(setting.names("d", 2).await, [""; 0]);
+    assert_eq!(setting.find("d/e").await.unwrap_err(), seqferry_nfs::FileError::NotFound);
+}
