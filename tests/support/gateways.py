@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from seqferry.engine.crash_points import VARIABLE
 from support.processes import RunningProcess, run, seqferry
 from support.run import find_tool
 from support.servers import S3Server
@@ -77,15 +78,27 @@ def writable_gateway() -> Path:
 class ServedInstrument(ServedShares):
     """The share ``runs`` of a prefix, written by clients: an instrument, not the shipped command.
 
-    Files are uploaded when they were not changed for ``quiet`` seconds; without it they never are.
+    Files are uploaded when they were not changed for ``quiet`` seconds; without it they never are. The first process
+    ends at ``crash_at``: the name of a crash point, a colon and the number of a visit.
     """
 
-    def __init__(self, folder: Path, server: S3Server, bucket: str, prefix: str, *, quiet: float | None = None) -> None:
-        self.environment = server.environment()
+    def __init__(
+        self,
+        folder: Path,
+        server: S3Server,
+        bucket: str,
+        prefix: str,
+        *,
+        quiet: float | None = None,
+        crash_at: str | None = None,
+    ) -> None:
+        environment = server.environment()
+        self.environment = environment if crash_at is None else {**environment, VARIABLE: crash_at}
         self._command: list[str | Path] = [writable_gateway(), folder / "gateway", bucket, prefix]
         self._quiet = [] if quiet is None else [str(int(quiet * 1000))]
         self.port = 0
         self.process = self._started()
+        self.environment = environment
 
     def _command_line(self) -> list[str | Path]:
         return [*self._command, str(self.port), *self._quiet]

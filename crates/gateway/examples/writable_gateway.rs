@@ -1,8 +1,9 @@
 //! A gateway for tests of writing, whose files settle within milliseconds.
 //!
 //! Usage: `writable_gateway FOLDER BUCKET PREFIX PORT [QUIET]`. Files that were quiet for this number of milliseconds are
-//! uploaded; without it they are not. Endpoint and credentials come from the environment. It serves `/runs` until it is
-//! killed; journal, data and key are in the folder. It prints its address once clients can mount.
+//! uploaded; without it they are not. Endpoint and credentials come from the environment, where `SEQFERRY_CRASH_AT=NAME:N`
+//! ends it at the N-th visit of a crash point. It serves `/runs` until it is killed; journal, data and key are in the
+//! folder. It prints its address once clients can mount.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -10,7 +11,7 @@ use std::time::Duration;
 use seqferry_client::EndpointSpec;
 use seqferry_gateway::{GatewaySpec, ShareDefaults, ShareSpec, WritesSpec};
 use seqferry_nfs::Squash;
-use seqferry_store::EndpointOptions;
+use seqferry_store::{EndpointOptions, crash_point};
 use seqferry_vfs::TreeOptions;
 use seqferry_vfs::disk_cache::CacheLimits;
 
@@ -21,6 +22,10 @@ fn main() {
     let (bucket, prefix) = (next("BUCKET"), next("PREFIX"));
     let port: u16 = next("PORT").parse().expect("a number of a port");
     let quiet = arguments.next().map(|quiet| Duration::from_millis(quiet.parse().expect("milliseconds")));
+    if let Ok(point) = std::env::var("SEQFERRY_CRASH_AT") {
+        let (name, visit) = point.split_once(':').expect("NAME:N");
+        assert!(crash_point::arm(name, visit.parse().expect("the number of a visit")), "{name} is no crash point");
+    }
     // No test lasts a day.
     let settle = quiet.unwrap_or(Duration::from_hours(24));
     let share = ShareSpec {

@@ -7,6 +7,7 @@ use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
+use seqferry_store::crash_point::{self, When};
 
 use crate::journal::Disk;
 
@@ -94,7 +95,11 @@ impl<D: Disk> DataFolder<D> {
     }
 
     pub(crate) fn write(&self, number: u64, offset: u64, bytes: &[u8]) -> io::Result<()> {
-        self.disk.write_at(&*self.file(number)?, offset, bytes)
+        let file = self.file(number)?;
+        crash_point::reach(When::Before, "data-written");
+        self.disk.write_at(&*file, offset, bytes)?;
+        crash_point::reach(When::After, "data-written");
+        Ok(())
     }
 
     /// Bytes of a range that was written.
@@ -108,6 +113,7 @@ impl<D: Disk> DataFolder<D> {
     /// Bring what was written to the disk, and the name of the data file.
     pub(crate) fn sync(&self, number: u64) -> io::Result<()> {
         let file = self.file(number)?;
+        crash_point::reach(When::Before, "data-synced");
         self.disk.sync(&file)?;
         let is_unnamed = self.lock().unnamed.contains(&number);
         if is_unnamed {
@@ -115,6 +121,7 @@ impl<D: Disk> DataFolder<D> {
             self.lock().unnamed.remove(&number);
         }
         self.lock().left.remove(&number);
+        crash_point::reach(When::After, "data-synced");
         Ok(())
     }
 
@@ -146,7 +153,12 @@ impl<D: Disk> DataFolder<D> {
             state.left.remove(&number);
             state.known.remove(&number)
         };
-        if is_known { self.disk.remove(&name_of(number)) } else { Ok(()) }
+        if is_known {
+            crash_point::reach(When::Before, "data-removed");
+            self.disk.remove(&name_of(number))?;
+            crash_point::reach(When::After, "data-removed");
+        }
+        Ok(())
     }
 
     /// True when so much of the disk is in use that the rest is for the journal.

@@ -1,8 +1,9 @@
 """Named points before and after each durable effect, at which a test has a process end as by a kill.
 
 ``SEQFERRY_CRASH_AT=NAME`` or ``NAME:N`` ends it at the N-th time that it comes there. Points of steps and rows are in
-``POINTS``; each request of the engine that changes a storage has one before and one after it (``REQUESTS``). It is for
-tests only: a process that is ended so leaves what a kill leaves, and all of it is taken up again.
+``POINTS``, those of shares that are written in ``SHARES``; each request of the engine that changes a storage has one
+before and one after it (``REQUESTS``). It is for tests only: a process that is ended so leaves what a kill leaves, and
+all of it is taken up again.
 """
 
 from __future__ import annotations
@@ -64,6 +65,31 @@ REQUESTS: Final = frozenset(
 )
 """As ``crates/store/src/crash_point.rs`` has them."""
 
+SHARES: Final = frozenset(
+    {
+        "before-data-written",
+        "after-data-written",
+        "before-data-synced",
+        "after-data-synced",
+        "before-data-removed",
+        "after-data-removed",
+        "before-journal-written",
+        "after-journal-written",
+        "after-journal-synced",
+        "before-upload-announced",
+        "after-upload-announced",
+        "before-upload-id-recorded",
+        "after-upload-id-recorded",
+        "before-upload-finished",
+        "after-upload-finished",
+        "before-removal-finished",
+        "after-removal-finished",
+        "before-folder-moved",
+        "after-folder-moved",
+    }
+)
+"""Of shares that are written, as ``crates/gateway`` has them."""
+
 
 class _Armed:
     name = ""
@@ -79,10 +105,10 @@ def arm(environment: Mapping[str, str]) -> None:
     if not (text := environment.get(VARIABLE, "")):
         return
     name, _, number = text.partition(":")
-    if name not in POINTS | REQUESTS or not (number or "1").isdecimal():
+    if name not in POINTS | REQUESTS | SHARES or not (number or "1").isdecimal():
         raise UsageError(f"{VARIABLE}={text}: no crash point is called so. It is NAME or NAME:N, for tests only.")
     visit = max(1, int(number or 1))
-    if name in REQUESTS:
+    if name in REQUESTS | SHARES:
         from seqferry.engine.engine import Engine  # commands that only look at rows do without the engine
 
         Engine.arm_crash(name, visit)

@@ -5,6 +5,8 @@
 
 use std::io;
 
+use seqferry_store::crash_point::{self, When};
+
 use super::JournalError;
 use super::disk::Disk;
 use super::frame::{BadHeader, FRAME, Frame, Group, HEADER, Header, Kind, VERSION, is_followed, read_frame};
@@ -308,8 +310,11 @@ impl<D: Disk> Log<D> {
             let name = name_of(Kind::Log, log.header.segment);
             let next = log.next + u64::from(group.count);
             let frame = group.frame(log.header.salt);
+            crash_point::reach(When::Before, "journal-written");
             log.disk.append(&mut log.file, &frame).map_err(failed("writing", &name))?;
+            crash_point::reach(When::After, "journal-written");
             log.disk.sync(&log.file).map_err(failed("syncing", &name))?;
+            crash_point::reach(When::After, "journal-synced");
             log.syncs += 1;
             log.length += frame.len() as u64;
             log.next = next;

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 
 use seqferry_nfs::FileError;
 use seqferry_store::ObjectMeta;
+use seqferry_store::crash_point::{self, When};
 use seqferry_transfer::pipe::Replaces;
 
 use super::plan::{self, Sending, to_show};
@@ -51,6 +52,7 @@ impl<D: Disk> Uploader<D> {
         }
         let lock = self.inner.lock_of(number);
         let alone = lock.alone().await;
+        crash_point::reach(When::Before, "upload-finished");
         let recorded = self.inner.ledger.change(|overlay| {
             let mut changes = ended(overlay, sending);
             let Some(mut node) = overlay.node(number).cloned() else {
@@ -75,6 +77,7 @@ impl<D: Disk> Uploader<D> {
             Ok((changes, is_clean))
         });
         let is_clean = recorded.await.map_err(local)?;
+        crash_point::reach(When::After, "upload-finished");
         if is_clean {
             self.drop_data(number).await;
         }

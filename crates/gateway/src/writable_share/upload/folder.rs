@@ -3,6 +3,7 @@
 
 use bytes::Bytes;
 use seqferry_nfs::{FileError, FileId};
+use seqferry_store::crash_point::{self, When};
 use seqferry_vfs::FileKind;
 
 use super::send::local;
@@ -53,6 +54,7 @@ impl<D: Disk> Uploader<D> {
             }
         }
         self.hold_folders(number, &base).await?;
+        crash_point::reach(When::Before, "folder-moved");
         let moved = inner.ledger.change(|overlay| {
             let node = overlay.node(number).filter(|node| node.base.as_ref() == Some(&base));
             let Some(mut node) = node.cloned() else { return Ok((Vec::new(), ())) };
@@ -68,7 +70,9 @@ impl<D: Disk> Uploader<D> {
             let doom = Change::Doom { path: format!("{}/", base.path).into(), etag: "".into() };
             Ok((vec![Change::Put(Box::new(node)), doom], ()))
         });
-        moved.await.map_err(local)
+        moved.await.map_err(local)?;
+        crash_point::reach(When::After, "folder-moved");
+        Ok(())
     }
 
     /// Folders that hold files of the overlay become folders of it, whether the bucket still shows them or not: files

@@ -7,6 +7,7 @@ use bytes::{Bytes, BytesMut};
 use seqferry_client::{RecordedUpload, RequestError, UploadJournal};
 use seqferry_nfs::FileError;
 use seqferry_store::StoreError;
+use seqferry_store::crash_point::{self, When};
 use seqferry_transfer::pipe::{InputBytes, PipeError};
 use tokio::sync::Mutex;
 
@@ -92,6 +93,7 @@ pub(super) struct Rows<D: Disk> {
 
 impl<D: Disk> UploadJournal for Rows<D> {
     async fn record(&self, upload: &RecordedUpload) -> Result<(), RequestError> {
+        crash_point::reach(When::Before, "upload-id-recorded");
         let recorded = self.inner.ledger.change(|overlay| {
             // What was announced, under its path beside another program's object if that is where it goes.
             let open = overlay.uploads().get(&self.sending.number).ok_or(FileError::Stale)?;
@@ -102,6 +104,8 @@ impl<D: Disk> UploadJournal for Rows<D> {
         recorded.await.map_err(|_| {
             let error = StoreError::new("RecordUpload", "", Some(&self.path), "JournalFailed", None);
             RequestError::Failed(error.with_message("the journal of the share cannot be written"))
-        })
+        })?;
+        crash_point::reach(When::After, "upload-id-recorded");
+        Ok(())
     }
 }

@@ -1,5 +1,6 @@
 //! Objects and folder markers that were removed here are removed from the bucket.
 
+use seqferry_store::crash_point::{self, When};
 use seqferry_transfer::remove::remove;
 
 use super::send::local;
@@ -26,11 +27,14 @@ impl<D: Disk> Uploader<D> {
                 self.address(path)
             );
         }
+        crash_point::reach(When::Before, "removal-finished");
         let recorded = self.inner.ledger.change(|overlay| {
             let is_same = overlay.doomed().get(path).is_some_and(|now| **now == *etag);
             Ok((if is_same { vec![Change::Gone { path: path.into() }] } else { Vec::new() }, ()))
         });
-        recorded.await.map_err(local)
+        recorded.await.map_err(local)?;
+        crash_point::reach(When::After, "removal-finished");
+        Ok(())
     }
 
     /// The tree of the bucket learns that an object has gone. Below a marker there may be files all the same.

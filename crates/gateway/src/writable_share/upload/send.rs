@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 use bytes::Bytes;
 use seqferry_client::{RecordedUpload, RequestError, RetryContext, UploadSession};
 use seqferry_nfs::FileError;
+use seqferry_store::crash_point::{self, When};
 use seqferry_store::{
     Attributes, ChecksumKind, CopyTarget, DigestAlgorithm, Digester, Digests, ErrorClass, ObjectMeta, ObjectRef,
     PinnedObject, PutObject, StoredMetadata, checksum::base64,
@@ -165,6 +166,7 @@ impl<D: Disk> Uploader<D> {
             }
             None => {}
         }
+        crash_point::reach(When::Before, "upload-announced");
         let recorded = self.inner.ledger.change(|overlay| {
             // From here on others see it, and wait for it.
             if may_send(overlay, &self.inner.ids, sending) {
@@ -174,6 +176,7 @@ impl<D: Disk> Uploader<D> {
             }
         });
         recorded.await.map_err(local)?;
+        crash_point::reach(When::After, "upload-announced");
         Ok(false)
     }
 
