@@ -32,10 +32,14 @@ log: Final = logging.getLogger("seqferry.database")
 
 
 class Changes(Protocol):
-    """One waiting thread. To be closed by the thread that waits."""
+    """One waiting thread, which also closes it."""
 
     def wait(self, seconds: float) -> bool:
-        """Wait at most so long; False when certainly nothing has changed meanwhile."""
+        """Wait at most so long; False when certainly nothing has changed meanwhile, or after ``interrupt``."""
+        ...
+
+    def interrupt(self) -> None:
+        """End this wait and all later ones at once. For any thread."""
         ...
 
     def close(self) -> None: ...
@@ -70,6 +74,7 @@ class _File:
 
     def __init__(self, path: str, look_seconds: float) -> None:
         self._look_seconds = look_seconds
+        self._interrupted = threading.Event()
         self._connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
         self._seen = self._version()
 
@@ -77,11 +82,13 @@ class _File:
         deadline = time.monotonic() + seconds
         while (version := self._version()) == self._seen:
             left = deadline - time.monotonic()
-            if left <= 0:
+            if left <= 0 or self._interrupted.wait(min(self._look_seconds, left)):
                 return False
-            time.sleep(min(self._look_seconds, left))
         self._seen = version
         return True
+
+    def interrupt(self) -> None:
+        self._interrupted.set()
 
     def close(self) -> None:
         self._connection.close()
@@ -98,12 +105,17 @@ class _Listener:
     def __init__(self, channel: _Channel) -> None:
         self._channel = channel
         self._seen = -1  # there may have been changes before
+        self._interrupted = threading.Event()
         self._is_closed = False
 
     def wait(self, seconds: float) -> bool:
-        count = self._channel.wait(self._seen, seconds)
+        count = self._channel.wait(self._seen, seconds, self._interrupted)
         was, self._seen = self._seen, count
         return was != count
+
+    def interrupt(self) -> None:
+        self._interrupted.set()
+        self._channel.wake()
 
     def close(self) -> None:
         if not self._is_closed:
@@ -142,11 +154,16 @@ class _Channel:
             self._users -= 1
             self._changed.notify_all()
 
-    def wait(self, seen: int, seconds: float) -> int:
-        """Number of changes so far, as soon as it is another than ``seen``, or after so many seconds."""
+    def wait(self, seen: int, seconds: float, interrupted: threading.Event) -> int:
+        """Number of changes so far, once it is another than ``seen``, on an interrupt, or after so many seconds."""
         with self._changed:
-            self._changed.wait_for(lambda: self._count != seen, seconds)
+            self._changed.wait_for(lambda: self._count != seen or interrupted.is_set(), seconds)
             return self._count
+
+    def wake(self) -> None:
+        """Have all that wait look at what they wait for."""
+        with self._changed:
+            self._changed.notify_all()
 
     def _is_wanted(self, generation: int) -> bool:
         with self._changed:

@@ -53,13 +53,16 @@ class WorkSignal:
         self._news: News | None = None
         self._changed = threading.Condition()
         self._count = 0
-        self._stopping = False
+        self._stopping = threading.Event()
+        self._watcher: changes.Changes | None = None
         self._thread = threading.Thread(target=self._watch, name="seqferry-changes", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
-        self._stopping = True
+        self._stopping.set()
         self.tell()
+        if (watcher := self._watcher) is not None:
+            watcher.interrupt()
         self._thread.join(timeout=5.0)
 
     def tell(self) -> None:
@@ -86,7 +89,7 @@ class WorkSignal:
         """Wait until there are more changes than ``seen``, the worker is busy or stops, or the time is over."""
         deadline = time.monotonic() + seconds
         with self._changed:
-            while self._count == seen and not (stop.is_set() or self._stopping or self._is_busy()):
+            while self._count == seen and not (stop.is_set() or self._stopping.is_set() or self._is_busy()):
                 left = deadline - time.monotonic()
                 if left <= 0:
                     return
@@ -94,19 +97,19 @@ class WorkSignal:
                 self._changed.wait(min(left, LOOK_SECONDS))
 
     def _watch(self) -> None:
-        watcher = None
-        while not self._stopping:
+        while not self._stopping.is_set():
             try:
-                if watcher is None:
-                    watcher = changes.of(self._database, _FILE_LOOK_SECONDS)
-                if watcher.wait(LOOK_SECONDS):
+                # Made before the end is looked at again: ``stop`` interrupts it, or is seen here.
+                if self._watcher is None:
+                    self._watcher = changes.of(self._database, _FILE_LOOK_SECONDS)
+                elif self._watcher.wait(LOOK_SECONDS):
                     self.tell()
             except Exception as why:  # noqa: BLE001 - the database may be away: all threads look as without this one
                 log.debug("changes of the database: %s", why)
                 self.tell()
-                time.sleep(LOOK_SECONDS)
-        if watcher is not None:
-            watcher.close()
+                self._stopping.wait(LOOK_SECONDS)
+        if self._watcher is not None:
+            self._watcher.close()
 
 
 class Look:

@@ -18,7 +18,7 @@ from sqlalchemy import event
 
 from seqferry.service.service import Service
 from seqferry.settings.config import Settings
-from seqferry.workflows.pacing import LOOK_SECONDS
+from seqferry.workflows.pacing import LOOK_SECONDS, WorkSignal
 from seqferry.workflows.worker import Worker
 from support.servers import S3Server, free_ports
 from support.waiting import eventually
@@ -107,3 +107,17 @@ def test_work_is_found_by_the_poll_where_no_notification_arrives(
     assert waited < LOOK_SECONDS + 2.5, waited  # a heartbeat each 2 s, and what the machine takes for the rest
     lines = [record.message for record in caplog.records if "sends no notifications" in record.message]
     assert len(lines) == 1
+
+
+def test_an_idle_worker_stops_without_waiting_for_its_next_look(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("seqferry.workflows.pacing.LOOK_SECONDS", 600.0)
+    with Service.open(settings) as service:
+        signal = WorkSignal(service.database, lambda: False)
+        if not settings.uses_sqlite:
+            eventually(lambda: signal.count, what="the change that the start of a listener counts as")
+
+        signal.stop()
+
+        assert "seqferry-changes" not in {thread.name for thread in threading.enumerate()}
