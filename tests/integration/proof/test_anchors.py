@@ -343,6 +343,7 @@ def test_a_cp_leaves_an_anchor_and_one_that_cannot_be_written_fails_nothing(
     assert _audit(anchored) == []
 
 
+@pytest.mark.every_pair  # the command is for SQLite, on each server
 @pytest.mark.parametrize("at", ["request", "reply"])
 def test_a_writer_killed_before_or_after_its_write_took_effect_loses_nothing(
     service: Service, s3server: S3Server, proxy: Proxy, locked_bucket: str, at: Literal["request", "reply"]

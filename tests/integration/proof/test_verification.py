@@ -106,6 +106,7 @@ def _flip(path: Path, at: int) -> None:
     os.utime(path, ns=(known.st_atime_ns, known.st_mtime_ns))
 
 
+@pytest.mark.every_pair  # only one of the servers keeps files, on each database
 def test_a_byte_flipped_behind_the_servers_back_is_found_by_content(
     service: Service, ferry: Ferry, s3server: S3Server, run: Run
 ) -> None:
