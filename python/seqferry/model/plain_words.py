@@ -32,7 +32,7 @@ _CHANGES: Final = {
     "MissingAtTarget": PlainCause("operator", "they are not at the target"),
     "ChangedAtTarget": PlainCause("operator", "they are not at the target as they were received"),
 }
-"""What a comparison of two places, or of a target with its receipt, has found."""
+"""Findings of a comparison of two places, or of a target with its receipt."""
 _EXISTS: Final = "a different file of the same name is there already"
 
 _OF_CLASS: Final[dict[str, PlainCause]] = {
