@@ -47,11 +47,12 @@ dl{display:grid;grid-template-columns:max-content 1fr;gap:.25em 1.4em;margin:0}d
 details{margin-top:2.2em}summary{font-weight:600;cursor:pointer}
 ul{padding-left:1.2em}li{margin:.3em 0}
 @media screen and (max-width:40em){body{margin:1.2em auto}
-thead{position:absolute;clip-path:inset(50%)}table,tr{display:block}tr{border-bottom:1px solid #d9dde1;padding:.4em 0}
+thead{position:absolute;display:block;width:1px;height:1px;overflow:hidden;clip-path:inset(50%)}
+table,tr{display:block}tr{border-bottom:1px solid #d9dde1;padding:.4em 0}
 td,td.n{display:inline-block;border:0;padding:0 1em 0 0;text-align:left}td.key{min-width:0}
 td.key,td.sum,.proof td:last-child,.acts td:last-child{display:block}.proof td:nth-child(3)::after{content:" objects"}
-tr.failed{background:#fdecea}}
-@media print{body{margin:0;max-width:none;padding:0;font-size:9.5pt}code,td.key,td.sum{font-size:7.5pt}
+tr.failed{background:#fdecea}dl{display:block}dd{margin:0 0 .5em}}
+@media print{body{margin:0;max-width:none;padding:0;font-size:9.5pt}code,td.key,td.sum{font-size:7.5pt}td.key{min-width:24em}
 th,td{padding-right:.8em}h2{break-after:avoid}a{color:inherit}@page{size:A4;margin:14mm}}
 """
 
@@ -249,6 +250,11 @@ def _act(kind: str, data: dict[str, Any]) -> str:
     if kind == "described" and data.keys() >= {"name", "labels"}:  # others were changed, as the findings say
         labels = ", ".join(f"{key}={value}" for key, value in data["labels"].items())
         return f"called it {data['name'] or 'by no name'}" + (f", with the labels {labels}" if labels else "")
+    objects, same = data.get("objects"), data.get("same")
+    if kind == "verified" and isinstance(objects, int) and isinstance(same, int):
+        how = ", all bytes read" if data.get("how") == "content" else ""
+        part = "" if same == objects else f"{same:,} of "
+        return f"the target was verified{how}: {part}{formatting.count(objects, 'object')} as received"
     return ACTS.get(kind, kind.replace("_", " "))
 
 

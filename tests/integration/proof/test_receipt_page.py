@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from control import spec_number
 from ended import begin, ended
 
+from seqferry.db.record import events
 from seqferry.db.tables import event
 from seqferry.model.errors import UsageError
 from seqferry.model.models import ENDED_TRANSFER_STATES
@@ -56,6 +57,20 @@ def test_acts_of_people_are_in_words_with_utc(service: Service) -> None:
     assert "bob called it Run 43" in acts
     assert "UTC" in acts
     assert "{" not in acts
+
+
+def test_a_verification_tells_what_it_found(service: Service) -> None:
+    transfer_id = ended(service, batches=1, each=1)
+    found = ({"objects": 40, "same": 38, "how": "content"}, {"objects": 1, "same": 1}, {"objects": "many", "same": 1})
+    with service.database.write() as connection:
+        for data in found:
+            events.append(connection, transfer_id, time.time(), "verified", "bob", data)
+
+    acts = _words(_page(service, transfer_id)).partition("What was done, and by whom")[2].partition("Objects")[0]
+
+    assert "bob the target was verified, all bytes read: 38 of 40 objects as received" in acts
+    assert "bob the target was verified: 1 object as received" in acts
+    assert acts.rstrip().endswith("bob verified")
 
 
 def test_an_adjustment_tells_what_it_changed(service: Service) -> None:
