@@ -52,7 +52,8 @@ table,tr{display:block}tr{border-bottom:1px solid #d9dde1;padding:.4em 0}
 td,td.n{display:inline-block;border:0;padding:0 1em 0 0;text-align:left}td.key{min-width:0}
 td.key,td.sum,.proof td:last-child,.acts td:last-child{display:block}.proof td:nth-child(3)::after{content:" objects"}
 tr.failed{background:#fdecea}dl{display:block}dd{margin:0 0 .5em}}
-@media print{body{margin:0;max-width:none;padding:0;font-size:9.5pt}code,td.key,td.sum{font-size:7.5pt}td.key{min-width:24em}
+@media print{body{margin:0;max-width:none;padding:0;font-size:9.5pt}code,td.key,td.sum{font-size:7.5pt}
+td.key{min-width:20em}td.key~td:not(.sum){overflow-wrap:break-word}
 th,td{padding-right:.8em}h2{break-after:avoid}a{color:inherit}@page{size:A4;margin:14mm}}
 """
 
