@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { byteMarks, caption, columns, rising, rows, throttledSpans } from '../src/lib/chart'
+import { byteMarks, caption, columns, rising, rows, throttledSpans, timeMarks } from '../src/lib/chart'
 import type { Sample } from '../src/lib/types'
 
 function sample(second: number, more: Partial<Sample> = {}): Sample {
@@ -60,4 +60,24 @@ it('marks of bytes are multiples of a power of two', () => {
   expect(byteMarks(0)).toEqual([0])
   expect(byteMarks(3000)).toEqual([0, 1024, 2048])
   expect(byteMarks(1.9 * 2 ** 30).map((one) => one / 2 ** 20)).toEqual([0, 512, 1024, 1536])
+})
+
+describe('marks of the time', () => {
+  const marks = (from: Date, step: number): string[] =>
+    timeMarks([0, 1, 2, 3].map((number) => from.getTime() / 1000 + number * step))
+
+  it('differ from their neighbours, whatever the age of the course', () => {
+    for (const year of [2022, 2026]) {
+      for (const step of [1, 5, 60, 3600, 10_800, 86_400]) {
+        const found = marks(new Date(year, 10, 28, 22, 23, 30), step)
+        expect(new Set(found).size, `${String(year)} ${String(step)}: ${found.join(' ')}`).toBe(4)
+      }
+    }
+  })
+
+  it('have the day only where there are several', () => {
+    expect(marks(new Date(2022, 10, 28, 10), 600).join(' ')).not.toMatch(/28/)
+    expect(marks(new Date(2022, 10, 28, 10), 21_600)[0]).toMatch(/28/)
+    expect(timeMarks([])).toEqual([])
+  })
 })

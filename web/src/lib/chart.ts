@@ -93,6 +93,25 @@ export function byteMarks(max: number): number[] {
   return Array.from({ length: Math.floor(max / step) + 1 }, (_, number) => number * step)
 }
 
+const [MINUTE, DAY] = [60, 86_400]
+
+/**
+ * Marks of an axis of times, in seconds since the epoch: as exact as two neighbours need to differ, with the day where
+ * the course has several. The age of the course does not matter: its page names the day.
+ */
+export function timeMarks(times: readonly number[]): string[] {
+  const [first = 0, second = first] = times
+  const step = second - first
+  const moments = times.map((time) => new Date(time * 1000))
+  const days = new Set(moments.map((one) => one.toDateString()))
+  const form = new Intl.DateTimeFormat(undefined, {
+    ...(days.size > 1 && step >= MINUTE ? { day: 'numeric', month: 'short' } : {}),
+    ...(step < DAY ? { hour: '2-digit', minute: '2-digit' } : {}),
+    ...(step < MINUTE ? { second: '2-digit' } : {}),
+  })
+  return moments.map((one) => form.format(one))
+}
+
 export function requestRate(value: number): string {
   return `${count(value)}/s`
 }

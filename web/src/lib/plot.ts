@@ -2,7 +2,7 @@
 
 import uPlot from 'uplot'
 import 'uplot/dist/uPlot.min.css'
-import { byteMarks, type Columns, requestRate } from './chart'
+import { byteMarks, type Columns, requestRate, timeMarks } from './chart'
 import { bytes } from './format'
 
 export interface Colours {
@@ -26,7 +26,7 @@ const STEPS = [1, 5, 10, 30, 60, 300, 600, 1800, 3600, 10_800, 21_600, 43_200, 8
 /** The line of workers stays in the lowest third. */
 const WORKERS_SCALE = 3
 
-export function plot(target: HTMLElement, colours: Colours, course: () => Course, clock: Intl.DateTimeFormat): uPlot {
+export function plot(target: HTMLElement, colours: Colours, course: () => Course): uPlot {
   const axis = {
     stroke: colours.text,
     grid: { stroke: colours.grid, width: 1 },
@@ -46,7 +46,7 @@ export function plot(target: HTMLElement, colours: Colours, course: () => Course
     axes: [
       {
         ...axis,
-        values: (_, times) => times.map((time) => clock.format(time * 1000)),
+        values: (_, times) => timeMarks(times),
         space: 90,
         size: 30,
         incrs: STEPS,
