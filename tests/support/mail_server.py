@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import email
 import email.policy
 import socket
@@ -11,6 +12,7 @@ from email.message import EmailMessage
 from typing import Any
 
 from aiosmtpd.controller import Controller
+from aiosmtpd.smtp import SMTP
 
 from seqferry.settings.channels import Channel
 
@@ -40,16 +42,35 @@ class Mails:
         return f"{mail['subject']}\n{body.get_content()}"
 
 
+class _Controller(Controller):
+    """Closes the connections that are open at its end as well: a client may be killed, and say nothing."""
+
+    def __init__(self, handler: Mails, port: int) -> None:
+        super().__init__(handler, hostname="127.0.0.1", port=port)
+        self._protocols: list[SMTP] = []
+
+    def factory(self) -> SMTP:
+        self._protocols.append(super().factory())
+        return self._protocols[-1]
+
+    async def close(self) -> None:
+        for protocol in self._protocols:
+            if protocol.transport is not None:
+                protocol.transport.abort()
+        await asyncio.sleep(0)  # the loop closes their sockets
+
+
 @contextmanager
 def mail_server(more: str = "") -> Generator[tuple[Mails, Channel]]:
     """A mail server, and a channel to it; ``more`` is added to the query of its URL."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     handler = Mails()
-    controller = Controller(handler, hostname="127.0.0.1", port=port)
+    controller = _Controller(handler, port)
     controller.start()
     url = f"mailto://127.0.0.1:{port}/?from=seqferry@example.org&to=ada@example.org&mode=insecure{more}"
     try:
         yield handler, Channel("mail", url)
     finally:
+        asyncio.run_coroutine_threadsafe(controller.close(), controller.loop).result(timeout=10)
         controller.stop()
