@@ -10,7 +10,10 @@ import time
 from pathlib import Path
 from typing import Final, NamedTuple
 
-ENVIRONMENT: Final = {**os.environ, "LC_ALL": "C.UTF-8", "TZ": "UTC"}
+_GO_CACHE: Final = os.environ.get("GOCACHE") or str(Path.home() / ".cache/go-build")
+"""That of the user, where the library is compiled: a cache of the run's own begins empty."""
+
+ENVIRONMENT: Final = {**os.environ, "LC_ALL": "C.UTF-8", "TZ": "UTC", "GOCACHE": _GO_CACHE}
 
 _OLD: Final = 1_000_000_000
 _RECENT: Final = 3600 * 10**9
