@@ -133,6 +133,7 @@ class _Channel:
         self._database = weakref.proxy(database)
         self._label = database.label
         self._changed = threading.Condition()
+        self._checking = threading.Lock()
         self._count = 0
         self._users = 0
         self._generation = 0
@@ -153,6 +154,8 @@ class _Channel:
         with self._changed:
             self._users -= 1
             self._changed.notify_all()
+        with self._checking:
+            pass  # the database may be closed next, and a look for a pooler holds a connection of its pool
 
     def wait(self, seen: int, seconds: float, interrupted: threading.Event) -> int:
         """Number of changes so far, once it is another than ``seen``, on an interrupt, or after so many seconds."""
@@ -181,7 +184,9 @@ class _Channel:
             try:
                 with self._database.direct("seqferry-events") as connection:
                     connection.execute(f"listen {CHANNEL}".encode())
-                    self._check(connection)
+                    with self._checking:
+                        if self._is_wanted(generation):
+                            self._check(connection)
                     self._tell()  # there may have been changes before this connection listened
                     while self._is_wanted(generation):
                         if any(True for _ in connection.notifies(timeout=_LEAVE_SECONDS, stop_after=1)):

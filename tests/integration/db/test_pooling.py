@@ -225,6 +225,31 @@ def test_notifications_come_again_after_the_look_for_a_pooler_has_failed(
     assert "sends no notifications" in caplog.text
 
 
+def test_a_watcher_is_closed_after_the_look_for_a_pooler_has_given_its_connection_back(
+    migrated_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looking, go_on = threading.Event(), threading.Event()
+
+    def slow(_database: Database, _direct: psycopg.Connection[tuple[object, ...]]) -> bool:
+        looking.set()
+        return not go_on.wait(60.0)
+
+    monkeypatch.setattr(Database, "shares_session", slow)
+    database = Database(settings_for(tmp_path, migrated_url))
+    watcher = changes.of(database)
+    assert looking.wait(60.0)
+    closing = threading.Thread(target=watcher.close)
+    closing.start()
+
+    closing.join(0.2)
+    assert closing.is_alive()
+
+    go_on.set()
+    closing.join(60.0)
+    assert not closing.is_alive()
+    database.close()
+
+
 def test_a_pooler_in_statement_mode_is_refused_in_one_line(
     start_pooler: Callable[[pooler.Mode], Pooler], postgres: Postgres, postgres_url: str, tmp_path: Path
 ) -> None:
