@@ -14,7 +14,7 @@ from seqferry.db.queue import Queue
 from seqferry.model import names
 from seqferry.workflows import inline
 from seqferry.workflows.lanes import Lanes
-from seqferry.workflows.pacing import WorkSignal, pace
+from seqferry.workflows.pacing import QueuePolls, WorkSignal, pace
 
 if TYPE_CHECKING:
     from dbos import DBOS
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 _SCHEDULER_SECONDS: Final = 2.0  # until DBOS sees a schedule that was changed; each look is a query
 _RUNS_AT_ONCE: Final = 4  # runs of schedules: each only submits
 _POLL_SECONDS: Final = 0.25  # each poll of each queue takes 2 ms of CPU; a worker begins 32 batches a second at most
+_POLL_JITTER: Final = 1.05  # DBOS varies each wait by so much
 _LISTEN_SECONDS: Final = 0.1  # DBOS's listener on SQLite sleeps so long, and leaving waits for it; nothing is sent
 _COALESCE_SECONDS: Final = 1.0  # DBOS's notifier wakes so often, and nothing is sent
 _TRANSFERS_AT_ONCE: Final = 64  # each waits in a thread, most of the time asleep
@@ -34,10 +35,19 @@ class DbosRunner:
     Args:
         held: what is closed when the worker has ended.
         schedules: take the runs of schedules as well.
+        polls: wakes the threads that poll the queues.
     """
 
     def __init__(
-        self, database: Database, queue: Queue, lanes: Lanes, executor_id: str, held: ExitStack, *, schedules: bool
+        self,
+        database: Database,
+        queue: Queue,
+        lanes: Lanes,
+        executor_id: str,
+        held: ExitStack,
+        *,
+        schedules: bool,
+        polls: QueuePolls,
     ) -> None:
         self._database = database
         self._queue = queue
@@ -45,6 +55,7 @@ class DbosRunner:
         self._executor_id = executor_id
         self._held = held
         self._schedules = schedules
+        self._polls = polls
         self._dbos: DBOS | None = None
 
     @property
@@ -89,8 +100,7 @@ class DbosRunner:
         quieten_dbos()
         DBOS.listen_queues(listened)
         DBOS.launch()
-        if signal is not None:
-            pace(self._dbos, signal)
+        pace(self._dbos, signal, self._polls, _POLL_SECONDS * _POLL_JITTER)
         quieten_dbos()
 
     def listen(self, signal: WorkSignal | None) -> None:

@@ -6,6 +6,8 @@ and PostgreSQL notifies at the commit of an event. Each heartbeat on PostgreSQL,
 stands in for a notification that was lost. While the worker does something, all threads look as often as they would
 without this module.
 
+``QueuePolls`` cuts a wait between two polls of the queues short once this process has put work on them.
+
 What must stay true: a change wakes every thread that looks for work; no work is delayed by more than ``LOOK_SECONDS``.
 """
 
@@ -133,19 +135,84 @@ class Look:
         return True
 
 
-def pace(dbos: DBOS, signal: WorkSignal) -> None:
-    """Have the threads of DBOS that wait for a time between two looks wait for a change as well, while it is idle.
+class QueuePolls:
+    """Wakes the threads that poll the queues when this process has put work on them. One per worker."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._count = 0
+
+    @property
+    def count(self) -> int:
+        """Times that work was put on the queues."""
+        return self._count
+
+    def hurry(self) -> None:
+        """Have each queue polled now."""
+        with self._changed:
+            self._count += 1
+            self._changed.notify_all()
+
+    def wake(self) -> None:
+        """Have all threads look whether they are to stop."""
+        with self._changed:
+            self._changed.notify_all()
+
+    def wait(self, seen: int, seconds: float, stop: threading.Event) -> bool:
+        """Wait until ``count`` is another than ``seen``, the time is over, or the thread is to stop (then True)."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._count != seen or stop.is_set(), seconds)
+        return stop.is_set()
+
+
+def pace(dbos: DBOS, signal: WorkSignal | None, polls: QueuePolls, poll_seconds: float) -> None:
+    """Change how the threads of DBOS wait between two looks.
 
     DBOS 3.4 has no such option. Its threads wait with ``Event.wait(timeout)`` for their end, and nothing else.
+
+    Args:
+        signal: what they wait for as well while the worker is idle; None: they look as often as always.
+        polls: ends a wait between two polls of a queue.
+        poll_seconds: longest wait between two polls of a queue.
     """
     for event in dbos.background_thread_stop_events:
-        event.wait = _resting(event, signal)
-    jobs = dbos._background_jobs_stop_event  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
-    jobs.wait = _resting(jobs, signal, within=_JOBS_SECONDS)
+        event.wait = _hurried(event, polls, poll_seconds)
+        event.set = _waking(event, polls)
+        if signal is not None:
+            event.wait = _resting(event, signal)
+    if signal is not None:
+        jobs = dbos._background_jobs_stop_event  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
+        jobs.wait = _resting(jobs, signal, within=_JOBS_SECONDS)
 
 
 class _Wait(Protocol):
     def __call__(self, timeout: float | None = None) -> bool: ...
+
+
+def _waking(event: threading.Event, polls: QueuePolls) -> Callable[[], None]:
+    """A ``set`` that ends the waits of ``_hurried``."""
+    set_ = event.set
+
+    def wake() -> None:
+        set_()
+        polls.wake()
+
+    return wake
+
+
+def _hurried(event: threading.Event, polls: QueuePolls, poll_seconds: float) -> _Wait:
+    """A wait that ends early when work was put on the queues since this thread's last one, if it is one for a poll."""
+    wait, mine = event.wait, threading.local()
+
+    def hurried(timeout: float | None = None) -> bool:
+        if timeout is None or timeout > poll_seconds:
+            return wait(timeout)
+        seen: int = getattr(mine, "seen", polls.count)
+        is_set = polls.wait(seen, timeout, event)
+        mine.seen = polls.count  # before the poll, so that what comes meanwhile is polled for again
+        return is_set
+
+    return hurried
 
 
 def _resting(event: threading.Event, signal: WorkSignal, within: float = 0.0) -> _Wait:

@@ -51,7 +51,8 @@ class Runtime:
     """State and means of one worker. ``worker_session`` names this start of it, ``executor_id`` its place in the queue.
 
     ``on_end`` is called, in any thread, when a transfer has ended here; ``on_work`` before work at a transfer begins,
-    so that its limits hold from its first request. ``lease`` is set where other workers may take over the work of this
+    so that its limits hold from its first request; ``on_queued`` when batches that a worker can begin now have been put
+    on the queue. ``lease`` is set where other workers may take over the work of this
     one. With ``confines_writes`` the policy lets clients write to some places only.
     """
 
@@ -68,6 +69,7 @@ class Runtime:
         told: Notices = _NO_NOTICES,
         *,
         on_work: Callable[[], None] | None = None,
+        on_queued: Callable[[], None] | None = None,
         confines_writes: bool = False,
     ) -> None:
         self.database: Final = database
@@ -85,6 +87,7 @@ class Runtime:
         self._ends_told: Final = told.wanting("finished")
         self._on_end = on_end
         self._on_work = on_work
+        self._on_queued = on_queued
         self._stopping = threading.Event()
         self._changed = threading.Condition()
         self._running: dict[tuple[str, int], RunningBatch] = {}
@@ -210,6 +213,11 @@ class Runtime:
         """A transfer has ended."""
         if self._on_end is not None:
             self._on_end()
+
+    def announce_queued(self) -> None:
+        """Batches that a worker can begin now have been put on the queue."""
+        if self._on_queued is not None:
+            self._on_queued()
 
     # --- what is ours ---
 

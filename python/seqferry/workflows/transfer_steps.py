@@ -207,6 +207,7 @@ class Planner:
         self._at_once = work_of(spec).pages_are_batches
         self._kept: list[list[PlannedObject]] = []
         self._made = 0
+        self._is_announced = False
         self._looked_at = time.monotonic()
 
     def add(self, found: Sequence[PlannedObject]) -> bool:
@@ -233,6 +234,7 @@ class Planner:
         if not self.close():
             return False
         if self._inline is None:
+            self._is_announced = False
             return _until_ended(self._runtime, self._transfer_id)
         self._inline.wait()
         if _open_batches(self._runtime, self._transfer_id):
@@ -281,6 +283,10 @@ class Planner:
             crash_points.reach("after-batches-recorded")
         if self._inline is not None:
             self._inline.begin(added)
+        elif groups and not self._is_announced:
+            # Only the first ones: the queue is polled often enough while these run.
+            self._runtime.announce_queued()
+            self._is_announced = True
         return True
 
 

@@ -48,7 +48,7 @@ from seqferry.workflows.heart import Heart, record_vanished
 from seqferry.workflows.lanes import Lanes
 from seqferry.workflows.lease import Lease
 from seqferry.workflows.orders import LimitKeeper, give_orders
-from seqferry.workflows.pacing import WorkSignal
+from seqferry.workflows.pacing import QueuePolls, WorkSignal
 from seqferry.workflows.reporter import Reporter
 from seqferry.workflows.runtime import Runtime, install
 from seqferry.workflows.suspension import StepSuspension
@@ -126,6 +126,7 @@ class Worker:
         self._pulse = self._database if self._database.is_sqlite else Database(service.settings, pool_size=1)
         if self._pulse is not self._database:
             held.callback(self._pulse.close)
+        self._polls = QueuePolls()
         self._runtime = Runtime(
             service.database,
             service.queue,
@@ -137,6 +138,7 @@ class Worker:
             self._lease,
             service.settings.notices,
             on_work=lambda: self._limits.keep(),
+            on_queued=self._polls.hurry,
             confines_writes=service.settings.policy.confines_writes,
         )
         self._notifier = _notifier_of(service)
@@ -145,7 +147,13 @@ class Worker:
         self._limits = LimitKeeper(self._runtime, service.settings, process_id, own_work=own_work)
         self._lanes = Lanes(service)
         self._dbos = DbosRunner(
-            service.database, service.queue, self._lanes, self.executor_id, held, schedules=not own_work
+            service.database,
+            service.queue,
+            self._lanes,
+            self.executor_id,
+            held,
+            schedules=not own_work,
+            polls=self._polls,
         )
         self._draining = Draining(service.database, process_id, self._dbos.stop_polling, self._awaited)
         self._threads = Threads()
