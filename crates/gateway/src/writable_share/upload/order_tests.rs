@@ -444,9 +444,51 @@ async fn a_folder_made_anew_does_not_show_folders_that_were_below_it_whatever_th
     let top = setting.share.root();
     assert_eq!((setting.names("d", 9).await.len(), setting.names("d/e", 9).await), (3, vec!["file".to_owned()]));
     setting.share.rename(&root(), top, b"d", top, b"z").await.unwrap();
+    let (store, copy, marker) = (store_of(&setting), Latch::default(), Latch::default());
+    store.rule(Rule::once("CopyObject", Fault::Hold(copy.clone())).key("p/z/e/file"));
+    store.rule(Rule::once("PutObject", Fault::Hold(marker.clone())).key("p/d/"));
+    let running = Running::start(&setting, Arc::clone(&store) as Arc<dyn ObjectStore>);
+    until(&setting, &["d/e/file", "z/", "z/a", "z/b", "z/e/"]).await;
+    copy.reached().await;
     setting.share.create_directory(&root(), top, b"d", SetAttributes::default()).await.unwrap();
-    drained(&setting).await;
+    marker.reached().await;
+    // The last object of the old folder goes before the marker of the new one is there.
+    copy.open();
+    until(&setting, &["z/", "z/a", "z/b", "z/e/", "z/e/file"]).await;
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while setting.share.doomed().iter().any(|(path, _)| path != "d/") && Instant::now() < deadline {
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+    marker.open();
+    running.drain(&setting).await;
     // The tree of the bucket knows two names of its last listing to have gone, and has to ask for the third.
     assert_eq!(setting.names("d", 2).await, [""; 0]);
     assert_eq!(setting.find("d/e").await.unwrap_err(), seqferry_nfs::FileError::NotFound);
+}
+
+#[tokio::test]
+async fn a_file_whose_folder_was_renamed_keeps_bytes_that_were_written_when_its_process_was_killed() {
+    let setting = Setting::new(&[]).await;
+    let top = setting.share.root();
+    let text = "0123456789".repeat(150);
+    setting.share.create_directory(&root(), top, b"d", SetAttributes::default()).await.unwrap();
+    let file = setting.put("d/large", &text).await;
+    let (store, latch) = (store_of(&setting), Latch::default());
+    store.rule(Rule::once("CompleteMultipartUpload", Fault::HoldReply(latch.clone())));
+    let running = Running::start(&setting, Arc::clone(&store) as Arc<dyn ObjectStore>);
+    latch.reached().await;
+    running.kill().await;
+    setting.share.rename(&root(), top, b"d", top, b"e").await.unwrap();
+    // A write over it was never acknowledged: its bytes are there, and nothing in the journal says so.
+    let data = setting.data.names().unwrap();
+    let mut bytes = setting.data.bytes(&data[0]);
+    bytes[4] = b'!';
+    setting.data.set(&data[0], &bytes);
+    let setting = setting.restarted(&mut random(), false).await;
+    let shown = setting.bytes(file).await.unwrap();
+    assert_eq!((shown.len(), shown[4]), (1500, b'!'));
+    drained(&setting).await;
+    assert_eq!((setting.bytes(file).await.unwrap() == shown, setting.id("e/large").await), (true, file));
+    assert_eq!(keys(&setting).await, ["e/", "e/large"]);
+    assert_eq!(objects(&setting).await["e/large"], shown);
 }

@@ -201,11 +201,17 @@ impl<D: Disk> Uploader<D> {
         let path = open.path.trim_end_matches('/').into();
         // Bytes and time may be those of a generation before, which had another mode or owner.
         let has_all = |overlay: &Overlay| overlay.node(number).is_none_or(|node| has_facts(node, there));
-        let uploaded = Uploaded { has_facts: self.inner.ledger.read(has_all), ..there.into() };
+        let has_all = self.inner.ledger.read(has_all);
         let sending = Sending { number, changed: open.changed, path, replaces: Replaces::Nothing, is_again: true };
         if open.path.ends_with('/') {
             return self.finish_marker(&sending).await;
         }
+        // Bytes that were never acknowledged may have been written over it before this process was started.
+        let is_written = |node: &Node| node.data().is_some_and(|data| !data.written.is_empty());
+        let is_here = |node: &Node| node.changed == open.changed && is_written(node);
+        let is_here = self.inner.ledger.read(|overlay| overlay.node(number).is_some_and(is_here));
+        let has_all = has_all && (!is_here || self.has_bytes(&sending, there).await?);
+        let uploaded = Uploaded { has_facts: has_all, ..there.into() };
         self.finish(&sending, &uploaded).await
     }
 
