@@ -7,6 +7,7 @@
 mod extents;
 mod node;
 mod record;
+mod states;
 
 use std::collections::BTreeMap;
 
@@ -19,6 +20,7 @@ pub(crate) use node::{
     Base, Content, Data, Node, STATED_GID, STATED_MODE, STATED_MODIFIED, STATED_UID, nanoseconds, now, system_time,
 };
 pub(crate) use record::{Change, OpenUpload, decode, encode};
+use states::States;
 
 /// Generation of files of the bucket, and of those made here.
 pub(crate) const OF_BUCKET: u32 = 0;
@@ -47,6 +49,7 @@ pub(crate) enum Spot {
 #[derive(Debug)]
 pub(crate) struct Overlay {
     nodes: BTreeMap<u64, Node>,
+    states: States,
     names: BTreeMap<u64, BTreeMap<Box<str>, Entry>>,
     doomed: BTreeMap<Box<str>, Box<str>>,
     /// Files, links and folders by their path in the bucket.
@@ -65,6 +68,7 @@ impl Default for Overlay {
     fn default() -> Self {
         Self {
             nodes: BTreeMap::new(),
+            states: States::default(),
             names: BTreeMap::new(),
             doomed: BTreeMap::new(),
             bases: BTreeMap::new(),
@@ -91,6 +95,7 @@ impl Overlay {
             Change::Put(node) => self.put(*node),
             Change::Drop(number) => {
                 if let Some(gone) = self.nodes.remove(&number) {
+                    self.states.remove(&gone);
                     self.forget_name(&gone);
                     self.forget_base(&gone);
                 }
@@ -120,6 +125,7 @@ impl Overlay {
         let is_elsewhere = node.base.as_ref().is_some_and(|base| !self.is_beside_parent(&node, &base.path));
         self.has_moved |= is_elsewhere;
         if let Some(before) = self.nodes.remove(&number) {
+            self.states.remove(&before);
             self.has_moved |= is_folder && (before.parent, &before.name) != (node.parent, &node.name);
             self.forget_name(&before);
             self.forget_base(&before);
@@ -130,6 +136,7 @@ impl Overlay {
         if number != ROOT {
             self.names.entry(node.parent).or_default().insert(node.name.clone(), Entry::Node(number));
         }
+        self.states.add(&node);
         self.nodes.insert(number, node);
     }
 
@@ -219,6 +226,18 @@ impl Overlay {
         self.nodes.values()
     }
 
+    /// Files, links and folders that the bucket may not have as they are, and where they are, by their numbers.
+    pub(crate) fn to_look_at(&self) -> impl Iterator<Item = &Node> {
+        let all = self.has_moved.then(|| self.nodes.values());
+        let changed = (!self.has_moved).then(|| self.states.changed().filter_map(|number| self.nodes.get(&number)));
+        all.into_iter().flatten().chain(changed.into_iter().flatten())
+    }
+
+    /// Number of files that the bucket has as they are.
+    pub(crate) fn unchanged_files(&self) -> usize {
+        self.states.unchanged_files()
+    }
+
     pub(crate) fn has_moved(&self) -> bool {
         self.has_moved
     }
@@ -246,8 +265,18 @@ impl Overlay {
         self.nodes.get(&number)
     }
 
-    pub(crate) fn node_mut(&mut self, number: u64) -> Option<&mut Node> {
-        self.nodes.get_mut(&number)
+    /// Change facts of a file that no record has to say, apart from its name and its object. None: there is no such file.
+    pub(crate) fn edit<T>(&mut self, number: u64, change: impl FnOnce(&mut Node) -> T) -> Option<T> {
+        let node = self.nodes.get_mut(&number)?;
+        self.states.remove(node);
+        let changed = change(node);
+        self.states.add(node);
+        Some(changed)
+    }
+
+    /// The bytes of a file, for changes that leave it as new or as old as it is.
+    pub(crate) fn data_mut(&mut self, number: u64) -> Option<&mut Data> {
+        self.nodes.get_mut(&number).and_then(Node::data_mut)
     }
 
     /// Answer of the overlay about a name. None: the bucket decides.

@@ -208,8 +208,7 @@ impl<D: Disk> Inner<D> {
             if !bytes.is_empty() {
                 self.write_bytes(number, offset, bytes).await?;
             }
-            self.ledger.note(|overlay| {
-                let node = overlay.node_mut(number).ok_or(FileError::Stale)?;
+            let written = |node: &mut Node| {
                 let before = Some(summary(node));
                 if length > 0 {
                     node.touch_bytes();
@@ -223,7 +222,8 @@ impl<D: Disk> Inner<D> {
                 }
                 let is_scattered = data.written.len() > RANGES;
                 Ok::<_, FileError>((Changed { before, after: Some(node.attributes()) }, is_scattered))
-            })?
+            };
+            self.ledger.note(|overlay| overlay.edit(number, written)).ok_or(FileError::Stale)??
         };
         if is_scattered {
             self.fill(number, &lock).await?;
@@ -265,7 +265,7 @@ impl<D: Disk> Inner<D> {
             let bytes = self.read_below(number, base.as_ref(), start, end).await?;
             self.write_bytes(number, start, bytes).await?;
             self.ledger.note(|overlay| {
-                if let Some(data) = overlay.node_mut(number).and_then(Node::data_mut) {
+                if let Some(data) = overlay.data_mut(number) {
                     data.written.add(start, end);
                     data.unsynced.add(start, end);
                 }
@@ -292,9 +292,8 @@ impl<D: Disk> Inner<D> {
         let _one = lock.commit.lock().await;
         let _stays = lock.data.read().await;
         let (pending, size, attributes) = self.ledger.note(|overlay| {
-            let node = overlay.node_mut(number).ok_or(FileError::Stale)?;
-            let attributes = node.attributes();
-            let data = node.data_mut().ok_or(FileError::Invalid)?;
+            let attributes = overlay.node(number).ok_or(FileError::Stale)?.attributes();
+            let data = overlay.data_mut(number).ok_or(FileError::Invalid)?;
             Ok::<_, FileError>((std::mem::take(&mut data.unsynced), data.size, attributes))
         })?;
         if pending.is_empty() && !self.data.is_left(number) {
@@ -318,7 +317,7 @@ impl<D: Disk> Inner<D> {
 
     fn give_back(&self, number: u64, pending: &crate::overlay::Extents) {
         self.ledger.note(|overlay| {
-            if let Some(data) = overlay.node_mut(number).and_then(Node::data_mut) {
+            if let Some(data) = overlay.data_mut(number) {
                 data.unsynced.add_all(pending);
             }
         });

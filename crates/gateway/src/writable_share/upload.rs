@@ -42,6 +42,8 @@ pub(super) use send::Conditions;
 
 /// Files that are uploaded at a time. The budget of the process decides how many requests are under way.
 const AT_ONCE: usize = 16;
+/// Files that are planned at a time: the plan is made anew when they have begun.
+const PLANNED: usize = 1024;
 /// Longest time between two looks for work.
 const LOOK: Duration = Duration::from_secs(1);
 
@@ -95,7 +97,7 @@ impl<D: Disk> WritableShare<D> {
     /// Files and keys that the bucket does not have as the share shows them, settled or not.
     pub fn waiting(&self) -> usize {
         let inner = &self.0;
-        inner.ledger.read(|overlay| due(overlay, &inner.ids, true, |_, _| true).len())
+        inner.ledger.read(|overlay| due(overlay, &inner.ids, true, usize::MAX, |_, _| true).len())
     }
 }
 
@@ -163,9 +165,9 @@ impl<D: Disk> Uploader<D> {
             let evict = evict::is_due(overlay, self.inner.clean_files).then_some(Work::Evict);
             let may_resolve = settling.may_resolve();
             let mut gate = self.inner.control.gate(overlay, &self.inner.ids);
-            let due = due(overlay, &self.inner.ids, may_resolve, |number, changed| {
+            let due = due(overlay, &self.inner.ids, may_resolve, PLANNED, |number, changed| {
                 let is_settled = settling.is_settled(number, changed);
-                gate.lets_pass(number, is_settled)
+                gate.lets_pass(number, is_settled) && settling.may_begin(number)
             });
             gate.close();
             evict.into_iter().chain(due).collect::<Vec<_>>()

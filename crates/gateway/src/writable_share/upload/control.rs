@@ -183,12 +183,12 @@ impl UploadControl {
 
     /// For each folder with a marker that waits: what is oldest in it and below it.
     fn barriers(&self, overlay: &Overlay, ids: &FileTable) -> HashMap<u64, Barrier> {
-        let markers = overlay.nodes().filter(|node| self.is_marker(node) && is_dirty(overlay, ids, node));
+        let markers = overlay.to_look_at().filter(|node| self.is_marker(node) && is_dirty(overlay, ids, node));
         let mut barriers: HashMap<u64, Barrier> = markers.map(|node| (node.parent, Barrier::default())).collect();
         if barriers.is_empty() {
             return barriers;
         }
-        for node in overlay.nodes().filter(|node| is_dirty(overlay, ids, node)) {
+        for node in overlay.to_look_at().filter(|node| is_dirty(overlay, ids, node)) {
             let is_new_file = matches!(node.content, Content::File(_) | Content::Link(_))
                 && node.uploaded == 0
                 && node.file.generation == MADE_HERE
@@ -343,8 +343,9 @@ impl Gate<'_> {
     pub(super) fn lets_pass(&mut self, number: u64, is_settled: bool) -> bool {
         let Some(node) = self.overlay.node(number) else { return false };
         let is_flushed = self.is_flushed(node);
-        if self.control.is_marker(node)
-            && let Some(other) = self.barriers.get(&node.parent).and_then(|barrier| barrier.before(node))
+        if let Some(barrier) = self.barriers.get(&node.parent)
+            && self.control.is_marker(node)
+            && let Some(other) = barrier.before(node)
         {
             self.held.insert(number, other);
             return false;

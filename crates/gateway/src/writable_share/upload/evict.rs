@@ -32,7 +32,9 @@ struct Leaving {
 
 /// True when so many files are clean that some leave: a quarter more than stay.
 pub(super) fn is_due(overlay: &Overlay, kept: usize) -> bool {
-    overlay.nodes().filter(|node| is_clean(overlay, node)).nth(kept + kept / 4).is_some()
+    let most = kept + kept / 4;
+    // Those that the bucket has as they are may wait for something else.
+    overlay.unchanged_files() > most && overlay.nodes().filter(|node| is_clean(overlay, node)).nth(most).is_some()
 }
 
 fn is_same(node: &Node, leaving: &Leaving) -> bool {

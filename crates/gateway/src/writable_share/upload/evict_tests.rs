@@ -1,7 +1,7 @@
 //! Clean files that leave the overlay, with their handles, facts and bytes afterwards.
 
 use bytes::Bytes;
-use seqferry_nfs::{FileError, FileId, NewTime, SetAttributes, Share as _, Stability};
+use seqferry_nfs::{Creation, FileError, FileId, NewTime, SetAttributes, Share as _, Stability};
 use seqferry_store::prelude::*;
 use seqferry_store_testing::ObjectWriteExt as _;
 
@@ -151,4 +151,53 @@ async fn a_file_whose_table_was_lost_shows_under_another_handle() {
     assert_eq!(setting.text("run/file").await, "text");
     assert_ne!(setting.id("run/file").await, file);
     assert_eq!(setting.share.attributes(&root(), file).await.unwrap_err(), FileError::Stale);
+}
+
+/// Shortest of a few looks for work, and how much there is.
+fn look(setting: &Setting) -> (Duration, usize) {
+    let inner = &setting.share.0;
+    let times = (0..5).map(|_| {
+        let since = Instant::now();
+        let found = inner.ledger.read(|overlay| {
+            let found = due(overlay, &inner.ids, true, PLANNED, |_, _| true).len();
+            found + usize::from(evict::is_due(overlay, inner.clean_files))
+        });
+        (since.elapsed(), found)
+    });
+    times.min().unwrap_or_default()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn twenty_thousand_files_leave_when_they_were_uploaded_and_a_look_for_work_sees_what_has_changed() {
+    const FILES: usize = 20_000;
+    let setting = Setting::bounded(&[], 2 * FILES).await;
+    let run = folder(&setting, "run").await;
+    let mut handles = Vec::new();
+    for at in 0..FILES {
+        let how = Creation::Guarded(SetAttributes::default());
+        let made = setting.share.create(&root(), run, format!("{at:05}").as_bytes(), how).await;
+        handles.push(made.unwrap().attributes.file);
+    }
+    println!("a look with all to do: {:?}", look(&setting));
+    assert_eq!(look(&setting).1, PLANNED);
+    // A look each 100 ms, as often for its size as one each second for a share in use.
+    let quiet = Duration::from_millis(400);
+    let running = Running::settling(&setting, store_of(&setting) as Arc<dyn ObjectStore>, quiet);
+    let deadline = Instant::now() + Duration::from_mins(2);
+    while look(&setting).1 > 0 {
+        assert!(Instant::now() < deadline, "{:?}", look(&setting));
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    running.drain(&setting).await;
+    println!("a look with nothing to do: {:?}", look(&setting));
+    assert!(nodes(&setting) > FILES);
+    let setting = setting.with_clean_files(1000).await;
+    assert_eq!(look(&setting).1, 1, "they may leave");
+    evicted(&setting, 1250 + 2).await;
+    for at in (0..FILES).step_by(997).chain([0, FILES - 1]) {
+        assert_eq!(setting.id(&format!("run/{at:05}")).await, handles[at], "{at}");
+    }
+    let setting = setting.restarted(&mut random(), true).await;
+    assert!(nodes(&setting) <= 1250 + 2, "{} nodes are in the journal", nodes(&setting));
+    assert_eq!(setting.id("run/00000").await, handles[0]);
 }

@@ -24,7 +24,7 @@ impl<D: Disk> Uploader<D> {
             let bytes = inner.read_below(number, base.as_ref(), start, end).await.map_err(local)?;
             inner.write_bytes(number, start, bytes).await.map_err(local)?;
             inner.ledger.note(|overlay| {
-                if let Some(data) = overlay.node_mut(number).and_then(Node::data_mut) {
+                if let Some(data) = overlay.data_mut(number) {
                     data.written.add(start, end);
                     data.unsynced.add(start, end);
                 }

@@ -60,33 +60,37 @@ fn is_directory(node: &Node) -> bool {
     node.content == Content::Directory
 }
 
-/// All that is to be done. `is_settled` tells of a file, and its generation, whether it was left alone for long enough.
-/// `may_resolve`: nothing that a process before has sent is on its way any more.
+/// Path of a file that the bucket does not have as it is, or not there.
+fn path_of(overlay: &Overlay, ids: &FileTable, node: &Node) -> Option<String> {
+    let path = overlay.path(ids, node.file.number).ok().filter(|path| !path.is_empty())?;
+    (node.is_changed() || !stands_at(node, &path)).then_some(path)
+}
+
+/// All that is to be done, and of what is to be done with files `most`. `is_settled` tells of a file, and its generation,
+/// whether it was left alone for long enough. `may_resolve`: nothing that a process before has sent is on its way any
+/// more.
 pub(super) fn due(
     overlay: &Overlay,
     ids: &FileTable,
     may_resolve: bool,
+    most: usize,
     mut is_settled: impl FnMut(u64, u64) -> bool,
 ) -> Vec<Work> {
-    let candidates = overlay.nodes().filter(|node| {
-        let may_have_moved = overlay.has_moved();
-        (node.is_changed() || may_have_moved) && !overlay.stays_here(node)
-    });
-    let placed = candidates.filter_map(|node| Some((node, overlay.path(ids, node.file.number).ok()?)));
-    let unlike = |(node, path): &(&Node, String)| node.is_changed() || !stands_at(node, path);
-    let placed: Vec<(&Node, String)> = placed.filter(unlike).filter(|(_, path)| !path.is_empty()).collect();
     let mut work = Vec::new();
-    for (node, path) in &placed {
+    for node in overlay.to_look_at().filter(|node| !overlay.stays_here(node)) {
         let number = node.file.number;
-        if !is_settled(number, node.changed) {
+        let known = if node.is_changed() { None } else { path_of(overlay, ids, node) };
+        // Each that has changed is seen: how long it is left alone counts from here.
+        if known.is_none() && !node.is_changed() || !is_settled(number, node.changed) || work.len() >= most {
             continue;
         }
+        let Some(path) = known.or_else(|| path_of(overlay, ids, node)) else { continue };
         if is_directory(node) && node.base.is_some() {
             work.push(Work::Move(number));
             continue;
         }
-        match waits(overlay, ids, node, path) {
-            Wait::No => work.push(Work::Send(sending(overlay, node, path))),
+        match waits(overlay, ids, node, &path) {
+            Wait::No => work.push(Work::Send(sending(overlay, node, &path))),
             Wait::Yes => {}
             Wait::Fetch(other) => work.push(Work::Fetch(other)),
         }
@@ -98,7 +102,12 @@ pub(super) fn due(
     };
     let cut_off = overlay.uploads().values().filter(|_| may_resolve);
     work.extend(cut_off.filter(is_cut_off).map(|open| Work::Resolve(open.number)));
-    let standing: HashMap<&str, bool> = placed.iter().map(|(node, path)| (path.as_str(), is_directory(node))).collect();
+    let standing: HashMap<String, bool> = if overlay.doomed().is_empty() {
+        HashMap::new()
+    } else {
+        let files = overlay.to_look_at().filter(|node| !overlay.stays_here(node));
+        files.filter_map(|node| Some((path_of(overlay, ids, node)?, is_directory(node)))).collect()
+    };
     for (path, etag) in overlay.doomed() {
         let (name, is_marker) = path.strip_suffix('/').map_or((&**path, false), |name| (name, true));
         let is_replaced = standing.get(name) == Some(&is_marker);
@@ -239,8 +248,12 @@ pub(super) fn has_any_moved(overlay: &Overlay, ids: &FileTable) -> bool {
 
 /// Names of the bucket that may show again: nothing of theirs is to be removed, nor to be copied from.
 pub(super) fn to_show(overlay: &Overlay, ids: &FileTable) -> Vec<(u64, Box<str>)> {
+    if overlay.hidden().next().is_none() {
+        return Vec::new();
+    }
     let moved: Vec<&str> = overlay
         .nodes()
+        .filter(|_| overlay.has_moved())
         .filter_map(|node| {
             let base = node.base.as_ref()?;
             let is_there = overlay.path(ids, node.file.number).is_ok_and(|path| *path == *base.path);

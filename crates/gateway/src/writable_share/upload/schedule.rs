@@ -54,7 +54,7 @@ pub(super) struct Settling<'a> {
 
 impl<'a> Settling<'a> {
     pub(super) fn new(schedule: &'a Schedule, quiet: Duration, now: Instant) -> Self {
-        Self { schedule, quiet, now, seen: HashMap::new() }
+        Self { schedule, quiet, now, seen: HashMap::with_capacity(schedule.seen.len()) }
     }
 
     /// True when requests of a process that was killed right before this run are not on their way any more.
@@ -67,6 +67,13 @@ impl<'a> Settling<'a> {
         let since = known.map_or(self.now, |(_, since)| *since);
         self.seen.insert(number, (changed, since));
         self.now.duration_since(since) >= self.quiet
+    }
+
+    /// True when no work on a file is under way, and none has failed just now.
+    pub(super) fn may_begin(&self, number: u64) -> bool {
+        let subject = Subject::File(number);
+        let waits = self.schedule.pauses.get(&subject).is_some_and(|pause| pause.until > self.now);
+        !waits && !self.schedule.busy.contains(&subject)
     }
 
     pub(super) fn seen(self) -> Seen {

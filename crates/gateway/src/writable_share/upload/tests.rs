@@ -40,8 +40,13 @@ pub(super) struct Running {
 
 impl Running {
     pub(super) fn start(setting: &Setting, store: Arc<dyn ObjectStore>) -> Self {
+        Self::settling(setting, store, QUIET)
+    }
+
+    /// An uploader of files that were quiet for this time.
+    pub(super) fn settling(setting: &Setting, store: Arc<dyn ObjectStore>, quiet: Duration) -> Self {
         let (share, stop) = (setting.share.clone(), CancellationToken::new());
-        let (spec, until) = (spec(store), stop.clone());
+        let (spec, until) = (UploadSpec { quiet, ..spec(store) }, stop.clone());
         Self { task: tokio::spawn(async move { share.upload(spec, until).await }), stop }
     }
 
