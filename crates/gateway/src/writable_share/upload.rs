@@ -22,6 +22,7 @@ mod folder;
 mod generation;
 mod plan;
 mod remove;
+mod resolve;
 mod schedule;
 mod send;
 

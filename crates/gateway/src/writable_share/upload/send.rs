@@ -22,10 +22,10 @@ use super::super::checks::PROBE;
 use super::control::Paced;
 use super::copy_parts::LargeCopy;
 use super::generation::{FileBytes, Rows};
-use super::plan::{Sending, is_beside, may_send};
+use super::plan::{Sending, may_send};
 use super::{Trouble, Uploader};
 use crate::journal::Disk;
-use crate::overlay::{Change, Content, Node, OpenUpload, Overlay, STATED_GID, STATED_MODE, STATED_UID};
+use crate::overlay::{Change, Content, Node, OpenUpload, STATED_GID, STATED_MODE, STATED_UID};
 
 /// Largest object that S3 copies in one request.
 const LARGEST_COPY: u64 = 5 << 30;
@@ -36,7 +36,7 @@ const REGULAR: u32 = 0o100_000;
 const DIRECTORY: u32 = 0o040_000;
 const LINK: u32 = 0o120_000;
 /// Number in the journal of a write that is of no file: that of the probe.
-const NO_FILE: u64 = 0;
+pub(super) const NO_FILE: u64 = 0;
 
 /// Treatment of conditions of writes by the service. Some pass over them without a word.
 #[derive(Debug, Default)]
@@ -103,7 +103,7 @@ pub(super) fn has_facts(node: &Node, there: &ObjectMeta) -> bool {
 }
 
 /// Seconds and nanoseconds of a time.
-fn time_of(nanoseconds: u64) -> (i64, u32) {
+pub(super) fn time_of(nanoseconds: u64) -> (i64, u32) {
     let seconds = i64::try_from(nanoseconds / 1_000_000_000).unwrap_or(i64::MAX);
     (seconds, u32::try_from(nanoseconds % 1_000_000_000).unwrap_or_default())
 }
@@ -178,41 +178,6 @@ impl<D: Disk> Uploader<D> {
         recorded.await.map_err(local)?;
         crash_point::reach(When::After, "upload-announced");
         Ok(false)
-    }
-
-    /// Find out what became of a write that was cut off, of a file that is another one by now, or none.
-    pub(super) async fn resolve(&self, number: u64) -> Result<(), Trouble> {
-        if number == NO_FILE {
-            return self.conditions_hold().await.map(drop);
-        }
-        let open = self.inner.ledger.read(|overlay| overlay.uploads().get(&number).cloned());
-        let Some(open) = open else { return Ok(()) };
-        if is_beside(&open) {
-            return self.abort(number).await;
-        }
-        // An upload in parts that is still open was not completed: the object is the one before, or of a later time.
-        self.abort_parts(&open).await?;
-        let there = self.head(&open.path).await?;
-        let time = Some(time_of(open.modified));
-        let is_it = |there: &&ObjectMeta| {
-            there.size == open.size && StoredMetadata::of(&there.attributes.metadata).modified == time
-        };
-        let Some(there) = there.as_ref().filter(is_it) else { return self.abort(number).await };
-        let path = open.path.trim_end_matches('/').into();
-        // Bytes and time may be those of a generation before, which had another mode or owner.
-        let has_all = |overlay: &Overlay| overlay.node(number).is_none_or(|node| has_facts(node, there));
-        let has_all = self.inner.ledger.read(has_all);
-        let sending = Sending { number, changed: open.changed, path, replaces: Replaces::Nothing, is_again: true };
-        if open.path.ends_with('/') {
-            return self.finish_marker(&sending).await;
-        }
-        // Bytes that were never acknowledged may have been written over it before this process was started.
-        let is_written = |node: &Node| node.data().is_some_and(|data| !data.written.is_empty());
-        let is_here = |node: &Node| node.changed == open.changed && is_written(node);
-        let is_here = self.inner.ledger.read(|overlay| overlay.node(number).is_some_and(is_here));
-        let has_all = has_all && (!is_here || self.has_bytes(&sending, there).await?);
-        let uploaded = Uploaded { has_facts: has_all, ..there.into() };
-        self.finish(&sending, &uploaded).await
     }
 
     /// Write the bytes and facts of a file to a path. None: its bytes were an object of the bucket that is not there any
@@ -378,29 +343,6 @@ impl<D: Disk> Uploader<D> {
     pub(super) fn session(&self, path: &str, changed: u64) -> UploadSession {
         let since = std::time::Duration::from_nanos(changed).as_secs_f64();
         UploadSession::new(self.spec.client.clone(), &self.spec.bucket, &self.key(path), since, Arc::default())
-    }
-
-    /// Abort uploads in parts of a file, the recorded one and those that were created and not recorded.
-    pub(super) async fn abort_parts(&self, open: &OpenUpload) -> Result<(), Trouble> {
-        let session = self.session(&open.path, open.changed);
-        session.sweep(None).await?;
-        if !open.upload_id.is_empty() {
-            let upload = RecordedUpload { upload_id: open.upload_id.clone().into(), part_size: open.part_size };
-            session.recorded(Some(upload)).abort(true).await;
-        }
-        Ok(())
-    }
-
-    /// Abort the open upload of a file, if the journal has one.
-    pub(super) async fn abort(&self, number: u64) -> Result<(), Trouble> {
-        let found = self.inner.ledger.read(|overlay| overlay.uploads().get(&number).cloned());
-        let Some(found) = found else { return Ok(()) };
-        self.abort_parts(&found).await?;
-        let ended = self.inner.ledger.change(|overlay| {
-            let is_same = overlay.uploads().get(&number).is_some_and(|now| now.upload_id == found.upload_id);
-            Ok((if is_same { vec![Change::Sent(number)] } else { Vec::new() }, ()))
-        });
-        ended.await.map_err(local)
     }
 
     /// True when an object has the bytes of a file.
