@@ -46,7 +46,7 @@ class _Controller(Controller):
     """Closes the connections that are open at its end as well: a client may be killed, and say nothing."""
 
     def __init__(self, handler: Mails, port: int) -> None:
-        super().__init__(handler, hostname="127.0.0.1", port=port)
+        super().__init__(handler, hostname="127.0.0.1", port=port)  # pyright: ignore[reportUnknownMemberType]
         self._protocols: list[SMTP] = []
 
     def factory(self) -> SMTP:
@@ -56,7 +56,7 @@ class _Controller(Controller):
     async def close(self) -> None:
         for protocol in self._protocols:
             if protocol.transport is not None:
-                protocol.transport.abort()
+                protocol.transport.close()
         await asyncio.sleep(0)  # the loop closes their sockets
 
 
