@@ -41,10 +41,10 @@ _TOTALS: Final = receipts.TOTALS
 _NOTHING: Final[dict[str, int]] = dict.fromkeys(_TOTALS, 0)
 
 
-def ids_named(connection: sa.Connection, name: str, limit: int) -> list[str]:
-    """Ids of the newest transfers of this name."""
-    query = sa.select(transfer.c.id).where(transfer.c.name == name).order_by(transfer.c.created_at.desc())
-    return list(connection.execute(query.limit(limit)).scalars())
+def rows_named(connection: sa.Connection, name: str, limit: int) -> Sequence[sa.Row[tuple[str, str]]]:
+    """Ids and specs of the newest transfers of this name."""
+    query = sa.select(transfer.c.id, transfer.c.spec).where(transfer.c.name == name)
+    return connection.execute(query.order_by(transfer.c.created_at.desc()).limit(limit)).all()
 
 
 def ids_starting_with(connection: sa.Connection, prefix: str, limit: int) -> list[str]:

@@ -17,6 +17,7 @@ from seqferry.model.errors import NotFoundError
 from seqferry.model.labels import Description, compose
 from seqferry.service import state_files
 from seqferry.settings.config import Settings
+from seqferry.spec import stored
 
 if TYPE_CHECKING:
     # Imported by the verb that needs them: a command takes longer to import than to do its work.
@@ -26,6 +27,9 @@ SHORTEST_ID: Final = 4
 
 _SHOWN_IDS: Final = 3
 """Ids of transfers of one name that an error shows."""
+
+_LOOKED_AT: Final = 100
+"""Newest transfers of one name among which the one that is meant is looked for."""
 
 
 class Base:
@@ -125,9 +129,12 @@ class Base:
         """
         if self.serves or not Description(name).is_valid():
             return None
-        found = transfers.ids_named(connection, compose(name), limit=_SHOWN_IDS)
+        rows = transfers.rows_named(connection, compose(name), limit=_LOOKED_AT)
+        # A verification has the name of what it verified, which is meant.
+        found = [one.id for one in rows if not stored.read(one.spec).kind.of_record] or [one.id for one in rows]
         if len(found) > 1 and not is_start_of_id(name):
-            raise NotFoundError(f"Several transfers have the name '{name}': give the id of one, as {', '.join(found)}.")
+            ids = ", ".join(found[:_SHOWN_IDS])
+            raise NotFoundError(f"Several transfers have the name '{name}': give the id of one, as {ids}.")
         return found[0] if len(found) == 1 else None
 
 
