@@ -147,7 +147,10 @@ class _Stage:
         expected = self.expected()
         for name, body in expected.items():
             assert read(shares, f"runs/{name}", uid=0) == body, f"{self.point}: {name} through the share"
-        eventually(lambda: self._keys() == expected.keys(), what=f"{self.point}: {sorted(expected)}")
+        try:
+            eventually(lambda: self._keys() == expected.keys(), what="all objects", deadline=60, every=0.2)
+        except TimeoutError as late:
+            raise AssertionError(f"{self.point}: the bucket has {sorted(self._keys())}") from late
         assert [name for name, body in expected.items() if self._body(name) != body] == [], f"{self.point}: bytes"
         ours = (upload for upload in open_uploads(self.server, self.bucket) if upload[0].startswith(self.prefix))
         assert list(ours) == [], self.point
