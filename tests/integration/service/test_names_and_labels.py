@@ -174,6 +174,22 @@ def test_a_unique_name_stands_for_the_id(service: Service) -> None:
         service.status("Run 42")
 
 
+def test_a_name_means_the_transfer_and_not_its_verifications(service: Service) -> None:
+    run = _submit(service, 1, "Run 42")
+    assert service.cancel(run, actor="ada").state == "cancelled"
+    looks = [control.verify(service, run, actor="ada").id]
+    service.cancel(looks[0], actor="ada")
+    looks.append(control.verify(service, run, actor="ada", content=True).id)
+
+    assert {service.status(one).description.name for one in looks} == {"Run 42"}
+    assert service.status("Run 42").id == run
+    again = _submit(service, 2, "Run 42")
+    with pytest.raises(NotFoundError) as why:
+        service.status("Run 42")
+    assert all(one in why.value.message for one in (run, again))
+    assert not any(one in why.value.message for one in looks)
+
+
 def test_a_description_that_is_not_valid_starts_nothing(service: Service) -> None:
     for description in (Description(""), Description("a\nb"), Description(labels={"A": "1"})):
         with pytest.raises(UsageError):
