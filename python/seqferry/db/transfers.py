@@ -41,10 +41,19 @@ _TOTALS: Final = receipts.TOTALS
 _NOTHING: Final[dict[str, int]] = dict.fromkeys(_TOTALS, 0)
 
 
-def rows_named(connection: sa.Connection, name: str, limit: int) -> Sequence[sa.Row[tuple[str, str]]]:
-    """Ids and specs of the newest transfers of this name."""
+class NamedTransfer(NamedTuple):
+    """A transfer that was found by its name."""
+
+    id: str
+    spec: str
+    """As it is stored."""
+
+
+def with_name(connection: sa.Connection, name: str, limit: int) -> list[NamedTransfer]:
+    """The newest transfers of this name."""
     query = sa.select(transfer.c.id, transfer.c.spec).where(transfer.c.name == name)
-    return connection.execute(query.order_by(transfer.c.created_at.desc()).limit(limit)).all()
+    rows = connection.execute(query.order_by(transfer.c.created_at.desc()).limit(limit))
+    return [NamedTransfer(*row) for row in rows]
 
 
 def ids_starting_with(connection: sa.Connection, prefix: str, limit: int) -> list[str]:

@@ -129,7 +129,7 @@ class Base:
         """
         if self.serves or not Description(name).is_valid():
             return None
-        rows = transfers.rows_named(connection, compose(name), limit=_LOOKED_AT)
+        rows = transfers.with_name(connection, compose(name), limit=_LOOKED_AT)
         # A verification has the name of what it verified, which is meant.
         found = [one.id for one in rows if not stored.read(one.spec).kind.of_record] or [one.id for one in rows]
         if len(found) > 1 and not is_start_of_id(name):

@@ -150,7 +150,7 @@ class _Stage:
         try:
             eventually(lambda: self._keys() == expected.keys(), what="all objects", deadline=60, every=0.2)
         except TimeoutError as late:
-            raise AssertionError(f"{self.point}: the bucket has {sorted(self._keys())}") from late
+            raise AssertionError(f"{self.point}: the bucket has {sorted(self._keys())}; {shares.process}") from late
         assert [name for name, body in expected.items() if self._body(name) != body] == [], f"{self.point}: bytes"
         ours = (upload for upload in open_uploads(self.server, self.bucket) if upload[0].startswith(self.prefix))
         assert list(ours) == [], self.point
@@ -171,7 +171,8 @@ def test_a_gateway_that_ends_at_a_point_loses_no_file_and_uploads_each_once(
 ) -> None:
     need_libnfs()
     bucket = make_bucket(s3server)
-    s3server.client().put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})
+    if s3server.kind != "versitygw":  # it takes a delete marker for an object, and refuses a file that is made anew
+        s3server.client().put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})
     files = {"small": rng.randbytes(4097), "large": rng.randbytes(9 * MIB + 77)}
     stages = [_Stage(point, s3server, bucket, tmp_path / point.replace(":", "-"), files) for point in points]
     for stage in stages:
