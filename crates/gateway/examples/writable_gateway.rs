@@ -15,6 +15,7 @@ use seqferry_store::{EndpointOptions, crash_point};
 use seqferry_vfs::TreeOptions;
 use seqferry_vfs::disk_cache::CacheLimits;
 
+#[expect(clippy::disallowed_methods, reason = "this is the entry point")]
 fn main() {
     let mut arguments = std::env::args().skip(1);
     let mut next = |what: &str| arguments.next().unwrap_or_else(|| panic!("{what} is missing"));

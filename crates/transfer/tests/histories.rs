@@ -17,9 +17,8 @@ async fn version(fixture: &TransferFixture, id: u64, key: &str) -> Item {
     Item { target_key: key.into(), version_id: None, ..item }
 }
 
-fn found(version_id: Option<&str>) -> Option<FoundCopy> {
-    let version_id = version_id.map(str::to_owned);
-    Some(FoundCopy { etag: "e".into(), version_id, verified: VerificationLevel::Etag })
+fn found(version_id: &str) -> FoundCopy {
+    FoundCopy { etag: "e".into(), version_id: Some(version_id.into()), verified: VerificationLevel::Etag }
 }
 
 fn codes(outcomes: &HashMap<u64, Outcome>) -> Vec<(u64, State, &str)> {
@@ -32,7 +31,7 @@ fn codes(outcomes: &HashMap<u64, Outcome>) -> Vec<(u64, State, &str)> {
 #[tokio::test]
 async fn a_version_that_an_earlier_run_has_written_is_not_copied_and_the_next_one_follows() {
     let fixture = TransferFixture::new();
-    let first = Item { written: found(Some("v1")), ..version(&fixture, 1, "k").await };
+    let first = Item { written: Some(found("v1")), ..version(&fixture, 1, "k").await };
     let second = version(&fixture, 2, "k").await;
     let outcomes = fixture.run(in_order(), vec![first, second]).await;
     assert_eq!(codes(&outcomes), [(1, State::Done, ""), (2, State::Done, "")]);
@@ -74,7 +73,7 @@ async fn a_cancelled_job_ends_all_versions_as_cancelled_and_a_suspended_one_ends
         let fixture = TransferFixture::new();
         let mut items = Vec::new();
         for id in 1..4 {
-            items.push(Item { written: found(Some("v")), ..version(&fixture, id, "k").await });
+            items.push(Item { written: Some(found("v")), ..version(&fixture, id, "k").await });
         }
         let job = fixture.start(in_order(), items);
         job.stop(stop);
@@ -88,7 +87,7 @@ async fn the_versions_of_an_object_end_in_their_order() {
     let fixture = TransferFixture::new();
     let mut items = Vec::new();
     for id in 1..20 {
-        let written = if id < 19 { found(Some("v")) } else { None };
+        let written = if id < 19 { Some(found("v")) } else { None };
         items.push(Item { written, ..version(&fixture, id, "k").await });
     }
     let job = fixture.start(in_order(), items);

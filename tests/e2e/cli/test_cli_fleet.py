@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from cli_process import Cli, Places, ended, id_of
 
-from support.servers import ADMIN
+from support.proxy import Proxy, hold
+from support.servers import ADMIN, S3Server
 from support.waiting import eventually
 
 pytestmark = pytest.mark.postgres
@@ -34,12 +35,21 @@ def fleet(cli: Cli, postgres_url: str, tmp_path: Path) -> Callable[..., dict[str
 
 
 def test_cp_follows_what_a_worker_does(
-    cli: Cli, seaweedfs_places: Places, fleet: Callable[..., dict[str, str]]
+    cli: Cli,
+    seaweedfs_places: Places,
+    fleet: Callable[..., dict[str, str]],
+    make_proxy: Callable[[S3Server], Proxy],
 ) -> None:
     content = seaweedfs_places.fill(["a", "b"])
+    proxy = make_proxy(seaweedfs_places.server)
+    cli.server = proxy.server
+    copies = proxy.rule("CopyObject", hold())
     env = fleet(1)
 
-    ran = cli.run("cp", *seaweedfs_places.uris, "--no-progress", env=env)
+    running = cli.start("cp", *seaweedfs_places.uris, "--no-progress", env=env)
+    eventually(lambda: _LEFT in running.stderr, what="the note on the worker")
+    proxy.remove_rule(copies)
+    ran = ended(running)
 
     assert ran.code == 0, ran.err
     assert seaweedfs_places.content() == content
