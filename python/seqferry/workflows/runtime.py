@@ -52,8 +52,8 @@ class Runtime:
 
     ``on_end`` is called, in any thread, when a transfer has ended here; ``on_work`` before work at a transfer begins,
     so that its limits hold from its first request; ``on_queued`` when batches that a worker can begin now have been put
-    on the queue. ``lease`` is set where other workers may take over the work of this
-    one. With ``confines_writes`` the policy lets clients write to some places only.
+    on the queue. ``lease`` is set where other workers may take over the work of this one. With ``confines_writes`` the
+    policy lets clients write to some places only.
     """
 
     def __init__(
