@@ -59,6 +59,7 @@
 //! # }
 //! ```
 
+mod absent;
 pub mod budget;
 pub mod client;
 pub mod connections;

@@ -62,6 +62,9 @@ pub struct Quirks {
     silent_sums: AtomicBool,
     /// Writes with `If-None-Match: *` are refused for that condition. Workaround: a HEAD of the target before them.
     refused_conditions: AtomicBool,
+    /// Writes with `If-None-Match: *` are refused under keys whose latest version is a delete marker (versitygw 1.8).
+    /// Workaround: a listing of the key's versions after the refusal, then a write without the condition.
+    counted_delete_markers: AtomicBool,
     /// Writes with `If-Match` are refused for that condition. Workaround: a HEAD of the target before them.
     refused_matches: AtomicBool,
     /// Removals with `If-Match` are refused for that condition. Workaround: a HEAD of the object before them.
@@ -230,6 +233,16 @@ impl Quirks {
     /// Records that a write was refused for the condition that no object exists.
     pub fn learn_refused_conditions(&self) {
         self.refused_conditions.store(true, Ordering::Relaxed);
+    }
+
+    /// True when the service is known to count a delete marker as an object, where a write must find nothing.
+    pub fn counts_delete_markers(&self) -> bool {
+        self.counted_delete_markers.load(Ordering::Relaxed)
+    }
+
+    /// Records that a delete marker was counted as an object. True: it was not known.
+    pub fn learn_counted_delete_markers(&self) -> bool {
+        !self.counted_delete_markers.swap(true, Ordering::Relaxed)
     }
 
     /// True when the service is known to have no tags of objects.

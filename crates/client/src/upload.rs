@@ -60,17 +60,20 @@ mod abort;
 mod parts;
 mod sizes;
 
+use std::borrow::Cow;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use seqferry_store::{
-    Cause, CompleteUpload, CreateUpload, ErrorClass, ObjectStore, PartInfo, StoreError, UploadRef, WrittenObject,
+    Cause, CompleteUpload, CreateUpload, ErrorClass, ObjectRef, ObjectStore, PartInfo, StoreError, UploadRef,
+    WrittenObject,
 };
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::absent::AbsentCondition;
 use crate::client::RetryingClient;
 use crate::request::{RequestError, RequestSpec, RetryContext, join_request};
 use crate::retry::is_unclear;
@@ -361,6 +364,20 @@ impl UploadSession {
     }
 
     async fn send_complete(&self, request: &CompleteUpload) -> Result<WrittenObject, RequestError> {
+        let mut condition = AbsentCondition::new(ObjectRef::new(&self.bucket, &self.key), request.if_absent);
+        let mut sent = Cow::Borrowed(request);
+        loop {
+            let answer = self.send_complete_once(&sent).await;
+            if !condition.is_sent_again(&self.client, &answer).await? {
+                return answer;
+            }
+            if !condition.is_sent() {
+                sent.to_mut().if_absent = false;
+            }
+        }
+    }
+
+    async fn send_complete_once(&self, request: &CompleteUpload) -> Result<WrittenObject, RequestError> {
         let spec = RequestSpec::write("CompleteMultipartUpload", &request.bucket);
         let permit = self.client.reserve(spec, &self.retry_context).await?;
         let send = async |store: Arc<dyn ObjectStore>| store.complete_upload(request).await;

@@ -5,6 +5,7 @@
 //! second answer that is not understood is its end. Attempts that are answered with failures, or with nothing, are
 //! followed by a look as well ([`RetryingClient::call_looking`]).
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -13,6 +14,7 @@ use seqferry_store::{
     CopyTarget, DigestAlgorithm, Digester, ObjectMeta, ObjectRef, ObjectStore, PinnedObject, PutObject, WrittenObject,
 };
 
+use crate::absent::AbsentCondition;
 use crate::client::RetryingClient;
 use crate::request::{RequestError, RequestSpec, RetryContext};
 use crate::retry::is_unclear;
@@ -54,7 +56,18 @@ impl RetryingClient {
         bytes: &Bytes,
         retry_context: &RetryContext,
     ) -> Result<WrittenObject, RequestError> {
-        self.write_object(ObjectWriting::Put(object, bytes), retry_context).await
+        let target = ObjectRef::new(&object.bucket, &object.key);
+        let mut condition = AbsentCondition::new(target, object.if_absent);
+        let mut sent = Cow::Borrowed(object);
+        loop {
+            let answer = self.write_object(ObjectWriting::Put(&sent, bytes), retry_context).await;
+            if !condition.is_sent_again(self, &answer).await? {
+                return answer;
+            }
+            if !condition.is_sent() {
+                sent.to_mut().if_absent = false;
+            }
+        }
     }
 
     /// Has the service copy an object in one request.
