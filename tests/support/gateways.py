@@ -8,7 +8,7 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -132,16 +132,31 @@ def names(shares: ServedShares, path: str) -> dict[str, int]:
 
 
 class WrittenShares(ServedShares):
-    """Shares that clients write to, served by the shipped command with a cache of its own."""
+    """Shares that clients write to, served by the shipped command with a cache of its own.
 
-    def __init__(self, folder: Path, server: S3Server, config: str, *options: str) -> None:
-        self.cache = folder / "cache"
+    ``within`` are the words of a command that runs the gateway.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        server: S3Server,
+        config: str,
+        *options: str,
+        cache: Path | None = None,
+        within: Sequence[str] = (),
+    ) -> None:
+        self.cache = cache or folder / "cache"
+        self._within = within
         super().__init__(folder, server, config, "--cache", str(self.cache), *options)
 
-    def ask(self, *arguments: str, expect: int | None = 0) -> subprocess.CompletedProcess[str]:
+    def _command_line(self) -> list[str | Path]:
+        return [*self._within, *super()._command_line()]
+
+    def ask(self, *arguments: str, expect: int | None = 0, deadline: float = 120.0) -> subprocess.CompletedProcess[str]:
         """One of the commands that ask the gateway."""
         command = [seqferry(), "gateway", *arguments, "--cache", str(self.cache)]
-        return run(command, environment=self.environment, expect=expect)
+        return run(command, environment=self.environment, expect=expect, deadline=deadline)
 
     def events(self, *arguments: str, expect: int | None = 0) -> list[dict[str, Any]]:
         """The events of such a command."""
