@@ -268,6 +268,9 @@ async fn open_share(
     let endpoint = share.endpoint.clone();
     let (bucket, prefix) = (share.tree.bucket.clone(), share.tree.prefix.clone());
     let stale_after = share.tree.lifetime.unwrap_or(Duration::MAX);
+    let table = place.state.join(format!("{digest:016x}.handles"));
+    let journal = place.writes.map(|cache| cache.folder_of(digest).join("journal"));
+    let was_served = table.exists() || journal.is_some_and(|journal| journal.exists());
     let spec = ExportSpec {
         endpoint: share.endpoint,
         endpoint_name: share.endpoint_name,
@@ -277,19 +280,21 @@ async fn open_share(
         manifest: None,
         cache,
         pin: false,
+        opens_unreached: was_served,
         note,
     };
     let export = Export::open(spec, clients, pool).await.map_err(|error| of_share(error.0))?;
-    let table = place.state.join(format!("{digest:016x}.handles"));
     let ids = FileTable::open(&table)
         .map_err(|error| of_share(format!("the table of file handles {} cannot be used: {error}", table.display())))?;
     let (files, defaults) = (Arc::clone(export.files()), share.defaults);
     let (served, writable, upload): (Arc<dyn Share>, _, _) = match share.writes.zip(place.writes) {
         None => (Arc::new(BucketShare::new(files, ids, defaults)), None, None),
         Some((writes, cache)) => {
-            let asking = clients.client(&endpoint, RetryPolicy::impatient()).await;
-            let probed = probe(asking, &bucket, &prefix, writes.storage_class.as_deref()).await;
-            probed.map_err(|error| of_share(error.0))?;
+            if export.is_reached() {
+                let asking = clients.client(&endpoint, RetryPolicy::impatient()).await;
+                let probed = probe(asking, &bucket, &prefix, writes.storage_class.as_deref()).await;
+                probed.map_err(|error| of_share(error.0))?;
+            }
             let prefix_length = prefix.len();
             let spec = WritableSpec { files, ids, defaults, identity, prefix_length, stale_after };
             let opened = WritableShare::open(spec, &cache.folder_of(digest)).await;

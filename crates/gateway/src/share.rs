@@ -16,7 +16,7 @@ use crate::ids::{FileTable, ROOT};
 
 /// Clients wait a minute for an answer, and send the call again over another connection. Before that they are told to
 /// ask later, which a hard mount does for as long as it takes.
-const PATIENCE: Duration = Duration::from_secs(25);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(25);
 /// Versions of a file that one call follows, when each is replaced just then.
 const VERSIONS: u32 = 3;
 /// Directories above a file: a key has 1,024 bytes.
@@ -186,7 +186,12 @@ impl BucketShare {
 
 /// Answer before the client gives the connection up.
 pub(crate) async fn soon<T>(answer: impl Future<Output = Result<T>>) -> Result<T> {
-    tokio::time::timeout(PATIENCE, answer).await.unwrap_or(Err(FileError::TryLater))
+    within(PATIENCE, answer).await
+}
+
+/// Answer within this time, or have the client ask later.
+pub(crate) async fn within<T>(patience: Duration, answer: impl Future<Output = Result<T>>) -> Result<T> {
+    tokio::time::timeout(patience, answer).await.unwrap_or(Err(FileError::TryLater))
 }
 
 fn time(seconds: f64) -> SystemTime {

@@ -10,6 +10,7 @@ mod find;
 mod inspect;
 mod names;
 mod upload;
+mod walk;
 
 use std::collections::{BTreeSet, HashMap};
 use std::io;
@@ -37,6 +38,7 @@ pub(crate) use inspect::{Left, NameState, WritingStatus};
 pub use upload::UploadSpec;
 use upload::control::UploadControl;
 pub(crate) use upload::control::{CONFLICTS, UploadRules};
+use walk::Outage;
 
 /// Locks of files that are kept, and times of questions to the bucket.
 const LOCKS: usize = 4096;
@@ -94,6 +96,7 @@ struct Inner<D: Disk> {
     clean_files: usize,
     /// Control of the uploads.
     control: Arc<UploadControl>,
+    outage: Outage,
     /// The disk has failed: bytes that were written may not be on it, and nothing is acknowledged any more.
     is_failed: AtomicBool,
 }
@@ -153,6 +156,7 @@ impl<D: Disk> WritableShare<D> {
             looked: Mutex::default(),
             clean_files: bounds.clean_files,
             control: Arc::default(),
+            outage: Outage::default(),
             is_failed: AtomicBool::new(false),
         })))
     }

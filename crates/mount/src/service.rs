@@ -87,6 +87,7 @@ impl BucketMount {
             manifest: self.manifest,
             cache: tier,
             pin: self.pin,
+            opens_unreached: false,
             note,
         };
         let opened = runtime.block_on(Export::open(spec, &clients, Pool::new(self.memory)));

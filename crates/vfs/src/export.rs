@@ -69,6 +69,8 @@ pub struct ExportSpec {
     pub cache: Option<Arc<CacheTier>>,
     /// Keep what is read in the cache: other objects never push it out.
     pub pin: bool,
+    /// Open the place also while its endpoint does not answer: it was opened before, and its name is right.
+    pub opens_unreached: bool,
     /// Receives a line for the log, which comes once.
     pub note: fn(&str),
 }
@@ -85,6 +87,15 @@ impl fmt::Display for OpenError {
 
 impl std::error::Error for OpenError {}
 
+impl From<RequestError> for OpenError {
+    fn from(error: RequestError) -> Self {
+        match error {
+            RequestError::Failed(error) => Self(sentence(&error)),
+            RequestError::Cancelled => Self("the request was cancelled".to_owned()),
+        }
+    }
+}
+
 /// Files of a place, with the cache and the table of names behind them.
 #[derive(Debug)]
 pub struct Export {
@@ -93,6 +104,7 @@ pub struct Export {
     cache: Option<Arc<CacheTier>>,
     /// The prefix that is pinned in the cache.
     pinned: Option<Prefix>,
+    is_reached: bool,
     note: fn(&str),
 }
 
@@ -100,15 +112,24 @@ impl Export {
     /// Open a place. Runs in the runtime that serves the files.
     ///
     /// # Errors
-    /// When the bucket cannot be listed, the key is that of an object, or the manifest or archive is unsound.
+    /// When the bucket cannot be listed, the key is that of an object, or the manifest or archive is unsound. With
+    /// [`ExportSpec::opens_unreached`] an endpoint that does not answer is no error.
     pub async fn open(spec: ExportSpec, clients: &ClientPool, pool: Arc<Pool>) -> Result<Self, OpenError> {
-        let ExportSpec { endpoint, endpoint_name, tree, freshness, archives, manifest, cache, pin, note } = spec;
+        let ExportSpec { endpoint, endpoint_name, tree, freshness, archives, manifest, cache, pin, .. } = spec;
+        let note = spec.note;
         let manifest = manifest.as_deref().map(|path| Manifest::read(path, &tree.prefix));
         let manifest = manifest.transpose().map_err(|error| OpenError(error.to_string()))?;
+        let mut is_reached = true;
         if manifest.is_none() {
-            let something = check_bucket(clients, &endpoint, &tree).await?;
-            if !something && !matches!(archives, ArchiveView::Root(_)) {
-                check_no_object(clients, &endpoint, &tree).await?;
+            match list_first(clients, &endpoint, &tree).await {
+                Ok(true) => {}
+                Ok(false) if matches!(archives, ArchiveView::Root(_)) => {}
+                Ok(false) => check_no_object(clients, &endpoint, &tree).await?,
+                Err(RequestError::Failed(error)) if spec.opens_unreached && is_outage(&error) => {
+                    is_reached = false;
+                    note(&format!("{error}. The share is served with what this machine has of it."));
+                }
+                Err(error) => return Err(OpenError::from(error)),
             }
         }
         let demand = clients.interactive_client(&endpoint, FILE_RETRIES).await;
@@ -136,7 +157,12 @@ impl Export {
             .filter(|_| !has_manifest)
             .map(|cache| Arc::new(NameTable::open(Arc::clone(&tree), cache.table_of_names(&place), note)));
         let files = FileSystem::with_archives(tree, reader, freshness, archives);
-        Ok(Self { files, names, cache, pinned: pin.then_some(place), note })
+        Ok(Self { files, names, cache, pinned: pin.then_some(place), is_reached, note })
+    }
+
+    /// False when the endpoint did not answer as the place was opened.
+    pub fn is_reached(&self) -> bool {
+        self.is_reached
     }
 
     /// The files.
@@ -173,14 +199,15 @@ pub async fn check_bucket(
     endpoint: &EndpointSpec,
     tree: &TreeOptions,
 ) -> Result<bool, OpenError> {
+    Ok(list_first(clients, endpoint, tree).await?)
+}
+
+/// Returns true when there is an object below the prefix.
+async fn list_first(clients: &ClientPool, endpoint: &EndpointSpec, tree: &TreeOptions) -> Result<bool, RequestError> {
     let asking = clients.client(endpoint, RetryPolicy::impatient()).await;
     let (bucket, prefix) = (tree.bucket.clone(), tree.prefix.clone());
     let request = ListRequest { bucket, prefix, max_keys: Some(1), ..ListRequest::default() };
-    let page = asking.list_page(&request).await.map_err(|error| match error {
-        RequestError::Failed(error) => OpenError(sentence(&error)),
-        RequestError::Cancelled => OpenError("the request was cancelled".to_owned()),
-    })?;
-    Ok(!page.objects.is_empty())
+    Ok(!asking.list_page(&request).await?.objects.is_empty())
 }
 
 /// Refuses the key of an object where a prefix is needed: the folder would be empty. An empty prefix may be mounted.
@@ -227,6 +254,11 @@ async fn rooted(
         }
         other => OpenError(other.to_string()),
     })
+}
+
+/// True for a failure that ends by itself: the same request may succeed later.
+fn is_outage(error: &StoreError) -> bool {
+    matches!(error.class, ErrorClass::Retry | ErrorClass::Throttle)
 }
 
 fn sentence(error: &StoreError) -> String {

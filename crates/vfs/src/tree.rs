@@ -264,6 +264,16 @@ impl Tree {
         }
     }
 
+    /// The latest answer about a name, also after its lifetime. None: nothing is known of it. Asks for nothing.
+    pub fn lookup_remembered(&self, parent: u64, name: &str) -> Option<Lookup> {
+        let state = self.read();
+        let Place::Directory(directory) = state.places.get(&parent)? else { return None };
+        let (_, found) = state.directories.get(*directory as usize)?.remembered(name)?;
+        let valid = Duration::ZERO;
+        let attributes = found.map(|(inode, facts)| self.attributes_of(&state, inode, &facts, valid));
+        Some(Lookup { attributes, valid })
+    }
+
     /// Facts about an inode.
     ///
     /// # Errors

@@ -158,3 +158,26 @@ def test_a_cache_with_files_that_wait_goes_on_in_another_folder(
     assert bodies(s3server, bucket) == {**files, "runs/deep/x": b"x"}
     listed = s3server.client().list_object_versions(Bucket=bucket)["Versions"]
     assert sorted(version["Key"] for version in listed if version["Key"] in files) == sorted(files)
+
+
+def test_a_cache_of_a_newer_program_is_refused_with_one_line_and_left_as_it_is(
+    seaweedfs: S3Server, make_bucket: Callable[..., str], serving: Serving
+) -> None:
+    bucket = make_bucket(seaweedfs)
+    config = written_share("runs", f"s3://{bucket}/runs/", NEVER)
+    shares = serving(seaweedfs, config)
+    shares.write("runs/a", b"a")
+    shares.process.__exit__()
+    [log] = (shares.cache / "writes").glob("*/journal/*.log")
+    bytes_before = log.read_bytes()
+    newer = bytes_before[:16] + (2).to_bytes(4, "little") + bytes_before[20:]
+    log.write_bytes(newer)
+
+    with pytest.raises(RuntimeError, match="is of format 2, and this program reads format 1") as refused:
+        shares.restart()
+
+    assert "Traceback" not in str(refused.value)
+    assert log.read_bytes() == newer
+    log.write_bytes(bytes_before)
+    shares.restart()
+    assert read(shares, "runs/a") == b"a"

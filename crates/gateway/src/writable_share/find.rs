@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use seqferry_nfs::{Access, Attributes, Caller, DirectoryEntry, DirectoryPage, FileError, FileId, FileKind, Result};
-use seqferry_vfs::{NamePage, VersionPin, VfsError};
+use seqferry_vfs::{NamePage, VersionPin};
 
 use super::checks::{check, is_reserved};
 use super::file_lock::FileLock;
@@ -145,24 +145,6 @@ impl<D: Disk> Inner<D> {
         }
         looked.insert(number, Instant::now());
         Ok(())
-    }
-
-    /// Object or folder of the bucket at a path, answered from memory while that is fresh.
-    pub(super) async fn walk(&self, path: &str) -> Result<seqferry_vfs::Attributes> {
-        let tree = self.files.tree();
-        soon(async {
-            let mut found = tree.attributes(seqferry_vfs::ROOT).map_err(status)?;
-            for name in path.split('/').filter(|name| !name.is_empty()) {
-                found = match tree.lookup(found.inode, name).await.map(|lookup| lookup.attributes) {
-                    Ok(Some(attributes)) => attributes,
-                    // The name has gone since, or it is a file where a directory was.
-                    Ok(None) | Err(VfsError::NotADirectory | VfsError::NotFound) => return Err(FileError::Stale),
-                    Err(error) => return Err(status(error)),
-                };
-            }
-            Ok(found)
-        })
-        .await
     }
 
     /// A directory in which the caller has a right.

@@ -143,6 +143,10 @@ impl<D: Disk> Inner<D> {
     async fn make(&self, caller: &Caller, parent: &Parent, new: New<'_>) -> Result<Created> {
         self.check_disk()?;
         check(caller, &parent.attributes, Access::MODIFY)?;
+        if self.data.is_full() {
+            // The rest of the disk is for the journal, which must be able to record uploads and removals.
+            return Err(FileError::TryLater);
+        }
         self.ledger.change(|overlay| self.made(overlay, caller, parent, new)).await
     }
 

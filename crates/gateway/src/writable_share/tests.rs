@@ -404,6 +404,8 @@ async fn a_full_disk_makes_writers_wait_and_a_bad_one_ends_all_acknowledgements(
     let file = setting.put("new", "committed").await;
     setting.data.set_free(4);
     assert_eq!(setting.write(file, 0, "x", Stability::Unstable).await.unwrap_err(), FileError::TryLater);
+    let how = Creation::Guarded(SetAttributes::default());
+    assert_eq!(setting.create(&root(), setting.share.root(), "x", how).await.unwrap_err(), FileError::TryLater);
     setting.data.set_free(50);
     setting.data.fail(&[Step::Write]);
     assert_eq!(setting.write(file, 0, "x", Stability::File).await.unwrap_err(), FileError::TryLater);
@@ -415,7 +417,6 @@ async fn a_full_disk_makes_writers_wait_and_a_bad_one_ends_all_acknowledgements(
     setting.data.fail(&[]);
     assert_eq!(setting.share.commit(&root(), file).await.unwrap_err(), FileError::Io, "a second sync proves nothing");
     assert_eq!(setting.write(file, 0, "x", Stability::Unstable).await.unwrap_err(), FileError::Io);
-    let how = Creation::Guarded(SetAttributes::default());
     assert_eq!(setting.create(&root(), setting.share.root(), "x", how).await.unwrap_err(), FileError::Io);
     assert_eq!(setting.text("there").await, "bytes", "what is in the bucket is read");
     let setting = setting.restarted(&mut random(), false).await;

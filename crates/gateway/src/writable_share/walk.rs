@@ -1,0 +1,83 @@
+//! Paths of the bucket walked to their objects, also while the bucket does not answer.
+//!
+//! An outage must not stop writers: each new name is looked up in the bucket first. What was last known of a name counts
+//! then; uploads have conditions, so that an object that came meanwhile is not replaced.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use seqferry_nfs::{FileError, Result};
+use seqferry_vfs::VfsError;
+use tokio::time::Instant;
+
+use super::Inner;
+use crate::journal::Disk;
+use crate::share::{PATIENCE, status, within};
+
+/// Wait for an answer of the bucket where an older one is remembered. Clients that write go on after it.
+const SHORT_PATIENCE: Duration = Duration::from_secs(5);
+/// Time after an outage was noticed in which remembered answers count at once.
+const OUTAGE: Duration = Duration::from_secs(30);
+
+/// The latest time at which the bucket did not answer.
+#[derive(Debug, Default)]
+pub(super) struct Outage(Mutex<Option<Instant>>);
+
+impl Outage {
+    fn is_recent(&self) -> bool {
+        let noticed = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        noticed.is_some_and(|at| at.elapsed() < OUTAGE)
+    }
+
+    fn note(&self) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+    }
+}
+
+impl<D: Disk> Inner<D> {
+    /// Object or folder of the bucket at a path, answered from memory while that is fresh. While the bucket does not
+    /// answer, what was last known of the path counts.
+    pub(super) async fn walk(&self, path: &str) -> Result<seqferry_vfs::Attributes> {
+        let remembered = self.walk_remembered(path);
+        if let Some(found) = remembered.clone().filter(|_| self.outage.is_recent()) {
+            return found;
+        }
+        let patience = if remembered.is_some() { SHORT_PATIENCE } else { PATIENCE };
+        let found = within(patience, self.walk_anew(path)).await;
+        match remembered {
+            Some(remembered) if matches!(found, Err(FileError::TryLater)) => {
+                self.outage.note();
+                // The answer may have come just now.
+                self.walk_remembered(path).unwrap_or(remembered)
+            }
+            _ => found,
+        }
+    }
+
+    async fn walk_anew(&self, path: &str) -> Result<seqferry_vfs::Attributes> {
+        let tree = self.files.tree();
+        let mut found = tree.attributes(seqferry_vfs::ROOT).map_err(status)?;
+        for name in path.split('/').filter(|name| !name.is_empty()) {
+            found = match tree.lookup(found.inode, name).await.map(|lookup| lookup.attributes) {
+                Ok(Some(attributes)) => attributes,
+                // The name has gone since, or it is a file where a directory was.
+                Ok(None) | Err(VfsError::NotADirectory | VfsError::NotFound) => return Err(FileError::Stale),
+                Err(error) => return Err(status(error)),
+            };
+        }
+        Ok(found)
+    }
+
+    /// As [`Self::walk`], by the latest answers alone. None: nothing is known of the path.
+    fn walk_remembered(&self, path: &str) -> Option<Result<seqferry_vfs::Attributes>> {
+        let tree = self.files.tree();
+        let mut found = tree.attributes(seqferry_vfs::ROOT).ok()?;
+        for name in path.split('/').filter(|name| !name.is_empty()) {
+            match tree.lookup_remembered(found.inode, name)?.attributes {
+                Some(attributes) => found = attributes,
+                None => return Some(Err(FileError::Stale)),
+            }
+        }
+        Some(Ok(found))
+    }
+}
