@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import shutil
 import stat
+import sys
 import time
 import uuid
 from collections.abc import Callable, Iterator
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from support import nfs_calls
 from support.gateways import WrittenShares, names, need_libnfs, read, written_share
 from support.processes import run, seqferry
 from support.servers import S3Server
@@ -92,6 +94,25 @@ def test_a_gateway_that_was_killed_with_files_that_wait_sends_them_when_it_is_st
     shares.ask("flush", "--wait", "/runs")
 
     assert bodies(seaweedfs, bucket) == {"runs/a.bam": body}
+
+
+def test_a_file_that_was_removed_and_made_anew_is_uploaded_where_the_bucket_keeps_versions(
+    s3server: S3Server, make_bucket: Callable[..., str], serving: Serving, rng: random.Random
+) -> None:
+    bucket = make_bucket(s3server, versioned=True)
+    shares = serving(s3server, written_share("runs", f"s3://{bucket}/runs/", NEVER))
+    calls = [sys.executable, "-I", Path(nfs_calls.__file__), shares.url("runs")]
+
+    for size in (10, 9 * MIB, 20):
+        body = rng.randbytes(size)
+        shares.write("runs/a.bam", body)
+        shares.ask("flush", "--wait")
+        assert bodies(s3server, bucket) == {"runs/a.bam": body}
+        run([*calls, "remove:a.bam"])
+        shares.ask("flush", "--wait")
+        assert bodies(s3server, bucket) == {}
+
+    assert shares.writing()["conflicts"] == 0
 
 
 def test_names_of_its_own_replace_those_that_stay_here(
