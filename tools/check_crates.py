@@ -57,8 +57,6 @@ FORBIDDEN = {
     },
     "seqferry-mount": {
         "pyo3",
-        "seqferry-gateway",
-        "seqferry-nfs",
         "seqferry-transfer",
         "seqferry-py",
         "seqferry-testkit",

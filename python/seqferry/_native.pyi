@@ -1137,6 +1137,56 @@ class Mount:
         """
 
 @final
+class ShareMount:
+    """A bucket mounted to be written. Linux only. It is served until it is unmounted or this object is dropped."""
+
+    def __new__(
+        cls,
+        share: GatewayShare,
+        *,
+        state: str,
+        cache: str,
+        max_cache_size: int | None,
+        unsafe_cache: bool,
+        memory: int,
+        max_requests: int,
+        max_bandwidth: int | None,
+        directory: str,
+        source: str,
+        allow_other: bool,
+        allow_non_empty: bool,
+    ) -> ShareMount:
+        """Mount; the folder can be used when this returns.
+
+        Args:
+            share: one that can be written.
+            state: a folder for the table of files.
+            cache: a folder on a local disk that keeps what is written until it is in the bucket.
+            unsafe_cache: accept a cache that is not on a local disk.
+            source: text that the table of mounts shows.
+
+        Raises:
+            OSError: the mount failed, as one sentence for the user; nothing is left mounted.
+            ValueError: a permission is too large.
+        """
+
+    def wait(self, seconds: float) -> bool:
+        """Wait until the folder is unmounted, by this process or another program. True when it is."""
+
+    def unmount(self) -> None:
+        """Unmount the folder. One in use is detached, and its session ends with the last open file.
+
+        Raises:
+            OSError: the system refuses.
+        """
+
+    def drain(self) -> None:
+        """Begin to upload all that is not in the bucket yet, without waiting for files to be quiet."""
+
+    def wait_for_drain(self, seconds: float) -> bool:
+        """Wait until everything is in the bucket, after ``drain``. True when it is."""
+
+@final
 class ObjectFacts:
     """Facts of an object from a HEAD."""
 

@@ -52,7 +52,7 @@ fn main() {
     };
     let gateway = spec.start();
     let mut gateway = gateway.unwrap_or_else(|error| panic!("{error}"));
-    let address = gateway.address();
+    let address = gateway.address().expect("the address was given");
     println!("s3://{bucket} is served at {}:/runs, port {}.", address.ip(), address.port());
     while !gateway.wait(Duration::from_hours(1)) {}
 }

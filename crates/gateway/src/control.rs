@@ -145,7 +145,7 @@ impl Controlled {
     }
 
     /// Hold changes, upload everything, and end the gateway then. Returns at once.
-    fn begin_drain(self: &Arc<Self>) {
+    pub(crate) fn begin_drain(self: &Arc<Self>) {
         let is_first = !self.changes.are_held();
         self.changes.hold();
         for (_, writable) in self.writable() {

@@ -11,7 +11,7 @@ use seqferry_client::{Budget, BudgetLimits, ClientPool, EndpointSpec, RetryPolic
 use seqferry_nfs::{ClientList, ExportSpec as NfsExportSpec, HandleKey, Server, ServerLimits, Share, Squash};
 use seqferry_store::Address;
 use seqferry_vfs::disk_cache::{CacheLimits, CacheTier, DiskCache, OpenError, TierOptions};
-use seqferry_vfs::{ArchiveView, Export, ExportSpec, Freshness, Pool, TreeOptions};
+use seqferry_vfs::{ArchiveView, Export, ExportSpec, FileSystem, Freshness, Pool, TreeOptions};
 use sha2::{Digest as _, Sha256};
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::task::JoinHandle;
@@ -56,8 +56,8 @@ pub struct ShareSpec {
 /// Specification of a gateway.
 #[derive(Debug, Clone)]
 pub struct GatewaySpec {
-    /// Address and port.
-    pub address: SocketAddr,
+    /// Address and port of NFS. None: the shares are used by doors of this process.
+    pub address: Option<SocketAddr>,
     /// A folder for the key and the table of handles. Handles stay valid as long as it is kept.
     pub state: PathBuf,
     /// A folder that keeps blocks and names beyond this process, and its bounds. What clients write is there until it is
@@ -78,7 +78,7 @@ pub struct GatewaySpec {
 /// A gateway that serves its shares until it is stopped or dropped.
 #[derive(Debug)]
 pub struct Gateway {
-    address: SocketAddr,
+    address: Option<SocketAddr>,
     stop: CancellationToken,
     serving: Option<JoinHandle<()>>,
     exports: Vec<Export>,
@@ -131,12 +131,15 @@ impl GatewaySpec {
                 opened.push(one);
                 offered.push(nfs);
             }
-            let server = Server::bind(self.address, key, offered, ServerLimits::default()).await;
+            let server = match self.address {
+                Some(address) => Some(Server::bind(address, key, offered, ServerLimits::default()).await),
+                None => None,
+            };
             let socket = claimed.map(|cache| ControlSocket::bind(cache.path())).transpose()?;
-            Ok((server.map_err(|error| GatewayError(error.0))?, socket, opened))
+            Ok((server.transpose().map_err(|error| GatewayError(error.0))?, socket, opened))
         };
         let (server, socket, opened) = runtime.block_on(opening)?;
-        let address = server.address();
+        let address = server.as_ref().map(Server::address);
         // Everything can be served. Before this nothing was changed in a bucket.
         let (mut exports, mut shares) = (Vec::new(), Vec::new());
         for one in opened {
@@ -150,7 +153,7 @@ impl GatewaySpec {
         }
         let controlled = Arc::new(Controlled {
             shares,
-            address: address.to_string(),
+            address: address.map_or_else(String::new, |address| address.to_string()),
             started: Instant::now(),
             changes,
             stop: stop.clone(),
@@ -159,9 +162,13 @@ impl GatewaySpec {
         let counted = Arc::clone(&controlled);
         runtime.spawn(async move { counted.count_conflicts().await });
         let controls = socket.map(|socket| runtime.spawn(socket.serve(Arc::clone(&controlled), stop.clone())));
-        let calls = server.serve(stop.clone());
+        let calls = server.map(|server| server.serve(stop.clone()));
+        let ended = stop.clone();
         let serving = runtime.spawn(async move {
-            calls.await;
+            match calls {
+                Some(calls) => calls.await,
+                None => ended.cancelled().await,
+            }
             if let Some(controls) = controls {
                 // Whoever waits for the end finds no socket then.
                 let _ended = controls.await;
@@ -353,9 +360,25 @@ fn note(text: &str) {
 }
 
 impl Gateway {
-    /// The address and port.
-    pub fn address(&self) -> SocketAddr {
+    /// The address and port of NFS, if it is served.
+    pub fn address(&self) -> Option<SocketAddr> {
         self.address
+    }
+
+    /// The first share and the files below it, for a door of this process, with the runtime that serves them. None once
+    /// the gateway has ended.
+    pub fn first_share(&self) -> Option<(Arc<dyn Share>, Arc<FileSystem>, &Handle)> {
+        let share = self.controlled.shares.first()?;
+        Some((Arc::clone(&share.share), Arc::clone(&share.files), self.runtime.as_ref()?.handle()))
+    }
+
+    /// Upload everything that is to be in a bucket, and end the gateway then. Changes are held meanwhile. Returns at
+    /// once.
+    pub fn drain(&self) {
+        if let Some(runtime) = &self.runtime {
+            let _inside = runtime.enter();
+            self.controlled.begin_drain();
+        }
     }
 
     /// The probe of its threads. None once it has ended.

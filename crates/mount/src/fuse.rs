@@ -24,13 +24,13 @@ use crate::log::Log;
 use crate::options::MountOptions;
 
 /// Requests of the kernel's own read-ahead under way at most: its default of 16 is too few for a slow network.
-const BACKGROUND: u16 = 64;
+pub(crate) const BACKGROUND: u16 = 64;
 
 /// Entries that are made for one request for a directory: more never fit.
-const ENTRIES: usize = 512;
+pub(crate) const ENTRIES: usize = 512;
 
 /// A size of blocks that copying programs go by.
-const BLOCK_SIZE: u32 = 128 << 10;
+pub(crate) const BLOCK_SIZE: u32 = 128 << 10;
 
 pub(crate) struct Door {
     files: Arc<FileSystem>,
@@ -449,7 +449,7 @@ impl Drop for OpenHandle {
 }
 
 /// The kernel asks for the size first, then for the value.
-fn send_xattr(reply: ReplyXattr, size: u32, value: &[u8]) {
+pub(crate) fn send_xattr(reply: ReplyXattr, size: u32, value: &[u8]) {
     match u32::try_from(value.len()) {
         Ok(length) if size == 0 => reply.size(length),
         Ok(length) if length <= size => reply.data(value),

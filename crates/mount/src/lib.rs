@@ -1,6 +1,6 @@
-//! The FUSE door: a read-only folder over `seqferry-vfs`.
+//! The FUSE doors: a read-only folder over `seqferry-vfs`, and a folder over a share of `seqferry-gateway`.
 //!
-//! The door translates requests of the kernel into calls and errors into errno, and decides nothing else. [`start`]
+//! A door translates requests of the kernel into calls and errors into errno, and decides nothing else. [`start`]
 //! mounts a file system and serves it on threads of its own and on the given runtime. [`MountSession`] waits for its
 //! end and unmounts it.
 
@@ -9,15 +9,23 @@ mod fuse;
 #[cfg(target_os = "linux")]
 mod interrupt;
 #[cfg(target_os = "linux")]
+mod known_files;
+#[cfg(target_os = "linux")]
 mod log;
 mod options;
 #[cfg(target_os = "linux")]
 mod service;
 #[cfg(target_os = "linux")]
 mod session;
+#[cfg(target_os = "linux")]
+mod share_fuse;
+#[cfg(target_os = "linux")]
+mod share_mount;
 
 pub use options::{MountError, MountOptions};
 #[cfg(target_os = "linux")]
 pub use service::{BucketMount, MountedBucket, audit};
 #[cfg(target_os = "linux")]
 pub use session::{MountSession, start};
+#[cfg(target_os = "linux")]
+pub use share_mount::{MountedShare, ShareMount};

@@ -7,12 +7,14 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use fuser::{BackgroundSession, Config, MountOption, Session, SessionACL};
+use fuser::{BackgroundSession, Config, Filesystem, MountOption, Session, SessionACL};
+use seqferry_nfs::Share;
 use seqferry_vfs::FileSystem;
 use tokio::runtime::Handle;
 
 use crate::fuse::Door;
 use crate::options::{MountError, MountOptions};
+use crate::share_fuse::ShareDoor;
 
 /// Threads that take requests from the kernel. Two: one more costs CPU and gains nothing (measured with fio).
 const THREADS: usize = 2;
@@ -32,12 +34,33 @@ pub struct MountSession {
 /// # Errors
 /// When the folder cannot be used or the mount is not allowed; nothing is left mounted then.
 pub fn start(files: Arc<FileSystem>, options: &MountOptions, runtime: &Handle) -> Result<MountSession, MountError> {
+    mount(Door::new(files, options, runtime.clone()), options, MountOption::RO)
+}
+
+/// Mount a share that can be written. The folder can be used when this returns.
+///
+/// # Errors
+/// See [`start`].
+pub(crate) fn start_writable(
+    share: Arc<dyn Share>,
+    files: Arc<FileSystem>,
+    options: &MountOptions,
+    runtime: &Handle,
+) -> Result<MountSession, MountError> {
+    mount(ShareDoor::new(share, files, runtime.clone()), options, MountOption::RW)
+}
+
+fn mount(
+    door: impl Filesystem + 'static,
+    options: &MountOptions,
+    access: MountOption,
+) -> Result<MountSession, MountError> {
     check_directory(options)?;
     check_device()?;
     let acl = if options.allow_other { SessionACL::All } else { SessionACL::Owner };
     let mut config = Config::default();
     config.mount_options = vec![
-        MountOption::RO,
+        access,
         MountOption::NoDev,
         MountOption::NoSuid,
         MountOption::NoAtime,
@@ -48,7 +71,6 @@ pub fn start(files: Arc<FileSystem>, options: &MountOptions, runtime: &Handle) -
     config.acl = acl;
     config.n_threads = Some(THREADS);
     config.clone_fd = true;
-    let door = Door::new(files, options, runtime.clone());
     let session = Session::new(door, &options.directory, &config).and_then(Session::spawn);
     let session = session.map_err(|error| explain(&error, options))?;
     let directory = options.directory.clone();

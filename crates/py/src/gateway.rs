@@ -38,7 +38,7 @@ impl GatewayWrites {
 }
 
 #[pyclass(frozen, module = "seqferry._native")]
-pub struct GatewayShare(ShareSpec);
+pub struct GatewayShare(pub(crate) ShareSpec);
 
 #[pymethods]
 impl GatewayShare {
@@ -116,7 +116,7 @@ impl Gateway {
     ) -> PyResult<Self> {
         let host: IpAddr = host.parse().map_err(|_| PyValueError::new_err(format!("'{host}' is no IP address")))?;
         let spec = GatewaySpec {
-            address: (host, port).into(),
+            address: Some((host, port).into()),
             state: state.into(),
             cache: cache.map(|path| (path.into(), CacheLimits::of_size(max_cache_size))),
             unsafe_cache,
@@ -126,7 +126,8 @@ impl Gateway {
             shares: shares.iter().map(|share| share.0.clone()).collect(),
         };
         let started = py.detach(|| spec.start()).map_err(|error| PyOSError::new_err(error.to_string()))?;
-        let (address, budget) = (started.address(), Arc::clone(started.budget()));
+        let address = started.address().unwrap_or_else(|| (host, port).into());
+        let budget = Arc::clone(started.budget());
         let (probe, monitor) = (started.probe(), started.monitor());
         Ok(Self { served: Mutex::new(started), address, budget, monitor, probe })
     }

@@ -84,6 +84,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<gateway::GatewayShare>()?;
     module.add_class::<gateway::GatewayWrites>()?;
     module.add_class::<mount::Mount>()?;
+    module.add_class::<mount::ShareMount>()?;
     #[cfg(target_os = "linux")]
     module.add_class::<mount::NameAudit>()?;
     #[cfg(target_os = "linux")]

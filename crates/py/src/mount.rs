@@ -5,10 +5,12 @@ use std::time::Duration;
 
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
-use seqferry_mount::{BucketMount, MountOptions, MountedBucket};
+use seqferry_gateway::GatewaySpec;
+use seqferry_mount::{BucketMount, MountOptions, MountedBucket, MountedShare};
 use seqferry_vfs::disk_cache::CacheLimits;
 use seqferry_vfs::{Freshness, TreeOptions};
 
+use crate::gateway::GatewayShare;
 use crate::values::PyEndpoint;
 
 #[pyclass(frozen, module = "seqferry._native")]
@@ -82,7 +84,7 @@ impl Mount {
     }
 
     fn wait(&self, py: Python<'_>, seconds: f64) -> PyResult<bool> {
-        let limit = Duration::try_from_secs_f64(seconds).map_err(|error| PyValueError::new_err(error.to_string()))?;
+        let limit = seconds_of(seconds)?;
         Ok(py.detach(|| self.0.lock().unwrap_or_else(PoisonError::into_inner).wait(limit)))
     }
 
@@ -90,6 +92,86 @@ impl Mount {
         let unmount = || self.0.lock().unwrap_or_else(PoisonError::into_inner).unmount();
         py.detach(unmount).map_err(|error| PyOSError::new_err(error.to_string()))
     }
+}
+
+#[pyclass(frozen, module = "seqferry._native")]
+pub struct ShareMount(Mutex<MountedShare>);
+
+impl ShareMount {
+    fn with<T: Send>(&self, py: Python<'_>, call: impl FnOnce(&mut MountedShare) -> T + Send) -> T {
+        py.detach(|| call(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner)))
+    }
+}
+
+#[pymethods]
+impl ShareMount {
+    #[new]
+    #[pyo3(signature = (share, *, state, cache, max_cache_size, unsafe_cache, memory, max_requests, max_bandwidth,
+                        directory, source, allow_other, allow_non_empty))]
+    #[allow(clippy::too_many_arguments)] // keyword arguments, one fact each
+    fn new(
+        py: Python<'_>,
+        share: &GatewayShare,
+        state: String,
+        cache: String,
+        max_cache_size: Option<u64>,
+        unsafe_cache: bool,
+        memory: u64,
+        max_requests: usize,
+        max_bandwidth: Option<u64>,
+        directory: String,
+        source: String,
+        allow_other: bool,
+        allow_non_empty: bool,
+    ) -> PyResult<Self> {
+        let share = share.0.clone();
+        let mode = |mode: u32| u16::try_from(mode).map_err(|error| PyValueError::new_err(error.to_string()));
+        let options = MountOptions {
+            directory: directory.into(),
+            source,
+            allow_other,
+            allow_non_empty,
+            uid: share.defaults.uid,
+            gid: share.defaults.gid,
+            file_mode: mode(share.defaults.file_mode)?,
+            directory_mode: mode(share.defaults.directory_mode)?,
+        };
+        let gateway = GatewaySpec {
+            address: None,
+            state: state.into(),
+            cache: Some((cache.into(), CacheLimits::of_size(max_cache_size))),
+            unsafe_cache,
+            memory,
+            max_requests,
+            max_bandwidth,
+            shares: vec![share],
+        };
+        let mount = seqferry_mount::ShareMount { gateway, options };
+        let mounted = py.detach(|| mount.start()).map_err(|error| PyOSError::new_err(error.to_string()))?;
+        Ok(Self(Mutex::new(mounted)))
+    }
+
+    fn wait(&self, py: Python<'_>, seconds: f64) -> PyResult<bool> {
+        let limit = seconds_of(seconds)?;
+        Ok(self.with(py, |mounted| mounted.wait(limit)))
+    }
+
+    fn unmount(&self, py: Python<'_>) -> PyResult<()> {
+        self.with(py, |mounted| mounted.unmount()).map_err(|error| PyOSError::new_err(error.to_string()))
+    }
+
+    fn drain(&self, py: Python<'_>) {
+        self.with(py, |mounted| mounted.gateway().drain());
+    }
+
+    fn wait_for_drain(&self, py: Python<'_>, seconds: f64) -> PyResult<bool> {
+        let limit = seconds_of(seconds)?;
+        Ok(self.with(py, |mounted| mounted.gateway().wait(limit)))
+    }
+}
+
+fn seconds_of(seconds: f64) -> PyResult<Duration> {
+    Duration::try_from_secs_f64(seconds).map_err(|error| PyValueError::new_err(error.to_string()))
 }
 
 /// Counts of a walk over everything that a mount would show, and the keys that it would hide.

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, Final, NoReturn, Protocol, TypeVar
 
 from seqferry.cli import exits
 from seqferry.engine.mounts import MountSpec
@@ -30,6 +30,7 @@ _LOOK: Final = 0.2
 """Seconds between two looks at whether a signal has come."""
 
 _LOG: Final = "mount.log"
+_TABLES: Final = "mounts"
 
 _MOST_SIGNALS: Final = 3
 """The third signal ends the process though files are open."""
@@ -55,6 +56,15 @@ class _ServedFolder(Protocol):
     def unmount(self) -> None: ...
 
 
+class _WrittenFolder(Protocol):
+    def drain(self) -> None: ...
+
+    def wait_for_drain(self, seconds: float, /) -> bool: ...
+
+
+_Folder = TypeVar("_Folder", bound=_ServedFolder)
+
+
 def ending_signals() -> list[int]:
     """Signals that would end this process: a closed terminal, Ctrl-C, ``kill``, and those of batch systems.
 
@@ -64,14 +74,14 @@ def ending_signals() -> list[int]:
     return sorted(one for one in ending if one == signal.SIGTERM or signal.getsignal(one) != signal.SIG_IGN)
 
 
-def serve(spec: MountSpec, ready: Callable[[], None]) -> int:
+def serve(spec: MountSpec, state_dir: str | None, ready: Callable[[], None]) -> int:
     """Serve in this process until the folder is unmounted; returns the exit code.
 
     Args:
         ready: called when the folder can be used.
     """
     # Imported here: the engine's threads must be made in the process that serves.
-    from seqferry.engine.mounting import mount as start
+    from seqferry.engine.mounting import mount, mount_writable
     from seqferry.engine.traces import trace
 
     asked: list[int] = []
@@ -85,23 +95,57 @@ def serve(spec: MountSpec, ready: Callable[[], None]) -> int:
     for number in ending_signals():
         with contextlib.suppress(OSError, ValueError):  # one that the system keeps for itself
             signal.signal(number, stop)
-    trace(Settings.load().trace)
-    with _unmounted_in_the_end(start(spec)) as served:
-        ready()
-        told = 0
-        while not served.wait(_LOOK):
-            if len(asked) > told:
-                told = len(asked)
-                try:
-                    served.unmount()
-                except OSError as error:
-                    # A folder that is served is better than a dead one. The next signal tries again.
-                    _log(spec, str(error))
+    settings = Settings.load(state_dir=state_dir)
+    trace(settings.trace)
+    if spec.writable:
+        with _unmounted_in_the_end(mount_writable(spec, _tables(settings))) as written:
+            ready()
+            _wait(written, spec, asked)
+            _upload_the_rest(written, spec, asked)
+    else:
+        with _unmounted_in_the_end(mount(spec)) as served:
+            ready()
+            _wait(served, spec, asked)
     return exits.OK
 
 
+def _tables(settings: Settings) -> Path:
+    folder = settings.working_dir()
+    if folder is None:
+        raise ConfigError(
+            "A mount that is written needs a state folder that can be written: name one with --state-dir."
+        )
+    return folder / _TABLES
+
+
+def _wait(served: _ServedFolder, spec: MountSpec, asked: list[int]) -> None:
+    """Wait until the folder is unmounted, by another program or since a signal asks for it."""
+    told = 0
+    while not served.wait(_LOOK):
+        if len(asked) > told:
+            told = len(asked)
+            try:
+                served.unmount()
+            except OSError as error:
+                # A folder that is served is better than a dead one. The next signal tries again.
+                _log(spec, str(error))
+
+
+def _upload_the_rest(served: _WrittenFolder, spec: MountSpec, asked: list[int]) -> None:
+    """Upload what is not in the bucket yet; the next signal leaves it in the cache."""
+    told = len(asked)
+    served.drain()
+    if served.wait_for_drain(_LOOK):
+        return
+    _log(spec, "unmounted; what was written is uploaded until it is all in the bucket, or another signal comes")
+    while not served.wait_for_drain(_LOOK):
+        if len(asked) > told:
+            _log(spec, f"ended; the next mount with the cache {spec.cache} uploads the rest")
+            return
+
+
 @contextmanager
-def _unmounted_in_the_end(served: _ServedFolder) -> Generator[_ServedFolder]:
+def _unmounted_in_the_end(served: _Folder) -> Generator[_Folder]:
     try:
         yield served
     except BaseException:
@@ -124,7 +168,7 @@ def serve_in_background(spec: MountSpec, state_dir: str | None) -> None:
     child = os.fork()
     if child == 0:
         os.close(reading)
-        _detached(spec, writing, log)
+        _detached(spec, state_dir, writing, log)
     os.close(writing)
     with os.fdopen(reading, encoding="utf-8") as pipe:
         said = pipe.read()
@@ -140,7 +184,7 @@ def serve_in_background(spec: MountSpec, state_dir: str | None) -> None:
         raise error
 
 
-def _detached(spec: MountSpec, writing: int, log: Path | None) -> NoReturn:
+def _detached(spec: MountSpec, state_dir: str | None, writing: int, log: Path | None) -> NoReturn:
     """The life of the process that serves. It tells the one that waits how it began, and leaves by ``os._exit``."""
     code = exits.FAILED
 
@@ -167,7 +211,7 @@ def _detached(spec: MountSpec, writing: int, log: Path | None) -> NoReturn:
         # What was inherited (a lock of flock(1), a pipe) would be held for as long as the folder is mounted.
         os.closerange(3, writing)
         os.closerange(writing + 1, _MOST_DESCRIPTORS)
-        code = serve(spec, ready)
+        code = serve(spec, state_dir, ready)
     except SeqferryError as error:
         if is_told:
             _log(spec, error.message)

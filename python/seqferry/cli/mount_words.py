@@ -111,10 +111,11 @@ MEANINGS: Final[Mapping[str, Meaning]] = {
 ANSWERS: Final[Mapping[str, str]] = {
     **dict.fromkeys(
         ("--allow-delete", "--allow-overwrite", "--incremental-upload", "--vfs-write-back"),
-        "the mount never writes; put files there with seqferry cp.",
+        "a mount writes with --read-write and --cache DIR; it then also replaces and removes.",
     ),
     **dict.fromkeys(
-        ("--sse", "--sse-kms-key-id", "--storage-class"), "the mount never writes, and reads need no such option."
+        ("--sse", "--sse-kms-key-id", "--storage-class"),
+        "reads need no such option, and mounts that are written leave it to the bucket.",
     ),
     "--allow-root": "write --allow-other, which is for root as well.",
     "--negative-metadata-ttl": "--metadata-ttl holds for names that are not there as well.",
@@ -139,6 +140,7 @@ _FLAGS: Final = {
     "no_sign_request": "--no-sign-request",
     "requester_pays": "--request-payer=requester",
     "foreground": "--foreground",
+    "read_write": "--read-write",
     "pin": "--pin",
     "f": "--foreground",
 }
@@ -169,7 +171,7 @@ _VALUES: Final = {
     "stat_cache_expire": "--metadata-ttl",
     "stat_cache_interval_expire": "--metadata-ttl",
 }
-_NO_WRITING: Final = "the mount never writes, and reads need no such option; leave it out"
+_NO_WRITING: Final = "reads need no such option, and mounts that are written leave it to the bucket; leave it out"
 _CERTIFICATES: Final = "connections are always verified; name your certificate with AWS_CA_BUNDLE=FILE"
 _TRACE: Final = "SEQFERRY_TRACE=stderr shows each request, SEQFERRY_DEBUG=1 where an error comes from"
 _LIST_ANSWERS: Final = {
@@ -206,7 +208,7 @@ _IGNORED: Final = frozenset(
     | {"async_read", "sync_read", "max_read", "max_write", "max_readahead", "max_background", "attr_timeout"}
     | {"entry_timeout", "negative_timeout", "hard_remove", "intr", "large_read", "noforget", "use_ino", "readdir_ino"}
 )
-"""Mount options without effect: mount(8) and systemd pass them on. The mount is read-only also with ``rw``."""
+"""Mount options without effect: mount(8) and systemd pass them on. It is ``read_write`` that lets write, not ``rw``."""
 
 
 def of_list(options: str) -> list[str]:

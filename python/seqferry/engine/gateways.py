@@ -57,7 +57,7 @@ def start(spec: GatewaySpec) -> _native.Gateway:
 
     process_limits.open_files()
     fitting = process_limits.fitting(spec.memory, spec.max_requests)
-    shares = [_share(share, place) for share, place in spec.shares]
+    shares = [native_share(share, place) for share, place in spec.shares]
     try:
         return _native.Gateway(
             shares,
@@ -90,7 +90,8 @@ def activity_of(served: _native.Gateway, spec: GatewaySpec) -> Activity:
     )
 
 
-def _share(share: Share, place: S3Location) -> _native.GatewayShare:
+def native_share(share: Share, place: S3Location) -> _native.GatewayShare:
+    """A share in the form of the engine."""
     from seqferry import _native
     from seqferry.engine.native_calls import native_endpoint
 

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import hashlib
+from pathlib import Path
+from typing import Final
+
 from seqferry import _native
-from seqferry.engine import process_limits
+from seqferry.engine import gateways, process_limits
 from seqferry.engine.mounts import MountSpec
 from seqferry.engine.native_calls import native_endpoint
 from seqferry.model.errors import ConfigError
 from seqferry.model.locations import S3Location
 from seqferry.places import endpoints
+from seqferry.settings.share_writes import Writes
+from seqferry.settings.shares import Share
+
+_SHARE: Final = "mount"
+"""Name of the share behind a mount, which paths of ``seqferry gateway ls`` begin with."""
+_FOR_GOOD: Final = 1e9
 
 
 def audit_names(place: S3Location, prefix: str, *, most: int) -> _native.NameAudit:
@@ -61,6 +71,47 @@ def mount(spec: MountSpec) -> _native.Mount:
             gid=spec.gid,
             file_mode=spec.file_mode,
             directory_mode=spec.directory_mode,
+        )
+    except OSError as error:
+        raise ConfigError(f"{error}".rstrip(".") + ".") from None
+
+
+def mount_writable(spec: MountSpec, state: Path) -> _native.ShareMount:
+    """Mount a bucket that can be written; it is served by threads of this process until it is unmounted.
+
+    Args:
+        state: a folder for tables of files, one for each cache.
+
+    Raises:
+        ConfigError: the folder cannot be mounted, for the reason in the text; nothing is left mounted.
+    """
+    assert spec.cache is not None  # see check_writable
+    process_limits.open_files()
+    fitting = process_limits.fitting(spec.memory, spec.max_requests)
+    share = Share(
+        name=_SHARE,
+        source=spec.place.at(spec.prefix),
+        uid=spec.uid,
+        gid=spec.gid,
+        file_mode=spec.file_mode,
+        directory_mode=spec.directory_mode,
+        stale_after=_FOR_GOOD if spec.lifetime is None else spec.lifetime,
+        writes=Writes(),
+    )
+    try:
+        return _native.ShareMount(
+            gateways.native_share(share, spec.place),
+            state=str(state / hashlib.sha256(str(spec.cache).encode(errors="surrogateescape")).hexdigest()[:16]),
+            cache=str(spec.cache),
+            max_cache_size=spec.max_cache_size,
+            unsafe_cache=False,
+            memory=fitting.memory,
+            max_requests=fitting.requests,
+            max_bandwidth=spec.max_bandwidth,
+            directory=str(spec.directory),
+            source=spec.place.at(spec.prefix),
+            allow_other=spec.allow_other,
+            allow_non_empty=spec.allow_non_empty,
         )
     except OSError as error:
         raise ConfigError(f"{error}".rstrip(".") + ".") from None

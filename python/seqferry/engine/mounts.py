@@ -51,6 +51,7 @@ class MountSpec:
         cache: a folder that keeps blocks and names beyond the process, up to ``max_cache_size`` bytes; None for no
             limit. With ``pin`` other objects never push out what this mount reads.
         manifest: a file that fixes names, sizes and versions.
+        writable: what programs write goes to ``cache`` at once, and from there to the bucket.
     """
 
     place: S3Location
@@ -64,6 +65,7 @@ class MountSpec:
     max_cache_size: int | None = None
     pin: bool = False
     manifest: Path | None = None
+    writable: bool = False
     allow_other: bool = False
     allow_non_empty: bool = False
     uid: int = field(default_factory=os.geteuid)
@@ -108,6 +110,22 @@ def check_platform() -> None:
             "This machine has no /dev/fuse: load the kernel module with `modprobe fuse`, or start the container with "
             "--device /dev/fuse --cap-add SYS_ADMIN."
         )
+
+
+def check_writable(spec: MountSpec) -> None:
+    """Raise UsageError for settings that a mount which can be written does not obey."""
+    if spec.cache is None:
+        raise UsageError("--read-write needs a folder for what is written until it is in the bucket: --cache DIR.")
+    refused = {
+        "--pin": spec.pin,
+        "--manifest": spec.manifest is not None,
+        f"--consistency {spec.freshness}": spec.freshness != "ttl",
+        "--no-sign-request": spec.place.anonymous,
+        "--request-payer": spec.place.request_payer is not None,
+        "an archive": spec.archive is not None,
+    }
+    for name in (name for name, is_given in refused.items() if is_given):
+        raise UsageError(f"{name} is for mounts that are only read: leave it out, or leave --read-write out.")
 
 
 def check_sizes(memory: int | None, cache_size: int | None) -> None:

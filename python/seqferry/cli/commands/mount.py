@@ -19,6 +19,7 @@ from seqferry.engine.mounts import (
     MountSpec,
     check_platform,
     check_sizes,
+    check_writable,
     parse_lifetime,
     parse_mode,
     uri_of,
@@ -30,9 +31,12 @@ from seqferry.spec.addresses import parse_uri
 from seqferry.spec.validation import check_place
 
 _NAMED: Final = 10_000
-
-
 """Keys that ``--check`` names at most."""
+
+_PREVIEW: Final = (
+    "seqferry: Mounts that can be written are a preview: keep what you write until it is in the bucket "
+    "(seqferry gateway status --cache DIR)."
+)
 
 
 def mount(
@@ -86,9 +90,10 @@ def mount(
     read_only: Annotated[
         bool,
         typer.Option(
-            "--read-only",
+            "--read-only/--read-write",
             envvar="SEQFERRY_READ_ONLY",
-            help="As always: the mount never writes. For scripts of mount-s3.",
+            help="--read-write: what is written is in the cache (--cache DIR) when it is synced or closed, and then "
+            "goes to the bucket. A preview.",
         ),
     ] = True,
     allow_other: Annotated[
@@ -176,8 +181,7 @@ def mount(
     state_dir: options.StateDir = None,
     as_json: options.Json = False,
 ) -> int:
-    """Show a bucket, or what is below a prefix, as a read-only folder."""
-    del read_only
+    """Show a bucket, or what is below a prefix, as a folder."""
     bucket, key = parse_uri(uri_of(place, prefix))
     location = S3Location(
         bucket=bucket,
@@ -214,6 +218,7 @@ def mount(
         max_cache_size=max_cache_size,
         pin=pin,
         manifest=None if manifest is None else resolved(manifest),
+        writable=not read_only,
         allow_other=allow_other,
         allow_non_empty=allow_non_empty,
         uid=os.geteuid() if uid is None else uid,
@@ -221,8 +226,11 @@ def mount(
         file_mode=parse_mode(file_mode),
         directory_mode=parse_mode(dir_mode),
     )
+    if spec.writable:
+        check_writable(spec)
+        display.say(_PREVIEW)
     if foreground:
-        return mount_process.serve(spec, lambda: _tell(spec, as_json=as_json, until="Ctrl-C"))
+        return mount_process.serve(spec, state_dir, lambda: _tell(spec, as_json=as_json, until="Ctrl-C"))
     mount_process.serve_in_background(spec, state_dir)
     _tell(spec, as_json=as_json, until=f"seqferry umount {spec.directory}")
     return exits.OK

@@ -1,0 +1,165 @@
+//! Files of a share that the kernel knows by inodes: their identities, and which of them programs have open.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use fuser::{FileAttr, INodeNo};
+use seqferry_nfs::{Attributes, FileId};
+
+use crate::fuse::BLOCK_SIZE;
+use crate::share_fuse::kind_of;
+
+/// Beginning of the names of removed files that are still open. Shares keep such names out of the bucket.
+const HIDDEN: &str = ".nfs";
+
+/// See the module. Memory grows with what the kernel keeps, which it bounds.
+pub(crate) struct KnownFiles {
+    root: FileId,
+    files: Mutex<HashMap<u64, Known>>,
+}
+
+#[derive(Default)]
+struct Known {
+    generation: u32,
+    /// References of the kernel.
+    lookups: u64,
+    /// Open handles.
+    open: u64,
+    /// Folder and name of a file that was removed while it was open.
+    hidden: Option<(FileId, String)>,
+}
+
+impl KnownFiles {
+    pub(crate) fn new(root: FileId) -> Self {
+        Self { root, files: Mutex::default() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<u64, Known>> {
+        self.files.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The file of an inode. None for one that the kernel was never told of.
+    pub(crate) fn file(&self, inode: INodeNo) -> Option<FileId> {
+        if inode == INodeNo::ROOT {
+            return Some(self.root);
+        }
+        self.lock().get(&inode.0).map(|known| FileId { number: inode.0, generation: known.generation })
+    }
+
+    /// The kernel is told of a file.
+    pub(crate) fn look_up(&self, file: FileId) {
+        let mut files = self.lock();
+        let known = files.entry(file.number).or_default();
+        known.generation = file.generation;
+        known.lookups += 1;
+    }
+
+    /// The kernel gives references back.
+    pub(crate) fn forget(&self, inode: INodeNo, lookups: u64) {
+        let mut files = self.lock();
+        let Some(known) = files.get_mut(&inode.0) else { return };
+        known.lookups = known.lookups.saturating_sub(lookups);
+        if known.lookups == 0 && known.open == 0 {
+            files.remove(&inode.0);
+        }
+    }
+
+    pub(crate) fn open(&self, file: FileId) {
+        let mut files = self.lock();
+        let known = files.entry(file.number).or_default();
+        known.generation = file.generation;
+        known.open += 1;
+    }
+
+    /// A handle is closed. Returns the name to remove, if it was the last one of a file that was removed meanwhile.
+    pub(crate) fn close(&self, inode: INodeNo) -> Option<(FileId, String)> {
+        let mut files = self.lock();
+        let known = files.get_mut(&inode.0)?;
+        known.open = known.open.saturating_sub(1);
+        if known.open > 0 {
+            return None;
+        }
+        let hidden = known.hidden.take();
+        if known.lookups == 0 {
+            files.remove(&inode.0);
+        }
+        hidden
+    }
+
+    pub(crate) fn is_open(&self, file: FileId) -> bool {
+        self.lock().get(&file.number).is_some_and(|known| known.open > 0)
+    }
+
+    /// A name for a removed file, of which no other file has the number.
+    pub(crate) fn hidden_name(&self, file: FileId) -> String {
+        format!("{HIDDEN}{:016x}{:08x}", file.number, file.generation)
+    }
+
+    /// A removed file has this name until it is closed.
+    pub(crate) fn hide(&self, file: FileId, directory: FileId, name: String) {
+        if let Some(known) = self.lock().get_mut(&file.number) {
+            known.hidden = Some((directory, name));
+        }
+    }
+
+    /// Facts in the form of the kernel.
+    pub(crate) fn facts(&self, found: &Attributes) -> FileAttr {
+        let ino = if found.file == self.root { INodeNo::ROOT } else { INodeNo(found.file.number) };
+        FileAttr {
+            ino,
+            size: found.size,
+            blocks: found.used.div_ceil(512),
+            atime: found.accessed,
+            mtime: found.modified,
+            ctime: found.changed,
+            crtime: found.modified,
+            kind: kind_of(found.kind),
+            perm: u16::try_from(found.mode & 0o7777).unwrap_or(0),
+            nlink: found.links,
+            uid: found.uid,
+            gid: found.gid,
+            rdev: 0,
+            blksize: BLOCK_SIZE,
+            flags: 0,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ROOT: FileId = FileId { number: 77, generation: 0 };
+    const FILE: FileId = FileId { number: 5, generation: 3 };
+
+    #[test]
+    fn the_root_is_the_first_inode_whatever_its_number() {
+        let known = KnownFiles::new(ROOT);
+        assert_eq!(known.file(INodeNo::ROOT), Some(ROOT));
+        assert_eq!(known.file(INodeNo(77)), None, "of which the kernel was never told");
+    }
+
+    #[test]
+    fn a_file_is_known_until_the_kernel_forgets_it_and_it_is_closed() {
+        let known = KnownFiles::new(ROOT);
+        known.look_up(FILE);
+        known.look_up(FILE);
+        known.open(FILE);
+        known.forget(INodeNo(5), 2);
+        assert_eq!(known.file(INodeNo(5)), Some(FILE), "open");
+        assert_eq!(known.close(INodeNo(5)), None);
+        assert_eq!(known.file(INodeNo(5)), None);
+    }
+
+    #[test]
+    fn the_last_handle_of_a_removed_file_tells_the_name_to_remove() {
+        let known = KnownFiles::new(ROOT);
+        known.look_up(FILE);
+        known.open(FILE);
+        known.open(FILE);
+        known.hide(FILE, ROOT, "hidden".to_owned());
+        assert_eq!(known.close(INodeNo(5)), None, "the other handle still reads it");
+        assert_eq!(known.close(INodeNo(5)), Some((ROOT, "hidden".to_owned())));
+        assert!(!known.is_open(FILE));
+    }
+}

@@ -1,0 +1,225 @@
+"""A bucket as a folder that programs write to, through the kernel, looked at in the bucket by another client."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import random
+import shutil
+import signal
+import stat
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.mounts import Mount, Mounter, gone
+from support.processes import run, seqferry
+from support.servers import S3Server
+from support.waiting import eventually
+
+MIB = 1024 * 1024
+PROBE = ".seqferry-probe"
+"""Key of the objects that show whether a service keeps conditions. A bucket keeps its versions."""
+
+MakeBucket = Callable[..., str]
+
+
+@pytest.fixture
+def mount(mounter: Mounter, tmp_path: Path) -> Callable[..., Mount]:
+    """``mount(server, uri)``: to read and write, always with the same cache."""
+
+    def start(server: S3Server, uri: str, *options: str) -> Mount:
+        return mounter(server, uri, "--read-write", "--cache", str(tmp_path / "cache"), *options)
+
+    return start
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def versions(server: S3Server, bucket: str) -> dict[str, list[bytes]]:
+    """Bodies of all versions of the objects of a bucket, newest first."""
+    client = server.client()
+    found: dict[str, list[bytes]] = {}
+    for one in client.list_object_versions(Bucket=bucket).get("Versions", []):
+        if one["Key"].endswith(PROBE):
+            continue
+        got = client.get_object(Bucket=bucket, Key=one["Key"], VersionId=one["VersionId"])
+        found.setdefault(one["Key"], []).append(got["Body"].read())
+    return found
+
+
+def uploaded(server: S3Server, bucket: str, mount: Mount, cache: Path) -> dict[str, list[bytes]]:
+    """Unmount, wait until all is uploaded, and look."""
+    mount.umount()
+    gone(mount)
+    eventually(lambda: _is_drained(mount, cache), what="the process of the mount to have uploaded everything")
+    return versions(server, bucket)
+
+
+def _is_drained(mount: Mount, cache: Path) -> bool:
+    command = [seqferry(), "gateway", "status", "--cache", cache]
+    done = run(command, environment=mount.environment, expect=None)
+    return "No gateway runs" in done.stderr
+
+
+def test_what_programs_write_is_in_the_bucket_once(
+    s3server: S3Server, make_bucket: MakeBucket, mount: Callable[..., Mount], rng: random.Random, tmp_path: Path
+) -> None:
+    bucket = make_bucket(s3server, versioned=True)
+    s3server.client().put_object(Bucket=bucket, Key="runs/old/reads", Body=b"A" * 1000)
+    mounted = mount(s3server, f"s3://{bucket}/runs")
+    folder = mounted.directory
+    big = rng.randbytes(9 * MIB + 7)
+
+    (folder / "deep" / "er").mkdir(parents=True)
+    (source := tmp_path / "big").write_bytes(big)
+    run(["cp", source, folder / "deep" / "er" / "big.bam.tmp"])
+    (folder / "deep" / "er" / "big.bam.tmp").rename(folder / "deep" / "big.bam")
+    with (folder / "log").open("ab") as log:
+        for line in range(100):
+            log.write(b"%d\n" % line)
+            log.flush()
+    with (folder / "old" / "reads").open("r+b") as reads:
+        reads.seek(500)
+        reads.write(b"B" * 10)
+    (folder / "empty").touch()
+    os.truncate(folder / "log", 20)
+    (folder / "gone").write_bytes(b"x")
+    (folder / "gone").unlink()
+    (folder / "deep" / "er").rmdir()
+
+    assert (folder / "deep" / "big.bam").read_bytes() == big
+    assert names(folder) == ["deep", "empty", "log", "old"]
+    with pytest.raises(OSError, match=os.strerror(errno.ENOTEMPTY)):
+        (folder / "deep").rmdir()
+    found = uploaded(s3server, bucket, mounted, tmp_path / "cache")
+    assert found.pop("runs/old/reads") == [b"A" * 500 + b"B" * 10 + b"A" * 490, b"A" * 1000]
+    kept = {key: bodies for key, bodies in found.items() if not key.endswith("/")}
+    log_body = b"".join(b"%d\n" % number for number in range(100))[:20]
+    assert kept == {"runs/deep/big.bam": [big], "runs/log": [log_body], "runs/empty": [b""]}
+
+
+def test_an_open_file_is_read_and_written_on_after_its_name_is_gone(
+    seaweedfs: S3Server, make_bucket: MakeBucket, mount: Callable[..., Mount], tmp_path: Path
+) -> None:
+    bucket = make_bucket(seaweedfs, versioned=True)
+    mounted = mount(seaweedfs, f"s3://{bucket}")
+    folder = mounted.directory
+
+    with (folder / "scratch").open("w+b") as scratch, (folder / "replaced").open("w+b") as replaced:
+        scratch.write(b"kept")
+        scratch.flush()
+        replaced.write(b"old")
+        replaced.flush()
+        (folder / "scratch").unlink()
+        (folder / "new").write_bytes(b"new")
+        (folder / "new").rename(folder / "replaced")
+        scratch.write(b" on")
+        scratch.flush()
+        scratch.seek(0)
+        assert scratch.read() == b"kept on"
+        replaced.seek(0)
+        assert replaced.read() == b"old"
+        assert (folder / "replaced").read_bytes() == b"new"
+    eventually(lambda: names(folder) == ["replaced"], what="the names of the removed files to be gone")
+    assert uploaded(seaweedfs, bucket, mounted, tmp_path / "cache") == {"replaced": [b"new"]}
+
+
+def test_attributes_are_those_that_programs_set_and_permissions_are_obeyed(
+    seaweedfs: S3Server, make_bucket: MakeBucket, mount: Callable[..., Mount], tmp_path: Path
+) -> None:
+    bucket = make_bucket(seaweedfs)
+    mounted = mount(seaweedfs, f"s3://{bucket}")
+    folder = mounted.directory
+    (folder / "f").write_bytes(b"12345")
+    (folder / "f").chmod(0o640)
+    os.utime(folder / "f", ns=(1_600_000_000_000_000_000, 1_500_000_000_123_456_789))
+    (folder / "link").symlink_to("f")
+
+    found = (folder / "f").stat()
+    assert (stat.S_IMODE(found.st_mode), found.st_size, found.st_uid) == (0o640, 5, os.geteuid())
+    assert found.st_mtime_ns == 1_500_000_000_123_456_789
+    assert ((folder / "link").readlink(), (folder / "link").read_bytes()) == (Path("f"), b"12345")
+    assert os.statvfs(folder).f_bavail > 0
+    with pytest.raises(OSError, match=os.strerror(errno.EOPNOTSUPP)):
+        os.link(folder / "f", folder / "hard")
+    with pytest.raises(OSError, match=os.strerror(errno.EOPNOTSUPP)):
+        os.mkfifo(folder / "pipe")
+    mounted.umount()
+    gone(mounted)
+    eventually(lambda: _is_drained(mounted, tmp_path / "cache"), what="the upload of everything")
+    head = seaweedfs.client().head_object(Bucket=bucket, Key="f")
+    assert head["Metadata"]["mode"].endswith("640")
+
+
+def test_what_was_closed_survives_the_process_and_is_uploaded_by_the_next_mount(
+    s3server: S3Server, make_bucket: MakeBucket, mounter: Mounter, tmp_path: Path, rng: random.Random
+) -> None:
+    bucket = make_bucket(s3server, versioned=True)
+    options = ("--read-write", "--cache", str(tmp_path / "cache"))
+    mounted, serving = mounter.foreground(s3server, f"s3://{bucket}", *options)
+    files = {f"{number:03}": rng.randbytes(1000 + number) for number in range(50)}
+    for name, body in files.items():
+        (mounted.directory / name).write_bytes(body)
+    os.kill(serving.pid, signal.SIGKILL)
+    serving.wait()
+    run([seqferry(), "umount", mounted.directory], environment=mounted.environment)
+
+    again, serving = mounter.foreground(s3server, f"s3://{bucket}", *options)
+    assert {name: (again.directory / name).read_bytes() for name in names(again.directory)} == files
+    os.kill(serving.pid, signal.SIGINT)
+    assert serving.wait() == 0, serving
+    assert versions(s3server, bucket) == {name: [body] for name, body in files.items()}
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--read-write"], "--read-write needs a folder"),
+        (["--read-write", "--cache", "CACHE", "--pin"], "--pin is for mounts that are only read"),
+        (["--read-write", "--cache", "CACHE", "--consistency", "frozen"], "--consistency frozen is for mounts"),
+        (["--read-write", "--cache", "CACHE", "--no-sign-request"], "--no-sign-request is for mounts"),
+        (["--read-write", "--cache", "/dev/shm/seqferry-no-cache"], "is on tmpfs"),
+    ],
+)
+def test_what_a_written_mount_cannot_obey_is_refused_in_one_line(
+    seaweedfs: S3Server, make_bucket: MakeBucket, tmp_path: Path, options: list[str], said: str
+) -> None:
+    bucket = make_bucket(seaweedfs)
+    (folder := tmp_path / "mnt").mkdir()
+    arguments = [str(tmp_path / "cache") if word == "CACHE" else word for word in options]
+    environment = {**seaweedfs.environment(), "SEQFERRY_STATE_DIR": str(tmp_path / "state")}
+    try:
+        done = run([seqferry(), "mount", f"s3://{bucket}", folder, *arguments], environment=environment, expect=None)
+    finally:
+        shutil.rmtree("/dev/shm/seqferry-no-cache", ignore_errors=True)
+    assert done.returncode != 0
+    lines = [line for line in done.stderr.splitlines() if "preview" not in line]
+    assert len(lines) == 1, done.stderr
+    assert said in lines[0]
+    assert not os.path.ismount(folder)
+
+
+def test_the_mount_is_listed_and_commands_of_gateways_tell_of_it(
+    seaweedfs: S3Server, make_bucket: MakeBucket, mount: Callable[..., Mount], tmp_path: Path
+) -> None:
+    bucket = make_bucket(seaweedfs)
+    mounted = mount(seaweedfs, f"s3://{bucket}")
+    (mounted.directory / "f").write_bytes(b"12345")
+    assert mounted.stats()["open_files"] >= 0
+    asked = [seqferry(), "gateway", "ls", "/mount", "--cache", tmp_path / "cache", "--json"]
+    told: dict[str, Any] = json.loads(run(asked, environment=mounted.environment).stdout.splitlines()[0])
+    assert told["name"] == "f"
+    second = tmp_path / "second"
+    second.mkdir()
+    command = [seqferry(), "mount", f"s3://{bucket}", second, "--read-write", "--cache", tmp_path / "cache"]
+    done = run(command, environment=mounted.environment, expect=None)
+    assert "another gateway uses" in done.stderr
+    with pytest.raises(subprocess.CalledProcessError):
+        subprocess.run(["fusermount3", "-u", second], check=True, capture_output=True)
