@@ -410,6 +410,10 @@ bench-million: build $(TOOLS)/s3sim ## a million small objects through the whole
 bench-idle: build ## what 20 workers without work cost PostgreSQL: statements, transactions, connections (options: ARGS="--help")
 	$(BIN)/python benches/idle_workers.py $(ARGS)
 
+.PHONY: bench-fleet
+bench-fleet: build $(TOOLS)/s3sim ## 300 small transfers at once on one worker; one transfer on 1, 2 and 4, on the simulator (options: ARGS="--help")
+	$(BIN)/python benches/bench_fleet.py $(ARGS)
+
 .PHONY: bench-api
 bench-api: build ## the HTTP API on a million objects while a worker writes, on PostgreSQL and SQLite (options: ARGS="--help")
 	$(BIN)/python benches/measure_api.py $(ARGS)

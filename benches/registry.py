@@ -117,6 +117,21 @@ BENCHES: Final = (
         quick=("--objects", "3000", "--prefixes", "4", "--lax"),
     ),
     Bench(
+        "fleet",
+        "Many small transfers, and more workers",
+        "bench_fleet.py",
+        proves="How long 300 small transfers take that are submitted at once to one worker, and how the rate of one "
+        "transfer grows with 2 and 4 workers while requests in flight bound it. Every object is compared afterwards.",
+        cannot="Workers, server, PostgreSQL and the simulator share two cores. Requests in flight are few, so that "
+        "latency bounds the workers: at full width one of them takes what these cores can do.",
+        rounds=2,
+        full=("--objects", "10000"),
+        quick=(
+            *("--transfers", "12", "--objects", "400", "--max-requests", "8", "--workers", "1", "--workers", "2"),
+            "--lax",
+        ),
+    ),
+    Bench(
         "pipelines",
         "Staging many small files for Nextflow",
         "bench_pipelines.py",

@@ -99,9 +99,13 @@ def unfinished_states(connection: sa.Connection, limit: int) -> dict[str, Transf
 
 
 def row_of(connection: sa.Connection, transfer_id: str, *, lock: bool = False) -> sa.Row[Any] | None:
-    query = sa.select(transfer).where(transfer.c.id == transfer_id)
-    # Not locked against references: what workers report of the transfer is written meanwhile.
-    return connection.execute(query.with_for_update(key_share=True) if lock else query).one_or_none()
+    return connection.execute(_LOCKED_ROW if lock else _ROW, {"of": transfer_id}).one_or_none()
+
+
+# Made once: the most frequent questions of a worker, and building one takes longer than its answer.
+_ROW: Final = sa.select(transfer).where(transfer.c.id == sa.bindparam("of"))
+# Not locked against references: what workers report of the transfer is written meanwhile.
+_LOCKED_ROW: Final = _ROW.with_for_update(key_share=True)
 
 
 def is_stopping(row: sa.Row[Any]) -> bool:
@@ -148,6 +152,18 @@ def adjustment_of(row: sa.Row[Any]) -> Adjustment:
 def paused(connection: sa.Connection, ids: Iterable[str]) -> set[str]:
     """Transfers, among the given ones, that are paused."""
     query = sa.select(transfer.c.id).where(transfer.c.id.in_(list(ids)), transfer.c.state == "paused")
+    return set(connection.execute(query).scalars())
+
+
+def to_look_at(connection: sa.Connection, ids: Iterable[str]) -> set[str]:
+    """Transfers, among the given ones, that have no open batch, or are ended, stopped or paused."""
+    is_open = sa.select(batch.c.number).where(
+        batch.c.transfer_id == transfer.c.id, batch.c.state.in_(("queued", "active"))
+    )
+    query = sa.select(transfer.c.id).where(
+        transfer.c.id.in_(list(ids)),
+        sa.or_(transfer.c.state.not_in(("planning", "running")), transfer.c.error_code.is_not(None), ~is_open.exists()),
+    )
     return set(connection.execute(query).scalars())
 
 

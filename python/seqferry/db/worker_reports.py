@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import cache
 from typing import Any, Final
 
 import sqlalchemy as sa
@@ -79,14 +80,13 @@ def report(
         recorded: bytes of recorded objects, as they were just before the reports were taken.
     """
     now = database.now(connection)
+    rows: list[dict[str, Any]] = []
     for transfer_id, one in sorted(reports.items()):
         known = {"bytes_recorded": recorded[transfer_id]} if transfer_id in recorded else {}
-        _upsert(
-            connection,
-            worker_live,
-            {"transfer_id": transfer_id, "executor_id": executor_id},
-            {"at": now, "data": json.dumps({**asdict(one), **known}, ensure_ascii=False)},
-        )
+        data = json.dumps({**asdict(one), **known}, ensure_ascii=False)
+        rows.append({"transfer_id": transfer_id, "executor_id": executor_id, "at": now, "data": data})
+    if rows:
+        connection.execute(_upsert(is_sqlite=database.is_sqlite), rows)
 
 
 def attendants(connection: sa.Connection, database: Database, transfer_id: str) -> list[Attendant]:
@@ -243,11 +243,13 @@ _REQUEUE: Final = sa.text("""
 """)
 
 
-def _upsert(connection: sa.Connection, table: sa.Table, key: dict[str, Any], values: dict[str, Any]) -> None:
-    if connection.dialect.name == "sqlite":
+@cache
+def _upsert(*, is_sqlite: bool) -> sa.Executable:
+    """Writes rows of ``worker_live``, over those that are there."""
+    if is_sqlite:
         from sqlalchemy.dialects.sqlite import insert
     else:
         from sqlalchemy.dialects.postgresql import insert
-    connection.execute(
-        insert(table).values(**key, **values).on_conflict_do_update(index_elements=list(key), set_=values)
-    )
+    statement = insert(worker_live)
+    new = {name: statement.excluded[name] for name in ("at", "data")}
+    return statement.on_conflict_do_update(index_elements=["transfer_id", "executor_id"], set_=new)

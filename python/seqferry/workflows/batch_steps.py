@@ -51,7 +51,7 @@ def run_once(runtime: Runtime, transfer_id: str, number: int) -> None:
     """One run, from taking the batch up to its end."""
     with runtime.turn(transfer_id, number):
         _run(runtime, transfer_id, number)
-    runtime.notify()
+    runtime.batch_waits.wake(transfer_id)
 
 
 def _run(runtime: Runtime, transfer_id: str, number: int) -> None:
@@ -117,7 +117,7 @@ def end_failed(runtime: Runtime, transfer_id: str, number: int, cause: str) -> N
         )
         batches.end_open(connection, run, end)
         batches.end_batch(connection, run, now)
-    runtime.notify()
+    runtime.batch_waits.wake(transfer_id)
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,6 +32,7 @@ from seqferry.service import authority
 from seqferry.service.service import Service
 from seqferry.settings.channels import Notices
 from seqferry.spec import hosts, stored
+from seqferry.workflows.batch_waits import BatchWaits
 from seqferry.workflows.lease import Lease
 from seqferry.workflows.recorder import Recorder
 from seqferry.workflows.running_batch import Meter, RunningBatch, read_progress
@@ -74,6 +75,7 @@ class Runtime:
     ) -> None:
         self.database: Final = database
         self.recorder: Final = Recorder(database)
+        self.batch_waits: Final = BatchWaits()
         self.queue: Final = queue
         self.engine: Final = engine
         self.state_dir: Final = state_dir
@@ -162,6 +164,7 @@ class Runtime:
         with self._changed:
             self._stopping.set()
             self._changed.notify_all()
+        self.batch_waits.wake_all()
         for running in self.running():
             running.suspend()
 
@@ -169,13 +172,6 @@ class Runtime:
         """Raise StepSuspension when this process is to stop."""
         if self._stopping.is_set():
             raise StepSuspension
-
-    def pause(self, seconds: float) -> None:
-        """Wait, at most until a batch ends here; raises StepSuspension when this process is to stop."""
-        with self._changed:
-            if not self._stopping.is_set():
-                self._changed.wait(seconds)
-        self.check()
 
     def sleep(self, seconds: float) -> None:
         """Wait so long; raises StepSuspension when this process is to stop."""
@@ -199,11 +195,6 @@ class Runtime:
                 log.warning("%s Tried again in %.0f s.", why.message, delay)
             self.sleep(delay)
             delay = min(2 * delay, _LONGEST_PAUSE_SECONDS)
-
-    def notify(self) -> None:
-        """A batch has ended."""
-        with self._changed:
-            self._changed.notify_all()
 
     def record_end(self, connection: sa.Connection, transfer_id: str, at: float) -> None:
         """Record a notice of a transfer's end for the notifier, where the configuration asks for one."""

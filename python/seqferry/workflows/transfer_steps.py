@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 log: Final = logging.getLogger("seqferry.transfer")
 
-_POLL_SECONDS: Final = 0.5
+_LOOK_SECONDS: Final = 0.5
 _DEAD_BATCHES_SECONDS: Final = 5.0
 _PLANNED_AT_ONCE: Final = 5
 _CANCELLED_AT_ONCE: Final = 20
@@ -90,21 +90,12 @@ def wait_for_batches(runtime: Runtime, transfer_id: str) -> None:
     with runtime.database.write() as connection:
         leave_if_paused(transfers.row_of(connection, transfer_id, lock=True))
         transfers.record_session(connection, transfer_id, time.time(), runtime.actor, runtime.worker_session)
-    looked_at = time.monotonic()
-    while True:
-        with runtime.database.read() as connection:
-            row = transfers.row_of(connection, transfer_id)
-            left = batches.open_batches(connection, transfer_id, limit=1)
+    for row, left in _looks(runtime, transfer_id):
         leave_if_paused(row)
         if row is None or row.state in ENDED_TRANSFER_STATES or not left:
             return
         if transfers.is_stopping(row) and _cancel_queued(runtime, transfer_id):
-            runtime.check()
-            continue
-        if time.monotonic() - looked_at > _DEAD_BATCHES_SECONDS:
-            _end_dead(runtime, transfer_id)
-            looked_at = time.monotonic()
-        runtime.pause(_POLL_SECONDS)
+            runtime.batch_waits.wake(transfer_id)  # there may be more
 
 
 def close(runtime: Runtime, transfer_id: str, *, claimed: bool = True) -> None:
@@ -221,7 +212,7 @@ class Planner:
             if len(self._kept) >= _PLANNED_AT_ONCE and not self._commit():
                 return False
         # Also without a full batch, look now and then whether it was cancelled.
-        if self._kept or time.monotonic() - self._looked_at > _POLL_SECONDS:
+        if self._kept or time.monotonic() - self._looked_at > _LOOK_SECONDS:
             return self._commit()
         return True
 
@@ -297,19 +288,35 @@ def _goes_on(row: sa.Row[Any] | None) -> bool:
 
 def _until_ended(runtime: Runtime, transfer_id: str) -> bool:
     """Wait until no batch is open; False when the transfer is not wanted any more."""
-    looked_at = time.monotonic()
-    while True:
-        with runtime.database.read() as connection:
-            row = transfers.row_of(connection, transfer_id)
-            left = batches.open_batches(connection, transfer_id, limit=1)
+    for row, left in _looks(runtime, transfer_id):
         if not _goes_on(row):
             return False
         if not left:
             return True
-        if time.monotonic() - looked_at > _DEAD_BATCHES_SECONDS:
-            _end_dead(runtime, transfer_id)
-            looked_at = time.monotonic()
-        runtime.pause(_POLL_SECONDS)
+    raise AssertionError("looks do not end")
+
+
+def _looks(runtime: Runtime, transfer_id: str) -> Iterator[tuple[sa.Row[Any] | None, bool]]:
+    """Row of the transfer and whether a batch of it is open: now, and whenever that may have changed.
+
+    Meanwhile ends batches that no worker will run.
+
+    Raises:
+        StepSuspension: this process is to stop.
+    """
+    looked_at = time.monotonic()
+    with runtime.batch_waits.waiting(transfer_id) as woken:
+        while True:
+            woken.clear()
+            runtime.check()  # after the event is cleared: a stop sets it, or is seen here
+            with runtime.database.read() as connection:
+                row = transfers.row_of(connection, transfer_id)
+                left = batches.open_batches(connection, transfer_id, limit=1)
+            yield row, bool(left)
+            if time.monotonic() - looked_at > _DEAD_BATCHES_SECONDS:
+                _end_dead(runtime, transfer_id)
+                looked_at = time.monotonic()
+            woken.wait(_DEAD_BATCHES_SECONDS)
 
 
 def request_stop(runtime: Runtime, transfer_id: str, code: str, message: str) -> None:

@@ -408,6 +408,7 @@ class Worker:
     def _control(self) -> None:
         self._limits.keep()
         give_orders(self._runtime)
+        self._runtime.batch_waits.look(self._database)
         if not self._own_work and self._draining.turn():
             return
         self._lanes.look()
