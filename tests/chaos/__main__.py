@@ -8,6 +8,7 @@ import random
 import sys
 from pathlib import Path
 
+from chaos import sometimes
 from chaos.trial import WORKERS, Options, run
 from support.run import ROOT, MissingToolError, Run
 from support.servers import KINDS
@@ -38,7 +39,7 @@ def main() -> int:
     finally:
         shared.close()
     print(report.as_text())
-    return 1 if report.violations else 0
+    return 1 if report.violations or report.missed else 0
 
 
 def _options() -> tuple[Options, Path]:
@@ -52,7 +53,8 @@ def _options() -> tuple[Options, Path]:
     parser.add_argument("--at-once", type=int, default=4, help="unfinished transfers at most")
     parser.add_argument("--calm-every", type=float, default=330.0, help="seconds between two calm phases")
     given = vars(parser.parse_args())
-    options = Options(**given)
+    demanded = sometimes.OF_LONG_RUNS if given["faults"] >= sometimes.LONG and given["minutes"] is None else frozenset()
+    options = Options(**given, demanded=demanded)
     return options, ROOT / "target" / "chaos" / str(options.seed)
 
 

@@ -18,6 +18,8 @@ from chaos.world import World
 _WHEN_SECONDS: Final = 3.0
 """A state that is not seen for so long is given up: the fault then strikes without it, and says so."""
 _WHEN_LOOK_SECONDS: Final = 0.01
+_VICTIM_SECONDS: Final = 20.0
+"""Longest wait for a victim that is struck already."""
 
 
 @dataclass
@@ -72,13 +74,22 @@ class Executor:
         self._running: list[threading.Thread] = []
         self._calm_seconds = 0.0
 
-    def strike(self, faults: Iterable[Fault], calm: Callable[[], None], *, until: float | None = None) -> None:
+    def strike(
+        self,
+        faults: Iterable[Fault],
+        calm: Callable[[], None],
+        *,
+        until: float | None = None,
+        first: Iterable[str] = (),
+    ) -> None:
         """Run the schedule; ``calm`` is called when all is healed, at each calm phase.
 
         Args:
+            first: kinds whose first fault waits for its victim; others are skipped when it is struck already.
             until: time of ``time.monotonic`` after which no fault begins; what is left is skipped, but the last calm.
         """
         began = time.monotonic()
+        waiting = set(first)
         for one in faults:
             if until is not None and time.monotonic() > until:
                 if one.kind != CALM:
@@ -89,7 +100,9 @@ class Executor:
                 self._calm(calm)
                 continue
             lock = self._victims.setdefault(one.who, threading.Lock())
-            if not lock.acquire(blocking=False):
+            is_free = lock.acquire(timeout=_VICTIM_SECONDS) if one.kind in waiting else lock.acquire(blocking=False)
+            waiting.discard(one.kind)
+            if not is_free:
                 self._log.skipped["busy"] += 1
                 continue
             thread = threading.Thread(target=self._strike, args=(one, lock), name=f"fault-{one.n}", daemon=True)

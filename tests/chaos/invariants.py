@@ -57,7 +57,9 @@ class Invariants:
             )[0]
             self.counted[f"transfers {state}"] += 1
             what = f"{job.kind} {job.transfer_id} (job {job.number})"
-            if state not in {"done", "done_with_failures", "failed"}:
+            if state not in {"done", "done_with_failures", "failed"} | (
+                {"cancelled"} if job.may_be_cancelled else set()
+            ):
                 yield f"{what} ended as {state}"
             if state == "failed" and not (code and message):
                 yield f"{what} failed without a cause"
@@ -76,7 +78,10 @@ class Invariants:
             failed = {row[0] for row in rows if row[2] == "failed"}
             if state == "failed" and not rows:
                 continue
-            is_whole = state != "failed"
+            is_whole = state not in {"failed", "cancelled"}
+            if state == "cancelled":
+                finished = {row[0] for row in rows if row[2] in {"done", "skipped"}}
+                failed |= {job.source + name for name in job.expected} - finished
             yield from (f"{what}: {one}" for one in self._outcome(job, rows, failed, listing, is_whole=is_whole))
 
     def _outcome(
@@ -88,11 +93,14 @@ class Invariants:
         *,
         is_whole: bool,
     ) -> Iterator[str]:
-        """``is_whole``: the transfer did not fail as such, with a cause; a move then leaves nothing at its source."""
+        """``is_whole``: the transfer neither failed as such, with a cause, nor was cancelled.
+
+        A move then leaves nothing at its source.
+        """
         if job.kind.startswith("sim-"):
             yield from self._simulated(job, rows, failed)
             return
-        if len(rows) != len(job.expected):
+        if len(rows) != len(job.expected) and not job.may_be_cancelled:
             yield f"{len(rows)} objects are on record, {len(job.expected)} were sent"
         if job.kind == "pack":
             if not failed:

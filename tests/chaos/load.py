@@ -1,11 +1,13 @@
 """Transfers of all kinds, submitted all the time: copies, moves, packs and removals on a real server, copies on the
-simulator and into it, and a schedule."""
+simulator and into it, and a schedule. Some are paused for a while, some cancelled, some wait for another one.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import random
 import threading
+import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -16,12 +18,19 @@ import psycopg
 from chaos.executor import Log
 from chaos.observer import Observer
 from chaos.world import World
+from support.waiting import eventually
 
 MIB: Final = 1024 * 1024
 PARTS: Final = ("--part-size", "5MiB", "--copy-threshold", "5MiB")
 SCHEDULE: Final = "feed"
 _SIMULATED: Final = {"sim-small": (60, "4 KiB"), "sim-big": (3, "11 MiB")}
 _WAIT_SECONDS: Final = 0.3
+_PAUSED: Final = 0.12
+_CANCELLED: Final = 0.08
+_SAME_TARGET: Final = 0.12
+"""Shares of transfers: choice."""
+_PAUSE_SECONDS: Final = (1.0, 6.0)
+_RESUMED_WITHIN: Final = 60.0
 
 
 @dataclass
@@ -38,6 +47,13 @@ class Job:
     """Contents by name below source and target."""
     transfer_id: str = ""
     tries: int = 0
+    may_be_cancelled: bool = False
+    """A person has cancelled it: it is cancelled, or has ended before."""
+
+    @property
+    def is_small(self) -> bool:
+        """No object of it is copied in parts."""
+        return bool(self.expected) and max(map(len, self.expected.values())) < MIB
 
 
 class Load:
@@ -53,6 +69,9 @@ class Load:
         self._going = threading.Event()
         self._idle = threading.Event()
         self._thread = threading.Thread(target=self._submit_all, name="load", daemon=True)
+        self._paused: dict[str, float] = {}
+        """Transfers to resume, and when."""
+        self._last_small: Job | None = None
         self.jobs: list[Job] = []
         """On record, and not looked at yet by ``take``."""
         self.submitted: Counter[str] = Counter()
@@ -76,6 +95,7 @@ class Load:
         """Return when nothing is being submitted, and nothing will be until ``go_on``."""
         self._going.clear()
         self._idle.wait()
+        eventually(lambda: self._resume(float("inf")), what="all to be resumed", deadline=_RESUMED_WITHIN)
         self._schedule("pause")
 
     def go_on(self) -> None:
@@ -116,6 +136,32 @@ class Load:
         self.fed[name] = self._rng.randbytes(200)
         self._put("feed/", {name: self.fed[name]})
 
+    # --- what people do ---
+
+    def _act(self, job: Job) -> None:
+        """Pause or cancel a transfer, now and then. Whether the command came through does not matter."""
+        chance = self._rng.random()
+        if chance < _PAUSED:
+            self._world.ferry("pause", job.transfer_id)
+            self._paused[job.transfer_id] = time.monotonic() + self._rng.uniform(*_PAUSE_SECONDS)
+        # Objects in parts may leave an upload to the bucket's lifecycle rule, when the storage is away just then.
+        elif chance < _PAUSED + _CANCELLED and job.is_small and job.kind in {"cp", "sync", "mv", "rm"}:
+            job.may_be_cancelled = True
+            self._world.ferry("cancel", job.transfer_id, "--detach")
+
+    def _resume(self, until: float) -> bool:
+        """Resume what is to be resumed until then; False when some is left paused."""
+        due = [transfer_id for transfer_id, at in self._paused.items() if at <= until]
+        for transfer_id in due:
+            self._world.ferry("resume", transfer_id, "--detach")
+            try:
+                state = self._observer.query("SELECT state FROM transfer WHERE id = %s", (transfer_id,))
+            except (psycopg.Error, OSError):
+                return False
+            if state != [("paused",)]:
+                del self._paused[transfer_id]
+        return not any(at <= until for at in self._paused.values())
+
     def _put(self, prefix: str, contents: dict[str, bytes]) -> None:
         client, bucket = self._world.server.client(), self._world.bucket
 
@@ -136,6 +182,7 @@ class Load:
                     self._going.wait(_WAIT_SECONDS)
                     continue
                 self._idle.clear()
+                self._resume(time.monotonic())
                 if len(self._observer.open) >= self._at_once:
                     self._ended.wait(_WAIT_SECONDS)
                     continue
@@ -152,6 +199,8 @@ class Load:
     def _job(self, number: int) -> Job:
         kind = self._rng.choices(["cp", "sync", "mv", "rm", "pack", "sim-cp", "sim-upload"], [6, 3, 4, 2, 2, 3, 2])[0]
         library = self._rng.choice(["small", "small", "mixed"])
+        if self._last_small is not None and self._rng.random() < _SAME_TARGET:
+            return self._into_the_same(number, self._last_small)
         return getattr(self, f"_{kind.replace('-', '_')}")(number, kind, library)
 
     def _cp(self, number: int, kind: str, library: str) -> Job:
@@ -160,6 +209,12 @@ class Load:
         return Job(number, kind, words, target, f"{library}/", self.libraries[library])
 
     _sync = _cp
+
+    def _into_the_same(self, number: int, before: Job) -> Job:
+        """The same once more: it waits for the one before, and has nothing to copy but what that one has not."""
+        words = ["sync", *before.words[1:], "--new"]
+        self._last_small = None
+        return Job(number, "sync", words, before.target, before.source, before.expected)
 
     def _mv(self, number: int, kind: str, library: str) -> Job:
         bucket, source, target = self._world.bucket, f"in/{number:05d}/", f"moved/{number:05d}/"
@@ -211,6 +266,9 @@ class Load:
                 self.jobs.append(job)
                 self.submitted[job.kind] += 1
                 self._log.tell(job=job.number, kind=job.kind, transfer=found, tries=job.tries)
+                if job.kind in {"cp", "sync"} and job.is_small and "--new" not in job.words:
+                    self._last_small = job
+                self._act(job)
                 return
             self.failed_commands += 1
             self._log.tell(job=job.number, kind=job.kind, status=status, said=errors.strip()[-400:])

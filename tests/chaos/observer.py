@@ -47,6 +47,8 @@ class Seen:
     removed: dict[str, list[Effect]] = field(default_factory=lambda: defaultdict(list))
     """By key."""
     operations: Counter[str] = field(default_factory=Counter[str])
+    refused: set[tuple[str, str, int]] = field(default_factory=set[tuple[str, str, int]])
+    """Operation, key and part of requests that were answered 503."""
 
 
 class Claim(NamedTuple):
@@ -83,6 +85,11 @@ class Observer:
         self._waiting: dict[str, float] = {}
         self._killed: dict[str, str] = {}
         self.claims: list[Claim] = []
+        self._states: dict[str, str] = {}
+        self._listing: set[str] = set()
+        self._conflicts: set[str] = set()
+        self.counted: Counter[str] = Counter()
+        """States that were met, by their names in ``sometimes.STATES``."""
 
     def __enter__(self) -> Self:
         for thread in self._threads:
@@ -116,8 +123,13 @@ class Observer:
     def was_killed(self, pid: int, at: float) -> None:
         """Watch when the work of a worker that was killed is with another."""
         with self._lock:
+            states = set(self._states.values())
+            self.counted["paused at a kill"] += "paused" in states
+            self.counted["cancelling at a kill"] += "cancelling" in states
             for work, holder in self.held.items():
                 if f"-{pid}-" in holder:
+                    if work in self._states and self._states[work] == "planning":
+                        self._listing.add(work)
                     self._waiting[work] = at
                     self._killed[work] = holder
 
@@ -142,6 +154,12 @@ class Observer:
     def _take_in(self, one: Record) -> None:
         seen = self.seen
         seen.operations[one.operation] += 1
+        request = (one.operation, one.key or "", one.part_number or 0)
+        if one.status == 503:
+            seen.refused.add(request)
+        elif one.succeeded and request in seen.refused:
+            seen.refused.remove(request)
+            self.counted["retried after 503"] += 1
         if not one.took_effect:
             return
         size = one.request_bytes
@@ -172,7 +190,8 @@ class Observer:
         held = dict(
             rows("SELECT workflow_uuid, executor_id FROM dbos.workflow_status WHERE status = 'PENDING'").fetchall()
         )
-        unfinished = {row[0] for row in rows("SELECT id FROM transfer WHERE ended_at IS NULL").fetchall()}
+        opened = rows("SELECT id, state, blocked_by FROM transfer WHERE ended_at IS NULL").fetchall()
+        unfinished = {row[0] for row in opened}
         looked = (unfinished | self.open) - self._ended_transfers
         done = rows(
             "SELECT transfer_id, target_key FROM object WHERE transfer_id = ANY(%s) AND state = 'done'", (list(looked),)
@@ -181,6 +200,10 @@ class Observer:
         now = time.time()
         with self._lock:
             self.held = held
+            self._states = {row[0]: row[1] for row in opened}
+            blocked = {row[0] for row in opened if row[2]} - self._conflicts
+            self._conflicts |= blocked
+            self.counted["conflict"] += len(blocked)
             self._ended_transfers |= self.open - unfinished
             self.open = unfinished
             for place in done:
@@ -190,6 +213,10 @@ class Observer:
             for work, at in list(self._waiting.items()):
                 if held.get(work) != self._killed[work] and (work in held or not self._is_open(work)):
                     self.claims.append(Claim(at, work, now))
+                    self.counted["batch taken over" if ":b" in work else "transfer taken over"] += 1
+                    if work in self._listing:
+                        self._listing.remove(work)
+                        self.counted["listing resumed"] += 1
                     del self._waiting[work], self._killed[work]
 
     def _is_open(self, work: str) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Final
 
@@ -88,14 +88,27 @@ class Fault:
     """Chance or seconds, for kinds that take one."""
 
 
-def draw(seed: int, faults: int, *, workers: int, gap: float, calm_every: float = _CALM_EVERY_SECONDS) -> list[Fault]:
-    """So many faults, ``gap`` seconds apart on average, with a calm phase now and then and one at the end."""
+def draw(
+    seed: int,
+    faults: int,
+    *,
+    workers: int,
+    gap: float,
+    calm_every: float = _CALM_EVERY_SECONDS,
+    first: Sequence[str] = (),
+) -> list[Fault]:
+    """So many faults, ``gap`` seconds apart on average, with a calm phase now and then and one at the end.
+
+    Args:
+        first: kinds that are drawn once each before others, by chance, as soon as their victims are free.
+    """
     rng = random.Random(seed)
     classes = {
         "worker": [f"worker{number}" for number in range(workers)],
         **{name: [name] for name in ("database", "storage", "simulator")},
     }
     free = {victim: 0.0 for victims in classes.values() for victim in victims}
+    wanted = dict.fromkeys(first)
     drawn: list[Fault] = []
     t, calm_at = 0.0, calm_every
     while sum(one.kind != CALM for one in drawn) < faults:
@@ -109,7 +122,9 @@ def draw(seed: int, faults: int, *, workers: int, gap: float, calm_every: float 
         if not ready:
             t = min(free.values())
             continue
-        name = rng.choices(list(ready), [kind.weight for kind in ready.values()])[0]
+        begun = [name for name in wanted if name in ready]
+        name = rng.choice(begun) if begun else rng.choices(list(ready), [kind.weight for kind in ready.values()])[0]
+        wanted.pop(name, None)
         kind = ready[name]
         who = rng.choice([victim for victim in classes[kind.victim] if free[victim] <= t])
         lasts = round(rng.uniform(*kind.lasts), 2)

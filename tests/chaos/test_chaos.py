@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
-from chaos import levers, schedule
+from chaos import levers, schedule, sometimes
 from chaos.clocks import Clock, build
 from chaos.trial import Options, run
 from support.processes import run as run_command
@@ -21,13 +22,15 @@ _FAULTS = 60
 @pytest.mark.postgres
 @pytest.mark.timeout(600)
 def test_whatever_is_struck_nothing_is_lost_or_done_twice(run_servers: Run, seed: int, tmp_path: Path) -> None:
-    report = run(Options(seed, _FAULTS, gap=1.1, minutes=_MINUTES), run_servers, tmp_path)
+    options = Options(seed, _FAULTS, gap=1.1, minutes=_MINUTES, first=sometimes.SHORT, demanded=sometimes.OF_SHORT_RUNS)
+    report = run(options, run_servers, tmp_path)
 
     print(report.as_text())
     assert not report.violations, report.as_text()
     assert not report.failed_levers, report.failed_levers
     assert sum(report.faults.values()) >= _FAULTS // 4
     assert report.counted["objects done"] > 0
+    assert not report.missed, report.as_text()
 
 
 @pytest.fixture
@@ -49,6 +52,20 @@ def test_a_schedule_follows_from_its_seed_alone() -> None:
     assert sum(one.kind != schedule.CALM for one in drawn) == 200
     assert [one.t for one in drawn] == sorted(one.t for one in drawn)
     assert drawn[-1].kind == schedule.CALM
+
+
+def test_a_schedule_begins_with_the_kinds_that_are_named() -> None:
+    for seed in range(50):
+        drawn = schedule.draw(seed, 60, workers=3, gap=1.1, first=sometimes.SHORT)
+
+        # Early enough for a run that ends after a minute.
+        assert set(sometimes.SHORT) <= {one.kind for one in drawn if one.t < 50}
+
+
+def test_what_a_run_has_to_meet_is_known_and_can_be_met() -> None:
+    assert set(sometimes.SHORT) <= sometimes.OF_SHORT_RUNS <= sometimes.ALL
+    assert set(sometimes.STATES) > sometimes.RARE
+    assert sometimes.missed(Counter({"worker.kill": 1}), frozenset({"worker.kill", "reaped"})) == ["reaped"]
 
 
 def test_no_victim_is_struck_twice_at_once() -> None:

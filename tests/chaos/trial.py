@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from chaos import schedule
+from chaos import schedule, sometimes
 from chaos.executor import Executor, Log
 from chaos.invariants import Invariants
 from chaos.load import Load, simulator_buckets
@@ -37,6 +37,10 @@ class Options:
     server: Kind = "seaweedfs"
     at_once: int = 4
     calm_every: float = 330.0
+    first: tuple[str, ...] = ()
+    """Kinds of faults to begin with."""
+    demanded: frozenset[str] = frozenset()
+    """What the run has to meet, of ``sometimes.ALL``."""
 
 
 @dataclass
@@ -56,6 +60,13 @@ class Report:
     takeover: list[float] = field(default_factory=list[float])
     last_minutes: list[str] = field(default_factory=list[str])
     tracebacks: list[str] = field(default_factory=list[str])
+    met: Counter[str] = field(default_factory=Counter[str])
+    """Levers and states, as ``sometimes.ALL`` names them."""
+
+    @property
+    def missed(self) -> list[str]:
+        """What the run has to meet and has not met."""
+        return sometimes.missed(self.met, self.options.demanded)
 
     @property
     def command(self) -> str:
@@ -72,6 +83,10 @@ class Report:
             f"from a fault to the next object on record: {_spread(self.recovery)}",
             f"from kill -9 until the work is at another worker: {_spread(self.takeover)}",
         ]
+        lines.append(f"met: {_sorted(self.met)}")
+        lines.append(f"never met: {', '.join(sometimes.missed(self.met)) or 'nothing'}")
+        if self.missed:
+            lines.append(f"MISSED of what this run has to meet: {', '.join(self.missed)}")
         if self.failed_levers:
             lines.append(f"levers that failed: {self.failed_levers[:5]}")
         if self.tracebacks:
@@ -84,13 +99,19 @@ class Report:
 
     def as_json(self) -> dict[str, Any]:
         kept = {name: value for name, value in vars(self).items() if name != "options"}
-        return {"options": vars(self.options), "command": self.command, **kept}
+        options = vars(self.options) | {"demanded": sorted(self.options.demanded)}
+        return {"options": options, "command": self.command, **kept}
 
 
 def run(options: Options, run_: Run, folder: Path, *, say: Callable[[str], None] = print) -> Report:
     """Run it whole; ``folder`` gets the schedule and all that happened."""
     faults = schedule.draw(
-        options.seed, options.faults, workers=options.workers, gap=options.gap, calm_every=options.calm_every
+        options.seed,
+        options.faults,
+        workers=options.workers,
+        gap=options.gap,
+        calm_every=options.calm_every,
+        first=options.first,
     )
     (folder / "schedule.jsonl").write_text(schedule.to_lines(faults))
     say(f"chaos: seed {options.seed}, {options.faults} faults; {folder} has the schedule and what happens")
@@ -125,7 +146,7 @@ class _Trial:
                 self._invariants = Invariants(world, self._observer)
                 began = time.monotonic()
                 until = None if options.minutes is None else began + 60 * options.minutes
-                Executor(world, self._log).strike(self._faults, self._calm, until=until)
+                Executor(world, self._log).strike(self._faults, self._calm, until=until, first=options.first)
                 report.seconds = time.monotonic() - began
                 report.transfers = self._load.submitted
             report.tracebacks = [text for worker in world.workers for text in worker.tracebacks]
@@ -191,6 +212,10 @@ class _Trial:
         report.failed_levers = [f"{one.fault.kind}: {one.failure}" for one in log.struck if one.failure]
         report.counted = self._invariants.counted + self._world.words()
         report.counted["commands that failed"] = self._load.failed_commands
+        states = report.counted + self._observer.counted
+        waited = Counter(one.fault.when for one in log.struck if one.fault.when and one.seen)
+        named = Counter({name: states[name] for name in sometimes.STATES})
+        report.met = +(report.faults + waited + named)
         report.recovery = []
         report.takeover = [one.taken - one.killed for one in self._observer.claims]
         progress = self._observer.progress

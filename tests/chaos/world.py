@@ -105,7 +105,8 @@ class WorkerHost:
                 if self._process is None and time.monotonic() >= self._not_before:
                     self.starts += 1
                     command = [seqferry(), "worker", *self._options]
-                    self._process = RunningProcess(command, environment=self._environment)
+                    # This thread lives until ``__exit__``: a worker outlives neither the run nor its kill.
+                    self._process = RunningProcess(command, environment=self._environment, is_bound=True)
 
     def _bury(self) -> None:
         assert self._process is not None

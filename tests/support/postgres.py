@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import pwd
 import shutil
@@ -18,6 +17,7 @@ from typing import Any, Final, Self
 
 import psycopg
 
+from support import lifelines
 from support.run import MissingToolError, Run, log_tail
 from support.servers import free_ports
 from support.waiting import eventually
@@ -177,7 +177,7 @@ class Cluster:
                 env=environment,
                 cwd=self._folder,
                 start_new_session=True,
-                preexec_fn=_end_with_parent,
+                preexec_fn=lifelines.end_with_parent(signal.SIGQUIT),
                 user=user[0] if user else None,
                 group=user[1] if user else None,
                 extra_groups=[] if user else None,
@@ -200,13 +200,6 @@ class Cluster:
     def _answers(self) -> bool:
         psycopg.connect(self.server.url(), connect_timeout=2).close()
         return True
-
-
-_PR_SET_PDEATHSIG: Final = 1
-
-
-def _end_with_parent() -> None:
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGQUIT))
 
 
 def _children(pid: int) -> list[int]:

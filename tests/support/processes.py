@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, Self
 
-from support import preloaded
+from support import lifelines, preloaded
 from support.preloaded import ForkedProcess
 from support.run import find_tool
 from support.waiting import eventually
@@ -38,11 +38,13 @@ class RunningProcess:
         environment: Mapping[str, str] | None = None,
         cwd: Path | None = None,
         is_preloaded: bool = False,
+        is_bound: bool = False,
     ) -> None:
         """Starts ``command`` with ``environment`` on top of this process's own. It has no terminal and no input.
 
         Args:
             is_preloaded: the command is that of ``seqferry()``, and a process that has made its imports may run it.
+            is_bound: the kernel kills it when the thread that starts it ends, also by a kill of this process.
         """
         self.command = [str(word) for word in command]
         self._folder = tempfile.TemporaryDirectory(prefix="seqferry-process-")
@@ -51,7 +53,7 @@ class RunningProcess:
         with self._stdout.open("wb") as stdout, self._stderr.open("wb") as stderr:
             whole = {**os.environ, **(environment or {})}
             self._process: subprocess.Popen[bytes] | ForkedProcess
-            if is_preloaded and preloaded.can_run(environment or {}):
+            if is_preloaded and not is_bound and preloaded.can_run(environment or {}):
                 self._process = ForkedProcess(
                     self.command, whole, str(cwd or Path.cwd()), [stdout.fileno(), stderr.fileno()]
                 )
@@ -64,6 +66,7 @@ class RunningProcess:
                     env=whole,
                     cwd=cwd,
                     start_new_session=True,  # so that kill reaches its children too
+                    preexec_fn=lifelines.end_with_parent(signal.SIGKILL) if is_bound else None,
                 )
 
     def __enter__(self) -> Self:
