@@ -125,7 +125,7 @@ BENCHES: Final = (
         cannot="Workers, server, PostgreSQL and the simulator share two cores. Requests in flight are few, so that "
         "latency bounds the workers: at full width one of them takes what these cores can do.",
         rounds=2,
-        full=("--objects", "10000"),
+        full=("--objects", "30000"),
         quick=(
             *("--transfers", "12", "--objects", "400", "--max-requests", "8", "--workers", "1", "--workers", "2"),
             "--lax",

@@ -21,7 +21,7 @@ from, in the transaction that changes the state; a worker that comes upon it els
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Any, Final, NamedTuple
 
 import sqlalchemy as sa
@@ -30,7 +30,9 @@ from seqferry.db import delivery_mail_rows
 from seqferry.db.record import events, receipts
 from seqferry.db.tables import batch, sample, tally, transfer, worker_live
 from seqferry.model import operations
+from seqferry.model.locations import S3Location
 from seqferry.model.models import ENDED_TRANSFER_STATES, WITH_FAILURES, Adjustment, TransferState
+from seqferry.places import endpoints
 from seqferry.spec import identity, stored
 
 UNFINISHED: Final = transfer.c.ended_at.is_(None)
@@ -167,19 +169,41 @@ def to_look_at(connection: sa.Connection, ids: Iterable[str]) -> set[str]:
     return set(connection.execute(query).scalars())
 
 
+Endpoints = tuple[str | None, str | None]
+
+
 class AtWork(NamedTuple):
-    """Limits of the work at a transfer: those that were set for it, and the places that it is at."""
+    """Limits of the work at a transfer: those that were set for it, and the places that it is at.
+
+    ``endpoints`` are the identities of the services of source and target (None: AWS, or a disk).
+    """
 
     adjustment: Adjustment
     source_uri: str
     target_uri: str
+    endpoints: Endpoints = (None, None)
 
 
 def at_work(connection: sa.Connection, ids: Iterable[str]) -> dict[str, AtWork]:
-    """Limits of the work at these transfers, by id."""
+    """Limits of the work at these transfers, by id; without their endpoints."""
     wanted = list(ids)
-    rows = connection.execute(sa.select(transfer).where(transfer.c.id.in_(wanted))) if wanted else ()
+    rows = connection.execute(_AT_WORK, {"ids": wanted}) if wanted else ()
     return {row.id: AtWork(adjustment_of(row), row.source_uri, row.target_uri) for row in rows}
+
+
+_AT_WORK: Final = sa.select(
+    *(transfer.c[name] for name in ("id", "source_uri", "target_uri", *(one.name for one in fields(Adjustment))))
+).where(transfer.c.id.in_(sa.bindparam("ids", expanding=True)))
+
+
+def endpoints_of(connection: sa.Connection, transfer_id: str) -> Endpoints:
+    """Endpoints of a transfer as ``AtWork`` has them: they never change."""
+    text = connection.execute(sa.select(transfer.c.spec).where(transfer.c.id == transfer_id)).scalar()
+    if text is None:
+        return None, None
+    spec = stored.read(text)
+    source, target = (endpoints.of(one) if isinstance(one, S3Location) else None for one in (spec.source, spec.target))
+    return source, target
 
 
 _OWN_TALLY: Final = tally.alias("own_tally")

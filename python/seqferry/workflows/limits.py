@@ -68,10 +68,14 @@ def limits_over_all(work: Mapping[str, AtWork], places: Iterable[PlaceLimit]) ->
         found[f"{transfer_id} {_BANDWIDTH}"] = None if rate is None else Bandwidth.parse(rate).now()
         found[f"{transfer_id} {_STARTS}"] = one.adjustment.tpslimit
     for limit in places:
-        if any(limit.covers(uri) for one in work.values() for uri in (one.source_uri, one.target_uri)):
-            found[f"{limit.place} {_REQUESTS}"] = limit.max_requests
-            found[f"{limit.place} {_BANDWIDTH}"] = None if limit.max_bandwidth is None else limit.max_bandwidth.now()
-            found[f"{limit.place} {_STARTS}"] = limit.tpslimit
+        if any(
+            limit.covers(uri, endpoint)
+            for one in work.values()
+            for uri, endpoint in zip((one.source_uri, one.target_uri), one.endpoints, strict=True)
+        ):
+            found[f"{limit.name} {_REQUESTS}"] = limit.max_requests
+            found[f"{limit.name} {_BANDWIDTH}"] = None if limit.max_bandwidth is None else limit.max_bandwidth.now()
+            found[f"{limit.name} {_STARTS}"] = limit.tpslimit
     return {name: limit for name, limit in found.items() if limit is not None}
 
 

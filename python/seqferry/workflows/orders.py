@@ -8,8 +8,10 @@ import time
 from collections.abc import Mapping
 from typing import Final
 
+import sqlalchemy as sa
+
 from seqferry.db import allotments, transfers
-from seqferry.db.transfers import AtWork
+from seqferry.db.transfers import AtWork, Endpoints
 from seqferry.settings.config import Settings
 from seqferry.workflows.limits import BudgetLimits, limits_over_all, limits_with_shares, requests_in_use
 from seqferry.workflows.runtime import Runtime
@@ -64,6 +66,8 @@ class LimitKeeper:
         self._wanted: dict[str, int] = {}
         self._shares: dict[str, int] = {}
         self._ask_at = 0.0
+        self._by_endpoint = any(limit.endpoint_url is not None for limit in settings.place_limits)
+        self._endpoints: dict[str, Endpoints] = {}
 
     def keep(self) -> None:
         with self._limiting:  # what was read last is set last
@@ -72,7 +76,7 @@ class LimitKeeper:
     def _set(self) -> None:
         database = self._runtime.database
         with database.read() as connection:
-            work = transfers.at_work(connection, self._runtime.supervised)
+            work = self._with_endpoints(connection, transfers.at_work(connection, self._runtime.supervised))
         wanted = limits_over_all(work, self._settings.place_limits)
         if database.is_sqlite:
             self._shares = wanted
@@ -85,6 +89,13 @@ class LimitKeeper:
                 self._apply(self._limits(work).least(self._present()))
             self._wanted = wanted
         self._apply(self._limits(work))
+
+    def _with_endpoints(self, connection: sa.Connection, work: Mapping[str, AtWork]) -> Mapping[str, AtWork]:
+        """The work with its endpoints, where a limit asks for them: each transfer is read once."""
+        if not self._by_endpoint:
+            return work
+        self._endpoints = {one: self._endpoints.get(one) or transfers.endpoints_of(connection, one) for one in work}
+        return {one: at._replace(endpoints=self._endpoints[one]) for one, at in work.items()}
 
     def _limits(self, work: Mapping[str, AtWork]) -> BudgetLimits:
         return limits_with_shares(self._settings, work, self._shares, own_work=self._own_work)
