@@ -302,6 +302,11 @@ $(TOOLS)/kubeconform:
 	@tools/require $(GO) "Go 1.25 or newer (https://go.dev/dl)"
 	GOBIN=$(abspath $(TOOLS)) $(GO) install -ldflags '-s -w' github.com/yannh/kubeconform/cmd/kubeconform@$(KUBECONFORM_VERSION)
 
+# The schema is kept, so that the tests need no registry.
+.PHONY: board-schema
+board-schema: ## make the schema of Grafana's boards for the tests anew (needs Node)
+	PATH="$$(tools/node $(VENV)):$$PATH" tools/board_schema/make tests/unit/data/grafana-board.schema.json
+
 # Licences, banned crates and sources of crates. Offline once the crates are there.
 lint-crates: $(VENV)/.stamp-packages
 	$(CARGO) fetch --quiet --locked

@@ -27,8 +27,8 @@ _SIMULATED: Final = {"sim-small": (60, "4 KiB"), "sim-big": (3, "11 MiB")}
 _WAIT_SECONDS: Final = 0.3
 _PAUSED: Final = 0.12
 _CANCELLED: Final = 0.08
-_SAME_TARGET: Final = 0.12
-"""Shares of transfers: choice."""
+_SAME_TARGET: Final = 0.4
+"""Shares of transfers, the last of those that can have a follower: choice."""
 _PAUSE_SECONDS: Final = (1.0, 6.0)
 _RESUMED_WITHIN: Final = 60.0
 
@@ -199,8 +199,9 @@ class Load:
     def _job(self, number: int) -> Job:
         kind = self._rng.choices(["cp", "sync", "mv", "rm", "pack", "sim-cp", "sim-upload"], [6, 3, 4, 2, 2, 3, 2])[0]
         library = self._rng.choice(["small", "small", "mixed"])
-        if self._last_small is not None and self._rng.random() < _SAME_TARGET:
-            return self._into_the_same(number, self._last_small)
+        before = self._last_small
+        if before is not None and before.transfer_id in self._observer.open and self._rng.random() < _SAME_TARGET:
+            return self._into_the_same(number, before)
         return getattr(self, f"_{kind.replace('-', '_')}")(number, kind, library)
 
     def _cp(self, number: int, kind: str, library: str) -> Job:

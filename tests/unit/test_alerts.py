@@ -9,6 +9,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import jsonschema_rs
 import pytest
 import yaml
 
@@ -17,6 +18,7 @@ from support.run import MissingToolError, find_tool
 ROOT = Path(__file__).parents[2]
 FILES = ROOT / "deploy/monitoring"
 RULES: list[dict[str, Any]] = yaml.safe_load((FILES / "alerts.yaml").read_text())["groups"][0]["rules"]
+METRIC = re.compile(r"\bseqferry_[a-z_]+")
 BOARD: dict[str, Any] = json.loads((FILES / "board.json").read_text())
 
 
@@ -173,6 +175,43 @@ def problems(board: dict[str, Any]) -> list[str]:
         if not used or used - variables:
             found.append(f"{name}: a data source that no variable names")
     return found
+
+
+SCHEMA = jsonschema_rs.validator_for(json.loads((Path(__file__).parent / "data/grafana-board.schema.json").read_text()))
+
+
+def test_the_board_is_one_by_the_schema_of_grafana() -> None:
+    assert [f"{error.instance_path}: {error.message[-300:]}" for error in SCHEMA.iter_errors(BOARD)] == []
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda board: board.update(tilte="Seqferry"),
+        lambda board: board.update(refresh=30),
+        lambda board: board.pop("schemaVersion"),
+        lambda board: board["panels"][0].update(transparent="yes"),
+        lambda board: board["panels"][0].update(type="singlestat"),
+        lambda board: board["panels"][6]["gridPos"].pop("w"),
+        lambda board: board["panels"][6]["options"]["legend"].update(placement="below"),
+        lambda board: board["panels"][6]["options"]["tooltip"].pop("sort"),
+        lambda board: board["panels"][6]["fieldConfig"]["defaults"]["custom"].update(drawStyle="lines"),
+        lambda board: board["templating"]["list"][0].update(type="source"),
+    ],
+)
+def test_the_schema_refuses_what_grafana_does_not_know(change: Any) -> None:
+    board = json.loads(json.dumps(BOARD))
+    change(board)
+
+    assert not SCHEMA.is_valid(board)
+
+
+def test_the_board_shows_workers_queue_and_gateway_by_names_that_are_documented() -> None:
+    page = (ROOT / "docs/operate/metrics.md").read_text()
+    shown = {name for panel in BOARD["panels"] for one in panel["targets"] for name in METRIC.findall(one["expr"])}
+
+    assert {"seqferry_workers", "seqferry_queue_batches", "seqferry_gateway_dirty_files"} <= shown
+    assert {name.removesuffix("_bucket") for name in shown} <= set(METRIC.findall(page))
 
 
 def test_the_board_is_whole() -> None:
