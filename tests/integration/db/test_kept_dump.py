@@ -2,6 +2,9 @@
 
 ``kept`` has one of each release on SQLite and PostgreSQL, written by ``keep_dump.py``, and ``before-packages``, written
 by the version before modules lay in packages. Each with its audit key; its worker was killed at 29 of 30 objects.
+
+A rollback ends them as well: a newer version has brought the tables up to date, has added to them, and is gone. That
+one is played by changes of the tables that a version within the rule of expand and contract may make.
 """
 
 from __future__ import annotations
@@ -13,11 +16,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 from control import settings_for, until_ended
 from keep_dump import ENDPOINT, KEPT, SOURCE, TARGET, contents
 from mirror import digests
 
+from seqferry.db.database import Database
+from seqferry.db.migrate import VERSION_TABLE
 from seqferry.engine.engine import version
+from seqferry.model.errors import ConfigError
 from seqferry.service import control, schedules
 from seqferry.service.service import Service
 from seqferry.settings.config import Settings
@@ -65,9 +72,17 @@ def s3server(seaweedfs: S3Server) -> S3Server:
     return seaweedfs
 
 
-@pytest.mark.parametrize("dump", _DUMPS, ids=lambda dump: dump.name)
+_ROLLED_BACK = tuple(dump for dump in _DUMPS if dump.name.startswith("release-"))
+_CASES = [
+    *(pytest.param(dump, False, id=dump.name) for dump in _DUMPS),
+    *(pytest.param(dump, True, id=f"{dump.name}, rolled back") for dump in _ROLLED_BACK),
+]
+
+
+@pytest.mark.parametrize(("dump", "rolled_back"), _CASES)
 def test_all_that_is_unfinished_goes_on(
     dump: _Dump,
+    rolled_back: bool,
     request: pytest.FixtureRequest,
     s3server: S3Server,
     make_bucket: Callable[..., str],
@@ -85,6 +100,8 @@ def test_all_that_is_unfinished_goes_on(
     text = (KEPT / f"{dump.name}.sql").read_text().replace(ENDPOINT, s3server.endpoint_url)
     _restore(settings, text.replace(SOURCE, source).replace(TARGET, target))
 
+    if rolled_back:
+        _use_by_a_newer_version(settings)
     with Service.open(settings) as service:
         start_worker(service)
 
@@ -102,6 +119,40 @@ def test_all_that_is_unfinished_goes_on(
         assert until_ended(service, started).state == "done"
         for prefix in ("queued/", "paused/", "nightly/"):
             assert digests(s3server, target, prefix) == digests(s3server, source, prefix)
+
+
+def _use_by_a_newer_version(settings: Settings) -> None:
+    """Bring the tables up to date, and add to them what this version knows nothing of."""
+    Service.open(settings).close()
+    database = Database(settings)
+    with database.write() as connection:
+        for statement in (
+            f"update {VERSION_TABLE} set version_num = '9999'",
+            "alter table transfer add column added text",
+            "alter table batch add column added integer not null default 0",
+            "create table added (id integer primary key)",
+        ):
+            connection.execute(sa.text(statement))
+    database.close()
+
+
+def test_a_newer_version_that_has_taken_something_away_is_refused_and_nothing_is_changed(
+    s3server: S3Server, tmp_path: Path
+) -> None:
+    dump = _ROLLED_BACK[0]
+    settings = settings_for(tmp_path, None)
+    settings.prepare_state_dir()
+    _restore(settings, (KEPT / f"{dump.name}.sql").read_text().replace(ENDPOINT, s3server.endpoint_url))
+    _use_by_a_newer_version(settings)
+    with sqlite3.connect(settings.state_dir / "seqferry.sqlite") as file:
+        file.execute("update schema_note set comment = '9999' where about = 'oldest reader'")
+        before = "\n".join(file.iterdump())
+
+    with pytest.raises(ConfigError, match=r"newer version of seqferry\. Upgrade seqferry"):
+        Service.open(settings)
+
+    with sqlite3.connect(settings.state_dir / "seqferry.sqlite") as file:
+        assert "\n".join(file.iterdump()) == before
 
 
 def _restore(settings: Settings, text: str) -> None:
