@@ -10,7 +10,7 @@ import typer
 
 from seqferry.cli import exits, options
 from seqferry.cli.groups import Pricing
-from seqferry.cli.output import display, summary, text
+from seqferry.cli.output import display, figures, summary, text
 from seqferry.cli.record_groups import TransferFilters
 from seqferry.cli.session import Session, open_session
 from seqferry.db.paging import ALL_TRANSFERS, ObjectFilter, TransferFilter
@@ -170,7 +170,7 @@ def _show(session: Session, found: Status) -> None:
             when = text.timestamp(found.pruned_at)
             print(f"Pruned {when}; its objects are in its receipt: {session.command('report', found.id)}")
         return
-    print(display.progress_line(found))
+    print(figures.progress_line(found))
     if found.state == "paused":
         print(f"It is paused. Go on with: {session.command('resume', found.id)}")
     elif found.waits_for is not None:
@@ -208,7 +208,7 @@ def status_facts(found: Status) -> dict[str, Any]:
     """The ``status`` event."""
     spec = found.spec
     return {
-        **display.progress_facts(found),
+        **figures.progress_facts(found),
         "name": found.description.name,
         "labels": dict(found.description.labels),
         "source": spec.source.uri,

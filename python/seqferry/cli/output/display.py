@@ -9,13 +9,11 @@ import json
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from typing import Any, Final, Protocol
 
-from seqferry.cli.output import text
+from seqferry.cli.output import figures, text
 from seqferry.model.errors import ConfigError
-from seqferry.model.models import Status, Totals
-from seqferry.model.progress import eta
+from seqferry.model.models import Status
 
 _PLAIN_INTERVAL: Final = 10.0
 """Seconds between plain lines: rare enough for a log file, often enough to see that it lives (taste)."""
@@ -100,7 +98,7 @@ class PlainDisplay:
             return
         self._state = status.state
         self._next = now + _PLAIN_INTERVAL
-        say(f"{text.timestamp(time.time())} {progress_line(status)}")
+        say(f"{text.timestamp(time.time())} {figures.progress_line(status)}")
 
     def close(self) -> None:
         pass
@@ -133,7 +131,7 @@ class JsonDisplay:
         if not self._progress or status.ended or now < self._next:
             return
         self._next = now + _JSON_INTERVAL
-        facts = progress_facts(status)
+        facts = figures.progress_facts(status)
         if facts != self._last:
             self._last = facts
             emit("progress", **facts)
@@ -160,79 +158,6 @@ def emit(event: str, /, **facts: Any) -> None:
 
 def full_stdout(why: OSError) -> ConfigError:
     return ConfigError(f"Standard output took not all that was written to it: {why.strerror or why}. Make room there.")
-
-
-def percent(totals: Totals) -> int | None:
-    """Per cent of the bytes found so far; 100 only when nothing is missing. None when nothing was found yet."""
-    if totals.bytes == 0:
-        return None
-    return min(int(totals.bytes_done * 100 / totals.bytes), 100)
-
-
-def progress_line(status: Status) -> str:
-    """``running: 34 of 60 objects, 521.3 MiB of 1.0 GiB (52 %), 118.0 MiB/s, ETA 4.1 s, 2 failed``."""
-    totals, live = status.totals, status.live
-    more = "" if status.planned else "+"
-    parts = [
-        f"{totals.ended:,} of {totals.objects:,}{more} objects",
-        f"{text.size(totals.bytes_done)} of {text.size(totals.bytes)}{more}",
-    ]
-    share = percent(totals)
-    if share is not None:
-        parts[-1] += f" ({share} %)"
-    if live.bytes_per_second > 0:
-        parts.append(text.rate(live.bytes_per_second))
-    remaining = eta(status)
-    if remaining is not None:
-        parts.append(f"ETA {text.duration(remaining)}")
-    parts += trouble(status)
-    waits = "" if status.waits_for is None else f", waits for {text.printable(status.waits_for)}"
-    return f"{text.words(status.state)}{waits}: " + ", ".join(parts)
-
-
-def trouble(status: Status) -> list[str]:
-    """Counts of failures, throttled requests and retries in words, worst first; empty nearly always."""
-    totals, live = status.totals, status.live
-    parts: list[str] = []
-    if totals.failed:
-        parts.append(f"{totals.failed:,} failed")
-    if live.throttled:
-        parts.append(f"{live.throttled:,} throttled")
-    if live.retries:
-        parts.append("1 retry" if live.retries == 1 else f"{live.retries:,} retries")
-    return parts
-
-
-def progress_facts(status: Status) -> dict[str, Any]:
-    """A status as raw numbers: bytes, bytes per second, seconds."""
-    totals, live = status.totals, status.live
-    return {
-        "id": status.id,
-        "state": status.state,
-        "waits_for": status.waits_for,
-        "planned": status.planned,
-        **totals_facts(totals),
-        "bytes_per_second": round(live.bytes_per_second),
-        "eta_seconds": None if (remaining := eta(status)) is None else round(remaining, 1),
-        "workers": live.workers,
-        "requests_in_flight": live.in_flight,
-        "requests": live.requests,
-        "retries": live.retries,
-        "throttled": live.throttled,
-        "slowest": [asdict(active) for active in live.slowest],
-    }
-
-
-def totals_facts(totals: Totals) -> dict[str, int]:
-    return {
-        "objects": totals.objects,
-        "objects_done": totals.done,
-        "objects_skipped": totals.skipped,
-        "objects_failed": totals.failed,
-        "objects_cancelled": totals.cancelled,
-        "bytes": totals.bytes,
-        "bytes_done": totals.bytes_done,
-    }
 
 
 def choose(*, as_json: bool, quiet: bool, progress: bool) -> Display:

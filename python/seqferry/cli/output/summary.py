@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from seqferry.cli.output import display, text
+from seqferry.cli.output import figures, text
 from seqferry.model.models import (
     WITH_FAILURES,
     FailureGroup,
@@ -222,7 +222,7 @@ def facts(result: Result, exit_code: int) -> dict[str, Any]:
         "target": status.spec.target.uri,
         "streamed": result.streamed,
         "removed": result.removed + result.moved,
-        **display.totals_facts(status.totals),
+        **figures.totals_facts(status.totals),
         "bytes_copied": result.bytes_copied,
         "created_at": text.optional_timestamp(status.created_at),
         "started_at": text.optional_timestamp(status.started_at),
