@@ -370,20 +370,10 @@ class Progress:
 
 @final
 class Failure:
-    """The reason why a job was stopped as a whole."""
+    """A request about one object that failed while others went on, or the reason why a job stopped as a whole.
 
-    @property
-    def error_class(self) -> str: ...
-    @property
-    def error_code(self) -> str: ...
-    @property
-    def operation(self) -> str: ...
-    @property
-    def message(self) -> str: ...
-
-@final
-class RequestFailure:
-    """A request about one object that failed, while others went on. ``job_wide``: no other object can fare better."""
+    ``job_wide``: no other object can fare better.
+    """
 
     @property
     def error_class(self) -> str: ...
@@ -668,7 +658,7 @@ class Engine:
         """One HeadObject per key, in parallel, answers in the order of ``keys``; None where there is no such key."""
     def head_each(
         self, endpoint: Endpoint, bucket: str, keys: list[str]
-    ) -> list[tuple[ObjectInfo | None, RequestFailure | None]]:
+    ) -> list[tuple[ObjectInfo | None, Failure | None]]:
         """As ``head``, but a failure is that of its key: class, code, operation, message, and False.
 
         Raises:
@@ -745,6 +735,25 @@ class Engine:
         """
     def start_abort(self, place: JobPlace, items: list[CopyItem], *, epoch: int | None = None) -> Job:
         """Start a job that aborts open uploads, whose ids are the versions of the items. One that is gone is done."""
+    def start_verify(
+        self,
+        place: JobPlace,
+        objects: RecordedObjects,
+        *,
+        content: bool = False,
+        archives: bool = False,
+        epoch: int | None = None,
+    ) -> Job:
+        """Start a job that looks objects up and compares them with their record. It writes nothing.
+
+        Objects that are not as recorded fail with class ``mismatch`` and code ``MissingAtTarget`` or
+        ``ChangedAtTarget``; those that cannot be looked up or read fail with the code of that. While the storage does
+        not answer at all, objects have no outcome, and the job ends.
+
+        Args:
+            content: read objects whose record has a digest of their bytes.
+            archives: sizes and ETags of the record are those of members, and are not compared.
+        """
     def check_archive(self, endpoint: Endpoint, bucket: str, key: str, options: ScanOptions) -> ArchiveCheck:
         """Begin to compare an archive with its index."""
     def index_archive(self, endpoint: Endpoint, bucket: str, key: str) -> int:
@@ -1284,23 +1293,66 @@ def read_range(
     """The bytes from ``first`` to ``last``, both included, while the object has this ETag."""
 
 @final
-class DigestRequest:
-    """An object, and the digest to compute over it."""
+class RecordedDigest:
+    """A digest on record that the bytes of an object are compared with."""
 
-    def __new__(cls, key: str, *, etag: str, size: int, algorithm: str, part_sizes: Sequence[int]) -> DigestRequest:
-        """Make a request.
+    @staticmethod
+    def of(
+        size: int, *, checksum_algorithm: str | None, checksum: str | None, etag: str | None, part_size: int | None
+    ) -> RecordedDigest | None:
+        """The checksum, else the ETag if it is an MD5; None when nothing on record covers so many bytes.
 
         Args:
-            etag: the ETag that the object has now; empty: none is known.
-            algorithm: a checksum by its name in S3 headers, or ``MD5``.
-            part_sizes: sizes that its parts may have, for digests over the digests of parts; empty: over all bytes.
+            size: bytes of the object.
+            part_size: bytes of each part but the last; None or 0: unknown.
         """
+    @property
+    def name(self) -> str:
+        """For a person, as ``CRC64NVME`` or ``ETag``."""
+    @property
+    def value(self) -> str:
+        """Base64 of a checksum, hexadecimal digits of an ETag; over parts with their number at its end."""
+    @property
+    def part_sizes(self) -> list[int]:
+        """Sizes that its parts may have, of a digest over the digests of parts; empty: it is over all bytes."""
+
+@final
+class RecordedObjects:
+    """Objects of a place and their record, column by column. Raises ValueError for columns of different lengths."""
+
+    def __new__(
+        cls,
+        *,
+        ids: Sequence[int],
+        keys: Sequence[str],
+        sizes: Sequence[int],
+        etags: Sequence[str],
+        target_etags: Sequence[str | None],
+        part_sizes: Sequence[int | None],
+        checksum_algorithms: Sequence[str | None],
+        checksums: Sequence[str | None],
+    ) -> RecordedObjects:
+        """Make them.
+
+        Args:
+            sizes: bytes of their sources.
+            etags: of their sources.
+            target_etags: of the objects.
+            part_sizes: bytes of each part but the last; 0: unknown.
+        """
+
+@final
+class DigestRequest:
+    """An object, and the digest on record that its bytes are to be compared with."""
+
+    def __new__(cls, key: str, *, etag: str, size: int, digest: RecordedDigest) -> DigestRequest:
+        """Make a request; ``etag`` is the one that the object has now, empty where none is known."""
 
 @final
 class ContentDigests:
     """Digests that are being computed."""
 
-    def next(self, timeout: float) -> list[tuple[list[str], RequestFailure | None]] | None:
+    def next(self, timeout: float) -> list[tuple[list[str], Failure | None]] | None:
         """Wait for results, in the order of the requests; an empty list when none came in time, None after the last.
 
         A result has one value for each part size, or one: base64 of a checksum, hexadecimal digits of an MD5, with the
@@ -1322,5 +1374,5 @@ def upload_sizes(
 
 def abort_uploads(
     engine: Engine, endpoint: Endpoint, bucket: str, uploads: list[tuple[str, str]], *, epoch: int | None = None
-) -> list[RequestFailure | None]:
+) -> list[Failure | None]:
     """The reason why each could not be dropped; None for those that are gone."""

@@ -93,7 +93,11 @@ impl RetryingClient {
         stream::iter(keys).map(look_up).buffered(HEADS).try_collect().await
     }
 
-    async fn look_up_one(&self, bucket: &str, key: &str) -> Result<KeyLookup, RequestError> {
+    /// Looks up this key with a HEAD.
+    ///
+    /// # Errors
+    /// Any failure but absence; or the client was cancelled.
+    pub async fn look_up_one(&self, bucket: &str, key: &str) -> Result<KeyLookup, RequestError> {
         match self.head(ObjectRef::new(bucket, key)).await {
             Ok(meta) => {
                 if meta.encryption.is_none() {

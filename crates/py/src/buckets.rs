@@ -5,7 +5,7 @@ use pyo3::types::PyBytes;
 use seqferry_store::{ListedVersion, ObjectMeta, ObjectRef, Range, UploadRef, VersionsRequest};
 
 use crate::engine::Engine;
-use crate::request_failure::RequestFailure;
+use crate::failure::Failure;
 use crate::values::{PyEndpoint, request_error};
 
 /// Facts about one object.
@@ -212,10 +212,10 @@ pub fn abort_uploads(
     bucket: &str,
     uploads: Vec<(String, String)>,
     epoch: Option<u64>,
-) -> PyResult<Vec<Option<RequestFailure>>> {
+) -> PyResult<Vec<Option<Failure>>> {
     let engine = engine.here()?;
     let ended = py
         .detach(|| engine.abort_uploads(&endpoint.0, &upload_refs(bucket, &uploads), epoch))
         .map_err(|error| request_error(&error))?;
-    Ok(ended.iter().map(|error| error.as_ref().map(RequestFailure::from)).collect())
+    Ok(ended.iter().map(|error| error.as_ref().map(Failure::from)).collect())
 }

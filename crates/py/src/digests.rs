@@ -1,13 +1,11 @@
 //! Digests of the contents of objects, as Python sees them.
 
-use std::num::NonZeroU64;
-
-use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use seqferry_store::{DigestAlgorithm, ObjectRef, PinnedObject};
+use seqferry_store::{ObjectRef, PinnedObject};
 
 use crate::engine::Engine;
-use crate::request_failure::RequestFailure;
+use crate::failure::Failure;
+use crate::recorded::PyRecordedDigest;
 use crate::values::{PyEndpoint, seconds};
 
 /// An object, and the digest to compute over it.
@@ -17,13 +15,11 @@ pub struct DigestRequest(seqferry_transfer::DigestRequest);
 #[pymethods]
 impl DigestRequest {
     #[new]
-    #[pyo3(signature = (key, *, etag, size, algorithm, part_sizes))]
-    fn new(key: &str, etag: &str, size: u64, algorithm: &str, part_sizes: Vec<NonZeroU64>) -> PyResult<Self> {
-        let unknown = || PyValueError::new_err(format!("no digest: {algorithm}"));
-        let algorithm = DigestAlgorithm::named(algorithm).ok_or_else(unknown)?;
+    #[pyo3(signature = (key, *, etag, size, digest))]
+    fn new(key: &str, etag: &str, size: u64, digest: &PyRecordedDigest) -> Self {
         // Its bucket is that of the call.
         let object = PinnedObject::listed(ObjectRef::new("", key), etag, size);
-        Ok(Self(seqferry_transfer::DigestRequest { object, algorithm, part_sizes }))
+        Self(seqferry_transfer::DigestRequest::of(object, &digest.0))
     }
 }
 
@@ -33,11 +29,11 @@ pub struct ContentDigests(seqferry_transfer::ContentDigests);
 
 #[pymethods]
 impl ContentDigests {
-    fn next(&self, py: Python<'_>, timeout: f64) -> Option<Vec<(Vec<String>, Option<RequestFailure>)>> {
+    fn next(&self, py: Python<'_>, timeout: f64) -> Option<Vec<(Vec<String>, Option<Failure>)>> {
         let page = py.detach(|| self.0.next(seconds(timeout)))?;
         let row = |found: seqferry_transfer::ObjectDigest| match found {
             Ok(values) => (values, None),
-            Err(error) => (Vec::new(), Some(RequestFailure::from(&error))),
+            Err(error) => (Vec::new(), Some(Failure::from(&error))),
         };
         Some(page.into_iter().map(row).collect())
     }

@@ -8,14 +8,15 @@ use pyo3::prelude::*;
 use seqferry_client::BudgetLimits;
 use seqferry_client::list;
 use seqferry_store::ListRequest;
-use seqferry_transfer::PlaceOptions;
 use seqferry_transfer::unpack::ArchiveRef;
+use seqferry_transfer::{JobRequest, PackOptions, PlaceOptions, VerifyOptions};
 use seqferry_vfs::disk_cache::SourceCache;
 
 use crate::cache::DiskCache;
+use crate::failure::Failure;
 use crate::job::{Job, PyJobPlace};
 use crate::listing::Listing;
-use crate::request_failure::RequestFailure;
+use crate::recorded::RecordedObjects;
 use crate::stats::EngineStats;
 use crate::unpack::{ArchiveCheck, ArchiveScan, ScanOptions};
 use crate::values::{CopyItem, CopyPolicy, ObjectInfo, PyEndpoint, request_error};
@@ -33,6 +34,17 @@ impl Engine {
             return Ok(&self.engine);
         }
         Err(PyRuntimeError::new_err("this engine was made in another process; make one after forking"))
+    }
+
+    /// Begins a job without a cache.
+    fn begin(
+        &self,
+        py: Python<'_>,
+        request: JobRequest<'_>,
+        start: impl FnOnce(&seqferry_transfer::Engine, JobRequest<'_>) -> seqferry_transfer::Job + Send,
+    ) -> PyResult<Job> {
+        let engine = self.here()?;
+        Ok(Job { running: py.detach(|| start(engine, request)), cache: SourceCache::default() })
     }
 }
 
@@ -81,13 +93,13 @@ impl Engine {
         endpoint: &PyEndpoint,
         bucket: &str,
         keys: Vec<String>,
-    ) -> PyResult<Vec<(Option<ObjectInfo>, Option<RequestFailure>)>> {
+    ) -> PyResult<Vec<(Option<ObjectInfo>, Option<Failure>)>> {
         let engine = self.here()?;
         let found =
             py.detach(|| engine.look_up_each(&endpoint.0, bucket, keys)).map_err(|error| request_error(&error))?;
         let outcome = |(key, found)| match found {
             Ok(found) => (ObjectInfo::of(key, found), None),
-            Err(error) => (None, Some(RequestFailure::from(&error))),
+            Err(error) => (None, Some(Failure::from(&error))),
         };
         Ok(found.into_iter().map(outcome).collect())
     }
@@ -165,12 +177,11 @@ impl Engine {
         epoch: Option<u64>,
         cache: Option<(PyRef<'_, DiskCache>, String)>,
     ) -> PyResult<Job> {
-        let engine = self.here()?;
-        let items = items.iter().map(|item| item.0.clone()).collect();
         let cache = SourceCache::new(cache.map(|(cache, endpoint)| (cache.shared(), endpoint)));
-        let CopyPolicy { source, target, policy } = policy;
-        let job = py.detach(|| engine.start(source, target, policy.clone(), items, epoch, |store| cache.over(store)));
-        Ok(Job { running: job, cache })
+        let job = self.begin(py, policy.request(&items, epoch), |engine, request| {
+            engine.start(request, |store| cache.over(store))
+        })?;
+        Ok(Job { cache, ..job })
     }
 
     #[pyo3(signature = (policy, archive, items, *, epoch=None))]
@@ -182,12 +193,8 @@ impl Engine {
         items: Vec<PyRef<'_, CopyItem>>,
         epoch: Option<u64>,
     ) -> PyResult<Job> {
-        let engine = self.here()?;
-        let items = items.iter().map(|item| item.0.clone()).collect();
         let archive = ArchiveRef { bucket: policy.policy.source_bucket.clone(), key: archive };
-        let CopyPolicy { source, target, policy } = policy;
-        let job = py.detach(|| engine.start_members(source, target, &archive, policy.clone(), items, epoch));
-        Ok(Job { running: job, cache: SourceCache::default() })
+        self.begin(py, policy.request(&items, epoch), |engine, request| engine.start_members(request, &archive))
     }
 
     #[pyo3(signature = (place, items, *, careful=false, stop_at_failure=false, fail_at_lapse=false, epoch=None))]
@@ -202,11 +209,9 @@ impl Engine {
         fail_at_lapse: bool,
         epoch: Option<u64>,
     ) -> PyResult<Job> {
-        let engine = self.here()?;
-        let items = items.iter().map(|item| item.0.clone()).collect();
         let options = PlaceOptions { careful, stop_at_failure, fail_at_lapse };
-        let job = py.detach(|| engine.start_remove(place.place(), items, epoch, options));
-        Ok(Job { running: job, cache: SourceCache::default() })
+        let request = place.request(CopyItem::all(&items), epoch);
+        self.begin(py, request, |engine, request| engine.start_remove(request, options))
     }
 
     #[pyo3(signature = (place, items, *, epoch=None))]
@@ -217,10 +222,23 @@ impl Engine {
         items: Vec<PyRef<'_, CopyItem>>,
         epoch: Option<u64>,
     ) -> PyResult<Job> {
-        let engine = self.here()?;
-        let items = items.iter().map(|item| item.0.clone()).collect();
-        let job = py.detach(|| engine.start_abort(place.place(), items, epoch));
-        Ok(Job { running: job, cache: SourceCache::default() })
+        let request = place.request(CopyItem::all(&items), epoch);
+        self.begin(py, request, seqferry_transfer::Engine::start_abort)
+    }
+
+    #[pyo3(signature = (place, objects, *, content=false, archives=false, epoch=None))]
+    fn start_verify(
+        &self,
+        py: Python<'_>,
+        place: &PyJobPlace,
+        objects: &RecordedObjects,
+        content: bool,
+        archives: bool,
+        epoch: Option<u64>,
+    ) -> PyResult<Job> {
+        let options = VerifyOptions { content, archives };
+        let request = place.request(objects.0.clone(), epoch);
+        self.begin(py, request, |engine, request| engine.start_verify(request, options))
     }
 
     fn check_archive(
@@ -246,12 +264,8 @@ impl Engine {
         index: bool,
         epoch: Option<u64>,
     ) -> PyResult<Job> {
-        let engine = self.here()?;
-        let items = items.iter().map(|item| item.0.clone()).collect();
-        let options = seqferry_transfer::PackOptions { strip, index };
-        let job = py
-            .detach(|| engine.start_pack(&policy.source, &policy.target, policy.policy.clone(), options, items, epoch));
-        Ok(Job { running: job, cache: SourceCache::default() })
+        let options = PackOptions { strip, index };
+        self.begin(py, policy.request(&items, epoch), |engine, request| engine.start_pack(request, options))
     }
 
     #[pyo3(signature = (endpoint, bucket, key, options, *, retain=false))]

@@ -2,10 +2,11 @@
 
 use pyo3::prelude::*;
 use seqferry_client::EndpointSpec;
-use seqferry_transfer::{JobPlace, StopMode};
+use seqferry_transfer::{Item, JobPlace, JobRequest, StopMode};
 use seqferry_vfs::disk_cache::SourceCache;
 
-use crate::values::{Events, Failure, Progress, PyEndpoint, seconds};
+use crate::failure::Failure;
+use crate::values::{Events, Progress, PyEndpoint, seconds};
 
 #[pyclass(frozen, name = "JobPlace", module = "seqferry._native")]
 pub struct PyJobPlace {
@@ -27,10 +28,11 @@ impl PyJobPlace {
 }
 
 impl PyJobPlace {
-    pub(crate) fn place(&self) -> JobPlace<'_> {
+    /// A job of these items, which writes only within this epoch of the lease.
+    pub(crate) fn request(&self, items: Vec<Item>, epoch: Option<u64>) -> JobRequest<'_> {
         let Self { endpoint, bucket, prefix, transfer, only_clean } = self;
         let (bucket, prefix, transfer) = (bucket.clone(), prefix.clone(), transfer.clone());
-        JobPlace { endpoint, bucket, prefix, transfer, only_clean: *only_clean }
+        JobPlace { endpoint, bucket, prefix, transfer, only_clean: *only_clean }.request(items, epoch)
     }
 }
 

@@ -1,10 +1,11 @@
 //! Python's door to the engine: converts values and errors, releases the GIL, decides nothing.
 //!
 //! One file per group: [`buckets`] (buckets, single objects, removals), [`cache`] (disk caches of mounts), [`digests`]
-//! (digests of contents), [`engine`] (the process-wide engine), [`gateway`] (shares over NFS), [`inventory`] (S3 Inventory in Parquet), [`job`] (a
-//! running job), [`listing`], [`mount`], [`patterns`] (wildcards, rules that rename), [`pipes`] (standard input and
-//! output), [`properties`] (what objects carry), [`stats`] (metrics), [`unpack`] (members of archives), [`values`] (what
-//! goes in and comes out). The typed picture is `python/seqferry/_native.pyi`.
+//! (digests of contents), [`engine`] (the process-wide engine), [`failure`] (failures that do not raise), [`gateway`]
+//! (shares over NFS), [`inventory`] (S3 Inventory in Parquet), [`job`] (a running job), [`listing`], [`mount`],
+//! [`patterns`] (wildcards, rules that rename), [`pipes`] (standard input and output), [`properties`] (what objects
+//! carry), [`recorded`] (objects as a record has them), [`stats`] (metrics), [`unpack`] (members of archives),
+//! [`values`] (what goes in and comes out). The typed picture is `python/seqferry/_native.pyi`.
 
 // pyo3's macros generate code that these lints would judge.
 #![allow(missing_docs, unreachable_pub, clippy::needless_pass_by_value)]
@@ -13,6 +14,7 @@ mod buckets;
 mod cache;
 mod digests;
 mod engine;
+mod failure;
 mod gateway;
 mod inventory;
 mod job;
@@ -22,7 +24,7 @@ mod mount;
 mod patterns;
 mod pipes;
 mod properties;
-mod request_failure;
+mod recorded;
 mod stats;
 mod unpack;
 mod values;
@@ -70,13 +72,13 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<digests::DigestRequest>()?;
     module.add_function(wrap_pyfunction!(digests::digest_objects, module)?)?;
     module.add_class::<engine::Engine>()?;
+    module.add_class::<failure::Failure>()?;
     module.add_class::<inventory::InventoryRows>()?;
     module.add_class::<inventory::PyInventoryRow>()?;
     module.add_class::<patterns::RenameRules>()?;
     module.add_class::<patterns::Wildcards>()?;
     module.add_class::<stats::EngineStats>()?;
     module.add_class::<job::Job>()?;
-    module.add_class::<request_failure::RequestFailure>()?;
     module.add_class::<job::PyJobPlace>()?;
     module.add_class::<listing::Listing>()?;
     #[cfg(target_os = "linux")]
@@ -98,11 +100,12 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<values::CopyItem>()?;
     module.add_class::<values::CopyPolicy>()?;
     module.add_class::<values::PyFoundCopy>()?;
+    module.add_class::<recorded::PyRecordedDigest>()?;
+    module.add_class::<recorded::RecordedObjects>()?;
     module.add_class::<pipes::Pipe>()?;
     module.add_class::<pipes::PipeReport>()?;
     module.add_class::<properties::PyProperties>()?;
     module.add_class::<values::PyEndpoint>()?;
-    module.add_class::<values::Failure>()?;
     module.add_class::<stats::Metric>()?;
     module.add_class::<stats::MetricSample>()?;
     module.add_class::<values::StartedUpload>()?;

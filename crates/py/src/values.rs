@@ -14,17 +14,17 @@ use seqferry_store::{
 };
 use seqferry_transfer::verification::PartOptions;
 use seqferry_transfer::{
-    CopyLimits, DataPath, FoundCopy, IfExists, Item, JobEvent, Policy, VerificationLevel, VerificationRule,
+    CopyLimits, DataPath, FoundCopy, IfExists, Item, JobEvent, JobRequest, Policy, VerificationLevel, VerificationRule,
 };
 
 use crate::EngineError;
+use crate::failure::Failure;
 use crate::properties::PyProperties;
 
 /// A failed request as Python sees it.
 fn engine_error(error: &StoreError) -> PyErr {
-    let message = format!("{error}. {}", error.advice());
-    let job_wide = error.scope == seqferry_store::Scope::Job;
-    EngineError::new_err((message, error.class.word(), error.code.clone(), error.operation, job_wide))
+    let Failure { error_class, error_code, operation, message, job_wide } = Failure::from(error);
+    EngineError::new_err((message, error_class, error_code, operation, job_wide))
 }
 
 /// A request that was given up, as Python sees it.
@@ -258,6 +258,14 @@ impl CopyPolicy {
     }
 }
 
+impl CopyPolicy {
+    /// A job of these items, which writes only within this epoch of the lease.
+    pub(crate) fn request(&self, items: &[PyRef<'_, CopyItem>], epoch: Option<u64>) -> JobRequest<'_> {
+        let Self { source, target, policy } = self;
+        JobRequest { source, target, policy: policy.clone(), items: CopyItem::all(items), epoch }
+    }
+}
+
 #[pyclass(frozen, module = "seqferry._native")]
 pub struct CopyItem(pub(crate) Item);
 
@@ -292,7 +300,15 @@ impl CopyItem {
             streamed: false,
             upload,
             written,
+            recorded: None,
         }))
+    }
+}
+
+impl CopyItem {
+    /// Items of the engine.
+    pub(crate) fn all(items: &[PyRef<'_, Self>]) -> Vec<Item> {
+        items.iter().map(|item| item.0.clone()).collect()
     }
 }
 
@@ -367,25 +383,6 @@ impl Events {
             columns.set_item(name, text)?;
         }
         Ok(columns)
-    }
-}
-
-#[pyclass(frozen, get_all, module = "seqferry._native")]
-pub struct Failure {
-    error_class: &'static str,
-    error_code: String,
-    operation: &'static str,
-    message: String,
-}
-
-impl From<seqferry_transfer::Failure> for Failure {
-    fn from(failure: seqferry_transfer::Failure) -> Self {
-        Self {
-            error_class: failure.class.word(),
-            error_code: failure.code,
-            operation: failure.operation,
-            message: failure.message,
-        }
     }
 }
 

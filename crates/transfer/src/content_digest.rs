@@ -9,7 +9,7 @@
 
 use std::num::NonZeroU64;
 use std::pin::pin;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -24,6 +24,8 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::LONGEST_WAIT;
+use crate::progress::ObjectTracker;
+use crate::recorded_digest::RecordedDigest;
 use crate::verification::{Cut, SegmentedDigest};
 
 /// Bytes of one ranged read: AWS's advice for ranged reads.
@@ -31,7 +33,7 @@ const RANGE: u64 = 8 << 20;
 /// Ranges of one object that are under way or wait to be hashed.
 const SIDE_BY_SIDE: usize = 4;
 /// Objects that are read at a time. The budget decides how many requests and bytes are under way.
-const AT_ONCE: usize = 32;
+pub(crate) const AT_ONCE: usize = 32;
 /// Bytes of a stream that are hashed at a time: about 2 ms of a thread of the engine.
 const PIECE: u64 = 1 << 20;
 /// Results of one page at most.
@@ -50,6 +52,11 @@ pub struct DigestRequest {
 }
 
 impl DigestRequest {
+    /// The digest of an object as it is, to be compared with a digest on record.
+    pub fn of(object: PinnedObject, recorded: &RecordedDigest) -> Self {
+        Self { object, algorithm: recorded.algorithm, part_sizes: recorded.part_sizes.clone() }
+    }
+
     fn begin(&self) -> Vec<SegmentedDigest> {
         if self.part_sizes.is_empty() {
             return vec![SegmentedDigest::of(self.algorithm, None)];
@@ -107,13 +114,8 @@ impl ContentDigests {
 async fn run(client: RetryingClient, requests: Vec<DigestRequest>, sender: mpsc::Sender<ObjectDigest>) {
     let digests = stream::iter(requests)
         .map(|request| {
-            let (bucket, key) = (request.object.bucket.clone(), request.object.key.clone());
-            let reading = DigestTask { client: client.clone().within(&key), request };
-            let digest = AbortOnDropHandle::new(tokio::spawn(async move { reading.digest().await }));
-            async move {
-                let stopped = |_| Err(StoreError::new("GetObject", &bucket, Some(&key), "Cancelled", None).into());
-                digest.await.unwrap_or_else(stopped)
-            }
+            let reading = DigestTask { client: client.clone().within(&request.object.key), request, active: None };
+            reading.start()
         })
         .buffered(AT_ONCE);
     let mut digests = pin!(digests);
@@ -130,12 +132,40 @@ async fn run(client: RetryingClient, requests: Vec<DigestRequest>, sender: mpsc:
 }
 
 /// One object that is read.
-struct DigestTask {
-    client: RetryingClient,
-    request: DigestRequest,
+pub(crate) struct DigestTask {
+    pub(crate) client: RetryingClient,
+    pub(crate) request: DigestRequest,
+    /// Progress that counts the bytes read, where it is shown.
+    pub(crate) active: Option<Arc<ObjectTracker>>,
 }
 
 impl DigestTask {
+    /// Begins to read, in a task of its own that ends when its result is no longer waited for. Called within the
+    /// runtime.
+    pub(crate) fn start(self) -> impl Future<Output = Result<Vec<String>, RequestError>> {
+        let (bucket, key) = (self.request.object.bucket.clone(), self.request.object.key.clone());
+        let digest = AbortOnDropHandle::new(tokio::spawn(async move { self.digest().await }));
+        async move {
+            let stopped = |_| Err(StoreError::new("GetObject", &bucket, Some(&key), "Cancelled", None).into());
+            digest.await.unwrap_or_else(stopped)
+        }
+    }
+
+    /// Counts bytes that were read and hashed.
+    fn count(&self, bytes: u64) {
+        if let Some(active) = &self.active {
+            active.add(bytes);
+        }
+    }
+
+    /// The object is read from its first byte, perhaps again.
+    fn begin(&self) -> Vec<SegmentedDigest> {
+        if let Some(active) = &self.active {
+            active.reset();
+        }
+        self.request.begin()
+    }
+
     async fn digest(&self) -> Result<Vec<String>, RequestError> {
         let object = &self.request.object;
         match self.read(object).await {
@@ -176,10 +206,12 @@ impl DigestTask {
             })
             .buffered(SIDE_BY_SIDE);
         let mut pieces = pin!(pieces);
-        let mut digests = self.request.begin();
+        let mut digests = self.begin();
         while let Some(piece) = pieces.next().await {
             let (bytes, memory) = piece?;
+            let read = bytes.len() as u64;
             digests = update_aside(digests, bytes, memory).await?;
+            self.count(read);
         }
         Ok(finish_all(digests))
     }
@@ -193,12 +225,13 @@ impl DigestTask {
             .call(call, &RetryContext::default(), async |store| {
                 let fetched = fetch_pinned(&*store, object, None).await?;
                 let mut reader = PinnedReader::new(fetched.body, object);
-                let mut digests = self.request.begin();
+                let mut digests = self.begin();
                 for range in ranges(object.size, PIECE) {
                     let cancelled = |_| StoreError::new("GetObject", &object.bucket, None, "Cancelled", None);
                     client.reserve_bandwidth(range.len()).await.map_err(cancelled)?;
                     let piece = reader.take(range.len(), &[]).await?;
                     update(&mut digests, &piece.bytes);
+                    self.count(range.len());
                 }
                 reader.end().await?;
                 Ok(finish_all(digests))

@@ -16,8 +16,8 @@ use seqferry_client::metrics::{Family, snapshot};
 use seqferry_client::upload::abort_once;
 use seqferry_client::{Budget, BudgetLimits};
 use seqferry_client::{
-    ClientPool, Endpoint, EndpointSpec, KeyLookup, LookupOutcome, RequestError, RetryContext, RetryPolicy,
-    RetryingClient, RuntimeProbe,
+    ClientPool, EndpointSpec, KeyLookup, LookupOutcome, RequestError, RetryContext, RetryPolicy, RetryingClient,
+    RuntimeProbe,
 };
 use seqferry_store::prelude::*;
 use seqferry_store::{ListPage, ListRequest, ListedObject, UploadRef};
@@ -36,6 +36,7 @@ use crate::remove::remove;
 use crate::restore::restore;
 use crate::schedule::Scheduler;
 use crate::unpack::{self, ArchiveCheck, ArchiveRef, ArchiveScan, ScanOptions, WindowPool};
+use crate::verify_job::VerifyOptions;
 
 /// Threads of the runtime. More threads cost more CPU per request; the second takes over when a caller is busy on the
 /// first core.
@@ -65,6 +66,38 @@ pub struct JobPlace<'a> {
     pub transfer: String,
     /// Act on nothing: every object ends as cancelled.
     pub only_clean: bool,
+}
+
+impl<'a> JobPlace<'a> {
+    /// A job at this place. See [`JobRequest::epoch`].
+    pub fn request(self, items: Vec<Item>, epoch: Option<u64>) -> JobRequest<'a> {
+        let Self { endpoint, bucket, prefix, transfer, only_clean } = self;
+        let policy = Policy {
+            transfer,
+            source_bucket: bucket.clone(),
+            target_bucket: bucket,
+            source_prefix: prefix.clone(),
+            target_prefix: prefix,
+            only_clean,
+            ..Policy::default()
+        };
+        JobRequest { source: endpoint, target: endpoint, policy, items, epoch }
+    }
+}
+
+/// A job that is to begin: all that those of each kind need.
+#[derive(Debug)]
+pub struct JobRequest<'a> {
+    /// Service of the source, or the disk.
+    pub source: &'a EndpointSpec,
+    /// Service of the target, or the disk.
+    pub target: &'a EndpointSpec,
+    /// Rules that apply to all items.
+    pub policy: Policy,
+    /// Its objects.
+    pub items: Vec<Item>,
+    /// Epoch of the lease: the job writes only within it. None: it may write at any time.
+    pub epoch: Option<u64>,
 }
 
 /// Statistics of the requests of an engine since it was made.
@@ -189,99 +222,52 @@ impl Engine {
         })
     }
 
-    /// Begins to copy `items`; with an epoch only within that epoch of the lease. `layer` is put over the store of the
-    /// source, such as a cache of bytes read before.
+    /// Begins to copy. `layer` is put over the store of the source, such as a cache of bytes read before.
     pub fn start(
         &self,
-        source: &EndpointSpec,
-        target: &EndpointSpec,
-        policy: Policy,
-        items: Vec<Item>,
-        epoch: Option<u64>,
+        request: JobRequest<'_>,
         layer: impl FnOnce(Arc<dyn ObjectStore>) -> Arc<dyn ObjectStore>,
     ) -> Job {
-        let (source, target) = self.endpoints(source, target);
-        let spec = self.job_spec(source.over(layer), target, policy, items, epoch);
+        let mut spec = self.job_spec(request);
+        spec.source = spec.source.over(layer);
         Job::start(&self.runtime, &self.scheduler, spec)
     }
 
-    fn endpoints(&self, source: &EndpointSpec, target: &EndpointSpec) -> (Endpoint, Endpoint) {
-        self.runtime.block_on(async { (self.pool.connection(source).await, self.pool.connection(target).await) })
+    /// Begins to pack into one archive. See [`Job::start_pack`].
+    pub fn start_pack(&self, request: JobRequest<'_>, options: PackOptions) -> Job {
+        Job::start_pack(&self.runtime, &self.scheduler, self.job_spec(request), options)
     }
 
-    fn job_spec(
-        &self,
-        source: Endpoint,
-        target: Endpoint,
-        policy: Policy,
-        items: Vec<Item>,
-        epoch: Option<u64>,
-    ) -> JobSpec {
+    /// Begins to copy members of an archive at the source: the versions of items are their places.
+    pub fn start_members(&self, request: JobRequest<'_>, archive: &ArchiveRef) -> Job {
+        let mut spec = self.job_spec(request);
+        let endpoints = (spec.source, spec.target);
+        (spec.source, spec.target) =
+            unpack::endpoints(archive, &self.windows, endpoints, &mut spec.policy, &mut spec.items);
+        Job::start(&self.runtime, &self.scheduler, spec)
+    }
+
+    /// Begins to remove. See [`Job::start_remove`].
+    pub fn start_remove(&self, request: JobRequest<'_>, options: PlaceOptions) -> Job {
+        Job::start_remove(&self.runtime, &self.scheduler, self.job_spec(request), options)
+    }
+
+    /// Begins to abort open uploads. See [`Job::start_abort`].
+    pub fn start_abort(&self, request: JobRequest<'_>) -> Job {
+        Job::start_abort(&self.runtime, &self.scheduler, self.job_spec(request))
+    }
+
+    /// Begins to compare objects with their records. See [`Job::start_verify`].
+    pub fn start_verify(&self, request: JobRequest<'_>, options: VerifyOptions) -> Job {
+        Job::start_verify(&self.runtime, &self.scheduler, self.job_spec(request), options)
+    }
+
+    fn job_spec(&self, request: JobRequest<'_>) -> JobSpec {
+        let JobRequest { source, target, policy, items, epoch } = request;
+        let connections = async { (self.pool.connection(source).await, self.pool.connection(target).await) };
+        let (source, target) = self.runtime.block_on(connections);
         let lease = epoch.map(|epoch| self.pool.lease_holder(epoch));
         JobSpec { source, target, policy, retry: RetryPolicy::default(), items, lease }
-    }
-
-    /// Begins to pack `items` into one archive; with an epoch, only within that epoch of the lease. See
-    /// [`Job::start_pack`].
-    pub fn start_pack(
-        &self,
-        source: &EndpointSpec,
-        target: &EndpointSpec,
-        policy: Policy,
-        options: PackOptions,
-        items: Vec<Item>,
-        epoch: Option<u64>,
-    ) -> Job {
-        let (source, target) = self.endpoints(source, target);
-        let spec = self.job_spec(source, target, policy, items, epoch);
-        Job::start_pack(&self.runtime, &self.scheduler, spec, options)
-    }
-
-    /// Begins to copy members of an archive at `source`: the versions of `items` are their places.
-    pub fn start_members(
-        &self,
-        source: &EndpointSpec,
-        target: &EndpointSpec,
-        archive: &ArchiveRef,
-        mut policy: Policy,
-        mut items: Vec<Item>,
-        epoch: Option<u64>,
-    ) -> Job {
-        let endpoints = self.endpoints(source, target);
-        let (source, target) = unpack::endpoints(archive, &self.windows, endpoints, &mut policy, &mut items);
-        let spec = self.job_spec(source, target, policy, items, epoch);
-        Job::start(&self.runtime, &self.scheduler, spec)
-    }
-
-    /// Begins to remove `items`; with an epoch only within that epoch of the lease. See [`Job::start_remove`].
-    pub fn start_remove(
-        &self,
-        place: JobPlace<'_>,
-        items: Vec<Item>,
-        epoch: Option<u64>,
-        options: PlaceOptions,
-    ) -> Job {
-        Job::start_remove(&self.runtime, &self.scheduler, self.place_spec(place, items, epoch), options)
-    }
-
-    /// Begins to abort open uploads; with an epoch only within that epoch of the lease. See [`Job::start_abort`].
-    pub fn start_abort(&self, place: JobPlace<'_>, items: Vec<Item>, epoch: Option<u64>) -> Job {
-        Job::start_abort(&self.runtime, &self.scheduler, self.place_spec(place, items, epoch))
-    }
-
-    fn place_spec(&self, place: JobPlace<'_>, items: Vec<Item>, epoch: Option<u64>) -> JobSpec {
-        let JobPlace { endpoint, bucket, prefix, transfer, only_clean } = place;
-        let (source, target) = self.endpoints(endpoint, endpoint);
-        let policy = Policy {
-            transfer,
-            source_bucket: bucket.clone(),
-            target_bucket: bucket,
-            source_prefix: prefix.clone(),
-            target_prefix: prefix,
-            only_clean,
-            ..Policy::default()
-        };
-        self.job_spec(source, target, policy, items, epoch)
     }
 
     /// Begins to write an object, or a range of it, to `sink`.

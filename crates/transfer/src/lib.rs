@@ -23,6 +23,7 @@ pub mod pipe;
 mod place_job;
 pub mod plan;
 pub mod progress;
+mod recorded_digest;
 pub mod remove;
 mod restore;
 pub mod schedule;
@@ -30,12 +31,13 @@ mod second_look;
 mod stated_digest;
 pub mod unpack;
 pub mod verification;
+mod verify_job;
 
 /// Longest wait of a call that blocks its caller, so that a caller that must stop is heard.
 const LONGEST_WAIT: Duration = Duration::from_mins(1);
 
 pub use content_digest::{ContentDigests, DigestRequest, ObjectDigest};
-pub use engine::{Engine, EngineStats, JobPlace, Listing};
+pub use engine::{Engine, EngineStats, JobPlace, JobRequest, Listing};
 pub use job::{Failure, Job, JobEvent, JobSpec, StopMode};
 pub use limits::CopyLimits;
 pub use object::{
@@ -47,4 +49,6 @@ pub use pack::PackOptions;
 pub use place_job::PlaceOptions;
 pub use plan::{PartPlan, PlanError, plan_parts};
 pub use progress::{ActiveObject, Progress};
+pub use recorded_digest::{RecordedContent, RecordedDigest};
 pub use schedule::Scheduler;
+pub use verify_job::VerifyOptions;

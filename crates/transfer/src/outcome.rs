@@ -44,6 +44,10 @@ pub enum Method {
     Remove,
     /// Nothing was copied: the open upload was aborted.
     Abort,
+    /// Nothing was copied: the object was looked up, and compared with its record.
+    Head,
+    /// Nothing was copied: the bytes of the object were read, and compared with its record.
+    Read,
 }
 
 impl Method {
@@ -56,6 +60,8 @@ impl Method {
             Self::Stream => "stream",
             Self::Remove => "remove",
             Self::Abort => "abort",
+            Self::Head => "head",
+            Self::Read => "read",
         }
     }
 }

@@ -1,9 +1,11 @@
-//! Jobs that act on the objects of one place and copy nothing: removals, and aborts of open uploads.
+//! Jobs that act on the objects of one place and copy nothing: removals, aborts of open uploads, and comparisons with
+//! a record.
 //!
-//! Their requests draw from the budget of the process as those of copies do. A stop begins no other object; those
-//! under way have [`GRACE`] to be answered, so that an object that was removed is not reported as cancelled. An object
-//! without an answer has no outcome, and is acted on again by a later job: the work may be repeated.
+//! Their requests draw from the budget of the process as those of copies do. A stop begins no other object. Removals
+//! and aborts under way have [`GRACE`] to be answered, so that an object that was removed is not reported as cancelled.
+//! An object without an answer has no outcome, and is acted on again by a later job: the work may be repeated.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -52,7 +54,7 @@ pub(crate) struct PlaceJob {
     pub(crate) bucket: String,
     pub(crate) items: Arc<[Item]>,
     pub(crate) options: PlaceOptions,
-    shared: Arc<JobState>,
+    pub(crate) shared: Arc<JobState>,
     method: Method,
     only_clean: bool,
     started_at: f64,
@@ -113,18 +115,41 @@ impl PlaceJob {
     ) where
         F: Future<Output = Result<PlaceEnd, RequestError>>,
     {
+        let settle = |place: &mut Self, n, end| {
+            place.end(n, end);
+            ControlFlow::Continue(())
+        };
+        self.each_settled(wanted, at_once, act, settle).await;
+    }
+
+    /// Act on these objects, `at_once` at a time, until a stop or a break of `settle`, which gets what `act` has found.
+    /// After a break those under way come to their end.
+    pub(crate) async fn each_settled<F, T>(
+        &mut self,
+        wanted: Vec<usize>,
+        at_once: usize,
+        act: impl Fn(RetryingClient, Arc<str>, Item) -> F,
+        mut settle: impl FnMut(&mut Self, usize, T) -> ControlFlow<()>,
+    ) where
+        F: Future<Output = Result<T, RequestError>>,
+    {
         let (stop, bucket) = (self.shared.cancel.clone(), Arc::<str>::from(self.bucket.as_str()));
         let mut under_way = FuturesUnordered::new();
         let mut wanted = wanted.into_iter();
+        let mut flow = ControlFlow::Continue(());
         loop {
-            while under_way.len() < at_once && !stop.is_cancelled() {
+            while under_way.len() < at_once && flow.is_continue() && !stop.is_cancelled() {
                 let Some(n) = wanted.next() else { break };
                 let end = act(self.client.clone(), Arc::clone(&bucket), self.items[n].clone());
                 under_way.push(async move { (n, end.await) });
             }
             match under_way.next().await {
                 None => return,
-                Some((n, Ok(end))) => self.end(n, end),
+                Some((n, Ok(found))) => {
+                    if settle(self, n, found).is_break() {
+                        flow = ControlFlow::Break(());
+                    }
+                }
                 Some((n, Err(RequestError::Failed(error)))) => self.fail(n, error),
                 Some((_, Err(RequestError::Cancelled))) => {}
             }
@@ -157,8 +182,7 @@ impl PlaceJob {
         }
         let failure = outcome.failure.clone();
         self.shared.counters.count(outcome.state, item.size);
-        self.shared.tell(JobEvent::Ended(Box::new(outcome)));
-        self.ended[n] = true;
+        self.tell(n, outcome);
         match failure {
             Some(failure) if failure.scope == Scope::Job => self.shared.fail(Some(failure)),
             // An object that was written to since stays, and says nothing about the others.
@@ -167,6 +191,12 @@ impl PlaceJob {
             }
             _ => {}
         }
+    }
+
+    /// Report this outcome of an object, which is counted already.
+    pub(crate) fn tell(&mut self, n: usize, outcome: Outcome) {
+        self.shared.tell(JobEvent::Ended(Box::new(outcome)));
+        self.ended[n] = true;
     }
 
     /// All work has ended: after a cancel what is left ends as cancelled.
@@ -178,7 +208,8 @@ impl PlaceJob {
         }
     }
 
-    fn outcome(&self, item: &Item, state: State) -> Outcome {
+    /// The outcome of an object in this state, without a method.
+    pub(crate) fn outcome(&self, item: &Item, state: State) -> Outcome {
         Outcome {
             size: item.size,
             source_etag: item.etag.clone(),

@@ -23,3 +23,4 @@ mod streaming;
 mod turns;
 mod unclear;
 mod unpack;
+mod verifications;

@@ -11,7 +11,7 @@ use seqferry_client::BudgetLimits;
 use seqferry_client::{EndpointSpec, KeyLookup, RequestError};
 use seqferry_store::DiskOptions;
 use seqferry_transfer::unpack::{ArchiveRef, CheckReport, FoundMember, IndexUse, ScanOptions};
-use seqferry_transfer::{Engine, Item, JobEvent, Outcome, Policy, State};
+use seqferry_transfer::{Engine, Item, JobEvent, JobRequest, Outcome, Policy, State};
 
 struct Folder(PathBuf);
 
@@ -153,7 +153,9 @@ impl Setting {
             version_id: Some(member.place.clone()),
             ..Item::default()
         });
-        let job = self.engine.start_members(&disk(), &disk(), &archive, policy, items.collect(), None);
+        let (source, target, items) = (&disk(), &disk(), items.collect());
+        let request = JobRequest { source, target, policy, items, epoch: None };
+        let job = self.engine.start_members(request, &archive);
         let mut outcomes = Vec::new();
         while !job.finished() {
             for event in job.wait(Duration::from_secs(30)) {

@@ -9,13 +9,13 @@ from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 from seqferry import _native
-from seqferry._native import DigestRequest, ObjectFacts, ObjectVersion
+from seqferry._native import DigestRequest, ObjectFacts, ObjectVersion, RecordedDigest
 from seqferry.engine.engine import Engine, FailedLookup, native
 from seqferry.engine.native_calls import native_endpoint, storage_error, translate_errors
 from seqferry.model.errors import StorageError
 from seqferry.model.locations import Location
 
-__all__ = ["DigestRequest", "ObjectFacts", "ObjectVersion"]
+__all__ = ["DigestRequest", "ObjectFacts", "ObjectVersion", "RecordedDigest"]
 
 _OTHER_NAME: Final = "choose another name: this one may belong to another account"
 _ADVICE: Final = {

@@ -26,6 +26,7 @@ from seqferry._native import (
     Job,
     ObjectInfo,
     Progress,
+    RecordedObjects,
 )
 from seqferry.engine import lookups, process_limits
 from seqferry.engine.caches import cached_place, disk_cache
@@ -55,6 +56,7 @@ __all__ = [
     "Listed",
     "ObjectInfo",
     "Progress",
+    "RecordedObjects",
     "native",
     "version",
 ]
@@ -397,6 +399,20 @@ class Engine:
         """Start aborting open uploads, whose ids are the versions of ``items``. One that is gone counts as aborted."""
         with translate_errors():
             return self._native.start_abort(job_place(place, context), list(items), epoch=context.epoch)
+
+    def start_verify(
+        self, place: Location, recorded: RecordedObjects, context: JobContext, *, content: bool, archives: bool
+    ) -> Job:
+        """Start comparing objects at ``place`` with their record. Nothing is written.
+
+        Args:
+            content: read those of which a digest is on record.
+            archives: sizes and ETags on record are those of members, and are not compared.
+        """
+        with translate_errors():
+            return self._native.start_verify(
+                job_place(place, context), recorded, content=content, archives=archives, epoch=context.epoch
+            )
 
     def write_output(
         self, place: S3Location, *, version_id: str | None = None, bytes_range: tuple[int, int | None] | None = None

@@ -92,7 +92,7 @@ class Progress(Protocol):
 
 
 class Failure(Protocol):
-    """Reason why a job stopped as a whole."""
+    """Reason why a job stopped as a whole, or why a request about one object failed while others went on."""
 
     @property
     def error_class(self) -> str: ...
@@ -102,6 +102,8 @@ class Failure(Protocol):
     def operation(self) -> str: ...
     @property
     def message(self) -> str: ...
+    @property
+    def job_wide(self) -> bool: ...
 
 
 class Job(Protocol):

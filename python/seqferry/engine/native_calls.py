@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Final
 
 from seqferry import _native
+from seqferry.engine.executor import Failure
 from seqferry.model.errors import MismatchError, StorageError
 from seqferry.model.locations import Access, Identity, LocalFolder, Location
 from seqferry.places import customer_keys
@@ -31,8 +32,8 @@ def translate_errors() -> Generator[None]:
         raise
 
 
-def storage_error(failure: _native.RequestFailure) -> StorageError:
-    """The failure of a request about one object, as an error of the storage."""
+def storage_error(failure: Failure) -> StorageError:
+    """A failure of the engine that did not raise, as an error of the storage."""
     return StorageError(failure.message, failure.error_class, failure.error_code, failure.operation, failure.job_wide)
 
 

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 from seqferry.engine.engine import CopyItem, Engine, FailedLookup, JobContext, Listed
 from seqferry.engine.executor import Events, Job, JobPlan, JobSequence, abort, execute, pass_by, rows
-from seqferry.model.errors import StorageError
+from seqferry.engine.native_calls import storage_error
 from seqferry.model.locations import LocalFolder
 from seqferry.model.models import AT_REST, ResolvedSpec
 from seqferry.places import paths
@@ -141,9 +141,7 @@ class Transfer(JobPlan):
             for note in jobs.notes():
                 log.warning("%s", note)
         if (failure := jobs.failure()) is not None and not self._stopping:
-            raise StorageError(
-                failure.message, failure.error_class, failure.error_code, failure.operation, job_wide=True
-            )
+            raise storage_error(failure)
         # Objects fail in the order of answers; what is said of them must not depend on it.
         self.result.failures.sort(key=lambda failed: failed.source)
         return self.result

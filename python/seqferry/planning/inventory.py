@@ -27,6 +27,7 @@ from urllib.parse import unquote_plus
 from seqferry.engine import executor
 from seqferry.engine.engine import CopyItem, Engine, JobContext, Listed, ObjectInfo
 from seqferry.engine.inventories import inventory_rows
+from seqferry.engine.native_calls import storage_error
 from seqferry.model.errors import StorageError, UsageError
 from seqferry.model.locations import LocalFolder, S3Location
 from seqferry.model.models import ResolvedSpec, TransferSpec
@@ -304,5 +305,5 @@ def _fetch(engine: Engine, place: S3Location, key: str, folder: Path, most: int 
 
     executor.execute(job, lambda: _WAIT_SECONDS, record)
     if (failure := job.failure()) is not None:
-        raise StorageError(failure.message, failure.error_class, failure.error_code, failure.operation, True)
+        raise storage_error(failure)
     return folder / "data"

@@ -1,22 +1,16 @@
-"""The objects at the target today, against the receipt of the transfer that brought them there."""
+"""The objects that a transfer brought to its target, as its receipt has them, and the result of verifying them."""
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator, Sequence
-from contextlib import closing
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, Final, Literal
 
 from seqferry.db import verifications
 from seqferry.db.database import Database
-from seqferry.db.objects import ExpectedContent
 from seqferry.db.record import receipts
-from seqferry.engine import buckets
-from seqferry.engine.engine import Engine, FailedLookup, Listed, ObjectInfo
-from seqferry.model import digests
 from seqferry.model.errors import StorageError
-from seqferry.model.locations import LocalFolder, Location
 from seqferry.model.models import Status, TransferSpec
 from seqferry.spec import run, verification
 
@@ -139,161 +133,6 @@ def _of_lines(spec: TransferSpec, rows: Iterator[Row]) -> Iterator[Row]:
         part = lines.parts[lines.number_of(row["source_key"])].spec
         if part.kind.did is None:
             yield row | {"target_key": run.key_of(row["target_key"], part.target)}
-
-
-# --- what is there today ----------------------------------------------------------------------------------------------
-
-ComparedProperty = Literal["size", "etag", "content"]
-"""Property that was compared of an object that is the same."""
-
-
-@dataclass(frozen=True, slots=True)
-class RecordedObject:
-    """An object as it arrived.
-
-    Attributes:
-        size: of the object at the target; None where it is not on record.
-        etag: of its source; None where that has other bytes.
-    """
-
-    id: int
-    key: str
-    size: int | None
-    etag: str | None
-    content: ExpectedContent
-
-
-@dataclass(frozen=True, slots=True)
-class ComparedObject:
-    """An object of the receipt and the one at the target.
-
-    Attributes:
-        size: of the object at the target, if it is there.
-        seen: of an object that is the same.
-        failure: why it is not the same.
-    """
-
-    recorded: RecordedObject
-    size: int | None = None
-    seen: ComparedProperty = "size"
-    failure: StorageError | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class _WantedObject:
-    """An object that is the same by HEAD, and whose bytes are compared with a digest on record."""
-
-    compared: ComparedObject
-    there: ObjectInfo
-    digest: digests.ExpectedDigest
-
-
-def compare(
-    engine: Engine, place: Location, found: Sequence[RecordedObject], *, content: bool
-) -> Generator[Sequence[ComparedObject]]:
-    """Look up each object (HEAD), and with ``content`` read those of which a digest is on record.
-
-    Returns:
-        Pages of the outcomes as they come; empty ones while waiting. To close the iterator stops the reads.
-
-    Raises:
-        StorageError: no other object can be looked at either.
-    """
-    keys = list(dict.fromkeys(one.key for one in found))
-    there = dict(zip(keys, engine.head_each(place, keys), strict=True))
-    ended: list[ComparedObject] = []
-    wanted: list[_WantedObject] = []
-    for one in found:
-        info = there[one.key]
-        compared = _by_head(place, one, info)
-        digest = None
-        if content and compared.failure is None:
-            digest = _digest(place, one, info.size)
-        if digest is None or isinstance(info, FailedLookup):
-            ended.append(compared)
-        else:
-            wanted.append(_WantedObject(compared, info, digest))
-    yield ended
-    if wanted:
-        yield from _read(engine, place, wanted)
-
-
-def _by_head(place: Location, one: RecordedObject, info: Listed) -> ComparedObject:
-    etag = None if isinstance(place, LocalFolder) else one.content.target_etag
-    recorded = _shown(one.size, etag)
-    uri = place.at(one.key)
-    if isinstance(info, FailedLookup):
-        if not info.is_absent:
-            return ComparedObject(one, failure=_unreadable(uri, recorded, info.failure))
-        return ComparedObject(one, failure=_differs(uri, recorded, "nothing", verification.MISSING, "HeadObject"))
-    if (one.size is not None and info.size != one.size) or (etag and info.etag and info.etag != etag):
-        found = _shown(info.size, info.etag if etag else None)
-        return ComparedObject(one, info.size, failure=_differs(uri, recorded, found, operation="HeadObject"))
-    return ComparedObject(one, info.size, "etag" if etag and info.etag else "size")
-
-
-def _read(engine: Engine, place: Location, wanted: Sequence[_WantedObject]) -> Generator[Sequence[ComparedObject]]:
-    """Each of them in their order, after its bytes were read."""
-    requests = [
-        buckets.DigestRequest(
-            one.compared.recorded.key,
-            etag=one.there.etag,
-            size=one.there.size,
-            algorithm=one.digest.algorithm,
-            part_sizes=one.digest.part_sizes,
-        )
-        for one in wanted
-    ]
-    left = iter(wanted)
-    with closing(buckets.digests(engine, place, requests)) as pages:
-        for page in pages:
-            yield [_by_content(place, next(left), found) for found in page]
-
-
-def _by_content(place: Location, one: _WantedObject, found: list[str] | StorageError) -> ComparedObject:
-    """Compare the digests of its bytes.
-
-    Raises:
-        StorageError: no other object can be read either.
-    """
-    recorded, uri = one.compared.recorded, place.at(one.compared.recorded.key)
-    known = _shown(recorded.size, None if isinstance(place, LocalFolder) else recorded.content.target_etag)
-    if isinstance(found, StorageError):
-        if found.job_wide:
-            raise found
-        return replace(one.compared, failure=_unreadable(uri, known, found))
-    if one.digest.value in found:
-        return replace(one.compared, seen="content")
-    was, now = f"{known}, {one.digest.name} {one.digest.value}", f"{one.digest.name} {found[0]}"
-    return replace(one.compared, failure=_differs(uri, was, now, operation="GetObject"))
-
-
-def _differs(
-    uri: str, recorded: str, found: str, code: str = verification.CHANGED, operation: str = ""
-) -> StorageError:
-    return StorageError(verification.describe(uri, recorded, found), "mismatch", code, operation)
-
-
-def _unreadable(uri: str, recorded: str, why: StorageError) -> StorageError:
-    message = verification.describe(uri, recorded, why.message)
-    return StorageError(message, why.error_class, why.error_code or why.code, why.operation)
-
-
-def _digest(place: Location, one: RecordedObject, size: int) -> digests.ExpectedDigest | None:
-    """Expected digest of the bytes: of a file, which has no ETag of its own, that of its source."""
-    is_file, content = isinstance(place, LocalFolder), one.content
-    return digests.expected(
-        size,
-        checksum_algorithm=content.checksum_algorithm,
-        checksum=content.checksum,
-        etag=(None if is_file else content.target_etag) or one.etag,
-        part_size=None if is_file else content.part_size,
-    )
-
-
-def _shown(size: int | None, etag: str | None) -> str:
-    known = ([] if size is None else [f"{size} bytes"]) + ([] if not etag else [f"ETag {etag}"])
-    return ", ".join(known) or "an archive"
 
 
 # --- the result of a verification -------------------------------------------------------------------------------------

@@ -33,6 +33,7 @@ CHANGED: Final = "ChangedAtTarget"
 
 _WAS: Final = ": was "
 _NOW: Final = "; now: "
+"""Parts of the engine's message of an object that is not as received, between its address and both descriptions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,13 +99,8 @@ def place_specs(spec: TransferSpec) -> Iterator[TransferSpec]:
             yield TransferSpec(source=one.target, target=one.target, operation=OPERATION_VERIFY)
 
 
-def describe(uri: str, recorded: str, found: str) -> str:
-    """Message of an object that is not as received."""
-    return f"{uri}{_WAS}{recorded}{_NOW}{found}"
-
-
 def parse(key: str, message: str) -> tuple[str, str]:
-    """``recorded`` and ``found`` of ``describe`` for the object with this key; any other message is ``found``."""
+    """The recorded and the found state of the object with this key. A message of another form is the found state."""
     _, separator, told = message.partition(f"{key}{_WAS}")
     recorded, now, found = told.partition(_NOW)
     return (recorded, found) if separator and now else ("", message)

@@ -189,6 +189,8 @@ def test_an_archive_is_looked_up_once(service: Service, ferry: Ferry, s3server: 
     assert service.receipt_digest(transfer_id) is not None
 
     assert _verified(service, transfer_id)[0].same == 1
+    looked, found = _verified(service, transfer_id, content=True)
+    assert (looked.same, found) == (1, {}), "by its own digest, not that of a member"
     s3server.client().delete_object(Bucket=ferry.target, Key="a.tar")
     assert _verified(service, transfer_id)[1] == {"a.tar": "missing"}
 

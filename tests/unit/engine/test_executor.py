@@ -79,6 +79,7 @@ class _Failure:
     error_code: str
     operation: str
     message: str
+    job_wide: bool = True
 
 
 def _job(ids: Sequence[int], *, gate: threading.Event | None = None, failure: Failure | None = None) -> Job:

@@ -21,7 +21,9 @@ _FAILED = {
     "error_code": "AccessDenied",
     "error_operation": "DeleteObject",
 }
-_TOLD = SimpleNamespace(message="all", error_class="person", error_code="NoSuchBucket", operation="DeleteObjects")
+_TOLD = SimpleNamespace(
+    message="all", error_class="person", error_code="NoSuchBucket", operation="DeleteObjects", job_wide=True
+)
 
 
 def _remove(

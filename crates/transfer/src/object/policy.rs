@@ -9,6 +9,7 @@ use super::stream::DataPath;
 use crate::clock::now;
 use crate::limits::CopyLimits;
 use crate::outcome::{Method, Outcome, State, VerificationLevel};
+use crate::recorded_digest::RecordedContent;
 use crate::verification::PartOptions;
 
 /// Rule for a target that exists already.
@@ -125,6 +126,8 @@ pub struct Item {
     pub upload: Option<RecordedUpload>,
     /// Copy that an earlier run has made of it: it ends as that says, and nothing is copied.
     pub written: Option<FoundCopy>,
+    /// Content that it has on record, for a job that compares it: see [`Job::start_verify`](crate::Job::start_verify).
+    pub recorded: Option<Box<RecordedContent>>,
 }
 
 /// A copy that was found at the target, and is not on record.

@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 
 from seqferry.engine.engine import CHANGED_SINCE, LEASE_LAPSED, CopyItem, JobContext
 from seqferry.engine.executor import collect
+from seqferry.engine.native_calls import storage_error
 from seqferry.model.errors import ConfigError, StorageError
 from seqferry.model.locations import Location
 from seqferry.workflows.runtime import Runtime
@@ -58,8 +59,7 @@ def remove(
     if (told := job.failure()) is not None:
         if told.error_code == LEASE_LAPSED:
             raise ConfigError(told.message)
-        whole = StorageError(told.message, told.error_class, told.error_code, told.operation, job_wide=True)
-        failures |= dict.fromkeys(_unanswered(wanted, ended), whole)
+        failures |= dict.fromkeys(_unanswered(wanted, ended), storage_error(told))
     elif not stop_at_failure or all(why.error_code == CHANGED_SINCE for why in failures.values()):
         # An object without an answer may be there still: it must not count as removed.
         why = StorageError("Its removal was stopped before it was answered.", "retry", "Stopped", "DeleteObject")

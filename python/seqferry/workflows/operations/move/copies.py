@@ -6,9 +6,8 @@ from collections.abc import Sequence
 
 from seqferry.db.objects import ArrivedObject
 from seqferry.engine import buckets
+from seqferry.engine.buckets import RecordedDigest
 from seqferry.engine.engine import ObjectInfo
-from seqferry.model import digests
-from seqferry.model.digests import ExpectedDigest
 from seqferry.model.errors import StorageError
 from seqferry.model.locations import LocalFolder
 from seqferry.model.models import ResolvedSpec
@@ -50,9 +49,9 @@ def _read_again(
     runtime: Runtime, spec: ResolvedSpec, in_doubt: Sequence[tuple[ArrivedObject, ObjectInfo]], kept: dict[int, str]
 ) -> list[ArrivedObject]:
     """Objects whose copies have the recorded digest: all of their bytes are read."""
-    wanted: list[tuple[ArrivedObject, ObjectInfo, ExpectedDigest]] = []
+    wanted: list[tuple[ArrivedObject, ObjectInfo, RecordedDigest]] = []
     for one, there in in_doubt:
-        digest = _expected(spec, one)
+        digest = _recorded(spec, one)
         if digest is None:
             kept[one.id] = "its copy was changed after it was recorded, and no digest is on record to compare it with"
         else:
@@ -68,9 +67,9 @@ def _read_again(
     return found
 
 
-def _expected(spec: ResolvedSpec, one: ArrivedObject) -> ExpectedDigest | None:
+def _recorded(spec: ResolvedSpec, one: ArrivedObject) -> RecordedDigest | None:
     is_file = isinstance(spec.target, LocalFolder)
-    return digests.expected(
+    return RecordedDigest.of(
         one.size,
         checksum_algorithm=one.checksum_algorithm,
         checksum=one.checksum,
@@ -80,17 +79,11 @@ def _expected(spec: ResolvedSpec, one: ArrivedObject) -> ExpectedDigest | None:
 
 
 def _digests(
-    runtime: Runtime, spec: ResolvedSpec, wanted: Sequence[tuple[ArrivedObject, ObjectInfo, ExpectedDigest]]
+    runtime: Runtime, spec: ResolvedSpec, wanted: Sequence[tuple[ArrivedObject, ObjectInfo, RecordedDigest]]
 ) -> list[list[str] | StorageError]:
     """Digests of the bytes at the target, as long as they are what the look before has seen."""
     requests = [
-        buckets.DigestRequest(
-            one.target_key,
-            etag=there.etag,
-            size=there.size,
-            algorithm=digest.algorithm,
-            part_sizes=digest.part_sizes,
-        )
+        buckets.DigestRequest(one.target_key, etag=there.etag, size=there.size, digest=digest)
         for one, there, digest in wanted
     ]
     found: list[list[str] | StorageError] = []

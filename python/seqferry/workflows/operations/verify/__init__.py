@@ -9,16 +9,15 @@ What must stay true: no request of the operation writes, and the verified transf
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import closing
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, Final
 
 from seqferry.db import objects, transfers
 from seqferry.db.objects import ExpectedContent, OpenObject, PlannedObject
 from seqferry.db.record import events
-from seqferry.engine.executor import Job
-from seqferry.engine.thread_jobs import End, Ended, PagedJob
+from seqferry.engine.engine import RecordedObjects
+from seqferry.engine.executor import Job, JobSequence
 from seqferry.model import names
 from seqferry.model.errors import StorageError
 from seqferry.model.models import ENDED_TRANSFER_STATES, ResolvedSpec
@@ -31,9 +30,6 @@ from seqferry.workflows.runtime import Runtime
 from seqferry.workflows.suspension import leave_if_paused
 
 _PAGE: Final = 1000
-
-_LOOKED_UP_AT_ONCE: Final = 250
-"""Objects whose outcomes by HEAD are recorded together: a kill repeats no more of them in each batch."""
 
 VERIFIED: Final = "verified"
 """Event of the verified transfer."""
@@ -73,17 +69,13 @@ class Verify:
         with runtime.database.read() as connection:
             expected = objects.expected(connection, work.transfer_id, [one.id for one in work.items])
 
-        def act(items: Sequence[OpenObject], epoch: int | None) -> Ended:
-            del epoch  # nothing is written
-            known = {one.id: one for one in items}
-            for at, group in _by_place(places, items):
-                recorded = [_recorded(one, expected[one.id], at) for one in group]
-                with closing(target.compare(runtime.engine, at.place, recorded, content=is_content)) as pages:
-                    for page in pages:
-                        yield [_end(known[one.recorded.id], one) for one in page]
-
-        chunk = _PAGE if is_content else _LOOKED_UP_AT_ONCE
-        return PagedJob(work.items, act, chunk=chunk, epoch=work.epoch, only_clean=work.only_clean)
+        jobs = [
+            runtime.engine.start_verify(
+                at.place, _recorded(items, expected), work.context, content=is_content, archives=at.holds_archives
+            )
+            for at, items in _by_place(places, work.items)
+        ]
+        return JobSequence.of(jobs)
 
     def finish(self, runtime: Runtime, transfer_id: str, *, claimed: bool) -> None:
         """Put the result on the record of the verified transfer, once."""
@@ -131,31 +123,18 @@ def _by_place(places: RecordedPlaces, items: Sequence[OpenObject]) -> Iterator[t
     yield from found.items()
 
 
-def _recorded(one: OpenObject, expected: ExpectedContent, at: RecordedPlace) -> target.RecordedObject:
-    size, etag = (None, None) if at.holds_archives else (one.size, one.etag)
-    return target.RecordedObject(one.id, one.target_key, size, etag, expected)
-
-
-def _end(one: OpenObject, compared: target.ComparedObject) -> End:
-    """The outcome, beside what the object was compared with."""
-    expected, failure = compared.recorded.content, compared.failure
-    return End(
-        one.id,
-        "done" if failure is None else "failed",
-        one.size if compared.size is None or failure is not None else compared.size,
-        one.etag,
-        _method(compared),
-        target_etag=expected.target_etag,
-        checksum_algorithm=expected.checksum_algorithm,
-        checksum=expected.checksum,
-        verified="none" if failure is not None else compared.seen,
-        failure=failure,
+def _recorded(items: Sequence[OpenObject], expected: Mapping[int, ExpectedContent]) -> RecordedObjects:
+    contents = [expected[one.id] for one in items]
+    return RecordedObjects(
+        ids=[one.id for one in items],
+        keys=[one.target_key for one in items],
+        sizes=[one.size for one in items],
+        etags=[one.etag for one in items],
+        target_etags=[one.target_etag for one in contents],
+        part_sizes=[one.part_size for one in contents],
+        checksum_algorithms=[one.checksum_algorithm for one in contents],
+        checksums=[one.checksum for one in contents],
     )
-
-
-def _method(compared: target.ComparedObject) -> str:
-    is_read = compared.seen == "content" or (compared.failure is not None and compared.failure.operation == "GetObject")
-    return "read" if is_read else "head"
 
 
 def _facts(transfer_id: str, spec: ResolvedSpec, counts: target.VerificationCounts) -> dict[str, Any]:
