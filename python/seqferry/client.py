@@ -135,7 +135,7 @@ class Client:
             if progress is not None:
                 progress(found)
             if found["state"] in ENDED_TRANSFER_STATES:
-                return _checked(found) if check else found
+                return _check_ended_well(found) if check else found
             if deadline is not None and time.monotonic() + pause > deadline:
                 raise TimeoutError(f"Transfer {transfer_id} has not ended within {timeout:g} s; it goes on.")
             time.sleep(pause)
@@ -177,7 +177,7 @@ def _refusal(answer: httpx.Response) -> ClientError:
     return ClientError(str(message), answer.status_code, str(problem.get("code", "")), problem)
 
 
-def _checked(found: Transfer) -> Transfer:
+def _check_ended_well(found: Transfer) -> Transfer:
     failed = found["totals"]["failed"]
     if found["state"] != "done" or failed:
         left = f"{failed} of {found['totals']['objects']} objects failed. Copy these alone with: client.retry(id)"

@@ -69,7 +69,7 @@ class BodyLimit:
             await self._app(scope, receive, send)
             return
         limit = OTHERS.get(scope["path"], USUAL)
-        announced = _announced(scope)
+        announced = _content_length(scope)
         try:
             if announced is not None and announced > limit.size:
                 raise _too_large(limit)
@@ -79,7 +79,7 @@ class BodyLimit:
                     detail = f"The body holds more than the {limit.values:,} values that are taken."
                     raise _RefusedError(413, "too_large", detail)
                 scope.setdefault("state", {})["body"] = body  # a refusal looks for the field that it is about
-                await self._app(scope, _replayed(body, receive), send)
+                await self._app(scope, _replay(body, receive), send)
         except _RefusedError as why:
             headers = {"Retry-After": "5"} if why.status == 503 else None
             await problem(why.status, why.detail, why.code, headers)(scope, receive, send)
@@ -136,7 +136,7 @@ def _has_more_values(body: bytes, most: int) -> bool:
     return any(number >= most for number, _ in enumerate(_TOKEN.finditer(body)))
 
 
-def _replayed(body: bytes, receive: Receive) -> Receive:
+def _replay(body: bytes, receive: Receive) -> Receive:
     """The body as one message, then what the connection has to say."""
     left: list[bytes] = [body]
 
@@ -148,7 +148,7 @@ def _replayed(body: bytes, receive: Receive) -> Receive:
     return replay
 
 
-def _announced(scope: Scope) -> int | None:
+def _content_length(scope: Scope) -> int | None:
     """The length in the header; None when there is none, as for a body in chunks."""
     headers = dict(scope["headers"])
     text = headers.get(b"content-length", b"")

@@ -139,7 +139,7 @@ class DeliveryStreams:
                     return
             for channel in watched:
                 try:
-                    message = self._made(channel.link)
+                    message = self._make_message(channel.link)
                 except Exception as why:  # noqa: BLE001 - the streams go on when the database is back
                     log.warning("a delivery cannot be read: %s", why)
                     continue
@@ -148,7 +148,7 @@ class DeliveryStreams:
                     loop.call_soon_threadsafe(self._tell, channel, message)
             self._closing.wait(max(_LOOK_SECONDS - (time.monotonic() - began), _SHORTEST_SECONDS))
 
-    def _made(self, link: ShareLink) -> _Message | None:
+    def _make_message(self, link: ShareLink) -> _Message | None:
         """The message of a link, None when it is not valid any more."""
         try:
             still = share_links.by_id(self._service, link.id)

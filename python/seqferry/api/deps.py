@@ -19,7 +19,7 @@ from starlette.concurrency import run_in_threadpool
 
 from seqferry.api.checks import StorageChecks
 from seqferry.api.file_status import FileStatus
-from seqferry.api.guard import role_needed
+from seqferry.api.guard import role_refusal
 from seqferry.api.link_rate import LinkRate
 from seqferry.api.readiness import Readiness
 from seqferry.api.schemas import SourcesBody, TransferRequest
@@ -90,7 +90,7 @@ class Context:
             found = await self.checks.look(spec, look, operation="HeadObject")
         return self.spec_of(body.model_copy(update={"source": found}), build)
 
-    async def resolved(self, spec: TransferSpec) -> ResolvedSpec:
+    async def resolve(self, spec: TransferSpec) -> ResolvedSpec:
         """The spec as it would be recorded; for all that follows it is resolved once. Reads files of the AWS tools.
 
         Raises:
@@ -128,10 +128,10 @@ IdentityDep = Annotated[Identity, Depends(_identity)]
 
 async def _actor(request: Request, identity: IdentityDep) -> str:
     address = f" from {request.client.host}" if request.client is not None else ""
-    return f"{_named(identity)}{address}"
+    return f"{_name_of(identity)}{address}"
 
 
-def _named(identity: Identity) -> str:
+def _name_of(identity: Identity) -> str:
     return f"http {identity.name}".rstrip()
 
 
@@ -185,7 +185,7 @@ def is_own(service: Service, identity: Identity, transfer_id: str) -> bool:
 def is_client(identity: Identity, actor: str) -> bool:
     """True when an actor on record is this client."""
     # Names of tokens hold no space, so that none is the start of another one here.
-    return actor.startswith(f"{_named(identity)} ")
+    return actor.startswith(f"{_name_of(identity)} ")
 
 
 ChangeableIdDep = Annotated[str, Depends(_changeable_id)]
@@ -202,4 +202,4 @@ DOCUMENTED: Final = Security(
 
 async def require_admin(identity: IdentityDep) -> None:
     if not identity.may("admin"):
-        raise HTTPException(status.HTTP_403_FORBIDDEN, role_needed(identity, "admin"))
+        raise HTTPException(status.HTTP_403_FORBIDDEN, role_refusal(identity, "admin"))

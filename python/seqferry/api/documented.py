@@ -120,7 +120,7 @@ def install(app: FastAPI) -> None:
 
     def openapi() -> dict[str, Any]:
         if app.openapi_schema is None:
-            app.openapi_schema = _completed(
+            app.openapi_schema = _complete(
                 get_openapi(title=app.title, version=app.version, summary=app.summary, routes=app.routes)
             )
         return app.openapi_schema
@@ -128,7 +128,7 @@ def install(app: FastAPI) -> None:
     app.openapi = openapi  # type: ignore[method-assign]
 
 
-def _completed(schema: dict[str, Any]) -> dict[str, Any]:
+def _complete(schema: dict[str, Any]) -> dict[str, Any]:
     schemas = schema.setdefault("components", {}).setdefault("schemas", {})
     for name in ("HTTPValidationError", "ValidationError"):
         schemas.pop(name, None)

@@ -67,7 +67,7 @@ class Feed:
         """
         yield f"retry: {RETRY_MS}\n\n".encode()
         told: dict[str, bytes] = {}
-        with self._watching(), self._progress.watched() if progress else nullcontext():
+        with self._watching(), self._progress.watch() if progress else nullcontext():
             while self._position is None and not self._closing:
                 if not await self._wait(self._future()):
                     yield b": ping\n\n"

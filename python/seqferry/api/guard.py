@@ -73,7 +73,7 @@ class Guard:
             receive, send = _closing_unread(receive, send)
         # A body would be read into memory before the route is looked up.
         if _is_open(scope) and not with_body:
-            self._note(scope, self._known(scope))
+            self._note(scope, self._identify_from_memory(scope))
             await self._app(scope, receive, send)
             return
         try:
@@ -103,7 +103,7 @@ class Guard:
         reads = scope["method"] in _READING or (scope["method"] == "POST" and scope["path"].endswith(REPORT_TICKET))
         needed: Role = "read" if reads else "submit"
         if not identity.may(needed):
-            await problem(403, role_needed(identity, needed), "forbidden")(scope, receive, send)
+            await problem(403, role_refusal(identity, needed), "forbidden")(scope, receive, send)
             return
         await self._within_limits(scope, receive, send, with_link=False)
 
@@ -118,12 +118,12 @@ class Guard:
         token = _bearer(scope)
         return None if token is None else await self._tokens.identify(token)
 
-    def _known(self, scope: Scope) -> Identity | None:
+    def _identify_from_memory(self, scope: Scope) -> Identity | None:
         """The client of a path that needs no token: it waits for no database."""
         if self._tokens is None:
             return WITHOUT_TOKENS
         token = _bearer(scope)
-        return None if token is None else self._tokens.known(token)
+        return None if token is None else self._tokens.identify_from_memory(token)
 
     @staticmethod
     def _note(scope: Scope, identity: Identity | None) -> None:
@@ -159,7 +159,7 @@ def needs_no_token(path: str) -> bool:
     return path == DELIVERY or path.startswith((f"{DELIVERY}/", TICKETS))
 
 
-def role_needed(identity: Identity, needed: Role) -> str:
+def role_refusal(identity: Identity, needed: Role) -> str:
     """The refusal of a client whose role is not enough."""
     return f"The token '{identity.name}' has the role '{identity.role}', and this needs the role '{needed}'."
 
@@ -190,7 +190,7 @@ def _closing_unread(receive: Receive, send: Send) -> tuple[Receive, Send]:
     """Have the connection closed after an answer that did not wait for the whole body: nothing reads the rest."""
     whole = False
 
-    async def watched() -> Message:
+    async def receive_and_watch() -> Message:
         nonlocal whole
         message = await receive()
         whole = whole or not message.get("more_body", False)
@@ -202,4 +202,4 @@ def _closing_unread(receive: Receive, send: Send) -> tuple[Receive, Send]:
             message = {**message, "headers": [*headers, (b"connection", b"close")]}
         await send(message)
 
-    return watched, closing
+    return receive_and_watch, closing

@@ -91,7 +91,7 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(SeqferryError, _seqferry_error)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _http_error)
-    app.add_exception_handler(Exception, _unexpected)
+    app.add_exception_handler(Exception, _answer_unexpected)
 
 
 def status_of(error: SeqferryError) -> int:
@@ -155,6 +155,6 @@ def _methods(request: Request) -> list[str]:
     return sorted({method for route in routes if route.path_regex.match(path) for method in route.methods or ()})
 
 
-async def _unexpected(request: Request, error: Exception) -> JSONResponse:
+async def _answer_unexpected(request: Request, error: Exception) -> JSONResponse:
     log.error("%s %s failed", request.method, request.url.path, exc_info=error)
     return problem(500, "Something went wrong in the server; its log tells what.", "internal")

@@ -52,7 +52,7 @@ class ProgressFeed:
         return list(fresh.values())
 
     @contextmanager
-    def watched(self) -> Generator[None]:
+    def watch(self) -> Generator[None]:
         """For as long as a stream wants the progress."""
         loop = asyncio.get_running_loop()
         with self._lock:
@@ -81,7 +81,7 @@ class ProgressFeed:
                     self._looking = False
                     return
             try:
-                unfinished = self._service.unfinished(MOST)
+                unfinished = self._service.unfinished_states(MOST)
                 # Those that have ended since are told once more, as they are now.
                 ids = [*unfinished, *(each for each in before if each not in unfinished)]
                 found = {one.id: _frame(TransferOut.of(one)) for one in self._service.statuses(ids)}

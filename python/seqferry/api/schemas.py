@@ -17,7 +17,7 @@ from seqferry.db.paging import Cursor
 from seqferry.db.samples import Counts, EngineCounts, Point
 from seqferry.model import operations, plain_words
 from seqferry.model.errors import UsageError
-from seqferry.model.labels import MOST_LABELS, MOST_NAME, Description, described
+from seqferry.model.labels import MOST_LABELS, MOST_NAME, Description, describe
 from seqferry.model.locations import S3Location
 from seqferry.model.models import (
     MOST_PRIORITY,
@@ -86,7 +86,7 @@ class DescribedBody(BaseModel):
 
     def description(self) -> Description:
         """Name and labels; a service checks them."""
-        return described(self.name, self.labels)
+        return describe(self.name, self.labels)
 
 
 class TransferRequest(DescribedBody, SourcesBody, body_of(*OF_REQUESTS)):
@@ -522,7 +522,7 @@ def _options(spec: TransferSpec) -> dict[str, Any]:
         "copy_threshold": spec.parts.copy_threshold,
         "storage_class": spec.storage.storage_class,
     }
-    options |= properties.asked_for(spec)
+    options |= properties.collect_requested(spec)
     for side, place in (("source", spec.source), ("target", spec.target)):
         for name in ("endpoint_url", "region", "profile"):
             options[f"{side}_{name}"] = getattr(place, name) if isinstance(place, S3Location) else None

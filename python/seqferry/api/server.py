@@ -127,7 +127,7 @@ def serve(
                     manager.ready()
                     work.begin()
 
-                with manager.watched(service.engine.answers, server.answers):
+                with manager.feed_watchdog(service.engine.answers, server.answers):
                     _run(server, hub, listener, url, ready, begin, manager.stopping)
             finally:
                 # Threads that wait in the engine cannot be ended, and may not meet the end of the interpreter.

@@ -94,7 +94,7 @@ class Job:
     def endpoint(self) -> tuple[str, ...]:
         return ("--endpoint-url", self.place.endpoint_url) if self.place.endpoint_url else ()
 
-    def divided(self) -> tuple[int, int] | None:
+    def divide_requests(self) -> tuple[int, int] | None:
         """Number of files at once, and of parts of each; None when the variant sets no number of threads."""
         if self.variant.threads is None:
             return None
@@ -206,7 +206,7 @@ def _s5cmd(job: Job) -> list[str]:
     source, target = job.both(job.local(f"{job.folder}/", "s3://"), job.uri)
     if source.startswith("s3://"):
         source += "*"
-    divided, part_size = job.divided(), job.variant.part_size
+    divided, part_size = job.divide_requests(), job.variant.part_size
     return [
         *(*job.endpoint(), "--log", "error"),
         *(("--numworkers", str(divided[0])) if divided else ()),
@@ -218,7 +218,7 @@ def _s5cmd(job: Job) -> list[str]:
 
 
 def _rclone(job: Job) -> list[str]:
-    divided, part_size = job.divided(), job.variant.part_size
+    divided, part_size = job.divide_requests(), job.variant.part_size
     words = [
         "copy",
         *job.both(job.local(str(job.folder), "store:"), f"store:{job.place.bucket}/{job.below}"),
@@ -265,7 +265,7 @@ def _seqferry(job: Job) -> list[str]:
 _BOTO3: Final = "pip install 'seqferry[bench]'"
 
 
-def _accelerated(method: Method) -> Method:
+def _accelerate(method: Method) -> Method:
     what = f"{method.what}, through Transfer Acceleration"
     return replace(method, name=method.name + ACCELERATED, what=what, directions=_FILES, accelerated=True)
 
@@ -303,7 +303,7 @@ METHODS: Final = (
         packages=("boto3",),
     ),
     _BOTO3_TUNED,
-    _accelerated(_BOTO3_TUNED),
+    _accelerate(_BOTO3_TUNED),
     Method(
         "crt",
         "the AWS Common Runtime's S3 client through s3transfer, tunes itself, parts of 8 MiB",
@@ -347,7 +347,7 @@ METHODS: Final = (
         directions=_ALL,
     ),
     _SEQFERRY,
-    _accelerated(_SEQFERRY),
+    _accelerate(_SEQFERRY),
     Method(
         "boto3-copy",
         "client.copy as S3Mirror calls it: 15 files at a time, 100 requests each, parts of 16 MiB; copies only",

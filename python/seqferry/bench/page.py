@@ -31,7 +31,9 @@ def page(result: dict[str, Any], plots: Sequence[Plot]) -> str:
     if plots:
         body.append(f"<section id='plots'><h2>Plots</h2>{html.figures(plots)}</section>")
     body.append(f"<section id='results'><h2>All figures</h2>{_results(result)}</section>")
-    body.append(f"<section id='modelled'><h2>AWS DataSync: modelled, not measured</h2>{_modelled(result)}</section>")
+    body.append(
+        f"<section id='modelled'><h2>AWS DataSync: modelled, not measured</h2>{_render_modelled(result)}</section>"
+    )
     body.append(f"<section id='methods'><h2>Methods</h2>{_methods(result)}</section>")
     failed = [each for each in result["runs"] if each["error"]]
     if failed:
@@ -68,8 +70,8 @@ def _results(result: dict[str, Any]) -> str:
     return "".join(parts)
 
 
-def _modelled(result: dict[str, Any]) -> str:
-    head, rows = table.modelled(result)
+def _render_modelled(result: dict[str, Any]) -> str:
+    head, rows = table.modelled_rows(result)
     return (
         "<p class='dim'>Arithmetic from list prices and known rates; time for preparing and verifying, and S3's "
         f"requests, come on top.</p>{html.table(head, rows)}"

@@ -40,12 +40,12 @@ class Plot:
 
 def draw(result: dict[str, Any]) -> tuple[list[Plot], str | None]:
     """All plots that there are figures for, and a line for the user when there can be none."""
-    return drawn(
+    return make_plots(
         lambda figures: [*_by_method(figures, result), *_by_threads(figures, result), *_by_streams(figures, result)]
     )
 
 
-def drawn(make: Callable[[Any], Iterable[Plot]]) -> tuple[list[Plot], str | None]:
+def make_plots(make: Callable[[Any], Iterable[Plot]]) -> tuple[list[Plot], str | None]:
     """The plots that ``make`` draws with matplotlib's figures, and a line for the user where it is not installed."""
     try:
         matplotlib: Any = importlib.import_module("matplotlib")

@@ -100,7 +100,7 @@ def display_name(method: str) -> str:
     return _NAMES.get(plain, plain) + (" with acceleration" if plain != method else "")
 
 
-def listed(names: Sequence[str]) -> str:
+def join_names(names: Sequence[str]) -> str:
     """``a``, ``a or b``, ``a, b or c``."""
     return " or ".join([*([", ".join(names[:-1])] if len(names) > 1 else []), names[-1]])
 
@@ -122,19 +122,17 @@ def _sentence(workload: Workload, direction: Direction, fastest: Sequence[str], 
     by_label = {each.label: each for each in series}
     ranked = sorted((each for each in series if each.speed), key=lambda each: -_median(each.speed))
     if len(ranked) == 1:
-        return f"{case}: {_called(ranked[0])}, with nothing to compare it with."
+        return f"{case}: {_label(ranked[0])}, with nothing to compare it with."
     first = _one_of_each([by_label[label] for label in fastest])
     others = [each for each in _one_of_each(ranked) if each.method != first[0].method]
     if len(fastest) == 1:
         second = others[0] if others else ranked[1]
         times = _median(first[0].speed) / _median(second.speed)
-        return (
-            f"{case}: {_called(first[0])}, {times:.2f} times as fast as {_called(second)}{_own_cpu(first[0], ranked)}."
-        )
+        return f"{case}: {_label(first[0])}, {times:.2f} times as fast as {_label(second)}{_own_cpu(first[0], ranked)}."
     if any(each.speed is None or each.speed.values < FEWEST for each in first):
-        return f"{case}: one run of each tells no difference; {_called(first[0])} was the fastest. Repeat it for more."
+        return f"{case}: one run of each tells no difference; {_label(first[0])} was the fastest. Repeat it for more."
     if len(first) == 1:
-        own = f"{_called(first[0])}{_own_cpu(first[0], ranked)}"
+        own = f"{_label(first[0])}{_own_cpu(first[0], ranked)}"
         return f"{case}: {own}; its other settings do not differ beyond the spread."
     return f"{case}: {_alike(first)}."
 
@@ -151,7 +149,7 @@ def _median(spread: Spread | None) -> float:
     return 1.0 if spread is None else spread.median
 
 
-def _called(each: Series) -> str:
+def _label(each: Series) -> str:
     settings = each.label.removeprefix(each.method).removeprefix(", ")
     return display_name(each.method) + (f" ({settings})" if settings else "")
 
@@ -164,9 +162,9 @@ def _alike(first: Sequence[Series]) -> str:
     )
     take = thrifty[0] if thrifty else first[0]
     if len(first) > _MOST_NAMED:
-        named = f"{_called(take)}, which {len(first) - 1} others do not differ from beyond the spread"
+        named = f"{_label(take)}, which {len(first) - 1} others do not differ from beyond the spread"
     else:
-        named = f"{listed([_called(each) for each in first])}, no difference beyond the spread"
+        named = f"{join_names([_label(each) for each in first])}, no difference beyond the spread"
     return named + _saving(take, thrifty[1:])
 
 
@@ -179,7 +177,7 @@ def _saving(take: Series, others: Sequence[Series]) -> str:
     ):
         return ""
     share = 100 * take.cpu_per_gib.median / others[0].cpu_per_gib.median
-    return f"; {_called(take)} takes the least CPU time, {share:.0f} % of that of {_called(others[0])}"
+    return f"; {_label(take)} takes the least CPU time, {share:.0f} % of that of {_label(others[0])}"
 
 
 def _own_cpu(first: Series, ranked: Sequence[Series]) -> str:
@@ -193,7 +191,7 @@ def _own_cpu(first: Series, ranked: Sequence[Series]) -> str:
     if least is first:
         return ", and with the least CPU time"
     times = first.cpu_per_gib.median / least.cpu_per_gib.median
-    return f", for {times:.1f} times the CPU time of {_called(least)}"
+    return f", for {times:.1f} times the CPU time of {_label(least)}"
 
 
 def _first(

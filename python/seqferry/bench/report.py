@@ -144,7 +144,7 @@ def _run(run: MeasuredRun) -> dict[str, Any]:
 
 
 def _series(each: Series) -> dict[str, Any]:
-    def told(spread: Spread | None) -> dict[str, float] | None:
+    def figures_of(spread: Spread | None) -> dict[str, float] | None:
         return None if spread is None else {"median": spread.median, "low": spread.low, "high": spread.high}
 
     return {
@@ -156,10 +156,10 @@ def _series(each: Series) -> dict[str, Any]:
         "part_size": each.part_size,
         "runs": each.speed.values if each.speed else 0,
         "failed": each.failed,
-        "bytes_per_second": told(each.speed),
-        "wall_s": told(each.wall_s),
-        "on_disk_s": told(each.on_disk_s),
-        "cpu_s": told(each.cpu_s),
-        "cpu_s_per_gib": told(each.cpu_per_gib),
-        "peak_bytes": told(each.peak_bytes),
+        "bytes_per_second": figures_of(each.speed),
+        "wall_s": figures_of(each.wall_s),
+        "on_disk_s": figures_of(each.on_disk_s),
+        "cpu_s": figures_of(each.cpu_s),
+        "cpu_s_per_gib": figures_of(each.cpu_per_gib),
+        "peak_bytes": figures_of(each.peak_bytes),
     }

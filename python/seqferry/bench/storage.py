@@ -92,7 +92,7 @@ class Storage:
         except _errors() as error:
             return Acceleration(
                 available=False,
-                why=f"Transfer Acceleration is left out: whether the bucket has it is not known ({_said(error)}).",
+                why=f"Transfer Acceleration is left out: whether the bucket has it is not known ({_message(error)}).",
             )
         if answer.get("Status") != "Enabled":
             return Acceleration(
@@ -120,7 +120,7 @@ class Storage:
                     pass
             except _errors() as error:
                 pool.shutdown(cancel_futures=True)
-                raise self._refused("PutObject", below, error) from None
+                raise self._request_error("PutObject", below, error) from None
 
     def listing(self, below: str, most: int | None = None) -> dict[str, int]:
         """Sizes by key, of all below ``below``, or of the first ``most``.
@@ -131,7 +131,7 @@ class Storage:
         try:
             return {key: size for key, size, _ in islice(self._objects(below), most)}
         except _errors() as error:
-            raise self._refused("ListObjectsV2", below, error) from None
+            raise self._request_error("ListObjectsV2", below, error) from None
 
     def read(self, key: str, start: int, length: int) -> bytes:
         """A range of an object; more or fewer bytes than asked for when that is what the storage sent.
@@ -146,7 +146,7 @@ class Storage:
             # One byte more than asked for shows a storage that ignores ranges, without reading all it sends.
             return answer["Body"].read(length + 1)
         except _errors() as error:
-            raise self._refused("GetObject", key, error) from None
+            raise self._request_error("GetObject", key, error) from None
 
     def remove(self, below: str) -> None:
         """Removes all below ``below``: objects, their versions, and unfinished uploads, until nothing is left.
@@ -165,7 +165,7 @@ class Storage:
                 if not turn and not self._anything(below):
                     return
         except _errors() as error:
-            raise self._refused("DeleteObjects", below, error) from None
+            raise self._request_error("DeleteObjects", below, error) from None
         if self._anything(below):
             raise StorageError(f"s3://{self.place.bucket}/{below}: objects or uploads are there again and again.")
 
@@ -233,8 +233,8 @@ class Storage:
                 if entry["Key"].startswith(below):
                     yield entry["Key"], entry["UploadId"]
 
-    def _refused(self, operation: str, key: str, error: Exception) -> SeqferryError:
-        return StorageError(f"{operation} s3://{self.place.bucket}/{key}: {_said(error)}.", operation=operation)
+    def _request_error(self, operation: str, key: str, error: Exception) -> SeqferryError:
+        return StorageError(f"{operation} s3://{self.place.bucket}/{key}: {_message(error)}.", operation=operation)
 
 
 def connect(bucket: str, prefix: str, *, endpoint_url: str | None, profile: str | None, region: str | None) -> Storage:
@@ -265,7 +265,7 @@ def connect(bucket: str, prefix: str, *, endpoint_url: str | None, profile: str 
         client = session.client("s3", endpoint_url=endpoint_url, config=settings)
         credentials = session.get_credentials()
     except (*_errors(), ValueError) as error:
-        raise ConfigError(f"The AWS settings cannot be used: {_said(error)}.") from None
+        raise ConfigError(f"The AWS settings cannot be used: {_message(error)}.") from None
     if credentials is None:
         raise ConfigError(
             "There are no AWS credentials. Set AWS_PROFILE or give --profile, log in (aws sso login), or set "
@@ -274,7 +274,7 @@ def connect(bucket: str, prefix: str, *, endpoint_url: str | None, profile: str 
     try:
         answer = client.head_bucket(Bucket=bucket)
     except _errors() as error:
-        said = f"HeadBucket s3://{bucket}: {_head_said(error)}"
+        said = f"HeadBucket s3://{bucket}: {_head_message(error)}"
         raise StorageError(said, "person", operation="HeadBucket") from None
     used = str(client.meta.endpoint_url)
     _check_endpoint(used)
@@ -315,15 +315,15 @@ def _code(error: Exception) -> str:
     return str(getattr(error, "response", {}).get("Error", {}).get("Code", ""))
 
 
-def _said(error: Exception) -> str:
+def _message(error: Exception) -> str:
     """The first line of what botocore says, without its last full stop."""
     lines = str(error).strip().splitlines()
     return lines[0].rstrip(".") if lines else type(error).__name__
 
 
-def _head_said(error: Exception) -> str:
+def _head_message(error: Exception) -> str:
     known = {
         "404": "there is no such bucket. Check its name and the endpoint, or create it.",
         "403": "access is denied. The bench needs to list, read, write and delete below the prefix.",
     }
-    return known.get(_code(error), f"{_said(error)}. Check the endpoint, the region and the network.")
+    return known.get(_code(error), f"{_message(error)}. Check the endpoint, the region and the network.")

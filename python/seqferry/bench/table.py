@@ -84,7 +84,7 @@ def _ahead(each: dict[str, Any], of: int) -> str:
     return names[0] if len(names) == 1 else f"{len(names)} of {of - 1}"
 
 
-def modelled(result: dict[str, Any]) -> tuple[Sequence[str], Rows]:
+def modelled_rows(result: dict[str, Any]) -> tuple[Sequence[str], Rows]:
     """Head and rows of the table of DataSync's modelled prices and rates."""
     rows = [
         (

@@ -19,7 +19,7 @@ from typing import Final, Protocol
 from seqferry.bench import measure, prices, verify
 from seqferry.bench.machine import load
 from seqferry.bench.methods import METHODS, MIB, NAMES, Direction, InstalledMethod, Job, Variant, environment
-from seqferry.bench.stopping import ended_as_by_ctrl_c
+from seqferry.bench.stopping import end_as_by_ctrl_c
 from seqferry.bench.storage import Storage
 from seqferry.bench.workload import Digests, PieceMaker, Workload, write
 from seqferry.model.errors import ConfigError, SeqferryError, StorageError, UsageError
@@ -276,7 +276,7 @@ def run(
     outcome = Outcome(load_before=load())
     storages = [storage] if origin is None else [storage, origin]
     folder = _make_folder(work_folder, plan.disk_bytes)
-    with ended_as_by_ctrl_c():
+    with end_as_by_ctrl_c():
         try:
             _Runner(plan, storages, folder, tell, piece, outcome.runs, keep=keep).all()
         except KeyboardInterrupt:
@@ -431,7 +431,7 @@ class _Runner:
             if not upload:
                 measure.sync(folder)  # what others have left to be written is not this run's
             cost = self._measure(found, job, credentials)
-            error = self._redacted(_failure(cost), credentials)
+            error = self._redact(_failure(cost), credentials)
             if error is None and not upload:
                 sync_s = measure.sync(folder)
             if error is None and round_ >= 0:
@@ -480,7 +480,7 @@ class _Runner:
     def _new_folder(self, name: str) -> Path:
         return Path(tempfile.mkdtemp(prefix=f"{name}-", dir=self._folder))
 
-    def _redacted(self, text: str | None, credentials: Mapping[str, str]) -> str | None:
+    def _redact(self, text: str | None, credentials: Mapping[str, str]) -> str | None:
         """A tool should not print them, but this goes into a report."""
         for name in ("AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"):
             if text is not None and credentials.get(name):

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from seqferry.bench.against import by_case
-from seqferry.bench.recommend import FEWEST, display_name, listed
+from seqferry.bench.recommend import FEWEST, display_name, join_names
 from seqferry.bench.spread import Spread
 from seqferry.model.formatting import duration
 
@@ -65,17 +65,17 @@ def _mix(use: str, words: str, up: int, down: int, best: dict[str, dict[tuple[st
     ]
     names = (ranked[0], *alike)
     took = f"{duration(first.median)} for ten transfers of each workload, {words}"
-    return UseAdvice(use, names, f"{use}: {_named(names, ranked, first)}: {took}")
+    return UseAdvice(use, names, f"{use}: {_describe_best(names, ranked, first)}: {took}")
 
 
-def _named(names: Sequence[str], ranked: Sequence[str], first: Spread) -> str:
+def _describe_best(names: Sequence[str], ranked: Sequence[str], first: Spread) -> str:
     best = display_name(names[0])
     if len(ranked) == 1:
         return f"{best}, with nothing to compare it with"
     if len(names) == 1:
         return f"{best}, ahead of {display_name(ranked[1])}"
     why = "one run of each tells no difference" if first.values < FEWEST else "no difference beyond the spread"
-    others = listed([display_name(name) for name in names[1:3]])
+    others = join_names([display_name(name) for name in names[1:3]])
     more = f" and {len(names) - 3} more" if len(names) > 3 else ""
     return f"{best}; {why} from {others}{more}"
 

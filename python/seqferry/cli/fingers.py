@@ -65,7 +65,7 @@ def aliases(verb: str) -> list[tuple[str, str]]:
         by_meaning |= {"cp - URI": ["pipe, rcat"], "VERB": ["s3 VERB"], "VERB --help": ["help VERB"]}
         return [(meant, ", ".join(typed)) for meant, typed in by_meaning.items()]
     meanings: dict[str, list[str]] = {}
-    for typed, meaning in _known(verb, "").items():
+    for typed, meaning in _meanings_of(verb, "").items():
         meanings.setdefault(" ".join(meaning.ours) or "already so, or of no effect", []).append(typed)
     return [(meant, ", ".join(typed)) for meant, typed in meanings.items()]
 
@@ -116,7 +116,7 @@ def _options(typed: str, verb: str, arguments: list[str]) -> list[str]:
     """The options of a verb, which was ``typed`` perhaps under another name, in our words."""
     if verb in _NOTHING or verb not in words.TAKEN:
         return arguments
-    known, answers = _known(verb, typed), _answers(verb)
+    known, answers = _meanings_of(verb, typed), _answers(verb)
     found: list[str] = []
     rest = iter(arguments)
     for word in rest:
@@ -129,11 +129,11 @@ def _options(typed: str, verb: str, arguments: list[str]) -> list[str]:
             found += _of_list(word[2:] or next(rest, ""))
             continue
         meaning = known.get(name)
-        found += [word] if meaning is None else _meant(word, meaning, value if equals else None, rest)
+        found += [word] if meaning is None else _translate(word, meaning, value if equals else None, rest)
     return found
 
 
-def _known(verb: str, typed: str) -> Mapping[str, Meaning]:
+def _meanings_of(verb: str, typed: str) -> Mapping[str, Meaning]:
     if verb != "mount":
         return words.of_verb(verb, typed)
     from seqferry.cli import mount_words  # other verbs need not wait for it
@@ -155,7 +155,7 @@ def _of_list(options: str) -> list[str]:
     return mount_words.of_list(options)
 
 
-def _meant(word: str, meaning: Meaning, value: str | None, rest: Iterator[str]) -> list[str]:
+def _translate(word: str, meaning: Meaning, value: str | None, rest: Iterator[str]) -> list[str]:
     if not meaning.values:
         return list(meaning.ours)
     if value is None:

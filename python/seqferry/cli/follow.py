@@ -214,7 +214,7 @@ class WorkerSupervisor:
 
     def _leave_to(self, able: Sequence[ProcessStatus], transfer_id: str) -> None:
         self._left_to = len(able)
-        self._notes.append(_left_to(able, transfer_id))
+        self._notes.append(_following_note(able, transfer_id))
 
     def _renew(self, transfer_id: str, spec: TransferSpec, actor: str) -> None:
         """Let the transfer that was joined go on with the key of this submission, once no other worker is at it."""
@@ -311,7 +311,7 @@ def _tell_of_place(supervisor: WorkerSupervisor, show: Display) -> None:
         show.note(text.printable(note))
 
 
-def _left_to(able: Sequence[ProcessStatus], transfer_id: str) -> str:
+def _following_note(able: Sequence[ProcessStatus], transfer_id: str) -> str:
     """The note of a command that follows what others do."""
     if len(able) == 1:
         process = able[0].process

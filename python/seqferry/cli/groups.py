@@ -186,7 +186,7 @@ class Pricing:
 
     price: options.Price = None
 
-    def checked(self) -> str | None:
+    def check(self) -> str | None:
         """The region.
 
         Raises:
@@ -195,7 +195,7 @@ class Pricing:
         if self.price is not None:
             from seqferry.model import prices
 
-            prices.shipped(self.price)
+            prices.read_shipped(self.price)
         return self.price
 
 
@@ -227,7 +227,7 @@ class Output:
     state_dir: options.StateDir = None
 
 
-def merged(*groups: Any) -> dict[str, Any]:
+def merge(*groups: Any) -> dict[str, Any]:
     """The fields of all groups by their names."""
     found: dict[str, Any] = {}
     for group in groups:

@@ -57,7 +57,7 @@ def engine_for(location: S3Location) -> Engine:
     return new_engine()
 
 
-def shown_size(count: int, *, human: bool) -> str:
+def format_size(count: int, *, human: bool) -> str:
     """Bytes as a number, or in words for a person."""
     return text.size(count) if human else str(count)
 

@@ -34,7 +34,7 @@ def each(
     from seqferry.service import control
     from seqferry.service.queries import check_count
 
-    ids = _selected(session, verb, which, wanted)
+    ids = _select(session, verb, which, wanted)
     check_count(len(ids), which.expect)
     if which.transfers:
         if len(which.transfers) == 1:  # its error is that of the command
@@ -49,7 +49,7 @@ def each(
     return control.each(session.service, verb, ids, actor=actor(), **change)
 
 
-def _selected(session: Session, verb: Verb, which: TransferSelection, wanted: TransferFilters) -> list[str]:
+def _select(session: Session, verb: Verb, which: TransferSelection, wanted: TransferFilters) -> list[str]:
     from seqferry.service import control
 
     if bool(which.transfers) == (which.everything or wanted.selects):
@@ -69,9 +69,9 @@ def preview(session: Session, verb: Verb, which: TransferSelection, wanted: Tran
     from seqferry.service import control
     from seqferry.service.queries import check_count
 
-    ids = _selected(session, verb, which, wanted)
+    ids = _select(session, verb, which, wanted)
     check_count(len(ids), which.expect)
-    results = control.seen(session.service, ids)
+    results = control.read_results(session.service, ids)
     for result in tell(session, results):
         status = result.status
         if status is not None and not session.as_json:

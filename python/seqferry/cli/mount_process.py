@@ -98,12 +98,12 @@ def serve(spec: MountSpec, state_dir: str | None, ready: Callable[[], None]) -> 
     settings = Settings.load(state_dir=state_dir)
     trace(settings.trace)
     if spec.writable:
-        with _unmounted_in_the_end(mount_writable(spec, _tables(settings))) as written:
+        with _unmount_in_the_end(mount_writable(spec, _tables(settings))) as written:
             ready()
             _wait(written, spec, asked)
             _upload_the_rest(written, spec, asked)
     else:
-        with _unmounted_in_the_end(mount(spec)) as served:
+        with _unmount_in_the_end(mount(spec)) as served:
             ready()
             _wait(served, spec, asked)
     return exits.OK
@@ -145,7 +145,7 @@ def _upload_the_rest(served: _WrittenFolder, spec: MountSpec, asked: list[int]) 
 
 
 @contextmanager
-def _unmounted_in_the_end(served: _Folder) -> Generator[_Folder]:
+def _unmount_in_the_end(served: _Folder) -> Generator[_Folder]:
     try:
         yield served
     except BaseException:
@@ -168,7 +168,7 @@ def serve_in_background(spec: MountSpec, state_dir: str | None) -> None:
     child = os.fork()
     if child == 0:
         os.close(reading)
-        _detached(spec, state_dir, writing, log)
+        _serve_detached(spec, state_dir, writing, log)
     os.close(writing)
     with os.fdopen(reading, encoding="utf-8") as pipe:
         said = pipe.read()
@@ -184,7 +184,7 @@ def serve_in_background(spec: MountSpec, state_dir: str | None) -> None:
         raise error
 
 
-def _detached(spec: MountSpec, state_dir: str | None, writing: int, log: Path | None) -> NoReturn:
+def _serve_detached(spec: MountSpec, state_dir: str | None, writing: int, log: Path | None) -> NoReturn:
     """The life of the process that serves. It tells the one that waits how it began, and leaves by ``os._exit``."""
     code = exits.FAILED
 
@@ -205,7 +205,7 @@ def _detached(spec: MountSpec, state_dir: str | None, writing: int, log: Path | 
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
         os.chdir("/")
         nothing = os.open(os.devnull, os.O_RDONLY)
-        lines = _opened(log)
+        lines = _open_log(log)
         for source, target in ((nothing, 0), (lines, 1), (lines, 2)):
             os.dup2(source, target)
         # What was inherited (a lock of flock(1), a pipe) would be held for as long as the folder is mounted.
@@ -222,7 +222,7 @@ def _detached(spec: MountSpec, state_dir: str | None, writing: int, log: Path | 
     os._exit(code)
 
 
-def _opened(log: Path | None) -> int:
+def _open_log(log: Path | None) -> int:
     if log is None:
         return os.open(os.devnull, os.O_WRONLY)
     return private_files.open_private(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
@@ -233,6 +233,6 @@ def _log(spec: MountSpec, message: str) -> None:
         print(f"{time.strftime('%Y-%m-%dT%H:%M:%S')} {spec.directory}: {message}", file=sys.stderr, flush=True)
 
 
-def resolved(path: Path) -> Path:
+def resolve_path(path: Path) -> Path:
     """Path as the system's table of mounts names it. Works where the folder is a mount whose process has died."""
     return Path(os.path.realpath(path))

@@ -64,7 +64,7 @@ def typer_option(field: OptionField) -> Any:
     )
 
 
-def shared(group: type[Any], name: str) -> Any:
+def option_of(group: type[Any], name: str) -> Any:
     """Typer's option for one field of a group, for a command that takes that field alone."""
     return next(typer_option(field) for field in option_fields(group) if field.name == name)
 
@@ -79,14 +79,14 @@ NoProgress = Annotated[
     typer.Option("--no-progress", envvar="SEQFERRY_NO_PROGRESS", help="No progress, only the summary."),
 ]
 
-EndpointUrl = Annotated[str | None, shared(Endpoints, "endpoint_url")]
-Profile = Annotated[str | None, shared(Endpoints, "profile")]
-Region = Annotated[str | None, shared(Endpoints, "region")]
-RequestPayer = Annotated[Literal["requester"] | None, shared(ProtectionOptions, "request_payer")]
-NoSignRequest = Annotated[bool, shared(Endpoints, "no_sign_request")]
+EndpointUrl = Annotated[str | None, option_of(Endpoints, "endpoint_url")]
+Profile = Annotated[str | None, option_of(Endpoints, "profile")]
+Region = Annotated[str | None, option_of(Endpoints, "region")]
+RequestPayer = Annotated[Literal["requester"] | None, option_of(ProtectionOptions, "request_payer")]
+NoSignRequest = Annotated[bool, option_of(Endpoints, "no_sign_request")]
 
-MaxRequests = Annotated[int | None, shared(SpeedOptions, "max_requests")]
-MaxBandwidth = Annotated[Bandwidth | None, shared(SpeedOptions, "max_bandwidth")]
+MaxRequests = Annotated[int | None, option_of(SpeedOptions, "max_requests")]
+MaxBandwidth = Annotated[Bandwidth | None, option_of(SpeedOptions, "max_bandwidth")]
 Work = Annotated[
     bool,
     typer.Option(
@@ -97,13 +97,13 @@ Work = Annotated[
     ),
 ]
 
-TpsLimit = Annotated[int | None, shared(SpeedOptions, "tpslimit")]
-Memory = Annotated[int | None, shared(SpeedOptions, "memory")]
-Cache = Annotated[str | None, shared(SpeedOptions, "cache")]
-MaxCacheSize = Annotated[int | None, shared(SpeedOptions, "max_cache_size")]
+TpsLimit = Annotated[int | None, option_of(SpeedOptions, "tpslimit")]
+Memory = Annotated[int | None, option_of(SpeedOptions, "memory")]
+Cache = Annotated[str | None, option_of(SpeedOptions, "cache")]
+MaxCacheSize = Annotated[int | None, option_of(SpeedOptions, "max_cache_size")]
 
-MinSize = Annotated[int | None, shared(Filters, "min_size")]
-MaxSize = Annotated[int | None, shared(Filters, "max_size")]
+MinSize = Annotated[int | None, option_of(Filters, "min_size")]
+MaxSize = Annotated[int | None, option_of(Filters, "max_size")]
 
 BlockMemory = Annotated[
     int | None,

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from seqferry.cli import exits, follow
-from seqferry.cli.groups import Output, PipeOptions, Places, Start, merged
+from seqferry.cli.groups import Output, PipeOptions, Places, Start, merge
 from seqferry.cli.output import display, text
 from seqferry.cli.session import Session, session_of
 from seqferry.model.errors import ConfigError, SeqferryError, StorageError, UsageError
@@ -118,7 +118,7 @@ def copy(
     """Carry a checked transfer from standard input, or to standard output; returns the exit code."""
     from seqferry.engine.engine import Engine  # --help need not wait for it
 
-    settings = Settings.load(state_dir=output.state_dir, **merged(speed))
+    settings = Settings.load(state_dir=output.state_dir, **merge(speed))
     return _copy(_Work(settings, Engine.of(settings), output, speed, description), given, pipe)
 
 
@@ -279,12 +279,12 @@ def _folder(settings: Settings, engine: Engine, *, recorded: bool = False) -> Ge
     with ExitStack() as held:
         with _disk_errors(place):
             paths.make_folders(str(place), mode=0o700)
-            with paths.locked(place):  # so that the new folder is not taken for one that was left
+            with paths.hold_lock(place):  # so that the new folder is not taken for one that was left
                 _sweep(place)
                 folder.mkdir(mode=0o700)
                 paths.sync_folder(str(place))
                 (folder / paths.LOCK).touch()
-                held.enter_context(paths.locked(folder / paths.LOCK))
+                held.enter_context(paths.hold_lock(folder / paths.LOCK))
         _abort_left(engine, place)
         try:
             yield folder

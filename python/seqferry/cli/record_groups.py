@@ -117,7 +117,7 @@ class TransferFilters:
             person=self.person,
             created_by=self.created_by,
             name=self.name,
-            labels=labels.wanted(self.label or ()),
+            labels=labels.parse_filter(self.label or ()),
             since=self.created_after,
             until=self.created_before,
         )

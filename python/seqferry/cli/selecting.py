@@ -10,7 +10,7 @@ import sys
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
-from seqferry.cli.groups import Places, merged
+from seqferry.cli.groups import Places, merge
 from seqferry.cli.output import display
 from seqferry.model.errors import UsageError
 from seqferry.spec import key_lists
@@ -55,7 +55,7 @@ def spec_arguments(places: Places, *groups: Any, together: bool = False, below: 
         UsageError: a source is not there, or the list of keys cannot be read.
         StorageError: with --recursive, a source cannot be looked up.
     """
-    given = merged(places, *groups)
+    given = merge(places, *groups)
     recursive = given.pop("recursive", False) and not (together or below)
     given["source"] = places.source
     sources: list[str] = given.pop("sources")
@@ -106,7 +106,7 @@ def name_keys(given: dict[str, Any]) -> None:
         display.say("For only those objects write: --exclude '*' --include PATTERN")
     form: ListFormat = given.pop("files_format")
     if files_from is not None:
-        given |= _listed(files_from, form)
+        given |= _arguments_of_list(files_from, form)
 
 
 def _together(sources: list[str]) -> tuple[str, list[str]]:
@@ -141,7 +141,7 @@ def _check_several(sources: list[str]) -> None:
             raise UsageError(f"There is no file '{source}'; check its path, or write s3://bucket/key.")
 
 
-def _listed(name: str, asked: ListFormat) -> dict[str, Any]:
+def _arguments_of_list(name: str, asked: ListFormat) -> dict[str, Any]:
     """Arguments of ``build_spec`` for the objects that a list or an inventory names."""
     form = key_lists.format_of(name, asked)
     if form == "inventory":

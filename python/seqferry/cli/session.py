@@ -14,7 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from seqferry.cli import exits, follow
-from seqferry.cli.groups import Output, merged
+from seqferry.cli.groups import Output, merge
 from seqferry.cli.output import display, figures, summary
 from seqferry.cli.output.display import Display
 from seqferry.model.labels import NOTHING, Description
@@ -110,7 +110,7 @@ class Session:
             )
             transfer_id = submission.id
             show = self.display()
-            show.submitted(transfer_id)
+            show.show_submission(transfer_id)
             self.tell_of_submission(submission)
             if supervisor.other_works and self.limits:
                 show.note(
@@ -125,7 +125,7 @@ class Session:
         """Tell of unfinished transfers in a local database: this process may have begun to work at them too."""
         if not self.service.is_local:
             return
-        for other, state in self.service.unfinished().items():
+        for other, state in self.service.unfinished_states().items():
             if other != transfer_id:
                 display.say(f"Unfinished as well: {other} ({state}); go on with: {self.command('resume', other)}")
 
@@ -153,7 +153,7 @@ class Session:
         try:
             end = follow.follow(self.service, transfer_id, show, watch, supervisor, self.command)
         except follow.Interruption as interruption:
-            return self._interrupted(transfer_id, going_on=interruption.going_on)
+            return self._say_interrupted(transfer_id, going_on=interruption.going_on)
         return report(end)
 
     def report_end(self, status: Status, wanted: str = "done") -> int:
@@ -178,16 +178,16 @@ class Session:
         """All there is to tell about a transfer that has ended; ``priced``: with its cost on AWS."""
         kind = status.spec.kind
         failures = self.service.failures(status.id, keys=summary.KEYS_PER_GROUP) if status.totals.failed else []
-        removed = self.service.removed(status.id) if status.spec.removal.delete else 0
-        moved = self.service.moved(status.id) if kind.removes_sources or kind.of_lines else 0
+        removed = self.service.count_removed(status.id) if status.spec.removal.delete else 0
+        moved = self.service.count_moved(status.id) if kind.removes_sources or kind.of_lines else 0
         found_nothing = status.state == "done" and status.totals.objects == 0 and not kind.aborts
         nearest = self.service.nearest(status.spec) if found_nothing else ()
         head = self.service.keyed_head()
         verifications = self.service.verifications(status.id)
         found = summary.Result(status, verifications, failures, removed, nearest, moved, head)
-        return self._priced(found) if priced or self.price is not None else found
+        return self._with_cost(found) if priced or self.price is not None else found
 
-    def _priced(self, found: summary.Result) -> summary.Result:
+    def _with_cost(self, found: summary.Result) -> summary.Result:
         return replace(found, cost=self.service.cost(found.status, self.price))
 
     def summary_lines(self, result: summary.Result) -> list[str]:
@@ -206,7 +206,7 @@ class Session:
         for record in self.objects(transfer_id, wanted):
             display.emit("object", id=transfer_id, **summary.object_facts(record))
 
-    def _interrupted(self, transfer_id: str, *, going_on: bool) -> int:
+    def _say_interrupted(self, transfer_id: str, *, going_on: bool) -> int:
         resume, cancel = self.command("resume", transfer_id), self.command("cancel", transfer_id)
         if self.as_json:
             display.emit("interrupted", id=transfer_id, going_on=going_on, resume=resume, cancel=cancel)
@@ -283,7 +283,7 @@ def session_of(
         check=check,
         records=records,
         reads=reads,
-        **merged(*([] if speed is None else [speed])),
+        **merge(*([] if speed is None else [speed])),
     )
 
 

@@ -16,14 +16,14 @@ from seqferry.spec.option_groups import SpeedOptions
 _KEYS_PER_CAUSE: Final = 20
 
 
-def asked_at_start(speed: SpeedOptions, start: Start) -> dict[str, Any]:
+def start_arguments(speed: SpeedOptions, start: Start) -> dict[str, Any]:
     """Arguments of ``build_spec`` from options that say how a transfer is done: they are checked with the others."""
     return {"attempts": speed.attempts, "preflight": start.preflight is not False}
 
 
 def start_transfer(spec: TransferSpec, speed: SpeedOptions, start: Start, output: Output, pricing: Pricing) -> int:
     """Preview, record or do the transfer; returns the exit code."""
-    price = pricing.checked()
+    price = pricing.check()
     description = start.description  # before the storage is asked
     spec = identity.resolve(spec)
     with session_of(output, speed, check=spec, records=not start.dry_run) as session:

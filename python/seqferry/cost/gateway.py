@@ -69,7 +69,7 @@ def compare(request: GatewayRequest, pricer: Pricer) -> Comparison:
         region=pricer.prices.region,
         offers=offers,
         notes=[_sizes(sizes)],
-        left_out=_left_out(request),
+        left_out=_list_omissions(request),
     )
 
 
@@ -98,7 +98,7 @@ def _through(written: int, pricer: Pricer) -> list[Line]:
     return [Line(item, line.quantity, line.price, line.discount, over)]
 
 
-def _left_out(request: GatewayRequest) -> list[str]:
+def _list_omissions(request: GatewayRequest) -> list[str]:
     found = ["storage and requests of the bucket (seqferry cost store)", "traffic, snapshots of disks, support and tax"]
     if not request.written:
         found.insert(0, "what the gateway asks for data written through it (--written)")

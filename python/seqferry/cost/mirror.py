@@ -56,7 +56,7 @@ def compare(request: MirrorRequest, pricer: Pricer) -> Comparison:
             f"--against was given {len(request.against)} times; at most {_MOST_OFFERS - 1} fit side by side."
         )
     _check_part(request.part_size, "--part-size")
-    offers = [Offer("seqferry", _copied(request, pricer, request.part_size))]
+    offers = [Offer("seqferry", _copy_lines(request, pricer, request.part_size))]
     offers += [_other(way, request, pricer) for way in request.against]
     where = pricer.prices.region
     return Comparison(
@@ -66,11 +66,13 @@ def compare(request: MirrorRequest, pricer: Pricer) -> Comparison:
         region=where,
         offers=offers,
         notes=_notes(request, pricer),
-        left_out=_left_out(request, pricer),
+        left_out=_list_omissions(request, pricer),
     )
 
 
-def _copied(request: MirrorRequest, pricer: Pricer, part_size: int | None, threshold: int | None = None) -> list[Line]:
+def _copy_lines(
+    request: MirrorRequest, pricer: Pricer, part_size: int | None, threshold: int | None = None
+) -> list[Line]:
     """Requests and traffic of copies inside S3, and the machine that asks for them."""
     workload = request.workload
     parts = requests.parts_of(workload.mean, inside=True, part_size=part_size, threshold=threshold)
@@ -102,7 +104,7 @@ def _other(way: str, request: MirrorRequest, pricer: Pricer) -> Offer:
     workload = request.workload
     if way.startswith(_PARTS):
         part_size = _part_of(way)
-        return Offer(way, _copied(request, pricer, part_size, threshold=part_size))
+        return Offer(way, _copy_lines(request, pricer, part_size, threshold=part_size))
     if way == "datasync-enhanced":
         lines = pricer.lines("DataSync, Enhanced mode", way, workload.size)
         return Offer(way, [*lines, *pricer.lines("its task", "datasync-enhanced-task", 1), *_between(request, pricer)])
@@ -113,7 +115,7 @@ def _other(way: str, request: MirrorRequest, pricer: Pricer) -> Offer:
         lines = pricer.lines("CPU of DBOS Cloud", "dbos-cpu", _cpu_ms(request))
         lines += pricer.lines("a month of DBOS Cloud Pro", "dbos-month", 1)
         asked = MirrorRequest(workload, part_size=_S3MIRROR_PART, to_region=request.to_region)
-        return Offer(way, [*lines, *_copied(asked, pricer, _S3MIRROR_PART, threshold=_S3MIRROR_PART)])
+        return Offer(way, [*lines, *_copy_lines(asked, pricer, _S3MIRROR_PART, threshold=_S3MIRROR_PART)])
     ways = ", ".join(WAYS)
     raise UsageError(f"--against {way!r} is no way to copy; choose one of {ways}, parts:SIZE, as parts:16MiB.")
 
@@ -151,7 +153,7 @@ def _notes(request: MirrorRequest, pricer: Pricer) -> list[str]:
     return notes
 
 
-def _left_out(request: MirrorRequest, pricer: Pricer) -> list[str]:
+def _list_omissions(request: MirrorRequest, pricer: Pricer) -> list[str]:
     parts = requests.parts_of(request.workload.mean, inside=True, part_size=request.part_size)
     read = sum((line.dollars for line in pricer.lines("", "s3-read", parts * request.workload.objects)), Decimal(0))
     found = ["storage of the copies (seqferry cost store), retries, support and tax"]

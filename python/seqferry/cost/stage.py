@@ -76,7 +76,7 @@ def compare(request: StageRequest, pricer: Pricer) -> Comparison:
             "files: all are downloaded; tar: they are one object, unpacked while it is read; mount: what is read.",
             "A GB is counted as 2^30 bytes; objects are priced as if they had the mean size.",
         ],
-        left_out=_left_out(request),
+        left_out=_list_omissions(request),
     )
 
 
@@ -116,7 +116,7 @@ def _way(
     return lines
 
 
-def _left_out(request: StageRequest) -> list[str]:
+def _list_omissions(request: StageRequest) -> list[str]:
     found = ["storage of the data (seqferry cost store), results, retries, support and tax"]
     if request.machine is None:
         found.append("machines (--machine, --hours)")

@@ -79,11 +79,13 @@ def _offer(
     lines = pricer.lines("uploads", f"{kind.prefix}-write", writes * workload.objects)
     if kind.upload is not None:
         lines += pricer.lines("bytes written", f"{kind.prefix}-{kind.upload}", workload.size)
-    stored, notes = _stored(kind, workload, months, pricer)
+    stored, notes = _storage_lines(kind, workload, months, pricer)
     return Offer(name, [*lines, *stored, *_reads(kind, workload, request, pricer)], notes)
 
 
-def _stored(kind: StorageClass, workload: Workload, months: Decimal, pricer: Pricer) -> tuple[list[Line], list[str]]:
+def _storage_lines(
+    kind: StorageClass, workload: Workload, months: Decimal, pricer: Pricer
+) -> tuple[list[Line], list[str]]:
     """Lines of the storage, and notes on what is paid though it is not there."""
     notes: list[str] = []
     paid = max(months, Decimal(kind.least_days) / _DAYS)

@@ -34,7 +34,7 @@ class TransferCost:
 
 def region_of(*regions: str | None) -> str:
     """The first of these regions that the list has prices of; else us-east-1."""
-    known = prices.shipped(HOME).regions
+    known = prices.read_shipped(HOME).regions
     return next((region for region in regions if region in known), HOME)
 
 
@@ -60,15 +60,15 @@ def price(
     Raises:
         UsageError: the list has no prices of this region.
     """
-    table = prices.shipped(region)
+    table = prices.read_shipped(region)
     kind = CLASSES.get(storage_class or _STANDARD.name)
     if kind is None or not {f"{kind.prefix}-write", f"{kind.prefix}-month"} <= table.rows.keys():
         return None
     return TransferCost(
         region=region,
         requests=sum(_request(table, kind.prefix, name, count) for name, count in counted.items()),
-        egress=_stepped(table, "egress", leaving) if leaving else None,
-        month=_stepped(table, f"{kind.prefix}-month", moved) if arrives else None,
+        egress=_price_in_steps(table, "egress", leaving) if leaving else None,
+        month=_price_in_steps(table, f"{kind.prefix}-month", moved) if arrives else None,
         datasync_basic=prices.cost("datasync-basic", moved),
         datasync_enhanced=prices.cost("datasync-enhanced", moved) + prices.cost("datasync-enhanced-task", 1),
     )
@@ -82,5 +82,5 @@ def _request(table: PriceList, prefix: str, operation: str, count: int) -> float
     return table.get(f"{prefix}-write" if name == "s3-write" and operation != "ListObjectsV2" else name).of(count)
 
 
-def _stepped(table: PriceList, name: str, count: int) -> float:
+def _price_in_steps(table: PriceList, name: str, count: int) -> float:
     return float(sum(each.exactly(units) for each, units in table.steps(name, count)))

@@ -115,7 +115,7 @@ def requests(connection: sa.Connection, transfer_id: str) -> int:
     return int(connection.execute(total).scalar_one())
 
 
-def lost(connection: sa.Connection, runs: Sequence[BatchRun]) -> set[BatchRun]:
+def find_lost(connection: sa.Connection, runs: Sequence[BatchRun]) -> set[BatchRun]:
     """Runs, among the given ones, that a later run has shut out."""
     found = {
         (row.transfer_id, row.number): row.runs
@@ -145,7 +145,7 @@ def record(connection: sa.Connection, results: Sequence[tuple[BatchRun, bulk.Res
     Returns:
         Those of the runs whose results were written: they are the latest of their batches.
     """
-    before = _locked(connection, [run for run, _ in results])
+    before = _lock_rows(connection, [run for run, _ in results])
     owned = [(run, columns) for run, columns in results if before[run.transfer_id, run.number].runs == run.run]
     if owned:
         together = [",".join(texts) for texts in zip(*(columns for _, columns in owned), strict=True)]
@@ -156,7 +156,7 @@ def record(connection: sa.Connection, results: Sequence[tuple[BatchRun, bulk.Res
 
 def end_open(connection: sa.Connection, run: BatchRun, end: ObjectOutcome) -> None:
     """End all objects of the batch that are still open."""
-    before = _locked(connection, [run])
+    before = _lock_rows(connection, [run])
     open_ones = object_.update().where(*of_batch(run), object_.c.state.in_(OPEN_OBJECT_STATES))
     with counting(connection, before, sa.and_(*of_batch(run))):
         connection.execute(open_ones.values(asdict(end)))
@@ -178,7 +178,7 @@ def abandon(connection: sa.Connection, transfer_id: str, at: float, limit: int) 
     return bool(numbers)
 
 
-def _locked(connection: sa.Connection, runs: Iterable[BatchRun]) -> dict[BatchKey, sa.Row[Any]]:
+def _lock_rows(connection: sa.Connection, runs: Iterable[BatchRun]) -> dict[BatchKey, sa.Row[Any]]:
     """The rows of the batches of these runs, locked until the transaction ends."""
     keys = sorted({(run.transfer_id, run.number) for run in runs})
     rows = connection.execute(

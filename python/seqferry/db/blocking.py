@@ -35,12 +35,12 @@ def blocker_of(connection: sa.Connection, spec: TransferSpec, turn: int) -> str 
 
 
 def _overlaps(spec: TransferSpec, written: str) -> bool:
-    other, unsupported = stored.shown(written)
+    other, unsupported = stored.read_legible(written)
     # Where one writes to is not known if all of it is not.
     return unsupported is not None or keyspace.overlap(spec, other)
 
 
-def blocked(connection: sa.Connection) -> list[str]:
+def find_ready(connection: sa.Connection) -> list[str]:
     """Ids of transfers that wait for one that has ended."""
     other = transfer.alias("other")
     query = (

@@ -30,7 +30,7 @@ def read(
     points: int = 300,
 ) -> list[Point[Counts]]:
     """The course of a transfer, as ``samples.read``: from its samples, or from what was kept once those are thinned."""
-    kept = _kept(connection, transfer_id)
+    kept = _read_kept(connection, transfer_id)
     if kept is None:
         return samples.read(connection, transfer_id, since=since, until=until, points=points)
     return [
@@ -66,7 +66,7 @@ class _Kept:
         return max(self.workers[first : max(last, first + 1)], default=0)
 
 
-def _kept(connection: sa.Connection, transfer_id: str) -> _Kept | None:
+def _read_kept(connection: sa.Connection, transfer_id: str) -> _Kept | None:
     """The course that was kept, where samples have been thinned since; None where they tell more."""
     row = connection.execute(
         sa.select(chart, transfer.c.ended_at, transfer.c.pruned_at)

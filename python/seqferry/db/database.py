@@ -133,7 +133,7 @@ class Database:
     @contextmanager
     def read(self) -> Generator[sa.Connection]:
         """One consistent snapshot; never waits for writers."""
-        with self._translated(), self.engine.connect() as connection:
+        with self._translate_errors(), self.engine.connect() as connection:
             if self.is_sqlite:
                 connection = connection.execution_options(**{_READ: True})
             else:
@@ -157,7 +157,7 @@ class Database:
             )
         # SQLite has no queue: a connection that finds it locked sleeps up to 0.1 s and tries again. Threads of this
         # process wait for each other here instead.
-        with self._turn, self._translated(), self.engine.connect() as connection:
+        with self._turn, self._translate_errors(), self.engine.connect() as connection:
             connection = connection.execution_options(**{_NOT_SYNCED: not durable})
             with connection.begin():
                 if connection.info.get(_POOLED, False):
@@ -222,7 +222,7 @@ class Database:
         self.engine.dispose()
 
     @contextmanager
-    def _translated(self) -> Generator[None]:
+    def _translate_errors(self) -> Generator[None]:
         """Turn "the database cannot be used" into a message. Faults of our own SQL pass unchanged."""
         try:
             yield

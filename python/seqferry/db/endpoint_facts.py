@@ -101,11 +101,11 @@ def learn(database: Database, spec: TransferSpec, note: str) -> None:
         return
     new = Answer(note.removeprefix(f"s3://{place.bucket}: ")[:_MOST_CHARACTERS], time.time())
 
-    def changed(old: Facts) -> Facts:
+    def change(old: Facts) -> Facts:
         others = [one for one in old.learned if one.text != new.text]
         return Facts(old.endpoint, old.bucket, old.identity, old.answers, (new, *others)[:_MOST_TEXTS])
 
-    _change(database, place, changed)
+    _change(database, place, change)
 
 
 def name_of(place: S3Location) -> str:
@@ -132,7 +132,7 @@ def take_over(connection: sa.Connection, text: str) -> int:
     try:
         data = json.loads(text)
         entries: list[Any] = data["endpoints"] if data["format"] == _FORMAT else []
-        found = [one for each in entries if (one := _parsed(each)) is not None]
+        found = [one for each in entries if (one := _parse(each)) is not None]
     except (ValueError, KeyError, TypeError, RecursionError):
         return 0
     take(connection, AdvisoryLock.ENDPOINT_FACTS)
@@ -175,7 +175,7 @@ def _read(connection: sa.Connection, endpoint: str, bucket: str) -> Facts:
         data = {**row, "answers": json.loads(row["answers"]), "learned": json.loads(row["learned"])}
     except (ValueError, RecursionError):
         return nothing
-    return _parsed(data) or nothing
+    return _parse(data) or nothing
 
 
 def _row(facts: Facts) -> dict[str, Any]:
@@ -185,7 +185,7 @@ def _row(facts: Facts) -> dict[str, Any]:
     return {**key, **values, "newest_at": facts.newest()}
 
 
-def _parsed(data: Any) -> Facts | None:
+def _parse(data: Any) -> Facts | None:
     """Facts that a file or a row holds; None for damaged ones."""
     try:
         answers = {str(name): _answer(one) for name, one in data["answers"].items()}

@@ -14,7 +14,7 @@ HAS_ERROR: Final = object_.c.error_class.is_not(None)
 """True of all that failed, and of nothing else: lets the index over failures serve, which is over this."""
 
 
-def unfinished_of(
+def read_unfinished(
     connection: sa.Connection,
     transfer_id: str,
     after: int,

@@ -26,7 +26,7 @@ _IN_ORDER: Final = 12
 
 def is_contended(connection: sa.Connection) -> bool:
     """True when several people have work of one priority waiting on a queue."""
-    return connection.execute(_statement(connection, _SEVERAL), _given()).first() is not None
+    return connection.execute(_statement(connection, _SEVERAL), _parameters()).first() is not None
 
 
 def share(connection: sa.Connection, slots: int) -> None:
@@ -36,7 +36,7 @@ def share(connection: sa.Connection, slots: int) -> None:
         slots: workflows that workers may take before this is called again.
     """
     if try_take(connection, AdvisoryLock.FAIR_TURNS):
-        connection.execute(_statement(connection, _SHARE), _given(slots))
+        connection.execute(_statement(connection, _SHARE), _parameters(slots))
 
 
 def _statement(connection: sa.Connection, text: str) -> sa.TextClause:
@@ -48,7 +48,7 @@ def _statement(connection: sa.Connection, text: str) -> sa.TextClause:
     return sa.text(text.format(table="dbos.workflow_status", collation='collate "C"', person=person))
 
 
-def _given(slots: int | None = None) -> dict[str, str | int]:
+def _parameters(slots: int | None = None) -> dict[str, str | int]:
     given: dict[str, str | int] = {
         "app": names.APPLICATION,
         "transfers": names.QUEUE_TRANSFERS,

@@ -100,7 +100,7 @@ def between(
     }
     if wanted is not None:
         changed.intersection_update(wanted)
-    seen, latest = _known(connection, before, changed), _known(connection, until, changed)
+    seen, latest = _read_seen(connection, before, changed), _read_seen(connection, until, changed)
     numbers = dict(before.numbers)
     found: list[tuple[str, Event]] = []
     for each in sorted(changed):
@@ -124,7 +124,7 @@ def between(
     return steps, reached
 
 
-def _known(connection: sa.Connection, position: Position, wanted: Iterable[str]) -> dict[str, int]:
+def _read_seen(connection: sa.Connection, position: Position, wanted: Iterable[str]) -> dict[str, int]:
     """The number up to which a position has seen the events of each of these transfers."""
     known = {each: position.numbers.get(each, 0) for each in wanted}
     ids = sorted(known)

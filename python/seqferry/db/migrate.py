@@ -92,10 +92,10 @@ def upgrade_to(connection: sa.Connection, revision: str = "head") -> None:
 
 def _is_usable(database: Database, found: str | None) -> bool:
     """True for a database of this version, or of a newer one that has only added to it."""
-    if found == _wanted():
+    if found == _marker():
         return True
     ours, _, of_dbos = ("" if found is None else found).partition(" ")
-    if ours <= HEAD or of_dbos != _wanted().partition(" ")[2]:
+    if ours <= HEAD or of_dbos != _marker().partition(" ")[2]:
         return False
     with database.read() as connection:
         query = sa.text("select comment from schema_note where about = :about")
@@ -123,7 +123,7 @@ def _newer(database: Database) -> ConfigError:
     )
 
 
-def _wanted() -> str:
+def _marker() -> str:
     from importlib.metadata import version
 
     # Another version of DBOS may bring tables of its own.
@@ -131,7 +131,7 @@ def _wanted() -> str:
 
 
 def _current(database: Database) -> str | None:
-    """Versions of the tables in the database, in the form of ``_wanted``; None when it has no tables of ours."""
+    """Versions of the tables in the database, in the form of ``_marker``; None when it has no tables of ours."""
     with database.read() as connection:
         # Not asked by reflection, which takes longer than all else that is done here.
         there = "select 1 from sqlite_master where name = :name" if database.is_sqlite else "select to_regclass(:name)"

@@ -95,7 +95,7 @@ def _of(row: sa.Row[Any]) -> sa.Update:
     )
 
 
-def undelivered(connection: sa.Connection, limit: int) -> list[sa.Row[Any]]:
+def find_undelivered(connection: sa.Connection, limit: int) -> list[sa.Row[Any]]:
     """Notices that were not delivered, or not yet, the newest first."""
     query = sa.select(notice).where(notice.c.state != SENT).order_by(notice.c.created_at.desc())
     return list(connection.execute(query.limit(limit)))

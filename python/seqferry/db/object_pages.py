@@ -59,15 +59,15 @@ def read(
         cursor = Cursor(str(before))
     if not order.descending:
         return search.page(cursor, limit)
-    page = search.page(Cursor(_END, backwards=True) if cursor is None else _turned(cursor), limit)
+    page = search.page(Cursor(_END, backwards=True) if cursor is None else _turn(cursor), limit)
     return Page(
         page.entries[::-1],
-        None if page.previous is None else _turned(page.previous),
-        None if page.next is None or cursor is None else _turned(page.next),
+        None if page.previous is None else _turn(page.previous),
+        None if page.next is None or cursor is None else _turn(page.next),
     )
 
 
-def _turned(cursor: Cursor) -> Cursor:
+def _turn(cursor: Cursor) -> Cursor:
     return Cursor(cursor.at, backwards=not cursor.backwards)
 
 
@@ -104,25 +104,25 @@ class _Search:
         return self._sort == "found" or (self._wanted.state is None and self._offset <= SORTED)
 
     def _refuse_large(self, what: str) -> None:
-        objects = self._looked_at()
+        objects = self._count_scanned()
         if objects > SORTED:
             raise UsageError(
                 f"{what} would look at {objects:,} objects, and {SORTED:,} is the most. Ask for those that failed "
                 "(state=failed), or go by next_cursor in the order of finding or of keys."
             ).about("sort", "offset")
 
-    def _looked_at(self) -> int:
+    def _count_scanned(self) -> int:
         """Objects that a search looks at that has no help but from the counters of batches."""
         state = self._wanted.state
         # Those that failed have an index of their own: no others are looked at.
-        objects = _held(state) if state == "failed" else batch.c.objects
+        objects = _count_in_state(state) if state == "failed" else batch.c.objects
         count = sa.select(sa.func.coalesce(sa.func.sum(objects), 0)).where(*_batches(self._transfer_id, state))
         return self._connection.execute(count).scalar_one()
 
     def page(self, cursor: Cursor | None, limit: int) -> Page[ObjectRecord]:
         connection, wanted = self._connection, self._wanted
         if self._sort in ("size", "time") or (self._sort == "key" and self._has_few_failed()):
-            return _by_value(connection, self._chosen(), _VALUES[self._sort], cursor, limit)
+            return _by_value(connection, self._select_ids(), _VALUES[self._sort], cursor, limit)
         if self._sort == "key":
             return _by_key(connection, self._transfer_id, wanted, self._conditions, cursor, limit)
         if wanted.text is None and wanted.state in (None, "failed"):
@@ -131,7 +131,7 @@ class _Search:
 
     def _has_few_failed(self) -> bool:
         """True when those that failed are asked for, and sorting them is cheaper than finding them among all keys."""
-        return self._wanted.state == "failed" and self._looked_at() <= SCANNED
+        return self._wanted.state == "failed" and self._count_scanned() <= SCANNED
 
     def at(self, place: int) -> int | None:
         """The id of the object at this place of the list, from zero on; None behind its end."""
@@ -139,11 +139,11 @@ class _Search:
             return self._at_by_batch(place)
         is_indexed = self._sort == "key" and not self._wanted.text and self._wanted.state is None
         columns = _KEY_ORDER if is_indexed else _VALUES[self._sort]
-        return self._find(self._chosen(), columns, place)
+        return self._find(self._select_ids(), columns, place)
 
     def _at_by_batch(self, place: int) -> int | None:
         """As ``at``: the counters tell the batch, and within it the objects are counted."""
-        held = _held(self._wanted.state)
+        held = _count_in_state(self._wanted.state)
         order = batch.c.number.desc() if self._descending else batch.c.number
         until = sa.func.sum(held).over(order_by=order)
         sums = sa.select(batch.c.number, held.label("held"), until.label("until"))
@@ -163,7 +163,7 @@ class _Search:
         order = [column.desc() if self._descending else column.asc() for column in columns]
         return self._connection.execute(query.order_by(*order).offset(place).limit(1)).scalar_one_or_none()
 
-    def _chosen(self) -> sa.Select[tuple[int]]:
+    def _select_ids(self) -> sa.Select[tuple[int]]:
         """The ids of the list. Without a need the batches are left out: SQLite would begin with them."""
         query = sa.select(object_.c.id).where(*self._conditions)
         if self._wanted.prefix:
@@ -266,7 +266,7 @@ def _walk(
 ) -> _Walk:
     """Batches from the cursor on that may hold what is wanted, as many as one page looks at."""
     backwards = cursor is not None and cursor.backwards
-    held = _held(wanted.state)
+    held = _count_in_state(wanted.state)
     query = sa.select(batch.c.number, batch.c.objects, held.label("held"))
     query = query.where(*_batches(transfer_id, wanted.state))
     if cursor is not None and (number := _batch_of(connection, transfer_id, cursor)) is not None:
@@ -294,13 +294,13 @@ def _batch_of(connection: sa.Connection, transfer_id: str, cursor: Cursor) -> in
 
 def _batches(transfer_id: str, state: str | None) -> list[sa.ColumnElement[bool]]:
     """Conditions of the batches that hold objects in this state."""
-    found = [batch.c.transfer_id == transfer_id, _held(state) > 0]
+    found = [batch.c.transfer_id == transfer_id, _count_in_state(state) > 0]
     if state in OPEN_OBJECT_STATES:
         found.append((batch.c.state == "active") if state == "active" else (batch.c.state != "active"))
     return found
 
 
-def _held(state: str | None) -> sa.ColumnElement[int]:
+def _count_in_state(state: str | None) -> sa.ColumnElement[int]:
     """Number of objects of a batch in this state, as an SQL expression; None counts all."""
     if state is None:
         return batch.c.objects

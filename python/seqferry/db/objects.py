@@ -89,7 +89,7 @@ def open_objects(connection: sa.Connection, run: BatchRun) -> list[OpenObject]:
     return _for_the_engine(connection, sa.and_(*of_batch(run), object_.c.state.in_(OPEN_OBJECT_STATES)))
 
 
-def expected(connection: sa.Connection, transfer_id: str, ids: Sequence[int]) -> dict[int, ExpectedContent]:
+def read_expected(connection: sa.Connection, transfer_id: str, ids: Sequence[int]) -> dict[int, ExpectedContent]:
     """The content that objects of a batch are compared with, by their ids."""
     columns = (object_.c.id, *(object_.c[name] for name in ExpectedContent._fields))
     rows = connection.execute(
@@ -133,7 +133,7 @@ class ArrivedObject(NamedTuple):
     ended_at: float | None
 
 
-def arrived(connection: sa.Connection, transfer_id: str, *, after: int, limit: int) -> list[ArrivedObject]:
+def read_arrived(connection: sa.Connection, transfer_id: str, *, after: int, limit: int) -> list[ArrivedObject]:
     """Objects that were copied, or found identical, in the order of their rows.
 
     Objects that were skipped for their size are neither: the source may be the only one with its bytes.

@@ -182,7 +182,7 @@ class Queue:
         second = timedelta(seconds=1)
         self._client().backfill_schedule(name, at - second, at + timedelta(milliseconds=1))
 
-    def known(self, workflow_ids: list[str]) -> set[str]:
+    def find_known(self, workflow_ids: list[str]) -> set[str]:
         """Workflows, among the given ones, that are, or were, on the queue."""
         found = self._client().list_workflows(workflow_ids=workflow_ids, load_input=False, load_output=False)
         return {workflow.workflow_id for workflow in found}

@@ -15,7 +15,7 @@ MOST_RETRIES: Final = 1000
 """Transfers of a chain of retries that are followed: a chain that a script makes for years ends somewhere."""
 
 
-def first_asked_by(connection: sa.Connection, transfer_id: str) -> str:
+def find_first_actor(connection: sa.Connection, transfer_id: str) -> str:
     """The actor of a transfer, or of the first one that it retries or verifies; empty for none that is on record."""
     found, wanted, seen = "", transfer_id, set[str]()
     while wanted and wanted not in seen:
@@ -24,7 +24,7 @@ def first_asked_by(connection: sa.Connection, transfer_id: str) -> str:
         row = connection.execute(query).one_or_none()
         if row is None:
             break
-        found, wanted = row.created_by, row.retry_of or _verified_by(row.spec)
+        found, wanted = row.created_by, row.retry_of or _find_verified(row.spec)
     return found
 
 
@@ -58,9 +58,9 @@ def retry_beside(connection: sa.Connection, retry_of: str, transfer_id: str) -> 
     return connection.execute(query).scalar_one_or_none()
 
 
-def _verified_by(written: str) -> str | None:
+def _find_verified(written: str) -> str | None:
     """The transfer that is verified by one with this spec, if that is what it does."""
     if f'"{OPERATION_VERIFY}"' not in written:  # most are not, and reading one may take long
         return None
-    spec, _ = stored.shown(written)
+    spec, _ = stored.read_legible(written)
     return str(spec.options[verification.OF]) if spec.kind.of_record and verification.OF in spec.options else None

@@ -96,7 +96,7 @@ def record(
     changes.notify(connection)
 
 
-def recorded(connection: sa.Connection, name: str) -> list[Event]:
+def read_events(connection: sa.Connection, name: str) -> list[Event]:
     """Events of all schedules that had this name, removed ones among them, oldest first."""
     found = connection.execute(
         sa.select(schedule_event)

@@ -81,7 +81,7 @@ def insert(
 
 def describe(connection: sa.Connection, row: sa.Row[Any], description: Description, at: float, actor: str) -> None:
     """Give a transfer, whose row is locked, this name and these labels. An event tells of a change."""
-    if description == labels.stored(row.name, row.labels):
+    if description == labels.read_stored(row.name, row.labels):
         return
     values = {"name": description.name, "labels": description.stored_labels()}
     connection.execute(transfer.update().where(transfer.c.id == row.id).values(values))
@@ -109,7 +109,7 @@ def same(connection: sa.Connection, spec: ResolvedSpec, actor: str) -> sa.Row[An
 def _goes_on(row: sa.Row[Any], spec: TransferSpec, actor: str) -> bool:
     if client_of(row.created_by) == client_of(actor):
         return True
-    written, unsupported = stored.shown(row.spec)
+    written, unsupported = stored.read_legible(row.spec)
     return not is_http(actor) and unsupported is None and identity.proofs(written) == identity.proofs(spec)
 
 

@@ -37,11 +37,11 @@ def counting(
 
     ``values`` is what else their batches shall hold.
     """
-    was = _counted(connection, which)
+    was = _sum_counters(connection, which)
     yield
     changes: dict[str, dict[str, int]] = {}
     updates: list[dict[str, Any]] = []
-    for key, now in _counted(connection, which).items():
+    for key, now in _sum_counters(connection, which).items():
         transfer_id, number = key
         change = changes.setdefault(transfer_id, dict.fromkeys(_COUNTERS, 0))
         update = {"of": transfer_id, "nth": number, **values}
@@ -58,7 +58,7 @@ def counting(
     add_to_tallies(connection, changes)
 
 
-def _counted(connection: sa.Connection, which: sa.ColumnElement[bool]) -> dict[BatchKey, dict[str, int]]:
+def _sum_counters(connection: sa.Connection, which: sa.ColumnElement[bool]) -> dict[BatchKey, dict[str, int]]:
     """Sums of the counters of objects, by batch."""
     rows = connection.execute(
         sa.select(

@@ -23,16 +23,16 @@ def begin_changing(connection: sa.Connection) -> None:
     take(connection, AdvisoryLock.TOKENS)
 
 
-def listed(connection: sa.Connection) -> list[NamedToken]:
+def read_all(connection: sa.Connection) -> list[NamedToken]:
     """All that were not removed, expired ones too, the oldest first."""
     query = sa.select(token).where(token.c.removed_at.is_(None)).order_by(token.c.created_at, token.c.name)
-    return [_named(row) for row in connection.execute(query)]
+    return [_token_of(row) for row in connection.execute(query)]
 
 
 def of_name(connection: sa.Connection, name: str) -> tuple[list[NamedToken], bool]:
     """Those of this name, and whether any of it, removed ones too, is on record."""
     rows = connection.execute(sa.select(token).where(token.c.name == name)).all()
-    return [_named(row) for row in rows if row.removed_at is None], bool(rows)
+    return [_token_of(row) for row in rows if row.removed_at is None], bool(rows)
 
 
 def insert(connection: sa.Connection, new: NamedToken) -> None:
@@ -68,5 +68,5 @@ def take_over(connection: sa.Connection, named: Iterable[NamedToken], removed: I
     return len(new)
 
 
-def _named(row: sa.Row[tuple[object, ...]]) -> NamedToken:
+def _token_of(row: sa.Row[tuple[object, ...]]) -> NamedToken:
     return NamedToken(row.name, row.role, row.digest, row.created_at, row.expires_at)

@@ -48,7 +48,9 @@ def statuses(connection: sa.Connection, database: Database, *, ids: Sequence[str
     ahead = turns.ahead(connection, waiting)
     unattended = set(waiting) if waiting and worker_rows.only_answers(connection) else set[str]()
     return [
-        _status(row, _totals(row), *_summed(reports), ahead.get(row.id), _NO_WORKER if row.id in unattended else None)
+        _status(
+            row, _totals(row), *_sum_reports(reports), ahead.get(row.id), _NO_WORKER if row.id in unattended else None
+        )
         for row, reports in found.values()
     ]
 
@@ -98,7 +100,7 @@ def _status(
     lacking: str | None,
 ) -> Status:
     """``lacking``: what the transfer waits for if it has no reason of its own to wait."""
-    spec, unsupported = _shown(row.spec)
+    spec, unsupported = _read_spec(row.spec)
     # The workers have seen more than is recorded now, or less when their reports are a second old.
     bytes_done = min(totals.bytes, max(totals.bytes_done, bytes_seen or 0))
     return Status(
@@ -130,12 +132,12 @@ def _status(
         pruned_at=row.pruned_at,
         adjustment=adjustment_of(row),
         retried_by=row.retried_by,
-        description=labels.stored(row.name, row.labels),
+        description=labels.read_stored(row.name, row.labels),
     )
 
 
-def _shown(written: str) -> tuple[ResolvedSpec, UnsupportedError | None]:
-    spec, unsupported = stored.shown(written)
+def _read_spec(written: str) -> tuple[ResolvedSpec, UnsupportedError | None]:
+    spec, unsupported = stored.read_legible(written)
     try:
         operations.require(spec.operation)
     except UnsupportedError as why:
@@ -156,7 +158,7 @@ def _waits_for(row: sa.Row[Any], live: LiveActivity, unsupported: UnsupportedErr
     return other if row.why_blocked is None else f"{other} and waits for {row.why_blocked}"
 
 
-def _summed(reports: list[dict[str, Any]]) -> tuple[LiveActivity, int | None]:
+def _sum_reports(reports: list[dict[str, Any]]) -> tuple[LiveActivity, int | None]:
     """The activity of all workers, and the bytes at the target as of their reports; None where these do not tell."""
     slowest = sorted(
         (ActiveObject(**active) for report in reports for active in report["slowest"]),

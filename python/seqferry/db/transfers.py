@@ -78,7 +78,7 @@ class Place:
     priority: int
 
 
-def unfinished(connection: sa.Connection, *, after: str, limit: int) -> dict[str, Place]:
+def find_unfinished(connection: sa.Connection, *, after: str, limit: int) -> dict[str, Place]:
     """Transfers that have not ended, wait for no other and are not paused, in the order of ids beyond ``after``."""
     rows = connection.execute(
         sa.select(transfer.c.id, transfer.c.lane, transfer.c.priority)
@@ -151,7 +151,7 @@ def adjustment_of(row: sa.Row[Any]) -> Adjustment:
     return Adjustment(row.priority, row.max_requests, row.max_bandwidth, row.tpslimit)
 
 
-def paused(connection: sa.Connection, ids: Iterable[str]) -> set[str]:
+def find_paused(connection: sa.Connection, ids: Iterable[str]) -> set[str]:
     """Transfers, among the given ones, that are paused."""
     query = sa.select(transfer.c.id).where(transfer.c.id.in_(list(ids)), transfer.c.state == "paused")
     return set(connection.execute(query).scalars())

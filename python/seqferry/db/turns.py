@@ -60,7 +60,7 @@ def workable(connection: sa.Connection, lanes: Iterable[str], limit: int) -> set
     return set(connection.execute(query.limit(limit)).scalars())
 
 
-def left_alone(connection: sa.Connection, database: Database, lane: Lane, reason: str) -> list[str]:
+def find_unattended(connection: sa.Connection, database: Database, lane: Lane, reason: str) -> list[str]:
     """Ids of transfers of the lane that no worker is at, and of which ``reason`` is not on record."""
     fresh = sa.select(worker_live.c.transfer_id).where(
         worker_live.c.transfer_id == transfer.c.id,

@@ -82,7 +82,7 @@ class FailedObject(NamedTuple):
     error_message: str | None
 
 
-def ended(connection: sa.Connection, transfer_id: str) -> list[EndedObjects]:
+def count_ended(connection: sa.Connection, transfer_id: str) -> list[EndedObjects]:
     """Objects by state, kind of verification and code of their failure."""
     alike = (object_.c.state, object_.c.verified, object_.c.error_code)
     rows = connection.execute(
@@ -91,7 +91,7 @@ def ended(connection: sa.Connection, transfer_id: str) -> list[EndedObjects]:
     return [EndedObjects(*row) for row in rows]
 
 
-def failed(connection: sa.Connection, transfer_id: str, after: int) -> tuple[list[FailedObject], int | None]:
+def read_failed(connection: sa.Connection, transfer_id: str, after: int) -> tuple[list[FailedObject], int | None]:
     """A page of the failed objects in the order of their rows, and where the next page begins."""
     rows = connection.execute(
         sa.select(*(object_.c[name] for name in FailedObject._fields))

@@ -25,10 +25,10 @@ def take(state_dir: Path) -> IO[str]:
         ConfigError: the file cannot be used.
     """
     path = state_dir / _NAME
-    file = _opened(path)
-    if not _locked(file, path):
+    file = _open(path)
+    if not _try_lock(file, path):
         time.sleep(_LOOK_SECONDS)
-        if not _locked(file, path):
+        if not _try_lock(file, path):
             file.seek(0)
             holder = file.read(32).strip()
             file.close()
@@ -55,7 +55,7 @@ def is_held(state_dir: Path) -> bool:
     return False
 
 
-def _opened(path: Path) -> IO[str]:
+def _open(path: Path) -> IO[str]:
     try:
         return os.fdopen(private_files.open_private(path, os.O_RDWR | os.O_APPEND | os.O_CREAT), "a+", encoding="ascii")
     except OSError as why:
@@ -65,7 +65,7 @@ def _opened(path: Path) -> IO[str]:
         ) from None
 
 
-def _locked(file: IO[str], path: Path) -> bool:
+def _try_lock(file: IO[str], path: Path) -> bool:
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as why:

@@ -61,7 +61,7 @@ class Attendant:
         return "another process" if found is None else f"process {found[2]} on {found[1]}"
 
 
-def bytes_recorded(connection: sa.Connection, transfer_ids: Sequence[str]) -> dict[str, int]:
+def sum_recorded_bytes(connection: sa.Connection, transfer_ids: Sequence[str]) -> dict[str, int]:
     """Bytes of recorded objects of these transfers."""
     query = sa.select(tally.c.transfer_id, tally.c.bytes_done).where(tally.c.transfer_id.in_(transfer_ids))
     return {row.transfer_id: row.bytes_done for row in connection.execute(query)}
@@ -184,7 +184,7 @@ def exclude_reapers(connection: sa.Connection) -> None:
     take(connection, AdvisoryLock.REAPING)
 
 
-def held(connection: sa.Connection, executor_id: str, workflow_ids: Sequence[str]) -> set[str]:
+def find_held(connection: sa.Connection, executor_id: str, workflow_ids: Sequence[str]) -> set[str]:
     """Workflows, among the given ones, that are this worker's to run. Postgres only."""
     return set(connection.execute(_HELD, {"ids": list(workflow_ids), "me": executor_id}).scalars())
 

@@ -63,13 +63,13 @@ class DeliveryFile:
             content = source.randbytes(min(_CHUNK, left))
             left -= len(content)
             crc = zlib.crc32(content, crc)
-            yield _stored(content, last=left == 0)
+            yield _make_stored_blocks(content, last=left == 0)
             if left == 0:
                 break
         yield struct.pack("<II", crc, self.random_bytes & 0xFFFFFFFF)
 
 
-def _stored(content: bytes, *, last: bool) -> bytes:
+def _make_stored_blocks(content: bytes, *, last: bool) -> bytes:
     """``content`` as stored deflate blocks; with ``last`` the final one is marked so."""
     pieces: list[bytes] = []
     view = memoryview(content)

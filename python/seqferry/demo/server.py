@@ -198,7 +198,7 @@ def free_ports(count: int) -> list[int]:
     try:
         while len(ports) < count:
             port = chooser.randrange(12_000, 22_000)
-            pair = (_bound(port), _bound(port + _GRPC_OFFSET))
+            pair = (_bind(port), _bind(port + _GRPC_OFFSET))
             held += (each for each in pair if each is not None)
             if None not in pair:
                 ports.append(port)
@@ -208,7 +208,7 @@ def free_ports(count: int) -> list[int]:
     return ports
 
 
-def _bound(port: int) -> socket.socket | None:
+def _bind(port: int) -> socket.socket | None:
     made = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     try:
         made.bind(("127.0.0.1", port))

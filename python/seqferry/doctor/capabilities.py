@@ -77,13 +77,13 @@ class _UnknownError(Exception):
     """A capability that nothing at this endpoint shows."""
 
 
-def found(probed: ProbedBucket) -> Iterator[Capability]:
+def find_capabilities(probed: ProbedBucket) -> Iterator[Capability]:
     """Tell what the endpoint can do, from what is kept where that is young enough; keeps the new answers.
 
     Raises:
         ConfigError: the answers cannot be read or kept. All were yielded before.
     """
-    facts = _kept(probed)
+    facts = _read_facts(probed)
     proof = _identity(probed.place)
     old: Mapping[str, Answer] = {} if probed.refresh or facts.identity != proof else facts.answers
     now = time.time()
@@ -104,7 +104,7 @@ def found(probed: ProbedBucket) -> Iterator[Capability]:
             continue
         except StorageError as why:
             if why.error_class != "capability":
-                yield _refused(probed, topic, why)
+                yield _describe_refusal(probed, topic, why)
                 continue
             answers[topic] = Answer(f"not offered ({why.operation} {why.error_code})", time.time())
         asked = True
@@ -115,14 +115,14 @@ def found(probed: ProbedBucket) -> Iterator[Capability]:
         endpoint_facts.write_answers(probed.database, probed.place, proof, answers)
 
 
-def _kept(probed: ProbedBucket) -> Facts:
+def _read_facts(probed: ProbedBucket) -> Facts:
     if probed.database is None:
         return Facts(endpoint_facts.name_of(probed.place), probed.place.bucket)
     return endpoint_facts.read(probed.database, probed.place)
 
 
 def _identity(place: S3Location) -> str:
-    resolved = identity.resolved_place(place)
+    resolved = identity.resolve_place(place)
     assert isinstance(resolved, S3Location)
     return "" if resolved.access is None else resolved.access.identity.proof
 
@@ -137,7 +137,7 @@ def _of_server(header: str) -> str:
     return f"{header}; `make compat` measures what can only be told by writing (docs/guarantees/compatibility.md)"
 
 
-def _refused(probed: ProbedBucket, topic: str, why: StorageError) -> Capability:
+def _describe_refusal(probed: ProbedBucket, topic: str, why: StorageError) -> Capability:
     if why.error_class != "person":
         return Capability(topic, why.message, 0.0, advice="See that the endpoint can be reached, and look again.")
     text = f"not known: these credentials may not ask ({why.operation} {why.error_code})"
@@ -218,7 +218,7 @@ def of_place(service: Service, place: S3Location) -> list[Capability]:
     """
     sample = next(iter(service.level(place, limit=1).objects), None)
     probed = ProbedBucket(service.engine, service.database, place, "", sample, False, False)
-    return [*found(probed), copies(service, place)]
+    return [*find_capabilities(probed), copies(service, place)]
 
 
 def copies(service: Service, place: S3Location) -> Capability:

@@ -185,7 +185,7 @@ def _anchors(settings: Settings) -> Finding:
     place = anchors.place_of(settings)
     assert place is not None
     try:
-        Engine.of(settings).check_bucket(identity.resolved_place(place))
+        Engine.of(settings).check_bucket(identity.resolve_place(place))
         with Service.open(settings) as service:
             left = anchors.overdue(service.database, settings)
     except SeqferryError as why:
@@ -233,12 +233,12 @@ def _memory(settings: Settings) -> Finding:
 
 
 def _identity() -> Finding:
-    place = identity.resolved_place(S3Location(""))
+    place = identity.resolve_place(S3Location(""))
     assert isinstance(place, S3Location)
     assert place.access is not None
     who = place.access.identity
     of = "" if who.role is None else f" ({'account' if who.source == 'session' else 'role'} {who.role})"
-    return Finding("credentials", "ok", f"by default {identity.described_here(who)}{of}")
+    return Finding("credentials", "ok", f"by default {identity.describe_here(who)}{of}")
 
 
 def _folder(name: str, place: LocalFolder, *, is_target: bool) -> Finding:
@@ -309,10 +309,10 @@ def _date_of(url: str, place: S3Location) -> tuple[float | None, str]:
 
 def _bucket(engine: Engine, name: str, place: S3Location, samples: list[ObjectInfo]) -> Generator[Finding, None, bool]:
     """Findings about the bucket; False when it cannot be used. ``samples`` gets an object that can be looked up."""
-    place_now = identity.resolved_place(place)
+    place_now = identity.resolve_place(place)
     assert isinstance(place_now, S3Location)
     assert place_now.access is not None
-    who = identity.described_here(place_now.access.identity)
+    who = identity.describe_here(place_now.access.identity)
     try:
         engine.check_bucket(place_now)
     except StorageError as why:
@@ -341,12 +341,12 @@ def _capabilities(settings: Settings, name: str, probed: ProbedBucket) -> Iterat
     try:
         service = Service.open(settings)
     except SeqferryError:  # a finding about the database reports it
-        for one in capabilities.found(probed):
+        for one in capabilities.find_capabilities(probed):
             yield _finding(name, one)
         return
     with service:
         try:
-            for one in capabilities.found(replace(probed, database=service.database)):
+            for one in capabilities.find_capabilities(replace(probed, database=service.database)):
                 yield _finding(name, one)
             yield _finding(name, capabilities.copies(service, probed.place))
         except ConfigError as why:

@@ -63,19 +63,19 @@ def names(engine: Engine, place: Location) -> list[tuple[str, float]]:
     Raises:
         StorageError: the buckets cannot be listed.
     """
-    with _advised(place):
+    with _advise_on_errors(place):
         return _native.list_buckets(native(engine), native_endpoint(place))
 
 
 def create(engine: Engine, place: Location) -> None:
     """Make the bucket of this place; raises StorageError when it cannot be."""
-    with _advised(place):
+    with _advise_on_errors(place):
         _native.create_bucket(native(engine), native_endpoint(place), place.container)
 
 
 def delete(engine: Engine, place: Location) -> None:
     """Remove the bucket of this place, which must be empty; raises StorageError when it cannot be."""
-    with _advised(place):
+    with _advise_on_errors(place):
         _native.delete_bucket(native(engine), native_endpoint(place), place.container)
 
 
@@ -232,7 +232,7 @@ def abort(
 
 
 @contextmanager
-def _advised(place: Location) -> Generator[None]:
+def _advise_on_errors(place: Location) -> Generator[None]:
     """Errors of requests about a whole bucket, with the next step that fits them."""
     try:
         with translate_errors():

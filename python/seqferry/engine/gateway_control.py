@@ -31,7 +31,7 @@ def ask(cache: Path, command: str, **facts: Any) -> dict[str, Any]:
     """
     line = json.dumps({"command": command, **{name: fact for name, fact in facts.items() if fact is not None}})
     try:
-        answer = json.loads(_exchanged(cache, line.encode() + b"\n"))
+        answer = json.loads(_exchange(cache, line.encode() + b"\n"))
     except (FileNotFoundError, NotADirectoryError, ConnectionRefusedError):
         raise ConfigError(
             f"No gateway runs with the cache {cache}: start one with seqferry gateway serve --cache {cache}, or name "
@@ -50,7 +50,7 @@ def ask(cache: Path, command: str, **facts: Any) -> dict[str, Any]:
     return cast("dict[str, Any]", answer["ok"])
 
 
-def _exchanged(cache: Path, line: bytes) -> bytes:
+def _exchange(cache: Path, line: bytes) -> bytes:
     # Paths of sockets have 107 bytes at most: that of the folder is the short one of its descriptor.
     folder = os.open(cache, os.O_RDONLY | os.O_DIRECTORY)
     try:

@@ -201,7 +201,7 @@ def list_mounts(*, ask: bool = True) -> list[MountEntry]:
     ]
 
 
-def hidden(directory: Path) -> str | None:
+def describe_hidden(directory: Path) -> str | None:
     """Number of keys hidden in folders read so far, and the names of some; None where the folder is no mount."""
     return _xattr(str(directory), _HIDDEN)
 

@@ -35,7 +35,7 @@ _transfer: Final = ContextVar("_transfer", default="")
 
 
 @contextmanager
-def traced_as(transfer: str) -> Generator[None]:
+def trace_as(transfer: str) -> Generator[None]:
     """Traces of what this thread lists meanwhile name this transfer."""
     token = _transfer.set(transfer)
     try:

@@ -19,8 +19,8 @@ def decode(data: bytes) -> str:
     return data.removeprefix(codecs.BOM_UTF8).decode()
 
 
-def decoded_loosely(data: bytes) -> str:
-    """As ``decoded``; bytes that are not of that encoding are taken for ISO-8859-1, in which each is a character."""
+def decode_loosely(data: bytes) -> str:
+    """As ``decode``; bytes that are not of that encoding are taken for ISO-8859-1, in which each is a character."""
     try:
         return decode(data)
     except UnicodeDecodeError:

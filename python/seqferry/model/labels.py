@@ -72,7 +72,7 @@ class Description:
         """This one, with what it leaves open as before: a name replaces the name, labels replace all labels."""
         return Description(before.name if self.name is None else self.name, self.labels or before.labels)
 
-    def changed(
+    def with_changes(
         self, *, name: str | None = None, labels: Mapping[str, str | None] = MappingProxyType({})
     ) -> Description:
         """This one with another name ('' for none) and with these labels in place of those of the same keys.
@@ -98,7 +98,7 @@ class Description:
 NOTHING: Final = Description()
 
 
-def stored(name: str | None, labels: str | None) -> Description:
+def read_stored(name: str | None, labels: str | None) -> Description:
     """The description that a row holds."""
     return Description(name, {} if labels is None else json.loads(labels))
 
@@ -108,7 +108,7 @@ def compose(text: str) -> str:
     return unicodedata.normalize("NFC", text)
 
 
-def described(name: str | None, labels: Mapping[str, str]) -> Description:
+def describe(name: str | None, labels: Mapping[str, str]) -> Description:
     """The description that a person gives, not yet checked."""
     return Description(None if name is None else compose(name), {key: compose(value) for key, value in labels.items()})
 
@@ -129,12 +129,12 @@ def parse(name: str | None, labels: Iterable[str]) -> Description:
         if key in found:
             raise UsageError(f"The label '{key[:63]}' is given twice; give it once.").about("labels")
         found[key] = value
-    made = described(name, found)
+    made = describe(name, found)
     made.check()
     return made
 
 
-def wanted(labels: Iterable[str]) -> tuple[tuple[str, str | None], ...]:
+def parse_filter(labels: Iterable[str]) -> tuple[tuple[str, str | None], ...]:
     """Labels that a list is filtered by: ``key=value``, or ``key`` for any value.
 
     Raises:

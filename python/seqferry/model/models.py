@@ -124,7 +124,7 @@ class Compiled:
 
     _compiled: dict[Callable[[Any], Any], Any]
 
-    def compiled(self, make: Callable[[Self], _Made]) -> _Made:
+    def compile_with(self, make: Callable[[Self], _Made]) -> _Made:
         """The value that ``make``, a function or a class of a module, makes of this one.
 
         Two threads may make it at once.

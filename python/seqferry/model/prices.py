@@ -122,7 +122,7 @@ class PriceList:
 @cache
 def table() -> Mapping[str, Price]:
     """All prices by name, as they are in us-east-1."""
-    return shipped(HOME).rows
+    return read_shipped(HOME).rows
 
 
 def cost(name: str, count: int) -> float:
@@ -131,7 +131,7 @@ def cost(name: str, count: int) -> float:
 
 
 @cache
-def shipped(region: str) -> PriceList:
+def read_shipped(region: str) -> PriceList:
     """The prices that come along, in this region.
 
     Raises:

@@ -188,12 +188,12 @@ def _copy(parsed: ParsedArguments) -> int:
     direction = _direction(source, target)
     shows = not (parsed.given("quiet") or parsed.given("silent") or target == "-")
 
-    def arrived(from_: str, to: str) -> None:
+    def report_arrival(from_: str, to: str) -> None:
         # What comes from a pipe lies in a temporary file meanwhile.
         print(f"{direction}: {'-' if source == '-' else level.printable(from_)} to {level.printable(to)}")
 
     try:
-        spec, result = session.copy(source, target, options, below=recursive, arrived=arrived if shows else None)
+        spec, result = session.copy(source, target, options, below=recursive, arrived=report_arrival if shows else None)
     except UsageError as why:
         if paths.is_local(source) and source != "-" and not os.path.exists(source):  # noqa: PTH110
             _say(f"The user-provided path {source} does not exist. {why.message}")
@@ -263,7 +263,7 @@ def _list(parsed: ParsedArguments) -> int:
             print(f"{'PRE':>30} {level.printable(entry)}")
         else:
             when = level.moment(entry.last_modified, "%Y-%m-%d %H:%M:%S")
-            print(f"{when} {entry.size:>10} {level.shown(entry.key, key, recursive=recursive)}")
+            print(f"{when} {entry.size:>10} {level.name_in_listing(entry.key, key, recursive=recursive)}")
     # As the AWS CLI: an empty bucket is no failure, a name that is not there is one.
     return _FAILED if key and not lines else 0
 

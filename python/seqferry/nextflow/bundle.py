@@ -144,7 +144,7 @@ def _fill(home: Path) -> None:
         if file.suffix == ".so":
             folder = python / Path(*name.split(".")[:-1]) if "." in name else dynamic
             folder.mkdir(parents=True, exist_ok=True)
-            binaries.append(_stripped(_copy(file, folder / file.name)))
+            binaries.append(_strip(_copy(file, folder / file.name)))
         elif file.suffix == ".py":
             _compile(name, file, python)
     loader = _add_libraries(home, [interpreter, *binaries])
@@ -216,7 +216,7 @@ def _copy(source: Path, target: Path) -> Path:
     return target
 
 
-def _stripped(binary: Path) -> Path:
+def _strip(binary: Path) -> Path:
     """Remove the symbols if ``strip`` is installed: an engine built for development has 100 MiB."""
     if (strip := shutil.which("strip")) is not None:
         subprocess.run([strip, "--strip-unneeded", str(binary)], capture_output=True, check=False)  # noqa: S603

@@ -147,7 +147,7 @@ class Helper:
         )
         spec = identity.resolve(asked)
         if below and self._state_dir is not None:
-            yield from self._recorded(request, self._state_dir)
+            yield from self._run_recorded(request, self._state_dir)
             return
         known = None
         if not below and "etag" in request:
@@ -176,7 +176,7 @@ class Helper:
             return _error(_kind_of(first), first.code, _in_words(result))
         return _end(objects=result.done, bytes=result.bytes_done)
 
-    def _recorded(self, request: Answer, state_dir: str) -> Iterator[Answer]:
+    def _run_recorded(self, request: Answer, state_dir: str) -> Iterator[Answer]:
         """Runs a recorded transfer as ``seqferry cp`` in another process, which keeps the database out of this one."""
         if_exists = "overwrite" if request.get("replace", True) else "fail"
         words = ["cp", "--quiet", "--raw", "--page-cache", "--if-exists", if_exists, "--state-dir", state_dir]

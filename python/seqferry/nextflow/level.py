@@ -24,7 +24,7 @@ def entries(engine: Engine, place: S3Location, *, recursive: bool) -> Iterator[O
         yield from objects
 
 
-def shown(key: str, prefix: str, *, recursive: bool) -> str:
+def name_in_listing(key: str, prefix: str, *, recursive: bool) -> str:
     """The name of an object in the listing: the whole key if ``recursive``, else what follows the last slash."""
     return printable(key if recursive else key[prefix.rfind("/") + 1 :])
 

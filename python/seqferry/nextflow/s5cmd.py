@@ -71,12 +71,14 @@ def run(words: Sequence[str]) -> int:
         command, parsed = _command(words)
         return _copy(parsed, words) if command == "cp" else _list(parsed, words)
     except RefusedError as why:
-        print(f'ERROR "{_shown(words)}": {why}', file=sys.stderr)
+        print(f'ERROR "{_command_text(words)}": {why}', file=sys.stderr)
     except session.StoppedError as why:
-        print(f'ERROR "{_shown(words)}": {why}; open uploads were aborted, and whole objects stay', file=sys.stderr)
+        print(
+            f'ERROR "{_command_text(words)}": {why}; open uploads were aborted, and whole objects stay', file=sys.stderr
+        )
         return 128 + why.number
     except SeqferryError as why:
-        print(f'ERROR "{_shown(words)}": {why.message}', file=sys.stderr)
+        print(f'ERROR "{_command_text(words)}": {why.message}', file=sys.stderr)
     return _FAILED
 
 
@@ -116,20 +118,20 @@ def _copy(parsed: ParsedArguments, words: Sequence[str]) -> int:
     options = _where(parsed) | given | parsed.passed_on
     shows = parsed.options.get("log") != "error"
 
-    def arrived(from_: str, to: str) -> None:
+    def report_arrival(from_: str, to: str) -> None:
         print(f"cp {level.printable(from_)} {level.printable(to)}")
 
-    spec, result = session.copy(source, target, options, below=below, arrived=arrived if shows else None)
+    spec, result = session.copy(source, target, options, below=below, arrived=report_arrival if shows else None)
     for failed in result.failures:
         what = f"cp {level.printable(failed.source)} {level.printable(failed.target)}"
         print(f'ERROR "{what}": {failed.code}: {failed.message}', file=sys.stderr)
     if result.failed > len(result.failures):
-        print(f'ERROR "{_shown(words)}": {result.failed - len(result.failures)} more', file=sys.stderr)
+        print(f'ERROR "{_command_text(words)}": {result.failed - len(result.failures)} more', file=sys.stderr)
     if result.missing:
-        print(f'ERROR "{_shown(words)}": NoSuchKey: there is no object {spec.source.uri}', file=sys.stderr)
+        print(f'ERROR "{_command_text(words)}": NoSuchKey: there is no object {spec.source.uri}', file=sys.stderr)
         return _FAILED
     if (below or spec.pattern is not None) and not result.found and not isinstance(spec.source, LocalFolder):
-        print(f'ERROR "{_shown(words)}": no object found', file=sys.stderr)
+        print(f'ERROR "{_command_text(words)}": no object found', file=sys.stderr)
         return _FAILED
     return _FAILED if result.failed else 0
 
@@ -221,15 +223,15 @@ def _list(parsed: ParsedArguments, words: Sequence[str]) -> int:
             print(f"{'DIR':>37}  {level.printable(entry)}")
         elif fits is None or fits(entry.key, entry.size, entry.last_modified):
             when = level.moment(entry.last_modified, "%Y/%m/%d %H:%M:%S")
-            print(f"{when} {entry.size:>17}  {level.shown(entry.key, start, recursive=False)}")
+            print(f"{when} {entry.size:>17}  {level.name_in_listing(entry.key, start, recursive=False)}")
         else:
             continue
         lines += 1
     if not lines and key:
-        print(f'ERROR "{_shown(words)}": no object found', file=sys.stderr)
+        print(f'ERROR "{_command_text(words)}": no object found', file=sys.stderr)
         return _FAILED
     return 0
 
 
-def _shown(words: Sequence[str]) -> str:
+def _command_text(words: Sequence[str]) -> str:
     return level.printable(" ".join(words))

@@ -49,7 +49,7 @@ def copy(
         StoppedError: a signal stopped the copy.
         SeqferryError: the arguments contradict each other, or the copy failed as a whole.
     """
-    with _piped(source, target) as (source_path, target_path):
+    with _replace_pipes(source, target) as (source_path, target_path):
         asked = build_spec(
             source_path,
             target_path,
@@ -81,10 +81,10 @@ def copy(
 def on_signals(stop: Callable[[int], None]) -> Generator[None]:
     """Within the block, a signal that asks this process to end calls ``stop`` with its number instead."""
 
-    def caught(number: int, _frame: FrameType | None) -> None:
+    def catch(number: int, _frame: FrameType | None) -> None:
         stop(number)
 
-    before = {number: signal.signal(number, caught) for number in _STOPPING}
+    before = {number: signal.signal(number, catch) for number in _STOPPING}
     try:
         yield
     finally:
@@ -93,7 +93,7 @@ def on_signals(stop: Callable[[int], None]) -> Generator[None]:
 
 
 @contextmanager
-def _piped(source: str, target: str) -> Generator[tuple[str, str]]:
+def _replace_pipes(source: str, target: str) -> Generator[tuple[str, str]]:
     """Paths in place of ``-``: input from a pipe is read a second time, and only verified bytes go into one."""
     if "-" not in (source, target):
         yield source, target

@@ -112,7 +112,7 @@ class Transfer(JobPlan):
         self._spec = spec.derive(selection=replace(spec.selection, settle=AT_REST))
         self._arrived = arrived
         self._flow = flow
-        self._batches = self._found()
+        self._batches = self._find()
         self._has_more = True
         self._begun: dict[int, _PlannedEntry] = {}
         self._next = 0
@@ -156,7 +156,7 @@ class Transfer(JobPlan):
     def has_more(self) -> bool:
         return self._has_more and not self._stopping
 
-    def _found(self) -> Iterator[list[_PlannedEntry]]:
+    def _find(self) -> Iterator[list[_PlannedEntry]]:
         """Batches of what is copied; empty ones while it is listed."""
         batcher = Batcher[_PlannedEntry]()
         for page in self._pages():

@@ -27,7 +27,7 @@ _FOR_CLIENTS: Final = "SEQFERRY_SSE_C_"
 """Variables of a server that its clients may name start so."""
 
 
-def named(text: str | None) -> str | None:
+def key_location(text: str | None) -> str | None:
     """Location of a key, as recorded; ``text`` as written: a path, ``fileb://path`` or ``env:NAME``.
 
     Raises:
@@ -46,7 +46,7 @@ def named(text: str | None) -> str | None:
     return f"file:{Path(path).absolute()}"
 
 
-def resolved_s3(place: S3Location) -> S3Location:
+def resolve_s3(place: S3Location) -> S3Location:
     """The place with the digest of its key, if it has one.
 
     Raises:

@@ -235,7 +235,7 @@ def remove_spooled(state_dir: Path, folder: str) -> None:
 
 
 @contextmanager
-def locked(path: Path) -> Generator[None]:
+def hold_lock(path: Path) -> Generator[None]:
     """Within: this process holds the lock of a file or folder, for which others wait. A killed process gives it up.
 
     Raises:

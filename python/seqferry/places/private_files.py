@@ -73,16 +73,16 @@ def open_private(path: Path, flags: int) -> int:
         descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, MODE)
     except OSError as why:
         if why.errno in (errno.ELOOP, errno.EISDIR, errno.ENXIO):
-            raise _planted(path) from None
+            raise _planted_error(path) from None
         raise
     found = os.fstat(descriptor)
     if not _is_plain(found):
         os.close(descriptor)
-        raise _planted(path)
+        raise _planted_error(path)
     return descriptor
 
 
-def _planted(path: Path) -> OSError:
+def _planted_error(path: Path) -> OSError:
     return OSError(errno.EPERM, "it is a link, or no plain file of this user alone; remove it", str(path))
 
 
@@ -218,7 +218,7 @@ def _is_narrowed(path: Path) -> bool:
         if not found.st_mode & 0o077 or found.st_uid != os.geteuid():
             return False
         if not _is_plain(found):
-            raise _planted(path)
+            raise _planted_error(path)
         with contextlib.suppress(OSError):
             Path(f"/proc/self/fd/{descriptor}").chmod(stat.S_IMODE(found.st_mode) & 0o700)
             return True

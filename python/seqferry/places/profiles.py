@@ -22,7 +22,7 @@ def settings(profile: str) -> Mapping[str, str]:
     return {**_section(_config(), f"profile {profile}", profile), **_section(_credentials(), profile)}
 
 
-def shared(kind: str, name: str) -> Mapping[str, str]:
+def read_shared(kind: str, name: str) -> Mapping[str, str]:
     """Settings of a section that profiles share, as ``sso-session`` and ``services``."""
     return _section(_config(), f"{kind} {name}")
 
@@ -30,8 +30,8 @@ def shared(kind: str, name: str) -> Mapping[str, str]:
 def endpoint_url(profile: str) -> str | None:
     """The endpoint for S3 that a profile names; its ``services`` section comes before the profile itself."""
     found = settings(profile)
-    of_services = shared("services", found["services"]).get("s3", "") if "services" in found else ""
-    return nested(of_services).get("endpoint_url") or found.get("endpoint_url")
+    of_services = read_shared("services", found["services"]).get("s3", "") if "services" in found else ""
+    return parse_nested(of_services).get("endpoint_url") or found.get("endpoint_url")
 
 
 def region(profile: str) -> str | None:
@@ -46,7 +46,7 @@ def region(profile: str) -> str | None:
     return None
 
 
-def nested(text: str) -> Mapping[str, str]:
+def parse_nested(text: str) -> Mapping[str, str]:
     """Settings below another one, as those of ``s3 =`` are, one in each line."""
     pairs = (line.partition("=") for line in text.splitlines())
     return {name.strip().lower(): value.strip() for name, _, value in pairs if value.strip()}
@@ -73,18 +73,18 @@ def _read(name: str) -> RawConfigParser | None:
         found = path.stat()
     except (OSError, ValueError):
         return None
-    return _parsed(str(path), (found.st_mtime_ns, found.st_size, found.st_ino))
+    return _parse(str(path), (found.st_mtime_ns, found.st_size, found.st_ino))
 
 
 @lru_cache(_KEPT)
-def _parsed(path: str, _version: tuple[int, int, int]) -> RawConfigParser | None:
+def _parse(path: str, _version: tuple[int, int, int]) -> RawConfigParser | None:
     # Imported here: most commands find no such file.
     from configparser import Error, RawConfigParser
 
     file = RawConfigParser(default_section="", strict=False, allow_no_value=True, inline_comment_prefixes=(" #", " ;"))
     try:
         with open(path, "rb") as written:  # noqa: PTH123
-            file.read_string(encoding.decoded_loosely(written.read()), path)
+            file.read_string(encoding.decode_loosely(written.read()), path)
     except (Error, OSError):
         # The engine reports the fault when it uses the file.
         return None

@@ -51,7 +51,7 @@ class ServiceManager:
         self._send("STOPPING=1")
 
     @contextmanager
-    def watched(self, *parts: Answers) -> Generator[None]:
+    def feed_watchdog(self, *parts: Answers) -> Generator[None]:
         """Ping the manager within the block, from a thread, as long as all parts of the process answer.
 
         The manager kills and restarts a process that has not pinged for the time that the unit sets. Parts must not ask

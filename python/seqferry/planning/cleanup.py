@@ -86,7 +86,7 @@ def stale(engine: Engine, spec: ResolvedSpec, in_use: UploadsInUse) -> Iterator[
     Raises:
         StorageError: the uploads cannot be listed, or are more than may be aborted.
     """
-    return _sized(engine, spec, in_use, _old(engine, spec))
+    return _add_sizes(engine, spec, in_use, _old(engine, spec))
 
 
 def check_number(pages: Iterator[list[StaleUpload]], spec: ResolvedSpec) -> Iterator[list[StaleUpload]]:
@@ -116,7 +116,7 @@ def _old(engine: Engine, spec: ResolvedSpec) -> list[OpenUpload]:
     return found
 
 
-def _sized(
+def _add_sizes(
     engine: Engine, spec: ResolvedSpec, in_use: UploadsInUse, found: Sequence[OpenUpload]
 ) -> Iterator[list[StaleUpload]]:
     for start in range(0, len(found), _SIZED_AT_ONCE):

@@ -70,7 +70,7 @@ class Spool(Generic[Item]):
         rows.execute("begin")
         for item in page:
             source, version, target = self._names(item)
-            values = (target and _stored(target), _stored(source), version, json.dumps(self._pack(item)))
+            values = (target and _encode_key(target), _encode_key(source), version, json.dumps(self._pack(item)))
             added = rows.execute("insert or ignore into item values (?, ?, ?, ?)", values)
             if added.rowcount:
                 continue
@@ -84,18 +84,18 @@ class Spool(Generic[Item]):
     def _fault(self, known: list[tuple[str, str | None]], source: str, target: str) -> UsageError:
         shown = self._spec.source.at(source)
         for other, taken in known:
-            if other != _stored(source):
+            if other != _encode_key(source):
                 if self._shared is not None:
                     return self._shared(_read(other), source, target)
                 return target_keys.collision(self._spec, target, self._spec.source.at(_read(other)), shown)
-            if taken and taken != _stored(target):
+            if taken and taken != _encode_key(target):
                 places = f"{self._spec.target.at(_read(taken))} and {self._spec.target.at(target)}"
                 why = f"{shown} is named by two sources, and would become both {places}."
                 return UsageError(f"{why} Nothing was copied; leave one out.").about("source")
         return UsageError(f"{shown} is named by two sources. Nothing was copied; leave one out.").about("source")
 
 
-def _stored(key: str) -> str:
+def _encode_key(key: str) -> str:
     """A key as a database takes it: halves of characters stand for bytes that are no UTF-8."""
     return key.encode("utf-8", "surrogateescape").hex() if not key.isascii() or "\0" in key else f"={key}"
 

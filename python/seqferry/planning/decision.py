@@ -112,7 +112,7 @@ def decide(
     """
     to = target_key(spec, found.key, found.version_id)
     if isinstance(found, FailedLookup):
-        return _not_looked_up(spec, found, to)
+        return _decide_failed_lookup(spec, found, to)
     if not is_selected(spec, found):
         return Decision("ignore", to)
     if is_left_out(spec, found.key, found.size):
@@ -163,7 +163,7 @@ def leave_out(target_key: str, code: str, reason: str) -> Decision:
     return Decision("leave_out", target_key, code, reason)
 
 
-def _not_looked_up(spec: ResolvedSpec, found: FailedLookup, target_key: str) -> Decision:
+def _decide_failed_lookup(spec: ResolvedSpec, found: FailedLookup, target_key: str) -> Decision:
     """Decision on a named object that is absent or may not be looked at."""
     if not is_key_selected(spec, found.key):
         return Decision("ignore", target_key)
@@ -189,7 +189,7 @@ class PredictedAction(NamedTuple):
     because: str
 
 
-def foreseen(spec: ResolvedSpec, size: int | None, decision: Decision, there: ListedObject | None) -> PredictedAction:
+def predict(spec: ResolvedSpec, size: int | None, decision: Decision, there: ListedObject | None) -> PredictedAction:
     """Predicts from listings the action for an object, for which ``decide`` has returned ``copy`` or ``skip``.
 
     Args:
@@ -294,7 +294,7 @@ def refusal(
         why = f"Its target {target} lies inside the source: copying it could overwrite another object of the source."
         return "TargetInsideSource", f"{why} Choose a target outside of the source."
     if rules.confined and not spec.kind.compares and not isinstance(spec.target, LocalFolder):
-        return policy.confined(spec.target, target_key)
+        return policy.find_refusal(spec.target, target_key)
     return None
 
 

@@ -212,7 +212,7 @@ def rows(path: Path, of: Manifest, name: str) -> Iterator[Row]:
             for values in reader:
                 line = reader.line_num
                 if len(values) != len(of.columns):
-                    raise _malformed(
+                    raise _format_error(
                         name, line, f"it has {len(values)} columns, and the manifest names {len(of.columns)}"
                     )
                 row = {column: values[at] for column, at in place.items()}
@@ -220,9 +220,9 @@ def rows(path: Path, of: Manifest, name: str) -> Iterator[Row]:
                     continue
                 yield _row(row, name, line)
     except csv.Error as why:
-        raise _malformed(name, line + 1, f"{why}") from None
+        raise _format_error(name, line + 1, f"{why}") from None
     except (EOFError, OSError, zlib.error, UnicodeDecodeError) as why:
-        raise _malformed(name, line + 1, f"it cannot be unpacked ({why})") from None
+        raise _format_error(name, line + 1, f"it cannot be unpacked ({why})") from None
 
 
 def _row(row: dict[str, str], name: str, line: int) -> Row:
@@ -233,7 +233,7 @@ def _row(row: dict[str, str], name: str, line: int) -> Row:
         modified = row.get("lastmodifieddate")
         time_ = 0.0 if not modified else datetime.fromisoformat(modified).timestamp()
     except ValueError:
-        raise _malformed(name, line, f"column {column}: '{row[column]}'") from None
+        raise _format_error(name, line, f"column {column}: '{row[column]}'") from None
     # A version id here would pin the copy to it, which takes a permission of its own; the ETag does as well.
     return Row(
         key=unquote_plus(row["key"], errors="surrogateescape"),
@@ -262,7 +262,7 @@ def _rows_of_parquet(path: Path, of: Manifest, name: str) -> Iterator[Row]:
         raise StorageError(text, "person", "MalformedInventory", "read inventory", True) from None
 
 
-def _malformed(name: str, line: int, why: str) -> StorageError:
+def _format_error(name: str, line: int, why: str) -> StorageError:
     return StorageError(f"{name}, line {line}: {why}.", "person", "MalformedInventory", "read inventory", True)
 
 

@@ -102,12 +102,12 @@ def _sources(
             continue
         singles.append(part)
         if len(singles) == LOOKED_UP_AT_ONCE:
-            yield from _looked_up(engine, singles)
+            yield from _look_up(engine, singles)
             singles = []
-    yield from _looked_up(engine, singles)
+    yield from _look_up(engine, singles)
 
 
-def _looked_up(
+def _look_up(
     engine: Engine, singles: Sequence[ResolvedSpec]
 ) -> Iterator[tuple[ResolvedSpec, Iterator[Sequence[Listed]]]]:
     """Each of these single objects, which are in one bucket or folder."""
@@ -118,18 +118,18 @@ def _looked_up(
         yield part, iter([[info]])
 
 
-def foreseen(
+def predict_listed(
     engine: Engine, spec: ResolvedSpec, rules: KeyRules
 ) -> Iterator[list[tuple[Listed, Decision, PredictedAction | None]]]:
     """Pages as ``decide_listed``, each with what the transfer would do; None where it is not copied at all."""
     for part, pages in _sources(engine, spec, rules):
-        yield from _foreseen(engine, part, pages, rules)
+        yield from _predict_pages(engine, part, pages, rules)
 
 
-def _foreseen(
+def _predict_pages(
     engine: Engine, spec: ResolvedSpec, pages: Iterator[Sequence[Listed]], rules: KeyRules
 ) -> Iterator[list[tuple[Listed, Decision, PredictedAction | None]]]:
-    """``foreseen`` for one source."""
+    """``predict_listed`` for one source."""
     compares = decision.compares_listings(spec)
     for page in pages:
         failed = [info for info in page if isinstance(info, FailedLookup)]
@@ -140,7 +140,7 @@ def _foreseen(
             at = there.get(_target(spec, info))
             decided = decision.decide(spec, info, rules, at if compares else None)
             if decided.action in ("copy", "skip"):
-                found.append((info, decided, decision.foreseen(spec, info.size, decided, at)))
+                found.append((info, decided, decision.predict(spec, info.size, decided, at)))
             elif decided.action != "ignore":
                 found.append((info, decided, None))
         yield found
@@ -155,7 +155,7 @@ def at_keys(engine: Engine, spec: ResolvedSpec, keys: Sequence[str]) -> dict[str
     if isinstance(spec.target, LocalFolder):
         ended = paths.is_absent(spec.target.path)
     else:
-        found, ended = _listed_at_target(engine, spec, keys)
+        found, ended = _find_at_target(engine, spec, keys)
     if ended:
         return found
     for chunk in _chunks(list(dict.fromkeys(key for key in keys if key and key not in found))):
@@ -168,10 +168,10 @@ def _at_target(engine: Engine, spec: ResolvedSpec, page: Sequence[Listed]) -> di
 
     An object that they do not show, whatever the order or the refusal of the service, is looked up when it is copied.
     """
-    return _listed_at_target(engine, spec, [_target(spec, info) for info in page])[0]
+    return _find_at_target(engine, spec, [_target(spec, info) for info in page])[0]
 
 
-def _listed_at_target(engine: Engine, spec: ResolvedSpec, at: Sequence[str]) -> tuple[dict[str, ObjectInfo], bool]:
+def _find_at_target(engine: Engine, spec: ResolvedSpec, at: Sequence[str]) -> tuple[dict[str, ObjectInfo], bool]:
     """Objects that listings show under these keys of the target; True when no other ones of them are there."""
     keys = sorted(at, key=_in_bytes)
     wanted, last, after = set(keys), _in_bytes(keys[-1]), _before(keys[0], spec.target.key)
@@ -227,7 +227,7 @@ def objects(engine: Engine, spec: ResolvedSpec, own: str | None = None) -> Itera
     if spec.versions:
         yield from _versions(engine, spec)
         return
-    for keys in _chunks(_named(spec)):
+    for keys in _chunks(_keys_of(spec)):
         yield engine.head_each(spec.source, keys)
 
 
@@ -279,7 +279,7 @@ def extras(
 
 
 def _versions(engine: Engine, spec: ResolvedSpec) -> Iterator[Sequence[Listed]]:
-    named = list(zip(_named(spec), spec.versions, strict=True))
+    named = list(zip(_keys_of(spec), spec.versions, strict=True))
     for start in range(0, len(named), LOOKED_UP_AT_ONCE):
         page = named[start : start + LOOKED_UP_AT_ONCE]
         current = [key for key, version in page if not version]
@@ -290,7 +290,7 @@ def _versions(engine: Engine, spec: ResolvedSpec) -> Iterator[Sequence[Listed]]:
         yield [found[one] for one in page]
 
 
-def _named(spec: ResolvedSpec) -> list[str]:
+def _keys_of(spec: ResolvedSpec) -> list[str]:
     if spec.keys is None:
         return [spec.source.key]
     return [spec.source.key + key for key in spec.keys]

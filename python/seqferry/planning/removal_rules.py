@@ -61,7 +61,7 @@ def too_many(spec: ResolvedSpec, found: int) -> RemovalRefusal | None:
     return RemovalRefusal("TooManyToDelete", f"{why} {advice}", True)
 
 
-def names_changed(spec: ResolvedSpec, unseen: int) -> RemovalRefusal | None:
+def refuse_changed_names(spec: ResolvedSpec, unseen: int) -> RemovalRefusal | None:
     """Reason to remove nothing when ``unseen`` arrived objects are not listed at the target; None when all are.
 
     Some storages change names: what was just copied would pass for what the source has not.
@@ -73,7 +73,7 @@ def names_changed(spec: ResolvedSpec, unseen: int) -> RemovalRefusal | None:
     return RemovalRefusal("NamesChanged", f"{why}. {advice}", is_failure=True)
 
 
-def not_looked_at(refused: Sequence[str]) -> RemovalRefusal | None:
+def refuse_unseen_folders(refused: Sequence[str]) -> RemovalRefusal | None:
     """Reason why nothing is removed in the folders ``refused`` of the target; None when there are none."""
     if not refused:
         return None
@@ -122,7 +122,7 @@ class PresentCopy(ListedObject, Protocol):
     def changed(self) -> float: ...
 
 
-def source_kept(
+def why_source_kept(
     spec: ResolvedSpec, copy: RecordedCopy, there: PresentCopy | None, source: ListedObject | None
 ) -> str | None:
     """Reason why a move leaves the source of an arrived object, in words; None when none is known so far.
@@ -193,7 +193,7 @@ def is_doomed_version(spec: ResolvedSpec, found: RemovableVersion, *, exact: boo
     return is_selected(spec, found) if version_id is None else found.version_id == version_id
 
 
-def too_many_doomed(spec: ResolvedSpec, most: int | None, found: int) -> RemovalRefusal | None:
+def refuse_too_many(spec: ResolvedSpec, most: int | None, found: int) -> RemovalRefusal | None:
     """Reason for ``rm`` to remove nothing when ``found`` objects would be; None when they are within ``most``."""
     if most is None or spec.single or found <= most:
         return None

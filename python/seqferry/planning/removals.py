@@ -177,7 +177,7 @@ def check_most(engine: Engine, spec: ResolvedSpec) -> None:
     found = 0
     for page in find_doomed(engine, spec):
         found += len(page)
-        if (too_many := removal_rules.too_many_doomed(spec, most, found)) is not None:
+        if (too_many := removal_rules.refuse_too_many(spec, most, found)) is not None:
             raise StorageError(too_many.reason, "person", too_many.code, "plan", True)
 
 

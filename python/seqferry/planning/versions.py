@@ -60,17 +60,17 @@ def _objects(engine: Engine, spec: ResolvedSpec) -> Iterator[list[list[ObjectVer
     for page in buckets.versions(engine, spec.source):
         groups = [list(group) for _, group in groupby([*left, *page], key=lambda one: one.key)]
         left = groups.pop() if groups else []
-        yield [found for group in groups if (found := _selected(spec, group))]
-    yield [found] if (found := _selected(spec, left)) else []
+        yield [found for group in groups if (found := _select(spec, group))]
+    yield [found] if (found := _select(spec, left)) else []
 
 
-def _selected(spec: ResolvedSpec, group: list[ObjectVersion]) -> list[ObjectVersion]:
+def _select(spec: ResolvedSpec, group: list[ObjectVersion]) -> list[ObjectVersion]:
     if not group or (spec.single and group[0].key != spec.source.key):
         return []
-    return group[::-1] if decision.is_selected(spec, _found(group[0])) else []
+    return group[::-1] if decision.is_selected(spec, _found_version(group[0])) else []
 
 
-def _found(one: ObjectVersion, refusal: tuple[str, str] | None = None) -> FoundVersion:
+def _found_version(one: ObjectVersion, refusal: tuple[str, str] | None = None) -> FoundVersion:
     return FoundVersion(
         one.key, one.size, one.etag, one.last_modified, one.version_id, one.storage_class, refusal=refusal
     )
@@ -88,7 +88,7 @@ def _of_object(engine: Engine, spec: ResolvedSpec, versions: Sequence[ObjectVers
         decisions = decision.decide_versions(spec, key, to, copied, there)
     left = iter(decisions)
     marker = decision.delete_marker(spec, key, to)
-    return [Fate(_found(one), marker if one.is_delete_marker else next(left)) for one in versions]
+    return [Fate(_found_version(one), marker if one.is_delete_marker else next(left)) for one in versions]
 
 
 def at_target(engine: Engine, spec: ResolvedSpec, key: str) -> list[ObjectVersion]:

@@ -35,14 +35,14 @@ def copies(engine: Engine, spec: ResolvedSpec, rules: KeyRules) -> Iterator[Plan
     """
     start.check_buckets(engine, spec)
     if spec.kind.unpacks:
-        yield from _unpacked(engine, spec, rules)
+        yield from _plan_unpacking(engine, spec, rules)
     elif spec.kind.packs:
-        yield from _packed(engine, spec, rules)
+        yield from _plan_packing(engine, spec, rules)
     elif spec.kind.of_versions:
         for page in versions.fates(engine, spec, rules):
             yield from (_version(fate) for group in page for fate in group)
     else:
-        yield from _copied(engine, spec, rules)
+        yield from _plan_copies(engine, spec, rules)
 
 
 def removals(
@@ -71,14 +71,14 @@ def removals(
     refused: list[str] = []
     for keys in listing.extras(engine, spec, own, refused=refused):
         yield from sorted(keys)
-    if (kept := removal_rules.not_looked_at(refused)) is not None:
+    if (kept := removal_rules.refuse_unseen_folders(refused)) is not None:
         yield kept
 
 
-def _copied(engine: Engine, spec: ResolvedSpec, rules: KeyRules) -> Iterator[PlannedCopy]:
+def _plan_copies(engine: Engine, spec: ResolvedSpec, rules: KeyRules) -> Iterator[PlannedCopy]:
     found = (
-        [_shown(engine, spec, info, decided, seen) for info, decided, seen in page]
-        for page in listing.foreseen(engine, spec, rules)
+        [_plan_listed(engine, spec, info, decided, seen) for info, decided, seen in page]
+        for page in listing.predict_listed(engine, spec, rules)
     )
     if collisions.are_possible(spec):
         found = collisions.Spool(spec, _names, astuple, lambda values: PlannedCopy(*values)).unique(found)
@@ -86,19 +86,19 @@ def _copied(engine: Engine, spec: ResolvedSpec, rules: KeyRules) -> Iterator[Pla
         yield from page
 
 
-def _shown(
+def _plan_listed(
     engine: Engine, spec: ResolvedSpec, info: Listed, decided: Decision, seen: PredictedAction | None
 ) -> PlannedCopy:
     if spec.single and isinstance(info, FailedLookup):
         raise start.missing_error(engine, spec) if info.is_absent else info.failure
-    return _planned(info.key, info.size, decided, seen)
+    return _planned_copy(info.key, info.size, decided, seen)
 
 
 def _names(planned: PlannedCopy) -> tuple[str, str, str | None]:
     return planned.source_key, "", None if planned.refusal else planned.target_key
 
 
-def _unpacked(engine: Engine, spec: ResolvedSpec, rules: KeyRules) -> Iterator[PlannedCopy]:
+def _plan_unpacking(engine: Engine, spec: ResolvedSpec, rules: KeyRules) -> Iterator[PlannedCopy]:
     """The members of an archive, each with what is at its target."""
     for page in unpacking.decide_members(engine, spec, rules):
         copied = [one.decision.target_key for _, one in page if one.decision.action == "copy"]
@@ -107,21 +107,21 @@ def _unpacked(engine: Engine, spec: ResolvedSpec, rules: KeyRules) -> Iterator[P
             size = 0 if member is None else member.size
             seen = None
             if decided.action == "copy":
-                seen = decision.foreseen(spec, size, decided, there.get(decided.target_key))
-            yield _planned(source_key, size, decided, seen)
+                seen = decision.predict(spec, size, decided, there.get(decided.target_key))
+            yield _planned_copy(source_key, size, decided, seen)
 
 
-def _packed(engine: Engine, spec: ResolvedSpec, rules: KeyRules) -> Iterator[PlannedCopy]:
+def _plan_packing(engine: Engine, spec: ResolvedSpec, rules: KeyRules) -> Iterator[PlannedCopy]:
     """The members of archives that are made, each with what is at the key of its archive."""
     if pack.SPLIT in spec.options:
-        yield from _sharded(engine, spec, rules)
+        yield from _plan_shards(engine, spec, rules)
         return
-    [seen] = _archives_foreseen(engine, spec, [spec.target.key])
+    [seen] = _predict_archives(engine, spec, [spec.target.key])
     for page in members.members(engine, spec, rules):
         yield from (_member(spec, one, spec.target.key, seen) for one in page)
 
 
-def _sharded(engine: Engine, spec: ResolvedSpec, rules: KeyRules) -> Iterator[PlannedCopy]:
+def _plan_shards(engine: Engine, spec: ResolvedSpec, rules: KeyRules) -> Iterator[PlannedCopy]:
     found: list[Member] = []
     for page in members.members(engine, spec, rules):
         found += [one for one in page if one.left_out is None]
@@ -131,17 +131,17 @@ def _sharded(engine: Engine, spec: ResolvedSpec, rules: KeyRules) -> Iterator[Pl
     keys = [pack.shard_key(spec, number) for number in range(len(ends))]
     members.refuse_later_shards(engine, spec, len(keys))
     first = 0
-    for key, end, seen in zip(keys, ends, _archives_foreseen(engine, spec, keys), strict=True):
+    for key, end, seen in zip(keys, ends, _predict_archives(engine, spec, keys), strict=True):
         yield from (_member(spec, one, key, seen) for one in found[first:end])
         first = end
 
 
-def _archives_foreseen(engine: Engine, spec: ResolvedSpec, keys: Sequence[str]) -> Iterator[PredictedAction]:
+def _predict_archives(engine: Engine, spec: ResolvedSpec, keys: Sequence[str]) -> Iterator[PredictedAction]:
     """The predicted action for the archive at each key. Its size and its digest are known when it is made."""
     for first in range(0, len(keys), listing.LOOKED_UP_AT_ONCE):
         page = list(keys[first : first + listing.LOOKED_UP_AT_ONCE])
         for key, there in zip(page, _archives_there(engine, spec, page), strict=True):
-            yield decision.foreseen(spec, None, Decision("copy", key), there)
+            yield decision.predict(spec, None, Decision("copy", key), there)
 
 
 def _archives_there(engine: Engine, spec: ResolvedSpec, keys: list[str]) -> list[ObjectInfo | None]:
@@ -156,7 +156,7 @@ def _archives_there(engine: Engine, spec: ResolvedSpec, keys: list[str]) -> list
         return [None] * len(keys)
 
 
-def _planned(source_key: str, size: int, decided: Decision, seen: PredictedAction | None) -> PlannedCopy:
+def _planned_copy(source_key: str, size: int, decided: Decision, seen: PredictedAction | None) -> PlannedCopy:
     if seen is None or seen.action == "refuse":
         reason = decided.reason if seen is None else seen.because
         return PlannedCopy(source_key, decided.target_key, size, reason, decided.is_left_out)
@@ -167,7 +167,7 @@ def _member(spec: ResolvedSpec, member: Member, target_key: str, seen: Predicted
     found = member.found
     if member.left_out is not None:
         return PlannedCopy(found.key, target_key, found.size, member.left_out[1], left_out=True)
-    planned = _planned(found.key, found.size, Decision("copy", target_key), seen)
+    planned = _planned_copy(found.key, found.size, Decision("copy", target_key), seen)
     if seen == _ABSENT:
         planned = replace(planned, because="packed", detail=f"as {found.key.removeprefix(spec.strip)}")
     return planned

@@ -133,7 +133,7 @@ def inspect(engine: Engine, spec: ResolvedSpec, rules: KeyRules, *, at_most: int
 
     with ThreadPoolExecutor(_AT_ONCE, "seqferry-preflight") as pool:
         for page in listing.decide_listed(engine, spec, rules):
-            wanted = _taken(report, page, at_most)
+            wanted = _take(report, page, at_most)
             copied += len(wanted)
             for (info, target_key), trouble in zip(wanted, pool.map(look, wanted), strict=True):
                 if trouble is None:
@@ -157,7 +157,7 @@ def _tell(notes: Sequence[str]) -> None:
         log.warning("%s", note)
 
 
-def _taken(report: Report, page: Sequence[tuple[Listed, Decision]], at_most: int | None) -> list[tuple[Listed, str]]:
+def _take(report: Report, page: Sequence[tuple[Listed, Decision]], at_most: int | None) -> list[tuple[Listed, str]]:
     """Count the objects of a page, note those that are refused; the others that would be copied, with target keys."""
     wanted: list[tuple[Listed, str]] = []
     for info, decision in page:

@@ -56,7 +56,7 @@ def _check_single(engine: Engine, spec: ResolvedSpec) -> KnownObjects:
     """
     try:
         with errors_about("source"):
-            found = _looked_up(engine, spec)
+            found = _look_up(engine, spec)
     except StorageError:
         check_buckets(engine, spec)
         raise
@@ -76,7 +76,7 @@ def _check_single(engine: Engine, spec: ResolvedSpec) -> KnownObjects:
     return KnownObjects((found,), not listed, there)
 
 
-def _looked_up(engine: Engine, spec: ResolvedSpec) -> ObjectInfo | None:
+def _look_up(engine: Engine, spec: ResolvedSpec) -> ObjectInfo | None:
     if not spec.versions:
         return engine.head(spec.source, [spec.source.key])[0]
     found = next((info for page in objects(engine, spec) for info in page), None)
@@ -133,7 +133,7 @@ def with_prefixes(engine: Engine, given: Mapping[str, Any]) -> str | list[str]:
     """
     named: dict[Location, list[tuple[int, str]]] = {}
     for at, place in _single(given):
-        bucket = identity.resolved_place(replace(place, key=""))
+        bucket = identity.resolve_place(replace(place, key=""))
         named.setdefault(bucket, []).append((at, place.key))
     prefixes: set[int] = set()
     with errors_about("source"):

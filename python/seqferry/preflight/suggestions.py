@@ -36,7 +36,7 @@ def nearest(engine: Engine, spec: ResolvedSpec) -> list[str]:
     if spec.kind.unpacks:
         return []  # the archive is there; names of members are no keys
     part = parts(spec)[0]
-    wanted = _wanted(part)
+    wanted = _wanted_key(part)
     try:
         for folder in _folders(literal_start(wanted)):
             found = _list(engine, replace(part.source, key=folder))
@@ -47,7 +47,7 @@ def nearest(engine: Engine, spec: ResolvedSpec) -> list[str]:
     return []
 
 
-def _wanted(spec: ResolvedSpec) -> str:
+def _wanted_key(spec: ResolvedSpec) -> str:
     """The key that the user had in mind: the wildcard, or else the last rule that includes."""
     if spec.pattern is not None:
         return spec.pattern

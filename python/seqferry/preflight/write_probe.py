@@ -103,7 +103,7 @@ def _try(
     def record(events: Events) -> Sequence[int]:
         nonlocal why, is_created
         is_created = bool(events.begun)
-        why = why if is_created else _refused(events) or why
+        why = why if is_created else _find_refusal(events) or why
         return ()  # no part is sent
 
     try:
@@ -117,7 +117,7 @@ def _try(
     return why
 
 
-def _refused(events: Events) -> tuple[str, str, str] | None:
+def _find_refusal(events: Events) -> tuple[str, str, str] | None:
     [*ended] = rows(events)
     if not ended or (ended[0]["error_class"], ended[0]["error_operation"]) != ("person", _CREATE):
         return None

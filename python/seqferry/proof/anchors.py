@@ -145,7 +145,7 @@ def write(
         return stopping() or time.monotonic() >= deadline
 
     try:
-        at_key = replace(cast("S3Location", identity.resolved_place(place)), key=f"{place.key}{instance}/{head}")
+        at_key = replace(cast("S3Location", identity.resolve_place(place)), key=f"{place.key}{instance}/{head}")
         put = "no_lock"
         if settings.audit_retention is not None:
             put = _put(engine, settings, at_key, body, ends, locked=True)
@@ -264,11 +264,11 @@ def read(database: Database, engine: Engine, settings: Settings) -> StoredAnchor
     found = StoredAnchors(place.uri)
     with database.read() as connection:
         instance, head = anchor_rows.instance(connection), ledger.head(connection)
-        noted = anchor_rows.written(connection, _name(place))
+        noted = anchor_rows.read_written(connection, _name(place))
     found.unlocked = sum(row.locked_until is None for row in noted)
     try:
-        resolved = cast("S3Location", identity.resolved_place(place))
-        heads, others = _listed(engine, resolved, instance, found)
+        resolved = cast("S3Location", identity.resolve_place(place))
+        heads, others = _list_anchors(engine, resolved, instance, found)
         for one in heads:
             about = _entries(engine, resolved, one, heads[one]) if _is_described(one, head, heads) else {}
             found.known.append(KnownHead(one, f"the anchor {resolved.at(_key(place, instance, one))}", about))
@@ -299,7 +299,7 @@ def _is_described(one: Head, head: Head, heads: dict[Head, ObjectVersion]) -> bo
     return one.count > head.count and one in sorted(heads, key=lambda each: each.count)[-_DESCRIBED:]
 
 
-def _listed(
+def _list_anchors(
     engine: Engine, place: S3Location, instance: str | None, found: StoredAnchors
 ) -> tuple[dict[Head, ObjectVersion], dict[str, int]]:
     """The first version of each anchor of this ledger, and the highest counts of other ledgers."""

@@ -27,8 +27,8 @@ __all__ = [
     "KnownHead",
     "adopt",
     "head",
-    "known_heads",
     "of_transfer",
+    "parse_heads",
     "verify",
 ]
 
@@ -41,7 +41,7 @@ def head(database: Database) -> Head:
         return ledger.head(connection)
 
 
-def known_heads(texts: Sequence[str]) -> list[KnownHead]:
+def parse_heads(texts: Sequence[str]) -> list[KnownHead]:
     """Heads as a person has kept them.
 
     Raises:
@@ -69,15 +69,15 @@ def verify(
         yield from _of_schedules(database)
         yield from _of_share_links(database)
     for row in _transfers(database, transfer_id):
-        yield from _found(database, row.id, checked)
+        yield from _check_again(database, row.id, checked)
 
 
 def of_transfer(database: Database, transfer_id: str) -> list[Finding]:
     """All that is not as it was written of one transfer; the ledger as far as it names the transfer."""
-    return _found(database, transfer_id, AuditCounts())
+    return _check_again(database, transfer_id, AuditCounts())
 
 
-def _found(database: Database, transfer_id: str, checked: AuditCounts) -> list[Finding]:
+def _check_again(database: Database, transfer_id: str, checked: AuditCounts) -> list[Finding]:
     with database.read() as connection:
         # A transfer that runs may be further by now than when the page was read.
         now = connection.execute(sa.select(transfer).where(transfer.c.id == transfer_id)).one_or_none()

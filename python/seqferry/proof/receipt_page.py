@@ -122,9 +122,9 @@ def page(known: TransferRecord, objects: Iterator[dict[str, Any]], number: int =
         '<meta name="viewport" content="width=device-width">'
         f"<title>{_text(title)}</title><style>{_CSS}</style></head><body>\n<h1>{_text(title)}</h1>\n"
     )
-    yield _changed(known) + _sentence(known)
+    yield _render_findings(known) + _sentence(known)
     yield _section("Totals", _facts(_totals(known)))
-    yield _section("How the objects were verified", _verified(known))
+    yield _section("How the objects were verified", _render_verifications(known))
     if known.failures:
         yield _section("What failed, and why", _failures(known))
     yield _acts(known)
@@ -143,7 +143,7 @@ def _title(known: TransferRecord) -> str:
 # --- parts ------------------------------------------------------------------------------------------------------------
 
 
-def _changed(known: TransferRecord) -> str:
+def _render_findings(known: TransferRecord) -> str:
     if not known.findings:
         return ""
     head = f"The record is NOT as it was written: {formatting.count(len(known.findings), 'finding')}."
@@ -196,7 +196,7 @@ def _totals(known: TransferRecord) -> dict[str, str | None]:
     }
 
 
-def _verified(known: TransferRecord) -> str:
+def _render_verifications(known: TransferRecord) -> str:
     rows = [one for one in known.verifications if one.state in ("done", "skipped")]
     if not rows:
         return '<p class="note">No object has arrived.</p>\n'

@@ -102,11 +102,11 @@ def _csv(_known: TransferRecord, objects: Iterator[dict[str, Any]]) -> Iterator[
     for one in objects:
         writer.writerow(["" if value is None else value for value in one.values()])
         if buffer.tell() > 1 << 16:
-            yield _taken(buffer)
-    yield _taken(buffer)
+            yield _drain(buffer)
+    yield _drain(buffer)
 
 
-def _taken(buffer: io.StringIO) -> str:
+def _drain(buffer: io.StringIO) -> str:
     text = buffer.getvalue()
     buffer.seek(0)
     buffer.truncate()

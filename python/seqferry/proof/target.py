@@ -68,7 +68,7 @@ Row = dict[str, Any]
 """Row of a receipt: the values of ``receipts.COLUMNS`` by name."""
 
 
-def arrived(database: Database, transfer_id: str, spec: TransferSpec) -> Iterator[Row]:
+def read_arrived(database: Database, transfer_id: str, spec: TransferSpec) -> Iterator[Row]:
     """Rows of the objects that should be at the target of a transfer, each with the key that it has there.
 
     Raises:
@@ -85,12 +85,12 @@ def arrived(database: Database, transfer_id: str, spec: TransferSpec) -> Iterato
 
 
 def _rows(database: Database, transfer_id: str) -> Iterator[Row]:
-    for one in _recorded(database, transfer_id):
+    for one in _read_recorded(database, transfer_id):
         if one["state"] in ("done", "skipped") and one["error_code"] is None:
             yield one
 
 
-def _recorded(database: Database, transfer_id: str) -> Iterator[Row]:
+def _read_recorded(database: Database, transfer_id: str) -> Iterator[Row]:
     """All rows of a transfer, also when it is pruned."""
     with database.read() as connection:
         numbers = receipts.batch_numbers(connection, transfer_id)
@@ -144,9 +144,9 @@ def counts(database: Database, transfer_id: str, *, is_pruned: bool = False) -> 
     ended: Iterable[verifications.EndedObjects]
     if not is_pruned:
         with database.read() as connection:
-            ended = verifications.ended(connection, transfer_id)
+            ended = verifications.count_ended(connection, transfer_id)
     else:
-        rows = _recorded(database, transfer_id)
+        rows = _read_recorded(database, transfer_id)
         ended = (verifications.EndedObjects(one["state"], one["verified"], one["error_code"], 1) for one in rows)
     for each in ended:
         found.add(each)
@@ -155,19 +155,19 @@ def counts(database: Database, transfer_id: str, *, is_pruned: bool = False) -> 
 
 def differences(database: Database, status: Status) -> Iterator[Difference]:
     """Objects of a verification that are not as received, in the order of its rows."""
-    for one in _failed(database, status):
+    for one in _read_failed(database, status):
         recorded, found = verification.parse(one.target_key, one.error_message or "")
         yield Difference(one.target_key, _OUTCOMES.get(one.error_code or "", "unreadable"), recorded, found)
 
 
-def _failed(database: Database, status: Status) -> Iterator[verifications.FailedObject]:
+def _read_failed(database: Database, status: Status) -> Iterator[verifications.FailedObject]:
     if status.pruned_at is not None:
-        for one in _recorded(database, status.id):
+        for one in _read_recorded(database, status.id):
             if one["state"] == "failed":
                 yield verifications.FailedObject(0, one["target_key"], one["error_code"], one["error_message"])
         return
     after: int | None = 0
     while after is not None:
         with database.read() as connection:
-            page, after = verifications.failed(connection, status.id, after)
+            page, after = verifications.read_failed(connection, status.id, after)
         yield from page

@@ -96,7 +96,7 @@ def read(database: Database, transfer_id: str, findings: Sequence[Finding], pric
             ended_at=row.ended_at,
             software=about or receipts.software(),
         )
-        spec = stored.shown(row.spec)[0]
+        spec = stored.read_legible(row.spec)[0]
         totals = facts["totals"]
         known = {name: totals[name] for name in ("skipped", "bytes_done")}
         ended = row.state in ENDED_TRANSFER_STATES

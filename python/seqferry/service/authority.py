@@ -43,7 +43,7 @@ def check(settings: Settings, spec: TransferSpec, *, addresses: bool = False, pl
     """
     resolved = set[str | None]()
     for one in _each_place(spec):
-        asked = identity.as_asked(one)
+        asked = identity.unresolve(one)
         if places_only:
             settings.policy.check_places(asked)
         else:

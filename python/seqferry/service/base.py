@@ -108,7 +108,7 @@ class Base:
 
     def _resolve(self, connection: sa.Connection, text: str) -> str:
         """The full id that ``text`` is, or is the start of; at the command line also of the only one of this name."""
-        named = self._named(connection, text)
+        named = self._find_by_name(connection, text)
         if named is not None and not is_start_of_id(text):
             return named
         wanted = start_of_id(text)
@@ -121,7 +121,7 @@ class Base:
             raise NotFoundError(f"Several transfers start with '{text}'; give more of the id.")
         return found[0]
 
-    def _named(self, connection: sa.Connection, name: str) -> str | None:
+    def _find_by_name(self, connection: sa.Connection, name: str) -> str | None:
         """The full id of the only transfer of this name; None when no transfer has it.
 
         A name is for people at the command line. Over HTTP only ids count: a client must not be able to have another

@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from seqferry.db import actors, retry_chains, submissions, transfer_pages, transfers
 from seqferry.db.paging import TransferFilter
 from seqferry.model.errors import ConflictError, NotFoundError, SeqferryError, UnsupportedError, UsageError
-from seqferry.model.labels import stored
+from seqferry.model.labels import read_stored
 from seqferry.model.models import (
     DONE_STATES,
     ENDED_TRANSFER_STATES,
@@ -68,7 +68,7 @@ def pause(service: Service, transfer_id: str, *, actor: str) -> Status:
         ConflictError: the transfer has ended, or is being given up.
     """
     with service.database.write() as connection:
-        row = service.locked(connection, transfer_id)
+        row = service.lock_row(connection, transfer_id)
         if row.state in ENDED_TRANSFER_STATES:
             raise ConflictError(f"Transfer {row.id} cannot be paused: it has already ended ({row.state}).")
         if transfers.is_stopping(row):
@@ -91,7 +91,7 @@ def resume(service: Service, transfer_id: str, *, actor: str) -> Status:
     if known.state == "paused":
         authority.check_start(service.settings, known.spec, created_by=known.created_by, actor=actor)
     with service.database.write() as connection:
-        row = service.locked(connection, transfer_id)
+        row = service.lock_row(connection, transfer_id)
         if row.state in ENDED_TRANSFER_STATES:
             raise ConflictError(
                 f"Transfer {row.id} cannot be resumed: it has ended ({row.state}). To copy what has failed of it: "
@@ -129,7 +129,7 @@ def retry(
     if latest.unsupported is not None:
         raise UnsupportedError.of(latest.unsupported)
     if actors.is_http(actor):
-        creator = service.first_asked_by(latest.id)
+        creator = service.find_first_actor(latest.id)
         authority.check_start(service.settings, latest.spec, created_by=creator, actor=actor)
     if not latest.ended:
         if cause is not None and latest is not asked:
@@ -246,7 +246,7 @@ def verify(
     status = service.status(transfer_id)
     spec = verification_of(status, content=content)
     if actors.is_http(actor):
-        creator = service.first_asked_by(status.id)
+        creator = service.find_first_actor(status.id)
         authority.check_start(service.settings, spec, created_by=creator, actor=actor)
     return service.submission(spec, actor=actor, idempotency_key=idempotency_key, description=status.description)
 
@@ -284,7 +284,7 @@ def adjust(
         UsageError: a value is out of its range or has the wrong form.
     """
     with service.database.write() as connection:
-        row = service.locked(connection, transfer_id)
+        row = service.lock_row(connection, transfer_id)
         _adjust(
             service,
             connection,
@@ -343,7 +343,7 @@ def describe(
         UsageError: the name or a label is not valid.
     """
     with service.database.write() as connection:
-        row = service.locked(connection, transfer_id)
+        row = service.lock_row(connection, transfer_id)
         _describe(connection, row, actor, name, labels)
     return service.status(row.id)
 
@@ -351,7 +351,7 @@ def describe(
 def _describe(
     connection: sa.Connection, row: sa.Row[Any], actor: str, name: str | None, labels: Mapping[str, str | None] | None
 ) -> None:
-    after = stored(row.name, row.labels).changed(name=name, labels=labels or {})
+    after = read_stored(row.name, row.labels).with_changes(name=name, labels=labels or {})
     submissions.describe(connection, row, after, time.time(), actor)
 
 
@@ -371,7 +371,7 @@ def change(
     """
     described = name is not None or labels is not None
     with service.database.write() as connection:
-        row = service.locked(connection, transfer_id)
+        row = service.lock_row(connection, transfer_id)
         if limits or not described:
             _adjust(service, connection, row, actor, **limits)
         if described:
@@ -432,12 +432,12 @@ def select(service: Service, verb: Verb, which: TransferFilter) -> list[str]:
         return transfers.in_states(connection, states, conditions, with_failures=verb == "retry")
 
 
-def seen(service: Service, ids: list[str]) -> list[Result]:
+def read_results(service: Service, ids: list[str]) -> list[Result]:
     """The transfers as they are."""
     results: list[Result] = []
     for one in ids:
         try:
-            results.append(_done(service.status(one)))
+            results.append(_result_of(service.status(one)))
         except SeqferryError as why:
             results.append(Result(one, error=why))
     return results
@@ -446,11 +446,11 @@ def seen(service: Service, ids: list[str]) -> list[Result]:
 def each(service: Service, verb: Verb, ids: list[str], *, actor: str, **change: Any) -> list[Result]:
     """Do the same to each of the transfers; what cannot be done to one does not keep it from the others."""
     acts: dict[Verb, Callable[[str], Result]] = {
-        "pause": lambda one: _done(pause(service, one, actor=actor)),
-        "resume": lambda one: _done(resume(service, one, actor=actor)),
-        "cancel": lambda one: _done(service.cancel(one, actor=actor, **change)),
-        "set": lambda one: _done(adjust(service, one, actor=actor, **change)),
-        "retry": lambda one: _retried(service, one, actor, **change),
+        "pause": lambda one: _result_of(pause(service, one, actor=actor)),
+        "resume": lambda one: _result_of(resume(service, one, actor=actor)),
+        "cancel": lambda one: _result_of(service.cancel(one, actor=actor, **change)),
+        "set": lambda one: _result_of(adjust(service, one, actor=actor, **change)),
+        "retry": lambda one: _retry_one(service, one, actor, **change),
     }
     results: list[Result] = []
     for one in ids:
@@ -461,10 +461,10 @@ def each(service: Service, verb: Verb, ids: list[str], *, actor: str, **change: 
     return results
 
 
-def _done(status: Status) -> Result:
+def _result_of(status: Status) -> Result:
     return Result(status.id, status)
 
 
-def _retried(service: Service, transfer_id: str, actor: str, cause: str | None = None) -> Result:
+def _retry_one(service: Service, transfer_id: str, actor: str, cause: str | None = None) -> Result:
     submission = retry(service, transfer_id, actor=actor, cause=cause)
     return Result(service.status(transfer_id).id, service.status(submission.id), started=submission.id)

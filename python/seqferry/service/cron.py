@@ -66,7 +66,7 @@ def parse(expression: str, timezone: str, now: float) -> Cron:
         UsageError: the text is no cron expression or never fires, or the time zone is unknown.
     """
     words = expression.split()
-    found = Cron(" ".join(words), _checked_zone(timezone))
+    found = Cron(" ".join(words), _check_zone(timezone))
     is_cron = found.expression.lower() in _ALIASES or (len(words) in _FIELDS and not _RANDOM.search(expression))
     if not is_cron or len(expression) > MAX_TEXT:
         raise _no_cron(expression)
@@ -91,7 +91,7 @@ def _no_cron(expression: str) -> UsageError:
     ).about("cron")
 
 
-def _checked_zone(timezone: str) -> str:
+def _check_zone(timezone: str) -> str:
     error = UsageError(
         f"There is no time zone '{timezone[:MAX_TEXT]}'. Give a name of the IANA list, as Europe/Berlin or UTC."
     ).about("timezone")

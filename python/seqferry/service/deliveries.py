@@ -182,7 +182,7 @@ class Deliveries:
         chains, _ = self._chains(link)
         return next((chain[-1] for chain in chains if key_of(link, chain[0].id) == key), None)
 
-    def ended(self, link: ShareLink, transfer_id: str) -> Delivery | None:
+    def find_ended(self, link: ShareLink, transfer_id: str) -> Delivery | None:
         """The delivery that a transfer within the scope of the link is part of; None when it is not on record."""
         with self._service.database.read() as connection:
             root = retry_chains.chain_root(connection, transfer_id)
@@ -196,7 +196,7 @@ class Deliveries:
             roots = [link.transfer_id]
         else:
             assert link.label is not None
-            wanted = TransferFilter(labels=labels.wanted([link.label]))
+            wanted = TransferFilter(labels=labels.parse_filter([link.label]))
             page = self._service.transfer_page(wanted, limit=_LOOKED_AT)
             there = {one.id for one in page.entries}
             firsts = [one for one in page.entries if one.spec.retry_of not in there and one.spec.kind.did is None]

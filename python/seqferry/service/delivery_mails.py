@@ -84,7 +84,7 @@ def notice_of(service: Service, mail_id: str, notice_id: str) -> Notice:
     link = None if row is None else share_links.by_id(service, row.share_link_id)
     if row is None or link is None or link.state != "active":
         raise NotFoundError("The mail is not wanted any more.")
-    delivery = Deliveries(service).ended(link, row.transfer_id)
+    delivery = Deliveries(service).find_ended(link, row.transfer_id)
     if delivery is None:
         raise NotFoundError("The delivery is not on record any more.")
     name = printable([delivery.name or "your delivery"])

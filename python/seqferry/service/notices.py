@@ -233,7 +233,7 @@ def send(channel: Channel, notice: Notice) -> Delivery:
     try:
         return _post(channel, notice) if channel.secret is not None else _notify(channel, notice)
     except Exception as why:  # noqa: BLE001 - whatever it is, the notice is tried again
-        return Delivery(f"{type(why).__name__}: {_scrubbed(channel, notice, str(why))}")
+        return Delivery(f"{type(why).__name__}: {_scrub_answer(channel, notice, str(why))}")
 
 
 def _post(channel: Channel, notice: Notice) -> Delivery:
@@ -303,7 +303,7 @@ def _notify(channel: Channel, notice: Notice) -> Delivery:
     result: Any = sender.notify(title=notice.title, body=notice.body, body_format="text", timeout=TIMEOUT_SECONDS)
     if result:
         return Delivery()
-    reasons = [_scrubbed(channel, notice, str(getattr(one, "message", one))) for one in _reasons(result)]
+    reasons = [_scrub_answer(channel, notice, str(getattr(one, "message", one))) for one in _reasons(result)]
     return Delivery("; ".join(reasons[-2:]) or "the service has refused it")
 
 
@@ -320,8 +320,8 @@ def _reasons(result: Any) -> list[Any]:
     return list(found) if found else []
 
 
-def _scrubbed(channel: Channel, notice: Notice, text: str) -> str:
-    """``scrubbed``, and without the address of the notice, which servers repeat in their refusals."""
+def _scrub_answer(channel: Channel, notice: Notice, text: str) -> str:
+    """``scrub``, and without the address of the notice, which servers repeat in their refusals."""
     if notice.address is not None:
         local, _, domain = notice.address.partition("@")
         for part in (notice.address, *(one for one in (local, domain) if len(one) >= _SHORTEST_SECRET)):

@@ -71,7 +71,7 @@ class Presence:
             self._is_told = True
 
     def _beat(self) -> None:
-        database = self._opened()
+        database = self._open()
         if database is None:
             return
         activity = self._activity()
@@ -80,7 +80,7 @@ class Presence:
             worker_rows.describe(connection, self._process.id, activity)
         self._is_told = False
 
-    def _opened(self) -> Database | None:
+    def _open(self) -> Database | None:
         if self._settings.uses_sqlite and not self._settings.sqlite_path.exists():
             return None  # opening it would make it
         if self._database is None:

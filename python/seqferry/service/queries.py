@@ -104,17 +104,17 @@ class Queries(Base):
             found = transfer_status.statuses(connection, self.database, ids=ids, limit=len(ids))
         return sorted(found, key=lambda one: ids.index(one.id))
 
-    def first_asked_by(self, transfer_id: str) -> str:
+    def find_first_actor(self, transfer_id: str) -> str:
         """The actor that has asked for a transfer first: of one that retries another, that of the other."""
         with self.database.read() as connection:
-            return retry_chains.first_asked_by(connection, transfer_id)
+            return retry_chains.find_first_actor(connection, transfer_id)
 
     def transfers(self, limit: int = 50) -> list[Status]:
         """The newest transfers, newest first."""
         with self.database.read() as connection:
             return transfer_status.statuses(connection, self.database, ids=None, limit=_page_size(limit))
 
-    def unfinished(self, limit: int = 50) -> dict[str, TransferState]:
+    def unfinished_states(self, limit: int = 50) -> dict[str, TransferState]:
         """States of the newest transfers that have not ended, by id, the newest first."""
         with self.database.read() as connection:
             return transfers.unfinished_states(connection, _page_size(limit))
@@ -319,7 +319,7 @@ class Queries(Base):
             and not one.activity.facts.get("own_work")
         ]
 
-    def unserved(self, spec: TransferSpec) -> str | None:
+    def find_unserved(self, spec: TransferSpec) -> str | None:
         """A local folder of a transfer that no living worker serves, in words; None: each is served, or named here."""
         needed = [one for one in hosts.folders(spec) if hosts.lacking(one, self.settings, self.named_folders)]
         fleet = self.fleet() if needed else []
@@ -355,7 +355,7 @@ class Queries(Base):
         from seqferry.db import notice_rows
 
         with self.database.read() as connection:
-            return notice_rows.undelivered(connection, limit)
+            return notice_rows.find_undelivered(connection, limit)
 
     def notices(self, state: str | None = None, limit: int = 100) -> Sequence[sa.Row[Any]]:
         """Notices in a state, or all (None), the newest first: rows of the table ``notice``."""
@@ -367,7 +367,7 @@ class Queries(Base):
     def first_broken_event(self, transfer_id: str) -> int | None:
         """The number of the first event whose hashes do not fit, by an accidental edit; None when all fit."""
         with self.database.read() as connection:
-            return events.first_broken(connection, self._resolve(connection, transfer_id))
+            return events.find_first_broken(connection, self._resolve(connection, transfer_id))
 
     def keyed_head(self) -> Head | None:
         """The head of the ledger now; None while no key signs it, since a head without one proves nothing."""
@@ -382,14 +382,14 @@ class Queries(Base):
 
         return auditing.of_transfer(self.database, full_id)
 
-    def moved(self, transfer_id: str) -> int:
+    def count_moved(self, transfer_id: str) -> int:
         """Number of objects that have arrived and were removed at the source, of a move."""
         with self.database.read() as connection:
             full_id = self._resolve(connection, transfer_id)
-            removed = events.counted_keys(connection, full_id, "removing_sources")
-            return removed - events.counted_keys(connection, full_id, "sources_left")
+            removed = events.count_keys(connection, full_id, "removing_sources")
+            return removed - events.count_keys(connection, full_id, "sources_left")
 
-    def removed(self, transfer_id: str) -> int:
+    def count_removed(self, transfer_id: str) -> int:
         """Number of objects that were removed at the target because the source has none of their name."""
         removed = set[str]()
         for event in self.events(transfer_id):

@@ -137,7 +137,7 @@ class Record(Queries):
         """
         from seqferry.proof import anchors, auditing
 
-        known = auditing.known_heads(heads)
+        known = auditing.parse_heads(heads)
         outside = None
         if self.settings.audit_anchor is not None:
             outside = anchors.read(self.database, self.engine, self.settings)
@@ -179,7 +179,7 @@ class Record(Queries):
         except anchors.NotWrittenError as why:
             raise ConfigError(f"The ledger could not be anchored: {why}.".replace("..", ".")) from None
 
-    def unanchored(self) -> PendingEntries | None:
+    def find_unanchored(self) -> PendingEntries | None:
         """Entries of the ledger that no anchor covers, for longer than a worker takes; None: there are none."""
         if self.settings.audit_anchor is None:
             return None

@@ -27,8 +27,8 @@ from seqferry.model.errors import (
     UnsupportedError,
     UsageError,
 )
-from seqferry.model.labels import described
-from seqferry.model.labels import stored as stored_labels
+from seqferry.model.labels import describe
+from seqferry.model.labels import read_stored as stored_labels
 from seqferry.model.locations import S3Location
 from seqferry.model.models import Event, Submission, TransferSpec
 from seqferry.service import authority, cron
@@ -123,7 +123,7 @@ def add(
     now = time.time()
     fires = cron.parse(expression, timezone, now)
     spec = service.submittable(spec, priority=priority)
-    description = described(None, labels or {})
+    description = describe(None, labels or {})
     description.check()
     schedule_id = str(uuid.uuid4())
     name = f"{spec.operation}-{schedule_id[:8]}" if name is None else name
@@ -164,7 +164,7 @@ def add(
         if description:
             data["labels"] = dict(description.labels)
         schedule_rows.record(connection, schedule_id, name, now, "added", actor, data)
-    return found(service, name)
+    return find_schedule(service, name)
 
 
 def edit(
@@ -187,7 +187,7 @@ def edit(
             schedule_rows.update(connection, row.id, **changed, active_since=now, revision=row.revision + 1)
             data = {**changed, "before": {"cron": row.cron, "timezone": row.timezone}}
             schedule_rows.record(connection, row.id, name, now, "edited", actor, data)
-    return found(service, name)
+    return find_schedule(service, name)
 
 
 def pause(service: Service, name: str, *, actor: str) -> Schedule:
@@ -230,7 +230,7 @@ def _set_state(service: Service, name: str, state: str, kind: str, actor: str) -
         if row.state != state:
             schedule_rows.update(connection, row.id, state=state, active_since=now, revision=row.revision + 1)
             schedule_rows.record(connection, row.id, name, now, kind, actor, {})
-    return found(service, name)
+    return find_schedule(service, name)
 
 
 def remove(service: Service, name: str, *, actor: str) -> None:
@@ -270,13 +270,13 @@ def run_now(service: Service, name: str, *, actor: str) -> Run:
 # --- what there is ----------------------------------------------------------------------------------------------------
 
 
-def listed(service: Service) -> list[Schedule]:
+def list_schedules(service: Service) -> list[Schedule]:
     """All schedules by name, each with its last run."""
     with service.database.read() as connection:
         return [_schedule(row, schedule_rows.runs(connection, row.id, 1)) for row in schedule_rows.rows(connection)]
 
 
-def found(service: Service, name: str) -> Schedule:
+def find_schedule(service: Service, name: str) -> Schedule:
     """One schedule with its latest runs.
 
     Raises:
@@ -294,9 +294,9 @@ def history(service: Service, name: str) -> list[Event]:
         NotFoundError: no schedule ever had this name.
     """
     with service.database.read() as connection:
-        recorded = schedule_rows.recorded(connection, name)
+        recorded = schedule_rows.read_events(connection, name)
     if not recorded:
-        raise _unknown(name)
+        raise _unknown_error(name)
     return recorded
 
 
@@ -306,7 +306,7 @@ def _schedule(row: sa.Row[Any], runs: list[sa.Row[Any]]) -> Schedule:
         id=row.id,
         name=row.name,
         cron=fires,
-        spec=stored.shown(row.spec)[0],
+        spec=stored.read_legible(row.spec)[0],
         priority=row.priority,
         state=cast("State", row.state),
         created_at=row.created_at,
@@ -418,12 +418,12 @@ def _submit(service: Service, row: sa.Row[Any], run: Run) -> Run:
             also=also,
         )
     except (UsageError, ConflictError, UnsupportedError, PolicyError) as why:
-        return _failed(service, row, run, why)
+        return _record_failure(service, row, run, why)
     crash_points.reach("after-schedule-run-recorded")
     return done
 
 
-def _failed(service: Service, row: sa.Row[Any], run: Run, why: SeqferryError) -> Run:
+def _record_failure(service: Service, row: sa.Row[Any], run: Run, why: SeqferryError) -> Run:
     failed = replace(run, outcome="failed", message=why.message)
     with service.database.write() as connection:
         if not schedule_rows.has_run(connection, run.id):
@@ -463,9 +463,9 @@ def _add_run(connection: sa.Connection, row: sa.Row[Any], run: Run) -> None:
 def _row(connection: sa.Connection, name: str, *, lock: bool = False) -> sa.Row[Any]:
     row = schedule_rows.by_name(connection, name, lock=lock)
     if row is None:
-        raise _unknown(name)
+        raise _unknown_error(name)
     return row
 
 
-def _unknown(name: str) -> NotFoundError:
+def _unknown_error(name: str) -> NotFoundError:
     return NotFoundError(f"There is no schedule '{name[:100]}'. See all with: seqferry schedule list")

@@ -104,7 +104,7 @@ def create(
         raise UsageError(f"A link is valid for at most {MOST_SECONDS / DAY:.0f} days; give a shorter time.").about(
             "expires"
         )
-    shown = None if label is None else _written(label)
+    shown = None if label is None else _check_label(label)
     root = None if transfer_id is None else root_of(service, service.status(transfer_id).id)
     now = time.time()
     link_id = secrets.token_hex(_ID_BYTES)
@@ -139,9 +139,9 @@ def _check_room(connection: sa.Connection, now: float, transfer_id: str | None, 
         raise ConflictError(f"{MOST_IN_ALL:,} share links are valid or were made within a day. {later}")
 
 
-def _written(label: str) -> str:
+def _check_label(label: str) -> str:
     try:
-        [(key, value)] = labels.wanted([label])
+        [(key, value)] = labels.parse_filter([label])
         if value is not None:
             labels.Description(labels={key: value}).check()
     except UsageError as why:
@@ -155,7 +155,7 @@ def root_of(service: Service, transfer_id: str) -> str:
         return retry_chains.chain_root(connection, transfer_id)
 
 
-def listed(service: Service, *, transfer_id: str | None = None, limit: int = 1000) -> list[ShareLink]:
+def list_links(service: Service, *, transfer_id: str | None = None, limit: int = 1000) -> list[ShareLink]:
     """The newest links, newest first, expired and revoked ones too; with a transfer those of its chain alone.
 
     Raises:
@@ -176,7 +176,7 @@ def by_id(service: Service, link_id: str) -> ShareLink:
     with service.database.read() as connection:
         row = share_link_rows.by_id(connection, link_id)
     if row is None:
-        raise _unknown(link_id)
+        raise _unknown_error(link_id)
     return _of(row, time.time())
 
 
@@ -191,7 +191,7 @@ def revoke(service: Service, link_id: str, *, actor: str) -> ShareLink:
     with service.database.write() as connection:
         row = share_link_rows.by_id(connection, link_id, lock=True)
         if row is None:
-            raise _unknown(link_id)
+            raise _unknown_error(link_id)
         if row.revoked_at is None:
             share_link_rows.revoke(connection, link_id, now, actor)
             report_ticket_rows.withdraw(connection, link_id)
@@ -203,7 +203,7 @@ def revoke(service: Service, link_id: str, *, actor: str) -> ShareLink:
     return _of(row, now)
 
 
-def opened(service: Service, token: str) -> ShareLink | None:
+def find_by_token(service: Service, token: str) -> ShareLink | None:
     """The valid link of a token; None for one that is unknown, has expired or was revoked."""
     found = _TOKEN.fullmatch(token)
     if found is None:
@@ -259,7 +259,7 @@ def _digest(token: str) -> str:
     return hashlib.sha256(token.encode()).hexdigest()
 
 
-def _unknown(link_id: str) -> NotFoundError:
+def _unknown_error(link_id: str) -> NotFoundError:
     return NotFoundError(f"There is no share link '{link_id[:40]}'. See all with: seqferry share --list")
 
 

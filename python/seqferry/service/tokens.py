@@ -36,7 +36,7 @@ def add(service: Base, name: str, role: Role, expires_at: float | None = None) -
     made = tokens.new()
     with service.database.write() as connection:
         token_rows.begin_changing(connection)
-        known = token_rows.listed(connection)
+        known = token_rows.read_all(connection)
         if any(one.name == name for one in known):
             raise ConflictError(f"There is a token '{name}' already. Remove it first: seqferry token remove {name}")
         if len(known) >= MAX_TOKENS:
@@ -58,14 +58,14 @@ def remove(service: Base, name: str) -> None:
             raise NotFoundError(f"There is no token '{name[:80]}'. See all with: seqferry token list")
 
 
-def listed(service: Base) -> list[NamedToken]:
+def list_tokens(service: Base) -> list[NamedToken]:
     """All named tokens, expired ones too.
 
     Raises:
         ConfigError: the database cannot be used.
     """
     with service.database.read() as connection:
-        return token_rows.listed(connection)
+        return token_rows.read_all(connection)
 
 
 def standing(service: Base, name: str) -> list[NamedToken] | Literal["removed", "unknown"]:
@@ -110,14 +110,14 @@ class TokenStore:
                 self._next_named = time.monotonic() + _LOOK_SECONDS
         if self._fault is not None:
             raise ConfigError(self._fault)
-        return self._as_known(digest)
+        return self._identity_of(digest)
 
-    def known(self, token: bytes) -> Identity | None:
+    def identify_from_memory(self, token: bytes) -> Identity | None:
         """As ``identify``, of what was read last: it waits for no database, and may have missed a new token."""
         digest = tokens.digest(token)
-        return self._own(digest) or self._as_known(digest)
+        return self._own(digest) or self._identity_of(digest)
 
-    def _as_known(self, digest: str) -> Identity | None:
+    def _identity_of(self, digest: str) -> Identity | None:
         found = self._named.get(digest)
         return None if found is None or found.expired(time.time()) else Identity(found.name, found.role)
 
@@ -139,7 +139,7 @@ class TokenStore:
 
     def _look(self) -> None:
         try:
-            self._named = {one.sha256: one for one in listed(self._service)}
+            self._named = {one.sha256: one for one in list_tokens(self._service)}
             self._fault = None
         except ConfigError as why:
             if self._fault is None:

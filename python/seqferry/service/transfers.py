@@ -69,7 +69,7 @@ class Transfers(Queries):
         """
         spec = self.submittable(spec, priority=priority)
         description.check()
-        unserved = self.unserved(spec)
+        unserved = self.find_unserved(spec)
         if idempotency_key is not None and not 0 < len(idempotency_key.encode()) <= _IDEMPOTENCY_KEY_BYTES:
             raise UsageError(f"An idempotency key has 1 to {_IDEMPOTENCY_KEY_BYTES} bytes.")
         with self.database.write() as connection:
@@ -82,7 +82,7 @@ class Transfers(Queries):
                 submissions.join(connection, unfinished, time.time(), actor, idempotency_key)
                 self._renew(connection, unfinished, spec, actor)
                 _limit(connection, unfinished.id, spec.speed.tpslimit, actor)
-                described = description.over(labels.stored(unfinished.name, unfinished.labels))
+                described = description.over(labels.read_stored(unfinished.name, unfinished.labels))
                 submissions.describe(connection, unfinished, described, time.time(), actor)
                 joined = Submission(unfinished.id, goes_on=True, blocked=unfinished.blocked_by is not None)
                 if also is not None:
@@ -127,13 +127,13 @@ class Transfers(Queries):
         if found.speed.tpslimit is None and self.settings.tpslimit is not None:
             # The settings were checked as this option is.
             found = found.derive(speed=replace(found.speed, tpslimit=self.settings.tpslimit))
-        return hosts.placed(found, self.settings)
+        return hosts.add_hosts(found, self.settings)
 
     def name_folders(self, spec: TransferSpec) -> None:
         """Let this process do the transfer with the folders of this machine in it: its user has named them."""
         if self.is_local:
             return
-        placed = hosts.placed(identity.resolve(spec), self.settings)
+        placed = hosts.add_hosts(identity.resolve(spec), self.settings)
         self.named_folders |= hosts.paths_of(placed)
 
     def renew(self, transfer_id: str, spec: TransferSpec, *, actor: str) -> bool:
@@ -194,7 +194,7 @@ class Transfers(Queries):
     def release(self) -> None:
         """Begin transfers that waited for others which have ended."""
         with self.database.read() as connection:
-            ready = blocking.blocked(connection)
+            ready = blocking.find_ready(connection)
         for transfer_id in ready:
             try:
                 self._release(transfer_id)
@@ -211,7 +211,7 @@ class Transfers(Queries):
             if row is not None:
                 self.queue.enqueue_transfer(connection, transfer_id, row.lane, priority=row.priority)
 
-    def submitted(self, spec: TransferSpec, idempotency_key: str, *, actor: str) -> str | None:
+    def find_submitted(self, spec: TransferSpec, idempotency_key: str, *, actor: str) -> str | None:
         """The id of the transfer that this client has submitted with this key, None when there is none.
 
         Raises:
@@ -221,7 +221,7 @@ class Transfers(Queries):
             earlier = submissions.by_idempotency_key(connection, idempotency_key, actor)
         if earlier is None:
             return None
-        return _same_submission(*earlier, _placed(identity.with_resolved_places(spec), self.settings))
+        return _same_submission(*earlier, _add_hosts(identity.with_resolved_places(spec), self.settings))
 
     def submitted_spec(self, idempotency_key: str, *, actor: str) -> TransferSpec | None:
         """The spec of the transfer that this client has submitted with this key, None when there is none."""
@@ -240,7 +240,7 @@ class Transfers(Queries):
             ConflictError: the transfer has ended in another way, or is to be abandoned while a worker is at it.
         """
         with self.database.write() as connection:
-            row = self.locked(connection, transfer_id)
+            row = self.lock_row(connection, transfer_id)
             full_id = row.id
             transfers.request_cancel(connection, full_id, time.time(), actor)
             if transfers.is_paused(row):
@@ -315,7 +315,7 @@ class Transfers(Queries):
                 "credentials. Resume it where those are, or run its cp or sync again with them."
             )
 
-    def locked(self, connection: sa.Connection, transfer_id: str) -> sa.Row[Any]:
+    def lock_row(self, connection: sa.Connection, transfer_id: str) -> sa.Row[Any]:
         """The row of a transfer, locked until the transaction ends.
 
         Raises:
@@ -350,8 +350,8 @@ def _limit(connection: sa.Connection, transfer_id: str, per_second: int | None, 
         )
 
 
-def _placed(spec: TransferSpec, settings: Settings) -> TransferSpec:
-    return hosts.placed(ResolvedSpec.of(spec), settings)
+def _add_hosts(spec: TransferSpec, settings: Settings) -> TransferSpec:
+    return hosts.add_hosts(ResolvedSpec.of(spec), settings)
 
 
 def _same_submission(transfer_id: str, earlier: str, now: TransferSpec) -> str:

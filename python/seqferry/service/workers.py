@@ -23,7 +23,7 @@ def drain(service: Service, name: str) -> ProcessStatus:
         NotFoundError: no worker has this name, or several have.
         ConflictError: it is not alive, or does no work for others.
     """
-    found = _named(service, name)
+    found = _find_by_name(service, name)
     process = found.process
     if process.kind not in WORKING_KINDS:
         raise ConflictError(f"{process.name} takes no transfers ({process.kind}); stop it where it was started.")
@@ -43,7 +43,7 @@ def is_there(service: Service, worker_id: str) -> bool:
     return any(one.process.id == worker_id and one.alive for one in service.workers())
 
 
-def _named(service: Service, name: str) -> ProcessStatus:
+def _find_by_name(service: Service, name: str) -> ProcessStatus:
     all_known = service.workers()
     found = [one for one in all_known if name in (one.process.id, one.process.name)]
     if not found and len(name) >= _SHORTEST:

@@ -96,7 +96,7 @@ def _fields(path: Path, text: str, tables: dict[str, Any]) -> tuple[dict[str, tu
                 raise UsageError(f"{path}, line {line}: '{name}' is also in the table [audit]; give it once.")
             settings[name] = (line, str(value))
         elif name not in _KEYS:
-            raise _unknown(path, text, None, name, (*_KEYS, "audit", "limit", "notices", "share", *SETTINGS))
+            raise _unknown_key_error(path, text, None, name, (*_KEYS, "audit", "limit", "notices", "share", *SETTINGS))
     server: Any = tables.get("server", {})
     if not isinstance(server, dict):
         raise UsageError(f"{path}, line {_line(text, None, 'server')}: 'server' is a table; write [server].")
@@ -104,7 +104,7 @@ def _fields(path: Path, text: str, tables: dict[str, Any]) -> tuple[dict[str, tu
     public_url: str | None = None
     for key, value in cast("dict[str, Any]", server).items():
         if key not in _KEYS["server"] and key != _PUBLIC_URL:
-            raise _unknown(path, text, "server", key, (*_KEYS["server"], _PUBLIC_URL))
+            raise _unknown_key_error(path, text, "server", key, (*_KEYS["server"], _PUBLIC_URL))
         where = f"{path}, line {_line(text, 'server', key)}: [server] {key}"
         if key == _PUBLIC_URL:
             public_url = _parse(where, _public_url, value)
@@ -136,7 +136,7 @@ def _audit(path: Path, text: str, table: object) -> dict[str, tuple[int, str]]:
     found: dict[str, tuple[int, str]] = {}
     for key, value in cast("dict[str, Any]", table).items():
         if key not in AUDIT:
-            raise _unknown(path, text, "audit", key, AUDIT)
+            raise _unknown_key_error(path, text, "audit", key, AUDIT)
         line = _line(text, "audit", key)
         if not isinstance(value, str):
             raise UsageError(f"{path}, line {line}: [audit] {key} is a text.")
@@ -185,7 +185,7 @@ def _notices_line(text: str, key: str) -> int:
     return next((number for number, line in lines if number >= start and named.match(line)), start)
 
 
-def _unknown(path: Path, text: str, table: str | None, key: str, known: Iterable[str]) -> UsageError:
+def _unknown_key_error(path: Path, text: str, table: str | None, key: str, known: Iterable[str]) -> UsageError:
     nearest = difflib.get_close_matches(key, known, 1)
     hint = f"did you mean '{nearest[0]}'?" if nearest else f"known are: {', '.join(known)}."
     what = f"the key '{key}' in [{table}]" if table else f"the table or key '{key}'"

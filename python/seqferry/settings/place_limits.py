@@ -50,7 +50,7 @@ def parse(tables: object) -> tuple[PlaceLimit, ...]:
         if not values.keys() - {"place", "endpoint_url"}:
             raise TableError("a limit limits nothing; write max_requests, max_bandwidth or tpslimit", "place")
     limits = tuple(PlaceLimit(**values) for values in found)
-    if (name := table_list.repeated([limit.name.rstrip("/") for limit in limits])) is not None:
+    if (name := table_list.find_repeated([limit.name.rstrip("/") for limit in limits])) is not None:
         raise TableError(f"two limits are at {name.rpartition(' ')[2]}; write one table with both", "place")
     return limits
 

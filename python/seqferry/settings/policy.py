@@ -168,7 +168,7 @@ class Policy:
             with errors_about("source"):
                 _check_below("write", self.write, spec.source, [spec.source.key, *named])
         # Each goes to the target without the start that is stripped. What is listed there is not known here:
-        # planning refuses names that lead out of what may be written (``confined``).
+        # planning refuses names that lead out of what may be written (``find_refusal``).
         targets = [spec.target.key + key.removeprefix(spec.strip) for key in named]
         targets += [spec.target.key + name for name in (*spec.targets, *(one.into for one in spec.ranges))]
         with errors_about("target"):
@@ -192,7 +192,7 @@ class Policy:
             )
 
 
-def confined(target: S3Location, key: str) -> tuple[str, str] | None:
+def find_refusal(target: S3Location, key: str) -> tuple[str, str] | None:
     """Refusal of a client's object at this key where writes are confined, as code and message; None when allowed."""
     if not leads_out(key):
         return None

@@ -24,12 +24,12 @@ def scratch_folder(state_dir: Path, name: str) -> Generator[Path]:
     place = _place(state_dir)
     with ExitStack() as held:
         paths.make_folders(str(place), mode=0o700)
-        with paths.locked(place):  # so that the new folder is not taken for one that was left
+        with paths.hold_lock(place):  # so that the new folder is not taken for one that was left
             _sweep(place)
             folder = place / f"{name}-{uuid.uuid4().hex}"
             folder.mkdir(mode=0o700)
             (folder / paths.LOCK).touch()
-            held.enter_context(paths.locked(folder / paths.LOCK))
+            held.enter_context(paths.hold_lock(folder / paths.LOCK))
         try:
             yield folder
         finally:

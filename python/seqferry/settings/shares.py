@@ -65,7 +65,7 @@ def parse(tables: object) -> tuple[Share, ...]:
         TableError: a key is not known or missing, or a value does not fit.
     """
     shares = tuple(_share(values) for values in _TABLES.read(tables))
-    if (name := table_list.repeated([share.name for share in shares])) is not None:
+    if (name := table_list.find_repeated([share.name for share in shares])) is not None:
         raise TableError(f"two shares are named '{name}'; give each its own name", "name")
     return shares
 

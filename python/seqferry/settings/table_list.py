@@ -69,7 +69,7 @@ class TableList:
         return values
 
 
-def repeated(values: Sequence[str]) -> str | None:
+def find_repeated(values: Sequence[str]) -> str | None:
     """The first value that is there twice."""
     return next((value for value in values if values.count(value) > 1), None)
 

@@ -80,7 +80,7 @@ def owner_token(state_dir: Path) -> str:
     path = owner_file(state_dir)
     try:
         if not path.exists():
-            with _locked(state_dir):  # the first of several processes makes it
+            with _hold_lock(state_dir):  # the first of several processes makes it
                 if not path.exists():
                     private_files.write(path, f"{new()}\n")
         text = _read(path).strip()
@@ -181,7 +181,7 @@ def _read(path: Path) -> str:
 
 
 @contextmanager
-def _locked(state_dir: Path) -> Generator[None]:
+def _hold_lock(state_dir: Path) -> Generator[None]:
     path = state_dir / "tokens.lock"
     try:
         descriptor = private_files.open_private(path, os.O_RDWR | os.O_CREAT)

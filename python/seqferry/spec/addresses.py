@@ -19,11 +19,11 @@ def check_utf8_key(key: str) -> int:
         return len(key.encode("utf-8"))
     except UnicodeEncodeError:
         raise UsageError(
-            f"'{shown(key)}' is not valid UTF-8, and S3 keys are; check the terminal's encoding."
+            f"'{escape(key)}' is not valid UTF-8, and S3 keys are; check the terminal's encoding."
         ) from None
 
 
-def shown(text: str) -> str:
+def escape(text: str) -> str:
     """``text`` with escapes for what is not valid UTF-8, so that it can be printed and sent."""
     return text.encode("utf-8", "backslashreplace").decode()
 
@@ -45,17 +45,17 @@ def parse_uri(text: str) -> tuple[str, str]:
         if text.lower().startswith("s3:"):
             meant = "s3://" + text[len("s3:") :].lstrip("/")
             raise UsageError(
-                f"'{shown(text)}' looks like a mistyped s3:// address (did you mean '{shown(meant)}'?); {FORM}."
+                f"'{escape(text)}' looks like a mistyped s3:// address (did you mean '{escape(meant)}'?); {FORM}."
             )
         form = "write the path alone, without file://" if text.lower().startswith("file://") else FORM
-        raise UsageError(f"'{shown(text)}' is not an S3 address; {form}.")
+        raise UsageError(f"'{escape(text)}' is not an S3 address; {form}.")
     bucket, _, key = text.removeprefix("s3://").partition("/")
     if not bucket:
-        raise UsageError(f"'{shown(text)}' names no bucket; {FORM}.")
+        raise UsageError(f"'{escape(text)}' names no bucket; {FORM}.")
     if "@" in bucket:
         # Not shown: it may hold a password.
         raise UsageError(f"An S3 address holds no credentials, and no bucket's name an @; {FORM}.")
     if any(character.isspace() or character in "?#:\\" or not character.isprintable() for character in bucket):
-        raise UsageError(f"'{shown(text)}': '{shown(bucket)}' cannot be the name of a bucket; {FORM}.")
+        raise UsageError(f"'{escape(text)}': '{escape(bucket)}' cannot be the name of a bucket; {FORM}.")
     check_key(key)
     return bucket, key

@@ -23,7 +23,7 @@ from seqferry.model.option_groups import (
 )
 from seqferry.places import customer_keys, paths
 from seqferry.spec import source_ranges
-from seqferry.spec.addresses import FORM, parse_uri, shown
+from seqferry.spec.addresses import FORM, escape, parse_uri
 from seqferry.spec.option_groups import ProtectionOptions
 from seqferry.spec.options import NOTHING_LISTED, Listed, Options
 from seqferry.spec.selection import has_wildcard, literal_start
@@ -97,7 +97,7 @@ def _of_several(sources: Sequence[str], below: str, build: Callable[[str, str], 
     specs = [build(one, below) for one in sources]
     for spec, one in zip(specs, sources, strict=True):
         if isinstance(spec.source, S3Location) and not spec.source.key:
-            raise UsageError(f"'{shown(one)}' is a whole bucket, which holds the other sources; give it alone.").about(
+            raise UsageError(f"'{escape(one)}' is a whole bucket, which holds the other sources; give it alone.").about(
                 "source"
             )
     spec = source_ranges.combine(specs, sources)
@@ -144,7 +144,7 @@ def build_one(
     selects = has_wildcard(source) and not options.selection.raw and not (is_local[0] and os.path.lexists(source))
     if selects and (below or listed.keys is not None):
         raise UsageError(
-            f"'{shown(source)}' holds a wildcard, which selects objects by itself. For sync give the prefix and "
+            f"'{escape(source)}' holds a wildcard, which selects objects by itself. For sync give the prefix and "
             "--include or --exclude; beside a list of keys leave the wildcard out; --raw takes * and ? as they are."
         ).about("source")
     below = below or listed.keys is not None
@@ -216,12 +216,12 @@ def of_operation(draft: TransferSpec, operation: str) -> TransferSpec:
 def _check_sides(source: str, target: str, is_local: Sequence[bool], *, allow_local: bool) -> None:
     if any(is_local) and not allow_local:
         raise UsageError(
-            f"'{shown(source if is_local[0] else target)}' is a local path, and those are taken on the command line "
+            f"'{escape(source if is_local[0] else target)}' is a local path, and those are taken on the command line "
             f"only; {FORM}."
         ).about("source" if is_local[0] else "target")
     if all(is_local):
         raise UsageError(
-            f"'{shown(source)}' and '{shown(target)}' are both local paths; one side has to be s3://bucket/prefix/ "
+            f"'{escape(source)}' and '{escape(target)}' are both local paths; one side has to be s3://bucket/prefix/ "
             "(within a machine use cp or rsync)."
         ).about("target")
 
@@ -275,7 +275,7 @@ def _places(options: Options, *, into_local: bool) -> tuple[LocalFolder, _Bucket
 
 def _customer_key(protection: ProtectionOptions, name: str) -> str | None:
     with errors_about(name):
-        return customer_keys.named(getattr(protection, name))
+        return customer_keys.key_location(getattr(protection, name))
 
 
 def _read_folder(source: str, folder: LocalFolder, *, selects: bool, below: bool) -> _Source:
@@ -342,7 +342,7 @@ def build_mirror_spec(
         with errors_about(side):
             parse_uri(f"s3://{bucket}")
             if "/" in bucket:
-                raise UsageError(f"'{shown(bucket)}' cannot be the name of a bucket.")
+                raise UsageError(f"'{escape(bucket)}' cannot be the name of a bucket.")
     spec = draft_spec(f"s3://{src_bucket}/", f"s3://{dst_bucket}/", **given)
     return validate_spec(
         replace(

@@ -26,7 +26,7 @@ HostFolder = tuple[str, str]
 """A host, or ``SHARED``, and the folder that its workers have to serve."""
 
 
-def placed(spec: ResolvedSpec, settings: Settings) -> ResolvedSpec:
+def add_hosts(spec: ResolvedSpec, settings: Settings) -> ResolvedSpec:
     """The spec with the host of this process at each local folder that has none yet.
 
     Raises:
@@ -35,8 +35,8 @@ def placed(spec: ResolvedSpec, settings: Settings) -> ResolvedSpec:
     if settings.uses_sqlite:
         return spec
     if spec.kind.of_lines:
-        return _placed_lines(spec, settings)
-    return spec.derive(source=_placed(spec.source, settings), target=_placed(spec.target, settings))
+        return _add_hosts_to_lines(spec, settings)
+    return spec.derive(source=_add_host(spec.source, settings), target=_add_host(spec.target, settings))
 
 
 def folders(spec: TransferSpec) -> list[HostFolder]:
@@ -114,17 +114,17 @@ def _places(spec: TransferSpec) -> Iterable[Location]:
             yield from (one.source, one.target)
 
 
-def _placed_lines(spec: ResolvedSpec, settings: Settings) -> ResolvedSpec:
+def _add_hosts_to_lines(spec: ResolvedSpec, settings: Settings) -> ResolvedSpec:
     parts = [dict(one) for one in spec.options[stored.PARTS]]
     for part in parts:
         if '"type": "folder"' in part["spec"]:
             one = stored.read(part["spec"])
-            one = one.derive(source=_placed(one.source, settings), target=_placed(one.target, settings))
+            one = one.derive(source=_add_host(one.source, settings), target=_add_host(one.target, settings))
             part["spec"] = stored.write(one)
     return spec.derive(options={**spec.options, stored.PARTS: parts})
 
 
-def _placed(place: Location, settings: Settings) -> Location:
+def _add_host(place: Location, settings: Settings) -> Location:
     if not isinstance(place, LocalFolder) or place.host is not None:
         return place
     if place.path.rpartition("/")[0] == os.path.realpath(paths.spool(settings.state_dir)):

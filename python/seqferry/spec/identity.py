@@ -73,17 +73,17 @@ def resolve(spec: TransferSpec) -> ResolvedSpec:
 def with_resolved_places(spec: TransferSpec) -> TransferSpec:
     """The same without a check: for a spec that is only compared with another, as one of an older version."""
     with errors_about("sse_c_copy_source_key", "sse_c_key"):
-        source = resolved_place(spec.source)
+        source = resolve_place(spec.source)
     with errors_about("sse_c_key"):
-        target = resolved_place(spec.target)
+        target = resolve_place(spec.target)
     return replace(spec, source=source, target=target)
 
 
-def resolved_place(place: Location) -> Location:
+def resolve_place(place: Location) -> Location:
     """The place with its endpoint, its region, and the identity of this process there."""
     if isinstance(place, LocalFolder) or place.access is not None:
         return place
-    place = customer_keys.resolved_s3(place)
+    place = customer_keys.resolve_s3(place)
     profile = place.profile or _default_profile()
     settings = profiles.settings(profile)
     identity = _anonymous() if place.anonymous else _identity(place.profile)
@@ -91,7 +91,7 @@ def resolved_place(place: Location) -> Location:
     def setting(variable: str, name: str) -> str | None:
         return os.environ.get(variable) or settings.get(name)
 
-    of_s3 = profiles.nested(setting("AWS_S3", "s3") or "")
+    of_s3 = profiles.parse_nested(setting("AWS_S3", "s3") or "")
     of_environment = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
     region = place.region or of_environment or profiles.region(profile)
     return replace(
@@ -131,16 +131,16 @@ def here(place: S3Location) -> S3Location:
     )
 
 
-def as_asked(spec: TransferSpec) -> TransferSpec:
-    """The spec without what this process itself would fill in: ``resolved`` the other way round.
+def unresolve(spec: TransferSpec) -> TransferSpec:
+    """The spec without what this process itself would fill in: ``resolve`` the other way round.
 
     So a recorded spec can be held against the policy as a request can: what is left names another endpoint or profile
     than those of this process.
     """
-    return replace(spec, source=_asked_place(spec.source), target=_asked_place(spec.target))
+    return replace(spec, source=_unresolve_place(spec.source), target=_unresolve_place(spec.target))
 
 
-def _asked_place(place: Location) -> Location:
+def _unresolve_place(place: Location) -> Location:
     if isinstance(place, LocalFolder) or place.access is None:
         return place
     try:
@@ -198,7 +198,7 @@ def lane(needs: str | None) -> str | None:
 
 def own_needs() -> str | None:
     """Needs of transfers that are submitted in this process, when no option says otherwise."""
-    place = resolved_place(S3Location(""))
+    place = resolve_place(S3Location(""))
     return needs(TransferSpec(source=place, target=place))
 
 
@@ -227,11 +227,11 @@ def missing(needs: str | None) -> str | None:
 def access_of(data: Mapping[str, Any]) -> Access:
     """Returns the access that a JSON form describes. Fields of a later version are left out."""
 
-    def known(found: Mapping[str, Any], of: type[Access | Identity]) -> dict[str, Any]:
+    def known_fields(found: Mapping[str, Any], of: type[Access | Identity]) -> dict[str, Any]:
         return {field.name: found[field.name] for field in fields(of) if field.name in found}
 
-    found = known(data, Access)
-    found["identity"] = Identity(**known(data["identity"], Identity))
+    found = known_fields(data, Access)
+    found["identity"] = Identity(**known_fields(data["identity"], Identity))
     return Access(**found)
 
 
@@ -249,7 +249,7 @@ def describe(identity: Identity) -> str:
     }.get(identity.source, f"credentials of the kind {identity.source}")
 
 
-def described_here(identity: Identity) -> str:
+def describe_here(identity: Identity) -> str:
     """An identity for the user whose environment this is: with the name of the access key, which is no secret."""
     key = os.environ.get("AWS_ACCESS_KEY_ID", "")
     known = identity.source in ("environment", "session") and identity.proof == _digest(["key", key])
@@ -258,10 +258,10 @@ def described_here(identity: Identity) -> str:
 
 def renew(spec: TransferSpec) -> TransferSpec:
     """The spec with the temporary keys that this process has now, where those of its account were recorded."""
-    return replace(spec, source=_renewed_place(spec.source), target=_renewed_place(spec.target))
+    return replace(spec, source=_renew_place(spec.source), target=_renew_place(spec.target))
 
 
-def _renewed_place(place: Location) -> Location:
+def _renew_place(place: Location) -> Location:
     if isinstance(place, LocalFolder) or place.access is None or place.access.identity.source != _RENEWED:
         return place
     now = _identity(None)
@@ -406,7 +406,7 @@ def _proof(facts: list[Any]) -> str:
 def _facts(profile: str, settings: Mapping[str, str], seen: frozenset[str]) -> list[Any]:
     facts: list[Any] = [[name, settings[name]] for name in _OF_IDENTITY if name in settings]
     if "sso_session" in settings:
-        session = profiles.shared("sso-session", settings["sso_session"])
+        session = profiles.read_shared("sso-session", settings["sso_session"])
         facts.append(["sso_session", session.get("sso_start_url", settings["sso_session"])])
     source = settings.get("source_profile")
     if source is not None and source not in seen and source != profile:

@@ -60,13 +60,13 @@ def read(data: bytes, name: str, form: Literal["lines", "csv"]) -> list[NamedKey
     """
     if len(data) > MAX_BYTES:
         raise UsageError(f"{name} has more than {MAX_BYTES // 1024**2} MiB; at most {MAX_KEYS:,} keys can be named.")
-    text = _decoded(data, name)
+    text = _decode(data, name)
     rows = _of_lines(text, name) if form == "lines" else _of_csv(text, name)
     found: dict[tuple[str, str], tuple[int, NamedKey]] = {}
     for line, row in rows:
         before = found.setdefault((row.key, row.version_id), (line, row))
         if before[1] != row:
-            raise _misplaced(
+            raise _error_at(
                 name,
                 line,
                 "column 3 (target key)",
@@ -79,7 +79,7 @@ def read(data: bytes, name: str, form: Literal["lines", "csv"]) -> list[NamedKey
     return [row for _, row in found.values()]
 
 
-def _decoded(data: bytes, name: str) -> str:
+def _decode(data: bytes, name: str) -> str:
     try:
         return encoding.decode(data)
     except UnicodeDecodeError as why:
@@ -87,7 +87,7 @@ def _decoded(data: bytes, name: str) -> str:
             raise UsageError(f"{name} is not valid UTF-16 ({why.reason}); save it as UTF-8.") from None
         start = why.object.rfind(b"\n", 0, why.start) + 1
         line = why.object.count(b"\n", 0, why.start) + 1
-        raise _misplaced(name, line, f"character {why.start - start + 1}", f"not valid UTF-8 ({why.reason})") from None
+        raise _error_at(name, line, f"character {why.start - start + 1}", f"not valid UTF-8 ({why.reason})") from None
 
 
 def _of_lines(text: str, name: str) -> Iterator[tuple[int, NamedKey]]:
@@ -106,7 +106,7 @@ def _of_csv(text: str, name: str) -> Iterator[tuple[int, NamedKey]]:
         try:
             row = next(reader, None)
         except csv.Error as why:
-            raise _misplaced(name, *_place_of_quote(text, begins, delimiter), f"{why}") from None
+            raise _error_at(name, *_place_of_quote(text, begins, delimiter), f"{why}") from None
         if row is None:
             return
         line, begins = begins, reader.line_num + 1
@@ -117,7 +117,7 @@ def _of_csv(text: str, name: str) -> Iterator[tuple[int, NamedKey]]:
             if (named := _header(row, name, line)) is not None:
                 columns = named
                 continue
-        yield line, _named(row, columns, name, line)
+        yield line, _parse_row(row, columns, name, line)
 
 
 def _delimiter(text: str, name: str) -> str:
@@ -129,12 +129,12 @@ def _delimiter(text: str, name: str) -> str:
     first = text.lstrip("\r\n").splitlines()[:1]
     for sign in ";\t":
         cells = [cell.strip().strip('"') for cell in first[0].split(sign)] if first else []
-        if len(cells) > 1 and _known(cells[0]) is not None and all(_known(cell) for cell in cells if cell):
+        if len(cells) > 1 and _column_of(cells[0]) is not None and all(_column_of(cell) for cell in cells if cell):
             return sign
     return ","
 
 
-def _known(cell: str) -> str | None:
+def _column_of(cell: str) -> str | None:
     """The column that a header names: ``Version-Id``, ``VersionId`` and ``version id`` are one."""
     return _HEADERS.get(_BETWEEN_WORDS.sub("", cell.strip()).lower())
 
@@ -146,12 +146,12 @@ def _header(row: list[str], name: str, line: int) -> tuple[str, ...] | None:
         UsageError: it is a header, with a column that is none of ours, twice there, or without the key.
     """
     cells = _without_empty_end(row, 0)
-    known = [_known(cell) for cell in cells]
+    known = [_column_of(cell) for cell in cells]
     if None in known and known[:1] != ["key"]:
         return None
     for column, (cell, found) in enumerate(zip(cells, known, strict=True), 1):
         if found is None or found in known[: column - 1]:
-            raise _misplaced(
+            raise _error_at(
                 name,
                 line,
                 f"column {column}",
@@ -159,15 +159,15 @@ def _header(row: list[str], name: str, line: int) -> tuple[str, ...] | None:
                 "the column out; if this row is an object of the name 'key', write a header above it",
             )
     if "key" not in known:
-        raise _misplaced(name, line, "column 1", "the header has no column key")
+        raise _error_at(name, line, "column 1", "the header has no column key")
     return tuple(found for found in known if found is not None)
 
 
-def _named(row: list[str], columns: tuple[str, ...], name: str, line: int) -> NamedKey:
+def _parse_row(row: list[str], columns: tuple[str, ...], name: str, line: int) -> NamedKey:
     row = _without_empty_end(row, len(columns))
     if len(row) > len(columns):
         known = ", ".join(columns)
-        raise _misplaced(
+        raise _error_at(
             name,
             line,
             f"column {len(columns) + 1} (extra)",
@@ -224,8 +224,8 @@ def _place_of_quote(text: str, line: int, delimiter: str) -> tuple[int, str]:
 
 
 def _fault(name: str, line: int, columns: tuple[str, ...], column: str, why: str) -> UsageError:
-    return _misplaced(name, line, f"column {columns.index(column) + 1} ({column})", why)
+    return _error_at(name, line, f"column {columns.index(column) + 1} ({column})", why)
 
 
-def _misplaced(name: str, line: int, where: str, why: str) -> UsageError:
+def _error_at(name: str, line: int, where: str, why: str) -> UsageError:
     return UsageError(f"{name}, line {line}, {where}: {why}.")

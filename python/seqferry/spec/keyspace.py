@@ -29,7 +29,7 @@ def place(spec: TransferSpec) -> str:
 
 def prefix(spec: TransferSpec) -> str:
     """The start of all keys, or paths, that the transfer writes to, in a form that any database can store."""
-    named = _named(spec)
+    named = _target_keys(spec)
     start = _start(spec) if named is None else _common(named)
     return start.replace("\0", "\ufffd").encode("utf-8", "replace").decode()
 
@@ -38,7 +38,7 @@ def overlap(one: TransferSpec, other: TransferSpec) -> bool:
     """True when both may write to the same key."""
     if place(one) != place(other) or place(one) == _NOWHERE:
         return False
-    named, others = _named(one), _named(other)
+    named, others = _target_keys(one), _target_keys(other)
     if named is not None and others is not None:
         return not named.isdisjoint(others)
     if named is None and others is None:
@@ -49,7 +49,7 @@ def overlap(one: TransferSpec, other: TransferSpec) -> bool:
     return any(key.startswith(start) for key in named or others or ())
 
 
-def _named(spec: TransferSpec) -> set[str] | None:
+def _target_keys(spec: TransferSpec) -> set[str] | None:
     """All keys that the transfer can write to; None for everything below a prefix."""
     if spec.single:
         return {_whole(spec, spec.target.key)}

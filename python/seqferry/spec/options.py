@@ -99,5 +99,5 @@ def _value(of: OptionField, given: Any) -> Any:
         if of.option.notation == "pairs":
             return properties.pairs(f"--{of.name}", given)
         if of.option.notation == "moment":
-            return properties.written_until(given)
+            return properties.format_until(given)
     return tuple(given) if is_of_texts(of.kept) else given

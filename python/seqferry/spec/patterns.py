@@ -45,7 +45,7 @@ class Wildcards:
             what, number, most = cast("tuple[str, int, int]", why.args)
             if what == "list":
                 raise UsageError(f"{option}: all rules together have more than {most:,} characters.") from None
-            begin = _shown(rules[number][1][:40])
+            begin = _show(rules[number][1][:40])
             raise UsageError(f"{option}: '{begin}...' has more than {most:,} characters.") from None
 
     def decide(self, name: str) -> bool | None:
@@ -94,21 +94,21 @@ class RenameRules:
         try:
             self._rules = _native.RenameRules(compiled)
         except ValueError as why:
-            raise self._refused(*why.args) from None
+            raise self._rule_error(*why.args) from None
 
-    def renamed(self, name: str) -> str:
+    def rename(self, name: str) -> str:
         """The name after all rules.
 
         Raises:
             UsageError: a name gets too long, or the rules take far too long.
         """
         try:
-            return _as_written(self._rules.renamed(_as_text(name)))
+            return _restore_text(self._rules.renamed(_as_text(name)))
         except ValueError as why:
             kind, *facts = why.args
             if kind == "name":
                 raise UsageError(
-                    f"--rename makes a name of more than {facts[0]:,} bytes of '{_shown(name[:80])}', which no storage "
+                    f"--rename makes a name of more than {facts[0]:,} bytes of '{_show(name[:80])}', which no storage "
                     "takes; change the rules."
                 ).about("rename") from None
             raise UsageError(
@@ -116,12 +116,12 @@ class RenameRules:
                 "patterns that match less of a name, or leave out the flag g."
             ).about("rename") from None
 
-    def _refused(self, kind: str, number: int = 0, *facts: str | int) -> UsageError:
+    def _rule_error(self, kind: str, number: int = 0, *facts: str | int) -> UsageError:
         if kind == "list":
             return UsageError(
                 "--rename: all rules together are too big; make the counts of their patterns smaller."
             ).about("rename")
-        rule = f"--rename '{_shown(self._written[number])}'"
+        rule = f"--rename '{_show(self._written[number])}'"
         if kind == "group":
             return UsageError(f"{rule}: the replacement names group {facts[0]}, and the pattern has {facts[1]}.").about(
                 "rename"
@@ -139,9 +139,9 @@ def _as_text(text: str) -> str:
     return text
 
 
-def _as_written(text: str) -> str:
+def _restore_text(text: str) -> str:
     return text if text.isascii() else text.translate(_WHOLE)
 
 
-def _shown(text: str) -> str:
+def _show(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode()

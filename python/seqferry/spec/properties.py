@@ -48,7 +48,7 @@ ATTRIBUTES: Final = (
 """Options that are attributes of the target."""
 
 
-def asked_for(spec: TransferSpec) -> dict[str, Any]:
+def collect_requested(spec: TransferSpec) -> dict[str, Any]:
     """The properties that are asked for, by the names of their options: only objects at a target in S3 have them."""
     found = {
         one.name: getattr(group, one.name) for group in (spec.attributes, spec.protection) for one in fields(group)
@@ -59,7 +59,7 @@ def asked_for(spec: TransferSpec) -> dict[str, Any]:
 def check(spec: TransferSpec) -> None:
     """Raise UsageError when what is asked for cannot be carried."""
     if isinstance(spec.target, LocalFolder):
-        for name in asked_for(spec):
+        for name in collect_requested(spec):
             option = "--" + name.replace("_", "-")
             raise UsageError(f"{option} is for objects in S3, and the target is a local path; leave it out.").about(
                 name
@@ -252,6 +252,6 @@ def until(text: str) -> datetime:
     return at if at.tzinfo is not None else at.replace(tzinfo=UTC)
 
 
-def written_until(text: str) -> str:
+def format_until(text: str) -> str:
     """The time in RFC 3339, of a time as ``until`` takes it."""
     return until(text).astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

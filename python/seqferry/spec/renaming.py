@@ -38,7 +38,7 @@ def rename(rules: tuple[str, ...], name: str) -> str:
     Raises:
         UsageError: a rule cannot be used, or not for this name.
     """
-    return _compile(rules).renamed(name)
+    return _compile(rules).rename(name)
 
 
 @lru_cache(maxsize=4)  # a list of rules may take some megabytes

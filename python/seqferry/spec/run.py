@@ -67,7 +67,7 @@ class Part(Compiled):
         """The line that names an object of the source."""
         if len(self.lines) == 1 or self.spec.keys is None:
             return self.lines[0]
-        return self.compiled(_lines_by_key)[key]
+        return self.compile_with(_lines_by_key)[key]
 
 
 def _lines_by_key(part: Part) -> dict[str, int]:
@@ -189,7 +189,7 @@ def line_specs(spec: TransferSpec) -> Iterator[ResolvedSpec]:
             yield plain.derive(source=replace(plain.source, key=key), target=replace(plain.target, key=target))
 
 
-def shown(line: int, place: Location, key: str) -> str:
+def name_key(line: int, place: Location, key: str) -> str:
     """A key as the rows of a run name it."""
     return f"{line} {place.at(key)}"
 

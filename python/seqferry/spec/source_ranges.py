@@ -99,7 +99,7 @@ def parts(spec: Spec) -> list[Spec]:
     return [
         spec.derive(
             source=replace(spec.source, key=one.key),
-            target=replace(spec.target, key=spec.target.key + _renamed(spec, one)),
+            target=replace(spec.target, key=spec.target.key + _rename(spec, one)),
             strip=one.strip,
             single=one.single,
             pattern=one.pattern,
@@ -110,5 +110,5 @@ def parts(spec: Spec) -> list[Spec]:
     ]
 
 
-def _renamed(spec: TransferSpec, one: KeyRange) -> str:
+def _rename(spec: TransferSpec, one: KeyRange) -> str:
     return renaming.rename(spec.names.rename, one.into) if one.single else one.into

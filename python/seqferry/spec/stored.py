@@ -101,8 +101,8 @@ def write(spec: TransferSpec) -> str:
     """The spec as text."""
     data: dict[str, Any] = {"version": VERSION, "operation": spec.operation}
     for side, place in (("source", spec.source), ("target", spec.target)):
-        data[side] = {"type": _TAGS[type(place)], **_filled(place)}
-    return json.dumps({**_filled(spec, without=("source", "target")), **data}, ensure_ascii=False, sort_keys=True)
+        data[side] = {"type": _TAGS[type(place)], **_non_defaults(place)}
+    return json.dumps({**_non_defaults(spec, without=("source", "target")), **data}, ensure_ascii=False, sort_keys=True)
 
 
 def read(text: str) -> ResolvedSpec:
@@ -115,7 +115,7 @@ def read(text: str) -> ResolvedSpec:
         data: Any = json.loads(text)
     except ValueError:
         raise UnsupportedError.of("a spec that is no JSON") from None
-    data = _upgraded(_mapping(data, "spec"))
+    data = _upgrade(_mapping(data, "spec"))
     if (version := data.pop("version")) != VERSION:
         raise UnsupportedError.of(f"version {version} of the spec")
     for side in ("source", "target"):
@@ -136,7 +136,7 @@ def is_same(stored: str, recorded: str) -> bool:
         return False
 
 
-def shown(text: str) -> tuple[ResolvedSpec, UnsupportedError | None]:
+def read_legible(text: str) -> tuple[ResolvedSpec, UnsupportedError | None]:
     """The spec as far as it can be shown to a person, and what this version does not know of it.
 
     Not for doing the transfer: what is not known is left out.
@@ -154,7 +154,7 @@ def features(spec: TransferSpec) -> list[str]:
     tags = (_TAGS[type(place)] for place in (spec.source, spec.target))
     found += [f"place {tag}" for tag in tags if tag not in _FIRST_PLACES]
     for where, record in _records(spec):
-        for field, value in _filled(record).items():
+        for field, value in _non_defaults(record).items():
             name = f"{where}{field}"
             if name not in _FIRST_FIELDS:
                 found.append(f"field {name}")
@@ -240,15 +240,15 @@ class UnknownPlace:
 def _legible(text: str) -> TransferSpec:
     try:
         data: Any = json.loads(text)
-        data = _upgraded(_mapping(data, "spec"))
+        data = _upgrade(_mapping(data, "spec"))
     except (ValueError, UnsupportedError):
         data = {}
-    known = _known(TransferSpec, data)
+    known = _keep_known(TransferSpec, data)
     known |= {side: _legible_place(data.get(side)) for side in ("source", "target")}
     for name in _lists():
         if isinstance(data.get(name), list):
-            known |= _known(TransferSpec, {name: tuple(data[name])})
-    return _made(TransferSpec, known)
+            known |= _keep_known(TransferSpec, {name: tuple(data[name])})
+    return _make(TransferSpec, known)
 
 
 def _legible_place(data: Any) -> Location:
@@ -259,14 +259,14 @@ def _legible_place(data: Any) -> Location:
     if kind is None:
         key = found.get("key")
         return cast("Location", UnknownPlace(str(found.get("type"))[:40], key if isinstance(key, str) else ""))
-    known = _known(kind, found)
+    known = _keep_known(kind, found)
     # The identity that may read it is not shown.
     known.pop("access", None)
-    needed: dict[str, Any] = {name: "" for name, need in _needed(kind).items() if need}
+    needed: dict[str, Any] = {name: "" for name, need in _needs_of(kind).items() if need}
     return kind(**needed | known)
 
 
-def _known(kind: type[Any], data: Mapping[str, Any]) -> dict[str, Any]:
+def _keep_known(kind: type[Any], data: Mapping[str, Any]) -> dict[str, Any]:
     """Fields of ``data`` that this version knows and that hold what it knows."""
     hints = _hints(kind)
     return {name: data[name] for name in hints if name in data and _fits(data[name], hints[name])}
@@ -294,13 +294,13 @@ def _record(kind: type[_Record], data: dict[str, Any], where: str) -> _Record:
             raise UnsupportedError.of(f"the field '{name}' in its {where}")
         if not _fits(value, hints[name]):
             raise UnsupportedError.of(f"{_short(value)} as '{name}' of its {where}")
-    for name, needed in _needed(kind).items():
+    for name, needed in _needs_of(kind).items():
         if needed and name not in data:
             raise UnsupportedError.of(f"no '{name}' in its {where}")
-    return _made(kind, data)
+    return _make(kind, data)
 
 
-def _made(kind: type[_Record], known: Mapping[str, Any]) -> _Record:
+def _make(kind: type[_Record], known: Mapping[str, Any]) -> _Record:
     """A value of ``kind`` out of its fields, which of a spec are those of its groups as well."""
     if kind is not TransferSpec:
         return kind(**known)
@@ -340,7 +340,7 @@ def _lists() -> tuple[str, ...]:
 
 
 @cache
-def _needed(kind: type[Any]) -> dict[str, bool]:
+def _needs_of(kind: type[Any]) -> dict[str, bool]:
     """The fields, and whether each has to be there."""
     return {one.name: one.default is MISSING and one.default_factory is MISSING for one in fields(kind)}
 
@@ -360,7 +360,7 @@ def _fits(value: Any, hint: Any) -> bool:
     return isinstance(value, dict if origin is not None else hint)
 
 
-def _filled(
+def _non_defaults(
     record: TransferSpec | Location | Access | Identity | KeyRange, without: tuple[str, ...] = ()
 ) -> dict[str, Any]:
     """The fields that do not hold their default."""
@@ -395,9 +395,9 @@ def values(spec: TransferSpec) -> dict[str, Any]:
 def _plain(value: Any) -> Any:
     """A field as JSON can hold it."""
     if isinstance(value, (Access, Identity)):
-        return _filled(value)
+        return _non_defaults(value)
     if isinstance(value, tuple) and value and isinstance(value[0], KeyRange):
-        return [_filled(cast("KeyRange", one)) for one in cast("tuple[Any, ...]", value)]
+        return [_non_defaults(cast("KeyRange", one)) for one in cast("tuple[Any, ...]", value)]
     return cast("Any", value)
 
 
@@ -407,14 +407,14 @@ _OF_DISKS: Final = ("symlinks", "empty_directories", "page_cache", "preserve_per
 _OF_S3: Final = ("endpoint_url", "region", "profile", "anonymous", "access")
 
 
-def _upgraded(data: dict[str, Any]) -> dict[str, Any]:
+def _upgrade(data: dict[str, Any]) -> dict[str, Any]:
     """The spec in the form of version 2 or later."""
     if "version" in data:
         return data
-    return {"version": 2, **data, **{side: _tagged(data[side]) for side in ("source", "target") if side in data}}
+    return {"version": 2, **data, **{side: _tag(data[side]) for side in ("source", "target") if side in data}}
 
 
-def _tagged(data: Any) -> Any:
+def _tag(data: Any) -> Any:
     """A place of version 1, which has the fields of both kinds of places."""
     if not isinstance(data, dict):
         return data

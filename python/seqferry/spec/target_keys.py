@@ -20,7 +20,7 @@ def target_key(spec: TransferSpec, source_key: str, version_id: str | None = Non
         return spec.target.key
     name = source_key.removeprefix(spec.strip)
     if spec.targets:
-        given, named = spec.compiled(_targets_by_key), source_key.removeprefix(spec.source.key)
+        given, named = spec.compile_with(_targets_by_key), source_key.removeprefix(spec.source.key)
         if found := given.get((named, version_id or "")) or given.get((named, "")):
             return spec.target.key + found
     return spec.target.key + (renaming.rename(spec.names.rename, name) if spec.names.rename else name)

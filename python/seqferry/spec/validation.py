@@ -18,7 +18,7 @@ from seqferry.model.option_groups import (
 )
 from seqferry.places import endpoints
 from seqferry.spec import properties, source_ranges, target_keys
-from seqferry.spec.addresses import check_key, check_utf8_key, parse_uri, shown
+from seqferry.spec.addresses import check_key, check_utf8_key, escape, parse_uri
 from seqferry.spec.selection import Conditions, age, conditions_of
 from seqferry.spec.selection import check as check_selection
 
@@ -93,7 +93,7 @@ def _check_options(spec: TransferSpec) -> None:
         ).about("tpslimit")
     if spec.storage.md5 and not isinstance(spec.source, LocalFolder):
         raise UsageError(
-            f"--md5 is for local files that are copied to S3, and the source is {shown(spec.source.uri)}; leave it "
+            f"--md5 is for local files that are copied to S3, and the source is {escape(spec.source.uri)}; leave it "
             "out (what objects carry already travels with them)."
         ).about("md5")
     if spec.parts.part_size is not None and not MIN_PART_SIZE <= spec.parts.part_size <= MAX_PART_SIZE:
@@ -152,7 +152,7 @@ def _check_one_store(spec: TransferSpec) -> None:
                 f"The archive {target.uri} would lie in what is packed, {source.uri}. Choose another bucket for it, or "
                 "pack a prefix beside it."
             ).about("target")
-        if (same := _copied_onto_itself(spec)) is not None:
+        if (same := _find_self_copy(spec)) is not None:
             raise UsageError(f"Source and target are the same: {same}. Choose another target.").about("target")
         if spec.removal.delete and source.key.startswith(target.key):
             raise UsageError(
@@ -167,7 +167,7 @@ def _check_one_store(spec: TransferSpec) -> None:
             ).about("target")
 
 
-def _copied_onto_itself(spec: TransferSpec) -> str | None:
+def _find_self_copy(spec: TransferSpec) -> str | None:
     """The address of what source and target both are, of a transfer within one storage; None: they differ."""
     source, target = spec.source, spec.target
     if spec.targets and spec.keys is not None and not spec.single:
@@ -211,7 +211,7 @@ def _check_inventory(spec: TransferSpec) -> None:
         _, key = parse_uri(spec.inventory or "")
     if not key.endswith("manifest.json"):
         raise UsageError(
-            f"'{shown(spec.inventory or '')}' is not a manifest; give s3://bucket/.../manifest.json."
+            f"'{escape(spec.inventory or '')}' is not a manifest; give s3://bucket/.../manifest.json."
         ).about("inventory")
     if not isinstance(spec.source, S3Location) or spec.single or spec.keys is not None or spec.ranges:
         raise UsageError(
@@ -292,14 +292,14 @@ def of_side(side: str, option: str) -> tuple[str, str]:
 
 
 def _check_utf8(what: str, text: str | None, *options: str) -> None:
-    if text is not None and shown(text) != text:
-        raise UsageError(f"{what} '{shown(text)}' is not valid UTF-8; check the encoding.").about(*options)
+    if text is not None and escape(text) != text:
+        raise UsageError(f"{what} '{escape(text)}' is not valid UTF-8; check the encoding.").about(*options)
 
 
 def _check_choice(name: str, word: str, choices: tuple[str, ...]) -> None:
     if word not in choices:
         option = "--" + name.replace("_", "-")
-        raise UsageError(f"{option} '{shown(word)}' is not known; choose one of {', '.join(choices)}.").about(name)
+        raise UsageError(f"{option} '{escape(word)}' is not known; choose one of {', '.join(choices)}.").about(name)
 
 
 def _check_restore(spec: TransferSpec) -> None:
@@ -330,7 +330,7 @@ def settle_seconds(spec: TransferSpec) -> float:
 
 def _check_settle(written: str | None) -> None:
     if written is not None and age(written) is None:
-        raise UsageError(f"--settle '{shown(written)}' is no age; write for example 60s or 5m.").about("settle")
+        raise UsageError(f"--settle '{escape(written)}' is no age; write for example 60s or 5m.").about("settle")
 
 
 def _check_choices(kind: type[Any], group: Any) -> None:
@@ -355,7 +355,7 @@ def check_place(place: S3Location, side: str = "source") -> None:
     """Raise UsageError when the endpoint or the region of a place cannot be one; ``side`` is that of its options."""
     check_endpoint(place.endpoint_url, side)
     if place.request_payer not in (None, "requester"):
-        raise UsageError(f"--request-payer '{shown(place.request_payer)}' is not known; write requester.").about(
+        raise UsageError(f"--request-payer '{escape(place.request_payer)}' is not known; write requester.").about(
             "request_payer"
         )
     if place.sse_c is not None and endpoints.is_open(place):
@@ -363,7 +363,7 @@ def check_place(place: S3Location, side: str = "source") -> None:
             f"A key of SSE-C would go to {place.endpoint_url} in the clear, as storages refuse themselves; use https."
         ).about(*of_side(side, "endpoint_url"))
     if place.region is not None and not re.fullmatch(r"[A-Za-z0-9_-]+", place.region):
-        raise UsageError(f"'{shown(place.region).strip()}' is not a region; write for example eu-central-1.").about(
+        raise UsageError(f"'{escape(place.region).strip()}' is not a region; write for example eu-central-1.").about(
             *of_side(side, "region")
         )
 
@@ -380,5 +380,5 @@ def check_endpoint(url: str | None, side: str) -> None:
         )
     if fault is not None:
         raise UsageError(
-            f"'{shown(url)}' is not an endpoint URL; write for example https://s3.example.org or http://host:9000."
+            f"'{escape(url)}' is not an endpoint URL; write for example https://s3.example.org or http://host:9000."
         ).about(*options)

@@ -26,8 +26,8 @@ def adopt(runtime: Runtime, ours: set[str]) -> None:
         ours: ids of transfers that this process runs inline.
     """
     left: dict[str, transfers.Place] = {}
-    for page in _unfinished(runtime):
-        known = runtime.queue.known(list(page))
+    for page in _find_unfinished(runtime):
+        known = runtime.queue.find_known(list(page))
         left |= {transfer_id: page[transfer_id] for transfer_id in page if transfer_id not in known | ours}
     if not left:
         return
@@ -43,7 +43,7 @@ def revive(runtime: Runtime) -> None:
 
     A transfer that dies again and again is ended.
     """
-    for page in _unfinished(runtime):
+    for page in _find_unfinished(runtime):
         for transfer_id, given_up in runtime.queue.dead_transfers(list(page)).items():
             if given_up <= names.REVIVALS:
                 with runtime.database.write() as connection:
@@ -59,11 +59,11 @@ def revive(runtime: Runtime) -> None:
                 transfer_steps.bury(runtime, transfer_id)
 
 
-def _unfinished(runtime: Runtime) -> Generator[dict[str, transfers.Place]]:
+def _find_unfinished(runtime: Runtime) -> Generator[dict[str, transfers.Place]]:
     after = ""
     while True:
         with runtime.database.read() as connection:
-            page = transfers.unfinished(connection, after=after, limit=_AT_ONCE)
+            page = transfers.find_unfinished(connection, after=after, limit=_AT_ONCE)
         if not page:
             return
         yield page

@@ -222,7 +222,7 @@ def _record(runtime: Runtime, running: RunningBatch, events: Events) -> list[int
         owned = runtime.recorder.record(run, results)
         crash_points.reach("after-results-recorded")
         if owned:
-            running.bytes_recorded += _bytes_copied(results)
+            running.bytes_recorded += _sum_copied_bytes(results)
     if not owned:
         log.warning("batch %s of transfer %s was taken over by another worker", run.number, run.transfer_id)
         running.lose()
@@ -344,7 +344,7 @@ def _results(events: Events) -> list[str]:
     return [found[name] for name in RESULT_COLUMNS]
 
 
-def _bytes_copied(results: Sequence[str]) -> int:
+def _sum_copied_bytes(results: Sequence[str]) -> int:
     """Bytes of the objects that a job has copied, as its progress counts them."""
     states, sizes = (json.loads(f"[{results[RESULT_COLUMNS.index(name)]}]") for name in ("state", "size"))
     return sum(size for state, size in zip(states, sizes, strict=True) if state == "done")

@@ -55,7 +55,7 @@ def is_wanted(spec: ResolvedSpec) -> bool:
     return spec.preflight and several and spec.kind.from_listing
 
 
-def looked_at(
+def look_at(
     runtime: Runtime,
     transfer_id: str,
     spec: ResolvedSpec,
@@ -151,8 +151,8 @@ class _FirstLook:
         of_archive = {id(one) for one in archived}
         rest = [one for one in wanted if id(one) not in of_archive]
         known = rest if self.spec.keys is not None else []
-        asked = [] if known else sampled(rest, SAMPLED)
-        cold = sampled(archived, _ARCHIVED_SAMPLED)
+        asked = [] if known else take_sample(rest, SAMPLED)
+        cold = take_sample(archived, _ARCHIVED_SAMPLED)
         looked = self._look_up([*asked, *cold])
         if not known:
             findings.looked_up = len(looked)
@@ -196,7 +196,7 @@ class _FirstLook:
 
     def _probe(self, findings: Report, readable: list[PlannedObject], wanted: int) -> PredictedFailure | None:
         """Trouble with which the target refuses writing; None when it does not, or nothing certain is known."""
-        filled = sampled([one for one in readable if one.size], write_probe.PROBED)
+        filled = take_sample([one for one in readable if one.size], write_probe.PROBED)
         found = write_probe.refusal(
             self.runtime.engine,
             self.spec,
@@ -225,7 +225,7 @@ def _is_named(spec: ResolvedSpec) -> bool:
     return spec.keys is not None or bool(spec.ranges) or spec.inventory is not None
 
 
-def sampled(found: Sequence[PlannedObject], most: int) -> list[PlannedObject]:
+def take_sample(found: Sequence[PlannedObject], most: int) -> list[PlannedObject]:
     """Sample of at most ``most`` objects: the first, the last, the largest, and others at even distances."""
     if len(found) <= most:
         return list(found)

@@ -62,7 +62,7 @@ class Lanes:
         reason = f"a worker with {missing}"
         database = self._service.database
         with database.read() as connection:
-            marked = turns.left_alone(connection, database, lane, reason)
+            marked = turns.find_unattended(connection, database, lane, reason)
         if not marked:
             return
         with database.write() as connection:

@@ -57,7 +57,7 @@ class Notifier:
         """Record failures that need a person, and transfers that have stalled."""
         database = self._service.database
         with database.read() as connection:
-            ids = list(transfers.unfinished(connection, after="", limit=_WATCHED))
+            ids = list(transfers.find_unfinished(connection, after="", limit=_WATCHED))
             found = transfer_status.statuses(connection, database, ids=ids, limit=_WATCHED) if ids else []
             failing = notice_rows.need_person(connection, [one.id for one in found if one.totals.failed])
         for transfer_id in failing:

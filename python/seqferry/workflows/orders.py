@@ -30,8 +30,8 @@ def give_orders(runtime: Runtime) -> None:
     epoch = runtime.epoch  # before they are found to be ours
     with runtime.database.read() as connection:
         stopping = transfers.stopping(connection, {batch.run.transfer_id for batch in running})
-        paused = transfers.paused(connection, {batch.run.transfer_id for batch in running})
-        lost = runtime.lost(connection, running)
+        paused = transfers.find_paused(connection, {batch.run.transfer_id for batch in running})
+        lost = runtime.find_lost(connection, running)
     for batch in running:
         if batch in lost:
             if not batch.suspended:

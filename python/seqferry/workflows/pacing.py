@@ -176,7 +176,7 @@ def pace(dbos: DBOS, signal: WorkSignal | None, polls: QueuePolls, poll_seconds:
         poll_seconds: longest wait between two polls of a queue.
     """
     for event in dbos.background_thread_stop_events:
-        event.wait = _hurried(event, polls, poll_seconds)
+        event.wait = _make_hurried_wait(event, polls, poll_seconds)
         event.set = _waking(event, polls)
         if signal is not None:
             event.wait = _resting(event, signal)
@@ -190,7 +190,7 @@ class _Wait(Protocol):
 
 
 def _waking(event: threading.Event, polls: QueuePolls) -> Callable[[], None]:
-    """A ``set`` that ends the waits of ``_hurried``."""
+    """A ``set`` that ends the waits of ``_make_hurried_wait``."""
     set_ = event.set
 
     def wake() -> None:
@@ -200,11 +200,11 @@ def _waking(event: threading.Event, polls: QueuePolls) -> Callable[[], None]:
     return wake
 
 
-def _hurried(event: threading.Event, polls: QueuePolls, poll_seconds: float) -> _Wait:
+def _make_hurried_wait(event: threading.Event, polls: QueuePolls, poll_seconds: float) -> _Wait:
     """A wait that ends early when work was put on the queues since this thread's last one, if it is one for a poll."""
     wait, mine = event.wait, threading.local()
 
-    def hurried(timeout: float | None = None) -> bool:
+    def wait_for_work(timeout: float | None = None) -> bool:
         if timeout is None or timeout > poll_seconds:
             return wait(timeout)
         seen: int = getattr(mine, "seen", polls.count)
@@ -212,7 +212,7 @@ def _hurried(event: threading.Event, polls: QueuePolls, poll_seconds: float) -> 
         mine.seen = polls.count  # before the poll, so that what comes meanwhile is polled for again
         return is_set
 
-    return hurried
+    return wait_for_work
 
 
 def _resting(event: threading.Event, signal: WorkSignal, within: float = 0.0) -> _Wait:

@@ -72,7 +72,7 @@ class Reporter:
         if at_work := self._runtime.at_work():
             with database.read() as connection:
                 # Before the readings: what is recorded in between is in neither, and the next report has it.
-                recorded = worker_reports.bytes_recorded(connection, at_work)
+                recorded = worker_reports.sum_recorded_bytes(connection, at_work)
         reports = self._runtime.reports()
         if not reports:
             if time.monotonic() >= self._next_idle:

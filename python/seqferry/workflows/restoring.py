@@ -48,7 +48,7 @@ def restore(runtime: Runtime, transfer_id: str, spec: ResolvedSpec) -> None:
     pause, told = _FIRST_LOOK_SECONDS, False
     while True:
         archived, watched = 0, list[str]()
-        for keys in _archived(runtime, spec):
+        for keys in _find_archived(runtime, spec):
             ready = runtime.engine.restore(place, keys, days=days, tier=tier)
             archived += len(keys)
             watched += [key for key, is_ready in zip(keys, ready, strict=True) if not is_ready]
@@ -60,14 +60,14 @@ def restore(runtime: Runtime, transfer_id: str, spec: ResolvedSpec) -> None:
         if not watched:
             return
         while watched:
-            if not _waited(runtime, transfer_id, pause):
+            if not _wait(runtime, transfer_id, pause):
                 return
             pause = min(pause * 2, _LONGEST_PAUSE_SECONDS)
             ready = runtime.engine.restore(place, watched, days=days, tier=tier)
             watched = [key for key, is_ready in zip(watched, ready, strict=True) if not is_ready]
 
 
-def _waited(runtime: Runtime, transfer_id: str, seconds: float) -> bool:
+def _wait(runtime: Runtime, transfer_id: str, seconds: float) -> bool:
     """Wait so long; False at once when the transfer is being stopped."""
     until = time.monotonic() + seconds
     while (left := until - time.monotonic()) > 0:
@@ -79,7 +79,7 @@ def _waited(runtime: Runtime, transfer_id: str, seconds: float) -> bool:
     return True
 
 
-def _archived(runtime: Runtime, spec: ResolvedSpec) -> Iterator[list[str]]:
+def _find_archived(runtime: Runtime, spec: ResolvedSpec) -> Iterator[list[str]]:
     """Keys of selected objects in an archive, some at a time."""
     kept: list[str] = []
     for page in listing.objects(runtime.engine, spec):

@@ -53,7 +53,7 @@ def find(runtime: Runtime, spec: ResolvedSpec, transfer_id: str) -> Iterator[lis
     after: int | None = 0
     while after is not None:
         with runtime.database.read() as connection:
-            page, after = failed_objects.unfinished_of(
+            page, after = failed_objects.read_unfinished(
                 connection,
                 spec.retry_of,
                 after,
@@ -64,10 +64,10 @@ def find(runtime: Runtime, spec: ResolvedSpec, transfer_id: str) -> Iterator[lis
             )
         carried = [one for one in page if one.carried]
         again = [one for one in page if not one.carried] if carried else page
-        yield carried + _allowed(spec, _looked_at_again(runtime, spec, again, rules), rules)
+        yield carried + _decide_names(spec, _look_again(runtime, spec, again, rules), rules)
 
 
-def _looked_at_again(
+def _look_again(
     runtime: Runtime, spec: ResolvedSpec, page: list[PlannedObject], rules: KeyRules
 ) -> list[PlannedObject]:
     """The page, in which what planning had refused is decided anew, where it can be looked at."""
@@ -79,7 +79,7 @@ def _looked_at_again(
         if not part.kind.from_listing:
             continue
         try:
-            found = _found(runtime, part, [(key, one.version_id or "") for key, one in ones])
+            found = _look_up(runtime, part, [(key, one.version_id or "") for key, one in ones])
         except (StorageError, UnicodeError) as why:
             log.warning("%s: what was refused is not looked at again: %s", part.source.uri, why)
             continue
@@ -106,13 +106,13 @@ def _by_part(
     return [(lines.parts[number].spec, ones) for number, ones in found.items()]
 
 
-def _found(runtime: Runtime, spec: ResolvedSpec, wanted: list[tuple[str, str]]) -> Sequence[Listed]:
+def _look_up(runtime: Runtime, spec: ResolvedSpec, wanted: list[tuple[str, str]]) -> Sequence[Listed]:
     if any(version for _, version in wanted) and spec.versions:
         return cast("Sequence[Listed]", buckets.look_up_versions(runtime.engine, spec.source, wanted))
     return runtime.engine.head_each(spec.source, [key for key, _ in wanted])
 
 
-def _allowed(spec: ResolvedSpec, page: list[PlannedObject], rules: KeyRules) -> list[PlannedObject]:
+def _decide_names(spec: ResolvedSpec, page: list[PlannedObject], rules: KeyRules) -> list[PlannedObject]:
     """The page, in which names are decided anew: the other transfer may have been that of a client with other rules."""
     if spec.kind.copies or spec.kind.unpacks:
         for one in page:

@@ -45,7 +45,7 @@ class RunningBatch:
     def paused(self) -> bool:
         return self._paused
 
-    def unrecorded(self, progress: Progress) -> int:
+    def sum_unrecorded_bytes(self, progress: Progress) -> int:
         """Bytes at the target, of objects under way and of objects whose end is not recorded yet."""
         return max(progress.bytes_done - self.bytes_recorded, 0)
 
@@ -112,7 +112,7 @@ def read_progress(meter: Meter, batches: list[RunningBatch], now: float) -> Repo
     return Report(
         bytes=total,
         objects=meter.objects + sum(one.objects_done + one.objects_skipped + one.objects_failed for one in readings),
-        bytes_in_progress=sum(map(RunningBatch.unrecorded, batches, readings)),
+        bytes_in_progress=sum(map(RunningBatch.sum_unrecorded_bytes, batches, readings)),
         bytes_per_second=meter.rate(now, total),
         in_flight=sum(reading.in_flight for reading in readings),
         requests=meter.requests + sum(reading.requests for reading in readings),

@@ -122,7 +122,7 @@ class Runtime:
                 return True
         with self.database.read() as connection:
             row = transfers.row_of(connection, transfer_id)
-            creator = retry_chains.first_asked_by(connection, transfer_id)
+            creator = retry_chains.find_first_actor(connection, transfer_id)
         if row is not None and not self.database.is_sqlite:
             self._require_folders(transfer_id, stored.read(row.spec))
         if row is not None and actors.is_http(row.created_by):
@@ -222,16 +222,18 @@ class Runtime:
 
         A worker that was taken for dead while it was cut off does not take back what others have by now.
         """
-        if self.lease is not None and not worker_reports.held(connection, self.executor_id, workflow_ids):
+        if self.lease is not None and not worker_reports.find_held(connection, self.executor_id, workflow_ids):
             log.warning("the work %s was taken over by another worker", workflow_ids[0])
             raise StepSuspension
 
-    def lost(self, connection: sa.Connection, running: Sequence[RunningBatch]) -> list[RunningBatch]:
+    def find_lost(self, connection: sa.Connection, running: Sequence[RunningBatch]) -> list[RunningBatch]:
         """Batches, among those that run, which are not this worker's any more."""
-        shut_out = batches.lost(connection, [batch.run for batch in running])
+        shut_out = batches.find_lost(connection, [batch.run for batch in running])
         held = None
         if self.lease is not None:
-            held = worker_reports.held(connection, self.executor_id, [_workflow_of(batch.run) for batch in running])
+            held = worker_reports.find_held(
+                connection, self.executor_id, [_workflow_of(batch.run) for batch in running]
+            )
         return [
             batch
             for batch in running

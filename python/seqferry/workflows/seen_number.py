@@ -15,7 +15,7 @@ from seqferry.model.formatting import count
 from seqferry.workflows.runtime import Runtime
 
 
-def bound(
+def limit_to_seen(
     runtime: Runtime, transfer_id: str, pages: Iterator[list[PlannedObject]], *, expected: int | None, noun: str
 ) -> Iterator[list[PlannedObject]]:
     """The same pages, as long as there are no more objects than were seen, those on record included.

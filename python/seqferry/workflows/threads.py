@@ -12,11 +12,11 @@ from seqferry.workflows.pacing import LOOK_SECONDS, REST_SECONDS, Look, WorkSign
 log: Final = logging.getLogger("seqferry.worker")
 
 
-def looked() -> float:
+def look_seconds() -> float:
     return LOOK_SECONDS
 
 
-def rested() -> float:
+def rest_seconds() -> float:
     return REST_SECONDS
 
 
@@ -37,7 +37,7 @@ class Threads:
         rest: Callable[[], float] | None = None,
     ) -> None:
         """``rest``: seconds between two acts of an idle worker to which nothing is told; None: it acts as always."""
-        look = Look(None if rest is None else signal, rest or looked)
+        look = Look(None if rest is None else signal, rest or look_seconds)
 
         def loop() -> None:
             told = ""

@@ -124,7 +124,7 @@ class ScheduleReconciler:
             last = known["last_fired_at"]
             since = max(row.active_since, 0.0 if last is None else datetime.fromisoformat(last).timestamp())
             if due_at > since:
-                log.info("schedule %s: the run of %s was missed and is caught up", row.name, _shown(due_at))
+                log.info("schedule %s: the run of %s was missed and is caught up", row.name, _format_time(due_at))
                 self._service.queue.fire(row.id, datetime.fromtimestamp(due_at, fires.zone))
             self._caught_up[row.id] = due_at
 
@@ -140,5 +140,5 @@ class ScheduleReconciler:
                 self._service.queue.forget(old)
 
 
-def _shown(at: float) -> str:
+def _format_time(at: float) -> str:
     return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

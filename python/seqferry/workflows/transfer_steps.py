@@ -18,7 +18,7 @@ from seqferry.db.objects import PlannedObject
 from seqferry.db.queue import place_of
 from seqferry.db.record import receipts
 from seqferry.engine import crash_points
-from seqferry.engine.traces import traced_as
+from seqferry.engine.traces import trace_as
 from seqferry.model import names
 from seqferry.model.errors import StorageError, UsageError
 from seqferry.model.models import ENDED_TRANSFER_STATES, ResolvedSpec
@@ -113,7 +113,7 @@ def close(runtime: Runtime, transfer_id: str, *, claimed: bool = True) -> None:
     leave_if_paused(row)
     spec = stored.read(row.spec)
     operation = work_of(spec)
-    with traced_as(transfer_id):
+    with trace_as(transfer_id):
         try:
             operation.finish(runtime, transfer_id, claimed=claimed)
         except UsageError as why:
@@ -146,7 +146,7 @@ def plan_once(runtime: Runtime, transfer_id: str, inline: InlineBatches | None =
     crash_points.reach("after-plan-begun")
     if row is None or not runtime.hold(transfer_id):
         return
-    with traced_as(transfer_id):
+    with trace_as(transfer_id):
         _plan(runtime, transfer_id, row, inline)
 
 
@@ -170,7 +170,7 @@ def _plan(runtime: Runtime, transfer_id: str, row: sa.Row[Any], inline: InlineBa
         pages = retries.find(runtime, spec, transfer_id)
     if first_look.is_wanted(spec) and not retries.takes_rows(spec):
         since = row.created_at if planned_before else None
-        pages = first_look.looked_at(runtime, transfer_id, spec, iter(pages), target_absent=absent, since=since)
+        pages = first_look.look_at(runtime, transfer_id, spec, iter(pages), target_absent=absent, since=since)
     for page in pages:
         runtime.check()
         if not planner.add(page):
@@ -226,7 +226,7 @@ class Planner:
             return False
         if self._inline is None:
             self._is_announced = False
-            return _until_ended(self._runtime, self._transfer_id)
+            return _wait_until_ended(self._runtime, self._transfer_id)
         self._inline.wait()
         if _open_batches(self._runtime, self._transfer_id):
             raise ManyBatchesError
@@ -286,7 +286,7 @@ def _goes_on(row: sa.Row[Any] | None) -> bool:
     return row is not None and row.state not in ENDED_TRANSFER_STATES and not transfers.is_stopping(row)
 
 
-def _until_ended(runtime: Runtime, transfer_id: str) -> bool:
+def _wait_until_ended(runtime: Runtime, transfer_id: str) -> bool:
     """Wait until no batch is open; False when the transfer is not wanted any more."""
     for row, left in _looks(runtime, transfer_id):
         if not _goes_on(row):

@@ -52,7 +52,7 @@ from seqferry.workflows.pacing import QueuePolls, WorkSignal
 from seqferry.workflows.reporter import Reporter
 from seqferry.workflows.runtime import Runtime, install
 from seqferry.workflows.suspension import StepSuspension
-from seqferry.workflows.threads import Threads, looked, rested
+from seqferry.workflows.threads import Threads, look_seconds, rest_seconds
 
 if TYPE_CHECKING:
     from seqferry.workflows.anchorer import Anchorer
@@ -155,7 +155,7 @@ class Worker:
             schedules=not own_work,
             polls=self._polls,
         )
-        self._draining = Draining(service.database, process_id, self._dbos.stop_polling, self._awaited)
+        self._draining = Draining(service.database, process_id, self._dbos.stop_polling, self._list_awaited)
         self._threads = Threads()
         self._held = held
         self._stopped = False
@@ -312,19 +312,19 @@ class Worker:
         if self._lease is not None:
             heart = self._heart(self._lease)
             heart.begin()  # before the launch: the first claim must find us alive
-            self._thread("heart", _BEAT_SECONDS, heart.beat_and_reap, rest=looked)
+            self._thread("heart", _BEAT_SECONDS, heart.beat_and_reap, rest=look_seconds)
         self._lanes.look()
         if queue:
             self.take_queue()
-        self._thread("control", _CONTROL_SECONDS, self._control, rest=rested)
+        self._thread("control", _CONTROL_SECONDS, self._control, rest=rest_seconds)
         reporter = Reporter(self._runtime, self._process, self._lanes, self._facts, beats=self._lease is None)
         self._thread("reporter", _REPORT_SECONDS, reporter.report)
-        self._thread("reviver", _REVIVE_SECONDS, self._revive, rest=rested)
-        self._thread("turns", _TURNS_SECONDS, self._share_turns, rest=rested)
+        self._thread("reviver", _REVIVE_SECONDS, self._revive, rest=rest_seconds)
+        self._thread("turns", _TURNS_SECONDS, self._share_turns, rest=rest_seconds)
         if self._notifier is not None:
-            self._thread("notifier", _NOTIFY_SECONDS, self._notifier.turn, rest=looked)
+            self._thread("notifier", _NOTIFY_SECONDS, self._notifier.turn, rest=look_seconds)
         if self._anchorer is not None:
-            self._thread("anchorer", _ANCHOR_SECONDS, self._anchorer.turn, rest=looked)
+            self._thread("anchorer", _ANCHOR_SECONDS, self._anchorer.turn, rest=look_seconds)
         if not self._own_work:
             from seqferry.workflows.ticks import ScheduleReconciler
 
@@ -416,7 +416,7 @@ class Worker:
             self._take_queue_or_fail()
         self._dbos.listen(self._signal)
 
-    def _awaited(self) -> list[str]:
+    def _list_awaited(self) -> list[str]:
         return [*(f"{INLINE}{transfer_id}" for transfer_id in list(self._inline)), *self._dbos.active()]
 
     def _revive(self) -> None:
@@ -471,7 +471,7 @@ def run(settings: Settings, *, started: Callable[[Service], None] | None = None)
         log.info("worker %s is ready", worker.executor_id)
         if started is not None:
             started(worker.service)
-        with manager.watched(worker.service.engine.answers):
+        with manager.feed_watchdog(worker.service.engine.answers):
             manager.ready()
             while not asked.wait(1.0):
                 pass

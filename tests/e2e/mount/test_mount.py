@@ -542,7 +542,7 @@ def test_keys_that_cannot_be_files_are_counted_and_named(
     folder = mounter(simulator, "s3://odd").directory
 
     assert sorted(run(["find", ".", "-type", "f"], cwd=folder).stdout.split()) == ["./shown", "./x/shown"]
-    hidden = (mounts.hidden(folder) or "").splitlines()
+    hidden = (mounts.describe_hidden(folder) or "").splitlines()
     assert hidden[0] == "3"
     assert "x//: empty segment in the key" in hidden
 

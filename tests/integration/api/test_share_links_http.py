@@ -321,7 +321,7 @@ def test_no_link_is_made_where_no_address_of_the_page_is_known(service: Service)
 
     assert answer.status_code == 400
     assert "public_url" in answer.json()["detail"]
-    assert share_links.listed(service) == []
+    assert share_links.list_links(service) == []
 
 
 def test_a_stream_tells_of_changes_and_ends_with_the_link(service: Service) -> None:

@@ -112,7 +112,7 @@ def test_all_that_is_unfinished_goes_on(
         assert service.status(dump.paused).state == "paused"
         control.resume(service, dump.paused, actor="ada")
         assert until_ended(service, dump.paused).state == "done"
-        [nightly] = schedules.listed(service)
+        [nightly] = schedules.list_schedules(service)
         assert (nightly.name, nightly.state) == ("nightly", "active")
         started = schedules.run_now(service, "nightly", actor="ada").transfer_id
         assert started is not None

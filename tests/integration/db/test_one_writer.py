@@ -237,7 +237,7 @@ def test_an_idempotency_key_of_a_submission_that_goes_on_is_kept(service: Servic
     service.cancel(first, actor="ada")
 
     assert service.submit(spec, actor="ada", idempotency_key="K") == first
-    assert service.submitted(spec, "K", actor="ada") == first
+    assert service.find_submitted(spec, "K", actor="ada") == first
     with pytest.raises(ConflictError):
         service.submit(spec.with_options(if_exists="skip"), actor="ada", idempotency_key="K")
     assert len(service.transfers()) == 1
@@ -254,9 +254,9 @@ def test_each_client_over_http_has_idempotency_keys_of_its_own(service: Service)
     ids.append(service.submit(specs[1], actor="ada", idempotency_key="K"))
 
     assert len(set(ids)) == 3
-    assert service.submitted(specs[0], "K", actor="http lab from 10.0.0.9") == ids[0]
-    assert service.submitted(specs[0], "K", actor=night) == ids[1]
-    assert service.submitted(specs[0], "K", actor="http other from 10.0.0.1") is None
+    assert service.find_submitted(specs[0], "K", actor="http lab from 10.0.0.9") == ids[0]
+    assert service.find_submitted(specs[0], "K", actor=night) == ids[1]
+    assert service.find_submitted(specs[0], "K", actor="http other from 10.0.0.1") is None
     with pytest.raises(ConflictError, match=ids[0]):
         service.submit(specs[1], actor=lab, idempotency_key="K")
 
@@ -268,7 +268,7 @@ def test_an_idempotency_key_of_an_earlier_version_is_that_of_its_client(service:
         connection.execute(transfer.update().values(idempotency_key="K"))
 
     assert service.submit(spec, actor="http lab from 10.0.0.2", idempotency_key="K") == first
-    assert service.submitted(spec, "K", actor="http night from 10.0.0.1") is None
+    assert service.find_submitted(spec, "K", actor="http night from 10.0.0.1") is None
 
 
 def test_keys_that_the_database_cannot_hold_fail_by_themselves(

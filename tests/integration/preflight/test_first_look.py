@@ -141,9 +141,9 @@ def test_a_sample_has_both_ends_and_the_largest() -> None:
         for number in range(100)
     ]
 
-    keys = [one.source_key for one in first_look.sampled(found, 10)]
+    keys = [one.source_key for one in first_look.take_sample(found, 10)]
 
     assert len(keys) == len(set(keys)) == 10
     assert {"000", "033", "099"} <= set(keys)
     assert keys == sorted(keys)
-    assert first_look.sampled(found[:4], 10) == found[:4]
+    assert first_look.take_sample(found[:4], 10) == found[:4]

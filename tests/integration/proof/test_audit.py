@@ -33,7 +33,7 @@ def _audit(service: Service, *, known: list[KnownHead] | None = None, of: str | 
 
 
 def _kept(service: Service) -> list[KnownHead]:
-    return auditing.known_heads([str(auditing.head(service.database))])
+    return auditing.parse_heads([str(auditing.head(service.database))])
 
 
 def _kinds(found: list[Finding]) -> set[str]:
@@ -422,7 +422,7 @@ def test_keys_are_changed_and_both_verify(tmp_path: Path) -> None:
 
 def test_what_is_no_head_is_refused() -> None:
     with pytest.raises(UsageError, match="no head of a ledger"):
-        auditing.known_heads(["12"])
+        auditing.parse_heads(["12"])
 
 
 def test_a_cancelled_transfer_passes(service: Service) -> None:

@@ -232,7 +232,7 @@ def test_a_schedule_is_paused_when_its_token_is_gone_and_says_so(
     else:
         schedules.run_due(service, nightly, "sched-1", 1e9, 1)
 
-    found = schedules.found(service, "nightly")
+    found = schedules.find_schedule(service, "nightly")
     assert (found.state, found.next_at) == ("paused", None)
     assert service.transfers() == []
     assert any("The schedule was paused: the token 'lab'" in (run.message or "") for run in found.runs)
@@ -255,12 +255,12 @@ def test_a_schedule_goes_on_while_its_token_is_there_and_those_of_commands_alway
 ) -> None:
     schedules.add(service, NIGHTLY, spec, actor="ada", name="own")
     ScheduleReconciler(service).turn()
-    assert {one.state for one in schedules.listed(service)} == {"active"}
+    assert {one.state for one in schedules.list_schedules(service)} == {"active"}
 
     tokens.remove(service, "lab")
     ScheduleReconciler(service).turn()
 
-    assert {one.name: one.state for one in schedules.listed(service)} == {"nightly": "paused", "own": "active"}
+    assert {one.name: one.state for one in schedules.list_schedules(service)} == {"nightly": "paused", "own": "active"}
     assert schedules.run_now(service, "own", actor="ada").outcome == "submitted"
     tokens.add(service, "lab", "submit")
     assert schedules.resume(service, "nightly", actor="ada").state == "active"
@@ -289,7 +289,7 @@ def test_servers_that_share_a_database_judge_their_own_tokens_only(service: Serv
     ScheduleReconciler(service).turn()
 
     state = "paused" if service.database.is_sqlite else "active"
-    assert schedules.found(service, "nightly").state == state
+    assert schedules.find_schedule(service, "nightly").state == state
 
 
 @pytest.mark.parametrize("name", [OWNER, ENVIRONMENT])
@@ -298,7 +298,7 @@ def test_the_owners_own_tokens_may_be_replaced_at_any_time(service: Service, spe
 
     ScheduleReconciler(service).turn()
 
-    assert schedules.found(service, "nightly").state == "active"
+    assert schedules.find_schedule(service, "nightly").state == "active"
 
 
 @pytest.mark.parametrize(

@@ -206,7 +206,7 @@ def test_transfers_of_a_schedule_have_its_name_and_labels(service: Service) -> N
 
     run, other = (schedules.run_now(service, one.name, actor="ada") for one in (made, bare))
 
-    assert schedules.found(service, "nightly").labels == {"project": "X"}
+    assert schedules.find_schedule(service, "nightly").labels == {"project": "X"}
     assert run.transfer_id is not None
     assert other.transfer_id is not None
     assert service.status(run.transfer_id).description == Description("nightly", {"project": "X"})

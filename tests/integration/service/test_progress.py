@@ -31,7 +31,7 @@ def _record(service: Service, **counters: int) -> None:
 def _report(service: Service, worker: str, transfer_id: str, in_progress: int) -> None:
     report = replace(_REPORT, bytes_in_progress=in_progress)
     with service.database.write() as connection:
-        recorded = worker_reports.bytes_recorded(connection, [transfer_id])
+        recorded = worker_reports.sum_recorded_bytes(connection, [transfer_id])
         worker_reports.report(connection, service.database, worker, {transfer_id: report}, recorded)
 
 

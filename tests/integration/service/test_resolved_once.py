@@ -25,7 +25,7 @@ ONCE = {"checks": 1, "resolutions": 2}
 def done(monkeypatch: pytest.MonkeyPatch, versitygw: S3Server) -> Counter[str]:
     """What was done to specs so far: whole checks, and resolutions of places in S3."""
     found = Counter[str]()
-    look, check = identity.resolved_place, properties.check
+    look, check = identity.resolve_place, properties.check
 
     def counted_look(place: Location) -> Location:
         # Without a bucket it stands for what this process can do.
@@ -38,7 +38,7 @@ def done(monkeypatch: pytest.MonkeyPatch, versitygw: S3Server) -> Counter[str]:
 
     for name, value in versitygw.environment().items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr(identity, "resolved_place", counted_look)
+    monkeypatch.setattr(identity, "resolve_place", counted_look)
     monkeypatch.setattr(properties, "check", counted_check)
     return found
 

@@ -78,7 +78,7 @@ def spec(versitygw: S3Server, make_bucket: Callable[..., str]) -> TransferSpec:
 
 def runs(service: Service, name: str) -> list[Run]:
     """The latest runs, oldest first."""
-    return list(reversed(schedules.found(service, name).runs))
+    return list(reversed(schedules.find_schedule(service, name).runs))
 
 
 def age(service: Service, name: str, seconds: float) -> None:
@@ -307,7 +307,7 @@ def test_what_is_done_to_a_schedule_stays_on_record_and_a_change_of_it_is_found(
     kinds = [(one.kind, one.actor) for one in schedules.history(service, "nightly")]
     assert kinds == [("added", "ada"), ("edited", "bob"), ("removed", "eve")]
     with pytest.raises(NotFoundError, match="schedule list"):
-        schedules.found(service, "nightly")
+        schedules.find_schedule(service, "nightly")
     assert list(auditing.verify(service.database, auditing.AuditCounts())) == []
 
     with service.database.write() as connection:
@@ -357,7 +357,7 @@ def test_the_clock_changes_as_documented() -> None:
 def test_what_cannot_fire_is_refused(service: Service, expression: str, timezone: str, named: str) -> None:
     with pytest.raises(UsageError, match=named):
         schedules.add(service, expression, ANY_SPEC, actor="ada", timezone=timezone)
-    assert schedules.listed(service) == []
+    assert schedules.list_schedules(service) == []
 
 
 def test_a_name_is_taken_once(service: Service) -> None:

@@ -36,7 +36,7 @@ def test_a_link_is_made_listed_and_revoked(own: Service, tmp_path: Path, monkeyp
 
     assert made.returncode == 0, made.stderr
     token = made.stdout.strip().removeprefix("https://ferry.example.org/#/d/")
-    opened = share_links.opened(own, token)
+    opened = share_links.find_by_token(own, token)
     assert opened is not None
     assert opened.transfer_id == of
     assert f"seqferry share --revoke {opened.id}" in made.stderr
@@ -49,7 +49,7 @@ def test_a_link_is_made_listed_and_revoked(own: Service, tmp_path: Path, monkeyp
     assert token not in listed.stdout
     assert [json.loads(line)["link"] for line in of_transfer.stdout.splitlines()] == [opened.id]
     assert revoked.returncode == 0
-    assert [one.state for one in share_links.listed(own)] == ["revoked", "active"]
+    assert [one.state for one in share_links.list_links(own)] == ["revoked", "active"]
 
 
 def test_the_address_is_that_of_the_running_server(own: Service) -> None:
@@ -87,4 +87,4 @@ def test_what_makes_no_sense_is_refused_and_makes_no_link(own: Service, words: t
 
     assert refused.returncode in (1, 2, 4), refused
     assert "Traceback" not in refused.stderr
-    assert share_links.listed(own) == []
+    assert share_links.list_links(own) == []

@@ -214,7 +214,7 @@ def test_all_servers_at_a_database_know_a_token_and_its_removal(settings: Settin
         headers = bearer(tokens.add(one, "guest", "read"))
         for client in (here, there):
             _eventually_known(client, headers)
-        assert [(named.name, named.role) for named in tokens.listed(two)] == [("guest", "read")]
+        assert [(named.name, named.role) for named in tokens.list_tokens(two)] == [("guest", "read")]
 
         tokens.remove(two, "guest")
 
@@ -237,7 +237,7 @@ def test_a_name_is_given_once_by_processes_that_add_at_the_same_time(settings: S
         with ThreadPoolExecutor(4) as pool:
             made = [one for one in pool.map(added, range(4)) if one is not None]
 
-        assert len(made) == len(tokens.listed(service)) == 1
+        assert len(made) == len(tokens.list_tokens(service)) == 1
 
 
 def test_a_database_that_is_away_is_no_wrong_token(
@@ -250,7 +250,7 @@ def test_a_database_that_is_away_is_no_wrong_token(
         raise ConfigError("The database at db.example.org cannot be used: gone.")
 
     with monkeypatch.context() as patched:
-        patched.setattr(token_rows, "listed", away)
+        patched.setattr(token_rows, "read_all", away)
         eventually(lambda: _status(client, guest) == 503, what="the tokens to be looked up in vain")
         refused = client.get("/api/v1/transfers", headers=bearer("sfy_wrong"))
         assert "db.example.org" not in _refused(refused, 503, "config")
@@ -293,7 +293,7 @@ def test_tokens_of_a_file_are_taken_over_once_by_processes_at_the_same_time(sett
         list(pool.map(opened, range(8)))
 
     with Service.open(settings) as service, http_of(service) as client:
-        assert [(one.name, one.role, one.created_at) for one in tokens.listed(service)] == [
+        assert [(one.name, one.role, one.created_at) for one in tokens.list_tokens(service)] == [
             ("core", "submit", 1.5),
             ("lab", "submit", 1.5),
         ]
@@ -309,7 +309,7 @@ def test_a_token_that_was_removed_since_does_not_come_back_with_its_file(setting
 
     _file(settings, "lab", "core")  # as an earlier version does that still runs
     with Service.open(settings) as service:
-        assert [one.name for one in tokens.listed(service)] == ["core"]
+        assert [one.name for one in tokens.list_tokens(service)] == ["core"]
         assert tokens.standing(service, "lab") == "removed"
 
 
@@ -324,7 +324,7 @@ def test_two_folders_may_have_given_one_name(migrated_url: str, tmp_path: Path) 
         for token in ("sfy_lab", "sfy_other"):
             assert _status(client, bearer(token)) == 200
         tokens.remove(one, "lab")
-        assert tokens.listed(one) == []
+        assert tokens.list_tokens(one) == []
 
 
 _ENTRY = {"name": "a", "role": "read", "sha256": "0" * 64, "created_at": 1, "expires_at": None}
@@ -349,7 +349,7 @@ def test_a_damaged_file_of_tokens_is_told_and_stops_nothing(
     file.write_text(text)
 
     with Service.open(settings) as service:
-        assert tokens.listed(service) == []
+        assert tokens.list_tokens(service) == []
 
     assert f"The tokens in {file} cannot be read: the file is damaged." in caplog.text
     assert file.read_text() == text

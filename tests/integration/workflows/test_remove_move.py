@@ -167,7 +167,7 @@ def test_what_has_arrived_is_removed_at_the_source(ferry: Ferry) -> None:
     assert (status.state, status.totals.done, status.totals.failed) == ("done", 3, 0)
     assert ferry.arrived() == sent
     assert _left(ferry) == ["run42/other"]
-    assert ferry.service.moved(transfer_id) == 3
+    assert ferry.service.count_moved(transfer_id) == 3
     [event] = [one for one in ferry.service.events(transfer_id) if one.kind == "removing_sources"]
     assert sorted(event.data["keys"]) == ["run/a", "run/b/c", "run/empty"]
 
@@ -193,7 +193,7 @@ def test_what_was_written_after_it_was_copied_stays_at_the_source(
     assert (status.state, status.error_code) == ("failed", "SourcesLeft")
     assert "run/a: it was written to after it was copied" in (status.error_message or "")
     assert _left(ferry) == ["run/a"]
-    assert ferry.service.moved(transfer_id) == 1
+    assert ferry.service.count_moved(transfer_id) == 1
 
 
 @pytest.mark.parametrize("place", ["target", "source"])

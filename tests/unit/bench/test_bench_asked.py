@@ -208,7 +208,7 @@ def test_threads_are_divided_between_files_and_their_parts(
     [method] = [each for each in METHODS if each.name == "s5cmd"]
     words = method.words(found)
 
-    assert found.divided() == divided
+    assert found.divide_requests() == divided
     assert words[words.index("--numworkers") + 1] == str(divided[0])
     assert words[words.index("--concurrency") + 1] == str(divided[1])
 

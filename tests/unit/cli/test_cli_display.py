@@ -115,7 +115,7 @@ def test_plain_lines_come_on_state_changes_not_on_every_look(capsys: pytest.Capt
 def test_json_events_are_one_object_per_line_with_raw_numbers(capsys: pytest.CaptureFixture[str]) -> None:
     events = display.JsonDisplay()
 
-    events.submitted("some-id")
+    events.show_submission("some-id")
     events.update(MOVING)
     events.update(MOVING)
 
@@ -147,7 +147,7 @@ def test_the_live_display_leaves_the_terminal_as_it_was() -> None:
     file = io.StringIO()
     live = LiveDisplay(Console(file=file, force_terminal=True, width=80))
 
-    live.submitted("some-id")
+    live.show_submission("some-id")
     live.update(MOVING)
     live.close()
     live.close()

@@ -16,7 +16,7 @@ from seqferry.cost.lines import Offer, Pricer, money
 from seqferry.cost.workload import Workload, parse_size
 from seqferry.model import prices
 
-PRICER = Pricer(prices.shipped("us-east-1"))
+PRICER = Pricer(prices.read_shipped("us-east-1"))
 TIB = 2**40
 
 
@@ -128,7 +128,7 @@ def test_discounts_hold_for_all_or_for_machines() -> None:
     machine, disks = Decimal("0.68") * 730, Decimal("59.2")
 
     def dollars(discount: int, of_machines: int) -> Decimal:
-        pricer = Pricer(prices.shipped("us-east-1"), Decimal(discount), Decimal(of_machines))
+        pricer = Pricer(prices.read_shipped("us-east-1"), Decimal(discount), Decimal(of_machines))
         return gateway.compare(request, pricer).offers[0].dollars
 
     assert dollars(50, 0) == (machine + disks) / 2
@@ -295,9 +295,9 @@ def test_each_question_has_its_prices_in_each_region(region: str, capsys: pytest
 
 
 def test_each_price_is_marked_as_verified_or_not() -> None:
-    for region in prices.shipped("us-east-1").regions:
-        for price in prices.shipped(region).rows.values():
+    for region in prices.read_shipped("us-east-1").regions:
+        for price in prices.read_shipped(region).rows.values():
             assert price.per
-            assert price.then is None or price.then in prices.shipped(region).rows
+            assert price.then is None or price.then in prices.read_shipped(region).rows
     assert not prices.table()["datasync-basic"].verified
     assert prices.table()["s3-month"].verified

@@ -41,8 +41,8 @@ def test_texts_that_look_alike_are_alike() -> None:
     composed, apart = "Ä", "A\u0308"
 
     assert labels.parse(apart, [f"project={apart}"]) == Description(composed, {"project": composed})
-    assert labels.wanted([f"project={apart}", "project"]) == (("project", composed), ("project", None))
-    after = Description("old").changed(name=apart, labels={"project": apart})
+    assert labels.parse_filter([f"project={apart}", "project"]) == (("project", composed), ("project", None))
+    after = Description("old").with_changes(name=apart, labels={"project": apart})
     assert after == Description(composed, {"project": composed})
 
 
@@ -82,5 +82,5 @@ def test_what_is_not_given_stays_as_before() -> None:
 
 def test_equal_labels_are_stored_as_the_same_text() -> None:
     assert Description(labels={"b": "2", "a": "ü"}).stored_labels() == '{"a": "ü", "b": "2"}'
-    assert labels.stored(None, '{"a": "ü"}') == Description(labels={"a": "ü"})
-    assert labels.stored(None, None) == Description()
+    assert labels.read_stored(None, '{"a": "ü"}') == Description(labels={"a": "ü"})
+    assert labels.read_stored(None, None) == Description()

@@ -34,13 +34,13 @@ def test_it_pings_while_all_parts_answer_and_no_longer(heard: NotifySocket) -> N
     hangs = threading.Event()
     manager = ServiceManager(heard.environment(watchdog=0.3))
 
-    with manager.watched(lambda _: True, lambda _: not hangs.is_set()):
+    with manager.feed_watchdog(lambda _: True, lambda _: not hangs.is_set()):
         for _ in range(3):
             heard.wait_for("WATCHDOG=1", deadline=10)
         hangs.set()
         asked = threading.Event()
         manager_of_silence = ServiceManager(heard.environment(watchdog=0.3))
-        with manager_of_silence.watched(lambda _: asked.set() or False):
+        with manager_of_silence.feed_watchdog(lambda _: asked.set() or False):
             assert asked.wait(10)
         heard.drain()  # one may have been on its way
         with pytest.raises(TimeoutError):
@@ -57,7 +57,7 @@ def test_parts_share_the_time_and_one_that_recovers_is_asked_again_at_once(heard
         patience.append(seconds)
         return next(silences, True)
 
-    with ServiceManager(heard.environment(watchdog=9)).watched(part, lambda _: True):
+    with ServiceManager(heard.environment(watchdog=9)).feed_watchdog(part, lambda _: True):
         # A third of the limit after each of five silences is longer than the limit.
         heard.wait_for("WATCHDOG=1", deadline=9)
 
@@ -65,7 +65,7 @@ def test_parts_share_the_time_and_one_that_recovers_is_asked_again_at_once(heard
 
 
 def test_it_does_not_ping_after_the_end(heard: NotifySocket) -> None:
-    with ServiceManager(heard.environment(watchdog=0.3)).watched(lambda _: True):
+    with ServiceManager(heard.environment(watchdog=0.3)).feed_watchdog(lambda _: True):
         heard.wait_for("WATCHDOG=1", deadline=10)
     heard.drain()
 
@@ -86,7 +86,7 @@ def test_it_does_not_ping_after_the_end(heard: NotifySocket) -> None:
 def test_a_process_that_is_not_watched_does_not_ping(variables: dict[str, str], tmp_path: Path) -> None:
     with NotifySocket(tmp_path / "notify") as heard:
         manager = ServiceManager({"NOTIFY_SOCKET": heard.address, **variables})
-        with manager.watched(lambda _: pytest.fail("asked")):
+        with manager.feed_watchdog(lambda _: pytest.fail("asked")):
             manager.ready()
 
         assert heard.drain() == ["READY=1", "STATUS="]
@@ -95,7 +95,7 @@ def test_a_process_that_is_not_watched_does_not_ping(variables: dict[str, str], 
 def test_without_a_manager_nothing_happens() -> None:
     manager = ServiceManager({"WATCHDOG_USEC": "300000"})
 
-    with manager.watched(lambda _: pytest.fail("asked")):
+    with manager.feed_watchdog(lambda _: pytest.fail("asked")):
         manager.ready()
 
 
@@ -103,7 +103,7 @@ def test_without_a_manager_nothing_happens() -> None:
 def test_a_manager_that_is_gone_does_no_harm(address: str) -> None:
     manager = ServiceManager({"NOTIFY_SOCKET": address, "WATCHDOG_USEC": "300000"})
 
-    with manager.watched(lambda _: True):
+    with manager.feed_watchdog(lambda _: True):
         manager.ready()
         manager.stopping()
 

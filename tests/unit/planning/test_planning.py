@@ -183,16 +183,16 @@ def test_an_object_that_is_equal_under_another_etag_keeps_that_etag_on_record() 
 
 
 def test_what_could_not_be_looked_at_or_changed_its_name_forbids_a_removal() -> None:
-    assert removal_rules.not_looked_at([]) is None
-    hidden = removal_rules.not_looked_at(["/a", "/b", "/c", "/d"])
+    assert removal_rules.refuse_unseen_folders([]) is None
+    hidden = removal_rules.refuse_unseen_folders(["/a", "/b", "/c", "/d"])
     assert hidden is not None
     assert (hidden.code, hidden.is_failure) == ("NotLookedAt", True)
     assert "/a, /b, /c and more" in hidden.reason
     assert [
         removal_rules.hides_objects(FoundObject("d/", refusal=(code, "why"))) for code in ("Unreadable", "SpecialFile")
     ] == [True, False]
-    assert removal_rules.names_changed(SPEC, 0) is None
-    changed = removal_rules.names_changed(SPEC, 2)
+    assert removal_rules.refuse_changed_names(SPEC, 0) is None
+    changed = removal_rules.refuse_changed_names(SPEC, 2)
     assert changed is not None
     assert (changed.code, changed.is_failure) == ("NamesChanged", True)
 
@@ -225,7 +225,7 @@ class RecordedCopy:
 def test_a_move_leaves_a_source_whose_copy_is_gone_or_is_itself(
     target: PresentCopy | None, source: FoundObject | None, why: str | None
 ) -> None:
-    assert removal_rules.source_kept(SPEC, RecordedCopy(), target, source) == why
+    assert removal_rules.why_source_kept(SPEC, RecordedCopy(), target, source) == why
 
 
 TO_DISK = replace(SPEC, target=LocalFolder("/data"))
@@ -262,7 +262,7 @@ def test_a_removal_takes_what_is_selected_or_the_one_version_that_is_named() -> 
     assert not removal_rules.is_doomed_version(SPEC, longer, exact=True, version_id=None)
     assert removal_rules.is_doomed_version(SPEC, version, exact=True, version_id="v")
     assert not removal_rules.is_doomed_version(SPEC, version, exact=True, version_id="w")
-    few, many = (removal_rules.too_many_doomed(SPEC, 2, found) for found in (2, 3))
+    few, many = (removal_rules.refuse_too_many(SPEC, 2, found) for found in (2, 3))
     assert few is None
     assert many is not None
     assert many.code == "TooManyToDelete"

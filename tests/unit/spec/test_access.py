@@ -278,8 +278,8 @@ def test_requests_without_a_signature_are_for_any_worker(environment: Environmen
 
 def test_a_resolved_spec_is_neither_resolved_nor_checked_again(monkeypatch: pytest.MonkeyPatch) -> None:
     done: list[str] = []
-    look, check = identity.resolved_place, properties.check
-    monkeypatch.setattr(identity, "resolved_place", lambda place: done.append("place") or look(place))
+    look, check = identity.resolve_place, properties.check
+    monkeypatch.setattr(identity, "resolve_place", lambda place: done.append("place") or look(place))
     monkeypatch.setattr(properties, "check", lambda spec: done.append("check") or check(spec))
 
     spec = build_spec("s3://from/run/", "s3://to/run/")

@@ -14,7 +14,7 @@ from seqferry.model.errors import UsageError
 from seqferry.model.models import OPERATION_MOVE, TransferSpec
 from seqferry.planning.removals import build_remove_spec
 from seqferry.spec.build import build_spec
-from seqferry.spec.run import Command, Lines, build_run_spec, key_of, parts_of, shown
+from seqferry.spec.run import Command, Lines, build_run_spec, key_of, name_key, parts_of
 from seqferry.spec.validation import validate_spec
 
 
@@ -34,7 +34,7 @@ def test_lines_of_single_objects_become_one_part_and_keep_their_numbers() -> Non
     assert copies.spec.targets == ("in/x2", "in/x3", "in/x4", "in/x5")
     assert (removal.spec.operation, removal.spec.keys, removal.lines) == ("remove", ("old",), (11,))
     assert (whole.lines, whole.spec.source.key) == ((9,), "all/")
-    row = shown(4, copies.spec.source, "run/4")
+    row = name_key(4, copies.spec.source, "run/4")
     assert row == "4 s3://b/run/4"
     assert Lines(spec).number_of(row) == 0
     assert key_of(row, copies.spec.source) == "run/4"

@@ -81,7 +81,7 @@ def test_all_that_a_spec_holds_is_read_again() -> None:
     )
 
     assert stored.read(stored.write(spec)) == spec
-    assert stored.shown(stored.write(spec)) == (spec, None)
+    assert stored.read_legible(stored.write(spec)) == (spec, None)
 
 
 def _changed(**changes: Any) -> str:
@@ -122,14 +122,16 @@ def test_what_is_not_known_is_refused_with_words_and_shown(text: str, named: str
 
     assert named in refused.value.message
     assert "Upgrade Seqferry" in refused.value.message
-    spec, why = stored.shown(text)
+    spec, why = stored.read_legible(text)
     assert why is not None
     assert why.what == refused.value.what
     assert isinstance(spec.source.uri + spec.target.uri + spec.source.at("x"), str)
 
 
 def test_what_is_known_of_an_unknown_spec_is_shown() -> None:
-    spec, _ = stored.shown(_changed(version=9, encrypt="x", source={"type": "gcs", "key": "run/"}, verify="content"))
+    spec, _ = stored.read_legible(
+        _changed(version=9, encrypt="x", source={"type": "gcs", "key": "run/"}, verify="content")
+    )
 
     assert spec.source.uri == "(gcs) run/"
     assert spec.target == SPEC.target

@@ -115,7 +115,7 @@ class Action(BaseModel):
             person=self.person,
             created_by=self.created_by,
             name=self.name,
-            labels=labels.wanted(self.label),
+            labels=labels.parse_filter(self.label),
             since=seconds(self.created_after),
             until=seconds(self.created_before),
         )
@@ -185,7 +185,7 @@ def retry_transfer(
 )
 def change_transfer(transfer_id: ChangeableIdDep, body: Change, service: ServiceDep, actor: ActorDep) -> TransferOut:
     """Priority and limits are those of a transfer that has not ended."""
-    given = _given(body)
+    given = _fields_of(body)
     if "name" in given:
         given["name"] = given["name"] or ""  # null takes it away
     return TransferOut.of(control.change(service, transfer_id, actor=actor, **given))
@@ -206,9 +206,9 @@ def act_on_transfers(body: Action, service: ServiceDep, actor: ActorDep, identit
     named = ids if body.ids else own  # what is not the client's is not selected, and not counted
     check_count(len(named), body.expected)
     if body.dry_run:
-        found = control.seen(service, own[:MOST_SEEN])
+        found = control.read_results(service, own[:MOST_SEEN])
         return ActionResults(count=len(named), results=[ActionResult.of(one) for one in found])
-    change = {} if body.change is None else _given(body.change)
+    change = {} if body.change is None else _fields_of(body.change)
     results = control.each(service, verb, own, actor=actor, **change)
     refused = [] if body.ids is None else [one for one in ids if one not in own]
     foreign = [
@@ -225,5 +225,5 @@ def _is_own(service: Service, identity: Identity, transfer_id: str) -> bool:
         return True
 
 
-def _given(body: Adjustment) -> dict[str, Any]:
+def _fields_of(body: Adjustment) -> dict[str, Any]:
     return {name: getattr(body, name) for name in body.model_fields_set}

@@ -43,7 +43,7 @@ async def _link(request: Request, context: ContextDep) -> ShareLink:
     given = request.headers.getlist("authorization")
     link = None
     if len(given) == 1 and given[0][:7].lower() == "bearer ":
-        link = await run_in_threadpool(share_links.opened, context.service, given[0][7:].strip())
+        link = await run_in_threadpool(share_links.find_by_token, context.service, given[0][7:].strip())
     if link is None:
         raise NotFoundError(REFUSED)
     return link

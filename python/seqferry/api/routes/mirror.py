@@ -59,7 +59,7 @@ async def start_transfer(body: StartTransfer, context: ContextDep, actor: ActorD
     context.settings.policy.check(asked := build_mirror_spec(*named))
     if context.defaults:
         asked = build_mirror_spec(*named, **context.defaults)
-    spec = await context.resolved(asked)
+    spec = await context.resolve(asked)
     await context.checks.check(spec)
     return await run_in_threadpool(context.service.submit, spec, actor=actor)
 
@@ -74,7 +74,7 @@ async def transfer_status(transfer_id: str, context: ContextDep, request: Reques
 
     With an `ETag` for `If-None-Match`, and compressed for clients that take gzip.
     """
-    status = await _listed(context, transfer_id)
+    status = await _wait_for_listing(context, transfer_id)
     if not status.planned and not status.ended:
         raise ConfigError(f"The source of transfer {status.id} is still being listed; ask again later.")
     answer = await run_in_threadpool(context.files.answer, context.service, status)
@@ -105,7 +105,7 @@ def crash_application() -> None:
     os._exit(1)
 
 
-async def _listed(context: Context, transfer_id: str) -> Status:
+async def _wait_for_listing(context: Context, transfer_id: str) -> Status:
     """The status once the source is listed or the transfer has ended, or when the wait takes too long."""
     deadline = time.monotonic() + context.planning_timeout
     while True:

@@ -174,12 +174,12 @@ def _account(context: Context, endpoint_url: str | None, region: str | None, pro
 def _level(location: S3Location, page: LevelPage) -> Level:
     start = location.key.rfind("/") + 1
     return Level(
-        place=_shown(location.uri),
-        folders=[FolderOut(name=_shown(one[start:]), place=_shown(location.at(one))) for one in page.prefixes],
+        place=_escape(location.uri),
+        folders=[FolderOut(name=_escape(one[start:]), place=_escape(location.at(one))) for one in page.prefixes],
         objects=[
             FoundObject(
-                name=_shown(one.key[start:]),
-                place=_shown(location.at(one.key)),
+                name=_escape(one.key[start:]),
+                place=_escape(location.at(one.key)),
                 size=one.size,
                 last_modified=datetime.fromtimestamp(one.last_modified, UTC),
                 storage_class=one.storage_class,
@@ -190,7 +190,7 @@ def _level(location: S3Location, page: LevelPage) -> Level:
     )
 
 
-def _shown(name: str) -> str:
+def _escape(name: str) -> str:
     """A name as JSON can hold it."""
     return name.encode("utf-8", "backslashreplace").decode()
 

@@ -81,9 +81,9 @@ async def preview_transfer(
     """
     if price is not None:
         with errors_about("price"):
-            prices.shipped(price)
+            prices.read_shipped(price)
     body.description().check()
-    spec = await context.resolved(await context.spec_of_sources(body, spec_of_request))
+    spec = await context.resolve(await context.spec_of_sources(body, spec_of_request))
     await context.checks.check(spec)
     return await run_in_threadpool(_preview, context.service, spec, limit, price)
 

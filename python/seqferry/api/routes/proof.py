@@ -89,11 +89,11 @@ def get_report(
     written. `price` names a region of AWS whose list prices hold, whatever the storage is.
     """
     if price is not None:
-        prices.shipped(price)
-    return _streamed(service, ReportTicket(service.status(transfer_id).id, format, price, page))
+        prices.read_shipped(price)
+    return _stream_report(service, ReportTicket(service.status(transfer_id).id, format, price, page))
 
 
-def _streamed(service: Service, wanted: ReportTicket) -> StreamingResponse:
+def _stream_report(service: Service, wanted: ReportTicket) -> StreamingResponse:
     findings = service.record_findings(wanted.transfer_id)
     report = service.report(wanted.transfer_id, wanted.format, findings, wanted.price, wanted.page)
     pieces = (piece.encode("utf-8", "backslashreplace") for piece in report)
@@ -125,7 +125,7 @@ def create_report_ticket(
 ) -> TicketOut:
     """For links of a page, which carry no header. The role ``read`` is enough."""
     if price is not None:
-        prices.shipped(price)
+        prices.read_shipped(price)
     return ticket_for(service, ReportTicket(service.status(transfer_id).id, format, price, page))
 
 
@@ -148,7 +148,7 @@ def ticket_for(service: Service, wanted: ReportTicket, *, link: str | None = Non
 )
 def redeem_ticket(ticket: Annotated[str, ApiPath(max_length=64)], service: ServiceDep) -> StreamingResponse:
     """As the report that the ticket was made for. No token is needed."""
-    answer = _streamed(service, report_tickets.redeem(service, ticket))
+    answer = _stream_report(service, report_tickets.redeem(service, ticket))
     answer.headers["Cache-Control"] = "no-store"
     return answer
 

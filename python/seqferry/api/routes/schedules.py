@@ -159,7 +159,7 @@ def _changeable(name: NameDep, service: ServiceDep, identity: IdentityDep) -> st
 
 
 def _is_own(service: Service, identity: Identity, name: str) -> bool:
-    found = schedules.found(service, name)
+    found = schedules.find_schedule(service, name)
     return identity.may("admin") or is_client(identity, found.created_by)
 
 
@@ -179,7 +179,7 @@ async def add_schedule(body: ScheduleRequest, context: ContextDep, actor: ActorD
         raise UsageError("Transfers of a schedule have its name; leave 'name' and 'new' out of 'transfer'.").about(
             "transfer"
         )
-    spec = await context.resolved(await context.spec_of_sources(wanted, spec_of_request))
+    spec = await context.resolve(await context.spec_of_sources(wanted, spec_of_request))
     await context.checks.check(spec)
     made = await run_in_threadpool(
         schedules.add,
@@ -197,12 +197,12 @@ async def add_schedule(body: ScheduleRequest, context: ContextDep, actor: ActorD
 
 @router.get("", summary="All schedules")
 def list_schedules(service: ServiceDep) -> Schedules:
-    return Schedules(schedules=[ScheduleOut.of(one) for one in schedules.listed(service)])
+    return Schedules(schedules=[ScheduleOut.of(one) for one in schedules.list_schedules(service)])
 
 
 @router.get("/{name}", summary="One schedule with its latest runs")
 def get_schedule(name: NameDep, service: ServiceDep) -> ScheduleOut:
-    return ScheduleOut.of(schedules.found(service, name))
+    return ScheduleOut.of(schedules.find_schedule(service, name))
 
 
 @router.get("/{name}/history", summary="What was done to it by whom")

@@ -81,7 +81,7 @@ def list_share_links(
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
 ) -> ShareLinks:
     """Expired and revoked ones too. Their tokens are not kept."""
-    return ShareLinks(links=[_out(one) for one in share_links.listed(service, transfer_id=transfer, limit=limit)])
+    return ShareLinks(links=[_out(one) for one in share_links.list_links(service, transfer_id=transfer, limit=limit)])
 
 
 @router.delete("/{link_id}", status_code=status.HTTP_204_NO_CONTENT, summary="Revoke a share link")

@@ -44,7 +44,7 @@ from seqferry.db.paging import (
 )
 from seqferry.model import prices
 from seqferry.model.labels import MOST_LABELS
-from seqferry.model.labels import wanted as wanted_labels
+from seqferry.model.labels import parse_filter as wanted_labels
 from seqferry.model.models import ObjectState, TransferState
 
 router = APIRouter(prefix="/api/v1/transfers", tags=["transfers"])
@@ -96,10 +96,10 @@ async def submit_transfer(
     """
     service = context.service
     asked = await context.spec_of_sources(body, spec_of_request, key=idempotency_key, actor=actor)
-    spec = await context.resolved(asked)
+    spec = await context.resolve(asked)
     transfer_id = None
     if idempotency_key:
-        transfer_id = await run_in_threadpool(service.submitted, spec, idempotency_key, actor=actor)
+        transfer_id = await run_in_threadpool(service.find_submitted, spec, idempotency_key, actor=actor)
     if transfer_id is None:
         await context.checks.check(spec)
         submission = await run_in_threadpool(
@@ -178,7 +178,7 @@ def get_transfer(
     `price` names a region of AWS whose list prices hold, whatever the storage is.
     """
     if price is not None:
-        prices.shipped(price)
+        prices.read_shipped(price)
     found = service.status(transfer_id)
     return TransferNow.with_details(found, service.preflight(found.id), service.cost(found, price))
 

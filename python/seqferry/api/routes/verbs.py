@@ -163,8 +163,8 @@ async def _start(
     priority: int = 0,
 ) -> Submitted:
     service = context.service
-    spec = await context.resolved(asked)
-    transfer_id = await run_in_threadpool(service.submitted, spec, key, actor=actor) if key else None
+    spec = await context.resolve(asked)
+    transfer_id = await run_in_threadpool(service.find_submitted, spec, key, actor=actor) if key else None
     if transfer_id is None:
         await context.checks.check(spec)
         submission = await run_in_threadpool(

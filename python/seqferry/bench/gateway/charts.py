@@ -20,7 +20,7 @@ NAMES: Final = ("small-files", "large-files", "asynchronous")
 
 def draw(result: dict[str, Any]) -> tuple[list[Plot], str | None]:
     """All charts that there are figures for, and a line for the user when there can be none."""
-    return plots.drawn(lambda figures: _all(figures, result))
+    return plots.make_plots(lambda figures: _all(figures, result))
 
 
 def _all(figures: Any, result: dict[str, Any]) -> Iterable[Plot]:

@@ -86,7 +86,7 @@ def _folder(written: str, needed: int) -> Folder:
         takes_direct = _takes_direct(resolved)
     except OSError as why:
         raise UsageError(f"{printable(str(path))} cannot be written: {why.strerror or why}.") from None
-    kind, source, device = _mounted(resolved)
+    kind, source, device = _find_mount(resolved)
     return Folder(named, resolved, kind, source, _below(kind, source, device), takes_direct)
 
 
@@ -108,7 +108,7 @@ def _takes_direct(folder: Path) -> bool:
     return True
 
 
-def _mounted(folder: Path) -> tuple[str, str, int]:
+def _find_mount(folder: Path) -> tuple[str, str, int]:
     """Type and source of the mount that holds the folder, and the device number of the folder."""
     device = folder.stat().st_dev
     best = ("", "unknown", "")

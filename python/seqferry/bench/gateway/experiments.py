@@ -110,12 +110,13 @@ def experiments(asked: GatewayParameters, *, fio: bool) -> list[Experiment]:
     others = -(-asked.rounds // _ROUNDS_OF_OTHERS)
     blocks = max(10, round(_BLOCKS * asked.size / GIB))
     found = [
-        _written("small-dsync", "small", blocks, MIB, "dsync", asked.rounds),
-        _written("small-direct", "small", blocks, MIB, "direct,dsync", asked.rounds),
+        _write_experiment("small-dsync", "small", blocks, MIB, "dsync", asked.rounds),
+        _write_experiment("small-direct", "small", blocks, MIB, "direct,dsync", asked.rounds),
     ]
     block = math.gcd(asked.size, _MOST_BLOCK)
     found += [
-        _written(f"large-{times}", "large", times * asked.size // block, block, "dsync", others) for times in _LARGE
+        _write_experiment(f"large-{times}", "large", times * asked.size // block, block, "dsync", others)
+        for times in _LARGE
     ]
     if fio:
         total = JOBS * _JOB * asked.size
@@ -128,7 +129,7 @@ def experiments(asked: GatewayParameters, *, fio: bool) -> list[Experiment]:
     return found
 
 
-def _written(name: str, kind: Kind, blocks: int, block: int, flags: str, rounds: int) -> Experiment:
+def _write_experiment(name: str, kind: Kind, blocks: int, block: int, flags: str, rounds: int) -> Experiment:
     what = f"{blocks:,} blocks of {whole(block)}" if kind == "small" else f"a file of {whole(block * blocks)}"
     return Experiment(name, f"{what}, {flags}", kind, block * blocks, rounds, block=block, blocks=blocks, flags=flags)
 

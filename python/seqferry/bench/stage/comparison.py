@@ -21,7 +21,7 @@ from seqferry.bench.stage import data as dataset
 from seqferry.bench.stage.data import Dataset, Digests
 from seqferry.bench.stage.way import ARCHIVE, Staging, Way
 from seqferry.bench.stage.ways import NAMES, InstalledWays, available, unmount
-from seqferry.bench.stopping import ended_as_by_ctrl_c
+from seqferry.bench.stopping import end_as_by_ctrl_c
 from seqferry.bench.storage import Storage, connect
 from seqferry.bench.transfer import MOST_REPETITIONS, fresh_id
 from seqferry.model.errors import ConfigError, SeqferryError, StorageError, UsageError
@@ -173,7 +173,7 @@ def run(plan: StagePlan, *, work_folder: Path | None, tell: StageListener) -> St
     """
     outcome = StageOutcome(load_before=load(), left_out=list(plan.installed.left_out))
     folder = _make_folder(work_folder, plan.disk_bytes)
-    with ended_as_by_ctrl_c():
+    with end_as_by_ctrl_c():
         try:
             _Runner(plan, folder, tell, outcome).all()
         except (KeyboardInterrupt, BrokenPipeError):
@@ -326,7 +326,7 @@ class _Runner:
             cost = measure.run(
                 ["sh", "-c", way.script(staging)], environment=environment, folder=scratch, timeout=_RUN_WITHIN
             )
-            error = self._redacted(_failure(cost))
+            error = self._redact(_failure(cost))
             if error is None:
                 error = self._differs(way, arrived)
                 mismatch = error is not None
@@ -367,7 +367,7 @@ class _Runner:
             **self._plan.source.environment(),
         }
 
-    def _redacted(self, text: str | None) -> str | None:
+    def _redact(self, text: str | None) -> str | None:
         for secret in self._plan.source.secrets():
             text = text and text.replace(secret, "[redacted]")
         return text

@@ -64,7 +64,7 @@ def _facts(result: dict[str, Any]) -> str:
 
 def draw(result: dict[str, Any]) -> tuple[list[Plot], str | None]:
     """Time by way, and a line for the user where matplotlib is not installed."""
-    return plots.drawn(lambda figures: _plots(figures, result))
+    return plots.make_plots(lambda figures: _plots(figures, result))
 
 
 def _plots(figures: Any, result: dict[str, Any]) -> Iterable[Plot]:

@@ -64,12 +64,12 @@ def _files(each: Staging, *, plug: str, directive: str, given: str, channel: str
     }
 
 
-def _staged(each: Staging, *, plug: str) -> dict[str, str]:
+def _stage_files(each: Staging, *, plug: str) -> dict[str, str]:
     data = f"file({_quote(each.data.rstrip('/'))})"
     return _files(each, plug=plug, directive="", given="path 'data'", channel=data, script="")
 
 
-def _unpacked(each: Staging) -> dict[str, str]:
+def _unpack_archive(each: Staging) -> dict[str, str]:
     archive = f"file({_quote(each.archive_folder + ARCHIVE)})"
     script = "mkdir data; tar -xf staged.tar -C data; "
     return _files(each, plug=_AMAZON, directive="", given="path 'staged.tar'", channel=archive, script=script)
@@ -81,7 +81,7 @@ def _before(each: Staging, *, command: Callable[[Staging], str]) -> dict[str, st
     return _files(each, plug="", directive=before, given="val one", channel="Channel.of(1)", script="")
 
 
-def _piped(each: Staging) -> str:
+def _pipe(each: Staging) -> str:
     return f"{each.aws(each.archive_folder + ARCHIVE, '-')} | tar -xf - -C data"
 
 
@@ -117,24 +117,32 @@ def _way(
         ("nextflow", *tools),
         with_archive=with_archive,
         with_plugin=with_plugin,
-        keeps_archive=files is _unpacked,
+        keeps_archive=files is _unpack_archive,
         files=files,
         environment=partial(_environment, with_plugin=with_plugin),
     )
 
 
 PIPELINES: Final = (
-    _way("nextflow", "Nextflow with nf-amazon, a folder", partial(_staged, plug=_AMAZON)),
-    _way("nextflow-tar", "Nextflow with nf-amazon, one tar, tar -x in the script", _unpacked, "tar", with_archive=True),
+    _way("nextflow", "Nextflow with nf-amazon, a folder", partial(_stage_files, plug=_AMAZON)),
+    _way(
+        "nextflow-tar",
+        "Nextflow with nf-amazon, one tar, tar -x in the script",
+        _unpack_archive,
+        "tar",
+        with_archive=True,
+    ),
     _way(
         "nextflow-pipe",
         "Nextflow, beforeScript aws s3 cp TAR - | tar -x",
-        partial(_before, command=_piped),
+        partial(_before, command=_pipe),
         "aws",
         "tar",
         with_archive=True,
     ),
-    _way("nextflow-seqferry", "Nextflow with nf-seqferry, a folder", partial(_staged, plug=_OURS), with_plugin=True),
+    _way(
+        "nextflow-seqferry", "Nextflow with nf-seqferry, a folder", partial(_stage_files, plug=_OURS), with_plugin=True
+    ),
     _way(
         "nextflow-unpack",
         "Nextflow, beforeScript seqferry unpack TAR",

@@ -101,10 +101,10 @@ def _values_of(spread: Spread | None) -> dict[str, float] | None:
 
 def verdict(plan: StagePlan, results: Sequence[Row]) -> list[str]:
     """A sentence for each use: all files are read, a part of them in place, all by a task of a pipeline."""
-    files = _ranked(results, "files")
-    in_place = _ranked(results, "in place")
+    files = _rank(results, "files")
+    in_place = _rank(results, "in place")
     tasks, said = plan.parameters.tasks, list[str]()
-    in_task = _ranked(results, "task")
+    in_task = _rank(results, "task")
     standard = _standard(files, STANDARD)
     if files and standard is not None:
         said.append(f"{plan.data}, all read: {_take(files, standard, tasks)}")
@@ -117,7 +117,7 @@ def verdict(plan: StagePlan, results: Sequence[Row]) -> list[str]:
     return said or ["No run succeeded: there is no verdict."]
 
 
-def _ranked(results: Sequence[Row], delivers: str) -> list[Row]:
+def _rank(results: Sequence[Row], delivers: str) -> list[Row]:
     return sorted((each for each in results if each["delivers"] == delivers and each["wall_s"]), key=_median)
 
 

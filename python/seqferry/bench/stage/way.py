@@ -47,7 +47,7 @@ class Staging:
         endpoint = ("--endpoint-url", self.endpoint_url) if self.endpoint_url else ()
         return f"{self.commands['seqferry']} {shlex.join([verb, *words, '--region', self.region, *endpoint])}"
 
-    def mounted(self, uri: str, work: str) -> str:
+    def mount_and_run(self, uri: str, work: str) -> str:
         """Mounts, works, and unmounts also when the work fails."""
         unmount = f"{self.commands['seqferry']} umount {shlex.quote(str(self.mount))}"
         mount = self.own("mount", uri, str(self.mount), "--read-only")

@@ -23,14 +23,14 @@ def _untar(source: str, each: Staging) -> str:
     return f"{source} | tar -xf - -C {shlex.quote(str(each.arrived))}"
 
 
-def _arrived(each: Staging) -> str:
+def _target_folder(each: Staging) -> str:
     return f"{each.arrived}/"
 
 
 def _read_in_place(each: Staging) -> str:
     sums = shlex.quote(str(each.arrived / "sum"))
     where, names = shlex.quote(str(each.mount)), shlex.quote(str(each.names))
-    return each.mounted(each.data, f"(cd {where} && xargs -0 cat -- <{names}) | sha256sum >{sums}")
+    return each.mount_and_run(each.data, f"(cd {where} && xargs -0 cat -- <{names}) | sha256sum >{sums}")
 
 
 WAYS: Final = (
@@ -41,12 +41,12 @@ WAYS: Final = (
         lambda each: each.aws(each.data, str(each.arrived), "--recursive"),
         ("aws",),
     ),
-    Way("s5cmd", "s5cmd cp", "files", lambda each: each.s5cmd(f"{each.data}*", _arrived(each)), ("s5cmd",)),
+    Way("s5cmd", "s5cmd cp", "files", lambda each: each.s5cmd(f"{each.data}*", _target_folder(each)), ("s5cmd",)),
     Way(
         "seqferry",
         "seqferry cp",
         "files",
-        lambda each: each.own("cp", each.data, _arrived(each), "--quiet"),
+        lambda each: each.own("cp", each.data, _target_folder(each), "--quiet"),
         ("seqferry",),
     ),
     Way(
@@ -85,7 +85,7 @@ WAYS: Final = (
         "unpack",
         "seqferry unpack",
         "files",
-        lambda each: each.own("unpack", each.archive_folder + ARCHIVE, _arrived(each), "--quiet"),
+        lambda each: each.own("unpack", each.archive_folder + ARCHIVE, _target_folder(each), "--quiet"),
         ("seqferry",),
         with_archive=True,
     ),
@@ -93,7 +93,7 @@ WAYS: Final = (
         "mount-cp",
         "seqferry mount, cp -r",
         "files",
-        lambda each: each.mounted(
+        lambda each: each.mount_and_run(
             each.data, f"cp -r {shlex.quote(f'{each.mount}/.')} {shlex.quote(str(each.arrived))}"
         ),
         ("seqferry",),
@@ -103,7 +103,7 @@ WAYS: Final = (
         "mount-tar",
         "seqferry mount, tar -x",
         "files",
-        lambda each: each.mounted(
+        lambda each: each.mount_and_run(
             each.archive_folder,
             f"tar -xf {shlex.quote(str(each.mount / ARCHIVE))} -C {shlex.quote(str(each.arrived))}",
         ),

@@ -402,7 +402,7 @@ def _print(result: dict[str, Any]) -> None:
 
     tables = [*table.cases(result), *table.streams(result)]
     if result["results"]:
-        head, rows = table.modelled(result)
+        head, rows = table.modelled_rows(result)
         tables.append(("AWS DataSync: modelled, not measured", head, rows))
     sentences = [each["sentence"] for each in result["recommendations"]]
     print_tables(tables, [*sentences, *(each["text"] for each in result["by_use"])])

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Final
 import typer
 
 from seqferry.cli import exits, options
-from seqferry.cli.groups import AnswerFormat, Unsigned, merged
+from seqferry.cli.groups import AnswerFormat, Unsigned, merge
 from seqferry.cli.output import display, text
 from seqferry.model.errors import UsageError
 from seqferry.model.locations import S3Location
@@ -130,7 +130,7 @@ def _existing(folder: Path) -> DiskCache:
 
 def _location(place: str, endpoint: OneEndpoint | CachedEndpoint, *, anonymous: bool = False) -> S3Location:
     bucket, key = parse_uri(place)
-    location = S3Location(bucket=bucket, key=key, anonymous=anonymous, **merged(endpoint))
+    location = S3Location(bucket=bucket, key=key, anonymous=anonymous, **merge(endpoint))
     check_place(location)
     return location
 

@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar
 import typer
 
 from seqferry.cli import pipes, selecting
-from seqferry.cli.groups import Described, Output, Places, merged
+from seqferry.cli.groups import Described, Output, Places, merge
 from seqferry.cli.output import text
 from seqferry.cli.session import Session, actor, session_of
 from seqferry.cli.start import start_detached
@@ -71,7 +71,7 @@ def check(
     from seqferry.spec import check as check_spec
 
     pipes.refuse(places, "check")
-    given = selecting.spec_arguments(places, selection, names, endpoints) | merged(comparison)
+    given = selecting.spec_arguments(places, selection, names, endpoints) | merge(comparison)
     given["attempts"] = speed.attempts
     combined = given.pop("combined")
     spec = identity.resolve(check_spec.build_check_spec(**given, allow_local=True))

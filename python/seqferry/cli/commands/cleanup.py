@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar, Final
 import typer
 
 from seqferry.cli import exits
-from seqferry.cli.groups import Consent, ExpectedNumber, Output, Start, merged
+from seqferry.cli.groups import Consent, ExpectedNumber, Output, Start, merge
 from seqferry.cli.output import display, text
 from seqferry.cli.session import Session, actor, session_of
 from seqferry.cli.start import start_detached
@@ -64,7 +64,7 @@ def cleanup(
 
     most = None if consent.yes or seen.expect is not None else _ASKED_FROM
     spec = identity.resolve(
-        build_cleanup_spec(place.place, older_than=age.older_than, most=most, expected=seen.expect, **merged(endpoint))
+        build_cleanup_spec(place.place, older_than=age.older_than, most=most, expected=seen.expect, **merge(endpoint))
     )
     with session_of(output, check=spec, records=not start.dry_run) as session:
         if start.dry_run:

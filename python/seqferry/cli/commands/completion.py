@@ -216,12 +216,12 @@ def _places(rest: list[str], last: str) -> Iterator[str]:
         return
     from seqferry.engine.engine import Engine
 
-    objects, prefixes = next(Engine(max_requests=8).level(_place_named(rest, bucket, key)), ([], []))  # type: ignore[arg-type]
+    objects, prefixes = next(Engine(max_requests=8).level(_place_of(rest, bucket, key)), ([], []))  # type: ignore[arg-type]
     found = sorted({*prefixes, *(info.key for info in objects if info.refusal is None)})
     yield from (f"s3://{bucket}/{name}" for name in found[:_SHOWN_AT_MOST] if "\n" not in name)
 
 
-def _place_named(rest: list[str], bucket: str, key: str = "") -> S3Location:
+def _place_of(rest: list[str], bucket: str, key: str = "") -> S3Location:
     """A place at the endpoint and with the credentials that the line names, of either side."""
     from seqferry.model.locations import S3Location
     from seqferry.spec import identity
@@ -230,7 +230,7 @@ def _place_named(rest: list[str], bucket: str, key: str = "") -> S3Location:
     given: dict[str, Any] = {
         name: _value(rest, *(f"--{side}{name.replace('_', '-')}" for side in sides)) for name in _OF_PLACE
     }
-    place = identity.resolved_place(S3Location(bucket, key, anonymous="--no-sign-request" in rest, **given))
+    place = identity.resolve_place(S3Location(bucket, key, anonymous="--no-sign-request" in rest, **given))
     assert isinstance(place, S3Location)
     return place
 
@@ -241,7 +241,7 @@ def _buckets(rest: list[str], start: str) -> Iterator[str]:
     from seqferry.engine.engine import Engine
 
     try:
-        found = {name for name, _ in buckets.names(Engine(max_requests=8), _place_named(rest, ""))}
+        found = {name for name, _ in buckets.names(Engine(max_requests=8), _place_of(rest, ""))}
     except SeqferryError:
         found = _buckets_of_transfers(rest)
     yield from (f"s3://{name}/" for name in sorted(found) if name.startswith(start))

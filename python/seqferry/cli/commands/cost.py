@@ -136,7 +136,7 @@ class PriceOptions:
         from seqferry.model import prices
 
         return Pricer(
-            prices.shipped(self.region) if self.prices is None else prices.from_file(self.prices, self.region),
+            prices.read_shipped(self.region) if self.prices is None else prices.from_file(self.prices, self.region),
             decimal(self.discount, "--discount", most=100),
             decimal(self.machine_discount, "--machine-discount", most=100),
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from seqferry.cli import pipes, selecting
 from seqferry.cli.groups import Output, PipeOptions, Places, Pricing, Start
-from seqferry.cli.start import asked_at_start, start_transfer
+from seqferry.cli.start import start_arguments, start_transfer
 from seqferry.model.errors import UsageError
 from seqferry.model.option_groups import Attributes, Filters
 from seqferry.spec.build import build_spec
@@ -52,5 +52,5 @@ def cp(
     given = selecting.spec_arguments(
         places, selection, filters, names, versions, parts, storage, protection, attributes, endpoints
     )
-    spec = build_spec(**given, **asked_at_start(speed, start), allow_local=True)
+    spec = build_spec(**given, **start_arguments(speed, start), allow_local=True)
     return start_transfer(spec, speed, start, output, pricing)

@@ -66,5 +66,5 @@ def _places(looked: InspectedPlaces, endpoints: Endpoints) -> list[tuple[str, Lo
             for each in ("endpoint_url", "profile", "region")
         }
         anonymous = endpoints.no_sign_request and name == "source"
-        found.append((name, identity.resolved_place(S3Location(bucket, key, anonymous=anonymous, **own))))
+        found.append((name, identity.resolve_place(S3Location(bucket, key, anonymous=anonymous, **own))))
     return found

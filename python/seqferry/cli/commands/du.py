@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from seqferry.cli import exits, options
-from seqferry.cli.listings import HumanReadable, engine_for, everything, matching_entries, pattern_of, shown_size
+from seqferry.cli.listings import HumanReadable, engine_for, everything, format_size, matching_entries, pattern_of
 from seqferry.cli.output import display, text
 from seqferry.model.locations import S3Location
 from seqferry.spec.addresses import parse_uri
@@ -50,7 +50,7 @@ def du(
     else:
         for name, (count, size) in sorted(classes.items()) if len(classes) > 1 else ():
             print(
-                f"{shown_size(size, human=human_readable):>12}  {text.count(count, 'object')}  {text.printable(name)}"
+                f"{format_size(size, human=human_readable):>12}  {text.count(count, 'object')}  {text.printable(name)}"
             )
-        print(f"{shown_size(total, human=human_readable):>12}  {text.count(objects, 'object')}  {text.printable(uri)}")
+        print(f"{format_size(total, human=human_readable):>12}  {text.count(objects, 'object')}  {text.printable(uri)}")
     return exits.OK if objects else exits.NOTHING

@@ -9,7 +9,7 @@ import typer
 
 from seqferry.cli import exits, listening, options
 from seqferry.cli.commands import gateway_control
-from seqferry.cli.mount_process import ending_signals, resolved
+from seqferry.cli.mount_process import ending_signals, resolve_path
 from seqferry.cli.output import display, text
 from seqferry.engine.gateways import GatewaySpec
 from seqferry.engine.mounts import DEFAULT_MEMORY, check_sizes
@@ -101,7 +101,7 @@ def serve(
         host="127.0.0.1" if host == "localhost" else host,
         port=port,
         state=settings.state_dir / "gateway",
-        cache=None if cache is None else resolved(cache),
+        cache=None if cache is None else resolve_path(cache),
         max_cache_size=max_cache_size,
         unsafe_cache=unsafe_cache,
         memory=DEFAULT_MEMORY if memory is None else memory,
@@ -151,7 +151,7 @@ def _serve(spec: GatewaySpec, settings: Settings, metrics: tuple[str, int] | Non
     if any(not share.read_only for share, _ in spec.shares):
         display.say(_PREVIEW)
     manager = ServiceManager()
-    with manager.watched(served.answers):
+    with manager.feed_watchdog(served.answers):
         manager.ready()
         with Presence(settings, "gateway", lambda: activity_of(served, spec)):
             while not asked and not served.wait(_LOOK):

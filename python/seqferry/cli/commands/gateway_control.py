@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from seqferry.cli import exits, options
-from seqferry.cli.mount_process import resolved
+from seqferry.cli.mount_process import resolve_path
 from seqferry.cli.output import display, text
 
 GatewayCache = Annotated[
@@ -28,7 +28,7 @@ _STATES = {"in_s3": "in S3", "ignored": "stays here"}
 def _ask(cache: Path, command: str, **facts: Any) -> dict[str, Any]:
     from seqferry.engine.gateway_control import ask
 
-    return ask(resolved(cache), command, **facts)
+    return ask(resolve_path(cache), command, **facts)
 
 
 def _print_table(rows: Sequence[Sequence[str]]) -> None:

@@ -16,7 +16,7 @@ from seqferry.spec.patterns import Wildcards
 
 if TYPE_CHECKING:
     from seqferry.engine.engine import Engine, ObjectInfo
-from seqferry.cli.listings import HumanReadable, engine_for, everything, matching_entries, pattern_of, shown_size
+from seqferry.cli.listings import HumanReadable, engine_for, everything, format_size, matching_entries, pattern_of
 
 _SORTED_AT_MOST: Final = 100_000
 
@@ -84,7 +84,7 @@ def ls(
     if summarize and as_json:
         display.emit("listing", objects=objects, bytes=total)
     elif summarize:
-        print(f"\nTotal Objects: {objects}\n   Total Size: {shown_size(total, human=human_readable)}")
+        print(f"\nTotal Objects: {objects}\n   Total Size: {format_size(total, human=human_readable)}")
     if not shown:
         matching = "" if name is None and pattern is None else f" that matches {name or pattern}"
         display.say(text.printable(f"Nothing{matching} is at {location.uri}."))
@@ -149,4 +149,4 @@ def _show(entry: ObjectInfo | str, prefix: str, *, recursive: bool, as_json: boo
         return
     name = entry.key if recursive else entry.key[prefix.rfind("/") + 1 :]
     moment = datetime.fromtimestamp(entry.last_modified, UTC).strftime("%Y-%m-%d %H:%M:%S")
-    print(f"{moment} {shown_size(entry.size, human=human):>11} {text.printable(name)}")
+    print(f"{moment} {format_size(entry.size, human=human):>11} {text.printable(name)}")

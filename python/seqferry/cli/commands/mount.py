@@ -10,7 +10,7 @@ from typing import Annotated, Final, NoReturn, cast
 import typer
 
 from seqferry.cli import exits, mount_process, mount_words, options
-from seqferry.cli.mount_process import resolved
+from seqferry.cli.mount_process import resolve_path
 from seqferry.cli.output import display, text
 from seqferry.engine.mounts import (
     DEFAULT_MEMORY,
@@ -208,16 +208,16 @@ def mount(
     freshness = cast("Freshness", consistency)
     spec = MountSpec(
         place=location,
-        directory=resolved(directory),
+        directory=resolve_path(directory),
         lifetime=None if freshness == "frozen" else parse_lifetime(metadata_ttl),
         freshness=freshness,
         memory=DEFAULT_MEMORY if memory is None else memory,
         max_requests=max_requests,
         max_bandwidth=max_bandwidth,
-        cache=None if cache is None else resolved(cache),
+        cache=None if cache is None else resolve_path(cache),
         max_cache_size=max_cache_size,
         pin=pin,
-        manifest=None if manifest is None else resolved(manifest),
+        manifest=None if manifest is None else resolve_path(manifest),
         writable=not read_only,
         allow_other=allow_other,
         allow_non_empty=allow_non_empty,

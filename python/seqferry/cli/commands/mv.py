@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from seqferry.cli import pipes, selecting
 from seqferry.cli.groups import Output, Places, Pricing, Start
-from seqferry.cli.start import asked_at_start, start_transfer
+from seqferry.cli.start import start_arguments, start_transfer
 from seqferry.model.errors import UsageError
 from seqferry.model.locations import LocalFolder, S3Location
 from seqferry.model.models import OPERATION_MOVE, CheckedSpec, TransferSpec
@@ -41,7 +41,7 @@ def mv(
     """
     pipes.refuse(places, "mv")
     given = selecting.spec_arguments(places, selection, names, parts, storage, endpoints)
-    spec = of(draft_spec(**given, **asked_at_start(speed, start), allow_local=True))
+    spec = of(draft_spec(**given, **start_arguments(speed, start), allow_local=True))
     return start_transfer(spec, speed, start, output, pricing)
 
 

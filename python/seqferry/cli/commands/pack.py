@@ -99,7 +99,7 @@ def pack(
     places = Places(sources=[packed.source], target=packed.target)
     given = selecting.spec_arguments(places, selection, filters, names, archive, endpoints, together=True)
     spec = build_pack_spec(**given, allow_local=True)
-    spec, price = identity.resolve(spec), pricing.checked()
+    spec, price = identity.resolve(spec), pricing.check()
     with session_of(output, speed, check=spec, records=not start.dry_run) as session:
         if start.dry_run:
             return _preview(session, spec, price)
@@ -144,7 +144,7 @@ def _preview(session: Session, spec: ResolvedSpec, price: str | None) -> int:
             "Nothing was written."
         )
         if forecast.objects:
-            display.say(preview.estimated(estimate))
+            display.say(preview.describe_estimate(estimate))
     if forecast.refused:
         return exits.FAILED
     return exits.OK if members else exits.NOTHING

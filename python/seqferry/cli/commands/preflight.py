@@ -34,7 +34,7 @@ class Recursion:
 
     PANEL: ClassVar = "Options"
 
-    recursive: Annotated[bool, options.shared(SelectionOptions, "recursive")] = False
+    recursive: Annotated[bool, options.option_of(SelectionOptions, "recursive")] = False
 
 
 def preflight(

@@ -8,8 +8,8 @@ from typing import Annotated, Any, ClassVar
 import typer
 
 from seqferry.cli import exits, groups
-from seqferry.cli.commands.rm import confirmed
-from seqferry.cli.groups import Bucket, Consent, Described, ExpectedNumber, Output, merged
+from seqferry.cli.commands.rm import confirm
+from seqferry.cli.groups import Bucket, Consent, Described, ExpectedNumber, Output, merge
 from seqferry.cli.output import display, text
 from seqferry.cli.session import session_of
 from seqferry.model.errors import UsageError
@@ -47,10 +47,10 @@ def rb(
     if seen.expect is not None and not force.force:
         raise UsageError("--expect counts the versions that --force removes, and --force is not given.")
     if force.force:
-        given: dict[str, Any] = {**merged(endpoint), "recursive": True, "versions": True, "expected": seen.expect}
+        given: dict[str, Any] = {**merge(endpoint), "recursive": True, "versions": True, "expected": seen.expect}
         spec = identity.resolve(removals.build_remove_spec([bucket.bucket], **given))
         with session_of(output, check=spec) as session:
-            if not (consent.yes or seen.expect is not None) and not confirmed(session, spec):
+            if not (consent.yes or seen.expect is not None) and not confirm(session, spec):
                 return exits.FAILED
             code = session.copy(spec, description=described.description)
             if code not in (exits.OK, exits.NOTHING):

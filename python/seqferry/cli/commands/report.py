@@ -44,7 +44,7 @@ def report(
 
     Example: seqferry report 3f2a --format html -o receipt.html
     """
-    price = Pricing(price).checked()
+    price = Pricing(price).check()
     with open_session(state_dir=state_dir, reads=True) as session:
         found = session.service.status(transfer)
         findings = session.service.record_findings(found.id)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 import typer
 
 from seqferry.cli import exits, options, selecting
-from seqferry.cli.groups import Consent, ExpectedNumber, Output, Start, merged
+from seqferry.cli.groups import Consent, ExpectedNumber, Output, Start, merge
 from seqferry.cli.output import display, text
 from seqferry.cli.session import Session, actor, session_of
 from seqferry.cli.start import start_detached
@@ -99,12 +99,12 @@ def rm(
     """
     from seqferry.planning import removals  # it brings the engine, which --help need not wait for
 
-    given = spec_arguments(doomed.sources or [], which, names) | merged(endpoint)
+    given = spec_arguments(doomed.sources or [], which, names) | merge(endpoint)
     spec = identity.resolve(removals.build_remove_spec(expected=seen.expect, **given))
     with session_of(output, check=spec, records=not start.dry_run) as session:
         if start.dry_run:
             return preview(session, spec)
-        if not (consent.yes or spec.single or seen.expect is not None) and not confirmed(session, spec):
+        if not (consent.yes or spec.single or seen.expect is not None) and not confirm(session, spec):
             return exits.FAILED
         if start.detach:
             return start_detached(
@@ -123,11 +123,11 @@ def spec_arguments(sources: list[str], which: RemovalSelection, names: NameOptio
     listed = names.files_from
     if listed is not None and len(sources) != 1:
         raise UsageError("--files-from names objects below one prefix; give one.")
-    named = merged(names)
+    named = merge(names)
     selecting.name_keys(named)
     if any(named.pop("versions", ())) or any(named.pop("targets", ())):
         raise UsageError(f"{listed}: rm takes keys alone; for a version: rm --version-id ID URI.")
-    return merged(which) | named | {"sources": sources}
+    return merge(which) | named | {"sources": sources}
 
 
 def preview(session: Session, spec: ResolvedSpec) -> int:
@@ -152,7 +152,7 @@ def _each(session: Session, spec: ResolvedSpec) -> Iterator[RemovalCandidate]:
     return itertools.chain.from_iterable(session.service.preview_remove(spec))
 
 
-def confirmed(session: Session, spec: ResolvedSpec) -> bool:
+def confirm(session: Session, spec: ResolvedSpec) -> bool:
     """True when the objects may be removed; a user at a terminal is asked if there are more than ``UNASKED``.
 
     Raises:

@@ -124,7 +124,7 @@ def add(
                     "Its credentials are temporary. Runs after their end wait for a worker with newer ones; a profile "
                     "or a role does not end."
                 )
-            if (folder := session.service.unserved(made.spec)) is not None:
+            if (folder := session.service.find_unserved(made.spec)) is not None:
                 display.say(f"No worker at the database serves {folder}: its transfers wait for one.")
             display.say("A running `seqferry serve` or `seqferry worker` starts it; if none runs, start one.")
         return exits.OK
@@ -136,7 +136,7 @@ def list_(as_json: options.Json = False, state_dir: options.StateDir = None) -> 
     from seqferry.service import schedules
 
     with open_session(as_json=as_json, state_dir=state_dir, reads=True) as session:
-        found = schedules.listed(session.service)
+        found = schedules.list_schedules(session.service)
         if as_json:
             for one in found:
                 display.emit("schedule", **facts(one))
@@ -156,7 +156,7 @@ def show(name: Name, as_json: options.Json = False, state_dir: options.StateDir 
     with open_session(as_json=as_json, state_dir=state_dir, reads=True) as session:
         history = schedules.history(session.service, name)
         try:
-            found = schedules.found(session.service, name)
+            found = schedules.find_schedule(session.service, name)
         except NotFoundError:
             found = None
         if as_json:

@@ -56,7 +56,7 @@ def share(
         raise UsageError("--revoke takes the id of a link, and nothing else.")
     with Service.open(Settings.load(state_dir=state_dir)) as service:
         if list_links:
-            _show(share_links.listed(service, transfer_id=transfer), as_json=as_json)
+            _show(share_links.list_links(service, transfer_id=transfer), as_json=as_json)
             return exits.OK
         if revoke is not None:
             ended = share_links.revoke(service, revoke, actor=actor())

@@ -54,7 +54,7 @@ def status(view: View, wanted: TransferFilters) -> int:
     for option, given in (("--watch", view.watch), ("--failed", view.failed), ("--objects", view.objects)):
         if given and view.transfer is None:
             raise typer.BadParameter("needs the ID of a transfer.", param_hint=option)
-    price = Pricing(view.price).checked()
+    price = Pricing(view.price).check()
     with open_session(as_json=view.as_json, state_dir=view.state_dir, reads=True) as session:
         if view.transfer is None:
             _recent(session, wanted.filter, view.limit)
@@ -126,7 +126,7 @@ def _recent(session: Session, wanted: TransferFilter, limit: int) -> None:
 
 def _say_unanchored(session: Session) -> None:
     """One line when the place of anchors has lacked something for long."""
-    left = session.service.unanchored()
+    left = session.service.find_unanchored()
     if left is not None:
         display.say(
             f"  note      {left.entries:,} of the ledger's entries are not anchored, the first since "
@@ -154,7 +154,7 @@ def _show(session: Session, found: Status) -> None:
         print(f"retries   {spec.retry_of}")
     if found.retried_by is not None:
         print(f"retried   by {found.retried_by}")
-    if (adjusted := _adjusted(found.adjustment)) is not None:
+    if (adjusted := _describe_adjustment(found.adjustment)) is not None:
         print(f"adjusted  {adjusted}")
     print(f"created   {text.timestamp(found.created_at)} by {text.printable(found.created_by)}")
     looked_at = session.service.preflight(found.id)
@@ -179,7 +179,7 @@ def _show(session: Session, found: Status) -> None:
         print(f"No worker is at it. Go on with: {session.command('resume', found.id)}")
 
 
-def _adjusted(adjustment: Adjustment) -> str | None:
+def _describe_adjustment(adjustment: Adjustment) -> str | None:
     """Adjusted settings of a transfer in words; None when there are none."""
     said = [f"priority {adjustment.priority}"] if adjustment.priority else []
     if adjustment.max_requests is not None:

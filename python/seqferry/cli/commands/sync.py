@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from seqferry.cli import pipes, selecting
 from seqferry.cli.groups import Output, Places, Pricing, Start
-from seqferry.cli.start import asked_at_start, start_transfer
+from seqferry.cli.start import start_arguments, start_transfer
 from seqferry.model.option_groups import Attributes, Filters, Removal
 from seqferry.spec.build import build_spec
 from seqferry.spec.option_groups import (
@@ -42,5 +42,5 @@ def sync(
     given = selecting.spec_arguments(
         places, selection, filters, names, removal, parts, storage, protection, attributes, endpoints, below=True
     )
-    spec = build_spec(**given, **asked_at_start(speed, start), below=True, allow_local=True)
+    spec = build_spec(**given, **start_arguments(speed, start), below=True, allow_local=True)
     return start_transfer(spec, speed, start, output, pricing)

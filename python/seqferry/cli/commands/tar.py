@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 import typer
 
 from seqferry.cli import exits
-from seqferry.cli.groups import AnswerFormat, Unsigned, merged
+from seqferry.cli.groups import AnswerFormat, Unsigned, merge
 from seqferry.cli.output import display, text
 from seqferry.settings.config import Settings
 from seqferry.spec.option_groups import OneEndpoint
@@ -123,7 +123,7 @@ def _spec(archive: Archive, *groups: OneEndpoint | Unsigned, **given: Any) -> Re
     from seqferry.spec import identity
 
     return identity.resolve(
-        unpacking.build_unpack_spec(archive.archive, "s3://nowhere/", allow_local=True, **merged(*groups), **given)
+        unpacking.build_unpack_spec(archive.archive, "s3://nowhere/", allow_local=True, **merge(*groups), **given)
     )
 
 

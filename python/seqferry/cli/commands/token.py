@@ -66,7 +66,7 @@ def list_(state_dir: options.StateDir = None) -> int:
     from seqferry.service.service import Service
 
     with Service.open(Settings.load(state_dir=state_dir), reads=True) as service:
-        found = tokens.listed(service)
+        found = tokens.list_tokens(service)
     rows = [("NAME", "ROLE", "CREATED", "EXPIRES")]
     now = time.time()
     for one in found:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from seqferry.cli import exits
-from seqferry.cli.mount_process import resolved
+from seqferry.cli.mount_process import resolve_path
 from seqferry.engine.mounts import (
     unmount,
 )
@@ -23,5 +23,5 @@ def umount(
     ] = False,
 ) -> int:
     """Unmount a folder, also one whose process has died."""
-    unmount(resolved(directory), force=force)
+    unmount(resolve_path(directory), force=force)
     return exits.OK

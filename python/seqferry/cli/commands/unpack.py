@@ -8,8 +8,8 @@ from typing import Annotated, ClassVar, Literal
 import typer
 
 from seqferry.cli import selecting
-from seqferry.cli.groups import Output, Pricing, Start, merged
-from seqferry.cli.start import asked_at_start, start_transfer
+from seqferry.cli.groups import Output, Pricing, Start, merge
+from seqferry.cli.start import start_arguments, start_transfer
 from seqferry.model.option_groups import Filters, IfExists
 from seqferry.spec.option_groups import Endpoints, NameOptions, PartOptions, SpeedOptions, StorageOptions
 
@@ -130,9 +130,9 @@ def unpack(
     """
     from seqferry.planning import unpacking  # it brings the engine, which --help need not wait for
 
-    given = merged(places, members, filters, names, safety, scratch, parts, storage, endpoints)
+    given = merge(places, members, filters, names, safety, scratch, parts, storage, endpoints)
     selecting.name_keys(given)
     given["index"] = "never" if given.pop("no_index") else "auto"
     given["tolerate"] = given["tolerate"] or ()
-    spec = unpacking.build_unpack_spec(**given, **asked_at_start(speed, start), allow_local=True)
+    spec = unpacking.build_unpack_spec(**given, **start_arguments(speed, start), allow_local=True)
     return start_transfer(spec, speed, start, output, pricing)

@@ -28,11 +28,11 @@ def watch(
 ) -> int:
     """Follow a transfer until it ends. Ctrl-C stops watching, never the transfer."""
     with open_session(as_json=as_json, progress=not no_progress, state_dir=state_dir, reads=True) as session:
-        found = session.service.status(transfer) if transfer is not None else _unfinished(session)
+        found = session.service.status(transfer) if transfer is not None else _find_unfinished(session)
         return session.see_through(found.id, work=False)
 
 
-def _unfinished(session: Session) -> Status:
+def _find_unfinished(session: Session) -> Status:
     """The one unfinished transfer.
 
     Raises:

@@ -19,7 +19,7 @@ _LOOK_SECONDS: Final = 0.5
 
 
 @workers.callback(invoke_without_command=True)
-def listed(context: typer.Context, as_json: options.Json = False, state_dir: options.StateDir = None) -> int:
+def list_workers(context: typer.Context, as_json: options.Json = False, state_dir: options.StateDir = None) -> int:
     """List the processes that work, and those that were killed within the last week."""
     if context.invoked_subcommand is not None:
         return exits.OK

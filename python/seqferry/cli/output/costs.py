@@ -26,16 +26,16 @@ def lines(found: Comparison) -> list[str]:
     prices = found.prices
     numbers = {price.name: place for place, price in enumerate(prices, 1)}
     out = [f"{found.title} ({found.region}, {CURRENCY})", ""]
-    out += _aligned([*_head(found), *_rows(found, numbers), *_sums(found.offers)])
+    out += _align([*_head(found), *_rows(found, numbers), *_sums(found.offers)])
     out += ["", "Prices"]
     for price in prices:
-        out += _wrapped(f"[{numbers[price.name]}]", _price(price))
+        out += _wrap(f"[{numbers[price.name]}]", _price(price))
     notes = [*found.notes, *(note for offer in found.offers for note in offer.notes)]
     for title, texts in (("Read as", dict.fromkeys(notes)), ("Left out", found.left_out)):
         if texts:
             out += ["", title]
             for text in texts:
-                out += _wrapped("-", text)
+                out += _wrap("-", text)
     return out
 
 
@@ -76,11 +76,11 @@ def _sums(offers: Sequence[Offer]) -> Iterable[tuple[str, ...]]:
     first = offers[0]
     yield ("sum", "", "", "", *(money(offer.dollars) for offer in offers))
     if len(offers) > 1:
-        yield ("difference", "", "", "", "", *(_signed(offer, first) for offer in offers[1:]))
+        yield ("difference", "", "", "", "", *(_format_difference(offer, first) for offer in offers[1:]))
         yield ("", "", "", "", "", *(_share(offer, first) for offer in offers[1:]))
 
 
-def _signed(offer: Offer, first: Offer) -> str:
+def _format_difference(offer: Offer, first: Offer) -> str:
     difference = offer.dollars - first.dollars
     return f"{'+' if difference > 0 else ''}{money(difference)}"
 
@@ -101,7 +101,7 @@ def _price(price: Price) -> str:
     )
 
 
-def _wrapped(mark: str, text: str) -> list[str]:
+def _wrap(mark: str, text: str) -> list[str]:
     return textwrap.wrap(
         text,
         _WIDTH,
@@ -112,7 +112,7 @@ def _wrapped(mark: str, text: str) -> list[str]:
     )
 
 
-def _aligned(rows: Sequence[tuple[str, ...]]) -> list[str]:
+def _align(rows: Sequence[tuple[str, ...]]) -> list[str]:
     """Names to the left, figures to the right."""
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     left = {0, 2, 3}

@@ -23,7 +23,7 @@ _JSON_INTERVAL: Final = 1.0
 class Display(Protocol):
     """Display of one transfer for the user of a command."""
 
-    def submitted(self, transfer_id: str) -> None:
+    def show_submission(self, transfer_id: str) -> None:
         """The transfer is recorded: it survives whatever happens to this process."""
 
     def note(self, message: str) -> None:
@@ -45,7 +45,7 @@ class Display(Protocol):
 class QuietDisplay:
     """Errors only, which do not pass through here, and a wait that does not end by itself."""
 
-    def submitted(self, transfer_id: str) -> None:
+    def show_submission(self, transfer_id: str) -> None:
         pass
 
     def note(self, message: str) -> None:
@@ -74,7 +74,7 @@ class PlainDisplay:
         self._state = ""
         self._next = 0.0
 
-    def submitted(self, transfer_id: str) -> None:
+    def show_submission(self, transfer_id: str) -> None:
         say(f"transfer {transfer_id}")
 
     def note(self, message: str) -> None:
@@ -112,7 +112,7 @@ class JsonDisplay:
         self._next = 0.0
         self._last: dict[str, Any] | None = None
 
-    def submitted(self, transfer_id: str) -> None:
+    def show_submission(self, transfer_id: str) -> None:
         emit("submitted", id=transfer_id)
 
     def note(self, message: str) -> None:

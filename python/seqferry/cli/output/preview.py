@@ -100,7 +100,7 @@ def _show_totals(
     counted = f"{text.count(forecast.objects, 'object')}, {text.size(forecast.bytes)}"
     display.say(f"Dry run: {counted}{also}. Nothing was copied or recorded.")
     if forecast.objects or forecast.removed:
-        display.say(estimated(estimate))
+        display.say(describe_estimate(estimate))
     if not forecast.met and is_empty_archive(spec, 0):
         display.say(text.printable(f"No files are in {spec.source.uri}."))
     elif not forecast.met:
@@ -118,7 +118,7 @@ def facts(estimate: Estimate) -> dict[str, Any]:
     return asdict(estimate) | {"total_requests": estimate.total_requests}
 
 
-def estimated(estimate: Estimate) -> str:
+def describe_estimate(estimate: Estimate) -> str:
     """The estimate in a sentence."""
     most = sorted(estimate.requests.items(), key=lambda one: (-one[1], one[0]))
     requests = ", ".join(f"{count:,} {name}" for name, count in most if count)

@@ -87,7 +87,7 @@ class Result:
     def left_out(self) -> int:
         return sum(each.left_out for each in self.verifications)
 
-    def verified(self) -> dict[str, int]:
+    def count_verified(self) -> dict[str, int]:
         """Objects that are verified (copied ones and those found identical), by kind of verification."""
         found: dict[str, int] = {}
         for each in self.verifications:
@@ -166,7 +166,7 @@ def _figures(result: Result, status_command: str) -> list[str]:
         out.append(f"  removed   {text.count(result.removed, 'object')} that the source does not have")
     elif result.status.spec.removal.delete and totals.failed:
         out.append("  removed   nothing, since not all has arrived")
-    verified = ", ".join(f"{number:,} by {kind}" for kind, number in result.verified().items() if kind != "none")
+    verified = ", ".join(f"{number:,} by {kind}" for kind, number in result.count_verified().items() if kind != "none")
     if verified:
         out.append(f"  verified  {verified}")
     if result.unverified:
@@ -228,7 +228,7 @@ def facts(result: Result, exit_code: int) -> dict[str, Any]:
         "started_at": text.optional_timestamp(status.started_at),
         "ended_at": text.optional_timestamp(status.ended_at),
         "seconds": round(result.seconds, 3),
-        "verified": result.verified(),
+        "verified": result.count_verified(),
         "retries": result.retries,
         "not_carried": result.not_carried,
         "error_code": status.error_code,

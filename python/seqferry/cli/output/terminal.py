@@ -41,7 +41,7 @@ class LiveDisplay:
         """The terminal can move its cursor."""
         return not self._console.is_dumb_terminal
 
-    def submitted(self, transfer_id: str) -> None:
+    def show_submission(self, transfer_id: str) -> None:
         self._print(Text(f"transfer {transfer_id}", style="dim"))
 
     def note(self, message: str) -> None:

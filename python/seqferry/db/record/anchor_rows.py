@@ -62,7 +62,7 @@ def pending(connection: sa.Connection, place: str) -> PendingEntries | None:
     return PendingEntries(head.count - covered, since or 0.0)
 
 
-def written(connection: sa.Connection, place: str) -> list[sa.Row[Any]]:
+def read_written(connection: sa.Connection, place: str) -> list[sa.Row[Any]]:
     """All anchors that were written to a place, by their count."""
     return list(connection.execute(sa.select(anchor).where(anchor.c.place == place).order_by(anchor.c.number)))
 

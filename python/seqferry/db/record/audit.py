@@ -214,7 +214,7 @@ def _check_row(connection: sa.Connection, row: sa.Row[Any], record: _Record) -> 
     """The row of the transfer against its first and its last event."""
 
     def differs(name: str, now: Any, recorded: Any) -> Finding:
-        text = f"Transfer {row.id}: {name} is now {_shown(now)}, and was recorded as {_shown(recorded)}."
+        text = f"Transfer {row.id}: {name} is now {_format_value(now)}, and was recorded as {_format_value(recorded)}."
         return Finding("transfer_changed", text, row.id, name)
 
     if record.first is None:
@@ -238,7 +238,7 @@ def _check_row(connection: sa.Connection, row: sa.Row[Any], record: _Record) -> 
             wanted["error_message"] = (row.error_message, data.get("message"))
         totals = receipts.read_totals(connection, row.id)
         wanted |= {name: (count, data[name]) for name, count in totals.items() if name in data}
-    wanted |= {name: (getattr(row, name, None), recorded) for name, recorded in record.row.recorded().items()}
+    wanted |= {name: (getattr(row, name, None), recorded) for name, recorded in record.row.column_values().items()}
     for name, (now, recorded) in wanted.items():
         if now != recorded:
             yield differs(name, now, recorded)
@@ -246,7 +246,7 @@ def _check_row(connection: sa.Connection, row: sa.Row[Any], record: _Record) -> 
         yield differs("spec", "another one", "asked for at the submission")
 
 
-def _shown(value: Any) -> str:
+def _format_value(value: Any) -> str:
     return "nothing" if value is None else f"'{str(value)[:200]}'"
 
 

@@ -67,7 +67,7 @@ def check_ledger(connection: sa.Connection, known: Iterable[KnownHead], checked:
         )
     yield from _missing(connection, checked)
     yield from _behind([one for ones in outside.values() for one in ones if one.head.count], checked.head)
-    yield from _gone(connection)
+    yield from _find_gone(connection)
 
 
 def _missing(connection: sa.Connection, checked: AuditCounts) -> Iterator[Finding]:
@@ -93,7 +93,7 @@ def _behind(known: list[KnownHead], head: Head) -> Iterator[Finding]:
     )
 
 
-def _gone(connection: sa.Connection) -> Iterator[Finding]:
+def _find_gone(connection: sa.Connection) -> Iterator[Finding]:
     rows = connection.execute(
         sa.select(ledger_table.c.transfer_id, sa.func.min(ledger_table.c.number).label("first"))
         .outerjoin(transfer, transfer.c.id == ledger_table.c.transfer_id)

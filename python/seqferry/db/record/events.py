@@ -150,7 +150,7 @@ def last(connection: sa.Connection, transfer_id: str, kind: str) -> dict[str, An
     return None if data is None else json.loads(data)
 
 
-def counted_keys(connection: sa.Connection, transfer_id: str, kind: str) -> int:
+def count_keys(connection: sa.Connection, transfer_id: str, kind: str) -> int:
     """Number of keys that the events of a kind name together; events are read one at a time."""
     rows = connection.execute(
         sa.select(event.c.data)
@@ -160,7 +160,7 @@ def counted_keys(connection: sa.Connection, transfer_id: str, kind: str) -> int:
     return sum(len(json.loads(data)["keys"]) for data in rows.scalars())
 
 
-def first_broken(connection: sa.Connection, transfer_id: str) -> int | None:
+def find_first_broken(connection: sa.Connection, transfer_id: str) -> int | None:
     """The number of the first event that does not fit the one before it or its own hash; None when the chain holds.
 
     Raises:

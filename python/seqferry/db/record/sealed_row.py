@@ -58,6 +58,6 @@ class SealedRow:
         if kind in _TIMES and self._times:
             self._times[_TIMES[kind]] = at
 
-    def recorded(self) -> dict[str, Any]:
+    def column_values(self) -> dict[str, Any]:
         """Values of the columns by name; empty for a transfer of an earlier version."""
         return {**self._values, **self._times} if self._values else {}

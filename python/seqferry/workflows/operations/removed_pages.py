@@ -50,7 +50,7 @@ def remove(
     # Since it follows a transfer, an earlier run of this page may have been cut off.
     context = JobContext(transfer_id, 0.0, resumed=True, epoch=epoch)
     job = runtime.engine.start_remove(place, items, context, stop_at_failure=stop_at_failure, fail_at_lapse=True)
-    ended = collect(job, _checked(runtime))
+    ended = collect(job, _make_check(runtime))
     failures = {
         number: StorageError(row["error_message"], row["error_class"], row["error_code"], row["error_operation"])
         for number, row in ended.items()
@@ -59,20 +59,20 @@ def remove(
     if (told := job.failure()) is not None:
         if told.error_code == LEASE_LAPSED:
             raise ConfigError(told.message)
-        failures |= dict.fromkeys(_unanswered(wanted, ended), storage_error(told))
+        failures |= dict.fromkeys(_find_unanswered(wanted, ended), storage_error(told))
     elif not stop_at_failure or all(why.error_code == CHANGED_SINCE for why in failures.values()):
         # An object without an answer may be there still: it must not count as removed.
         why = StorageError("Its removal was stopped before it was answered.", "retry", "Stopped", "DeleteObject")
-        failures |= dict.fromkeys(_unanswered(wanted, ended), why)
+        failures |= dict.fromkeys(_find_unanswered(wanted, ended), why)
     return failures
 
 
-def _unanswered(wanted: Sequence[Removal], ended: Mapping[int, Mapping[str, Any]]) -> list[int]:
+def _find_unanswered(wanted: Sequence[Removal], ended: Mapping[int, Mapping[str, Any]]) -> list[int]:
     """Ids of objects that were neither removed nor refused by themselves: a stop came first."""
     return [one.id for one in wanted if one.id not in ended or ended[one.id]["state"] not in ("done", "failed")]
 
 
-def _checked(runtime: Runtime) -> Callable[[], float]:
+def _make_check(runtime: Runtime) -> Callable[[], float]:
     def seconds() -> float:
         runtime.check()
         return _WAIT_SECONDS

@@ -25,6 +25,6 @@ def upgrade() -> None:
     after = ""
     while rows := connection.execute(page, {"after": after, "most": _AT_ONCE}).all():
         after = rows[-1].id
-        shown = [(row.id, stored.shown(row.spec)[0]) for row in rows]
+        shown = [(row.id, stored.read_legible(row.spec)[0]) for row in rows]
         changes = [{"id": each, "source": spec.source.uri, "target": spec.target.uri} for each, spec in shown]
         connection.execute(change, changes)

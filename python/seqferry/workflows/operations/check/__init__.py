@@ -58,12 +58,12 @@ class Check(Transfer):
                 transfers.request_stop(connection, transfer_id, time.time(), runtime.actor, code, why.message)
 
     def _add_extras(self, runtime: Runtime, transfer_id: str, spec: ResolvedSpec, *, claimed: bool) -> None:
-        def unknown(keys: list[str]) -> list[str]:
+        def find_unknown(keys: list[str]) -> list[str]:
             runtime.check()
             with runtime.database.read() as connection:
                 return sorted(planned_objects.not_among(connection, transfer_id, keys))
 
-        for page in listing.extras(runtime.engine, spec, str(runtime.state_dir), unknown):
+        for page in listing.extras(runtime.engine, spec, str(runtime.state_dir), find_unknown):
             if not page:
                 continue
             now = time.time()

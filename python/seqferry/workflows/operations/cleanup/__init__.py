@@ -20,7 +20,7 @@ from seqferry.preflight import start
 from seqferry.workflows.operations import BatchWork, OperationWork
 from seqferry.workflows.operations.places import copy_item
 from seqferry.workflows.runtime import Runtime
-from seqferry.workflows.seen_number import bound
+from seqferry.workflows.seen_number import limit_to_seen
 
 
 class Cleanup:
@@ -51,8 +51,8 @@ class Cleanup:
         pages = cleanup.stale(runtime.engine, spec, in_use)
         # What a run before this one has aborted is not counted again: it began with the number that was asked for.
         found = pages if is_begun else cleanup.check_number(pages, spec)
-        planned = ([_planned(one) for one in page] for page in found)
-        return bound(runtime, transfer_id, planned, expected=spec.options.get(cleanup.EXPECTED), noun="upload")
+        planned = ([_plan_object(one) for one in page] for page in found)
+        return limit_to_seen(runtime, transfer_id, planned, expected=spec.options.get(cleanup.EXPECTED), noun="upload")
 
     def start(self, runtime: Runtime, spec: ResolvedSpec, work: BatchWork) -> Job:
         return runtime.engine.start_abort(spec.source, [copy_item(one) for one in work.items], work.context)
@@ -67,7 +67,7 @@ class Cleanup:
 OPERATION: Final[OperationWork] = Cleanup()
 
 
-def _planned(one: StaleUpload) -> PlannedObject:
+def _plan_object(one: StaleUpload) -> PlannedObject:
     return PlannedObject(
         source_key=one.key,
         target_key=one.key,

@@ -52,7 +52,7 @@ class History:
                 if batch and len(batch) + len(group) > _BATCH:
                     yield batch
                     batch = []
-                batch += [_planned(one) for one in group]
+                batch += [_plan_object(one) for one in group]
             yield []
         if batch:
             yield batch
@@ -60,7 +60,7 @@ class History:
     def start(self, runtime: Runtime, spec: ResolvedSpec, work: BatchWork) -> Job:
         # Whether a version is there already is decided by the history as a whole.
         spec = spec.derive(selection=replace(spec.selection, if_exists="overwrite"))
-        written = _written(runtime, spec, work) if work.resumed and not work.only_clean else {}
+        written = _find_written(runtime, spec, work) if work.resumed and not work.only_clean else {}
         items = [copy_item(one, written=written.get(one.id)) for one in work.items]
         return runtime.engine.start(spec, items, work.context)
 
@@ -72,7 +72,7 @@ class History:
 OPERATION: Final[OperationWork] = History()
 
 
-def _planned(fate: Fate) -> PlannedObject:
+def _plan_object(fate: Fate) -> PlannedObject:
     version, decided = fate.version, fate.decision
     return PlannedObject(
         source_key=version.key,
@@ -89,7 +89,7 @@ def _planned(fate: Fate) -> PlannedObject:
     )
 
 
-def _written(runtime: Runtime, spec: ResolvedSpec, work: BatchWork) -> dict[int, FoundCopy]:
+def _find_written(runtime: Runtime, spec: ResolvedSpec, work: BatchWork) -> dict[int, FoundCopy]:
     """The versions that an earlier run has written without a record of it, by id."""
     if not work.items:
         return {}

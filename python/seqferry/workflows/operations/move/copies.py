@@ -15,7 +15,7 @@ from seqferry.planning import removal_rules
 from seqferry.workflows.runtime import Runtime
 
 
-def as_recorded(
+def filter_unchanged(
     runtime: Runtime, spec: ResolvedSpec, page: Sequence[ArrivedObject], kept: dict[int, str]
 ) -> list[ArrivedObject]:
     """Objects whose copies are there as they were recorded; ``kept`` gets the rows of the others, and why.
@@ -36,7 +36,7 @@ def as_recorded(
     in_doubt: list[tuple[ArrivedObject, ObjectInfo]] = []
     for number, (one, target) in enumerate(zip(page, targets, strict=True)):
         source = sources[number] if same else None
-        if (why := removal_rules.source_kept(spec, one, target, source)) is not None:
+        if (why := removal_rules.why_source_kept(spec, one, target, source)) is not None:
             kept[one.id] = why
         elif target is not None and removal_rules.is_in_doubt(spec, one, target):
             in_doubt.append((one, target))
@@ -51,7 +51,7 @@ def _read_again(
     """Objects whose copies have the recorded digest: all of their bytes are read."""
     wanted: list[tuple[ArrivedObject, ObjectInfo, RecordedDigest]] = []
     for one, there in in_doubt:
-        digest = _recorded(spec, one)
+        digest = _recorded_digest(spec, one)
         if digest is None:
             kept[one.id] = "its copy was changed after it was recorded, and no digest is on record to compare it with"
         else:
@@ -67,7 +67,7 @@ def _read_again(
     return found
 
 
-def _recorded(spec: ResolvedSpec, one: ArrivedObject) -> RecordedDigest | None:
+def _recorded_digest(spec: ResolvedSpec, one: ArrivedObject) -> RecordedDigest | None:
     is_file = isinstance(spec.target, LocalFolder)
     return RecordedDigest.of(
         one.size,

@@ -81,7 +81,7 @@ def remove(
     while True:
         runtime.check()
         with runtime.database.read() as connection:
-            page = objects.arrived(connection, transfer_id, after=after, limit=_PAGE)
+            page = objects.read_arrived(connection, transfer_id, after=after, limit=_PAGE)
         if not page:
             break
         moved = [(one, found) for one in page if (found := resolve(spec, one)) is not None]
@@ -159,7 +159,7 @@ def _look(
     for attempt in range(1, _LOOK_ATTEMPTS + 1):
         left: dict[int, str] = {}
         try:
-            there = copies.as_recorded(runtime, spec, page, left)
+            there = copies.filter_unchanged(runtime, spec, page, left)
         except StorageError as why:
             if attempt == _LOOK_ATTEMPTS:
                 kept |= {one.id: why.message.rstrip(".") for one in page}

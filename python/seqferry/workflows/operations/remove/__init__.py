@@ -21,7 +21,7 @@ from seqferry.preflight import start
 from seqferry.workflows.operations import BatchWork, OperationWork
 from seqferry.workflows.operations.places import copy_item
 from seqferry.workflows.runtime import Runtime
-from seqferry.workflows.seen_number import bound
+from seqferry.workflows.seen_number import limit_to_seen
 
 
 class Remove:
@@ -45,7 +45,7 @@ class Remove:
         pages = self._pages(runtime, spec, transfer_id)
         # The number of named objects does not grow, and one that is not there has a row as well.
         expected = None if spec.keys is not None or spec.single else spec.options.get(removals.EXPECTED)
-        return bound(runtime, transfer_id, pages, expected=expected, noun="object")
+        return limit_to_seen(runtime, transfer_id, pages, expected=expected, noun="object")
 
     def _pages(self, runtime: Runtime, spec: ResolvedSpec, transfer_id: str) -> Iterator[list[PlannedObject]]:
         removals.check_most(runtime.engine, spec)
@@ -55,8 +55,8 @@ class Remove:
         # What a run before this one has removed is not counted again: it began with the number that was asked for.
         found = removals.find_doomed if is_begun else removals.find_counted
         for page in found(runtime.engine, spec, failed):
-            yield [_planned(one) for one in page]
-            yield [_not_found(one) for one in failed]
+            yield [_plan_object(one) for one in page]
+            yield [_plan_absent(one) for one in failed]
             failed.clear()
 
     def start(self, runtime: Runtime, spec: ResolvedSpec, work: BatchWork) -> Job:
@@ -72,7 +72,7 @@ class Remove:
 OPERATION: Final[OperationWork] = Remove()
 
 
-def _planned(one: RemovalCandidate) -> PlannedObject:
+def _plan_object(one: RemovalCandidate) -> PlannedObject:
     return PlannedObject(
         source_key=one.key,
         target_key=one.key,
@@ -84,8 +84,8 @@ def _planned(one: RemovalCandidate) -> PlannedObject:
     )
 
 
-def _not_found(found: FailedLookup) -> PlannedObject:
-    planned = _planned(RemovalCandidate(found.key, 0, "", 0.0, None, None))
+def _plan_absent(found: FailedLookup) -> PlannedObject:
+    planned = _plan_object(RemovalCandidate(found.key, 0, "", 0.0, None, None))
     if not found.is_absent:  # as S3 has it: what is not there counts as removed
         planned.refusal = found.refusal
         planned.error_class, planned.operation = found.failure.error_class, found.failure.operation

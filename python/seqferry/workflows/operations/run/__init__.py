@@ -47,9 +47,9 @@ class Run:
         # Before the first object is planned: a run with a part that this version does not know is not begun.
         parts = [(part, operations.work_of(part.spec)) for part in run.parts_of(spec)]
         if spec.options.get(run.IN_ORDER):
-            yield from in_order.find(runtime, spec, transfer_id, parts, _found)
+            yield from in_order.find(runtime, spec, transfer_id, parts, _find)
             return
-        pages = (page for part, operation in parts for page in _found(runtime, transfer_id, part, operation))
+        pages = (page for part, operation in parts for page in _find(runtime, transfer_id, part, operation))
         yield from _unique(spec, pages) if overlaps.may_write_one_key(part.spec for part, _ in parts) else pages
 
     def start(self, runtime: Runtime, spec: ResolvedSpec, work: BatchWork) -> Job:
@@ -67,7 +67,7 @@ class Run:
     def finish(self, runtime: Runtime, transfer_id: str, *, claimed: bool) -> None:
         if in_order.is_wanted(runtime, transfer_id):
             return  # each line has removed its sources before the next one
-        sources.remove(runtime, transfer_id, claimed=claimed, resolve=lines.moved)
+        sources.remove(runtime, transfer_id, claimed=claimed, resolve=lines.find_move)
 
     def tidy(self, runtime: Runtime, spec: ResolvedSpec) -> None:
         for part in run.parts_of(spec):
@@ -78,7 +78,7 @@ class Run:
 OPERATION: Final[OperationWork] = Run()
 
 
-def _found(runtime: Runtime, transfer_id: str, part: Part, operation: OperationWork) -> Iterator[list[PlannedObject]]:
+def _find(runtime: Runtime, transfer_id: str, part: Part, operation: OperationWork) -> Iterator[list[PlannedObject]]:
     try:
         operation.prepare(runtime, part.spec, None)
         for page in operation.find(runtime, part.spec, None, transfer_id=transfer_id, target_absent=False):
@@ -88,7 +88,7 @@ def _found(runtime: Runtime, transfer_id: str, part: Part, operation: OperationW
     except SeqferryError as why:
         if isinstance(why, StorageError) and why.is_transient:
             raise
-        yield [_failed(part, line, why) for line in part.lines]
+        yield [_plan_failed(part, line, why) for line in part.lines]
 
 
 def _unique(spec: ResolvedSpec, pages: Iterator[list[PlannedObject]]) -> Iterator[list[PlannedObject]]:
@@ -126,8 +126,8 @@ def _of_line(part: Part, planned: PlannedObject) -> PlannedObject:
     line = part.line_of(planned.source_key)
     return replace(
         planned,
-        source_key=run.shown(line, part.spec.source, planned.source_key),
-        target_key=run.shown(line, part.spec.target, planned.target_key),
+        source_key=run.name_key(line, part.spec.source, planned.source_key),
+        target_key=run.name_key(line, part.spec.target, planned.target_key),
     )
 
 
@@ -138,12 +138,12 @@ def _of_part(part: Part, one: OpenObject) -> OpenObject:
     )
 
 
-def _failed(part: Part, line: int, why: SeqferryError) -> PlannedObject:
+def _plan_failed(part: Part, line: int, why: SeqferryError) -> PlannedObject:
     code = why.error_code if isinstance(why, StorageError) and why.error_code else why.code
     keys = part.spec.keys or ()
     number = part.lines.index(line)
     key = keys[number] if len(keys) == len(part.lines) else part.spec.source.key
-    shown = run.shown(line, part.spec.source, key)
+    shown = run.name_key(line, part.spec.source, key)
     decided = decision.refuse(shown, code, why.message)
     return PlannedObject(
         source_key=shown,

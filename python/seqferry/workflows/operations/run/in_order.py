@@ -54,7 +54,7 @@ def find(
         if line > copied:
             yield from of_line(runtime, transfer_id, part, operation)
             yield Barrier()
-            if _stopped_by_failures(runtime, transfer_id, line):
+            if _stop_after_failures(runtime, transfer_id, line):
                 return
             if part.spec.kind.removes_sources and not _note(runtime, transfer_id, ARRIVED, line):
                 return
@@ -64,7 +64,7 @@ def find(
             return
 
 
-def _stopped_by_failures(runtime: Runtime, transfer_id: str, line: int) -> bool:
+def _stop_after_failures(runtime: Runtime, transfer_id: str, line: int) -> bool:
     """End the run when an object of its latest line has failed; those before have none."""
     with runtime.database.read() as connection:
         failed = receipts.read_totals(connection, transfer_id)["failed"]
@@ -82,7 +82,7 @@ def _stopped_by_failures(runtime: Runtime, transfer_id: str, line: int) -> bool:
 
 def _remove_sources(runtime: Runtime, transfer_id: str, line: int) -> None:
     def of_line(spec: ResolvedSpec, one: ArrivedObject) -> tuple[ResolvedSpec, ArrivedObject] | None:
-        return lines.moved(spec, one) if run.line_of(one.source_key) == line else None
+        return lines.find_move(spec, one) if run.line_of(one.source_key) == line else None
 
     with runtime.database.read() as connection:
         first = objects.first_row(connection, transfer_id, f"{line} ")

@@ -8,9 +8,9 @@ from seqferry.spec import run
 from seqferry.spec.run import Lines
 
 
-def moved(spec: ResolvedSpec, one: ArrivedObject) -> tuple[ResolvedSpec, ArrivedObject] | None:
+def find_move(spec: ResolvedSpec, one: ArrivedObject) -> tuple[ResolvedSpec, ArrivedObject] | None:
     """The part and the keys of an object, if its line is a move."""
-    lines = spec.compiled(Lines)
+    lines = spec.compile_with(Lines)
     part = lines.parts[lines.number_of(one.source_key)].spec
     if not part.kind.removes_sources:
         return None

@@ -43,7 +43,7 @@ class Transfer:
     def find(
         self, runtime: Runtime, spec: ResolvedSpec, known: KnownObjects | None, *, transfer_id: str, target_absent: bool
     ) -> Iterator[list[PlannedObject]]:
-        pages = _found(runtime, spec, known, runtime.key_rules(transfer_id), compare=not target_absent)
+        pages = _find(runtime, spec, known, runtime.key_rules(transfer_id), compare=not target_absent)
         if not collisions.are_possible(spec):
             return pages
         return unique(collisions.Spool(spec, _names, astuple, again), pages)
@@ -66,7 +66,7 @@ class Transfer:
 OPERATION: Final[OperationWork] = Transfer()
 
 
-def _found(
+def _find(
     runtime: Runtime, spec: ResolvedSpec, known: KnownObjects | None, rules: KeyRules, *, compare: bool
 ) -> Iterator[list[PlannedObject]]:
     for page in listing.decide_listed(runtime.engine, spec, rules, compare=compare, known=known):

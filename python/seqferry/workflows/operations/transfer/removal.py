@@ -38,7 +38,7 @@ def remove_extras(runtime: Runtime, transfer_id: str, *, claimed: bool = True) -
         StepSuspension: another worker has the transfer by now (not asked unless ``claimed``).
         ConfigError: this worker was cut off from the database and may not write.
     """
-    spec = _wanted(runtime, transfer_id)
+    spec = _read_wanted(runtime, transfer_id)
     if spec is None:
         return
     for attempt in range(1, _ATTEMPTS + 1):
@@ -53,7 +53,7 @@ def remove_extras(runtime: Runtime, transfer_id: str, *, claimed: bool = True) -
         runtime.sleep(2.0 ** (attempt - 1))
 
 
-def _wanted(runtime: Runtime, transfer_id: str) -> ResolvedSpec | None:
+def _read_wanted(runtime: Runtime, transfer_id: str) -> ResolvedSpec | None:
     """The spec, if anything is to be removed at all."""
     with runtime.database.read() as connection:
         row = transfers.row_of(connection, transfer_id)
@@ -73,7 +73,7 @@ def _wanted(runtime: Runtime, transfer_id: str) -> ResolvedSpec | None:
 
 
 def _remove(runtime: Runtime, transfer_id: str, spec: ResolvedSpec, *, claimed: bool) -> None:
-    if (changed := removal_rules.names_changed(spec, _arrived_unseen(runtime, transfer_id, spec))) is not None:
+    if (changed := removal_rules.refuse_changed_names(spec, _count_unseen(runtime, transfer_id, spec))) is not None:
         _stop(runtime, transfer_id, changed.code, changed.reason)
         return
     if spec.removal.max_delete is not None:
@@ -107,7 +107,7 @@ def _remove(runtime: Runtime, transfer_id: str, spec: ResolvedSpec, *, claimed: 
         crash_points.reach("after-extras-removed")
         if kept:
             _note(runtime, transfer_id, "not_removed", {"keys": kept, "why": "written since they were listed"})
-    if (unseen := removal_rules.not_looked_at(refused)) is not None:
+    if (unseen := removal_rules.refuse_unseen_folders(refused)) is not None:
         _stop(runtime, transfer_id, unseen.code, unseen.reason)
 
 
@@ -119,7 +119,7 @@ def _still_there(runtime: Runtime, spec: ResolvedSpec, keys: list[str]) -> list[
         return keys
 
 
-def _arrived_unseen(runtime: Runtime, transfer_id: str, spec: ResolvedSpec) -> int:
+def _count_unseen(runtime: Runtime, transfer_id: str, spec: ResolvedSpec) -> int:
     """Number of objects that have arrived and are not listed at the target under their names.
 
     Some storages change names (a backslash to a slash): what was just copied would pass for what the source has not.
@@ -145,12 +145,12 @@ def _extras(
     ``refused`` gets some of the folders that could not be looked into.
     """
 
-    def unknown(keys: list[str]) -> list[str]:
+    def find_unknown(keys: list[str]) -> list[str]:
         runtime.check()
         with runtime.database.read() as connection:
             return sorted(planned_objects.not_among(connection, transfer_id, keys))
 
-    yield from filter(None, listing.extras(runtime.engine, spec, str(runtime.state_dir), unknown, refused))
+    yield from filter(None, listing.extras(runtime.engine, spec, str(runtime.state_dir), find_unknown, refused))
 
 
 def _goes_on(row: sa.Row[Any]) -> bool:

@@ -67,7 +67,7 @@ class Unpack:
         for page in pages:
             if len(folders) >= _FOLDERS_AT_ONCE:
                 _record_folders(runtime, transfer_id, folders)
-            yield [_planned(member, decision) for member, decision in page]
+            yield [_plan_object(member, decision) for member, decision in page]
         _record_folders(runtime, transfer_id, folders)
 
     def start(self, runtime: Runtime, spec: ResolvedSpec, work: BatchWork) -> Job:
@@ -109,7 +109,7 @@ def _record_folders(runtime: Runtime, transfer_id: str, folders: list[FolderMemb
         events.append(connection, transfer_id, time.time(), _FOLDERS, runtime.actor, data)
 
 
-def _planned(member: FoundMember | None, member_decision: MemberDecision) -> PlannedObject:
+def _plan_object(member: FoundMember | None, member_decision: MemberDecision) -> PlannedObject:
     source_key, decision = member_decision
     return PlannedObject(
         source_key=source_key,

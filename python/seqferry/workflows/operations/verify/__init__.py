@@ -58,20 +58,24 @@ class Verify:
         if row is None:
             raise StorageError(f"There is no transfer {verified} on record.", "object", "NoSuchTransfer", "plan", True)
         recorded = stored.read(row.spec)
-        rows = target.arrived(runtime.database, verified, recorded)
+        rows = target.read_arrived(runtime.database, verified, recorded)
         while page := list(islice(rows, _PAGE)):
-            yield [_planned(one, is_archive=recorded.kind.packs) for one in page]
+            yield [_plan_object(one, is_archive=recorded.kind.packs) for one in page]
 
     def start(self, runtime: Runtime, spec: ResolvedSpec, work: BatchWork) -> Job:
         is_content = bool(spec.options.get(verification.CONTENT))
         places = RecordedPlaces(spec)
         places.require()
         with runtime.database.read() as connection:
-            expected = objects.expected(connection, work.transfer_id, [one.id for one in work.items])
+            expected = objects.read_expected(connection, work.transfer_id, [one.id for one in work.items])
 
         jobs = [
             runtime.engine.start_verify(
-                at.place, _recorded(items, expected), work.context, content=is_content, archives=at.holds_archives
+                at.place,
+                _recorded_object(items, expected),
+                work.context,
+                content=is_content,
+                archives=at.holds_archives,
             )
             for at, items in _by_place(places, work.items)
         ]
@@ -102,7 +106,7 @@ class Verify:
 OPERATION: Final[OperationWork] = Verify()
 
 
-def _planned(row: target.Row, *, is_archive: bool) -> PlannedObject:
+def _plan_object(row: target.Row, *, is_archive: bool) -> PlannedObject:
     return PlannedObject(
         source_key=row["source_key"],
         target_key=row["target_key"],
@@ -123,7 +127,7 @@ def _by_place(places: RecordedPlaces, items: Sequence[OpenObject]) -> Iterator[t
     yield from found.items()
 
 
-def _recorded(items: Sequence[OpenObject], expected: Mapping[int, ExpectedContent]) -> RecordedObjects:
+def _recorded_object(items: Sequence[OpenObject], expected: Mapping[int, ExpectedContent]) -> RecordedObjects:
     contents = [expected[one.id] for one in items]
     return RecordedObjects(
         ids=[one.id for one in items],
