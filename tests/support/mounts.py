@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -97,6 +100,20 @@ class Mounter:
             while mount.is_mounted:
                 subprocess.run(["umount", "-l", mount.directory], check=False, capture_output=True)
                 subprocess.run(["fusermount3", "-uz", mount.directory], check=False, capture_output=True)
+            # One that is written uploads on after it, for ever where its server has gone.
+            for pid in _serving(mount.directory):
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+
+
+def _serving(directory: Path) -> list[int]:
+    """Processes whose command line names a folder."""
+    found: list[int] = []
+    for command in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):  # it has ended meanwhile
+            if os.fsencode(directory) in command.read_bytes().split(b"\0"):
+                found.append(int(command.parent.name))
+    return found
 
 
 def gone(mount: Mount) -> None:
