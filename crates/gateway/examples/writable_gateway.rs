@@ -41,7 +41,7 @@ fn main() {
         writes: Some(WritesSpec { settle, ..WritesSpec::default() }),
     };
     let spec = GatewaySpec {
-        address: ([127, 0, 0, 1], port).into(),
+        address: Some(([127, 0, 0, 1], port).into()),
         state: folder.join("state"),
         cache: Some((folder.join("cache"), CacheLimits::default())),
         unsafe_cache: true,

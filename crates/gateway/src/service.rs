@@ -127,7 +127,8 @@ impl GatewaySpec {
             let (mut offered, mut opened) = (Vec::new(), Vec::new());
             for share in self.shares {
                 let place = SharePlace { state: &self.state, writes: claimed, stop: &stop, changes: &changes };
-                let (one, nfs) = open_share(share, place, caches.blocks.clone(), &clients, Arc::clone(&pool)).await?;
+                let opening = open_share(share, place, caches.blocks.clone(), &clients, Arc::clone(&pool));
+                let (one, nfs) = Box::pin(opening).await?;
                 opened.push(one);
                 offered.push(nfs);
             }

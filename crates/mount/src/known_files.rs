@@ -90,11 +90,6 @@ impl KnownFiles {
         self.lock().get(&file.number).is_some_and(|known| known.open > 0)
     }
 
-    /// A name for a removed file, of which no other file has the number.
-    pub(crate) fn hidden_name(&self, file: FileId) -> String {
-        format!("{HIDDEN}{:016x}{:08x}", file.number, file.generation)
-    }
-
     /// A removed file has this name until it is closed.
     pub(crate) fn hide(&self, file: FileId, directory: FileId, name: String) {
         if let Some(known) = self.lock().get_mut(&file.number) {
@@ -123,6 +118,11 @@ impl KnownFiles {
             flags: 0,
         }
     }
+}
+
+/// A name for a removed file, of which no other file has the number.
+pub(crate) fn hidden_name(file: FileId) -> String {
+    format!("{HIDDEN}{:016x}{:08x}", file.number, file.generation)
 }
 
 #[cfg(test)]

@@ -28,7 +28,7 @@ use tokio::runtime::Handle;
 
 use crate::fuse::{BACKGROUND, BLOCK_SIZE, ENTRIES, send_xattr};
 use crate::interrupt::wait_for_interrupt;
-use crate::known_files::KnownFiles;
+use crate::known_files::{KnownFiles, hidden_name};
 
 /// Time for which the kernel believes names and attributes. Another program may change the bucket.
 const VALID: Duration = Duration::from_secs(1);
@@ -131,7 +131,7 @@ impl Asked {
         if !self.known.is_open(found) {
             return Ok(false);
         }
-        let hidden = self.known.hidden_name(found);
+        let hidden = hidden_name(found);
         self.ask(|share, caller| share.rename(caller, directory, name, directory, hidden.as_bytes())).await?;
         self.known.hide(found, directory, hidden);
         Ok(true)
@@ -342,9 +342,9 @@ impl Filesystem for ShareDoor {
         }
         let (asked, name) = (self.asked(request), name.as_bytes().to_vec());
         self.spawn(async move {
-            let made = async { asked.create(asked.file(parent)?, &name, mode, true).await };
-            match made.await {
-                Ok(made) => reply.entry(&VALID, &asked.entry(&made), Generation(0)),
+            let created = async { asked.create(asked.file(parent)?, &name, mode, true).await };
+            match created.await {
+                Ok(created) => reply.entry(&VALID, &asked.entry(&created), Generation(0)),
                 Err(error) => reply.error(error),
             }
         });
@@ -353,12 +353,12 @@ impl Filesystem for ShareDoor {
     fn mkdir(&self, request: &Request, parent: INodeNo, name: &OsStr, mode: u32, _umask: u32, reply: ReplyEntry) {
         let (asked, name) = (self.asked(request), name.as_bytes().to_vec());
         self.spawn(async move {
-            let made = async {
+            let created = async {
                 let (directory, set) = (asked.file(parent)?, asked.facts_of_new(Some(mode)));
                 asked.ask(|share, caller| share.create_directory(caller, directory, &name, set)).await
             };
-            match made.await {
-                Ok(made) => reply.entry(&VALID, &asked.entry(&made.attributes), Generation(0)),
+            match created.await {
+                Ok(created) => reply.entry(&VALID, &asked.entry(&created.attributes), Generation(0)),
                 Err(error) => reply.error(error),
             }
         });
@@ -387,12 +387,12 @@ impl Filesystem for ShareDoor {
         let (asked, name) = (self.asked(request), name.as_bytes().to_vec());
         let target = Bytes::copy_from_slice(target.as_os_str().as_bytes());
         self.spawn(async move {
-            let made = async {
+            let created = async {
                 let (directory, set) = (asked.file(parent)?, asked.facts_of_new(None));
                 asked.ask(|share, caller| share.create_link(caller, directory, &name, target.clone(), set)).await
             };
-            match made.await {
-                Ok(made) => reply.entry(&VALID, &asked.entry(&made.attributes), Generation(0)),
+            match created.await {
+                Ok(created) => reply.entry(&VALID, &asked.entry(&created.attributes), Generation(0)),
                 Err(error) => reply.error(error),
             }
         });
@@ -456,11 +456,11 @@ impl Filesystem for ShareDoor {
         let (asked, name) = (self.asked(request), name.as_bytes().to_vec());
         let is_exclusive = OFlags::from_bits_retain(u32::from_ne_bytes(flags.to_ne_bytes())).contains(OFlags::EXCL);
         self.spawn(async move {
-            let made = async { asked.create(asked.file(parent)?, &name, mode, is_exclusive).await };
-            match made.await {
-                Ok(made) => {
-                    let facts = asked.entry(&made);
-                    asked.known.open(made.file);
+            let created = async { asked.create(asked.file(parent)?, &name, mode, is_exclusive).await };
+            match created.await {
+                Ok(created) => {
+                    let facts = asked.entry(&created);
+                    asked.known.open(created.file);
                     let (handle, flags) = handle_of(OpenFlags(flags));
                     reply.created(&VALID, &facts, Generation(0), handle, flags);
                 }
