@@ -57,7 +57,6 @@ FORBIDDEN = {
     },
     "seqferry-mount": {
         "pyo3",
-        "seqferry-transfer",
         "seqferry-py",
         "seqferry-testkit",
     },

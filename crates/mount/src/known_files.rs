@@ -3,11 +3,10 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use fuser::{FileAttr, INodeNo};
-use seqferry_nfs::{Attributes, FileId};
+use fuser::{FileAttr, FileType, INodeNo};
+use seqferry_nfs::{Attributes, FileId, FileKind};
 
 use crate::fuse::BLOCK_SIZE;
-use crate::share_fuse::kind_of;
 
 /// Beginning of the names of removed files that are still open. Shares keep such names out of the bucket.
 const HIDDEN: &str = ".nfs";
@@ -117,6 +116,14 @@ impl KnownFiles {
             blksize: BLOCK_SIZE,
             flags: 0,
         }
+    }
+}
+
+const fn kind_of(kind: FileKind) -> FileType {
+    match kind {
+        FileKind::File => FileType::RegularFile,
+        FileKind::Directory => FileType::Directory,
+        FileKind::Symlink => FileType::Symlink,
     }
 }
 
