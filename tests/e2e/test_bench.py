@@ -27,6 +27,7 @@ NEEDED = {
     "transfer-simulated": True,
     "paper": True,
     "million": True,
+    "fleet": True,
     "pipelines": False,
     "tar": False,
     "mount": False,

@@ -100,5 +100,5 @@ class Samba:
         while self._process.poll() is None and time.monotonic() < deadline:
             time.sleep(0.05)
         self._process.kill()
-        self._process.wait()
+        self._process.communicate()
         shutil.rmtree(self._folder, ignore_errors=True)
