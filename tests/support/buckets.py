@@ -210,3 +210,11 @@ def open_uploads(server: S3Server, bucket: str) -> list[tuple[str, str]]:
 def _each(function: Callable[[T], R], items: Iterable[T]) -> list[R]:
     with ThreadPoolExecutor(_PARALLEL) as pool:
         return list(pool.map(function, items))
+
+
+def bodies(server: S3Server, bucket: str) -> dict[str, bytes]:
+    """The objects of a bucket. Folder markers are left out."""
+    client = server.client()
+    listed = client.list_objects_v2(Bucket=bucket).get("Contents", [])
+    keys = [entry["Key"] for entry in listed if not entry["Key"].endswith("/")]
+    return {key: client.get_object(Bucket=bucket, Key=key)["Body"].read() for key in keys}

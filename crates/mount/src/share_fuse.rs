@@ -40,7 +40,7 @@ const WRITING: FileHandle = FileHandle(1);
 const READING: FileHandle = FileHandle(0);
 /// Permission bits of a mode, with those for set-user-id, set-group-id and sticky.
 const PERMISSIONS: u32 = 0o7777;
-/// Attributes that tell of a mount as a whole.
+/// Prefix of the attributes that describe a mount as a whole.
 const OF_MOUNT: &str = "user.seqferry.";
 
 /// Result of a call, in terms of the kernel.
@@ -49,7 +49,7 @@ type Call<'a, T> = Pin<Box<dyn Future<Output = Result<T, FileError>> + Send + 'a
 
 pub(crate) struct ShareDoor {
     share: Arc<dyn Share>,
-    /// Files below the share, for what they tell of the mount.
+    /// Files below the share: their counts describe the mount.
     files: Arc<FileSystem>,
     known: Arc<KnownFiles>,
     runtime: Handle,

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from seqferry.cli import exits, follow
 from seqferry.cli.groups import Output, merge
-from seqferry.cli.output import display, figures, summary
+from seqferry.cli.output import display, summary
 from seqferry.cli.output.display import Display
 from seqferry.model.labels import NOTHING, Description
 from seqferry.model.models import (
@@ -67,6 +67,8 @@ class Session:
         """Say which earlier transfer goes on instead of a new one."""
         if not submission.goes_on:
             return
+        from seqferry.cli.output import figures
+
         share = figures.percent(self.service.status(submission.id).totals)
         if self.as_json:
             display.emit("going_on", id=submission.id, percent=share)

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from support import nfs_files
-from support.buckets import MIB
+from support.buckets import MIB, bodies
 from support.gateways import WrittenShares, need_libnfs, read, written_share
 from support.processes import RunningProcess
 from support.servers import S3Server, free_ports
@@ -40,14 +40,6 @@ def serving(tmp_path: Path) -> Iterator[Serving]:
     yield serve
     for one in made:
         one.close()
-
-
-def bodies(server: S3Server, bucket: str) -> dict[str, bytes]:
-    """The objects of a bucket. Folder markers are left out."""
-    client = server.client()
-    listed = client.list_objects_v2(Bucket=bucket).get("Contents", [])
-    keys = [entry["Key"] for entry in listed if not entry["Key"].endswith("/")]
-    return {key: client.get_object(Bucket=bucket, Key=key)["Body"].read() for key in keys}
 
 
 def copy(shares: WrittenShares, name: str, pieces: int = 1) -> str:

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from support import nfs_calls
+from support.buckets import bodies
 from support.gateways import WrittenShares, names, need_libnfs, read, written_share
 from support.processes import run, seqferry
 from support.servers import S3Server
@@ -41,14 +42,6 @@ def serving(tmp_path: Path) -> Iterator[Serving]:
     yield serve
     for one in made:
         one.close()
-
-
-def bodies(server: S3Server, bucket: str) -> dict[str, bytes]:
-    """The objects of a bucket. Folder markers are left out."""
-    client = server.client()
-    listed = client.list_objects_v2(Bucket=bucket).get("Contents", [])
-    keys = [entry["Key"] for entry in listed if not entry["Key"].endswith("/")]
-    return {key: client.get_object(Bucket=bucket, Key=key)["Body"].read() for key in keys}
 
 
 def test_what_clients_write_is_in_the_bucket_once_and_what_programs_leave_stays_here(

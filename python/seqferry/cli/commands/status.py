@@ -10,7 +10,7 @@ import typer
 
 from seqferry.cli import exits, options
 from seqferry.cli.groups import Pricing
-from seqferry.cli.output import display, figures, summary, text
+from seqferry.cli.output import display, summary, text
 from seqferry.cli.record_groups import TransferFilters
 from seqferry.cli.session import Session, open_session
 from seqferry.db.paging import ALL_TRANSFERS, ObjectFilter, TransferFilter
@@ -170,6 +170,8 @@ def _show(session: Session, found: Status) -> None:
             when = text.timestamp(found.pruned_at)
             print(f"Pruned {when}; its objects are in its receipt: {session.command('report', found.id)}")
         return
+    from seqferry.cli.output import figures
+
     print(figures.progress_line(found))
     if found.state == "paused":
         print(f"It is paused. Go on with: {session.command('resume', found.id)}")
@@ -206,6 +208,8 @@ def _list_objects(session: Session, found: Status, wanted: ObjectFilter, *, fail
 
 def status_facts(found: Status) -> dict[str, Any]:
     """The ``status`` event."""
+    from seqferry.cli.output import figures
+
     spec = found.spec
     return {
         **figures.progress_facts(found),

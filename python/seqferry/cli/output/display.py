@@ -11,7 +11,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Protocol
 
-from seqferry.cli.output import figures, text
+from seqferry.cli.output import text
 from seqferry.model.errors import ConfigError
 from seqferry.model.models import Status
 
@@ -98,6 +98,8 @@ class PlainDisplay:
             return
         self._state = status.state
         self._next = now + _PLAIN_INTERVAL
+        from seqferry.cli.output import figures  # commands without transfers do without it
+
         say(f"{text.timestamp(time.time())} {figures.progress_line(status)}")
 
     def close(self) -> None:
@@ -131,6 +133,8 @@ class JsonDisplay:
         if not self._progress or status.ended or now < self._next:
             return
         self._next = now + _JSON_INTERVAL
+        from seqferry.cli.output import figures
+
         facts = figures.progress_facts(status)
         if facts != self._last:
             self._last = facts

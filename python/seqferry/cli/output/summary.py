@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from seqferry.cli.output import figures, text
+from seqferry.cli.output import text
 from seqferry.model.models import (
     WITH_FAILURES,
     FailureGroup,
@@ -212,6 +212,8 @@ def _group(group: FailureGroup, operation: Operation, status_command: str) -> li
 
 def facts(result: Result, exit_code: int) -> dict[str, Any]:
     """The ``summary`` event: raw bytes, seconds, RFC 3339 times."""
+    from seqferry.cli.output import figures
+
     status = result.status
     return {
         "id": status.id,
