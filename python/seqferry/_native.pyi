@@ -1078,6 +1078,9 @@ class Gateway:
     def status(self) -> str:
         """State of all shares, as JSON; the keys are in docs/use/gateway.md."""
 
+    def ask(self, request: str) -> str:
+        """Answer a request of a command, also after the end. JSON in, JSON out, as at the gateway's socket."""
+
     def answers(self, seconds: float) -> bool:
         """True when the runtime runs a new task within the time. Raises ValueError when it is no time."""
 
@@ -1194,6 +1197,9 @@ class ShareMount:
 
     def wait_for_drain(self, seconds: float) -> bool:
         """Wait until everything is in the bucket, after ``drain``. True when it is."""
+
+    def ask(self, request: str) -> str:
+        """Answer a request of a command, also after the end. JSON in, JSON out, as at the gateway's socket."""
 
 @final
 class ObjectFacts:

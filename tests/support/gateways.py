@@ -23,15 +23,18 @@ _SERVED = re.compile(r"is served at (\S+):/(\S+), port (\d+)\.")
 
 
 class ServedShares:
-    """Shares of one server, and the process that serves them."""
+    """Shares of one server, and the process that serves them, with `more` variables of the environment."""
 
-    def __init__(self, folder: Path, server: S3Server, config: str, *options: str) -> None:
+    def __init__(
+        self, folder: Path, server: S3Server, config: str, *options: str, more: Mapping[str, str] | None = None
+    ) -> None:
         self._config = folder / "gateway.toml"
         self._config.write_text(config, encoding="utf-8")
         self.environment: Mapping[str, str] = {
             **server.environment(),
             "SEQFERRY_CONFIG": str(self._config),
             "SEQFERRY_STATE_DIR": str(folder / "gateway-state"),
+            **(more or {}),
         }
         self._options = options
         self.port = 0
@@ -145,10 +148,11 @@ class WrittenShares(ServedShares):
         *options: str,
         cache: Path | None = None,
         within: Sequence[str] = (),
+        more: Mapping[str, str] | None = None,
     ) -> None:
         self.cache = cache or folder / "cache"
         self._within = within
-        super().__init__(folder, server, config, "--cache", str(self.cache), *options)
+        super().__init__(folder, server, config, "--cache", str(self.cache), *options, more=more)
 
     def _command_line(self) -> list[str | Path]:
         return [*self._within, *super()._command_line()]

@@ -25,6 +25,7 @@ const object = {
   error_code: null,
   error_operation: null,
   error_message: null,
+  written_by: null,
 } as TransferObject
 
 describe('which objects are wanted', () => {

@@ -4,6 +4,7 @@
 //! `{"ok": ...}`, or `{"error": "..."}` with a sentence. Lines and the number of clients are bounded. A request ends when
 //! its client has gone, but for a drain, which goes on.
 
+mod epochs;
 mod requests;
 mod socket;
 
@@ -99,6 +100,15 @@ impl Controlled {
         serde_json::to_string(&self.look().await).unwrap_or_default()
     }
 
+    /// The answer to a request of this process: a line of JSON each.
+    pub(crate) async fn converse(self: &Arc<Self>, request: &str) -> String {
+        let answer = match serde_json::from_str(request) {
+            Ok(request) => self.answer(request).await,
+            Err(error) => Err(requests::not_understood(&error)),
+        };
+        requests::line_of(answer)
+    }
+
     async fn look(&self) -> GatewayStatus {
         let mut shares = Vec::new();
         for one in &self.shares {
@@ -159,6 +169,8 @@ impl Controlled {
             while !controlled.is_drained() {
                 tokio::time::sleep(LOOK).await;
             }
+            // What cannot be kept for the record now is in the journal for the next process.
+            let _frozen = controlled.freeze().await;
             // Those who wait for it are answered.
             let all = u32::try_from(CLIENTS).unwrap_or(u32::MAX);
             let _idle = tokio::time::timeout(FAREWELL, controlled.clients.acquire_many(all)).await;

@@ -5,6 +5,7 @@
 
 mod control;
 mod data_folder;
+mod epochs;
 mod error;
 mod held_share;
 mod ids;

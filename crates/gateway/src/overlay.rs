@@ -6,6 +6,7 @@
 
 mod extents;
 mod node;
+mod outcome;
 mod record;
 mod states;
 
@@ -19,6 +20,7 @@ pub(crate) use extents::Extents;
 pub(crate) use node::{
     Base, Content, Data, Node, STATED_GID, STATED_MODE, STATED_MODIFIED, STATED_UID, nanoseconds, now, system_time,
 };
+pub(crate) use outcome::{FailedUpload, MadeVersion, Outcome, Outcomes};
 pub(crate) use record::{Change, OpenUpload, decode, encode};
 use states::States;
 
@@ -55,6 +57,7 @@ pub(crate) struct Overlay {
     /// Files, links and folders by their path in the bucket.
     bases: BTreeMap<Box<str>, Vec<u64>>,
     uploads: BTreeMap<u64, OpenUpload>,
+    outcomes: Outcomes,
     /// A folder may have been renamed: files below it may have other paths than their objects.
     has_moved: bool,
     /// Number of the next file that is made.
@@ -73,6 +76,7 @@ impl Default for Overlay {
             doomed: BTreeMap::new(),
             bases: BTreeMap::new(),
             uploads: BTreeMap::new(),
+            outcomes: Outcomes::default(),
             // The journal does not say.
             has_moved: true,
             next: FIRST,
@@ -113,6 +117,9 @@ impl Overlay {
             Change::Gone { path } => drop(self.doomed.remove(&path)),
             Change::Sending(upload) => drop(self.uploads.insert(upload.number, upload)),
             Change::Sent(number) => drop(self.uploads.remove(&number)),
+            Change::Journal(name) => self.outcomes.journal = Some(name),
+            Change::Outcome { at, line } => self.outcomes.add(at, line),
+            Change::Frozen { epoch, outcomes } => self.outcomes.freeze(epoch, outcomes),
         }
     }
 
@@ -194,6 +201,13 @@ impl Overlay {
             records.push(encode(&[Change::Doom { path: path.clone(), etag: etag.clone() }]));
         }
         records.extend(self.uploads.values().map(|upload| encode(&[Change::Sending(upload.clone())])));
+        let Outcomes { journal, epoch, lines, since } = &self.outcomes;
+        records.extend(journal.iter().map(|name| encode(&[Change::Journal(name.clone())])));
+        if let Some(epoch) = epoch.checked_sub(1) {
+            records.push(encode(&[Change::Frozen { epoch, outcomes: 0 }]));
+        }
+        let at = since.unwrap_or_default();
+        records.extend(lines.iter().map(|line| encode(&[Change::Outcome { at, line: line.clone() }])));
         records
     }
 
@@ -220,6 +234,11 @@ impl Overlay {
     /// Writes to the bucket whose outcome is not known, by their file.
     pub(crate) fn uploads(&self) -> &BTreeMap<u64, OpenUpload> {
         &self.uploads
+    }
+
+    /// Outcomes of uploads that no epoch holds yet.
+    pub(crate) fn outcomes(&self) -> &Outcomes {
+        &self.outcomes
     }
 
     pub(crate) fn nodes(&self) -> impl Iterator<Item = &Node> {

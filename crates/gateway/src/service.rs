@@ -102,6 +102,11 @@ impl GatewayMonitor {
     pub fn status(&self) -> String {
         self.runtime.block_on(self.controlled.status())
     }
+
+    /// The answer to a request of a command: a line of JSON each. Also when the shares are not served any more.
+    pub fn ask(&self, request: &str) -> String {
+        self.runtime.block_on(self.controlled.converse(request))
+    }
 }
 
 impl GatewaySpec {
@@ -146,6 +151,8 @@ impl GatewaySpec {
         for one in opened {
             one.export.maintain(runtime.handle());
             if let (Some(spec), Some(writable)) = (one.upload, one.controlled.writable.clone()) {
+                let (stopped, kept) = (stop.clone(), writable.clone());
+                runtime.spawn(async move { kept.keep_epochs(stopped).await });
                 let stop = stop.clone();
                 runtime.spawn(async move { writable.upload(spec, stop).await });
             }

@@ -5,6 +5,7 @@
 
 mod checks;
 mod contents;
+mod epochs;
 mod file_lock;
 mod find;
 mod inspect;
@@ -28,6 +29,7 @@ use seqferry_nfs::{
 use seqferry_vfs::FileSystem;
 
 use crate::data_folder::DataFolder;
+use crate::epochs::Epochs;
 use crate::ids::{FileTable, ROOT};
 use crate::journal::{Disk, Folder, JournalError};
 use crate::ledger::{Ledger, SEGMENT};
@@ -89,6 +91,7 @@ struct Inner<D: Disk> {
     prefix_length: usize,
     ledger: Ledger<D>,
     data: Arc<DataFolder<D>>,
+    epochs: Epochs<D>,
     locks: Mutex<HashMap<u64, Arc<FileLock>>>,
     stale_after: Duration,
     /// Times of the last questions to the bucket about files that are as it has them.
@@ -127,7 +130,10 @@ impl<D: Disk> WritableShare<D> {
         data: D,
         bounds: Bounds,
     ) -> std::result::Result<Self, JournalError> {
-        let ledger = Ledger::open(journal, &spec.identity, bounds.segment).await?;
+        let ledger = Ledger::open(journal.clone(), &spec.identity, bounds.segment).await?;
+        let epochs = Epochs::open(journal, ledger.read(|overlay| overlay.outcomes().epoch));
+        let epochs =
+            epochs.map_err(|error| JournalError(format!("the outcomes of uploads cannot be read: {error}")))?;
         ledger.read(|overlay| restore_places(overlay, &spec.ids));
         let opened = ledger.read(|overlay| DataFolder::open(data, |number| overlay.node(number).is_some()));
         let (data, unknown) = opened.map_err(|error| JournalError(format!("the data cannot be read: {error}")))?;
@@ -151,6 +157,7 @@ impl<D: Disk> WritableShare<D> {
             prefix_length: spec.prefix_length,
             ledger,
             data: Arc::new(data),
+            epochs,
             locks: Mutex::default(),
             stale_after: spec.stale_after,
             looked: Mutex::default(),

@@ -149,6 +149,11 @@ impl Gateway {
         py.detach(|| self.monitor.as_ref().map(GatewayMonitor::status).unwrap_or_default())
     }
 
+    /// The answer to a request of a command, also when the shares are not served any more. JSON in, JSON out.
+    fn ask(&self, py: Python<'_>, request: &str) -> String {
+        py.detach(|| self.monitor.as_ref().map(|monitor| monitor.ask(request)).unwrap_or_default())
+    }
+
     fn answers(&self, py: Python<'_>, seconds: f64) -> PyResult<bool> {
         let within = Duration::try_from_secs_f64(seconds).map_err(|error| PyValueError::new_err(error.to_string()))?;
         Ok(py.detach(|| self.probe.as_ref().is_some_and(|probe| probe.answers(within))))

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
-use seqferry_gateway::GatewaySpec;
+use seqferry_gateway::{GatewayMonitor, GatewaySpec};
 use seqferry_mount::{BucketMount, MountOptions, MountedBucket, MountedShare};
 use seqferry_vfs::disk_cache::CacheLimits;
 use seqferry_vfs::{Freshness, TreeOptions};
@@ -95,11 +95,15 @@ impl Mount {
 }
 
 #[pyclass(frozen, module = "seqferry._native")]
-pub struct ShareMount(Mutex<MountedShare>);
+pub struct ShareMount {
+    // First: nothing is asked of a gateway that has ended.
+    monitor: Option<GatewayMonitor>,
+    mounted: Mutex<MountedShare>,
+}
 
 impl ShareMount {
     fn with<T: Send>(&self, py: Python<'_>, call: impl FnOnce(&mut MountedShare) -> T + Send) -> T {
-        py.detach(|| call(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner)))
+        py.detach(|| call(&mut self.mounted.lock().unwrap_or_else(PoisonError::into_inner)))
     }
 }
 
@@ -147,8 +151,8 @@ impl ShareMount {
             shares: vec![share],
         };
         let mount = seqferry_mount::ShareMount { gateway, options };
-        let mounted = py.detach(|| mount.start()).map_err(|error| PyOSError::new_err(error.to_string()))?;
-        Ok(Self(Mutex::new(mounted)))
+        let mut mounted = py.detach(|| mount.start()).map_err(|error| PyOSError::new_err(error.to_string()))?;
+        Ok(Self { monitor: mounted.gateway().monitor(), mounted: Mutex::new(mounted) })
     }
 
     fn wait(&self, py: Python<'_>, seconds: f64) -> PyResult<bool> {
@@ -158,6 +162,11 @@ impl ShareMount {
 
     fn unmount(&self, py: Python<'_>) -> PyResult<()> {
         self.with(py, |mounted| mounted.unmount()).map_err(|error| PyOSError::new_err(error.to_string()))
+    }
+
+    /// The answer to a request of a command, also after the end. JSON in, JSON out.
+    fn ask(&self, py: Python<'_>, request: &str) -> String {
+        py.detach(|| self.monitor.as_ref().map(|monitor| monitor.ask(request)).unwrap_or_default())
     }
 
     fn drain(&self, py: Python<'_>) {

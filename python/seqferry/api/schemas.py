@@ -402,6 +402,8 @@ class ObjectOut(BaseModel):
     error_code: str | None
     error_operation: str | None
     error_message: str | None
+    written_by: str | None
+    """User and client that wrote a file to a share of a gateway."""
 
     @classmethod
     def of(cls, record: ObjectRecord) -> ObjectOut:

@@ -81,8 +81,9 @@ def serve(spec: MountSpec, state_dir: str | None, ready: Callable[[], None]) -> 
         ready: called when the folder can be used.
     """
     # Imported here: the engine's threads must be made in the process that serves.
-    from seqferry.engine.mounting import mount, mount_writable
+    from seqferry.engine.mounting import SHARE, mount, mount_writable
     from seqferry.engine.traces import trace
+    from seqferry.service.epochs import EpochRecorder
 
     asked: list[int] = []
 
@@ -98,7 +99,10 @@ def serve(spec: MountSpec, state_dir: str | None, ready: Callable[[], None]) -> 
     settings = Settings.load(state_dir=state_dir)
     trace(settings.trace)
     if spec.writable:
-        with _unmount_in_the_end(mount_writable(spec, _tables(settings))) as written:
+        with (
+            _unmount_in_the_end(mount_writable(spec, _tables(settings))) as written,
+            EpochRecorder(settings, {SHARE: spec.place}, written.ask),
+        ):
             ready()
             _wait(written, spec, asked)
             _upload_the_rest(written, spec, asked)

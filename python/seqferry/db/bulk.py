@@ -27,6 +27,30 @@ _KEYS_AT_ONCE: Final = 500
 Row = tuple[Any, ...]
 """Values in the order of ``PLANNED``."""
 
+ENDED: Final = (
+    "source_key",
+    "version_id",
+    "target_key",
+    "size",
+    "etag",
+    "last_modified",
+    "state",
+    "attempts",
+    "method",
+    "started_at",
+    "ended_at",
+    "target_etag",
+    "target_version_id",
+    "checksum_algorithm",
+    "checksum",
+    "verified",
+    "error_class",
+    "error_code",
+    "error_operation",
+    "error_message",
+)
+"""Columns of objects that had ended before they were put on record."""
+
 Results = Sequence[str]
 """Ends of objects, a text for each of ``RESULT_COLUMNS``: the inside of a list, as jobs tell them."""
 
@@ -123,6 +147,18 @@ def insert(
     return True
 
 
+def insert_ended(connection: sa.Connection, transfer_id: str, number: int, rows: Iterable[Row]) -> None:
+    """Add objects that have ended to a batch; rows hold the values of ``ENDED``."""
+    insert_sqlite, copy_postgres = _INSERT_ENDED
+    if _is_sqlite(connection):
+        connection.exec_driver_sql(insert_sqlite, [(transfer_id, number, *row) for row in rows])
+        return
+    driver = cast("psycopg.Connection[Any]", connection.connection.driver_connection)
+    with driver.cursor() as cursor, cursor.copy(copy_postgres) as copy:
+        for row in rows:
+            copy.write_row((0, transfer_id, number, *row))
+
+
 def of_results(connection: sa.Connection, results: Results) -> sa.ColumnElement[bool]:
     """True of the objects that results are about."""
     ids = results[RESULT_COLUMNS.index("id")]
@@ -166,10 +202,10 @@ _TYPES: Final = (
 )
 
 
-def _insertions(names: Sequence[str]) -> tuple[str, bytes]:
-    columns = f"attempts, retries, transfer_id, batch_number, {', '.join(names)}"
-    marks = ", ".join("?" for _ in names)
-    insert_sqlite = f"insert into object ({columns}) values (0, 0, ?, ?, {marks})"  # noqa: S608 - constants
+def _insertions(names: Sequence[str], zeros: Sequence[str] = ("attempts", "retries")) -> tuple[str, bytes]:
+    columns = ", ".join((*zeros, "transfer_id", "batch_number", *names))
+    values = ", ".join((*("0" for _ in zeros), "?", "?", *("?" for _ in names)))
+    insert_sqlite = f"insert into object ({columns}) values ({values})"  # noqa: S608 - constants
     return insert_sqlite, f"copy object ({columns}) from stdin".encode()
 
 
@@ -192,4 +228,5 @@ def _updates() -> tuple[str, sa.TextClause]:
 
 _INSERT: Final = _insertions(PLANNED)
 _INSERT_EXPECTED: Final = _insertions((*PLANNED, *EXPECTED))
+_INSERT_ENDED: Final = _insertions(ENDED, zeros=("retries",))
 _UPDATE_SQLITE, _UPDATE_POSTGRES = _updates()

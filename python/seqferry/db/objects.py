@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from seqferry.db.batches import BatchRun, of_batch
 from seqferry.db.tables import object_, transfer
 from seqferry.model.errors import TRANSIENT_CLASSES
-from seqferry.model.models import OPEN_OBJECT_STATES, ObjectRecord
+from seqferry.model.models import OPEN_OBJECT_STATES, ObjectRecord, writer_of
 
 
 class ExpectedContent(NamedTuple):
@@ -231,7 +231,7 @@ def record_of(row: sa.Row[Any]) -> ObjectRecord:
         source_key=row.source_key,
         target_key=row.target_key,
         size=row.size,
-        etag=row.etag,
+        etag="" if writer_of(row.etag) else row.etag,
         version_id=row.version_id or None,
         # Not written when a batch is taken up: that would be one more write for each object.
         state="active" if row.state == "pending" and row.batch_state == "active" else row.state,
@@ -250,4 +250,5 @@ def record_of(row: sa.Row[Any]) -> ObjectRecord:
         error_code=row.error_code,
         error_operation=row.error_operation,
         error_message=row.error_message,
+        written_by=writer_of(row.etag),
     )

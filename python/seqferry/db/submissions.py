@@ -37,15 +37,19 @@ def insert(
     idempotency_key: str | None,
     adjustment: Adjustment = _UNADJUSTED,
     description: Description = labels.NOTHING,
+    is_ended: bool = False,
 ) -> str | None:
     """Add a transfer, after those that are unfinished. The caller holds the lock of submissions.
+
+    Args:
+        is_ended: all of it has been done already: it waits for no other.
 
     Returns:
         The unfinished transfer that it waits for, since both write to the same keys.
     """
     text, needs = stored.write(spec), identity.needs(spec)
     turn = (connection.execute(sa.select(sa.func.max(transfer.c.turn)).where(UNFINISHED)).scalar() or 0) + 1
-    blocked_by = blocker_of(connection, spec, turn)
+    blocked_by = None if is_ended else blocker_of(connection, spec, turn)
     values = {
         "id": transfer_id,
         "state": "queued",

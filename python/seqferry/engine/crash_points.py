@@ -1,9 +1,9 @@
 """Named points before and after each durable effect, at which a test has a process end as by a kill.
 
 ``SEQFERRY_CRASH_AT=NAME`` or ``NAME:N`` ends it at the N-th time that it comes there. Points of steps and rows are in
-``POINTS``, those of shares that are written in ``SHARES``; each request of the engine that changes a storage has one
-before and one after it (``REQUESTS``). It is for tests only: a process that is ended so leaves what a kill leaves, and
-all of it is taken up again.
+``POINTS``, those of shares that are written in ``SHARES``, ``EPOCHS`` and ``EPOCH_ROWS``; each request of the engine
+that changes a storage has one before and one after it (``REQUESTS``). It is for tests only: a process that is ended so
+leaves what a kill leaves, and all of it is taken up again.
 """
 
 from __future__ import annotations
@@ -90,6 +90,20 @@ SHARES: Final = frozenset(
 )
 """Of shares that are written, as ``crates/gateway`` has them."""
 
+EPOCHS: Final = frozenset(
+    {
+        "before-epoch-written",
+        "after-epoch-written",
+        "after-epoch-frozen",
+        "before-epoch-forgotten",
+        "after-epoch-forgotten",
+    }
+)
+"""Of the outcomes of their uploads, as ``crates/gateway`` has them."""
+
+EPOCH_ROWS: Final = frozenset({"before-epoch-recorded", "after-epoch-recorded"})
+"""Of those outcomes on record: these are the control plane's."""
+
 
 class _Armed:
     name = ""
@@ -105,10 +119,10 @@ def arm(environment: Mapping[str, str]) -> None:
     if not (text := environment.get(VARIABLE, "")):
         return
     name, _, number = text.partition(":")
-    if name not in POINTS | REQUESTS | SHARES or not (number or "1").isdecimal():
+    if name not in POINTS | REQUESTS | SHARES | EPOCHS | EPOCH_ROWS or not (number or "1").isdecimal():
         raise UsageError(f"{VARIABLE}={text}: no crash point is called so. It is NAME or NAME:N, for tests only.")
     visit = max(1, int(number or 1))
-    if name in REQUESTS | SHARES:
+    if name in REQUESTS | SHARES | EPOCHS:
         from seqferry.engine.engine import Engine  # commands that only look at rows do without the engine
 
         Engine.arm_crash(name, visit)

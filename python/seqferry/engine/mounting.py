@@ -16,8 +16,9 @@ from seqferry.places import endpoints
 from seqferry.settings.share_writes import Writes
 from seqferry.settings.shares import Share
 
-_SHARE: Final = "mount"
+SHARE: Final = "mount"
 """Name of the share behind a mount, which paths of ``seqferry gateway ls`` begin with."""
+
 _FOR_GOOD: Final = 1e9
 
 
@@ -89,7 +90,7 @@ def mount_writable(spec: MountSpec, state: Path) -> _native.ShareMount:
     process_limits.open_files()
     fitting = process_limits.fitting(spec.memory, spec.max_requests)
     share = Share(
-        name=_SHARE,
+        name=SHARE,
         source=spec.place.at(spec.prefix),
         uid=spec.uid,
         gid=spec.gid,

@@ -112,6 +112,7 @@ OPERATION_CLEANUP: Final = "cleanup"
 OPERATION_RUN: Final = "run"
 OPERATION_HISTORY: Final = "history"
 OPERATION_VERIFY: Final = "verify"
+OPERATION_GATEWAY: Final = "gateway"
 
 
 _Made = TypeVar("_Made")
@@ -284,6 +285,15 @@ class LiveActivity:
     slowest: tuple[ActiveObject, ...] = ()
 
 
+WRITTEN_BY: Final = "written by "
+"""Begins the text that stands in the column of the source's ETag where a client of a share wrote the file."""
+
+
+def writer_of(etag: str) -> str | None:
+    """User and client that wrote a file, by the ETag on record of its source; None: it is an ETag."""
+    return etag.removeprefix(WRITTEN_BY) if etag.startswith(WRITTEN_BY) else None
+
+
 RETRY_CAUSE: Final = "retry_cause"
 """Option, of a retry of any operation: only objects that have failed for this cause (``cause_id``) are tried again."""
 
@@ -349,7 +359,12 @@ class Status:
 
     @property
     def next_step(self) -> Literal["retry"] | None:
-        """The verb that brings over what is left of an ended transfer; None when nothing is, or it was done."""
+        """The verb that brings over what is left of an ended transfer; None when nothing is, or it was done.
+
+        What a gateway has not uploaded it tries again itself.
+        """
+        if self.spec.kind.of_share:
+            return None
         left = self.totals.failed or self.state in ("failed", "cancelled")
         return "retry" if self.ended and left and self.retried_by is None else None
 
@@ -390,6 +405,8 @@ class ObjectRecord:
     error_code: str | None
     error_operation: str | None
     error_message: str | None
+    written_by: str | None = None
+    """User and client that wrote a file to a share: ``uid 1000 at 10.1.2.3``."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,6 +33,9 @@ _NEXT_STEP_OF_CODE: Final = {
     "Differs": "One of the two is wrong: find out which, then copy that way with seqferry cp.",
     "TooManyToDelete": "Look at them with --dry-run, then add --yes.",
     "RequestTimeTooSkewed": f"Set this machine's clock, and {_AGAIN}.",
+    "UploadFailed": "The gateway tries these again by itself; see the cause with seqferry gateway status.",
+    "Conflict": "Another program wrote these: compare them with the files that seqferry gateway conflicts lists.",
+    "SourceGone": "Look for earlier versions of these in the bucket.",
 }
 
 
@@ -68,6 +71,9 @@ _OF_READER_BY_CODE: Final = {
     "Differs": "One of the two is wrong: find out which, then copy that way with a new transfer.",
     "TooManyToDelete": "More would be removed than was expected: look at the list before it is allowed.",
     "RequestTimeTooSkewed": f"Have the clock of the machine that copies set, and {_RETRY}.",
+    "UploadFailed": "The gateway tries these again by itself: have what the message names put right.",
+    "Conflict": "Another program wrote these: compare them with the files kept below .seqferry-conflicts in the share.",
+    "SourceGone": "Look for earlier versions of these in the bucket.",
 }
 
 

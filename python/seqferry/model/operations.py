@@ -39,6 +39,7 @@ class Operation:
         of_versions: copies all versions of objects.
         of_lines: made of the lines of a list, each with a spec of its own.
         of_record: its objects are those on record of another transfer, and it writes nothing.
+        of_share: a gateway did it and put it on record when it had ended: nobody submits it, and no worker runs it.
     """
 
     name: str
@@ -63,6 +64,7 @@ class Operation:
     of_versions: bool = False
     of_lines: bool = False
     of_record: bool = False
+    of_share: bool = False
 
     @property
     def is_plain(self) -> bool:
@@ -169,6 +171,19 @@ OPERATIONS: Final[dict[str, Operation]] = {
             finished="done",
             at_one_place=True,
             of_lines=True,
+        ),
+        Operation(
+            "gateway",
+            f"{_WORK}.gateway",
+            command="gateway",
+            noun="upload of a share",
+            verb="upload",
+            done="uploaded",
+            finished="uploaded",
+            again="Upload",
+            finds_done=False,
+            at_one_place=True,
+            of_share=True,
         ),
     )
 }

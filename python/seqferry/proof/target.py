@@ -81,6 +81,8 @@ def read_arrived(database: Database, transfer_id: str, spec: TransferSpec) -> It
         rows = _once(rows)
     if spec.kind.of_versions:
         rows = _newest(rows)
+    if spec.kind.of_share:
+        rows = _last_uploaded(rows)
     return rows
 
 
@@ -124,6 +126,20 @@ def _newest(rows: Iterator[Row]) -> Iterator[Row]:
     for _, versions in groupby(rows, key=lambda row: row["target_key"]):
         *_, newest = versions
         yield newest
+
+
+def _last_uploaded(rows: Iterator[Row]) -> Iterator[Row]:
+    """The last upload of each file of a share. An epoch has so many rows at most that they are held at once."""
+    last: dict[str, Row] = {}
+    for row in rows:
+        before = last.get(row["target_key"])
+        if before is None or _upload_number(before) < _upload_number(row):
+            last[row["target_key"]] = row
+    yield from last.values()
+
+
+def _upload_number(row: Row) -> int:
+    return int(row["version_id"] or 0)
 
 
 def _of_lines(spec: TransferSpec, rows: Iterator[Row]) -> Iterator[Row]:

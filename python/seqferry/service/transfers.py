@@ -119,6 +119,11 @@ class Transfers(Queries):
             UnsupportedError: there is no such operation.
         """
         operations.require(spec.operation)
+        if spec.kind.of_share:
+            raise UsageError(
+                "What a gateway uploads is put on record by the gateway, which tries failed files again itself: "
+                "seqferry gateway status."
+            )
         if not -MOST_PRIORITY <= priority <= MOST_PRIORITY:
             raise UsageError(f"--priority {priority}: a priority is from -{MOST_PRIORITY} to {MOST_PRIORITY}.").about(
                 "priority"

@@ -65,6 +65,7 @@ _FIRST_OPTIONS: Final[dict[str, frozenset[str]]] = {
     "history": frozenset(),
     "run": frozenset({PARTS}),
     "verify": frozenset({"of", "brought_by", "content", PARTS}),
+    "gateway": frozenset({"share", "journal", "epoch"}),
 }
 """Options that each version knows which knows their operation. What is in this list stays as well; a later operation
 gets an entry with the options that it begins with."""

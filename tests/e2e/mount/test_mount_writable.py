@@ -223,3 +223,29 @@ def test_the_mount_is_listed_and_commands_of_gateways_tell_of_it(
     assert "another gateway uses" in done.stderr
     with pytest.raises(subprocess.CalledProcessError):
         subprocess.run(["fusermount3", "-u", second], check=True, capture_output=True)
+
+
+def test_what_a_mount_has_uploaded_is_a_transfer_on_record(
+    s3server: S3Server, make_bucket: MakeBucket, mount: Callable[..., Mount], tmp_path: Path
+) -> None:
+    bucket = make_bucket(s3server)
+    mounted = mount(s3server, f"s3://{bucket}/runs")
+    (mounted.directory / "reads").write_bytes(b"ACGT")
+    uploaded(s3server, bucket, mounted, tmp_path / "cache")
+
+    # The process puts it on record when all is uploaded, and ends then.
+    eventually(lambda: _json_lines(mounted, "status"), what="the upload on record")
+    [status] = _json_lines(mounted, "status")
+    events = _json_lines(mounted, "status", status["id"], "--objects")
+    _json_lines(mounted, "verify", status["id"])
+
+    assert (status["state"], status["target"]) == ("done", f"s3://{bucket}/runs/")
+    [row] = [one for one in events if one["event"] == "object"]
+    etag = s3server.client().head_object(Bucket=bucket, Key="runs/reads")["ETag"].strip('"')
+    assert (row["target_key"], row["target_etag"]) == ("runs/reads", etag)
+    assert row["written_by"] == f"uid {os.getuid()} at 127.0.0.1"
+
+
+def _json_lines(mounted: Mount, *arguments: str) -> list[dict[str, Any]]:
+    done = run([seqferry(), *arguments, "--json"], environment=mounted.environment)
+    return [json.loads(line) for line in done.stdout.splitlines()]

@@ -96,6 +96,7 @@ export function fate(one: TransferObject): [string, string][] {
     ['ETag', [one.etag, one.target_etag].filter(Boolean).join(' → ')],
     ['Version', [one.version_id, one.target_version_id].filter(Boolean).join(' → ')],
     ['Not carried over', one.not_carried.join(', ')],
+    ['Written by', one.written_by],
     ['Took', speed(one)],
     ['Tried', tries],
   ]

@@ -43,6 +43,7 @@ const NOUNS: Record<string, string> = {
   verify: 'verification',
   history: 'copy of all versions',
   run: 'list of commands',
+  gateway: 'upload of a share',
 }
 
 const WITHOUT_ARRIVALS = ['remove', 'check', 'cleanup', 'verify', 'run']

@@ -43,10 +43,40 @@ pub(super) enum Request {
     },
     Conflicts,
     Drain,
+    /// Epochs that the record has not taken.
+    Epochs,
+    /// Put all outcomes into epochs now.
+    Freeze,
+    /// Outcomes of an epoch from an offset on.
+    Epoch {
+        share: String,
+        epoch: u64,
+        #[serde(default)]
+        offset: u64,
+    },
+    /// The record has an epoch.
+    Forget {
+        share: String,
+        epoch: u64,
+    },
 }
 
 /// An answer, or a sentence with the cause and the next step.
 pub(super) type Answer = Result<Value, String>;
+
+/// An answer as a line of JSON.
+pub(super) fn line_of(answer: Answer) -> String {
+    let line = match answer {
+        Ok(value) => json!({"ok": value}),
+        Err(text) => json!({"error": text}),
+    };
+    line.to_string()
+}
+
+/// A sentence about a request that is none.
+pub(super) fn not_understood(error: &serde_json::Error) -> String {
+    format!("the gateway does not understand the request ({error}): its version is another one")
+}
 
 fn failed(what: &str, path: &str, error: FileError) -> String {
     let next = match error {
@@ -242,6 +272,10 @@ impl Controlled {
             }
             Request::Conflicts => self.conflicts().await,
             Request::Drain => Ok(self.drain().await),
+            Request::Epochs => Ok(self.epochs()),
+            Request::Freeze => self.freeze().await.map(|()| json!({})),
+            Request::Epoch { share, epoch, offset } => self.epoch_page(&share, epoch, offset).await,
+            Request::Forget { share, epoch } => self.forget_epoch(&share, epoch).await,
         }
     }
 
@@ -284,6 +318,8 @@ impl Controlled {
         }
         loop {
             if let Some(end) = ended(&look()) {
+                // What has gone is put on record at once. What could not be kept for it is tried again in its time.
+                let _frozen = self.freeze().await;
                 return Ok(end);
             }
             tokio::time::sleep(LOOK).await;

@@ -14,7 +14,7 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio_util::sync::CancellationToken;
 
 use super::Controlled;
-use super::requests::Request;
+use super::requests::{Request, line_of, not_understood};
 use crate::error::GatewayError;
 
 /// Name of the socket in the cache.
@@ -118,13 +118,9 @@ async fn converse(controlled: &Arc<Controlled>, stream: UnixStream) -> io::Resul
                 () = gone(&mut rest) => return Ok(()),
             }
         }
-        Err(error) => Err(format!("the gateway does not understand the request ({error}): its version is another one")),
+        Err(error) => Err(not_understood(&error)),
     };
-    let line = match answer {
-        Ok(value) => json!({"ok": value}),
-        Err(text) => json!({"error": text}),
-    };
-    send(&mut writing, &line.to_string()).await
+    send(&mut writing, &line_of(answer)).await
 }
 
 /// Returns when the client has closed its end.

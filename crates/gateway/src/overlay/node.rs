@@ -6,6 +6,7 @@ use bytes::Bytes;
 use seqferry_nfs::{Attributes, FileId, FileKind};
 
 use super::extents::Extents;
+use super::outcome::Writer;
 
 /// The object that a file was before it was changed here, or the prefix that a folder was.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -71,6 +72,8 @@ pub(crate) struct Node {
     pub(crate) stated: u8,
     /// Number of the call that made the file exclusively.
     pub(crate) exclusive: Option<[u8; 8]>,
+    /// The caller who changed it last. None: the bucket had it as it is, or an earlier version of this program wrote it.
+    pub(crate) writer: Option<Writer>,
     pub(crate) base: Option<Base>,
     pub(crate) content: Content,
 }

@@ -1,13 +1,18 @@
 //! Records of the journal: changes of the overlay as bytes. A record holds the changes of one call: all or none.
 
+use std::net::IpAddr;
+
 use bytes::Bytes;
 use seqferry_nfs::FileId;
 
 use super::extents::Extents;
 use super::node::{Base, Content, Data, Node};
+use super::outcome::Writer;
 
-/// Form of records that this program writes and reads.
-const FORM: u8 = 2;
+/// Form of records that this program writes.
+const FORM: u8 = 3;
+/// Earlier form, which it reads as well: files without their writers, and no outcomes.
+const EARLIER: u8 = 2;
 
 /// One change of the overlay.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,6 +37,12 @@ pub(crate) enum Change {
     Sending(OpenUpload),
     /// Nothing of a file is being written to the bucket.
     Sent(u64),
+    /// Name of the journal.
+    Journal(Box<str>),
+    /// An upload has ended, at a time in nanoseconds since 1970: one line of JSON.
+    Outcome { at: u64, line: Box<str> },
+    /// The first of the outcomes are in the file of an epoch.
+    Frozen { epoch: u64, outcomes: u64 },
 }
 
 /// A write to the bucket that may have been made: its outcome is not in the journal yet.
@@ -81,6 +92,15 @@ pub(crate) fn encode(changes: &[Change]) -> Vec<u8> {
                 }
             }
             Change::Sent(number) => long(&mut out, 10, *number),
+            Change::Journal(name) => text(&mut out, 12, name),
+            Change::Outcome { at, line } => {
+                long(&mut out, 13, *at);
+                bytes(&mut out, line.as_bytes());
+            }
+            Change::Frozen { epoch, outcomes } => {
+                long(&mut out, 14, *epoch);
+                out.extend(outcomes.to_le_bytes());
+            }
         }
     }
     out
@@ -103,7 +123,7 @@ fn long(out: &mut Vec<u8>, tag: u8, value: u64) {
 }
 
 fn put(out: &mut Vec<u8>, node: &Node) {
-    long(out, 3, node.file.number);
+    long(out, 11, node.file.number);
     out.extend(node.file.generation.to_le_bytes());
     out.extend(node.parent.to_le_bytes());
     bytes(out, node.name.as_bytes());
@@ -139,6 +159,22 @@ fn put(out: &mut Vec<u8>, node: &Node) {
             }
         }
     }
+    writer(out, node.writer);
+}
+
+fn writer(out: &mut Vec<u8>, writer: Option<Writer>) {
+    let Some(Writer { uid, address }) = writer else { return out.push(0) };
+    match address {
+        IpAddr::V4(address) => {
+            out.push(4);
+            out.extend(address.octets());
+        }
+        IpAddr::V6(address) => {
+            out.push(6);
+            out.extend(address.octets());
+        }
+    }
+    out.extend(uid.to_le_bytes());
 }
 
 /// Rest of a record.
@@ -210,9 +246,20 @@ impl<'a> Rest<'a> {
             uploaded,
             stated,
             exclusive,
+            writer: None,
             base,
             content,
         })
+    }
+
+    fn writer(&mut self) -> Read<Option<Writer>> {
+        let address = match self.flag()? {
+            0 => return Some(None),
+            4 => IpAddr::from(self.fixed::<4>()?),
+            6 => IpAddr::from(self.fixed::<16>()?),
+            _ => return None,
+        };
+        Some(Some(Writer { uid: self.word()?, address }))
     }
 
     fn data(&mut self) -> Read<Data> {
@@ -244,6 +291,13 @@ impl<'a> Rest<'a> {
                 part_size: self.long()?,
             }),
             10 => Change::Sent(self.long()?),
+            11 => {
+                let node = self.node()?;
+                Change::Put(Box::new(Node { writer: self.writer()?, ..node }))
+            }
+            12 => Change::Journal(self.text()?.into()),
+            13 => Change::Outcome { at: self.long()?, line: self.text()?.into() },
+            14 => Change::Frozen { epoch: self.long()?, outcomes: self.long()? },
             _ => return None,
         })
     }
@@ -253,8 +307,10 @@ impl<'a> Rest<'a> {
 pub(crate) fn decode(record: &[u8]) -> Result<Vec<Change>, String> {
     let mut rest = Rest(record);
     match rest.flag() {
-        Some(FORM) => {}
-        Some(form) => return Err(format!("it has the form {form}, and this program reads form {FORM}")),
+        Some(FORM | EARLIER) => {}
+        Some(form) => {
+            return Err(format!("it has the form {form}, and this program reads the forms {EARLIER} and {FORM}"));
+        }
         None => return Err("it is empty".to_owned()),
     }
     let mut changes = Vec::new();
@@ -282,6 +338,7 @@ mod tests {
             uploaded: 4,
             stated: 6,
             exclusive: Some([7; 8]),
+            writer: Some(Writer { uid: 8, address: IpAddr::from([10, 1, 2, 3]) }),
             base: Some(Base { path: "runs/é".into(), etag: "abc".into(), size: 10, visible: 9 }),
             content,
         }))
@@ -313,6 +370,9 @@ mod tests {
                 part_size: 8 << 20,
             }),
             Change::Sent(77),
+            Change::Journal("0123".into()),
+            Change::Outcome { at: 7, line: "{\"path\":\"runs/é\"}".into() },
+            Change::Frozen { epoch: 3, outcomes: 2 },
         ]
     }
 

@@ -212,6 +212,7 @@ impl<D: Disk> Inner<D> {
                 let before = Some(summary(node));
                 if length > 0 {
                     node.touch_bytes();
+                    node.writer = Some(caller.into());
                     drop_set_id(node, caller);
                 }
                 let data = node.data_mut().ok_or(FileError::Invalid)?;
@@ -363,6 +364,7 @@ impl<D: Disk> Inner<D> {
                 None => node.touch(),
             }
             apply(&mut node, caller, &set);
+            node.writer = Some(caller.into());
             let after = node.attributes();
             Ok((vec![Change::Put(Box::new(node))], (before, after)))
         });

@@ -282,6 +282,7 @@ impl<D: Disk> Inner<D> {
             uploaded: nanoseconds(shown.changed),
             stated: self.assigned(file.number, &lower.attributes).map_or(stated, |facts| facts.stated),
             exclusive: None,
+            writer: None,
             base: Some(base),
             content,
         })

@@ -40,6 +40,8 @@ pub(crate) struct WritingStatus {
     pub(crate) uploaded_files: u64,
     pub(crate) uploaded_bytes: u64,
     pub(crate) bytes_per_second: f64,
+    /// Outcomes of uploads that are not on the record of transfers.
+    pub(crate) unrecorded: u64,
     /// False outside the upload windows.
     pub(crate) window_is_open: bool,
     pub(crate) free_bytes: Option<u64>,
@@ -124,6 +126,7 @@ impl<D: Disk> WritableShare<D> {
         let (uploaded_bytes, bytes_per_second) = inner.control.bytes();
         status.conflicts = inner.control.conflicts();
         status.uploaded_files = inner.control.files();
+        status.unrecorded = inner.unrecorded();
         (status.uploaded_bytes, status.bytes_per_second) = (uploaded_bytes, bytes_per_second);
         status.window_is_open = inner.control.is_open();
         status.free_bytes = inner.blocking(DataFolder::space).await.ok().map(|(free, _)| free);

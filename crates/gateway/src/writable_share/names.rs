@@ -183,6 +183,7 @@ impl<D: Disk> Inner<D> {
             uploaded: 0,
             stated: STATED_MODE | STATED_UID | STATED_GID | STATED_MODIFIED,
             exclusive: new.exclusive,
+            writer: Some(caller.into()),
             base: None,
             content: new.content,
         };
@@ -220,6 +221,7 @@ impl<D: Disk> Inner<D> {
                     uploaded: 0,
                     stated: 0,
                     exclusive: None,
+                    writer: None,
                     base: Some(crate::overlay::Base { path: path.into(), etag: "".into(), size: 0, visible: 0 }),
                     content: Content::Directory,
                 };

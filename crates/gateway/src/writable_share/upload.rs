@@ -20,6 +20,7 @@ mod fetch;
 mod finish;
 mod folder;
 mod generation;
+mod outcomes;
 mod plan;
 mod remove;
 mod resolve;
@@ -30,7 +31,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use seqferry_client::RetryingClient;
-use seqferry_store::Address;
+use seqferry_store::{Address, ErrorClass};
+use seqferry_transfer::{FailureClass, ObjectFailure};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -77,7 +79,15 @@ enum Trouble {
     /// There was nothing to do. It is looked at again later.
     Nothing,
     /// The cause and the next step. It is tried again later.
-    Failed(String),
+    Failed(Box<ObjectFailure>),
+}
+
+impl Trouble {
+    /// Of this machine: its disk, or its memory.
+    fn local(text: String) -> Self {
+        let class = FailureClass::Store(ErrorClass::Person);
+        Self::Failed(Box::new(ObjectFailure::new(class, "LocalDisk", "upload", text)))
+    }
 }
 
 /// One share and its bucket.
@@ -129,6 +139,9 @@ impl<D: Disk> Uploader<D> {
                 Some(ended) = tasks.join_next(), if !tasks.is_empty() => {
                     if let Ok((work, done)) = ended {
                         self.inner.control.ended(&work, &done);
+                        if let Err(Trouble::Failed(failure)) = &done {
+                            self.note_failure(&work, failure).await;
+                        }
                         schedule.end(&work, done);
                     }
                 }
@@ -158,6 +171,7 @@ impl<D: Disk> Uploader<D> {
     /// Find all work that could begin now.
     fn plan(&self, schedule: &mut Schedule) {
         let now = Instant::now();
+        let takes_outcomes = self.inner.takes_outcomes();
         let mut settling = Settling::new(schedule, self.spec.quiet, now);
         let found = self.inner.ledger.note(|overlay| {
             if overlay.has_moved() && !has_any_moved(overlay, &self.inner.ids) {
@@ -168,7 +182,7 @@ impl<D: Disk> Uploader<D> {
             let mut gate = self.inner.control.gate(overlay, &self.inner.ids);
             let due = due(overlay, &self.inner.ids, may_resolve, PLANNED, |number, changed| {
                 let is_settled = settling.is_settled(number, changed);
-                gate.lets_pass(number, is_settled) && settling.may_begin(number)
+                takes_outcomes && gate.lets_pass(number, is_settled) && settling.may_begin(number)
             });
             gate.close();
             evict.into_iter().chain(due).collect::<Vec<_>>()
@@ -207,6 +221,8 @@ impl<D: Disk> Uploader<D> {
 
 #[cfg(test)]
 mod control_tests;
+#[cfg(test)]
+mod epoch_tests;
 #[cfg(test)]
 mod evict_tests;
 #[cfg(test)]

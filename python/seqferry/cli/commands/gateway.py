@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
@@ -129,6 +130,7 @@ def _serve(spec: GatewaySpec, settings: Settings, metrics: tuple[str, int] | Non
     from seqferry.engine.gateways import activity_of, start
     from seqferry.engine.traces import trace
     from seqferry.places.service_manager import ServiceManager
+    from seqferry.service.epochs import EpochRecorder
     from seqferry.service.presence import Presence
 
     asked: list[int] = []
@@ -153,13 +155,15 @@ def _serve(spec: GatewaySpec, settings: Settings, metrics: tuple[str, int] | Non
     manager = ServiceManager()
     with manager.feed_watchdog(served.answers):
         manager.ready()
-        with Presence(settings, "gateway", lambda: activity_of(served, spec)):
-            while not asked and not served.wait(_LOOK):
+        written = {share.name: place for share, place in spec.shares if not share.read_only}
+        with EpochRecorder(settings, written, served.ask) if written else nullcontext():
+            with Presence(settings, "gateway", lambda: activity_of(served, spec)):
+                while not asked and not served.wait(_LOOK):
+                    pass
+                manager.stopping()
+            served.stop()
+            while not served.wait(_LOOK):
                 pass
-            manager.stopping()
-        served.stop()
-        while not served.wait(_LOOK):
-            pass
     return exits.OK
 
 

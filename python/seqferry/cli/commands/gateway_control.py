@@ -93,6 +93,8 @@ def _share_lines(share: dict[str, Any]) -> Iterable[str]:
         yield f"{top}/{one['path']}: waits for {top}/{one['waits_for']}{cause}"
     if writing["removals"]:
         yield f"{top}: {text.count(writing['removals'], 'object')} to remove from the bucket"
+    if writing["unrecorded"]:
+        yield f"{top}: {text.count(writing['unrecorded'], 'outcome')} not on record in seqferry status yet"
     if writing["ignored_files"]:
         yield f"{top}: kept on this machine by name: {text.count(writing['ignored_files'], 'file')}"
     if not writing["window_is_open"]:

@@ -279,4 +279,5 @@ def object_facts(record: ObjectRecord) -> dict[str, Any]:
         "error_code": record.error_code,
         "error_operation": record.error_operation,
         "error_message": record.error_message,
+        **({} if record.written_by is None else {"written_by": record.written_by}),
     }

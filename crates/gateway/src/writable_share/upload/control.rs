@@ -57,7 +57,7 @@ struct State {
     flushes: Vec<Flush>,
     /// Number of the last flush.
     last_flush: u64,
-    /// Files that are sent just now.
+    /// Files that are sent just now, and since when, in nanoseconds since 1970.
     sending: HashMap<u64, u64>,
     failures: HashMap<Subject, Failure>,
     /// Markers that wait, and one of the files that each waits for.
@@ -210,7 +210,7 @@ impl UploadControl {
     /// Work has begun.
     pub(super) fn begun(&self, work: &Work) {
         if let Work::Send(sending) = work {
-            self.lock().sending.insert(sending.number, sending.changed);
+            self.lock().sending.insert(sending.number, now());
         }
     }
 
@@ -227,13 +227,21 @@ impl UploadControl {
         match done {
             Ok(()) | Err(Trouble::Changed | Trouble::Nothing) => drop(state.failures.remove(&subject)),
             Err(Trouble::Stopped) => {}
-            Err(Trouble::Failed(text)) => {
+            Err(Trouble::Failed(failure)) => {
+                let text = &failure.message;
                 let before = state.failures.remove(&subject);
                 let (since, attempts) = before.map_or((SystemTime::now(), 0), |before| (before.since, before.attempts));
                 let text = text.get(..text.floor_char_boundary(TEXT)).unwrap_or_default().to_owned();
                 state.failures.insert(subject, Failure { text, since, attempts: attempts + 1 });
             }
         }
+    }
+
+    /// Time since which a file is sent, in nanoseconds since 1970, and attempts at it that have failed.
+    pub(super) fn course(&self, number: u64) -> (Option<u64>, u32) {
+        let state = self.lock();
+        let failed = state.failures.get(&Subject::File(number)).map_or(0, |failure| failure.attempts);
+        (state.sending.get(&number).copied(), failed)
     }
 
     /// A file was kept beside another program's object.

@@ -33,8 +33,12 @@ pub(super) struct LargeCopy<'a> {
 
 impl<D: Disk> Uploader<D> {
     /// Copy an object in parts. An upload that the journal has goes on with the parts that it holds. Returns the
-    /// `ETag`. None: the service offers no copies.
-    pub(super) async fn copy_parts(&self, sending: &Sending, copy: LargeCopy<'_>) -> Result<Option<String>, Trouble> {
+    /// `ETag` and version id. None: the service offers no copies.
+    pub(super) async fn copy_parts(
+        &self,
+        sending: &Sending,
+        copy: LargeCopy<'_>,
+    ) -> Result<Option<(String, Option<String>)>, Trouble> {
         let size = copy.source.size;
         let recorded = self.recorded(sending, copy.to);
         if sending.is_again && recorded.is_none() {
@@ -80,7 +84,7 @@ impl<D: Disk> Uploader<D> {
         let if_absent = holds && *copy.replaces == Replaces::Nothing;
         let request = CompleteUpload { parts, size, if_absent, if_match, ..CompleteUpload::default() };
         match session.complete(request).await {
-            Ok(Completion::Object(written)) => Ok(Some(written.etag)),
+            Ok(Completion::Object(written)) => Ok(Some((written.etag, written.version_id))),
             // The next attempt looks whether it was completed, or which object is there.
             Ok(Completion::Gone(_)) => Err(Trouble::Changed),
             Err(RequestError::Failed(error)) if error.class == ErrorClass::Precondition => Err(Trouble::Changed),

@@ -77,7 +77,7 @@ impl<D: Disk> Uploader<D> {
         let ids = inner.ids.clone();
         // Data files whose removal is not on the disk would be of no file after a loss of power.
         let synced = inner.blocking(move |data| data.disk().sync_names().and_then(|()| ids.sync())).await;
-        synced.map_err(|error| Trouble::Failed(format!("the table of file handles cannot be written: {error}.")))?;
+        synced.map_err(|error| Trouble::local(format!("the table of file handles cannot be written: {error}.")))?;
         let dropped = inner.ledger.change(|overlay| {
             let may_go = |leaving: &&Leaving| {
                 let node = overlay.node(leaving.number).filter(|node| is_same(node, leaving));

@@ -11,7 +11,7 @@ use super::plan::{self, Sending, to_show};
 use super::send::{Uploaded, has_facts, local};
 use super::{Trouble, Uploader};
 use crate::journal::Disk;
-use crate::overlay::{Base, Change, Content, Data, Node, OpenUpload, Overlay, join};
+use crate::overlay::{Base, Change, Content, Data, FailedUpload, Node, OpenUpload, Overlay, join};
 
 /// Names that show again at a time.
 const SHOWN: usize = 1024;
@@ -55,6 +55,10 @@ impl<D: Disk> Uploader<D> {
         crash_point::reach(When::Before, "upload-finished");
         let recorded = self.inner.ledger.change(|overlay| {
             let mut changes = ended(overlay, sending);
+            if let Some(written) = &uploaded.written {
+                let version = (uploaded.etag.as_str(), uploaded.size);
+                changes.push(self.written((number, &sending.path), overlay.node(number), version, written));
+            }
             let Some(mut node) = overlay.node(number).cloned() else {
                 // It was removed meanwhile.
                 changes.push(Change::Doom { path: sending.path.clone(), etag: uploaded.etag.as_str().into() });
@@ -92,11 +96,17 @@ impl<D: Disk> Uploader<D> {
     }
 
     /// The folder has its marker: what is below it in the bucket shows in it.
-    pub(super) async fn finish_marker(&self, sending: &Sending) -> Result<(), Trouble> {
+    pub(super) async fn finish_marker(&self, sending: &Sending, uploaded: Option<&Uploaded>) -> Result<(), Trouble> {
         let (inner, number) = (&self.inner, sending.number);
         let marker: Box<str> = format!("{}/", sending.path).into();
         let recorded = inner.ledger.change(|overlay| {
             let mut changes = vec![Change::Sent(number)];
+            if let Some((uploaded, written)) =
+                uploaded.and_then(|uploaded| Some((uploaded, uploaded.written.as_ref()?)))
+            {
+                let version = (uploaded.etag.as_str(), 0);
+                changes.push(self.written((number, &marker), overlay.node(number), version, written));
+            }
             if overlay.doomed().contains_key(&marker) {
                 changes.push(Change::Gone { path: marker.clone() });
             }
@@ -134,19 +144,20 @@ impl<D: Disk> Uploader<D> {
             Some(found) => has_facts(node, found) && self.has_bytes(sending, found).await?,
             None => false,
         };
-        if !is_kept {
+        let kept = if let Some(found) = found.as_ref().filter(|_| is_kept) {
+            found.into()
+        } else {
             let written = Box::pin(self.write(sending, node, &beside, None, Replaces::Nothing)).await?;
-            if written.is_none() {
-                return self.lost(sending).await;
-            }
+            let Some(written) = written else { return self.lost(sending).await };
             self.inner.control.note_conflict();
-        }
+            written
+        };
         tracing::warn!(
             "{} was written by another program. It stays as it is; the file of this share is kept as {}: compare them",
             self.address(&sending.path),
             self.address(&beside)
         );
-        self.follow_object(sending, &there.into()).await
+        self.follow_object(sending, &there.into(), (&beside, &kept)).await
     }
 
     /// Record the write beside another program's object before it begins. What was open for the path itself is aborted.
@@ -163,16 +174,35 @@ impl<D: Disk> Uploader<D> {
         if recorded.await.map_err(local)? { Ok(()) } else { Err(Trouble::Changed) }
     }
 
-    /// The file is the object that the bucket has, if it is still the same generation.
-    async fn follow_object(&self, sending: &Sending, there: &Uploaded) -> Result<(), Trouble> {
+    /// The file is the object that the bucket has, if it is still the same generation. It is kept beside that object.
+    async fn follow_object(
+        &self,
+        sending: &Sending,
+        there: &Uploaded,
+        (beside, kept): (&str, &Uploaded),
+    ) -> Result<(), Trouble> {
         let number = sending.number;
         let lock = self.inner.lock_of(number);
         let alone = lock.alone().await;
         let recorded = self.inner.ledger.change(|overlay| {
+            let mut outcomes = Vec::new();
+            if let Some(written) = &kept.written {
+                let version = (kept.etag.as_str(), kept.size);
+                outcomes.push(self.written((number, beside), overlay.node(number), version, written));
+            }
             let Some(mut node) = overlay.node(number).filter(|node| node.changed == sending.changed).cloned() else {
-                return Ok((Vec::new(), false));
+                return Ok((outcomes, false));
             };
+            let message = format!(
+                "{} was written by another program. It stays as it is; the file of this share is kept as {}: compare them.",
+                self.address(&sending.path),
+                self.address(beside)
+            );
+            let failure =
+                FailedUpload { class: "exists", code: "Conflict", operation: "upload", message: &message };
+            outcomes.push(self.not_written(sending, &node, failure));
             let mut changes = ended(overlay, sending);
+            changes.append(&mut outcomes);
             if let Some(before) = node.base.take().filter(|before| before.path != sending.path) {
                 changes.push(Change::Doom { path: before.path, etag: before.etag });
             }
@@ -204,10 +234,16 @@ impl<D: Disk> Uploader<D> {
         self.abort(sending.number).await?;
         let recorded = self.inner.ledger.change(|overlay| {
             let node = overlay.node(sending.number).filter(|node| node.changed == sending.changed);
-            if node.is_none() {
-                return Ok((Vec::new(), ()));
-            }
+            let Some(node) = node else { return Ok((Vec::new(), ())) };
+            let message = format!(
+                "The object that {} was made of was removed or replaced in the bucket before it was renamed or got other \
+                 attributes there. Look for a version of it.",
+                self.address(&sending.path)
+            );
+            let failure =
+                FailedUpload { class: "source_changed", code: "SourceGone", operation: "upload", message: &message };
             let mut changes = ended(overlay, sending);
+            changes.push(self.not_written(sending, node, failure));
             changes.push(Change::Drop(sending.number));
             Ok((changes, ()))
         });

@@ -96,6 +96,7 @@ impl<D: Disk> Uploader<D> {
                     uploaded: 0,
                     stated: 0,
                     exclusive: None,
+                    writer: None,
                     base: Some(Base { path, etag: "".into(), size: 0, visible: 0 }),
                     content: Content::Directory,
                     ..parent.clone()

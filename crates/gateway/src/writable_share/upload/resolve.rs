@@ -35,14 +35,19 @@ impl<D: Disk> Uploader<D> {
         let has_all = self.inner.ledger.read(has_all);
         let sending = Sending { number, changed: open.changed, path, replaces: Replaces::Nothing, is_again: true };
         if open.path.ends_with('/') {
-            return self.finish_marker(&sending).await;
+            return self.finish_marker(&sending, Some(&there.into())).await;
         }
         // Bytes that were never acknowledged may have been written over it before this process was started.
         let is_written = |node: &Node| node.data().is_some_and(|data| !data.written.is_empty());
         let is_here = |node: &Node| node.changed == open.changed && is_written(node);
         let is_here = self.inner.ledger.read(|overlay| overlay.node(number).is_some_and(is_here));
         let has_all = has_all && (!is_here || self.has_bytes(&sending, there).await?);
-        let uploaded = Uploaded { has_facts: has_all, ..there.into() };
+        // An object with other facts, and the bytes that the file had, was there before: nothing was written.
+        let is_base =
+            |node: &Node| node.base.as_ref().is_some_and(|base| base.path == open.path && *base.etag == *there.etag);
+        let was_there = !has_all && self.inner.ledger.read(|overlay| overlay.node(number).is_some_and(is_base));
+        let mut uploaded = Uploaded { has_facts: has_all, ..there.into() };
+        uploaded.written = uploaded.written.filter(|_| !was_there);
         self.finish(&sending, &uploaded).await
     }
 

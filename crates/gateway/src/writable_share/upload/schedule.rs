@@ -148,9 +148,9 @@ impl Schedule {
             Err(Trouble::Nothing) => {
                 self.pause(subject);
             }
-            Err(Trouble::Failed(text)) => {
+            Err(Trouble::Failed(failure)) => {
                 let wait = self.pause(subject);
-                tracing::warn!("{text} It is tried again in {} s", wait.as_secs());
+                tracing::warn!("{failure} It is tried again in {} s", wait.as_secs());
             }
         }
     }

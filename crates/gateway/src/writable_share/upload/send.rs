@@ -9,12 +9,12 @@ use seqferry_nfs::FileError;
 use seqferry_store::crash_point::{self, When};
 use seqferry_store::{
     Attributes, ChecksumKind, CopyTarget, DigestAlgorithm, Digester, Digests, ErrorClass, ObjectMeta, ObjectRef,
-    PinnedObject, PutObject, StoredMetadata, checksum::base64,
+    PinnedObject, PutObject, StoredMetadata, WrittenObject, checksum::base64,
 };
 use seqferry_transfer::pipe::{
     InputBytes, InputOptions, InputTarget, PipeError, Replaces, ResumableInput, store_resumable,
 };
-use seqferry_transfer::{FailureClass, IfExists, ObjectFailure, Properties};
+use seqferry_transfer::{FailureClass, IfExists, Method, ObjectFailure, Properties};
 use tokio::sync::OnceCell;
 
 use super::super::Inner;
@@ -22,6 +22,7 @@ use super::super::checks::PROBE;
 use super::control::Paced;
 use super::copy_parts::LargeCopy;
 use super::generation::{FileBytes, Rows};
+use super::outcomes::WrittenVersion;
 use super::plan::{Sending, may_send};
 use super::{Trouble, Uploader};
 use crate::journal::Disk;
@@ -51,11 +52,13 @@ pub(super) struct Uploaded {
     pub(super) size: u64,
     /// It has the facts of the file as well.
     pub(super) has_facts: bool,
+    /// The version, where one was written.
+    pub(super) written: Option<WrittenVersion>,
 }
 
 impl From<&ObjectMeta> for Uploaded {
     fn from(meta: &ObjectMeta) -> Self {
-        Self { etag: meta.etag.clone(), size: meta.size, has_facts: true }
+        Self { etag: meta.etag.clone(), size: meta.size, has_facts: true, written: Some(meta.into()) }
     }
 }
 
@@ -63,7 +66,7 @@ impl From<RequestError> for Trouble {
     fn from(error: RequestError) -> Self {
         match error {
             RequestError::Cancelled => Self::Stopped,
-            RequestError::Failed(error) => Self::Failed(format!("{error}. {}", error.advice())),
+            RequestError::Failed(error) => Self::Failed(Box::new(error.into())),
         }
     }
 }
@@ -72,7 +75,7 @@ impl From<RequestError> for Trouble {
 pub(super) fn local(error: FileError) -> Trouble {
     match error {
         FileError::Stale => Trouble::Changed,
-        other => Trouble::Failed(format!("the bytes of a file cannot be had: {other}.")),
+        other => Trouble::local(format!("the bytes of a file cannot be had: {other}.")),
     }
 }
 
@@ -128,7 +131,10 @@ impl<D: Disk> Uploader<D> {
                     // The object may be that of a generation before, with the same facts.
                     self.abort_parts(&open).await?;
                 }
-                return self.finish(sending, &there.into()).await;
+                let mut found = Uploaded::from(there);
+                // Nothing was written by an attempt that there was not.
+                found.written = found.written.filter(|_| is_again);
+                return self.finish(sending, &found).await;
             }
             // Bytes that were never acknowledged were written over it before this process was started.
             replaces = is_again.then(|| Replaces::Version(there.etag.clone()));
@@ -214,8 +220,12 @@ impl<D: Disk> Uploader<D> {
             } else {
                 let (tags, attributes, replaces) = (tags.clone(), &attributes, &replaces);
                 let copy = LargeCopy { from: &base.path, source, to: path, attributes, tags, replaces };
-                let etag = Box::pin(self.copy_parts(sending, copy)).await?;
-                etag.map(|etag| Uploaded { etag, size: base.size, has_facts: true })
+                let copied = Box::pin(self.copy_parts(sending, copy)).await?;
+                copied.map(|(etag, version_id)| {
+                    let method = Method::Multipart;
+                    let written = WrittenVersion { version_id, checksum: None, method, verified: "size" };
+                    Uploaded { etag, size: base.size, has_facts: true, written: Some(written) }
+                })
             };
             if copied.is_some() {
                 return Ok(copied);
@@ -263,7 +273,11 @@ impl<D: Disk> Uploader<D> {
             ..CopyTarget::new(bucket, &to)
         };
         match self.spec.client.copy_object(&pinned, target, &RetryContext::default()).await {
-            Ok(written) => Ok(Some(Uploaded { etag: written.etag, size: source.size, has_facts: true })),
+            Ok(written) => {
+                let (version_id, checksum, method) = (written.version_id, written.checksum, Method::Copy);
+                let version = WrittenVersion { version_id, checksum, method, verified: "size" };
+                Ok(Some(Uploaded { etag: written.etag, size: source.size, has_facts: true, written: Some(version) }))
+            }
             // The service offers no copies: the bytes pass through this process.
             Err(RequestError::Failed(error)) if error.class == ErrorClass::Capability => Ok(None),
             Err(RequestError::Failed(error))
@@ -317,16 +331,21 @@ impl<D: Disk> Uploader<D> {
         let replaces = if self.conditions_hold().await? { replaces } else { Replaces::Anything };
         let input = ResumableInput { bytes, journal, recorded, replaces };
         match store_resumable(self.spec.client.clone(), target, options, input).await {
-            Ok(report) => Ok(Uploaded { etag: report.etag, size: report.bytes, has_facts: true }),
+            Ok(report) => {
+                let method = if report.etag.contains('-') { Method::Multipart } else { Method::Stream };
+                let (version_id, checksum, verified) = (report.version_id, report.checksum, report.verified.word());
+                let written = Some(WrittenVersion { version_id, checksum, method, verified });
+                Ok(Uploaded { etag: report.etag, size: report.bytes, has_facts: true, written })
+            }
             Err(_) if has_changed.load(Ordering::Acquire) => {
                 self.abort(sending.number).await?;
                 Err(Trouble::Changed)
             }
             Err(PipeError::Cancelled) => Err(Trouble::Stopped),
-            Err(PipeError::Descriptor(error)) => Err(Trouble::Failed(format!("{}: {error}.", self.address(path)))),
+            Err(PipeError::Descriptor(error)) => Err(Trouble::local(format!("{}: {error}.", self.address(path)))),
             Err(PipeError::Failed(failure)) => {
                 // It may have been written all the same: the next attempt looks.
-                if is_conflict(&failure) { Err(Trouble::Changed) } else { Err(Trouble::Failed(failure.message)) }
+                if is_conflict(&failure) { Err(Trouble::Changed) } else { Err(Trouble::Failed(failure)) }
             }
         }
     }
@@ -382,14 +401,25 @@ impl<D: Disk> Uploader<D> {
     /// Put a folder marker, so that the folder is there without files and keeps its facts.
     async fn send_marker(&self, sending: &Sending, node: &Node) -> Result<(), Trouble> {
         let path = format!("{}/", sending.path);
-        if self.head(&path).await?.is_none() {
+        let uploaded = if let Some(there) = self.head(&path).await? {
+            // An attempt before may have put it.
+            sending.is_again.then(|| Uploaded::from(&there))
+        } else {
             let metadata = stored(node).to_metadata();
-            self.put_empty(&path, Attributes { metadata, ..Attributes::default() }, false).await?;
-        }
-        self.finish_marker(sending).await
+            let put = self.put_empty(&path, Attributes { metadata, ..Attributes::default() }, false).await?;
+            let (version_id, checksum, method) = (put.version_id, put.checksum, Method::Stream);
+            let written = Some(WrittenVersion { version_id, checksum, method, verified: "checksum" });
+            Some(Uploaded { etag: put.etag, size: 0, has_facts: true, written })
+        };
+        self.finish_marker(sending, uploaded.as_ref()).await
     }
 
-    async fn put_empty(&self, path: &str, attributes: Attributes, if_absent: bool) -> Result<(), RequestError> {
+    async fn put_empty(
+        &self,
+        path: &str,
+        attributes: Attributes,
+        if_absent: bool,
+    ) -> Result<WrittenObject, RequestError> {
         let object = PutObject {
             bucket: self.spec.bucket.clone(),
             key: self.key(path),
@@ -398,7 +428,7 @@ impl<D: Disk> Uploader<D> {
             if_absent,
             ..PutObject::default()
         };
-        self.spec.client.put_object(&object, &Bytes::new(), &RetryContext::default()).await.map(drop)
+        self.spec.client.put_object(&object, &Bytes::new(), &RetryContext::default()).await
     }
 
     /// True when the service keeps conditions, found out once by writing an object twice that must be absent.
@@ -414,7 +444,7 @@ impl<D: Disk> Uploader<D> {
         let mut hold = false;
         for _ in 0..2 {
             match self.put_empty(PROBE, Attributes::default(), true).await {
-                Ok(()) => {}
+                Ok(_) => {}
                 Err(RequestError::Failed(error)) if error.class == ErrorClass::Precondition => hold = true,
                 Err(RequestError::Failed(error)) if error.class == ErrorClass::Capability => {
                     self.spec.client.quirks().learn_refused_conditions();

@@ -1,0 +1,99 @@
+//! Outcomes of uploads, as they go into the journal together with the end of the upload.
+
+use seqferry_store::{Checksum, ObjectMeta};
+use seqferry_transfer::{Method, ObjectFailure};
+
+use super::Uploader;
+use super::plan::{Sending, Work};
+use crate::journal::Disk;
+use crate::overlay::{Change, FailedUpload, MadeVersion, Node, Outcome, now};
+
+/// Attempts after which a failure goes on record: a short outage leaves none there.
+const RECORDED_ATTEMPT: u32 = 3;
+
+/// A version of an object that was written.
+#[derive(Debug, Clone)]
+pub(super) struct WrittenVersion {
+    pub(super) version_id: Option<String>,
+    pub(super) checksum: Option<Checksum>,
+    pub(super) method: Method,
+    pub(super) verified: &'static str,
+}
+
+impl From<&ObjectMeta> for WrittenVersion {
+    /// Of an object that an attempt before has written.
+    fn from(meta: &ObjectMeta) -> Self {
+        let method = if meta.etag.contains('-') { Method::Multipart } else { Method::Stream };
+        let verified = if meta.checksum.is_some() { "checksum" } else { "size" };
+        Self { version_id: meta.version_id.clone(), checksum: meta.checksum.clone(), method, verified }
+    }
+}
+
+fn seconds(nanoseconds: u64) -> f64 {
+    std::time::Duration::from_nanos(nanoseconds).as_secs_f64()
+}
+
+fn outcome<'a>(path: &'a str, node: Option<&Node>, begun: Option<u64>, attempts: u32) -> (u64, Outcome<'a>) {
+    let at = now();
+    let writer = node.and_then(|node| node.writer);
+    let outcome = Outcome {
+        path,
+        size: node.map_or(0, |node| node.attributes().size),
+        modified: node.map_or(0.0, |node| seconds(node.modified)),
+        started: seconds(begun.unwrap_or(at)),
+        ended: seconds(at),
+        attempts,
+        uid: writer.map(|writer| writer.uid),
+        address: writer.map(|writer| writer.address.to_string()),
+        version: None,
+        failure: None,
+    };
+    (at, outcome)
+}
+
+impl<D: Disk> Uploader<D> {
+    /// The record of a version that was written of a file.
+    pub(super) fn written(
+        &self,
+        (number, path): (u64, &str),
+        node: Option<&Node>,
+        (etag, size): (&str, u64),
+        written: &WrittenVersion,
+    ) -> Change {
+        let (begun, failed) = self.inner.control.course(number);
+        let (at, outcome) = outcome(path, node, begun, failed + 1);
+        let version = MadeVersion {
+            etag,
+            version_id: written.version_id.as_deref().unwrap_or_default(),
+            checksum_algorithm: written.checksum.as_ref().map(|sum| sum.algorithm.name()),
+            checksum: written.checksum.as_ref().map(|sum| sum.value.as_str()),
+            method: written.method.word(),
+            verified: written.verified,
+        };
+        Change::Outcome { at, line: Outcome { size, version: Some(version), ..outcome }.line() }
+    }
+
+    /// The record of a file that did not get to its key.
+    pub(super) fn not_written(&self, sending: &Sending, node: &Node, failure: FailedUpload<'_>) -> Change {
+        let (begun, failed) = self.inner.control.course(sending.number);
+        let (at, outcome) = outcome(&sending.path, Some(node), begun, failed + 1);
+        Change::Outcome { at, line: Outcome { failure: Some(failure), ..outcome }.line() }
+    }
+
+    /// Put a file that fails on record, once for each time that it begins to fail.
+    pub(super) async fn note_failure(&self, work: &Work, failure: &ObjectFailure) {
+        let Work::Send(sending) = work else { return };
+        let (begun, attempts) = self.inner.control.course(sending.number);
+        if attempts != RECORDED_ATTEMPT {
+            return;
+        }
+        let recorded = self.inner.ledger.record(|overlay| {
+            let (at, outcome) = outcome(&sending.path, overlay.node(sending.number), begun, attempts);
+            let (class, operation, message) = (failure.class.word(), failure.operation, failure.message.as_str());
+            let failure = FailedUpload { class, code: "UploadFailed", operation, message };
+            Ok((vec![Change::Outcome { at, line: Outcome { failure: Some(failure), ..outcome }.line() }], ()))
+        });
+        // The journal has said why.
+        let _recorded = recorded.await;
+    }
+}

@@ -1,0 +1,126 @@
+"""Transfers that had ended before they were put on record: what a gateway has uploaded.
+
+What must stay true: all of a transfer is recorded in one transaction, so that none is seen unfinished, and no worker
+takes it up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import sqlalchemy as sa
+
+from seqferry.db import bulk, submissions, transfers
+from seqferry.db.record import receipts
+from seqferry.db.tables import batch, transfer
+from seqferry.db.tallies import add_to_tallies
+from seqferry.model.labels import Description
+from seqferry.model.models import ResolvedSpec
+
+_BATCH: Final = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class EndedObject:
+    """An object that has ended. Times are seconds since the epoch.
+
+    Attributes:
+        version_id: tells objects of one source key apart.
+        failed: class, code, operation and message of its failure; None: it is at its target.
+    """
+
+    key: str
+    version_id: str
+    size: int
+    etag: str
+    last_modified: float
+    attempts: int
+    started_at: float
+    ended_at: float
+    method: str | None = None
+    target_etag: str | None = None
+    target_version_id: str | None = None
+    checksum_algorithm: str | None = None
+    checksum: str | None = None
+    verified: str | None = None
+    failed: tuple[str, str, str, str] | None = None
+
+
+def insert(
+    connection: sa.Connection,
+    spec: ResolvedSpec,
+    objects: Sequence[EndedObject],
+    *,
+    transfer_id: str,
+    actor: str,
+    description: Description,
+) -> bool:
+    """Put a transfer with its objects on record, ended. False: it is there already, and nothing is added.
+
+    It began with the first of its objects, and ended with the last.
+    """
+    submissions.lock_submissions(connection)
+    if transfers.row_of(connection, transfer_id) is not None:
+        return False
+    began, ended = min(one.started_at for one in objects), max(one.ended_at for one in objects)
+    submissions.insert(
+        connection,
+        spec,
+        transfer_id=transfer_id,
+        at=began,
+        actor=actor,
+        idempotency_key=None,
+        description=description,
+        is_ended=True,
+    )
+    of_transfer = transfer.update().where(transfer.c.id == transfer_id)
+    connection.execute(of_transfer.values(state="planning", started_at=began))
+    for number, start in enumerate(range(0, len(objects), _BATCH)):
+        _add_batch(connection, transfer_id, number, objects[start : start + _BATCH], ended)
+    transfers.end_plan(connection, transfer_id, ended, actor)
+    transfers.finish(connection, transfer_id, ended, actor)
+    return True
+
+
+def _add_batch(
+    connection: sa.Connection, transfer_id: str, number: int, objects: Sequence[EndedObject], at: float
+) -> None:
+    done = [one for one in objects if one.failed is None]
+    counters = {
+        "objects": len(objects),
+        "bytes": sum(one.size for one in objects),
+        "done": len(done),
+        "failed": len(objects) - len(done),
+        "bytes_done": sum(one.size for one in done),
+    }
+    began = min(one.started_at for one in objects)
+    values = {"state": "ended", "runs": 1, "started_at": began, "ended_at": at, **counters}
+    connection.execute(batch.insert().values(transfer_id=transfer_id, number=number, **values))
+    bulk.insert_ended(connection, transfer_id, number, [_row(one) for one in objects])
+    add_to_tallies(connection, {transfer_id: counters})
+    receipts.seal_batch(connection, transfer_id, number)
+
+
+def _row(one: EndedObject) -> bulk.Row:
+    failed = (None, None, None, None) if one.failed is None else one.failed
+    return (
+        one.key,
+        one.version_id,
+        one.key,
+        one.size,
+        one.etag,
+        one.last_modified,
+        "done" if one.failed is None else "failed",
+        one.attempts,
+        one.method,
+        one.started_at,
+        one.ended_at,
+        one.target_etag,
+        one.target_version_id,
+        one.checksum_algorithm,
+        one.checksum,
+        one.verified,
+        *failed,
+    )
