@@ -25,6 +25,9 @@ MINIO_VERSION := v0.0.0-20260212201848-7aac2a2c5b7c
 # AGPL-3.0 as well, and only for `make compat`. It compiles for half an hour.
 GARAGE_VERSION := 2.5.0
 GAUL_S3PROXY_VERSION := 4.1.0
+# BSD-2-Clause and APSL-2.0: tests run them, nothing of them is shipped.
+PJDFSTEST_VERSION := 0.2.2
+FSX_VERSION := 0.3.2
 S3MOCK_VERSION := 5.2.0
 
 # The workspace without the bindings: those are compiled by maturin, which links them for Python.
@@ -99,6 +102,20 @@ $(TOOLS)/minio:
 $(TOOLS)/garage:
 	$(CARGO) install garage --quiet --locked --version $(GARAGE_VERSION) --root .tools \
 		--no-default-features --features bundled-libs,sqlite
+
+# Suites that tests run on a mounted folder. Not optimized: each compiles for half a minute and runs for seconds.
+.PHONY: foreign-suites
+foreign-suites: $(TOOLS)/pjdfstest $(TOOLS)/fsx ## make the suites of others that tests run on a mounted folder
+
+install_suite = CARGO_PROFILE_DEV_DEBUG=0 $(CARGO) install $(1) --quiet --locked --debug --version $(2) --root .tools
+
+$(TOOLS)/pjdfstest: # it links with libacl (Debian: libacl1-dev)
+	@tools/require $(CARGO) "a Rust toolchain, 1.94.1 or newer (https://rustup.rs)"
+	$(call install_suite,pjdfstest,$(PJDFSTEST_VERSION))
+
+$(TOOLS)/fsx:
+	@tools/require $(CARGO) "a Rust toolchain, 1.94.1 or newer (https://rustup.rs)"
+	$(call install_suite,fsx,$(FSX_VERSION))
 
 # Servers that only `make compat` talks to. Without Maven they are left out.
 .PHONY: compat-tools

@@ -96,7 +96,11 @@ impl KnownFiles {
         }
     }
 
-    /// Facts in the form of the kernel.
+    fn is_removed(&self, file: FileId) -> bool {
+        self.lock().get(&file.number).is_some_and(|known| known.hidden.is_some())
+    }
+
+    /// Facts in the form of the kernel. A removed file that is open has no link: programs tell it so from others.
     pub(crate) fn facts(&self, found: &Attributes) -> FileAttr {
         let ino = if found.file == self.root { INodeNo::ROOT } else { INodeNo(found.file.number) };
         FileAttr {
@@ -109,7 +113,7 @@ impl KnownFiles {
             crtime: found.modified,
             kind: kind_of(found.kind),
             perm: u16::try_from(found.mode & 0o7777).unwrap_or(0),
-            nlink: found.links,
+            nlink: if self.is_removed(found.file) { 0 } else { found.links },
             uid: found.uid,
             gid: found.gid,
             rdev: 0,

@@ -107,6 +107,9 @@ impl Asked {
     }
 
     async fn lookup(&self, directory: FileId, name: &[u8]) -> Answer<Attributes> {
+        if name.len() > self.share.limits().max_name as usize {
+            return Err(Errno::ENAMETOOLONG);
+        }
         self.ask(|share, caller| share.lookup(caller, directory, name)).await
     }
 

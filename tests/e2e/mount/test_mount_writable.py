@@ -118,6 +118,7 @@ def test_an_open_file_is_read_and_written_on_after_its_name_is_gone(
         replaced.write(b"old")
         replaced.flush()
         (folder / "scratch").unlink()
+        assert os.fstat(scratch.fileno()).st_nlink == 0
         (folder / "new").write_bytes(b"new")
         (folder / "new").rename(folder / "replaced")
         scratch.write(b" on")
@@ -151,6 +152,9 @@ def test_attributes_are_those_that_programs_set_and_permissions_are_obeyed(
         os.link(folder / "f", folder / "hard")
     with pytest.raises(OSError, match=os.strerror(errno.EOPNOTSUPP)):
         os.mkfifo(folder / "pipe")
+    for make in (Path.touch, Path.mkdir, Path.stat, Path.unlink):
+        with pytest.raises(OSError, match=os.strerror(errno.ENAMETOOLONG)):
+            make(folder / ("x" * 256))
     mounted.umount()
     gone(mounted)
     eventually(lambda: _is_drained(mounted, tmp_path / "cache"), what="the upload of everything")

@@ -1,6 +1,7 @@
 //! Rights of callers, and names that can become keys.
 
 use seqferry_nfs::{Access, Attributes, Caller, FileError, NewTime, Result, SetAttributes};
+use seqferry_vfs::tree::names::{HiddenReason, check_name};
 
 use crate::ids::ROOT;
 use crate::overlay::{Node, STATED_GID, STATED_MODE, STATED_MODIFIED, STATED_UID, nanoseconds, now};
@@ -22,8 +23,11 @@ pub(super) fn checked_name(name: &[u8]) -> Result<&str> {
     if name.ends_with(LINK_ENDING) {
         return Err(FileError::Invalid);
     }
-    seqferry_vfs::tree::names::check_name(name).map_err(|_| FileError::Invalid)?;
-    Ok(name)
+    match check_name(name) {
+        Ok(()) => Ok(name),
+        Err(HiddenReason::NameTooLong) => Err(FileError::NameTooLong),
+        Err(_) => Err(FileError::Invalid),
+    }
 }
 
 /// True for the name of an object that is no file of the share.
