@@ -44,6 +44,16 @@ def missing_samba() -> str | None:
     return "smbd and smbclient are not installed: Samba is not tested (Debian: apt-get install samba smbclient)"
 
 
+def missing_smbtorture() -> str | None:
+    """What this machine lacks for the suite of Samba; None for nothing."""
+    if shutil.which("smbtorture"):
+        return None
+    return "smbtorture is not installed: Samba's suite is not run (Debian: apt-get install samba-testsuite)"
+
+
+_FAILURE: Final = re.compile(r"^(?:failure|error): (.+) \[$", flags=re.MULTILINE)
+
+
 class Samba:
     """A server with the share of the page, for guests, over a folder."""
 
@@ -93,6 +103,19 @@ class Samba:
             "; ".join(commands),
         ]
         return subprocess.run(arguments, capture_output=True, text=True, timeout=120)
+
+    def torture(self, suite: str) -> set[str]:
+        """The cases of a suite of ``smbtorture`` that fail, as ``suite.case``.
+
+        Raises:
+            AssertionError: the suite did not run.
+        """
+        arguments = ["smbtorture", "//127.0.0.1/runs", "-p", str(self._port), "-U%", "--target=samba3"]
+        command = [*arguments, "--option=torture:progress=no", suite]
+        done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=120)
+        failed = {f"{suite}.{case}" for case in _FAILURE.findall(done.stdout)}
+        assert failed or (done.returncode == 0 and "success: " in done.stdout), done.stdout + done.stderr
+        return failed
 
     def close(self) -> None:
         self._process.terminate()

@@ -6,17 +6,27 @@ import getpass
 import os
 import random
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Final
 
 import pytest
 
 from support.mounts import Mounter, gone
 from support.processes import run, seqferry
-from support.samba import Samba, missing_samba
+from support.samba import PAGE, Samba, missing_samba, missing_smbtorture
 from support.servers import S3Server
+from support.suites import differences
 from support.waiting import eventually
 
 MIB = 1024 * 1024
+# Without smb2.maxfid, which opens 16,000 files: minutes.
+SUITES: Final = (
+    *("smb2.create", "smb2.timestamps", "smb2.deny", "smb2.rw", "smb2.read", "smb2.connect", "smb2.mkdir"),
+    *("smb2.rename", "smb2.lock", "smb2.sharemode", "smb2.maximum_allowed", "smb2.winattr", "smb2.openattr"),
+    *("smb2.durable-open-disconnect", "smb2.notify-inotify", "smb2.mangle", "smb2.charset"),
+)
+EXPECTED: Final = differences(Path(__file__).parent / "suites" / "smbtorture.toml")
 
 
 @pytest.fixture(autouse=True)
@@ -96,3 +106,29 @@ def test_what_clients_of_windows_write_is_in_the_bucket_once(
         "run42/RTAComplete.txt": bodies["other"],
     }
     assert len(found) == 3, "one version each"
+
+
+def test_the_share_passes_what_samba_passes_on_a_local_disk_but_for_documented_differences(
+    seaweedfs: S3Server,
+    make_bucket: Callable[..., str],
+    mounter: Mounter,
+    serve: Callable[[Path], Samba],
+    tmp_path: Path,
+) -> None:
+    if (missing := missing_smbtorture()) is not None:
+        if os.environ.get("SEQFERRY_REQUIRE_SERVERS") == "1":
+            pytest.fail(missing, pytrace=False)
+        pytest.skip(missing)
+    rows = [line.split("|")[1].strip() for line in PAGE.read_text().splitlines() if line.startswith("| ")]
+    assert {difference.row for difference in EXPECTED} <= set(rows), "differences that docs/use/smb.md does not tell"
+    (local := tmp_path / "local").mkdir()
+    options = ("--read-write", "--cache", str(tmp_path / "cache"), "--allow-other")
+    mount = mounter(seaweedfs, f"s3://{make_bucket(seaweedfs)}", *options)
+    shares = (serve(mount.directory), serve(local))
+
+    with ThreadPoolExecutor(4) as threads:
+        running = [[threads.submit(share.torture, suite) for share in shares] for suite in SUITES]
+        found = [(on_mount.result(), on_disk.result()) for on_mount, on_disk in running]
+
+    worse = {case for on_mount, on_disk in found for case in on_mount - on_disk}
+    assert worse == {case for difference in EXPECTED for case in difference.cases}
