@@ -20,8 +20,9 @@ _OF_PROMETHEUS = {"up"}
 
 
 def queries() -> list[str]:
-    rules = yaml.safe_load((FILES / "alerts.yaml").read_text())["groups"][0]["rules"]
+    groups = yaml.safe_load((FILES / "alerts.yaml").read_text())["groups"]
     panels = json.loads((FILES / "board.json").read_text())["panels"]
+    rules = [rule for group in groups for rule in group["rules"]]
     return [rule["expr"] for rule in rules] + [one["expr"] for panel in panels for one in panel["targets"]]
 
 

@@ -17,7 +17,10 @@ from support.run import MissingToolError, find_tool
 
 ROOT = Path(__file__).parents[2]
 FILES = ROOT / "deploy/monitoring"
-RULES: list[dict[str, Any]] = yaml.safe_load((FILES / "alerts.yaml").read_text())["groups"][0]["rules"]
+GROUPS: dict[str, list[dict[str, Any]]] = {
+    group["name"]: group["rules"] for group in yaml.safe_load((FILES / "alerts.yaml").read_text())["groups"]
+}
+RULES = [rule for rules in GROUPS.values() for rule in rules]
 METRIC = re.compile(r"\bseqferry_[a-z_]+")
 BOARD: dict[str, Any] = json.loads((FILES / "board.json").read_text())
 
@@ -48,6 +51,14 @@ STILL = {'seqferry_transfer_bytes_per_second{transfer="a", operation="transfer"}
 GIVEN_UP = 'seqferry_notices{state="given_up"}'
 FAILED = 'seqferry_transfers{state="failed"}'
 LEFT_FAILURES = 'seqferry_transfers{state="done_with_failures"}'
+
+SHARE = '{instance="a", share="runs"}'
+OTHER_SHARE = '{instance="a", share="more"}'
+DIRTY, FREE = f"seqferry_gateway_dirty_bytes{SHARE}", f"seqferry_gateway_free_bytes{SHARE}"
+OLDEST, FAILING = f"seqferry_gateway_oldest_dirty_seconds{SHARE}", f"seqferry_gateway_failing_files{SHARE}"
+CONFLICTS, WINDOW = f"seqferry_gateway_conflicts{SHARE}", f"seqferry_gateway_upload_window_open{SHARE}"
+SENT_BYTES, SENT_FILES = (f"seqferry_gateway_uploaded_{what}_total{SHARE}" for what in ("bytes", "files"))
+NOTHING_IS_SENT = {SENT_BYTES: "9e9x180", SENT_FILES: "7x180"}
 
 CASES: list[tuple[str, str, dict[str, str], bool]] = [
     ("SeqferryDown", "one of two", {'up{job="seqferry", instance="a"}': "1x90 0x90"}, True),
@@ -84,6 +95,54 @@ CASES: list[tuple[str, str, dict[str, str], bool]] = [
     ("SeqferryNoticesFail", "one is tried", {**ALIVE, "seqferry_oldest_notice_seconds": "600x180"}, False),
     ("SeqferryDatabaseSlow", "slow", {"seqferry_database_reading_seconds": "7x180"}, True),
     ("SeqferryDatabaseSlow", "once", {"seqferry_database_reading_seconds": "0.1x115 7x3 0.1x60"}, False),
+    ("SeqferryGatewayDown", "one of two", {'up{job="seqferry-gateway", instance="a"}': "1x90 0x90"}, True),
+    ("SeqferryGatewayDown", "it answers", {'up{job="seqferry-gateway", instance="a"}': "1x180"}, False),
+    ("SeqferryGatewayDown", "a server", {'up{job="seqferry", instance="a"}': "0x180"}, False),
+    ("SeqferryGatewayDiskFailed", "failed", {'seqferry_gateway_healthy{instance="a"}': "1x100 0x80"}, True),
+    ("SeqferryGatewayDiskFailed", "healthy", {'seqferry_gateway_healthy{instance="a"}': "1x180"}, False),
+    ("SeqferryGatewayCacheFull", "nearly", {DIRTY: "81e9x180", FREE: "19e9x180"}, True),
+    ("SeqferryGatewayCacheFull", "half", {DIRTY: "50e9x180", FREE: "50e9x180"}, False),
+    ("SeqferryGatewayCacheFull", "of nothing that waits", {DIRTY: "0x180", FREE: "1e9x180"}, False),
+    ("SeqferryGatewayCacheFull", "of other files", {DIRTY: "0x180", FREE: "0x180"}, True),
+    (
+        "SeqferryGatewayCacheFull",
+        "by two shares of one cache",
+        {
+            DIRTY: "41e9x180",
+            FREE: "19e9x180",
+            f"seqferry_gateway_dirty_bytes{OTHER_SHARE}": "40e9x180",
+            f"seqferry_gateway_free_bytes{OTHER_SHARE}": "19e9x180",
+        },
+        True,
+    ),
+    ("SeqferryGatewayFilesWait", "and nothing is sent", {OLDEST: "3700x180", WINDOW: "1x180", **NOTHING_IS_SENT}, True),
+    (
+        "SeqferryGatewayFilesWait",
+        "while much is sent",
+        {OLDEST: "3700x180", WINDOW: "1x180", SENT_BYTES: "1e9x90 2e9x20 3e9x70", SENT_FILES: "7x180"},
+        False,
+    ),
+    (
+        "SeqferryGatewayFilesWait",
+        "while empty files are sent",
+        {OLDEST: "3700x180", WINDOW: "1x180", SENT_BYTES: "0x180", SENT_FILES: "7x110 8x70"},
+        False,
+    ),
+    (
+        "SeqferryGatewayFilesWait",
+        "for a window that has opened just now",
+        {OLDEST: "50000x180", WINDOW: "0x110 1x70", **NOTHING_IS_SENT},
+        False,
+    ),
+    ("SeqferryGatewayFilesWait", "for more than a day", {OLDEST: "94000x180", WINDOW: "0x180"}, True),
+    ("SeqferryGatewayFilesWait", "a while", {OLDEST: "3500x180", WINDOW: "1x180", **NOTHING_IS_SENT}, False),
+    ("SeqferryGatewayFilesFail", "for long", {FAILING: "0x100 2x80"}, True),
+    ("SeqferryGatewayFilesFail", "a while", {FAILING: "0x115 2x80"}, False),
+    ("SeqferryGatewayConflict", "the first", {CONFLICTS: "0x115 1x60"}, True),
+    ("SeqferryGatewayConflict", "another", {CONFLICTS: "3x115 4x60"}, True),
+    ("SeqferryGatewayConflict", "after a restart without those that were removed", {CONFLICTS: "3x30 0x85 1x60"}, True),
+    ("SeqferryGatewayConflict", "counted again after a restart", {CONFLICTS: "3x110 0x5 3x60"}, False),
+    ("SeqferryGatewayConflict", "long ago", {CONFLICTS: "0x60 1x120"}, False),
 ]
 
 
@@ -212,6 +271,14 @@ def test_the_board_shows_workers_queue_and_gateway_by_names_that_are_documented(
 
     assert {"seqferry_workers", "seqferry_queue_batches", "seqferry_gateway_dirty_files"} <= shown
     assert {name.removesuffix("_bucket") for name in shown} <= set(METRIC.findall(page))
+
+
+def test_the_board_shows_all_that_alerts_of_gateways_speak_of() -> None:
+    asked = {name for rule in GROUPS["seqferry-gateway"] for name in METRIC.findall(rule["expr"])}
+    shown = {name for panel in BOARD["panels"] for one in panel["targets"] for name in METRIC.findall(one["expr"])}
+
+    assert len(asked) > 7
+    assert asked <= shown
 
 
 def test_the_board_is_whole() -> None:
