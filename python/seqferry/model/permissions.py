@@ -14,7 +14,7 @@ from typing import Any, Final, Literal, NamedTuple, get_args
 from seqferry.model.errors import UsageError
 
 Side = Literal["source", "target"]
-Extra = Literal["versions", "tags", "acl", "object-lock", "restore"]
+Extra = Literal["versions", "tags", "acl", "object-lock", "restore", "writing"]
 
 
 class Right(NamedTuple):
@@ -83,6 +83,12 @@ OPERATIONS: Final[Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
 }
 """Uses by operation: at the source, or the one place that it is about, and at the target."""
 
+WRITTEN: Final = frozenset({"mount", "gateway"})
+"""Operations whose one place can be written as well (``writing``)."""
+
+_WRITING: Final = (_WRITE, _UPLOADS, _REMOVE, _TAGS_READ, _TAGS_WRITE)
+"""Uses at a place that is written: an object that gets other bytes or another name keeps its tags."""
+
 OF_VERSIONS: Final = frozenset({"remove"})
 """Operations that remove versions, where these are asked for."""
 
@@ -118,7 +124,7 @@ class Need:
         operation: one of ``OPERATIONS``.
         source: None: on this machine.
         target: None: on this machine, or the operation is about one place.
-        extras: what else is carried, set or asked for; ``tags`` on uploads.
+        extras: what else is carried, set or asked for; ``tags`` on uploads, ``writing`` to a share or a mount.
         without_tags: tags of the source are not carried.
         relays: the bytes pass through this machine, so that the target's identity reads no source.
         source_key, target_key: ARNs of KMS keys.
@@ -156,7 +162,8 @@ def policy(need: Need, sides: Iterable[Side] = get_args(Side)) -> dict[str, Any]
         statements += _statements("Target", need.target, set(target), need.partition)
     reads = "source" in sides or _copies_inside(need)
     if need.source_key is not None and need.source is not None and reads:
-        statements.append(_statement("SourceKey", ["kms:Decrypt"], need.source_key))
+        actions = ["kms:GenerateDataKey", "kms:Decrypt"] if "writing" in need.extras else ["kms:Decrypt"]
+        statements.append(_statement("SourceKey", actions, need.source_key))
     if need.target_key is not None and need.target is not None and "target" in sides:
         statements.append(_statement("TargetKey", ["kms:GenerateDataKey", "kms:Decrypt"], need.target_key))
     if not statements:
@@ -171,6 +178,10 @@ def _check(need: Need) -> None:
         raise UsageError("No place is in S3, so that no right on AWS is needed.")
     if not OPERATIONS[need.operation][1] and need.target is not None:
         raise UsageError(f"--operation {need.operation} is about one place; name no other.")
+    if "writing" in need.extras and need.operation not in WRITTEN:
+        raise UsageError(
+            f"--with writing is about a place that is served; choose --operation {' or '.join(sorted(WRITTEN))}."
+        )
     for option, key in (("--source-kms-key", need.source_key), ("--target-kms-key", need.target_key)):
         if key is not None and not _KMS_KEY.fullmatch(key):
             raise UsageError(
@@ -204,6 +215,8 @@ def _uses(need: Need) -> tuple[list[str], list[str]]:
             target.append(_LOCK_WRITE)
     if "restore" in need.extras:
         source.append(_RESTORE)
+    if "writing" in need.extras:
+        source += _WRITING
     removes = need.operation in OF_VERSIONS
     if "versions" in need.extras and removes:
         source += [_VERSIONS_LIST, _VERSIONS_REMOVE]

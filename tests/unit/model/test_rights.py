@@ -119,6 +119,31 @@ def test_resources_are_the_objects_that_are_meant(
     assert found["TargetObjects"] == f"arn:aws:s3:::{target}"
 
 
+@pytest.mark.parametrize("operation", ["gateway", "mount"])
+@pytest.mark.parametrize("place", ["s3://v/run", "s3://v/run/"])
+def test_what_is_served_is_all_below_the_prefix(capsys: pytest.CaptureFixture[str], operation: str, place: str) -> None:
+    found = resources(printed(capsys, place, "--operation", operation))
+
+    assert found["SourceObjects"] == "arn:aws:s3:::v/run/*"
+
+
+@pytest.mark.parametrize("operation", ["gateway", "mount"])
+def test_a_place_that_is_written_has_the_rights_of_a_target_and_those_to_keep_tags(operation: str) -> None:
+    key = "arn:aws:kms:eu-west-1:123456789012:key/abc"
+    read = policy(Need(operation, RUN, None, source_key=key))
+    written = policy(Need(operation, RUN, None, extras=frozenset(["writing"]), source_key=key))
+    target = actions(policy(Need("copy", None, RUN)))
+
+    assert actions(read)["SourceObjects"] == {"s3:GetObject"}
+    assert actions(written)["SourceBucket"] == target["TargetBucket"]
+    assert actions(written)["SourceObjects"] == target["TargetObjects"] | {
+        "s3:GetObjectTagging",
+        "s3:PutObjectTagging",
+    }
+    assert actions(read)["SourceKey"] == {"kms:Decrypt"}
+    assert actions(written)["SourceKey"] == {"kms:GenerateDataKey", "kms:Decrypt"}
+
+
 def test_another_partition_has_other_names(capsys: pytest.CaptureFixture[str]) -> None:
     found = resources(printed(capsys, "s3://v/", "--operation", "mount", "--partition", "aws-cn"))
 
@@ -133,6 +158,7 @@ def test_another_partition_has_other_names(capsys: pytest.CaptureFixture[str]) -
         (("s3://v/", "s3://o/", "--operation", "mount"), "one place"),
         (("s3://v/", "s3://o/", "--operation", "fly"), "choose one of copy, sync"),
         (("s3://v/", "s3://o/", "--with", "wings"), "choose one of versions"),
+        (("s3://v/", "s3://o/", "--with", "writing"), "choose --operation gateway or mount"),
         (("s3://v/", "/data", "--side", "target"), "on this machine"),
         (("s3://v/", "s3://o/", "--source-kms-key", "alias/key"), "not the ARN"),
         (("s3://v/", "s3://o/", "--partition", "azure cloud"), "write aws, aws-cn"),

@@ -106,7 +106,8 @@ def _place(uri: str, operation: str, *, is_target: bool, of_many: bool) -> Place
         return None
     bucket, key = parse_uri(uri)
     is_archive = permissions.ARCHIVES.get(operation) == ("target" if is_target else "source")
-    if is_target and of_many and key and not key.endswith("/") and not is_archive:
+    is_served = operation in permissions.WRITTEN
+    if (is_served or (is_target and of_many)) and key and not key.endswith("/") and not is_archive:
         key += "/"
     start = len(key) if is_target else min((key.find(sign) for sign in "*?" if sign in key), default=len(key))
     is_one = bool(key) and start == len(key) and not key.endswith("/") and not is_archive
