@@ -40,12 +40,16 @@ def share(connection: sa.Connection, slots: int) -> None:
 
 
 def _statement(connection: sa.Connection, text: str) -> sa.TextClause:
-    # One person on several hosts is one.
     if connection.dialect.name == "sqlite":
-        person = "substr(t.created_by, 1, instr(t.created_by || '@', '@') - 1)"
-        return sa.text(text.format(table="workflow_status", collation="", person=person))
-    person = "split_part(t.created_by, '@', 1)"
-    return sa.text(text.format(table="dbos.workflow_status", collation='collate "C"', person=person))
+        before = "substr(t.created_by, 1, instr(t.created_by || '{0}', '{0}') - 1)"
+        table, collation = "workflow_status", ""
+    else:
+        before = "split_part(t.created_by, '{0}', 1)"
+        table, collation = "dbos.workflow_status", 'collate "C"'
+    # One person on several hosts is one, and so is a token that several addresses use (``actors.client_of``).
+    client, user = before.format(" from "), before.format("@")
+    person = f"case when t.created_by like 'http %' then {client} else {user} end"
+    return sa.text(text.format(table=table, collation=collation, person=person))
 
 
 def _parameters(slots: int | None = None) -> dict[str, str | int]:

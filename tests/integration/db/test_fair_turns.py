@@ -121,6 +121,17 @@ def test_parts_are_equal_over_time(queue: _Queue) -> None:
     assert taken == {"ada": 60, "bob": 60, "eve": 60}
 
 
+def test_a_token_that_several_addresses_use_is_one_person(queue: _Queue) -> None:
+    queue.add("http core from 10.1.2.3", 20)
+    queue.add("http core from 10.1.2.4", 20)
+    queue.add("http vendor from 10.1.2.3", 20)
+
+    queue.share(8)
+
+    taken = queue.take(8)
+    assert taken["http vendor from 10.1.2.3"] == 4, taken
+
+
 def test_a_higher_priority_goes_first_and_sizes_keep_their_order_for_each(queue: _Queue) -> None:
     queue.add("ada", 10)
     queue.add("bob", 10)
