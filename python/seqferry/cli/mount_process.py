@@ -13,7 +13,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn, Protocol, TypeVar
 
@@ -104,13 +104,24 @@ def serve(spec: MountSpec, state_dir: str | None, ready: Callable[[], None]) -> 
             EpochRecorder(settings, {SHARE: spec.place}, written.ask),
         ):
             ready()
-            _wait(written, spec, asked)
-            _upload_the_rest(written, spec, asked)
+            with _presence(settings, spec):
+                _wait(written, spec, asked)
+                _upload_the_rest(written, spec, asked)
     else:
         with _unmount_in_the_end(mount(spec)) as served:
             ready()
             _wait(served, spec, asked)
     return exits.OK
+
+
+def _presence(settings: Settings, spec: MountSpec) -> AbstractContextManager[object]:
+    """A row among the workers, where several hosts share a database: what it needs takes memory."""
+    if settings.uses_sqlite:
+        return contextlib.nullcontext()
+    from seqferry.engine.mounting import activity_of
+    from seqferry.service.presence import Presence
+
+    return Presence(settings, "gateway", lambda: activity_of(spec))
 
 
 def _tables(settings: Settings) -> Path:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from seqferry.model.errors import ConfigError
 from seqferry.model.locations import S3Location
-from seqferry.model.workers import Activity, Limits
+from seqferry.model.workers import WAITING, Activity, Limits
 from seqferry.places import endpoints
 from seqferry.settings import memory_limits
 from seqferry.settings.share_writes import Writes
@@ -76,8 +77,10 @@ def start(spec: GatewaySpec) -> _native.Gateway:
 
 
 def activity_of(served: _native.Gateway, spec: GatewaySpec) -> Activity:
-    """Activity of a gateway now. ``facts`` has the names of its shares and the address that they are served at."""
+    """Activity of a gateway now. ``facts`` has its shares, the address that they are served at, and what waits."""
     host, port = served.address
+    shares = [share.name for share, _ in spec.shares]
+    waiting = waiting_of(json.loads(served.status()))
     return Activity(
         lanes=(),
         limits=Limits(
@@ -86,8 +89,22 @@ def activity_of(served: _native.Gateway, spec: GatewaySpec) -> Activity:
         resident=memory_limits.resident() or None,
         transfers=0,
         in_flight=served.in_flight,
-        facts={"shares": [share.name for share, _ in spec.shares], "host": host, "port": port},
+        facts={"shares": shares, "host": host, "port": port, WAITING: waiting},
     )
+
+
+def waiting_of(status: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """Files that wait in each share that is written (``WAITING``), of the state of a gateway."""
+    found: dict[str, dict[str, Any]] = {}
+    for share in status["shares"]:
+        if (writing := share["writing"]) is None:
+            continue
+        oldest = writing["oldest"]
+        found[share["share"]] = {
+            **{name: writing[name] for name in ("dirty_files", "dirty_bytes", "failing_files", "conflicts")},
+            "oldest_dirty_seconds": None if oldest is None else round(oldest["age_seconds"], 1),
+        }
+    return found
 
 
 def native_share(share: Share, place: S3Location) -> _native.GatewayShare:

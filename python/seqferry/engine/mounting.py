@@ -7,12 +7,14 @@ from pathlib import Path
 from typing import Final
 
 from seqferry import _native
-from seqferry.engine import gateways, process_limits
+from seqferry.engine import gateway_control, gateways, process_limits
 from seqferry.engine.mounts import MountSpec
 from seqferry.engine.native_calls import native_endpoint
 from seqferry.model.errors import ConfigError
 from seqferry.model.locations import S3Location
+from seqferry.model.workers import WAITING, Activity, Limits
 from seqferry.places import endpoints
+from seqferry.settings import memory_limits
 from seqferry.settings.share_writes import Writes
 from seqferry.settings.shares import Share
 
@@ -116,3 +118,28 @@ def mount_writable(spec: MountSpec, state: Path) -> _native.ShareMount:
         )
     except OSError as error:
         raise ConfigError(f"{error}".rstrip(".") + ".") from None
+
+
+def activity_of(spec: MountSpec) -> Activity:
+    """Activity of a mount that is written, now. ``facts`` has its folder, its bucket, and what waits.
+
+    Raises:
+        ConfigError: it is not served.
+    """
+    assert spec.cache is not None  # see check_writable
+    status = gateway_control.ask(spec.cache, "status")
+    return Activity(
+        lanes=(),
+        limits=Limits(
+            max_requests=spec.max_requests, max_bandwidth=spec.max_bandwidth, tpslimit=None, memory=spec.memory
+        ),
+        resident=memory_limits.resident() or None,
+        transfers=0,
+        in_flight=0,
+        facts={
+            "shares": [_SHARE],
+            "directory": str(spec.directory),
+            "source": spec.place.at(spec.prefix),
+            WAITING: gateways.waiting_of(status),
+        },
+    )

@@ -18,6 +18,13 @@ URL: Final = "url"
 """Name of the fact of a server: the address that it listens at."""
 
 
+WAITING: Final = "waiting"
+"""Name of the fact of a gateway, or of a mount that is written: by share, what is not in the bucket yet.
+
+Of each share that is written: ``dirty_files``, ``dirty_bytes``, ``failing_files``, ``conflicts``, and
+``oldest_dirty_seconds`` (None: nothing waits).
+"""
+
 FOLDERS: Final = "folders"
 SHARED_FOLDERS: Final = "shared_folders"
 """Names of the facts of a worker: local folders that it serves, of its host and of all that have mounted them."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Annotated, Any, Final
 
@@ -10,7 +11,7 @@ import typer
 
 from seqferry.cli import exits, options
 from seqferry.cli.output import display, text
-from seqferry.model.workers import ProcessStatus
+from seqferry.model.workers import WAITING, ProcessStatus
 from seqferry.settings.config import Settings
 
 workers = typer.Typer(help="List the processes that work, and have workers end.", rich_markup_mode=None)
@@ -42,6 +43,9 @@ def list_workers(context: typer.Context, as_json: options.Json = False, state_di
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     for row in rows:
         print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+    for one in found:
+        for line in _waiting(one):
+            print(text.printable(line))
     return exits.OK
 
 
@@ -84,6 +88,21 @@ def _row(one: ProcessStatus) -> tuple[str, ...]:
         str(activity.in_flight),
         "-" if activity.resident is None else text.size(activity.resident),
     )
+
+
+def _waiting(one: ProcessStatus) -> Iterator[str]:
+    """Lines on files of the shares of a gateway that are not in the bucket, for which the table has no room."""
+    for share, waits in one.activity.facts.get(WAITING, {}).items():
+        if not waits["dirty_files"] and not waits["failing_files"] and not waits["conflicts"]:
+            continue
+        parts = [f"{text.count(waits['dirty_files'], 'file')} to upload, {text.size(waits['dirty_bytes'])}"]
+        if waits["oldest_dirty_seconds"] is not None:
+            parts.append(f"the oldest for {text.duration(waits['oldest_dirty_seconds'])}")
+        if waits["failing_files"]:
+            parts.append(f"{waits['failing_files']} failing")
+        if waits["conflicts"]:
+            parts.append(text.count(waits["conflicts"], "conflict"))
+        yield f"{one.process.name} /{share}: {', '.join(parts)}"
 
 
 def worker_facts(one: ProcessStatus) -> dict[str, Any]:
