@@ -105,7 +105,8 @@ def serve(spec: MountSpec, state_dir: str | None, ready: Callable[[], None]) -> 
         ):
             ready()
             with _presence(settings, spec):
-                _wait(written, spec, asked)
+                # A drained share holds all writes: programs would wait for good in a folder that is still mounted.
+                _wait(written, spec, asked, lambda: written.wait_for_drain(0))
                 _upload_the_rest(written, spec, asked)
     else:
         with _unmount_in_the_end(mount(spec)) as served:
@@ -133,12 +134,21 @@ def _tables(settings: Settings) -> Path:
     return folder / _TABLES
 
 
-def _wait(served: _ServedFolder, spec: MountSpec, asked: list[int]) -> None:
-    """Wait until the folder is unmounted, by another program or since a signal asks for it."""
+def _wait(
+    served: _ServedFolder, spec: MountSpec, asked: list[int], has_ended: Callable[[], bool] = lambda: False
+) -> None:
+    """Wait until the folder is unmounted, by another program or since a signal or the end of its share asks for it.
+
+    Args:
+        has_ended: true when what is served takes no writes any more.
+    """
     told = 0
+    is_over = False
     while not served.wait(_LOOK):
-        if len(asked) > told:
+        is_last = not is_over and has_ended()
+        if len(asked) > told or is_last:
             told = len(asked)
+            is_over = is_over or is_last
             try:
                 served.unmount()
             except OSError as error:

@@ -182,6 +182,22 @@ def test_what_was_closed_survives_the_process_and_is_uploaded_by_the_next_mount(
     assert versions(s3server, bucket) == {name: [body] for name, body in files.items()}
 
 
+def test_a_mount_that_is_drained_is_unmounted_and_has_uploaded_everything(
+    versitygw: S3Server, make_bucket: MakeBucket, mount: Callable[..., Mount], tmp_path: Path
+) -> None:
+    bucket = make_bucket(versitygw)
+    mounted = mount(versitygw, f"s3://{bucket}")
+    (mounted.directory / "a").write_bytes(b"written")
+
+    run([seqferry(), "gateway", "drain", "--cache", tmp_path / "cache"], environment=mounted.environment)
+
+    gone(mounted)
+    assert versions(versitygw, bucket) == {"a": [b"written"]}
+    # Another mount has the cache.
+    again = mount(versitygw, f"s3://{bucket}")
+    assert names(again.directory) == ["a"]
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [
