@@ -454,6 +454,10 @@ bench-requests: $(TOOLS)/s3sim ## CPU and memory of one copy request, layer by l
 	$(CARGO) build --quiet --release --locked $(RUST_PACKAGES) --example request_costs
 	$(TARGET)/release/examples/request_costs $(TOOLS)/s3sim $(ARGS)
 
+.PHONY: bench-gateway
+bench-gateway: build $(TOOLS)/versitygw $(TOOLS)/s3proxy ## write to and read from a share side by side: Seqferry, rclone serve nfs (options: ARGS="--help")
+	$(BIN)/python benches/bench_gateway.py $(ARGS)
+
 .PHONY: bench-gateway-restart
 bench-gateway-restart: build $(TOOLS)/versitygw ## a gateway with 100,000 files that wait, killed and started again (options: ARGS="--files 1000")
 	$(BIN)/python benches/measure_gateway_restart.py $(ARGS)

@@ -171,6 +171,19 @@ BENCHES: Final = (
         ours=("--only", "seqferry"),
     ),
     Bench(
+        "gateway",
+        "A share over NFS, side by side",
+        "bench_gateway.py",
+        proves="What a client of a share waits for that lists, writes, syncs and reads, the requests of a listing, and "
+        "CPU and memory of the server, beside `rclone serve nfs`. What was written is compared in the bucket.",
+        cannot="One client with one call at a time; client, share and S3 server share cores and disk. rclone does not "
+        "sync what it acknowledges, so its writes do less.",
+        rounds=2,
+        full=("--rounds", "1"),
+        quick=("--rounds", "1", "--quick"),
+        ours=("--only", "seqferry"),
+    ),
+    Bench(
         "simulator",
         "What the simulator itself takes",
         "bench_simulator.py",

@@ -31,6 +31,7 @@ NEEDED = {
     "pipelines": False,
     "tar": False,
     "mount": False,
+    "gateway": False,
     "simulator": False,
 }
 """The benches, and whether S3 is simulated in them."""
