@@ -137,7 +137,7 @@ def activity_of(spec: MountSpec) -> Activity:
         transfers=0,
         in_flight=0,
         facts={
-            "shares": [_SHARE],
+            "shares": [SHARE],
             "directory": str(spec.directory),
             "source": spec.place.at(spec.prefix),
             WAITING: gateways.waiting_of(status),
