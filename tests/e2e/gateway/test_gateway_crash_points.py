@@ -22,6 +22,7 @@ import support
 from seqferry.engine import crash_points
 from support.buckets import MIB, open_uploads
 from support.gateways import ServedInstrument, need_libnfs, read
+from support.processes import run, seqferry
 from support.servers import S3Server
 from support.waiting import eventually
 
@@ -150,7 +151,10 @@ class _Stage:
         try:
             eventually(lambda: self._keys() == expected.keys(), what="all objects", deadline=60, every=0.2)
         except TimeoutError as late:
-            raise AssertionError(f"{self.point}: the bucket has {sorted(self._keys())}; {shares.process}") from late
+            command = [seqferry(), "gateway", "status", "--json", "--cache", self.folder / "gateway" / "cache"]
+            status = run(command, expect=None).stdout
+            text = f"{self.point}: the bucket has {sorted(self._keys())}; {shares.process}; {status}"
+            raise AssertionError(text) from late
         assert [name for name, body in expected.items() if self._body(name) != body] == [], f"{self.point}: bytes"
         ours = (upload for upload in open_uploads(self.server, self.bucket) if upload[0].startswith(self.prefix))
         assert list(ours) == [], self.point

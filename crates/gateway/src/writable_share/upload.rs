@@ -39,7 +39,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Inner, WritableShare};
 use crate::journal::Disk;
-use plan::{Work, due, has_any_moved};
+use plan::{Sending, Work, due, has_any_moved};
 use schedule::{Schedule, Settling};
 pub(super) use send::Conditions;
 
@@ -87,6 +87,20 @@ impl Trouble {
     fn local(text: String) -> Self {
         let class = FailureClass::Store(ErrorClass::Person);
         Self::Failed(Box::new(ObjectFailure::new(class, "LocalDisk", "upload", text)))
+    }
+
+    /// The bucket has refused one generation again and again, though it was asked each time what it has.
+    fn refused(work: &Work, attempts: u32) -> Self {
+        let path = match work {
+            Work::Send(Sending { path, .. }) | Work::Remove { path, .. } => path,
+            Work::Fetch(_) | Work::Resolve(_) | Work::Move(_) | Work::Evict => "a file",
+        };
+        let text = format!(
+            "{path}: the bucket had another object than it said, {attempts} times in a row. See whether another program \
+             writes there all the time, or whether the service keeps conditions wrongly: seqferry doctor."
+        );
+        let class = FailureClass::Store(ErrorClass::Precondition);
+        Self::Failed(Box::new(ObjectFailure::new(class, "KeepsChanging", "upload", text)))
     }
 }
 
@@ -138,6 +152,7 @@ impl<D: Disk> Uploader<D> {
                 () = stop.cancelled() => {}
                 Some(ended) = tasks.join_next(), if !tasks.is_empty() => {
                     if let Ok((work, done)) = ended {
+                        let done = schedule.judge(&work, done);
                         self.inner.control.ended(&work, &done);
                         if let Err(Trouble::Failed(failure)) = &done {
                             self.note_failure(&work, failure).await;

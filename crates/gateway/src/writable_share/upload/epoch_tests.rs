@@ -115,6 +115,25 @@ async fn a_conflict_is_a_failure_of_the_key_and_a_version_beside_it() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_service_that_refuses_what_should_hold_is_asked_with_pauses_and_told() {
+    let setting = Setting::new(&[]).await;
+    setting.put("refused", "x").await;
+    let store = store_of(&setting);
+    store.rule(Rule::always("PutObject", Fault::Fail("PreconditionFailed", 412)).key("p/refused"));
+    let running = Running::start(&setting, std::sync::Arc::clone(&store) as std::sync::Arc<dyn ObjectStore>);
+    let failing = async || setting.share.writing_status().await.failing;
+    while failing().await.first().is_none_or(|one| one.attempts < 5) {
+        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+    }
+    running.kill().await;
+
+    let [one] = &failing().await[..] else { panic!("not one file fails") };
+    assert!(one.cause.contains("times in a row"), "{}", one.cause);
+    // Two attempts before the first failure, and one for each.
+    assert!(store.count("PutObject") <= 2 * 8, "{} requests", store.count("PutObject"));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_file_that_goes_on_failing_is_one_outcome() {
     let setting = Setting::new(&[]).await;
     setting.put("denied", "x").await;

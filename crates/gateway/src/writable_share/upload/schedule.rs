@@ -12,6 +12,11 @@ use super::plan::{Sending, Work};
 const FIRST_WAIT: Duration = Duration::from_secs(1);
 const LONGEST_WAIT: Duration = Duration::from_mins(5);
 
+/// Attempts in a row at one generation that find another object than expected, before that counts as a failure.
+const MOST_CHANGES: u32 = 3;
+/// Subjects whose last attempt found another object, at most; all are forgotten then.
+const MOST_CHANGED: usize = 4096;
+
 /// Generation of each file, and when it was seen first.
 type Seen = HashMap<u64, (u64, Instant)>;
 
@@ -36,6 +41,8 @@ pub(super) struct Schedule {
     since: Instant,
     seen: Seen,
     pauses: HashMap<Subject, Pause>,
+    /// Generation of what was attempted last, and attempts in a row that found another object.
+    changed: HashMap<Subject, (u64, u32)>,
     busy: HashSet<Subject>,
     keys: HashSet<Box<str>>,
     /// Work that was found and has not begun, and when it was found.
@@ -87,6 +94,7 @@ impl Schedule {
             since: Instant::now(),
             seen: HashMap::new(),
             pauses: HashMap::new(),
+            changed: HashMap::new(),
             busy: HashSet::new(),
             keys: HashSet::new(),
             planned: VecDeque::new(),
@@ -133,6 +141,28 @@ impl Schedule {
         let subjects: HashSet<Subject> = begun.iter().map(Subject::of).collect();
         self.planned.retain(|work| matches!(work, Work::Send(_)) && !subjects.contains(&Subject::of(work)));
         begun
+    }
+
+    /// The end of work, where one generation that goes on finding another object than expected has failed: else it would
+    /// be sent over and over without a pause.
+    pub(super) fn judge(&mut self, work: &Work, done: Result<(), Trouble>) -> Result<(), Trouble> {
+        let subject = Subject::of(work);
+        match &done {
+            Err(Trouble::Changed) => {
+                if self.changed.len() >= MOST_CHANGED {
+                    self.changed.clear();
+                }
+                let generation = if let Work::Send(sending) = work { sending.changed } else { 0 };
+                let attempts = self.changed.entry(subject).or_default();
+                *attempts = (generation, if attempts.0 == generation { attempts.1 + 1 } else { 1 });
+                if attempts.1 < MOST_CHANGES { done } else { Err(Trouble::refused(work, attempts.1)) }
+            }
+            Err(Trouble::Stopped) => done,
+            Ok(()) | Err(Trouble::Nothing | Trouble::Failed(_)) => {
+                self.changed.remove(&subject);
+                done
+            }
+        }
     }
 
     /// Work has ended.
