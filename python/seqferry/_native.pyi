@@ -1051,6 +1051,7 @@ class Gateway:
         cache: str | None,
         max_cache_size: int | None,
         unsafe_cache: bool,
+        take_over: bool,
         memory: int,
         max_requests: int,
         max_bandwidth: int | None,
@@ -1061,6 +1062,7 @@ class Gateway:
             state: a folder for the key and the table of file handles.
             cache: a folder on a local disk that keeps blocks and names beyond this process, and what clients write.
             unsafe_cache: accept a cache that is not on a local disk for shares that can be written.
+            take_over: write also where the gateway of another cache has claimed a prefix; its uploads end.
 
         Raises:
             OSError: a share cannot be served, as one sentence for the user; none is served then.
@@ -1160,6 +1162,7 @@ class ShareMount:
         cache: str,
         max_cache_size: int | None,
         unsafe_cache: bool,
+        take_over: bool,
         memory: int,
         max_requests: int,
         max_bandwidth: int | None,
@@ -1175,6 +1178,7 @@ class ShareMount:
             state: a folder for the table of files.
             cache: a folder on a local disk that keeps what is written until it is in the bucket.
             unsafe_cache: accept a cache that is not on a local disk.
+            take_over: write also where the gateway of another cache has claimed the prefix; its uploads end.
             source: text that the table of mounts shows.
 
         Raises:

@@ -20,6 +20,11 @@ R = TypeVar("R")
 KIB: Final = 1024
 MIB: Final = 1024 * 1024
 
+CLAIM: Final = ".seqferry-share"
+"""Name of the object at the top of a share that is written: the claim of its gateway, which is no file of the share."""
+PROBE: Final = ".seqferry-probe"
+"""Name of the object there that shows whether a service keeps conditions. A bucket keeps its versions."""
+
 _ODD_KEYS: Final = ROOT / "crates" / "testkit" / "odd_keys.json"
 _PARALLEL: Final = 8
 _CHUNK: Final = MIB
@@ -212,9 +217,19 @@ def _each(function: Callable[[T], R], items: Iterable[T]) -> list[R]:
         return list(pool.map(function, items))
 
 
+def is_file(key: str) -> bool:
+    """True for the key of a file of a share: neither a folder marker nor a claim."""
+    return not key.endswith("/") and key.rpartition("/")[2] != CLAIM
+
+
+def file_keys(server: S3Server, bucket: str, prefix: str = "") -> list[str]:
+    """Keys of the files of shares below ``prefix``, as one listing has them."""
+    listed = server.client().list_objects_v2(Bucket=bucket, Prefix=prefix).get("Contents", [])
+    return [entry["Key"] for entry in listed if is_file(entry["Key"])]
+
+
 def bodies(server: S3Server, bucket: str) -> dict[str, bytes]:
-    """The objects of a bucket. Folder markers are left out."""
+    """The files of shares in a bucket, read back by another program than ours."""
     client = server.client()
-    listed = client.list_objects_v2(Bucket=bucket).get("Contents", [])
-    keys = [entry["Key"] for entry in listed if not entry["Key"].endswith("/")]
+    keys = file_keys(server, bucket)
     return {key: client.get_object(Bucket=bucket, Key=key)["Body"].read() for key in keys}

@@ -7,6 +7,7 @@ from typing import Final
 
 from botocore.exceptions import BotoCoreError, ClientError
 
+from support.buckets import PROBE, is_file
 from support.processes import RunningProcess
 from support.run import find_tool
 from support.servers import MOVER, REGION, S3Server, free_ports
@@ -49,15 +50,15 @@ class OwnServer:
             self._process = None
 
     def objects(self, bucket: str) -> dict[str, bytes]:
-        """The objects of a bucket. Folder markers are left out."""
+        """The files of shares in a bucket."""
         client = self.server.client(MOVER)
         listed = client.list_objects_v2(Bucket=bucket).get("Contents", [])
-        keys = [entry["Key"] for entry in listed if not entry["Key"].endswith("/")]
+        keys = [entry["Key"] for entry in listed if is_file(entry["Key"])]
         return {key: client.get_object(Bucket=bucket, Key=key)["Body"].read() for key in keys}
 
     def versions(self, bucket: str) -> list[str]:
-        """Keys of all versions of a bucket, without those of folder markers and of the gateway's probe, in order."""
+        """Keys of all versions of the files of shares in a bucket, in order."""
         pages = self.server.client(MOVER).get_paginator("list_object_versions").paginate(Bucket=bucket)
         # versitygw 1.8.0 names the last version of a page on the next one as well.
         found = {(version["Key"], version["VersionId"]) for page in pages for version in page.get("Versions", [])}
-        return sorted(key for key, _ in found if not key.endswith(("/", "/.seqferry-probe")))
+        return sorted(key for key, _ in found if is_file(key) and not key.endswith(PROBE))

@@ -45,6 +45,7 @@ fn main() {
         state: folder.join("state"),
         cache: Some((folder.join("cache"), CacheLimits::default())),
         unsafe_cache: true,
+        take_over: false,
         memory: 256 << 20,
         max_requests: 64,
         max_bandwidth: None,

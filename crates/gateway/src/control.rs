@@ -74,7 +74,7 @@ struct GatewayStatus {
     address: String,
     seconds: f64,
     is_draining: bool,
-    /// False when a share acknowledges nothing any more.
+    /// False when a share acknowledges nothing any more, or uploads nothing since another gateway has its prefix.
     is_healthy: bool,
     shares: Vec<ShareStatus>,
 }
@@ -120,7 +120,9 @@ impl Controlled {
             let repeats = one.repeats.load(Ordering::Relaxed);
             shares.push(ShareStatus { share, source, read_only: writing.is_none(), repeats, writing });
         }
-        let has_failed = |share: &ShareStatus| share.writing.as_ref().is_some_and(|writing| writing.failure.is_some());
+        let has_failed = |share: &ShareStatus| {
+            share.writing.as_ref().is_some_and(|writing| writing.failure.is_some() || writing.claimed_by.is_some())
+        };
         GatewayStatus {
             form: FORM,
             address: self.address.clone(),

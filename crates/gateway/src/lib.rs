@@ -13,6 +13,7 @@ pub mod journal;
 mod ledger;
 mod name_list;
 mod overlay;
+mod prefix_claim;
 mod service;
 mod share;
 mod upload_window;

@@ -21,6 +21,7 @@ use crate::control::{ControlSocket, Controlled, ControlledShare};
 use crate::error::GatewayError;
 use crate::held_share::{Changes, HeldShare};
 use crate::ids::FileTable;
+use crate::prefix_claim::{ClaimSpec, PrefixClaim};
 use crate::share::{BucketShare, ShareDefaults};
 use crate::writable_share::{UploadSpec, WritableShare, WritableSpec};
 use crate::writes::{ClaimedCache, Place, WritesSpec, check_file_system, check_overlaps, probe};
@@ -29,6 +30,8 @@ use crate::writes::{ClaimedCache, Place, WritesSpec, check_file_system, check_ov
 const THREADS: usize = 4;
 /// Longest wait for calls under way when the gateway stops.
 const GRACE: Duration = Duration::from_secs(15);
+/// Longest wait for uploads to be given up when the gateway stops.
+const UPLOADS: Duration = Duration::from_secs(5);
 
 /// A share: its name, its place, and who may use it.
 #[derive(Debug, Clone)]
@@ -65,6 +68,8 @@ pub struct GatewaySpec {
     pub cache: Option<(PathBuf, CacheLimits)>,
     /// Accept a cache that is not on a local disk for shares that can be written.
     pub unsafe_cache: bool,
+    /// Write also where another cache has claimed a prefix: its uploads end.
+    pub take_over: bool,
     /// Bytes of memory for blocks.
     pub memory: u64,
     /// Requests in flight at most.
@@ -128,10 +133,13 @@ impl GatewaySpec {
         let pool = Pool::new(memory);
         let (stop, changes) = (CancellationToken::new(), Arc::<Changes>::default());
         let claimed = caches.claimed.as_ref();
+        let is_written = self.shares.iter().any(|share| share.writes.is_some());
+        let cache_id = claimed.filter(|_| is_written).map(ClaimedCache::id).transpose()?;
         let opening = async {
             let (mut offered, mut opened) = (Vec::new(), Vec::new());
             for share in self.shares {
-                let place = SharePlace { state: &self.state, writes: claimed, stop: &stop, changes: &changes };
+                let (state, cache_id, take_over) = (&self.state, cache_id.as_deref(), self.take_over);
+                let place = SharePlace { state, writes: claimed, cache_id, take_over, stop: &stop, changes: &changes };
                 let opening = open_share(share, place, caches.blocks.clone(), &clients, Arc::clone(&pool));
                 let (one, nfs) = Box::pin(opening).await?;
                 opened.push(one);
@@ -142,19 +150,24 @@ impl GatewaySpec {
                 None => None,
             };
             let socket = claimed.map(|cache| ControlSocket::bind(cache.path())).transpose()?;
+            claim_prefixes(&opened).await?;
             Ok((server.transpose().map_err(|error| GatewayError(error.0))?, socket, opened))
         };
         let (server, socket, opened) = runtime.block_on(opening)?;
         let address = server.as_ref().map(Server::address);
-        // Everything can be served. Before this nothing was changed in a bucket.
-        let (mut exports, mut shares) = (Vec::new(), Vec::new());
+        // Everything can be served. Before this nothing was changed in a bucket but for the claims.
+        let (mut exports, mut shares, mut uploads) = (Vec::new(), Vec::new(), Vec::new());
         for one in opened {
             one.export.maintain(runtime.handle());
-            if let (Some(spec), Some(writable)) = (one.upload, one.controlled.writable.clone()) {
-                let (stopped, kept) = (stop.clone(), writable.clone());
-                runtime.spawn(async move { kept.keep_epochs(stopped).await });
-                let stop = stop.clone();
-                runtime.spawn(async move { writable.upload(spec, stop).await });
+            if let (Some(Written { spec, claim, .. }), Some(writable)) = (one.written, one.controlled.writable.clone())
+            {
+                let (epochs, until) = (writable.clone(), stop.clone());
+                runtime.spawn(async move { epochs.keep_epochs(until).await });
+                let (kept, until) = (Arc::clone(&claim), stop.clone());
+                let keeper = runtime.spawn(async move { kept.keep(until).await });
+                let (uploaded, until) = (writable.clone(), stop.clone());
+                let task = runtime.spawn(async move { uploaded.upload(spec, until).await });
+                uploads.push(RunningUpload { task, keeper, writable, claim });
             }
             exports.push(one.export);
             shares.push(one.controlled);
@@ -169,7 +182,8 @@ impl GatewaySpec {
         });
         let counted = Arc::clone(&controlled);
         runtime.spawn(async move { counted.count_conflicts().await });
-        let controls = socket.map(|socket| runtime.spawn(socket.serve(Arc::clone(&controlled), stop.clone())));
+        let closed = CancellationToken::new();
+        let controls = socket.map(|socket| runtime.spawn(socket.serve(Arc::clone(&controlled), closed.clone())));
         let calls = server.map(|server| server.serve(stop.clone()));
         let ended = stop.clone();
         let serving = runtime.spawn(async move {
@@ -177,6 +191,10 @@ impl GatewaySpec {
                 Some(calls) => calls.await,
                 None => ended.cancelled().await,
             }
+            for upload in uploads {
+                upload.end().await;
+            }
+            closed.cancel();
             if let Some(controls) = controls {
                 // Whoever waits for the end finds no socket then.
                 let _ended = controls.await;
@@ -230,6 +248,9 @@ struct Caches {
 struct SharePlace<'a> {
     state: &'a Path,
     writes: Option<&'a ClaimedCache>,
+    /// Id of that cache, where a share is written.
+    cache_id: Option<&'a str>,
+    take_over: bool,
     /// Ends uploads.
     stop: &'a CancellationToken,
     changes: &'a Arc<Changes>,
@@ -239,7 +260,56 @@ struct SharePlace<'a> {
 struct OpenedShare {
     export: Export,
     controlled: ControlledShare,
-    upload: Option<UploadSpec>,
+    written: Option<Written>,
+}
+
+/// The way of a share's files to its bucket.
+struct Written {
+    spec: UploadSpec,
+    claim: Arc<PrefixClaim>,
+    /// False when the endpoint did not answer: the prefix is claimed before the first upload.
+    is_reached: bool,
+}
+
+/// Uploads of a share while it is served.
+struct RunningUpload {
+    task: JoinHandle<()>,
+    writable: WritableShare,
+    claim: Arc<PrefixClaim>,
+}
+
+impl RunningUpload {
+    /// Wait until nothing is under way any more, after the stop. A share whose bucket has everything gives its claim up.
+    async fn end(self) {
+        let ended = async { (self.task.await, self.keeper.await) };
+        let has_ended = tokio::time::timeout(UPLOADS, ended).await.is_ok();
+    /// Looks at the claim.
+    keeper: JoinHandle<()>,
+        if has_ended && self.writable.is_drained() {
+            self.claim.release().await;
+        }
+    }
+}
+
+/// Claim the prefix of each share that is written, or of none.
+async fn claim_prefixes(opened: &[OpenedShare]) -> Result<(), GatewayError> {
+    let written = || {
+        let written = opened.iter().filter_map(|one| Some((&one.controlled.name, one.written.as_ref()?)));
+        written.filter(|(_, written)| written.is_reached)
+    };
+    let of_share = |name: &str, text: String| GatewayError(format!("share {name}: {text}"));
+    for (name, written) in written() {
+        written.claim.check().await.map_err(|text| of_share(name, text))?;
+    }
+    for (name, one) in written() {
+        if let Err(text) = one.claim.acquire().await {
+            for (_, other) in written() {
+                other.claim.withdraw().await;
+            }
+            return Err(of_share(name, text));
+        }
+    }
+    Ok(())
 }
 
 /// Identity of a share: its journal and its handles belong to it alone.
@@ -302,12 +372,13 @@ async fn open_share(
     let ids = FileTable::open(&table)
         .map_err(|error| of_share(format!("the table of file handles {} cannot be used: {error}", table.display())))?;
     let (files, defaults) = (Arc::clone(export.files()), share.defaults);
-    let (served, writable, upload): (Arc<dyn Share>, _, _) = match share.writes.zip(place.writes) {
+    let written = share.writes.zip(place.writes.zip(place.cache_id));
+    let (served, writable, written): (Arc<dyn Share>, _, _) = match written {
         None => (Arc::new(BucketShare::new(files, ids, defaults)), None, None),
-        Some((writes, cache)) => {
+        Some((writes, (cache, id))) => {
+            let asking = clients.client(&endpoint, RetryPolicy::impatient()).await;
             if export.is_reached() {
-                let asking = clients.client(&endpoint, RetryPolicy::impatient()).await;
-                let probed = probe(asking, &bucket, &prefix, writes.storage_class.as_deref()).await;
+                let probed = probe(asking.clone(), &bucket, &prefix, writes.storage_class.as_deref()).await;
                 probed.map_err(|error| of_share(error.0))?;
             }
             let prefix_length = prefix.len();
@@ -321,7 +392,18 @@ async fn open_share(
             let spec = UploadSpec { client, bucket, prefix, storage_class, quiet, part_size, largest_copy };
             let (ignored, rules) = writes.rules();
             opened.set_rules(ignored, rules);
-            (Arc::new(opened.clone()), Some(opened), Some(spec))
+            let claim = PrefixClaim::new(ClaimSpec {
+                client: asking,
+                bucket: spec.bucket.clone(),
+                prefix: spec.prefix.clone(),
+                cache: id.to_owned(),
+                share: name.clone(),
+                take_over: place.take_over,
+            });
+            let claim = Arc::new(claim);
+            opened.set_claim(Arc::clone(&claim));
+            let written = Written { spec, claim, is_reached: export.is_reached() };
+            (Arc::new(opened.clone()), Some(opened), Some(written))
         }
     };
     let (changes, repeats) = (Arc::clone(place.changes), Arc::default());
@@ -338,7 +420,7 @@ async fn open_share(
         repeats,
         client: clients.interactive_client(&endpoint, RetryPolicy::impatient()).await,
     };
-    Ok((OpenedShare { export, controlled, upload }, nfs))
+    Ok((OpenedShare { export, controlled, written }, nfs))
 }
 
 /// Make the folder, for this user alone, and keep other gateways out of it.

@@ -1,6 +1,7 @@
 //! Writing to shares: what is set for it, and what has to be so before the first share is served.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -21,6 +22,8 @@ use crate::writable_share::UploadRules;
 const FOLDER: &str = "writes";
 /// File in the cache that is locked by the gateway that uses it.
 const LOCK: &str = "gateway.lock";
+/// File beside the journals with the id of the cache, which moves with it.
+const ID: &str = "cache.id";
 /// Key of the upload that is created and aborted before a share is served. It never becomes an object.
 const PROBE: &str = ".seqferry-write-probe";
 
@@ -146,12 +149,45 @@ impl ClaimedCache {
         self.path.join(FOLDER).join(format!("{digest:016x}"))
     }
 
+    /// Id of the cache, which is made at the first call: 32 hexadecimal digits.
+    ///
+    /// # Errors
+    /// When it cannot be read or written, or is damaged.
+    pub(crate) fn id(&self) -> Result<String, GatewayError> {
+        let folder = self.path.join(FOLDER);
+        let path = folder.join(ID);
+        let cannot = |error: io::Error| GatewayError(format!("the id {} cannot be used: {error}", path.display()));
+        match fs::read_to_string(&path) {
+            Ok(id) if id.len() == 32 && id.bytes().all(|digit| digit.is_ascii_hexdigit()) => return Ok(id),
+            Ok(_) => {
+                return Err(GatewayError(format!(
+                    "{} is damaged: remove it, and start once with --take-over",
+                    path.display()
+                )));
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(cannot(error)),
+        }
+        make_folder(&folder, |folder| File::open(folder)?.sync_all()).map_err(cannot)?;
+        let id = format!("{:032x}", fastrand::u128(..));
+        let new = folder.join(format!("{ID}.new"));
+        let write = || -> io::Result<()> {
+            let mut file = OpenOptions::new().create(true).truncate(true).write(true).mode(0o600).open(&new)?;
+            file.write_all(id.as_bytes())?;
+            file.sync_all()?;
+            fs::rename(&new, &path)?;
+            File::open(&folder)?.sync_all()
+        };
+        write().map_err(cannot)?;
+        Ok(id)
+    }
+
     /// Refuse a cache with files that no share in `written` would bring to their bucket.
     pub(crate) fn check_leftovers(&self, written: &[u64]) -> Result<(), GatewayError> {
         let folder = self.path.join(FOLDER);
         let entries = match fs::read_dir(&folder) {
             Ok(entries) => entries,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             Err(error) => return Err(GatewayError(format!("{} cannot be read: {error}", folder.display()))),
         };
         for entry in entries.flatten() {

@@ -99,7 +99,8 @@ pub struct Gateway {
 #[pymethods]
 impl Gateway {
     #[new]
-    #[pyo3(signature = (shares, *, host, port, state, cache, max_cache_size, unsafe_cache, memory, max_requests, max_bandwidth))]
+    #[pyo3(signature = (shares, *, host, port, state, cache, max_cache_size, unsafe_cache, take_over, memory,
+                        max_requests, max_bandwidth))]
     #[allow(clippy::too_many_arguments)] // keyword arguments, one fact each
     fn new(
         py: Python<'_>,
@@ -110,6 +111,7 @@ impl Gateway {
         cache: Option<String>,
         max_cache_size: Option<u64>,
         unsafe_cache: bool,
+        take_over: bool,
         memory: u64,
         max_requests: usize,
         max_bandwidth: Option<u64>,
@@ -120,6 +122,7 @@ impl Gateway {
             state: state.into(),
             cache: cache.map(|path| (path.into(), CacheLimits::of_size(max_cache_size))),
             unsafe_cache,
+            take_over,
             memory,
             max_requests,
             max_bandwidth,

@@ -110,9 +110,9 @@ impl ShareMount {
 #[pymethods]
 impl ShareMount {
     #[new]
-    #[pyo3(signature = (share, *, state, cache, max_cache_size, unsafe_cache, memory, max_requests, max_bandwidth,
-                        directory, source, allow_other, allow_non_empty))]
-    #[allow(clippy::too_many_arguments)] // keyword arguments, one fact each
+    #[pyo3(signature = (share, *, state, cache, max_cache_size, unsafe_cache, take_over, memory, max_requests,
+                        max_bandwidth, directory, source, allow_other, allow_non_empty))]
+    #[allow(clippy::too_many_arguments, clippy::fn_params_excessive_bools)] // keyword arguments, one fact each
     fn new(
         py: Python<'_>,
         share: &GatewayShare,
@@ -120,6 +120,7 @@ impl ShareMount {
         cache: String,
         max_cache_size: Option<u64>,
         unsafe_cache: bool,
+        take_over: bool,
         memory: u64,
         max_requests: usize,
         max_bandwidth: Option<u64>,
@@ -145,6 +146,7 @@ impl ShareMount {
             state: state.into(),
             cache: Some((cache.into(), CacheLimits::of_size(max_cache_size))),
             unsafe_cache,
+            take_over,
             memory,
             max_requests,
             max_bandwidth,

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _SHARE: Final = ("share",)
 
 NAMES: Final = (
-    Name("seqferry_gateway_healthy", "gauge", (), "1, or 0 when a share acknowledges nothing any more"),
+    Name("seqferry_gateway_healthy", "gauge", (), "1, or 0 when a share acknowledges or uploads nothing any more"),
     Name("seqferry_gateway_draining", "gauge", (), "1 while the gateway takes no changes"),
     Name(
         "seqferry_gateway_dirty_files", "gauge", _SHARE, "files that the bucket does not have as the share shows them"

@@ -127,6 +127,16 @@ BlockCache = Annotated[
     ),
 ]
 
+TakeOver = Annotated[
+    bool,
+    typer.Option(
+        "--take-over",
+        envvar="SEQFERRY_TAKE_OVER",
+        help="Write also where a gateway with another cache has claimed the prefix: that one uploads nothing more.",
+    ),
+]
+"""Of shares and mounts that are written."""
+
 PlainBandwidth = Annotated[
     int | None,
     typer.Option(

@@ -1,9 +1,9 @@
 """Named points before and after each durable effect, at which a test has a process end as by a kill.
 
 ``SEQFERRY_CRASH_AT=NAME`` or ``NAME:N`` ends it at the N-th time that it comes there. Points of steps and rows are in
-``POINTS``, those of shares that are written in ``SHARES``, ``EPOCHS`` and ``EPOCH_ROWS``; each request of the engine
-that changes a storage has one before and one after it (``REQUESTS``). It is for tests only: a process that is ended so
-leaves what a kill leaves, and all of it is taken up again.
+``POINTS``, those of shares that are written in ``SHARES``, ``CLAIMS``, ``EPOCHS`` and ``EPOCH_ROWS``; each request of
+the engine that changes a storage has one before and one after it (``REQUESTS``). It is for tests only: a process that
+is ended so leaves what a kill leaves, and all of it is taken up again.
 """
 
 from __future__ import annotations
@@ -90,6 +90,9 @@ SHARES: Final = frozenset(
 )
 """Of shares that are written, as ``crates/gateway`` has them."""
 
+CLAIMS: Final = frozenset({"before-claim-made", "after-claim-made", "before-claim-removed", "after-claim-removed"})
+"""Of the claims of such shares, at their start and at their end."""
+
 EPOCHS: Final = frozenset(
     {
         "before-epoch-written",
@@ -119,10 +122,10 @@ def arm(environment: Mapping[str, str]) -> None:
     if not (text := environment.get(VARIABLE, "")):
         return
     name, _, number = text.partition(":")
-    if name not in POINTS | REQUESTS | SHARES | EPOCHS | EPOCH_ROWS or not (number or "1").isdecimal():
+    if name not in POINTS | REQUESTS | SHARES | CLAIMS | EPOCHS | EPOCH_ROWS or not (number or "1").isdecimal():
         raise UsageError(f"{VARIABLE}={text}: no crash point is called so. It is NAME or NAME:N, for tests only.")
     visit = max(1, int(number or 1))
-    if name in REQUESTS | SHARES | EPOCHS:
+    if name in REQUESTS | SHARES | CLAIMS | EPOCHS:
         from seqferry.engine.engine import Engine  # commands that only look at rows do without the engine
 
         Engine.arm_crash(name, visit)

@@ -32,6 +32,7 @@ class GatewaySpec:
         cache: a folder that keeps blocks and names beyond the process, up to ``max_cache_size`` bytes (None: no limit),
             and what clients write until it is in the bucket.
         unsafe_cache: accept a cache that is not on a local disk for shares that can be written.
+        take_over: write also where the gateway of another cache has claimed a prefix; its uploads end.
         memory: bytes for blocks; max_bandwidth: bytes per second, None for no limit.
     """
 
@@ -42,6 +43,7 @@ class GatewaySpec:
     cache: Path | None = None
     max_cache_size: int | None = None
     unsafe_cache: bool = False
+    take_over: bool = False
     memory: int = _MEMORY
     max_requests: int = _REQUESTS
     max_bandwidth: int | None = None
@@ -68,6 +70,7 @@ def start(spec: GatewaySpec) -> _native.Gateway:
             cache=None if spec.cache is None else str(spec.cache),
             max_cache_size=spec.max_cache_size,
             unsafe_cache=spec.unsafe_cache,
+            take_over=spec.take_over,
             memory=fitting.memory,
             max_requests=fitting.requests,
             max_bandwidth=spec.max_bandwidth,

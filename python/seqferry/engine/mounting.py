@@ -108,6 +108,7 @@ def mount_writable(spec: MountSpec, state: Path) -> _native.ShareMount:
             cache=str(spec.cache),
             max_cache_size=spec.max_cache_size,
             unsafe_cache=False,
+            take_over=spec.take_over,
             memory=fitting.memory,
             max_requests=fitting.requests,
             max_bandwidth=spec.max_bandwidth,

@@ -51,7 +51,8 @@ class MountSpec:
         cache: a folder that keeps blocks and names beyond the process, up to ``max_cache_size`` bytes; None for no
             limit. With ``pin`` other objects never push out what this mount reads.
         manifest: a file that fixes names, sizes and versions.
-        writable: what programs write goes to ``cache`` at once, and from there to the bucket.
+        writable: what programs write goes to ``cache`` at once, and from there to the bucket. With ``take_over`` also
+            where the gateway of another cache has claimed the prefix.
     """
 
     place: S3Location
@@ -66,6 +67,7 @@ class MountSpec:
     pin: bool = False
     manifest: Path | None = None
     writable: bool = False
+    take_over: bool = False
     allow_other: bool = False
     allow_non_empty: bool = False
     uid: int = field(default_factory=os.geteuid)

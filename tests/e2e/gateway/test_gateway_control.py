@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from support.buckets import file_keys
 from support.gateways import WrittenShares, names, need_libnfs, written_share
 from support.processes import run, seqferry
 from support.servers import S3Server, free_ports
@@ -41,8 +42,7 @@ def serving(tmp_path: Path) -> Iterator[Serving]:
 
 
 def keys(server: S3Server, bucket: str) -> set[str]:
-    listed = server.client().list_objects_v2(Bucket=bucket).get("Contents", [])
-    return {entry["Key"] for entry in listed if not entry["Key"].endswith("/")}
+    return set(file_keys(server, bucket))
 
 
 def states(shares: WrittenShares, path: str) -> dict[str, str]:

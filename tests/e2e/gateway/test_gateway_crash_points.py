@@ -14,13 +14,13 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pytest
 
 import support
 from seqferry.engine import crash_points
-from support.buckets import MIB, open_uploads
+from support.buckets import MIB, file_keys, open_uploads
 from support.gateways import ServedInstrument, need_libnfs, read
 from support.processes import run, seqferry
 from support.servers import S3Server
@@ -47,8 +47,9 @@ _VISITS: Final = {
     # The first one is created and aborted before the share is served.
     "before-CreateMultipartUpload": (2,),
     "after-CreateMultipartUpload": (2,),
-    "before-PutObject": (1, 3),
-    "after-PutObject": (1, 3),
+    # The first one is the claim of the share, made before it is served.
+    "before-PutObject": (2, 4),
+    "after-PutObject": (2, 4),
     "before-UploadPart": (1, 2),
 }
 _NAMES: Final = sorted(
@@ -136,10 +137,7 @@ class _Stage:
 
     def _keys(self) -> set[str]:
         """Objects of the share, without markers of folders."""
-        listed: list[Any] = (
-            self.server.client().list_objects_v2(Bucket=self.bucket, Prefix=self.prefix).get("Contents", [])
-        )
-        return {entry["Key"].removeprefix(self.prefix) for entry in listed if not entry["Key"].endswith("/")}
+        return {key.removeprefix(self.prefix) for key in file_keys(self.server, self.bucket, self.prefix)}
 
     def _body(self, name: str) -> bytes:
         return self.server.client().get_object(Bucket=self.bucket, Key=self.prefix + name)["Body"].read()
@@ -191,4 +189,4 @@ def test_each_point_of_a_share_is_one_of_the_code() -> None:
     reached = re.compile(r'crash_point::reach\(When::(Before|After), "([a-z-]+)"\)')
     texts = (path.read_text(encoding="utf-8") for path in (_ROOT / "crates/gateway/src").rglob("*.rs"))
     found = {f"{when.lower()}-{effect}" for text in texts for when, effect in reached.findall(text)}
-    assert found == crash_points.SHARES | crash_points.EPOCHS
+    assert found == crash_points.SHARES | crash_points.CLAIMS | crash_points.EPOCHS

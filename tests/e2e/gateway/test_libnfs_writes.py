@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from support.buckets import file_keys
 from support.gateways import ServedInstrument, missing_libnfs, names, read
 from support.servers import S3Server
 
@@ -40,7 +41,6 @@ def test_what_a_client_has_closed_is_there_when_the_gateway_was_killed(
                 # nfs-cp makes files that only their owner and group may read.
                 assert read(shares, f"runs/{name}", uid=0) == body, name
             shares.restart()
-        listed = s3server.client().list_objects_v2(Bucket=bucket)["Contents"]
-        assert [entry["Key"] for entry in listed] == ["runs/deep/x", "runs/there"]
+        assert file_keys(s3server, bucket) == ["runs/deep/x", "runs/there"]
     finally:
         shares.close()

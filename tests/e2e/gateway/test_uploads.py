@@ -11,19 +11,12 @@ from pathlib import Path
 
 import pytest
 
+from support.buckets import bodies
 from support.gateways import ServedInstrument, missing_libnfs, names, read
 from support.servers import S3Server
 
 MIB = 1024 * 1024
 QUIET = 0.3
-
-
-def bodies(server: S3Server, bucket: str) -> dict[str, bytes]:
-    """The objects of a bucket, read back by another program than ours. Folder markers are left out."""
-    client = server.client()
-    listed = client.list_objects_v2(Bucket=bucket).get("Contents", [])
-    keys = [entry["Key"] for entry in listed if not entry["Key"].endswith("/")]
-    return {key: client.get_object(Bucket=bucket, Key=key)["Body"].read() for key in keys}
 
 
 def test_what_a_client_writes_is_in_the_bucket_byte_for_byte_also_after_kills(

@@ -16,14 +16,13 @@ from typing import Any
 
 import pytest
 
+from support.buckets import CLAIM, PROBE
 from support.mounts import Mount, Mounter, gone
 from support.processes import run, seqferry
 from support.servers import S3Server
 from support.waiting import eventually
 
 MIB = 1024 * 1024
-PROBE = ".seqferry-probe"
-"""Key of the objects that show whether a service keeps conditions. A bucket keeps its versions."""
 
 MakeBucket = Callable[..., str]
 
@@ -47,7 +46,7 @@ def versions(server: S3Server, bucket: str) -> dict[str, list[bytes]]:
     client = server.client()
     found: dict[str, list[bytes]] = {}
     for one in client.list_object_versions(Bucket=bucket).get("Versions", []):
-        if one["Key"].endswith(PROBE):
+        if one["Key"].endswith((PROBE, CLAIM)):
             continue
         got = client.get_object(Bucket=bucket, Key=one["Key"], VersionId=one["VersionId"])
         found.setdefault(one["Key"], []).append(got["Body"].read())

@@ -12,6 +12,7 @@ from typing import Final
 
 import pytest
 
+from support.buckets import PROBE, is_file
 from support.mounts import Mounter, gone
 from support.processes import run, seqferry
 from support.samba import PAGE, Samba, missing_samba, missing_smbtorture
@@ -98,7 +99,7 @@ def test_what_clients_of_windows_write_is_in_the_bucket_once(
     found = [
         one
         for one in client.list_object_versions(Bucket=bucket)["Versions"]
-        if not one["Key"].endswith(("/", ".seqferry-probe"))
+        if is_file(one["Key"]) and not one["Key"].endswith(PROBE)
     ]
     assert {one["Key"]: client.get_object(Bucket=bucket, Key=one["Key"])["Body"].read() for one in found} == {
         "run42/output/big.bcl": bodies["big"],

@@ -5,6 +5,7 @@ use seqferry_vfs::tree::names::{HiddenReason, check_name};
 
 use crate::ids::ROOT;
 use crate::overlay::{Node, STATED_GID, STATED_MODE, STATED_MODIFIED, STATED_UID, nanoseconds, now};
+use crate::prefix_claim::CLAIM;
 
 /// The object at the top of a share that shows whether the service keeps conditions of writes. It is no file of the
 /// share, and there for a moment when its first file is uploaded.
@@ -30,9 +31,10 @@ pub(super) fn checked_name(name: &[u8]) -> Result<&str> {
     }
 }
 
-/// True for the name of an object that is no file of the share.
+/// True for the name of an object that is no file of the share. Below the top the names are those of files: a claim there
+/// is another gateway's.
 pub(super) fn is_reserved(parent: u64, name: &str) -> bool {
-    parent == ROOT && name == PROBE
+    parent == ROOT && (name == PROBE || name == CLAIM)
 }
 
 fn is_owner(caller: &Caller, attributes: &Attributes) -> bool {

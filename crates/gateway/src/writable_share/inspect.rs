@@ -1,6 +1,7 @@
 //! State of a writable share for people: what waits and fails, by share, by folder and by path.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use serde::Serialize;
@@ -12,6 +13,7 @@ use crate::ids::ROOT;
 use crate::journal::Disk;
 use crate::name_list::NameList;
 use crate::overlay::{Content, Node, Overlay, system_time};
+use crate::prefix_claim::PrefixClaim;
 
 /// Files of each kind that are named.
 const NAMED: usize = 100;
@@ -47,6 +49,8 @@ pub(crate) struct WritingStatus {
     pub(crate) free_bytes: Option<u64>,
     /// The cause, when nothing is acknowledged any more.
     pub(crate) failure: Option<String>,
+    /// The line about another gateway that has claimed the prefix, while nothing is uploaded for it.
+    pub(crate) claimed_by: Option<String>,
 }
 
 #[derive(Debug, Serialize)]
@@ -109,6 +113,11 @@ impl<D: Disk> WritableShare<D> {
         self.0.ledger.note(|overlay| overlay.ignore(ignored));
     }
 
+    /// Set the claim without which nothing is uploaded. Before it is served.
+    pub(crate) fn set_claim(&self, claim: Arc<PrefixClaim>) {
+        self.0.control.set_claim(claim);
+    }
+
     /// The bucket has so many files that were kept beside other programs' objects.
     pub(crate) fn set_conflicts(&self, count: u64) {
         self.0.control.set_conflicts(count);
@@ -132,6 +141,7 @@ impl<D: Disk> WritableShare<D> {
         status.free_bytes = inner.blocking(DataFolder::space).await.ok().map(|(free, _)| free);
         let disk = inner.check_disk().is_err().then(|| "the disk of the gateway failed: look at it".to_owned());
         status.failure = inner.ledger.failure().or(disk);
+        status.claimed_by = inner.control.refusal();
         status
     }
 

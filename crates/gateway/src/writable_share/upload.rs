@@ -214,6 +214,9 @@ impl<D: Disk> Uploader<D> {
     async fn work(&self, work: &Work) -> Result<(), Trouble> {
         // The bucket must not be ahead of the journal: a loss of power would bring back a file whose object has gone.
         self.inner.ledger.settled().await.map_err(send::local)?;
+        if *work != Work::Evict {
+            self.inner.control.check_claim().await?;
+        }
         match work {
             Work::Send(sending) => Box::pin(self.send(sending)).await,
             Work::Fetch(number) => self.fetch(*number).await,

@@ -76,6 +76,7 @@ def serve(
             help="Accept a cache in memory or on the network for shares that can be written: files may be lost.",
         ),
     ] = False,
+    take_over: options.TakeOver = False,
     metrics: Annotated[
         str | None,
         typer.Option(
@@ -105,6 +106,7 @@ def serve(
         cache=None if cache is None else resolve_path(cache),
         max_cache_size=max_cache_size,
         unsafe_cache=unsafe_cache,
+        take_over=take_over,
         memory=DEFAULT_MEMORY if memory is None else memory,
         max_bandwidth=max_bandwidth,
     )

@@ -83,6 +83,8 @@ def _share_lines(share: dict[str, Any]) -> Iterable[str]:
         return
     if writing["failure"] is not None:
         yield f"{top}: nothing is written any more: {writing['failure']}"
+    if writing["claimed_by"] is not None:
+        yield f"{top}: nothing is uploaded: {writing['claimed_by']}"
     if writing["oldest"] is not None:
         yield f"{top}: the oldest that waits is {top}/{writing['oldest']['path']}"
     for one in writing["failing"]:

@@ -96,6 +96,7 @@ def mount(
             "goes to the bucket. A preview.",
         ),
     ] = True,
+    take_over: options.TakeOver = False,
     allow_other: Annotated[
         bool,
         typer.Option(
@@ -219,6 +220,7 @@ def mount(
         pin=pin,
         manifest=None if manifest is None else resolve_path(manifest),
         writable=not read_only,
+        take_over=take_over,
         allow_other=allow_other,
         allow_non_empty=allow_non_empty,
         uid=os.geteuid() if uid is None else uid,

@@ -21,6 +21,7 @@ use super::plan::{self, Work};
 use crate::ids::{FileTable, ROOT};
 use crate::name_list::NameList;
 use crate::overlay::{Content, MADE_HERE, Node, Overlay, now};
+use crate::prefix_claim::PrefixClaim;
 use crate::upload_window::{self, UploadWindow};
 use meter::Meter;
 
@@ -43,6 +44,8 @@ pub(crate) struct UploadRules {
 #[derive(Debug, Default)]
 pub(crate) struct UploadControl {
     rules: OnceLock<UploadRules>,
+    /// Not set: the prefix is written by this process alone.
+    claim: OnceLock<Arc<PrefixClaim>>,
     throttle: ByteThrottle,
     meter: Meter,
     files: AtomicU64,
@@ -121,6 +124,31 @@ impl UploadControl {
         let _unused = self.rules.set(rules);
     }
 
+    /// Set the claim without which nothing is written, once.
+    pub(crate) fn set_claim(&self, claim: Arc<PrefixClaim>) {
+        let _unused = self.claim.set(claim);
+    }
+
+    /// Wait until the prefix is known to be claimed by this gateway.
+    pub(super) async fn check_claim(&self) -> Result<(), Trouble> {
+        match self.claim.get() {
+            Some(claim) => claim.confirm().await.map_err(Trouble::Failed),
+            None => Ok(()),
+        }
+    }
+
+    /// Nothing is written before the claim was looked at again.
+    fn look_at_claim(&self) {
+        if let Some(claim) = self.claim.get() {
+            claim.look_again();
+        }
+    }
+
+    /// The line about another gateway's claim, while nothing is uploaded for it.
+    pub(crate) fn refusal(&self) -> Option<String> {
+        self.claim.get().and_then(|claim| claim.refusal())
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -137,6 +165,7 @@ impl UploadControl {
     /// Have everything at a path and below it go at once that was changed until now; with a marker the files that it may
     /// wait for. Returns the time, in nanoseconds since 1970.
     pub(crate) fn flush(&self, overlay: &Overlay, path: &str) -> u64 {
+        self.look_at_claim();
         // A file that is changed often has a time that runs ahead of the clock.
         let at = overlay.nodes().map(|node| node.changed).max().unwrap_or_default().max(now());
         let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
@@ -154,6 +183,7 @@ impl UploadControl {
 
     /// Have everything go at once from now on.
     pub(crate) fn drain(&self) {
+        self.look_at_claim();
         self.drains.store(true, Ordering::Relaxed);
         let mut state = self.lock();
         state.failures.clear();
@@ -247,6 +277,7 @@ impl UploadControl {
     /// A file was kept beside another program's object.
     pub(super) fn note_conflict(&self) {
         self.conflicts.fetch_add(1, Ordering::Relaxed);
+        self.look_at_claim();
     }
 
     /// Conflicts that are known of, counted in the bucket or made since.
