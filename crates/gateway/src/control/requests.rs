@@ -308,9 +308,9 @@ impl Controlled {
             }
         }
         let begun: Vec<_> =
-            flushed.iter().map(|(share, writable, below)| (share, writable, below, writable.flush(below))).collect();
+            flushed.iter().map(|(share, writable, below)| (share, writable, writable.flush(below))).collect();
         let look = || -> Vec<(&str, Left)> {
-            begun.iter().map(|(share, writable, below, at)| (share.name.as_str(), writable.left(below, *at))).collect()
+            begun.iter().map(|(share, writable, scope)| (share.name.as_str(), writable.left(scope))).collect()
         };
         if !wait {
             let waiting: usize = look().iter().map(|(_, left)| left.waiting).sum();

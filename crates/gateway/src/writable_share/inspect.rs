@@ -7,7 +7,8 @@ use std::time::{Duration, SystemTime};
 use serde::Serialize;
 
 use super::WritableShare;
-use super::upload::control::{Failure, Look, UploadRules, is_dirty, is_within};
+use super::upload::control::{Failure, Look, UploadRules, is_dirty};
+use super::upload::flush::FlushScope;
 use crate::data_folder::DataFolder;
 use crate::ids::ROOT;
 use crate::journal::Disk;
@@ -80,7 +81,7 @@ pub(crate) struct HeldMarker {
 /// Rest of a flush.
 #[derive(Debug, Default)]
 pub(crate) struct Left {
-    /// Files that are not in the bucket as they were when it came.
+    /// Files that are not in the bucket as they were when it came, and objects that have to go since before.
     pub(crate) waiting: usize,
     /// Those of them that wait after a failure, or for a file that failed.
     pub(crate) stuck: usize,
@@ -185,10 +186,12 @@ impl<D: Disk> WritableShare<D> {
         status
     }
 
-    /// Have everything at a path and below it uploaded at once. Returns the time up to which changes count, in
-    /// nanoseconds since 1970.
-    pub(crate) fn flush(&self, path: &str) -> u64 {
-        self.0.ledger.read(|overlay| self.0.control.flush(overlay, path))
+    /// Have everything at a path and below it brought to the bucket at once. Returns what counts.
+    pub(crate) fn flush(&self, path: &str) -> FlushScope {
+        self.0.ledger.read(|overlay| {
+            let at = self.0.control.flush(overlay, path);
+            FlushScope::new(overlay, &self.0.ids, path, at)
+        })
     }
 
     /// Have everything uploaded at once from now on.
@@ -196,30 +199,17 @@ impl<D: Disk> WritableShare<D> {
         self.0.control.drain();
     }
 
-    /// The rest of a flush of a path.
-    pub(crate) fn left(&self, path: &str, at: u64) -> Left {
-        let look = self.0.control.look();
-        let ids = &self.0.ids;
+    /// The rest of a flush.
+    pub(crate) fn left(&self, scope: &FlushScope) -> Left {
+        let (look, ids) = (self.0.control.look(), &self.0.ids);
         self.0.ledger.read(|overlay| {
-            let mut left = Left::default();
-            for node in overlay.nodes().filter(|node| node.changed <= at && is_dirty(overlay, ids, node)) {
-                let number = node.file.number;
-                let path_now = self.path(overlay, number);
-                if !is_within(&path_now, path) {
-                    continue;
-                }
-                left.waiting += 1;
-                let waits_for = look.held.get(&number).filter(|other| look.files.contains_key(other));
-                if let Some(failure) = look.files.get(&number) {
-                    left.stuck += 1;
-                    if left.failing.len() < NAMED {
-                        left.failing.push(failing(path_now, failure));
-                    }
-                } else if waits_for.is_some() {
-                    left.stuck += 1;
-                }
-            }
-            left
+            let rest = scope.rest(overlay, ids);
+            let (waiting, stuck) = (rest.files.len() + rest.keys.len(), rest.stuck(overlay, ids, &look));
+            let files =
+                rest.files.iter().filter_map(|number| Some((self.path(overlay, *number), look.files.get(number)?)));
+            let keys = rest.keys.iter().filter_map(|key| Some((key.to_string(), look.keys.get(key)?)));
+            let failing = files.chain(keys).take(NAMED).map(|(path, failure)| failing(path, failure)).collect();
+            Left { waiting, stuck, failing }
         })
     }
 
@@ -235,7 +225,7 @@ impl<D: Disk> WritableShare<D> {
 
     /// Files and removals to be done before the share is drained.
     pub(crate) fn left_to_drain(&self) -> Left {
-        let mut left = self.left("", u64::MAX);
+        let mut left = self.left(&FlushScope::everything());
         let look = self.0.control.look();
         left.waiting += self.0.ledger.read(|overlay| overlay.doomed().len());
         left.stuck += look.keys.len();

@@ -18,6 +18,7 @@ mod copy_parts;
 mod evict;
 mod fetch;
 mod finish;
+pub(super) mod flush;
 mod folder;
 mod generation;
 mod outcomes;

@@ -400,7 +400,10 @@ impl Gate<'_> {
             return false;
         }
         let Ok(path) = self.overlay.path(self.ids, node.file.number) else { return false };
-        let found = self.flushes.iter().position(|flush| node.changed <= flush.at && is_within(&path, &flush.path));
+        // A rename is one of the old path, too.
+        let base = node.base.as_ref().map_or(path.as_str(), |base| &base.path);
+        let is_in = |flush: &Flush| is_within(&path, &flush.path) || is_within(base, &flush.path);
+        let found = self.flushes.iter().position(|flush| node.changed <= flush.at && is_in(flush));
         if let Some(found) = found {
             self.is_used[found] = true;
         }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use seqferry_nfs::{SetAttributes, Share as _};
 use seqferry_store::ObjectStore;
-use seqferry_store_testing::fault::{Fault, FaultStore, Rule};
+use seqferry_store_testing::fault::{Fault, FaultStore, Latch, Rule};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -137,8 +137,8 @@ async fn a_flush_of_a_marker_sends_the_files_that_it_waits_for() {
     let store = store_of(&setting);
     unsettled(&setting.share, &store);
 
-    let at = setting.share.flush("Complete.txt");
-    until("the flush", async || setting.share.left("Complete.txt", at).waiting == 0).await;
+    let scope = setting.share.flush("Complete.txt");
+    until("the flush", async || setting.share.left(&scope).waiting == 0).await;
 
     assert_eq!(keys(&setting).await, ["Complete.txt", "a"]);
 }
@@ -152,8 +152,8 @@ async fn a_flush_covers_what_was_changed_before_it_below_its_path() {
     let store = store_of(&setting);
     unsettled(&setting.share, &store);
 
-    let at = setting.share.flush("run");
-    until("the flush", async || setting.share.left("run", at).waiting == 0).await;
+    let scope = setting.share.flush("run");
+    until("the flush", async || setting.share.left(&scope).waiting == 0).await;
     setting.put("run/later", "3").await;
 
     assert_eq!(keys(&setting).await, ["run/", "run/a"]);
@@ -163,6 +163,93 @@ async fn a_flush_covers_what_was_changed_before_it_below_its_path() {
     setting.share.drain();
     until("the drain", async || setting.share.is_drained()).await;
     assert_eq!(keys(&setting).await, ["beside", "run/", "run/a", "run/later"]);
+}
+
+/// A share of these objects whose files never settle by themselves.
+async fn with_objects(objects: &[&str]) -> (Setting, Arc<FaultStore>) {
+    let objects: Vec<(&str, Vec<u8>)> = objects.iter().map(|key| (*key, b"x".to_vec())).collect();
+    let setting = Setting::new(&objects).await;
+    setting.share.set_rules(NameList::default(), UploadRules::default());
+    let store = store_of(&setting);
+    (setting, store)
+}
+
+#[tokio::test]
+async fn a_flush_waits_for_removals_before_it_and_not_for_those_after_it() {
+    let (setting, store) = with_objects(&["a", "b", "run/c"]).await;
+    let (share, top) = (&setting.share, setting.share.root());
+    let (first, later) = (Latch::default(), Latch::default());
+    store.rule(Rule::always("DeleteObject", Fault::Hold(first.clone())).key("p/a"));
+    store.rule(Rule::always("DeleteObject", Fault::Hold(later.clone())).key("p/b"));
+    share.remove(&root(), top, b"a").await.unwrap();
+    unsettled(share, &store);
+    first.reached().await;
+
+    let (all, below) = (share.flush(""), share.flush("run"));
+    share.remove(&root(), top, b"b").await.unwrap();
+    later.reached().await;
+
+    assert_eq!((share.left(&all).waiting, share.left(&all).stuck, share.left(&below).waiting), (1, 0, 0));
+    first.open();
+    until("the flush", async || share.left(&all).waiting == 0).await;
+    assert_eq!(keys(&setting).await, ["b", "run/c"]);
+    later.open();
+}
+
+#[tokio::test]
+async fn a_flush_of_the_old_or_the_new_name_waits_for_a_rename_to_its_end() {
+    for flushed in ["", "old", "new"] {
+        let (setting, store) = with_objects(&["old/a", "old/deep/b"]).await;
+        let (share, top) = (&setting.share, setting.share.root());
+        share.rename(&root(), top, b"old", top, b"new").await.unwrap();
+        unsettled(share, &store);
+
+        let scope = share.flush(flushed);
+        assert!(share.left(&scope).waiting > 0, "{flushed}");
+        until("the flush", async || share.left(&scope).waiting == 0).await;
+
+        let files: Vec<String> = keys(&setting).await.into_iter().filter(|key| !key.ends_with('/')).collect();
+        assert_eq!(files, ["new/a", "new/deep/b"], "{flushed}");
+    }
+}
+
+#[tokio::test]
+async fn a_flush_ends_when_a_removal_or_a_rename_fails_and_names_it() {
+    let (setting, store) = with_objects(&["gone", "old"]).await;
+    let (share, top) = (&setting.share, setting.share.root());
+    store.rule(Rule::always("DeleteObject", Fault::Fail("AccessDenied", 403)).key("p/gone"));
+    store.rule(Rule::always("CopyObject", Fault::Fail("AccessDenied", 403)).key("p/new"));
+    share.remove(&root(), top, b"gone").await.unwrap();
+    share.rename(&root(), top, b"old", top, b"new").await.unwrap();
+    unsettled(share, &store);
+
+    let scope = share.flush("");
+    until("the end", async || share.left(&scope).stuck == 2).await;
+
+    let left = share.left(&scope);
+    let paths: Vec<&str> = left.failing.iter().map(|failing| failing.path.as_str()).collect();
+    assert_eq!((left.waiting, paths), (2, vec!["new", "gone"]));
+    assert!(left.failing.iter().all(|failing| failing.cause.contains("AccessDenied")));
+}
+
+#[tokio::test]
+async fn a_flush_waits_for_a_file_that_was_removed_while_it_was_written() {
+    let (setting, store) = with_objects(&[]).await;
+    let (share, top) = (&setting.share, setting.share.root());
+    let latch = Latch::default();
+    store.rule(Rule::always("PutObject", Fault::Hold(latch.clone())).key("p/a"));
+    setting.put("a", "1").await;
+    unsettled(share, &store);
+    share.flush("");
+    latch.reached().await;
+    share.remove(&root(), top, b"a").await.unwrap();
+
+    let scope = share.flush("");
+
+    assert_eq!(share.left(&scope).waiting, 1);
+    latch.open();
+    until("the flush", async || share.left(&scope).waiting == 0).await;
+    assert!(keys(&setting).await.is_empty());
 }
 
 #[tokio::test]
@@ -179,8 +266,8 @@ async fn a_flush_tries_again_at_once_what_waits_after_a_failure() {
     .await;
     store.heal();
 
-    let (began, at) = (Instant::now(), setting.share.flush("a"));
-    until("the flush", async || setting.share.left("a", at).waiting == 0).await;
+    let (began, scope) = (Instant::now(), setting.share.flush("a"));
+    until("the flush", async || setting.share.left(&scope).waiting == 0).await;
 
     assert!(began.elapsed() < Duration::from_secs(2));
     running.kill().await;
