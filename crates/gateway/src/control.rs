@@ -5,6 +5,7 @@
 //! its client has gone, but for a drain, which goes on.
 
 mod epochs;
+mod hand_over;
 mod requests;
 mod socket;
 
@@ -22,6 +23,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::held_share::Changes;
 use crate::writable_share::{Left, WritableShare, WritingStatus};
+pub(crate) use hand_over::take_from_unmounted;
 pub(crate) use socket::ControlSocket;
 
 /// Time between two looks at what a flush or a drain still waits for.
@@ -154,6 +156,31 @@ impl Controlled {
         self.changes.are_held()
             && self.changes.have_ended()
             && self.writable().all(|(_, writable)| writable.is_drained())
+    }
+
+    /// End at once, for a mount of the same source that goes on with the cache. What waits is in the journal.
+    ///
+    /// # Errors
+    /// While the share is served, or of another source, in words.
+    fn hand_over(&self, source: &str) -> Result<(), String> {
+        if !self.address.is_empty() {
+            return Err("stop it, or name another folder with --cache".to_owned());
+        }
+        if !self.changes.are_held() {
+            return Err(
+                "its folder is mounted, or a file in it is open: unmount it and close its files, or name another \
+                        folder with --cache"
+                    .to_owned(),
+            );
+        }
+        if let Some(other) = self.shares.iter().find(|share| share.source != source) {
+            return Err(format!(
+                "it still uploads to {}: wait for its end, or name another folder with --cache",
+                other.source
+            ));
+        }
+        self.stop.cancel();
+        Ok(())
     }
 
     /// Hold changes, upload everything, and end the gateway then. Returns at once.

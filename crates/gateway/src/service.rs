@@ -17,7 +17,7 @@ use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use crate::control::{ControlSocket, Controlled, ControlledShare};
+use crate::control::{ControlSocket, Controlled, ControlledShare, take_from_unmounted};
 use crate::error::GatewayError;
 use crate::held_share::{Changes, HeldShare};
 use crate::ids::FileTable;
@@ -30,6 +30,8 @@ use crate::writes::{ClaimedCache, Place, WritesSpec, check_file_system, check_ov
 const THREADS: usize = 4;
 /// Longest wait for calls under way when the gateway stops.
 const GRACE: Duration = Duration::from_secs(15);
+/// Longest wait for tasks to end that hold locks, and for work of the disk.
+const LOCKS: Duration = Duration::from_secs(1);
 /// Longest wait for uploads to be given up when the gateway stops.
 const UPLOADS: Duration = Duration::from_secs(5);
 
@@ -121,6 +123,12 @@ impl GatewaySpec {
     /// When one of the shares cannot be served; none is then.
     pub fn start(self) -> Result<Gateway, GatewayError> {
         seqferry_client::trace::show_warnings("seqferry gateway");
+        if self.address.is_none()
+            && let Some((cache, _)) = &self.cache
+        {
+            let source = self.shares.first().map(|share| Address(&share.tree.bucket, Some(&share.tree.prefix)));
+            take_from_unmounted(cache, &source.map(|source| source.to_string()).unwrap_or_default())?;
+        }
         let lock = claim(&self.state)?;
         let key = HandleKey::open(&self.state.join("handles.key")).map_err(|error| GatewayError(error.0))?;
         let caches = self.open_caches()?;
@@ -274,6 +282,8 @@ struct Written {
 /// Uploads of a share while it is served.
 struct RunningUpload {
     task: JoinHandle<()>,
+    /// Looks at the claim.
+    keeper: JoinHandle<()>,
     writable: WritableShare,
     claim: Arc<PrefixClaim>,
 }
@@ -283,8 +293,6 @@ impl RunningUpload {
     async fn end(self) {
         let ended = async { (self.task.await, self.keeper.await) };
         let has_ended = tokio::time::timeout(UPLOADS, ended).await.is_ok();
-    /// Looks at the claim.
-    keeper: JoinHandle<()>,
         if has_ended && self.writable.is_drained() {
             self.claim.release().await;
         }
@@ -509,7 +517,8 @@ impl Drop for Gateway {
         self.wait(GRACE);
         self.exports.iter().for_each(Export::save_names);
         if let Some(runtime) = self.runtime.take() {
-            runtime.shutdown_background();
+            // Tasks hold the locks of journals, which the next process needs.
+            runtime.shutdown_timeout(LOCKS);
         }
     }
 }

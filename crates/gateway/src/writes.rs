@@ -140,6 +140,11 @@ impl ClaimedCache {
         }
     }
 
+    /// True when no gateway has claimed a cache.
+    pub(crate) fn is_free(path: &Path) -> bool {
+        File::open(path.join(LOCK)).map_or(true, |lock| lock.try_lock().is_ok())
+    }
+
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }

@@ -59,6 +59,9 @@ pub(super) enum Request {
         share: String,
         epoch: u64,
     },
+    HandOver {
+        source: String,
+    },
 }
 
 /// An answer, or a sentence with the cause and the next step.
@@ -276,6 +279,7 @@ impl Controlled {
             Request::Freeze => self.freeze().await.map(|()| json!({})),
             Request::Epoch { share, epoch, offset } => self.epoch_page(&share, epoch, offset).await,
             Request::Forget { share, epoch } => self.forget_epoch(&share, epoch).await,
+            Request::HandOver { source } => self.hand_over(&source).map(|()| json!({})),
         }
     }
 

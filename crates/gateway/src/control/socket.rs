@@ -18,7 +18,7 @@ use super::requests::{Request, line_of, not_understood};
 use crate::error::GatewayError;
 
 /// Name of the socket in the cache.
-const NAME: &str = "gateway.sock";
+pub(super) const NAME: &str = "gateway.sock";
 /// Bytes of a request: a path of 1,024 bytes, each written with six characters, and the words around it.
 const LINE: u64 = 8 << 10;
 /// Longest wait for a request, and for a client to take its answer.
