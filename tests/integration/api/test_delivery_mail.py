@@ -165,19 +165,19 @@ def test_a_mail_that_is_refused_is_tried_again_and_its_error_names_no_address(
     assert (mail.receivers, one.states(), one.rows()) == ([[BOB]], [("sent", 2)], 0)
 
 
-@pytest.mark.parametrize(
-    "address",
-    [
-        "", "bob", "bob@", "@example.net", "bob@localhost", "bob@example.net, eve@example.net", "Bob <bob@example.net>",
-        "bob@example.net\nBcc: eve@example.net", "bob@example.net\r\n", "bob@example.net?cc=eve@example.net",
-        "bob@-example.net", "bob@exa mple.net", "bö@example.net", "b" * 65 + "@example.net",
-        "bob@" + "a." * 150 + "net", "bob@example.net;eve@example.net", None, ["bob@example.net"],
-    ],
-)  # fmt: skip
-def test_what_is_no_address_is_refused(service: Service, mails: tuple[Mails, Channel], address: Any) -> None:
+NO_ADDRESSES = [
+    "", "bob", "bob@", "@example.net", "bob@localhost", "bob@example.net, eve@example.net", "Bob <bob@example.net>",
+    "bob@example.net\nBcc: eve@example.net", "bob@example.net\r\n", "bob@example.net?cc=eve@example.net",
+    "bob@-example.net", "bob@exa mple.net", "bö@example.net", "b" * 65 + "@example.net",
+    "bob@" + "a." * 150 + "net", "bob@example.net;eve@example.net", None, ["bob@example.net"],
+]  # fmt: skip
+
+
+def test_what_is_no_address_is_refused(service: Service, mails: tuple[Mails, Channel]) -> None:
     one = Shared(service, mails[1])
     with http_of(service) as client:
-        assert one.ask(client, address).status_code == 422
+        for address in NO_ADDRESSES:
+            assert one.ask(client, address).status_code == 422, address
     assert one.rows() == 0
 
 
