@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import random
 import signal
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -34,17 +35,24 @@ def _or_skip(suite: Callable[[], str | None]) -> str | None:
         pytest.skip(str(missing))
 
 
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """A folder that all users reach. It is asked for before ``mounter``, which unmounts it."""
+    folder = Path(tempfile.mkdtemp(prefix="seqferry-suite"))
+    folder.chmod(0o755)
+    yield folder
+    folder.rmdir()
+
+
 def test_calls_end_as_on_a_local_disk_but_for_documented_differences(
-    seaweedfs: S3Server, make_bucket: MakeBucket, mounter: Mounter, tmp_path: Path
+    open_folder: Path, seaweedfs: S3Server, make_bucket: MakeBucket, mounter: Mounter, tmp_path: Path
 ) -> None:
     if os.geteuid() != 0:
         pytest.skip("pjdfstest takes the place of other users, for which it has to be root: it is not run")
     rows = [line.split("|")[1].strip() for line in PAGE.read_text().splitlines() if line.startswith("| ")]
     assert {difference.row for difference in EXPECTED} <= set(rows), "differences that docs/use/mount.md does not tell"
     options = ("--read-write", "--cache", str(tmp_path / "cache"), "--allow-other")
-    mount = mounter(seaweedfs, f"s3://{make_bucket(seaweedfs)}", *options)
-    for folder in (tmp_path, *tmp_path.parents[:2]):
-        folder.chmod(0o755)  # other users reach the mount
+    mount = mounter(seaweedfs, f"s3://{make_bucket(seaweedfs)}", *options, directory=open_folder)
 
     said = _or_skip(lambda: pjdfstest(mount.directory, tmp_path, EXPECTED))
 
