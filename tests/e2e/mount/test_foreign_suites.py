@@ -12,6 +12,7 @@ from typing import Final
 
 import pytest
 
+from support.buckets import CLAIM, PROBE
 from support.mounts import Mounter
 from support.processes import run, seqferry
 from support.run import MissingToolError
@@ -89,11 +90,11 @@ def test_a_file_of_random_operations_is_whole_after_a_kill_and_in_the_bucket(
 
 
 def _bodies(server: S3Server, bucket: str) -> dict[str, list[bytes]]:
-    """Bodies of all versions of the objects, newest first, but for the probes of conditions."""
+    """Bodies of all versions of the files, newest first."""
     client = server.client()
     found: dict[str, list[bytes]] = {}
     for one in client.list_object_versions(Bucket=bucket).get("Versions", []):
-        if not one["Key"].endswith(".seqferry-probe"):
+        if one["Key"] not in (PROBE, CLAIM):
             got = client.get_object(Bucket=bucket, Key=one["Key"], VersionId=one["VersionId"])
             found.setdefault(one["Key"], []).append(got["Body"].read())
     return found
