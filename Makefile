@@ -458,6 +458,10 @@ bench-requests: $(TOOLS)/s3sim ## CPU and memory of one copy request, layer by l
 bench-gateway: build $(TOOLS)/versitygw $(TOOLS)/s3proxy ## write to and read from a share side by side: Seqferry, rclone serve nfs (options: ARGS="--help")
 	$(BIN)/python benches/bench_gateway.py $(ARGS)
 
+.PHONY: bench-gateway-soak
+bench-gateway-soak: build $(TOOLS)/versitygw $(TOOLS)/s3proxy ## a sequencer that writes to a share while its storage throttles and goes away (options: ARGS="--files 20")
+	$(BIN)/python benches/measure_gateway_soak.py $(ARGS)
+
 .PHONY: bench-gateway-restart
 bench-gateway-restart: build $(TOOLS)/versitygw ## a gateway with 100,000 files that wait, killed and started again (options: ARGS="--files 1000")
 	$(BIN)/python benches/measure_gateway_restart.py $(ARGS)

@@ -5,6 +5,8 @@ It prints what it measured as one line of JSON. ``WORK`` is one of these:
 - ``write``: a file of ``BYTES``, in pieces of 1 MiB, and one sync: ``seconds``.
 - ``read``: a whole file in pieces of 1 MiB: ``seconds``, and ``sha256`` of it.
 - ``sync``: ``NUMBER`` pieces of ``BYTES`` to one file, each synced: ``ms`` of each piece.
+- ``append``: a file of ``BYTES``, in pieces of 64 KiB, under a name with ``.tmp``, synced, closed and renamed then:
+  ``seconds``.
 - ``create``: ``NUMBER`` files of ``BYTES``, each written, synced and closed: ``seconds``.
 - ``list``: the folder ``FILE``: ``seconds``, and the ``names`` that were found.
 
@@ -22,6 +24,8 @@ import time
 from typing import Any, Final
 
 PIECE: Final = 1 << 20
+APPENDED: Final = 1 << 16
+"""Bytes that an instrument writes at a time."""
 _LIBRARY: Final = "libnfs.so.13"
 
 
@@ -48,6 +52,7 @@ class Share:
         library.nfs_read.argtypes = (pointer, pointer, ctypes.c_uint64, text)
         library.nfs_fsync.argtypes = (pointer, pointer)
         library.nfs_close.argtypes = (pointer, pointer)
+        library.nfs_rename.argtypes = (pointer, text, text)
         library.nfs_opendir.argtypes = (pointer, text, ctypes.POINTER(pointer))
         library.nfs_readdir.argtypes = (pointer, pointer)
         library.nfs_readdir.restype = pointer
@@ -95,6 +100,9 @@ class Share:
 
     def close(self, file: ctypes.c_void_p) -> None:
         self._call("close", "nfs_close", file)
+
+    def rename(self, name: str, other: str) -> None:
+        self._call(name, "nfs_rename", f"/{name}".encode(), f"/{other}".encode())
 
     def count(self, folder: str) -> int:
         """Number of names in a folder."""
@@ -148,6 +156,17 @@ def _sync(share: Share, name: str, count: int, size: int) -> dict[str, Any]:
     return {"ms": took}
 
 
+def _append(share: Share, name: str, _: int, size: int) -> dict[str, Any]:
+    began = time.perf_counter()
+    file = share.create(f"{name}.tmp")
+    for number in range(-(-size // APPENDED)):
+        share.write(file, piece(name, number, min(APPENDED, size - number * APPENDED)))
+    share.sync(file)
+    share.close(file)
+    share.rename(f"{name}.tmp", name)
+    return {"seconds": time.perf_counter() - began}
+
+
 def _create(share: Share, name: str, count: int, size: int) -> dict[str, Any]:
     bodies = {f"{name}-{number:05d}": piece(f"{name}-{number:05d}", 0, size) for number in range(count)}
     began = time.perf_counter()
@@ -165,7 +184,7 @@ def _list(share: Share, name: str, _count: int, _size: int) -> dict[str, Any]:
     return {"seconds": time.perf_counter() - began, "names": names}
 
 
-_WORKS: Final = {"write": _write, "read": _read, "sync": _sync, "create": _create, "list": _list}
+_WORKS: Final = {"write": _write, "read": _read, "sync": _sync, "append": _append, "create": _create, "list": _list}
 
 
 def main(url: str, work: str, name: str, count: str, size: str) -> None:

@@ -199,9 +199,7 @@ impl GatewaySpec {
                 Some(calls) => calls.await,
                 None => ended.cancelled().await,
             }
-            for upload in uploads {
-                upload.end().await;
-            }
+            futures::future::join_all(uploads.into_iter().map(RunningUpload::end)).await;
             closed.cancel();
             if let Some(controls) = controls {
                 // Whoever waits for the end finds no socket then.
