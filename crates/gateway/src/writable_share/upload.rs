@@ -90,6 +90,12 @@ impl Trouble {
         Self::Failed(Box::new(ObjectFailure::new(class, "LocalDisk", "upload", text)))
     }
 
+    /// The prefix is not known to be this gateway's: another one has it, or the bucket cannot be asked.
+    fn not_claimed(text: String) -> Self {
+        let class = FailureClass::Store(ErrorClass::Retry);
+        Self::Failed(Box::new(ObjectFailure::new(class, "NotClaimed", "upload", text)))
+    }
+
     /// The bucket has refused one generation again and again, though it was asked each time what it has.
     fn refused(work: &Work, attempts: u32) -> Self {
         let path = match work {

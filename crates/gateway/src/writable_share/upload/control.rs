@@ -132,7 +132,7 @@ impl UploadControl {
     /// Wait until the prefix is known to be claimed by this gateway.
     pub(super) async fn check_claim(&self) -> Result<(), Trouble> {
         match self.claim.get() {
-            Some(claim) => claim.confirm().await.map_err(Trouble::Failed),
+            Some(claim) => claim.confirm().await.map_err(Trouble::not_claimed),
             None => Ok(()),
         }
     }

@@ -1,15 +1,17 @@
 //! Outcomes of uploads, as they go into the journal together with the end of the upload.
 
-use seqferry_store::{Checksum, ObjectMeta};
-use seqferry_transfer::{Method, ObjectFailure};
+use seqferry_store::{Checksum, ErrorClass, ObjectMeta};
+use seqferry_transfer::{FailureClass, Method, ObjectFailure};
 
 use super::Uploader;
 use super::plan::{Sending, Work};
 use crate::journal::Disk;
 use crate::overlay::{Change, FailedUpload, MadeVersion, Node, Outcome, now};
 
-/// Attempts after which a failure goes on record: a short outage leaves none there.
+/// Attempt whose failure goes on record.
 const RECORDED_ATTEMPT: u32 = 3;
+/// The same for a failure that passes by itself, some 18 minutes after the first: an outage only delays.
+const RECORDED_LATER: u32 = 12;
 
 /// A version of an object that was written.
 #[derive(Debug, Clone)]
@@ -84,7 +86,8 @@ impl<D: Disk> Uploader<D> {
     pub(super) async fn note_failure(&self, work: &Work, failure: &ObjectFailure) {
         let Work::Send(sending) = work else { return };
         let (begun, attempts) = self.inner.control.course(sending.number);
-        if attempts != RECORDED_ATTEMPT {
+        let passes = matches!(failure.class, FailureClass::Store(ErrorClass::Retry | ErrorClass::Throttle));
+        if attempts != if passes { RECORDED_LATER } else { RECORDED_ATTEMPT } {
             return;
         }
         let recorded = self.inner.ledger.record(|overlay| {
