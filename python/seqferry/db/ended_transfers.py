@@ -59,8 +59,11 @@ def insert(
 ) -> bool:
     """Put a transfer with its objects on record, ended. False: it is there already, and nothing is added.
 
-    It began with the first of its objects, and ended with the last.
+    It began with the first of its objects, and ended with the last. The commit is on the disk when it returns, whatever
+    the server's ``synchronous_commit`` is: who hands the objects over forgets them then.
     """
+    if connection.dialect.name != "sqlite":
+        connection.exec_driver_sql("set local synchronous_commit to on")
     submissions.lock_submissions(connection)
     if transfers.row_of(connection, transfer_id) is not None:
         return False

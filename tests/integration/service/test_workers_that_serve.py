@@ -73,7 +73,7 @@ def test_a_mount_that_is_written_is_seen_at_a_shared_database(
     environment = {**proxy.server.environment(), "SEQFERRY_DATABASE_URL": service.settings.database_url or ""}
     mounter = Mounter(tmp_path)
     try:
-        with held(proxy, "PutObject"):
+        with held(proxy, "PutObject", key="runs/a"):
             before, serving = mounter.foreground(proxy.server, place, *options)
             (before.directory / "a").write_bytes(b"12345")
             serving.kill()
