@@ -25,7 +25,7 @@ from urllib.parse import quote, urlsplit
 import sqlalchemy as sa
 
 from seqferry.db import endpoint_facts
-from seqferry.doctor import capabilities
+from seqferry.doctor import capabilities, shares
 from seqferry.doctor.capabilities import Capability, ProbedBucket
 from seqferry.engine.engine import Engine, ObjectInfo, version
 from seqferry.model.errors import ConfigError, SeqferryError, StorageError
@@ -76,6 +76,7 @@ def examine(settings: Settings, places: Sequence[tuple[str, Location]], *, refre
     yield _identity()
     if settings.audit_anchor is not None:
         yield _anchors(settings)
+    yield from _shares(settings)
     engine = Engine.of(settings) if places else None
     servers: dict[str, str] = {}
     targets = {_bucket_of(place) for name, place in places if isinstance(place, S3Location) and name == "target"}
@@ -230,6 +231,16 @@ def _memory(settings: Settings) -> Finding:
 
 
 # --- places -----------------------------------------------------------------------------------------------------------
+
+
+def _shares(settings: Settings) -> Iterator[Finding]:
+    for share in settings.shares:
+        topic = f"share {share.name}"
+        troubles = [] if share.read_only else list(shares.find_troubles(share))
+        if not troubles:
+            yield Finding(topic, "ok", f"{share.source}, {'read-only' if share.read_only else 'written'}")
+        for one in troubles:
+            yield Finding(topic, "warning", one.text, one.advice)
 
 
 def _identity() -> Finding:
