@@ -16,8 +16,9 @@ PENDING: Final = "pending"
 SENT: Final = "sent"
 GIVEN_UP: Final = "given_up"
 
-SubjectKind = Literal["transfer", "worker", "mail"]
-"""Kinds of things that notices are about. Stored in rows. ``mail``: one that the holder of a share link asked for."""
+SubjectKind = Literal["transfer", "worker", "mail", "share"]
+"""Kinds of things that notices are about. Stored in rows. ``mail``: one that the holder of a share link asked for.
+``share``: one of a gateway."""
 
 
 class Subject(NamedTuple):

@@ -104,7 +104,10 @@ def waiting_of(status: dict[str, Any]) -> dict[str, dict[str, Any]]:
             continue
         oldest = writing["oldest"]
         found[share["share"]] = {
-            **{name: writing[name] for name in ("dirty_files", "dirty_bytes", "failing_files", "conflicts")},
+            **{
+                name: writing[name]
+                for name in ("dirty_files", "dirty_bytes", "failing_files", "conflicts", "window_is_open")
+            },
             "oldest_dirty_seconds": None if oldest is None else round(oldest["age_seconds"], 1),
         }
     return found

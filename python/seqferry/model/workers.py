@@ -21,8 +21,8 @@ URL: Final = "url"
 WAITING: Final = "waiting"
 """Name of the fact of a gateway, or of a mount that is written: by share, what is not in the bucket yet.
 
-Of each share that is written: ``dirty_files``, ``dirty_bytes``, ``failing_files``, ``conflicts``, and
-``oldest_dirty_seconds`` (None: nothing waits).
+Of each share that is written: ``dirty_files``, ``dirty_bytes``, ``failing_files``, ``conflicts``, ``window_is_open``,
+and ``oldest_dirty_seconds`` (None: nothing waits).
 """
 
 FOLDERS: Final = "folders"

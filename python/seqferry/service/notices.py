@@ -21,8 +21,10 @@ from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
 from seqferry.db.notice_rows import Subject
-from seqferry.model.formatting import count, size
+from seqferry.model.errors import NotFoundError
+from seqferry.model.formatting import count, duration, size
 from seqferry.model.models import WITH_FAILURES, FailureGroup, Status
+from seqferry.model.workers import WAITING
 from seqferry.proof import auditing
 from seqferry.service.service import Service
 from seqferry.settings.channels import Channel, NoticeKind
@@ -62,7 +64,7 @@ def notice_of(service: Service, subject: Subject, kind: NoticeKind, notice_id: s
         NotFoundError: the subject is not on record any more.
     """
     assert subject.kind != "mail", "those are made by delivery_mails"
-    of = {"transfer": _of_transfer, "worker": _of_worker}[subject.kind]
+    of = {"transfer": _of_transfer, "worker": _of_worker, "share": _of_share}[subject.kind]
     head = auditing.head(service.database)
     notice = of(service, subject.id, kind, notice_id, head)
     more = {"subject": subject._asdict(), "ledger_head": str(head), "ledger_count": head.count}
@@ -99,6 +101,43 @@ def _of_worker(service: Service, worker_id: str, kind: NoticeKind, notice_id: st
         "next": command,
     }
     payload = {"type": f"worker.{kind}", "timestamp": _time(time.time()), "data": data}
+    return Notice(notice_id, kind, title, printable(lines), payload)
+
+
+def _of_share(service: Service, share_id: str, kind: NoticeKind, notice_id: str, head: auditing.Head) -> Notice:
+    worker_id, _, share = share_id.partition("/")
+    status = service.worker(worker_id)
+    process, waiting = status.process, status.activity.facts.get(WAITING, {})
+    if share not in waiting:
+        raise NotFoundError(f"The gateway {process.name} has no share {share} any more.")
+    facts: dict[str, Any] = waiting[share]
+    files, oldest = facts["dirty_files"], facts["oldest_dirty_seconds"] or 0.0
+    title = f"Seqferry: a file of the share {share} on {process.host} has waited for {duration(oldest)}"
+    command = "seqferry gateway status"
+    lines = [
+        f"share     {share}",
+        f"gateway   {process.name}, on {process.host}, process {process.pid}",
+        f"waiting   {count(files, 'file')}, {size(facts['dirty_bytes'])}",
+        f"oldest    {duration(oldest)}",
+        f"failing   {count(facts['failing_files'], 'file')}",
+        f"ledger    {head}",
+        "What was acknowledged is on the disk of that machine, and goes to S3 when it can.",
+        "",
+        f"Next, on that machine: {command}",
+    ]
+    data = {
+        "id": share_id,
+        "name": share,
+        "title": title,
+        "host": process.host,
+        "pid": process.pid,
+        "files": files,
+        "bytes": facts["dirty_bytes"],
+        "failing": facts["failing_files"],
+        "oldest_seconds": oldest,
+        "next": command,
+    }
+    payload = {"type": f"share.{kind}", "timestamp": _time(time.time()), "data": data}
     return Notice(notice_id, kind, title, printable(lines), payload)
 
 

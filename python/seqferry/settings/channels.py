@@ -12,9 +12,11 @@ from urllib.parse import urlsplit
 
 NoticeKind = Literal["finished", "person", "stalled", "vanished"]
 """``finished``: the transfer has ended, however. ``person``: failures that a person has to do something about.
-``stalled``: nothing has moved for some time. ``vanished``: a worker was killed or cut off while it had work."""
+``stalled``: nothing has moved for some time, or files of a share have waited for long. ``vanished``: a worker was
+killed or cut off while it had work."""
 
 STALLED_AFTER: Final = 15 * 60.0
+FILES_WAIT_AFTER: Final = 3600.0
 _DURATION: Final = re.compile(r"([1-9][0-9]{0,5})([smh])")
 _SECONDS: Final = {"s": 1, "m": 60, "h": 3600}
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
@@ -52,6 +54,8 @@ class Notices:
     channels: tuple[Channel, ...] = ()
     stalled_after: float = STALLED_AFTER
     """Seconds without progress after which a transfer has stalled."""
+    files_wait_after: float = FILES_WAIT_AFTER
+    """Seconds for which the oldest file of a share may wait for its upload."""
 
     @property
     def mail(self) -> Channel | None:
@@ -84,21 +88,21 @@ def parse(table: object) -> Notices:
     if not isinstance(table, dict):
         raise ChannelError("notices", "'notices' is a table; write [notices.NAME]")
     found: list[Channel] = []
-    stalled_after = STALLED_AFTER
+    durations = {"stalled_after": STALLED_AFTER, "files_wait_after": FILES_WAIT_AFTER}
     for name, value in cast("dict[str, Any]", table).items():
-        if name == "stalled_after":
-            stalled_after = _duration(value)
+        if name in durations:
+            durations[name] = _duration(name, value)
         elif not isinstance(value, dict):
             raise ChannelError(name, f"'{name}' in [notices] is not known; channels are tables: [notices.{name}]")
         else:
             found.append(_channel(name, cast("dict[str, Any]", value)))
-    return Notices(tuple(found), stalled_after)
+    return Notices(tuple(found), **durations)
 
 
-def _duration(value: object) -> float:
+def _duration(key: str, value: object) -> float:
     match = _DURATION.fullmatch(value) if isinstance(value, str) else None
     if match is None:
-        raise ChannelError("stalled_after", 'stalled_after is a duration; write for example "15m", "90s" or "2h"')
+        raise ChannelError(key, f'{key} is a duration; write for example "15m", "90s" or "2h"')
     return float(int(match[1]) * _SECONDS[match[2]])
 
 

@@ -16,6 +16,8 @@ from seqferry.service import delivery_mails
 from seqferry.service.notices import Delivery, Notice, notice_of, send
 from seqferry.service.service import Service
 from seqferry.settings.channels import Channel, NoticeKind, Notices
+from seqferry.workflows import share_watch
+from seqferry.workflows.share_watch import ShareWatch
 
 log: Final = logging.getLogger("seqferry.notices")
 
@@ -31,6 +33,7 @@ _ATTEMPTS: Final = 76
 _AT_ONCE: Final = 20
 _WATCHED: Final = 200
 _LOOK_SECONDS: Final = 5.0
+_LOOK_AT_SHARES_SECONDS: Final = 60.0
 
 
 class Notifier:
@@ -43,12 +46,18 @@ class Notifier:
         self._stalled_after: Final = notices.stalled_after
         self._progress: dict[str, tuple[tuple[int, int, int], float]] = {}
         self._looked_at = float("-inf")
+        self._shares: Final = ShareWatch(notices.files_wait_after)
+        self._shares_after: Final = min(_LOOK_AT_SHARES_SECONDS, notices.files_wait_after / 4)
+        self._looked_at_shares = float("-inf")
 
     def turn(self) -> None:
         """Send what is due, and look at what runs."""
         if time.monotonic() - self._looked_at >= min(_LOOK_SECONDS, self._stalled_after / 4):
             self._looked_at = time.monotonic()
             self.look()
+        if time.monotonic() - self._looked_at_shares >= self._shares_after:
+            self._looked_at_shares = time.monotonic()
+            self.look_at_shares(time.monotonic())
         self.deliver()
 
     # --- what is worth a notice ---
@@ -61,10 +70,10 @@ class Notifier:
             found = transfer_status.statuses(connection, database, ids=ids, limit=_WATCHED) if ids else []
             failing = notice_rows.need_person(connection, [one.id for one in found if one.totals.failed])
         for transfer_id in failing:
-            self._record(transfer_id, "person", 0)
+            self._record(Subject("transfer", transfer_id), "person", 0)
         for status in found:
             if self._has_stalled(status):
-                self._record(status.id, "stalled", status.totals.ended + status.totals.bytes_done)
+                self._record(Subject("transfer", status.id), "stalled", status.totals.ended + status.totals.bytes_done)
         self._progress = {one.id: self._progress[one.id] for one in found if one.id in self._progress}
 
     def _has_stalled(self, status: Status) -> bool:
@@ -76,9 +85,13 @@ class Notifier:
             return False
         return now - before[1] >= self._stalled_after
 
-    def _record(self, transfer_id: str, kind: NoticeKind, episode: int) -> None:
+    def look_at_shares(self, now: float) -> None:
+        """Record shares of gateways whose files wait for long; ``now`` as ``ShareWatch`` takes it."""
+        for subject in self._shares.find_waiting(self._service.workers(), now):
+            self._record(subject, "stalled", share_watch.episode())
+
+    def _record(self, subject: Subject, kind: NoticeKind, episode: int) -> None:
         with self._service.database.write(durable=False) as connection:
-            subject = Subject("transfer", transfer_id)
             notice_rows.record(connection, subject, kind, self._wanted.wanting(kind), time.time(), episode)
 
     # --- sending ---

@@ -23,8 +23,9 @@ from ferry import Ferry
 from standardwebhooks.webhooks import Webhook
 
 from seqferry.db import worker_rows
+from seqferry.db.notice_rows import Subject
 from seqferry.db.tables import notice
-from seqferry.model.workers import Activity, Process
+from seqferry.model.workers import WAITING, Activity, Process
 from seqferry.proof import auditing
 from seqferry.service import control, notices
 from seqferry.service.service import Service
@@ -162,8 +163,8 @@ def test_a_notice_that_is_refused_is_sent_again_with_the_same_id_and_fails_no_tr
     transfer_id = service.submit(spec_number(1), actor="ada")
     wanted = Notices((receiver.channel(),))
     notifier = Notifier(service, wanted)
-    notifier._record(transfer_id, "finished", 0)
-    notifier._record(transfer_id, "finished", 0)
+    notifier._record(Subject("transfer", transfer_id), "finished", 0)
+    notifier._record(Subject("transfer", transfer_id), "finished", 0)
 
     notifier.deliver()
     assert states(service) == {"lims": ("pending", 1)}
@@ -187,7 +188,7 @@ def test_a_notice_that_is_refused_is_sent_again_with_the_same_id_and_fails_no_tr
 def test_a_receiver_that_is_gone_for_good_is_given_up(service: Service, receiver: Receiver) -> None:
     receiver.answers = [410]
     notifier = Notifier(service, Notices((receiver.channel(),)))
-    notifier._record(service.submit(spec_number(1), actor="ada"), "finished", 0)
+    notifier._record(Subject("transfer", service.submit(spec_number(1), actor="ada")), "finished", 0)
 
     notifier.deliver()
 
@@ -247,6 +248,38 @@ def test_a_transfer_without_progress_has_stalled_once_and_a_paused_one_has_not(
 
     assert [json.loads(body)["data"]["id"] for _, body in receiver.taken] == [ids[0]]
     assert json.loads(receiver.taken[0][1])["type"] == "transfer.stalled"
+
+
+def test_a_share_whose_files_wait_for_long_is_told_of_once_a_day(service: Service, receiver: Receiver) -> None:
+    waits = {"dirty_files": 3, "dirty_bytes": 5000, "failing_files": 1, "conflicts": 0, "window_is_open": True}
+    shares = {
+        "runs": {**waits, "oldest_dirty_seconds": 7200.0},
+        "short": {**waits, "oldest_dirty_seconds": 3599.0},
+        "night": {**waits, "oldest_dirty_seconds": 7200.0, "window_is_open": False},
+    }
+    process = Process("lab1-7-gateway", "gateway", "lab1", 7, "0.1", "0027", "1")
+    facts = {"shares": list(shares), WAITING: shares}
+    with service.database.write() as connection:
+        worker_rows.beat(connection, process, facts)
+    notifier = Notifier(service, Notices((receiver.channel(),), files_wait_after=3600.0))
+    now = 1000.0
+    notifier.look_at_shares(now)
+    notifier.deliver()
+    assert receiver.taken == [], "nobody knows yet for how long its window has been open"
+
+    for _ in range(3):
+        now += 3600.0
+        notifier.look_at_shares(now)
+        notifier.deliver()
+
+    [(headers, body)] = receiver.taken
+    assert headers["webhook-id"].startswith("share.lab1-7-gateway/runs.stalled.")
+    payload = json.loads(body)
+    data = payload["data"]
+    assert payload["type"] == "share.stalled"
+    assert data["title"] == "Seqferry: a file of the share runs on lab1 has waited for 2 h 00 min"
+    assert (data["files"], data["bytes"], data["failing"], data["oldest_seconds"]) == (3, 5000, 1, 7200.0)
+    assert data["subject"] == {"kind": "share", "id": "lab1-7-gateway/runs"}
 
 
 def test_no_secret_of_a_channel_is_shown(receiver: Receiver) -> None:

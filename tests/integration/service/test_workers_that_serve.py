@@ -54,7 +54,7 @@ def test_what_a_gateway_still_has_to_upload_is_seen_at_the_database(
     assert name == "runs"
     assert waits["oldest_dirty_seconds"] > 0
     del waits["oldest_dirty_seconds"]
-    assert waits == {"dirty_files": 1, "dirty_bytes": 5, "failing_files": 0, "conflicts": 0}
+    assert waits == {"dirty_files": 1, "dirty_bytes": 5, "failing_files": 0, "conflicts": 0, "window_is_open": True}
     assert " /runs: 1 file to upload, 5 B, the oldest for " in shown[-1]
 
 
