@@ -89,8 +89,9 @@ class Served:
 class Program:
     name: str
     version: Callable[[], str]
-    serve: Callable[[S3Server, str, Path], Any]
-    """A block in which the program serves a prefix of a bucket; it keeps what it needs in the folder."""
+    serve: Callable[[S3Server, str, Path, bool], Any]
+    """A block in which the program serves a prefix of a bucket, to be written or not; it keeps what it needs in the
+    folder."""
 
 
 @dataclass
@@ -140,9 +141,10 @@ def _url(port: str, path: str, more: str = "") -> str:
 
 
 @contextmanager
-def _seqferry(server: S3Server, place: str, folder: Path) -> Iterator[Served]:
+def _seqferry(server: S3Server, place: str, folder: Path, is_written: bool) -> Iterator[Served]:
     config, cache = folder / "gateway.toml", str(folder / "cache")
-    config.write_text(written_share(SHARE, f"s3://{place}"), encoding="utf-8")
+    read_only = f'[[share]]\nname = "{SHARE}"\nsource = "s3://{place}"\n'
+    config.write_text(written_share(SHARE, f"s3://{place}") if is_written else read_only, encoding="utf-8")
     environment = {
         **base_environment(),
         **server.environment(),
@@ -161,10 +163,11 @@ def _seqferry(server: S3Server, place: str, folder: Path) -> Iterator[Served]:
 
 
 @contextmanager
-def _rclone(server: S3Server, place: str, folder: Path) -> Iterator[Served]:
+def _rclone(server: S3Server, place: str, folder: Path, is_written: bool) -> Iterator[Served]:
     command = [
         *(tool("rclone"), "serve", "nfs", f"store:{place}", "--addr", "127.0.0.1:0", "--config", os.devnull),
         *("--vfs-cache-mode", "full", "--cache-dir", str(folder / "cache"), "--s3-no-check-bucket"),
+        *(() if is_written else ("--read-only",)),
     ]
     settings = {"TYPE": "s3", "PROVIDER": "Other", "ENV_AUTH": "true", "ENDPOINT": server.endpoint_url}
     environment = {
@@ -200,7 +203,7 @@ def _measure(bench: Bench, program: Program, number: int) -> None:
         writing.mkdir()
         _list(bench, program, listing)
         prefix = f"{program.name}-{number}"
-        with program.serve(bench.server, f"{bench.bucket}/{prefix}", writing) as served:
+        with program.serve(bench.server, f"{bench.bucket}/{prefix}", writing, True) as served:
             expected = _write(bench, program, served)
             served.settle()
             _compare(bench, program, prefix, expected)
@@ -208,7 +211,7 @@ def _measure(bench: Bench, program: Program, number: int) -> None:
 
 def _list(bench: Bench, program: Program, folder: Path) -> None:
     group = f"list of {bench.sizes.listed:,} objects"
-    with Proxy(bench.server) as proxy, program.serve(proxy.server, f"{bench.bucket}/listed", folder) as served:
+    with Proxy(bench.server) as proxy, program.serve(proxy.server, f"{bench.bucket}/listed", folder, False) as served:
         proxy.clear_log()
         before = measure.usage(served.pid).cpu_s
         # A client of its own each time: libnfs keeps a listing.

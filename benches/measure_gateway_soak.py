@@ -27,6 +27,7 @@ import share_client  # noqa: E402
 from support.gateways import WrittenShares, missing_libnfs, written_share  # noqa: E402
 from support.own_server import OwnServer  # noqa: E402
 from support.proxy import Proxy, reset, slow_down  # noqa: E402
+from support.servers import MOVER  # noqa: E402
 
 MB: Final = 1_000_000
 THROTTLED: Final = ("PutObject", "UploadPart", "CreateMultipartUpload", "CompleteMultipartUpload")
@@ -46,7 +47,7 @@ def _sha256(name: str, size: int) -> str:
 
 def _troubles(own: OwnServer, bucket: str, files: dict[str, int]) -> list[str]:
     """What the bucket has otherwise than it was written."""
-    client, versions = own.server.client(), own.versions(bucket)
+    client, versions = own.server.client(MOVER), own.versions(bucket)
     expected = sorted(f"runs/{name}" for name in files)
     troubles = [] if versions == expected else [f"{len(versions)} versions of {len(files)} files"]
     if opened := client.list_multipart_uploads(Bucket=bucket).get("Uploads", []):
