@@ -76,7 +76,7 @@ pub(super) fn line_of(answer: Answer) -> String {
     line.to_string()
 }
 
-/// A sentence about a request that is none.
+/// The text about a request that cannot be read.
 pub(super) fn not_understood(error: &serde_json::Error) -> String {
     format!("the gateway does not understand the request ({error}): its version is another one")
 }

@@ -203,6 +203,22 @@ async fn what_was_committed_is_there_after_a_loss_of_power_and_what_was_not_is_t
 }
 
 #[tokio::test]
+async fn bytes_that_were_shown_after_a_kill_are_not_taken_back_by_a_loss_of_power() {
+    // What a loss of power takes is chosen at random.
+    for seed in 0..20 {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let setting = Setting::new(&[]).await;
+        let file = setting.put("a", "old bytes").await;
+        // Written over by a process that is killed before its journal has it.
+        setting.share.0.data.write(file.number, 0, b"new").unwrap();
+        let setting = setting.restarted(&mut random, false).await;
+        assert_eq!(setting.text("a").await, "new bytes");
+        let setting = setting.restarted(&mut random, true).await;
+        assert_eq!(setting.text("a").await, "new bytes", "seed {seed}");
+    }
+}
+
+#[tokio::test]
 async fn a_part_of_an_object_is_overwritten_without_reading_it() {
     let object: Vec<u8> = (0..1_000_000_u32).map(|at| (at % 251) as u8).collect();
     let setting = Setting::new(&[("runs/large", object.clone())]).await;
