@@ -18,105 +18,23 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import json
-import os
 import sys
 import time
+from pathlib import Path
 from typing import Any, Final
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
+
+from support.libnfs import NfsError, Share
 
 PIECE: Final = 1 << 20
 APPENDED: Final = 1 << 16
 """Bytes that an instrument writes at a time."""
-_LIBRARY: Final = "libnfs.so.13"
 
 
 def piece(name: str, number: int, size: int) -> bytes:
     """Bytes of a file's piece."""
     return hashlib.shake_128(f"{name} {number}".encode()).digest(size)
-
-
-class Share:
-    """A share that libnfs has mounted."""
-
-    def __init__(self, url: str) -> None:
-        pointer, text = ctypes.c_void_p, ctypes.c_char_p
-        library = ctypes.CDLL(_LIBRARY)
-        library.nfs_init_context.restype = pointer
-        library.nfs_parse_url_dir.argtypes = (pointer, text)
-        library.nfs_parse_url_dir.restype = ctypes.POINTER(_Url)
-        library.nfs_get_error.argtypes = (pointer,)
-        library.nfs_get_error.restype = text
-        library.nfs_mount.argtypes = (pointer, text, text)
-        library.nfs_creat.argtypes = (pointer, text, ctypes.c_int, ctypes.POINTER(pointer))
-        library.nfs_open.argtypes = (pointer, text, ctypes.c_int, ctypes.POINTER(pointer))
-        library.nfs_write.argtypes = (pointer, pointer, ctypes.c_uint64, text)
-        library.nfs_read.argtypes = (pointer, pointer, ctypes.c_uint64, text)
-        library.nfs_fsync.argtypes = (pointer, pointer)
-        library.nfs_close.argtypes = (pointer, pointer)
-        library.nfs_rename.argtypes = (pointer, text, text)
-        library.nfs_opendir.argtypes = (pointer, text, ctypes.POINTER(pointer))
-        library.nfs_readdir.argtypes = (pointer, pointer)
-        library.nfs_readdir.restype = pointer
-        library.nfs_closedir.argtypes = (pointer, pointer)
-        self._library: Any = library
-        self._context = library.nfs_init_context()
-        parsed = library.nfs_parse_url_dir(self._context, url.encode())
-        if not parsed:
-            self._fail(f"the address {url}")
-        self._call("mount", "nfs_mount", parsed.contents.server, parsed.contents.path)
-
-    def _fail(self, what: str) -> None:
-        sys.exit(f"{what}: {(self._library.nfs_get_error(self._context) or b'').decode(errors='replace')}")
-
-    def _call(self, what: str, function: str, *arguments: Any) -> int:
-        status = getattr(self._library, function)(self._context, *arguments)
-        if status < 0:
-            self._fail(what)
-        return status
-
-    def create(self, name: str) -> ctypes.c_void_p:
-        """A new file, open."""
-        file = ctypes.c_void_p()
-        self._call(name, "nfs_creat", f"/{name}".encode(), 0o644, ctypes.byref(file))
-        return file
-
-    def open(self, name: str) -> ctypes.c_void_p:
-        """A file, open to be read."""
-        file = ctypes.c_void_p()
-        self._call(name, "nfs_open", f"/{name}".encode(), os.O_RDONLY, ctypes.byref(file))
-        return file
-
-    def write(self, file: ctypes.c_void_p, body: bytes) -> None:
-        """Append bytes, all of them."""
-        while body:
-            body = body[self._call("write", "nfs_write", file, len(body), body) :]
-
-    def read(self, file: ctypes.c_void_p, buffer: Any) -> bytes:
-        """The next bytes; none at the end."""
-        count = self._call("read", "nfs_read", file, len(buffer), buffer)
-        return buffer.raw[:count]
-
-    def sync(self, file: ctypes.c_void_p) -> None:
-        self._call("sync", "nfs_fsync", file)
-
-    def close(self, file: ctypes.c_void_p) -> None:
-        self._call("close", "nfs_close", file)
-
-    def rename(self, name: str, other: str) -> None:
-        self._call(name, "nfs_rename", f"/{name}".encode(), f"/{other}".encode())
-
-    def count(self, folder: str) -> int:
-        """Number of names in a folder."""
-        found, opened = 0, ctypes.c_void_p()
-        self._call(folder, "nfs_opendir", f"/{folder}".encode(), ctypes.byref(opened))
-        while self._library.nfs_readdir(self._context, opened):
-            found += 1
-        self._library.nfs_closedir(self._context, opened)
-        # The folder itself and the one above it.
-        return found - 2
-
-
-class _Url(ctypes.Structure):
-    _fields_ = (("server", ctypes.c_char_p), ("path", ctypes.c_char_p), ("file", ctypes.c_char_p))
 
 
 def _write(share: Share, name: str, _: int, size: int) -> dict[str, Any]:
@@ -193,4 +111,7 @@ def main(url: str, work: str, name: str, count: str, size: str) -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    try:
+        main(*sys.argv[1:])
+    except NfsError as error:
+        sys.exit(str(error))
