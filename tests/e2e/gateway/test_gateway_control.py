@@ -7,13 +7,13 @@ import random
 import socket
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from support.buckets import file_keys
-from support.gateways import WrittenShares, names, need_libnfs, written_share
+from support.gateways import WrittenShares, names, written_share
 from support.processes import run, seqferry
 from support.servers import S3Server, free_ports
 from support.waiting import eventually
@@ -21,24 +21,6 @@ from support.waiting import eventually
 NEVER = "settle = 86400"
 
 Serving = Callable[..., WrittenShares]
-
-
-@pytest.fixture(autouse=True)
-def _libnfs() -> None:
-    need_libnfs()
-
-
-@pytest.fixture
-def serving(tmp_path: Path) -> Iterator[Serving]:
-    made: list[WrittenShares] = []
-
-    def serve(server: S3Server, config: str, *options: str) -> WrittenShares:
-        made.append(WrittenShares(tmp_path, server, config, *options))
-        return made[-1]
-
-    yield serve
-    for one in made:
-        one.close()
 
 
 def keys(server: S3Server, bucket: str) -> set[str]:

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
@@ -34,21 +34,6 @@ Serving = Callable[..., WrittenShares]
 @pytest.fixture(autouse=True)
 def _libnfs() -> None:
     need_libnfs()
-
-
-@pytest.fixture
-def serving(tmp_path: Path) -> Iterator[Serving]:
-    """``serving(server, name, config)``: a gateway with a cache and a state folder of its name."""
-    made: list[WrittenShares] = []
-
-    def serve(server: S3Server, name: str, config: str, *options: str) -> WrittenShares:
-        (tmp_path / name).mkdir(exist_ok=True)
-        made.append(WrittenShares(tmp_path / name, server, config, *options))
-        return made[-1]
-
-    yield serve
-    for one in made:
-        one.close()
 
 
 def refused(server: S3Server, folder: Path, config: str, *options: str, crash_at: str = "") -> tuple[int, str]:
@@ -84,7 +69,7 @@ def test_a_second_gateway_on_a_prefix_is_refused_with_one_line_and_serves_nothin
     s3server: S3Server, make_bucket: Callable[..., str], serving: Serving, tmp_path: Path
 ) -> None:
     bucket, other = make_bucket(s3server), make_bucket(s3server)
-    first = serving(s3server, "first", runs(bucket))
+    first = serving(s3server, runs(bucket), name="first")
     here = os.uname().nodename
 
     config = written_share("other", f"s3://{other}/x/") + written_share("mine", f"s3://{bucket}/runs/")
@@ -112,10 +97,10 @@ def test_a_gateway_whose_place_is_taken_uploads_nothing_more_until_the_other_one
 ) -> None:
     bucket = make_bucket(s3server)
     [port] = free_ports(1)
-    first = serving(s3server, "first", runs(bucket), "--metrics", f"127.0.0.1:{port}")
+    first = serving(s3server, runs(bucket), "--metrics", f"127.0.0.1:{port}", name="first")
     first.write("runs/same", b"first")
 
-    second = serving(s3server, "second", runs(bucket), "--take-over")
+    second = serving(s3server, runs(bucket), "--take-over", name="second")
     second.write("runs/same", b"second")
     second.ask("flush", "--wait")
     first.write("runs/late", b"late")
@@ -150,7 +135,7 @@ def test_a_claim_goes_with_its_gateway_when_nothing_waits_and_stays_with_its_cac
     s3server: S3Server, make_bucket: Callable[..., str], serving: Serving, tmp_path: Path
 ) -> None:
     bucket = make_bucket(s3server, versioned=True)
-    shares = serving(s3server, "first", runs(bucket))
+    shares = serving(s3server, runs(bucket), name="first")
     shares.write("runs/a", b"a")
     shares.process.signal(signal.SIGTERM)
     assert shares.process.wait() == 0
@@ -160,7 +145,7 @@ def test_a_claim_goes_with_its_gateway_when_nothing_waits_and_stays_with_its_cac
     # The cache is moved, and its gateway killed: the claim is what it was.
     (tmp_path / "moved").mkdir()
     shutil.move(tmp_path / "first" / "cache", tmp_path / "moved" / "cache")
-    moved = serving(s3server, "moved", runs(bucket))
+    moved = serving(s3server, runs(bucket), name="moved")
     moved.restart()
     versions = s3server.client().list_object_versions(Bucket=bucket, Prefix=f"runs/{CLAIM}")["Versions"]
     assert len(versions) == 1
@@ -169,7 +154,7 @@ def test_a_claim_goes_with_its_gateway_when_nothing_waits_and_stays_with_its_cac
     assert moved.process.wait() == 0
 
     assert not has_claim(s3server, bucket)
-    last = serving(s3server, "last", runs(bucket))
+    last = serving(s3server, runs(bucket), name="last")
     last.ask("drain")
     assert last.process.wait() == 0
     assert not has_claim(s3server, bucket)
@@ -180,7 +165,7 @@ def test_clients_neither_see_nor_make_nor_replace_the_claim(
     s3server: S3Server, make_bucket: Callable[..., str], serving: Serving, tmp_path: Path
 ) -> None:
     bucket = make_bucket(s3server)
-    shares = serving(s3server, "first", runs(bucket, "settle = 1", "stale_after = 0"))
+    shares = serving(s3server, runs(bucket, "settle = 1", "stale_after = 0"), name="first")
     before = claim(s3server, bucket)
     shares.write("runs/a", b"a")
     assert set(names(shares, "runs")) == {"a"}
@@ -206,10 +191,10 @@ def test_a_share_that_starts_while_its_bucket_is_away_claims_it_before_its_first
     own = OwnServer(tmp_path)
     try:
         bucket = own.server.create_bucket()
-        first = serving(own.server, "first", runs(bucket))
+        first = serving(own.server, runs(bucket), name="first")
         first.write("runs/a", b"a")
         first.process.__exit__()
-        second = serving(own.server, "second", runs(bucket), "--take-over")
+        second = serving(own.server, runs(bucket), "--take-over", name="second")
         own.stop()
         first.restart()
         own.start()
@@ -235,7 +220,7 @@ def test_a_gateway_that_ends_as_it_claims_is_started_again_and_has_one_claim(
     status, said = refused(s3server, tmp_path / "first", runs(bucket), crash_at=point)
     assert status == -signal.SIGABRT, said
 
-    shares = serving(s3server, "first", runs(bucket))
+    shares = serving(s3server, runs(bucket), name="first")
 
     versions = s3server.client().list_object_versions(Bucket=bucket)["Versions"]
     assert [version["Key"] for version in versions] == [f"runs/{CLAIM}"]
@@ -256,7 +241,7 @@ def test_a_gateway_that_ends_as_it_gives_its_claim_up_is_started_again(
 ) -> None:
     bucket = make_bucket(s3server)
     monkeypatch.setenv(VARIABLE, point)
-    shares = serving(s3server, "first", runs(bucket))
+    shares = serving(s3server, runs(bucket), name="first")
     monkeypatch.delenv(VARIABLE)
     shares.process.signal(signal.SIGTERM)
     assert shares.process.wait() == -signal.SIGABRT
@@ -292,7 +277,7 @@ def test_two_gateways_that_start_at_once_are_one_in_the_end(
 
     def start(name: str) -> WrittenShares | str:
         try:
-            return serving(s3server, name, runs(bucket))
+            return serving(s3server, runs(bucket), name=name)
         except RuntimeError as refusal:
             return str(refusal)
 

@@ -6,7 +6,7 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from seqferry.service.service import Service
 from seqferry.settings.config import Settings
 from support import nfs_files
 from support.buckets import CLAIM, PROBE
-from support.gateways import WrittenShares, need_libnfs, written_share
+from support.gateways import WrittenShares, written_share
 from support.postgres import Cluster
 from support.processes import run as run_command
 from support.processes import seqferry
@@ -34,30 +34,14 @@ _AT_ONCE = 4
 Serving = Callable[..., WrittenShares]
 
 
-@pytest.fixture(autouse=True)
-def _libnfs() -> None:
-    need_libnfs()
-
-
-@pytest.fixture
-def serving(tmp_path: Path) -> Iterator[Serving]:
-    made: list[WrittenShares] = []
-
-    def serve(server: S3Server, bucket: str, **more: str) -> WrittenShares:
-        folder = tmp_path / f"gateway-{len(made)}-{bucket}"
-        folder.mkdir()
-        made.append(WrittenShares(folder, server, written_share("runs", f"s3://{bucket}/runs/", NEVER), more=more))
-        return made[-1]
-
-    yield serve
-    for one in made:
-        one.close()
-
-
 @pytest.fixture(params=["sqlite", "postgres"])
 def database(request: pytest.FixtureRequest) -> dict[str, str]:
     """Variables that name a database; without any it is a file of the state folder."""
     return {} if request.param == "sqlite" else {"SEQFERRY_DATABASE_URL": request.getfixturevalue("postgres_url")}
+
+
+def runs(bucket: str) -> str:
+    return written_share("runs", f"s3://{bucket}/runs/", NEVER)
 
 
 def on_record(shares: WrittenShares) -> list[tuple[Status, list[ObjectRecord]]]:
@@ -88,7 +72,7 @@ def test_a_flush_is_an_ended_transfer_for_all_who_ask(
     s3server: S3Server, make_bucket: Callable[..., str], serving: Serving, database: dict[str, str]
 ) -> None:
     bucket = make_bucket(s3server)
-    shares = serving(s3server, bucket, **database)
+    shares = serving(s3server, runs(bucket), more=database)
     shares.write("runs/a", b"first")
 
     shares.ask("flush", "--wait")
@@ -126,7 +110,7 @@ def test_a_gateway_that_ends_at_a_point_has_each_version_on_record_once(
 
     def stage(point: str) -> tuple[WrittenShares, int]:
         bucket, more = places[point]
-        shares = serving(seaweedfs, bucket, **more, **{crash_points.VARIABLE: point})
+        shares = serving(seaweedfs, runs(bucket), name=point, more={**more, crash_points.VARIABLE: point})
         shares.environment = {name: text for name, text in shares.environment.items() if name != crash_points.VARIABLE}
         for name, body in FILES.items():
             shares.write(f"runs/{name}", body)
@@ -155,7 +139,8 @@ def test_a_database_that_is_away_gets_all_when_it_is_back(
     bucket = make_bucket(seaweedfs, versioned=True)
     with Cluster(run) as server:
         server.start()
-        shares = serving(seaweedfs, bucket, SEQFERRY_DATABASE_URL=server.server.url(server.server.create_database()))
+        url = {"SEQFERRY_DATABASE_URL": server.server.url(server.server.create_database())}
+        shares = serving(seaweedfs, runs(bucket), more=url)
         shares.write("runs/a", b"while it is there")
         shares.ask("flush", "--wait")
         wait_for_record(shares)
@@ -182,7 +167,7 @@ def test_an_ordinary_end_puts_what_was_uploaded_on_record(
     seaweedfs: S3Server, make_bucket: Callable[..., str], serving: Serving, database: dict[str, str]
 ) -> None:
     bucket = make_bucket(seaweedfs, versioned=True)
-    shares = serving(seaweedfs, bucket, **database)
+    shares = serving(seaweedfs, runs(bucket), more=database)
     shares.write("runs/a", b"first")
 
     shares.ask("drain")
@@ -195,7 +180,7 @@ def test_a_file_that_is_uploaded_twice_in_an_epoch_is_verified_as_it_was_uploade
     seaweedfs: S3Server, make_bucket: Callable[..., str], serving: Serving
 ) -> None:
     bucket = make_bucket(seaweedfs)
-    shares = serving(seaweedfs, bucket)
+    shares = serving(seaweedfs, runs(bucket))
     for pieces in range(1, 12):
         program = Path(nfs_files.__file__)
         run_command([sys.executable, "-I", program, shares.url("runs"), "a", "1", str(pieces)])

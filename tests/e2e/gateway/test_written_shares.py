@@ -8,7 +8,7 @@ import stat
 import sys
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -29,19 +29,6 @@ Serving = Callable[..., WrittenShares]
 @pytest.fixture(autouse=True)
 def _libnfs() -> None:
     need_libnfs()
-
-
-@pytest.fixture
-def serving(tmp_path: Path) -> Iterator[Serving]:
-    made: list[WrittenShares] = []
-
-    def serve(server: S3Server, config: str, *options: str) -> WrittenShares:
-        made.append(WrittenShares(tmp_path, server, config, *options))
-        return made[-1]
-
-    yield serve
-    for one in made:
-        one.close()
 
 
 def test_what_clients_write_is_in_the_bucket_once_and_what_programs_leave_stays_here(
