@@ -61,7 +61,7 @@ const METHODS: Record<string, string> = {
   none: '',
   copy: 'copied within the storage by one request',
   multipart: 'copied within the storage, part by part',
-  stream: 'read and written by the worker',
+  stream: 'read and written by Seqferry',
   read: 'read again',
   head: 'looked at',
 }
