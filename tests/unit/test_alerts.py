@@ -56,6 +56,7 @@ SHARE = '{instance="a", share="runs"}'
 OTHER_SHARE = '{instance="a", share="more"}'
 DIRTY, FREE = f"seqferry_gateway_dirty_bytes{SHARE}", f"seqferry_gateway_free_bytes{SHARE}"
 OLDEST, FAILING = f"seqferry_gateway_oldest_dirty_seconds{SHARE}", f"seqferry_gateway_failing_files{SHARE}"
+SYNCS = f"seqferry_gateway_sync_p99_seconds{SHARE}"
 CONFLICTS, WINDOW = f"seqferry_gateway_conflicts{SHARE}", f"seqferry_gateway_upload_window_open{SHARE}"
 SENT_BYTES, SENT_FILES = (f"seqferry_gateway_uploaded_{what}_total{SHARE}" for what in ("bytes", "files"))
 NOTHING_IS_SENT = {SENT_BYTES: "9e9x180", SENT_FILES: "7x180"}
@@ -100,6 +101,8 @@ CASES: list[tuple[str, str, dict[str, str], bool]] = [
     ("SeqferryGatewayDown", "a server", {'up{job="seqferry", instance="a"}': "0x180"}, False),
     ("SeqferryGatewayUnhealthy", "failed", {'seqferry_gateway_healthy{instance="a"}': "1x100 0x80"}, True),
     ("SeqferryGatewayUnhealthy", "healthy", {'seqferry_gateway_healthy{instance="a"}': "1x180"}, False),
+    ("SeqferryGatewayDiskSlow", "slow for half an hour", {SYNCS: "1x180"}, True),
+    ("SeqferryGatewayDiskSlow", "slow once", {SYNCS: "0.01x90 1x2 0.01x90"}, False),
     ("SeqferryGatewayCacheFull", "nearly", {DIRTY: "81e9x180", FREE: "19e9x180"}, True),
     ("SeqferryGatewayCacheFull", "half", {DIRTY: "50e9x180", FREE: "50e9x180"}, False),
     ("SeqferryGatewayCacheFull", "of nothing that waits", {DIRTY: "0x180", FREE: "1e9x180"}, False),

@@ -88,6 +88,9 @@ struct ShareStatus {
     read_only: bool,
     /// Calls that clients were asked to repeat later, since the start.
     repeats: u64,
+    /// Bytes that clients have read of objects, and those that were fetched from the bucket for it, since the start.
+    read_bytes: u64,
+    fetched_bytes: u64,
     writing: Option<WritingStatus>,
 }
 
@@ -120,7 +123,16 @@ impl Controlled {
             };
             let (share, source) = (one.name.clone(), one.source.clone());
             let repeats = one.repeats.load(Ordering::Relaxed);
-            shares.push(ShareStatus { share, source, read_only: writing.is_none(), repeats, writing });
+            let reads = one.files.stats();
+            shares.push(ShareStatus {
+                share,
+                source,
+                read_only: writing.is_none(),
+                repeats,
+                read_bytes: reads.bytes_wanted,
+                fetched_bytes: reads.bytes_fetched,
+                writing,
+            });
         }
         let has_failed = |share: &ShareStatus| {
             share.writing.as_ref().is_some_and(|writing| writing.failure.is_some() || writing.claimed_by.is_some())

@@ -9,6 +9,7 @@
 mod disk;
 mod frame;
 mod log;
+mod sync_times;
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -24,6 +25,7 @@ pub use disk::{Disk, Folder};
 use frame::{Group, RECORD};
 use log::Log;
 pub use log::{CheckpointWriter, Replay};
+pub use sync_times::SyncTimes;
 
 /// Largest record: a file that lives in the journal, with its name and attributes.
 pub const LARGEST_RECORD: usize = 1 << 20;

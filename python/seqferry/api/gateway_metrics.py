@@ -42,9 +42,12 @@ NAMES: Final = (
     Name("seqferry_gateway_unrecorded_outcomes", "gauge", _SHARE, "ends of uploads that are not on record yet"),
     Name("seqferry_gateway_upload_window_open", "gauge", _SHARE, "1, or 0 outside the upload windows"),
     Name("seqferry_gateway_free_bytes", "gauge", _SHARE, "room for files that wait"),
+    Name("seqferry_gateway_sync_p99_seconds", "gauge", _SHARE, "of syncs of the cache's disk in the last minutes"),
     Name("seqferry_gateway_uploaded_files_total", "counter", _SHARE, "files that were uploaded"),
     Name("seqferry_gateway_uploaded_bytes_total", "counter", _SHARE, "bytes that were sent"),
     Name("seqferry_gateway_repeats_total", "counter", _SHARE, "calls that clients were asked to repeat (JUKEBOX)"),
+    Name("seqferry_gateway_read_bytes_total", "counter", _SHARE, "bytes that clients have read of objects"),
+    Name("seqferry_gateway_fetched_bytes_total", "counter", _SHARE, "bytes that were fetched from the bucket for it"),
 )
 """The metrics of a gateway."""
 
@@ -78,8 +81,12 @@ def _samples(found: dict[str, Any]) -> dict[str, list[Sample]]:
         "seqferry_gateway_draining": [((), float(found["is_draining"]))],
     }
     for share in found["shares"]:
-        writing, repeats = share["writing"], share["repeats"]
-        values: dict[str, float | None] = {"repeats_total": repeats}
+        writing = share["writing"]
+        values: dict[str, float | None] = {
+            "repeats_total": share["repeats"],
+            "read_bytes_total": share["read_bytes"],
+            "fetched_bytes_total": share["fetched_bytes"],
+        }
         if writing is not None:
             oldest = writing["oldest"]
             values |= {
@@ -93,6 +100,7 @@ def _samples(found: dict[str, Any]) -> dict[str, list[Sample]]:
                 "unrecorded_outcomes": writing["unrecorded"],
                 "upload_window_open": float(writing["window_is_open"]),
                 "free_bytes": writing["free_bytes"],
+                "sync_p99_seconds": writing["sync_p99_seconds"],
                 "uploaded_files_total": writing["uploaded_files"],
                 "uploaded_bytes_total": writing["uploaded_bytes"],
             }

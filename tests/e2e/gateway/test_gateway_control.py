@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from support.buckets import file_keys
-from support.gateways import WrittenShares, names, written_share
+from support.gateways import WrittenShares, names, read, written_share
 from support.processes import run, seqferry
 from support.servers import S3Server, free_ports
 from support.waiting import eventually
@@ -66,6 +66,24 @@ def test_status_and_ls_tell_what_waits_and_flush_sends_what_it_names(
     assert states(shares, "/runs") == {"there": "in_s3", "r1": "in_s3", "r2": "waiting", ".DS_Store": "ignored"}
     writing = shares.writing()
     assert (writing["dirty_files"], writing["uploaded_files"], writing["uploaded_bytes"]) == (1, 2, 1500)
+
+
+def test_status_tells_how_much_of_what_is_read_was_here_and_how_long_syncs_take(
+    seaweedfs: S3Server, make_bucket: Callable[..., str], serving: Serving, rng: random.Random
+) -> None:
+    bucket, body = make_bucket(seaweedfs), rng.randbytes(300_000)
+    seaweedfs.client().put_object(Bucket=bucket, Key="runs/there", Body=body)
+    shares = serving(seaweedfs, written_share("runs", f"s3://{bucket}/runs/", NEVER))
+
+    assert read(shares, "runs/there") == body
+    assert read(shares, "runs/there") == body
+
+    [status] = shares.events("status")
+    # The gateway itself reads a byte for the facts of the object.
+    assert (status["read_bytes"] // 1000, status["fetched_bytes"]) == (600, 300_000)
+    assert "/runs: 585.9 KiB of objects were read, 50 % of them without the bucket" in shares.ask("status").stdout
+    shares.write("runs/a", b"x")
+    assert 0 < shares.writing()["sync_p99_seconds"] < 60
 
 
 def test_a_file_that_fails_is_named_with_its_cause_by_flush_ls_and_status(

@@ -6,6 +6,8 @@ use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::sync_times::SyncTimes;
+
 /// A folder with the files of one journal. Clones are the same folder.
 pub trait Disk: Clone + Send + Sync + 'static {
     /// An open file.
@@ -47,6 +49,11 @@ pub trait Disk: Clone + Send + Sync + 'static {
         async { tokio::task::spawn_blocking(work).await.map_err(io::Error::other)? }
     }
 
+    /// Times that syncs have taken lately. None: they are not measured.
+    fn sync_times(&self) -> Option<&SyncTimes> {
+        None
+    }
+
     /// Time that a group of records takes, where a task writes the journal and not a thread of its own: tests repeat an
     /// order of events.
     fn pace(&self) -> Option<std::time::Duration> {
@@ -82,6 +89,7 @@ pub(crate) fn make_folder(path: &Path, mut sync: impl FnMut(&Path) -> io::Result
 #[derive(Debug, Clone)]
 pub struct Folder {
     path: Arc<Path>,
+    times: Arc<SyncTimes>,
     _lock: Arc<File>,
 }
 
@@ -99,7 +107,7 @@ impl Folder {
             Err(TryLockError::WouldBlock) => return Err(io::ErrorKind::WouldBlock.into()),
             Err(TryLockError::Error(error)) => return Err(error),
         }
-        Ok(Self { path: path.into(), _lock: Arc::new(lock) })
+        Ok(Self { path: path.into(), times: Arc::default(), _lock: Arc::new(lock) })
     }
 
     fn at(&self, name: &str) -> PathBuf {
@@ -134,7 +142,8 @@ impl Disk for Folder {
     }
 
     fn sync_names(&self) -> io::Result<()> {
-        File::open(&self.path)?.sync_all()
+        let folder = File::open(&self.path)?;
+        self.times.measure(|| folder.sync_all())
     }
 
     fn length(&self, file: &File) -> io::Result<u64> {
@@ -165,7 +174,11 @@ impl Disk for Folder {
 
     fn sync(&self, file: &File) -> io::Result<()> {
         // The length is brought to the disk with the bytes.
-        file.sync_data()
+        self.times.measure(|| file.sync_data())
+    }
+
+    fn sync_times(&self) -> Option<&SyncTimes> {
+        Some(&self.times)
     }
 }
 

@@ -11,7 +11,7 @@ use super::upload::control::{Failure, Look, UploadRules, is_dirty};
 use super::upload::flush::FlushScope;
 use crate::data_folder::DataFolder;
 use crate::ids::ROOT;
-use crate::journal::Disk;
+use crate::journal::{Disk, SyncTimes};
 use crate::name_list::NameList;
 use crate::overlay::{Content, Node, Overlay, system_time};
 use crate::prefix_claim::PrefixClaim;
@@ -48,6 +48,8 @@ pub(crate) struct WritingStatus {
     /// False outside the upload windows.
     pub(crate) window_is_open: bool,
     pub(crate) free_bytes: Option<u64>,
+    /// Time within which 99 of 100 syncs of the cache's disk were done in the last minutes. None: there was none.
+    pub(crate) sync_p99_seconds: Option<f64>,
     /// The cause, when nothing is acknowledged any more.
     pub(crate) failure: Option<String>,
     /// The line about another gateway that has claimed the prefix, while nothing is uploaded for it.
@@ -140,6 +142,8 @@ impl<D: Disk> WritableShare<D> {
         (status.uploaded_bytes, status.bytes_per_second) = (uploaded_bytes, bytes_per_second);
         status.window_is_open = inner.control.is_open();
         status.free_bytes = inner.blocking(DataFolder::space).await.ok().map(|(free, _)| free);
+        let disks = [inner.epochs.disk().sync_times(), inner.data.disk().sync_times()];
+        status.sync_p99_seconds = SyncTimes::p99(disks.into_iter().flatten()).map(|time| time.as_secs_f64());
         let disk = inner.check_disk().is_err().then(|| "the disk of the gateway failed: look at it".to_owned());
         status.failure = inner.ledger.failure().or(disk);
         status.claimed_by = inner.control.refusal();

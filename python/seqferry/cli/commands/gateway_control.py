@@ -79,6 +79,9 @@ def _share_row(share: dict[str, Any]) -> tuple[str, ...]:
 def _share_lines(share: dict[str, Any]) -> Iterable[str]:
     """Lines on failures and waits, for which the table of shares has no room."""
     top, writing = f"/{share['share']}", share["writing"]
+    if share["read_bytes"]:
+        here = max(0, 100 * (share["read_bytes"] - share["fetched_bytes"]) // share["read_bytes"])
+        yield f"{top}: {text.size(share['read_bytes'])} of objects were read, {here} % of them without the bucket"
     if writing is None:
         return
     if writing["failure"] is not None:
