@@ -39,9 +39,11 @@ _FOLDERS: Final = (
 
 def missing_samba() -> str | None:
     """What this machine lacks; None for nothing."""
-    if shutil.which("smbd", path="/usr/sbin:/usr/bin:/usr/local/sbin") and shutil.which("smbclient"):
+    programs = shutil.which("smbd", path="/usr/sbin:/usr/bin:/usr/local/sbin") and shutil.which("smbclient")
+    if programs and any(Path("/usr").glob("lib*/**/samba/vfs/glusterfs_fuse.so")):
         return None
-    return "smbd and smbclient are not installed: Samba is not tested (Debian: apt-get install samba smbclient)"
+    packages = "samba smbclient samba-vfs-modules"
+    return f"smbd, smbclient and glusterfs_fuse are not all installed: Samba is not tested (Debian: {packages})"
 
 
 def missing_smbtorture() -> str | None:

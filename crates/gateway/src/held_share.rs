@@ -7,8 +7,8 @@ use std::time::SystemTime;
 use async_trait::async_trait;
 use bytes::Bytes;
 use seqferry_nfs::{
-    Access, Attributes, Caller, Changed, Created, Creation, DirectoryPage, FileError, FileId, FileLimits, ReadData,
-    Result, SetAttributes, Share, Space, Stability, Written,
+    Access, Attributes, Caller, Changed, Created, Creation, DirectoryPage, FileError, FileId, FileLimits, Presence,
+    ReadData, Result, SetAttributes, Share, Space, Stability, Written,
 };
 
 /// Changes of one or more shares, which can be held: clients ask again until another process serves the share.
@@ -186,5 +186,24 @@ impl Share for HeldShare {
         new_name: &[u8],
     ) -> Result<(Changed, Changed)> {
         self.change(self.inner.rename(caller, directory, name, new_directory, new_name)).await
+    }
+
+    async fn extended_attribute(&self, caller: &Caller, file: FileId, name: &[u8]) -> Result<Option<Bytes>> {
+        self.counted(self.inner.extended_attribute(caller, file, name).await)
+    }
+
+    async fn extended_attribute_names(&self, caller: &Caller, file: FileId) -> Result<Vec<Bytes>> {
+        self.counted(self.inner.extended_attribute_names(caller, file).await)
+    }
+
+    async fn set_extended_attribute(
+        &self,
+        caller: &Caller,
+        file: FileId,
+        name: &[u8],
+        value: Option<Bytes>,
+        presence: Presence,
+    ) -> Result<()> {
+        self.change(self.inner.set_extended_attribute(caller, file, name, value, presence)).await
     }
 }

@@ -4,6 +4,7 @@
 //! that it had; a file that is made gets the next number of a counter. A folder of the bucket that is renamed keeps its
 //! number, and what is below it shows under the new name. Names of the bucket that were removed or renamed are hidden.
 
+mod attributes;
 mod extents;
 mod node;
 mod outcome;
@@ -16,6 +17,7 @@ use seqferry_nfs::{FileError, FileId, Result};
 
 use crate::ids::{FIRST, FileTable, ROOT};
 use crate::name_list::{IGNORED, NameList};
+use attributes::FileAttributes;
 pub(crate) use extents::Extents;
 pub(crate) use node::{
     Base, Content, Data, Node, STATED_GID, STATED_MODE, STATED_MODIFIED, STATED_UID, nanoseconds, now, system_time,
@@ -58,6 +60,7 @@ pub(crate) struct Overlay {
     bases: BTreeMap<Box<str>, Vec<u64>>,
     uploads: BTreeMap<u64, OpenUpload>,
     outcomes: Outcomes,
+    attributes: FileAttributes,
     /// A folder may have been renamed: files below it may have other paths than their objects.
     has_moved: bool,
     /// Number of the next file that is made.
@@ -77,6 +80,7 @@ impl Default for Overlay {
             bases: BTreeMap::new(),
             uploads: BTreeMap::new(),
             outcomes: Outcomes::default(),
+            attributes: FileAttributes::default(),
             // The journal does not say.
             has_moved: true,
             next: FIRST,
@@ -120,6 +124,8 @@ impl Overlay {
             Change::Journal(name) => self.outcomes.journal = Some(name),
             Change::Outcome { at, line } => self.outcomes.add(at, line),
             Change::Frozen { epoch, outcomes } => self.outcomes.freeze(epoch, outcomes),
+            Change::Attribute { number, name, value } => self.attributes.set(number, name, value),
+            Change::NoAttributes(number) => self.attributes.clear(number),
         }
     }
 
@@ -208,6 +214,14 @@ impl Overlay {
         }
         let at = since.unwrap_or_default();
         records.extend(lines.iter().map(|line| encode(&[Change::Outcome { at, line: line.clone() }])));
+        for (number, _) in self.attributes.files() {
+            let attributes = self.attributes.of(number).map(|(name, value)| Change::Attribute {
+                number,
+                name: name.into(),
+                value: Some(value.clone()),
+            });
+            records.push(encode(&attributes.collect::<Vec<_>>()));
+        }
         records
     }
 
@@ -239,6 +253,16 @@ impl Overlay {
     /// Outcomes of uploads that no epoch holds yet.
     pub(crate) fn outcomes(&self) -> &Outcomes {
         &self.outcomes
+    }
+
+    /// Extended attributes of files.
+    pub(crate) fn attributes(&self) -> &FileAttributes {
+        &self.attributes
+    }
+
+    /// Change by which a file that is removed loses its attributes.
+    pub(crate) fn without_attributes(&self, number: u64) -> Option<Change> {
+        self.attributes.has_any(number).then_some(Change::NoAttributes(number))
     }
 
     pub(crate) fn nodes(&self) -> impl Iterator<Item = &Node> {

@@ -3,6 +3,7 @@
 //! A change is acknowledged when its record, and the bytes that it names, are on the disk of this machine. Bytes of an
 //! unstable write are so once they are committed. [`upload`] brings them to the bucket.
 
+mod attributes;
 mod checks;
 mod contents;
 mod epochs;
@@ -23,8 +24,8 @@ use std::time::{Duration, Instant, SystemTime};
 use async_trait::async_trait;
 use bytes::Bytes;
 use seqferry_nfs::{
-    Attributes, Caller, Changed, Created, Creation, DirectoryPage, FileError, FileId, ReadData, Result, SetAttributes,
-    Share, Space, Stability, Written,
+    Attributes, Caller, Changed, Created, Creation, DirectoryPage, FileError, FileId, Presence, ReadData, Result,
+    SetAttributes, Share, Space, Stability, Written,
 };
 use seqferry_vfs::FileSystem;
 
@@ -370,6 +371,26 @@ impl<D: Disk> Share for WritableShare<D> {
     ) -> Result<(Changed, Changed)> {
         let (caller, from, to) = (caller.clone(), name.to_vec(), new_name.to_vec());
         self.run(|inner| async move { inner.rename(&caller, (directory, &from), (new_directory, &to)).await }).await
+    }
+
+    async fn extended_attribute(&self, caller: &Caller, file: FileId, name: &[u8]) -> Result<Option<Bytes>> {
+        self.0.attribute(caller, file, name).await
+    }
+
+    async fn extended_attribute_names(&self, _caller: &Caller, file: FileId) -> Result<Vec<Bytes>> {
+        self.0.attribute_names(file).await
+    }
+
+    async fn set_extended_attribute(
+        &self,
+        caller: &Caller,
+        file: FileId,
+        name: &[u8],
+        value: Option<Bytes>,
+        presence: Presence,
+    ) -> Result<()> {
+        let (caller, name) = (caller.clone(), name.to_vec());
+        self.run(|inner| async move { inner.set_attribute(&caller, file, &name, value, presence).await }).await
     }
 }
 

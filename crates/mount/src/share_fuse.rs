@@ -19,9 +19,10 @@ use fuser::{
     ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr,
     Request, TimeOrNow, WriteFlags,
 };
-use rustix::fs::OFlags;
+use rustix::fs::{OFlags, XattrFlags};
 use seqferry_nfs::{
-    Attributes, Caller, Creation, DirectoryEntry, FileError, FileId, FileKind, NewTime, SetAttributes, Share, Stability,
+    Attributes, Caller, Creation, DirectoryEntry, FileError, FileId, FileKind, NewTime, Presence, SetAttributes, Share,
+    Stability,
 };
 use seqferry_vfs::FileSystem;
 use tokio::runtime::Handle;
@@ -40,6 +41,10 @@ const WRITING: FileHandle = FileHandle(1);
 const READING: FileHandle = FileHandle(0);
 /// Permission bits of a mode, with those for set-user-id, set-group-id and sticky.
 const PERMISSIONS: u32 = 0o7777;
+/// Prefix of the attributes that users set. The others are of the kernel, and of other file systems.
+const OF_USERS: &[u8] = b"user.";
+/// Prefix of an attribute of folders, with a name behind it: Samba asks so for the name as it is written there.
+const REAL_NAME: &[u8] = b"glusterfs.get_real_filename:";
 /// Prefix of the attributes that describe a mount as a whole.
 const OF_MOUNT: &str = "user.seqferry.";
 
@@ -79,6 +84,37 @@ impl ShareDoor {
 
     fn spawn(&self, answer: impl Future<Output = ()> + Send + 'static) {
         self.runtime.spawn(answer);
+    }
+
+    /// Set an extended attribute, or remove it.
+    fn change_attribute(
+        &self,
+        request: &Request,
+        inode: INodeNo,
+        name: &OsStr,
+        value: Option<Bytes>,
+        presence: Presence,
+        reply: ReplyEmpty,
+    ) {
+        let name = name.as_bytes();
+        if !name.starts_with(OF_USERS) {
+            return reply.error(Errno::EOPNOTSUPP);
+        }
+        if name.starts_with(OF_MOUNT.as_bytes()) {
+            return reply.error(Errno::EPERM);
+        }
+        let (asked, name) = (self.asked(request), name.to_vec());
+        self.spawn(async move {
+            let changed = async {
+                let file = asked.file(inode)?;
+                asked
+                    .ask(|share, caller| share.set_extended_attribute(caller, file, &name, value.clone(), presence))
+                    .await
+            };
+            // The file is there, its attribute is not.
+            let missing = |error| if error == Errno::ENOENT { Errno::NO_XATTR } else { error };
+            finish(reply, changed.await.map_err(missing));
+        });
     }
 }
 
@@ -186,6 +222,27 @@ impl Asked {
         Ok(self.ask(|share, caller| share.read_directory(caller, directory, offset, ENTRIES)).await?.entries)
     }
 
+    /// The name of a folder that is this one but for its case. `ENOENT`: there is none.
+    async fn real_name(&self, inode: INodeNo, wanted: &[u8]) -> Answer<Bytes> {
+        let directory = self.file(inode)?;
+        match self.lookup(directory, wanted).await {
+            Ok(_) => return Ok(Bytes::copy_from_slice(wanted)),
+            Err(Errno::ENOENT) => {}
+            Err(error) => return Err(error),
+        }
+        let mut cookie = 0;
+        loop {
+            let page = self.ask(|share, caller| share.read_directory(caller, directory, cookie, ENTRIES)).await?;
+            if let Some(found) = page.entries.iter().find(|entry| is_same_but_for_case(&entry.name, wanted)) {
+                return Ok(found.name.clone());
+            }
+            match page.entries.last() {
+                Some(last) if !page.is_end => cookie = last.cookie,
+                Some(_) | None => return Err(Errno::ENOENT),
+            }
+        }
+    }
+
     async fn commit(&self, inode: INodeNo) -> Answer<()> {
         let file = self.file(inode)?;
         self.ask(|share, caller| share.commit(caller, file)).await.map(drop)
@@ -219,6 +276,16 @@ fn new_time(time: TimeOrNow) -> NewTime {
     match time {
         TimeOrNow::Now => NewTime::Now,
         TimeOrNow::SpecificTime(time) => NewTime::At(time),
+    }
+}
+
+fn is_same_but_for_case(name: &[u8], wanted: &[u8]) -> bool {
+    if name.is_ascii() || wanted.is_ascii() {
+        return name.eq_ignore_ascii_case(wanted);
+    }
+    match (std::str::from_utf8(name), std::str::from_utf8(wanted)) {
+        (Ok(name), Ok(wanted)) => name.to_lowercase() == wanted.to_lowercase(),
+        _ => false,
     }
 }
 
@@ -622,28 +689,83 @@ impl Filesystem for ShareDoor {
         });
     }
 
-    fn getxattr(&self, _request: &Request, inode: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
-        let name = name.to_str().filter(|name| inode == INodeNo::ROOT && name.starts_with(OF_MOUNT));
-        let Some(name) = name.map(str::to_owned) else { return reply.error(Errno::NO_XATTR) };
-        let files = Arc::clone(&self.files);
+    fn getxattr(&self, request: &Request, inode: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
+        let name = name.as_bytes();
+        if let Some(wanted) = name.strip_prefix(REAL_NAME) {
+            let (asked, wanted) = (self.asked(request), wanted.to_vec());
+            self.spawn(async move {
+                match asked.real_name(inode, &wanted).await {
+                    Ok(name) => send_xattr(reply, size, &[&name, &b"\0"[..]].concat()),
+                    Err(error) => reply.error(error),
+                }
+            });
+            return;
+        }
+        if !name.starts_with(OF_USERS) {
+            // Asked for with each write, as are those that say what a program may do.
+            return reply.error(Errno::NO_XATTR);
+        }
+        let of_mount = std::str::from_utf8(name).ok().filter(|name| name.starts_with(OF_MOUNT)).map(str::to_owned);
+        let (asked, files, name) = (self.asked(request), Arc::clone(&self.files), name.to_vec());
         self.spawn(async move {
-            match files.xattr(seqferry_vfs::ROOT, &name).await {
-                Ok(Some(value)) => send_xattr(reply, size, value.as_bytes()),
-                Ok(None) | Err(_) => reply.error(Errno::NO_XATTR),
+            let value = async {
+                match of_mount {
+                    Some(name) if inode == INodeNo::ROOT => {
+                        let value = files.xattr(seqferry_vfs::ROOT, &name).await;
+                        Ok(value.ok().flatten().map(|value| Bytes::from(value.into_bytes())))
+                    }
+                    Some(_) => Ok(None),
+                    None => {
+                        let file = asked.file(inode)?;
+                        asked.ask(|share, caller| share.extended_attribute(caller, file, &name)).await
+                    }
+                }
+            };
+            match value.await {
+                Ok(Some(value)) => send_xattr(reply, size, &value),
+                Ok(None) => reply.error(Errno::NO_XATTR),
+                Err(error) => reply.error(error),
             }
         });
     }
 
-    fn listxattr(&self, _request: &Request, _inode: INodeNo, size: u32, reply: ReplyXattr) {
-        send_xattr(reply, size, b"");
+    fn listxattr(&self, request: &Request, inode: INodeNo, size: u32, reply: ReplyXattr) {
+        let asked = self.asked(request);
+        self.spawn(async move {
+            let names = async {
+                let file = asked.file(inode)?;
+                asked.ask(|share, caller| share.extended_attribute_names(caller, file)).await
+            };
+            match names.await {
+                Ok(names) => {
+                    let ended = names.iter().flat_map(|name| [&**name, b"\0"]);
+                    send_xattr(reply, size, &ended.collect::<Vec<_>>().concat());
+                }
+                Err(error) => reply.error(error),
+            }
+        });
     }
 
-    fn setxattr(&self, _: &Request, _: INodeNo, _: &OsStr, _: &[u8], _: i32, _: u32, reply: ReplyEmpty) {
-        reply.error(Errno::EOPNOTSUPP);
+    fn setxattr(
+        &self,
+        request: &Request,
+        inode: INodeNo,
+        name: &OsStr,
+        value: &[u8],
+        flags: i32,
+        _position: u32,
+        reply: ReplyEmpty,
+    ) {
+        let presence = match XattrFlags::from_bits_retain(flags.cast_unsigned()) {
+            flags if flags.contains(XattrFlags::CREATE) => Presence::Absent,
+            flags if flags.contains(XattrFlags::REPLACE) => Presence::Present,
+            _ => Presence::Any,
+        };
+        self.change_attribute(request, inode, name, Some(Bytes::copy_from_slice(value)), presence, reply);
     }
 
-    fn removexattr(&self, _: &Request, _: INodeNo, _: &OsStr, reply: ReplyEmpty) {
-        reply.error(Errno::EOPNOTSUPP);
+    fn removexattr(&self, request: &Request, inode: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        self.change_attribute(request, inode, name, None, Presence::Present, reply);
     }
 
     fn fallocate(&self, _: &Request, _: INodeNo, _: FileHandle, _: u64, _: u64, _: i32, reply: ReplyEmpty) {

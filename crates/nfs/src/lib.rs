@@ -34,5 +34,5 @@ pub use key::HandleKey;
 pub use server::{Server, ServerLimits};
 pub use share::{
     Access, Attributes, Caller, Changed, Created, Creation, DirectoryEntry, DirectoryPage, FileId, FileKind,
-    FileLimits, NewTime, ReadData, SetAttributes, Share, Space, Stability, Summary, Written,
+    FileLimits, NewTime, Presence, ReadData, SetAttributes, Share, Space, Stability, Summary, Written,
 };

@@ -283,6 +283,17 @@ pub enum Creation {
     Exclusive([u8; 8]),
 }
 
+/// Condition of a change of an extended attribute.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Presence {
+    /// The file may have the attribute, or not.
+    Any,
+    /// `Exists` where the file has it.
+    Absent,
+    /// `NotFound` where the file does not have it.
+    Present,
+}
+
 /// Durability of bytes that were written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stability {
@@ -413,6 +424,31 @@ pub trait Share: Send + Sync + 'static {
     /// Remove what is no directory.
     async fn remove(&self, _caller: &Caller, _directory: FileId, _name: &[u8]) -> Result<Changed> {
         Err(FileError::ReadOnly)
+    }
+
+    /// Value of an extended attribute. None: the file has no attribute of this name.
+    async fn extended_attribute(&self, _caller: &Caller, _file: FileId, _name: &[u8]) -> Result<Option<Bytes>> {
+        Ok(None)
+    }
+
+    /// Names of the extended attributes of a file.
+    async fn extended_attribute_names(&self, _caller: &Caller, _file: FileId) -> Result<Vec<Bytes>> {
+        Ok(Vec::new())
+    }
+
+    /// Set an extended attribute of a file, or remove it (no value). It is durable when this returns.
+    ///
+    /// # Errors
+    /// `NoSpace` where the file, or the share, has as many bytes of attributes as it may.
+    async fn set_extended_attribute(
+        &self,
+        _caller: &Caller,
+        _file: FileId,
+        _name: &[u8],
+        _value: Option<Bytes>,
+        _presence: Presence,
+    ) -> Result<()> {
+        Err(FileError::NotSupported)
     }
 
     /// Remove an empty directory.

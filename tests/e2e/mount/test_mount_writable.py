@@ -197,6 +197,72 @@ def test_a_mount_that_is_drained_is_unmounted_and_has_uploaded_everything(
     assert names(again.directory) == ["a"]
 
 
+def test_extended_attributes_stay_with_their_file_on_this_machine(
+    s3server: S3Server, make_bucket: MakeBucket, mounter: Mounter, tmp_path: Path
+) -> None:
+    bucket = make_bucket(s3server, versioned=True)
+    s3server.client().put_object(Bucket=bucket, Key="old", Body=b"old")
+    options = ("--read-write", "--cache", str(tmp_path / "cache"))
+    mounted, serving = mounter.foreground(s3server, f"s3://{bucket}", *options)
+    folder = mounted.directory
+    (folder / "new").write_bytes(b"new")
+    (folder / "empty").mkdir()
+
+    for name in ("new", "old", "empty"):
+        os.setxattr(folder / name, "user.DOSATTRIB", name.encode() + b"\0\xff")
+    os.setxattr(folder / "new", "user.other", b"", os.XATTR_CREATE)
+    for name, flags, code in [
+        ("user.other", os.XATTR_CREATE, errno.EEXIST),
+        ("user.absent", os.XATTR_REPLACE, errno.ENODATA),
+        ("user.large", 0, errno.ENOSPC),
+        ("trusted.x", 0, errno.EOPNOTSUPP),
+        ("user.seqferry.x", 0, errno.EPERM),
+    ]:
+        with pytest.raises(OSError, match=os.strerror(code)):
+            os.setxattr(folder / "new", name, b"x" * 65500, flags)
+    with pytest.raises(OSError, match=os.strerror(errno.ENODATA)):
+        os.removexattr(folder / "new", "user.absent")
+    assert sorted(os.listxattr(folder / "new")) == ["user.DOSATTRIB", "user.other"]
+    os.removexattr(folder / "new", "user.other")
+    (folder / "new").rename(folder / "empty" / "renamed")
+    (folder / "old").rename(folder / "older")
+    os.kill(serving.pid, signal.SIGKILL)
+    serving.wait()
+    run([seqferry(), "umount", mounted.directory], environment=mounted.environment)
+
+    again, serving = mounter.foreground(s3server, f"s3://{bucket}", *options)
+    folder = again.directory
+    for path, value in [("empty/renamed", b"new"), ("older", b"old"), ("empty", b"empty")]:
+        assert os.listxattr(folder / path) == ["user.DOSATTRIB"]
+        assert os.getxattr(folder / path, "user.DOSATTRIB") == value + b"\0\xff"
+    os.kill(serving.pid, signal.SIGINT)
+    assert serving.wait() == 0, serving
+    found = versions(s3server, bucket)
+    assert {key: bodies for key, bodies in found.items() if not key.endswith("/")} == {
+        "empty/renamed": [b"new"],
+        "older": [b"old"],
+        "old": [b"old"],
+    }
+
+
+def test_samba_is_told_names_that_differ_in_case_only(
+    seaweedfs: S3Server, make_bucket: MakeBucket, mount: Callable[..., Mount]
+) -> None:
+    bucket = make_bucket(seaweedfs)
+    for name in ("RunInfo.xml", "É", "é"):
+        seaweedfs.client().put_object(Bucket=bucket, Key=f"runs/{name}", Body=b"x")
+    folder = mount(seaweedfs, f"s3://{bucket}").directory
+    (folder / "runs" / "Made.BCL").touch()
+
+    def real_name(name: str) -> str:
+        return os.getxattr(folder / "runs", f"glusterfs.get_real_filename:{name}").removesuffix(b"\0").decode()
+
+    for asked, found in [("RUNINFO.XML", "RunInfo.xml"), ("made.bcl", "Made.BCL"), ("é", "é"), ("É", "É")]:
+        assert real_name(asked) == found
+    with pytest.raises(OSError, match=os.strerror(errno.ENOENT)):
+        real_name("absent")
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [

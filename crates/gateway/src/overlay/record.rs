@@ -10,9 +10,9 @@ use super::node::{Base, Content, Data, Node};
 use super::outcome::Writer;
 
 /// Form of records that this program writes.
-const FORM: u8 = 3;
-/// Earlier form, which it reads as well: files without their writers, and no outcomes.
-const EARLIER: u8 = 2;
+const FORM: u8 = 4;
+/// Earliest form that it reads. 2: files without their writers, and no outcomes; 3: no attributes of files.
+const EARLIEST: u8 = 2;
 
 /// One change of the overlay.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,6 +43,10 @@ pub(crate) enum Change {
     Outcome { at: u64, line: Box<str> },
     /// The first of the outcomes are in the file of an epoch.
     Frozen { epoch: u64, outcomes: u64 },
+    /// An extended attribute of a file. No value: it is removed.
+    Attribute { number: u64, name: Box<[u8]>, value: Option<Bytes> },
+    /// A file has no extended attributes any more.
+    NoAttributes(u64),
 }
 
 /// A write to the bucket that may have been made: its outcome is not in the journal yet.
@@ -101,6 +105,13 @@ pub(crate) fn encode(changes: &[Change]) -> Vec<u8> {
                 long(&mut out, 14, *epoch);
                 out.extend(outcomes.to_le_bytes());
             }
+            Change::Attribute { number, name, value } => {
+                long(&mut out, 20, *number);
+                bytes(&mut out, name);
+                out.push(u8::from(value.is_some()));
+                bytes(&mut out, value.as_deref().unwrap_or_default());
+            }
+            Change::NoAttributes(number) => long(&mut out, 21, *number),
         }
     }
     out
@@ -298,6 +309,12 @@ impl<'a> Rest<'a> {
             12 => Change::Journal(self.text()?.into()),
             13 => Change::Outcome { at: self.long()?, line: self.text()?.into() },
             14 => Change::Frozen { epoch: self.long()?, outcomes: self.long()? },
+            20 => {
+                let (number, name, is_set) = (self.long()?, self.bytes()?.into(), self.flag()? == 1);
+                let value = Bytes::copy_from_slice(self.bytes()?);
+                Change::Attribute { number, name, value: is_set.then_some(value) }
+            }
+            21 => Change::NoAttributes(self.long()?),
             _ => return None,
         })
     }
@@ -307,9 +324,9 @@ impl<'a> Rest<'a> {
 pub(crate) fn decode(record: &[u8]) -> Result<Vec<Change>, String> {
     let mut rest = Rest(record);
     match rest.flag() {
-        Some(FORM | EARLIER) => {}
+        Some(EARLIEST..=FORM) => {}
         Some(form) => {
-            return Err(format!("it has the form {form}, and this program reads the forms {EARLIER} and {FORM}"));
+            return Err(format!("it has the form {form}, and this program reads the forms {EARLIEST} to {FORM}"));
         }
         None => return Err("it is empty".to_owned()),
     }
@@ -373,6 +390,9 @@ mod tests {
             Change::Journal("0123".into()),
             Change::Outcome { at: 7, line: "{\"path\":\"runs/é\"}".into() },
             Change::Frozen { epoch: 3, outcomes: 2 },
+            Change::Attribute { number: 77, name: (*b"user.\xff").into(), value: Some(Bytes::from_static(b"\0value")) },
+            Change::Attribute { number: 77, name: (*b"user.x").into(), value: None },
+            Change::NoAttributes(77),
         ]
     }
 
@@ -386,6 +406,8 @@ mod tests {
             assert_eq!(decode(&record[..length]).is_ok(), ends.contains(&length), "{length} bytes");
         }
         let mut other = record;
+        other[0] = EARLIEST;
+        assert_eq!(decode(&other), Ok(changes));
         other[0] = 1;
         assert!(decode(&other).unwrap_err().contains("form 1"));
     }

@@ -124,7 +124,10 @@ impl<D: Disk> Inner<D> {
             let is_sent = overlay.uploads().contains_key(&number);
             let node = overlay.node(number).filter(|node| is_same(node) && !is_sent);
             let Some(mut node) = node.cloned() else { return Ok((Vec::new(), ())) };
-            let Some(found) = &found else { return Ok((vec![Change::Drop(number)], ())) };
+            let Some(found) = &found else {
+                let dropped = std::iter::once(Change::Drop(number)).chain(overlay.without_attributes(number));
+                return Ok((dropped.collect(), ()));
+            };
             if self.is_version(found, &base) {
                 return Ok((Vec::new(), ()));
             }

@@ -330,12 +330,14 @@ impl<D: Disk> Inner<D> {
             Child::Node(HeldNode { number, .. }) => {
                 let node = overlay.node(*number).ok_or(FileError::Stale)?;
                 let below = node.base.as_ref().map(|base| doom(&base.path, node.kind(), &base.etag));
-                Ok(std::iter::once(Change::Drop(*number)).chain(below).collect())
+                let dropped = std::iter::once(Change::Drop(*number)).chain(below);
+                Ok(dropped.chain(overlay.without_attributes(*number)).collect())
             }
-            Child::Bucket(_, lower) => {
+            Child::Bucket(file, lower) => {
                 let etag = self.etag(lower)?;
                 let kind = self.defaults.attributes(0, &lower.attributes).kind;
-                Ok(vec![doom(&lower.path, kind, &etag)])
+                let doomed = std::iter::once(doom(&lower.path, kind, &etag));
+                Ok(doomed.chain(overlay.without_attributes(file.number)).collect())
             }
         }
     }

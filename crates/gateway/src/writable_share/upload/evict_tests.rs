@@ -1,7 +1,7 @@
 //! Clean files that leave the overlay, with their handles, facts and bytes afterwards.
 
 use bytes::Bytes;
-use seqferry_nfs::{Creation, FileError, FileId, NewTime, SetAttributes, Share as _, Stability};
+use seqferry_nfs::{Creation, FileError, FileId, NewTime, Presence, SetAttributes, Share as _, Stability};
 use seqferry_store::prelude::*;
 use seqferry_store_testing::ObjectWriteExt as _;
 
@@ -79,11 +79,16 @@ async fn a_file_that_has_left_shows_its_facts_and_can_be_changed_as_before() {
     setting.share.set_attributes(&root(), file, set, None).await.unwrap();
     setting.share.rename(&root(), top, b"old", run, b"renamed").await.unwrap();
     let renamed = setting.id("run/renamed").await;
+    let (name, value) = (b"user.x", Bytes::from_static(b"value"));
+    let share = &setting.share;
+    share.set_extended_attribute(&root(), file, name, Some(value.clone()), Presence::Any).await.unwrap();
     let before = setting.find("run/file").await.unwrap();
     evicted(&setting, 2).await;
     for lost_power in [false, true] {
         let setting = setting.share_again(lost_power).await;
         assert_eq!(setting.find("run/file").await.unwrap(), before);
+        let id = setting.id("run/file").await;
+        assert_eq!(setting.share.extended_attribute(&root(), id, name).await, Ok(Some(value.clone())));
         assert_eq!(setting.names("run", 9).await, ["file", "renamed"]);
         assert_eq!(
             (setting.id("run/renamed").await, setting.bytes(renamed).await.unwrap()),

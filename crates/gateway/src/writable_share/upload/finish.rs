@@ -245,6 +245,7 @@ impl<D: Disk> Uploader<D> {
             let mut changes = ended(overlay, sending);
             changes.push(self.not_written(sending, node, failure));
             changes.push(Change::Drop(sending.number));
+            changes.extend(overlay.without_attributes(sending.number));
             Ok((changes, ()))
         });
         recorded.await.map_err(local)
