@@ -3,44 +3,38 @@
 //! The kernel checks permissions (`default_permissions`): calls are made as root, and what is made belongs to the caller.
 //! A share that asks for patience, as with a full cache, is asked again until it answers or the program is interrupted.
 
+mod asked;
+
 use std::ffi::OsStr;
 use std::future::Future;
 use std::net::{IpAddr, Ipv4Addr};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use fuser::{
-    BsdFileFlags, CopyFileRangeFlags, Errno, FileAttr, FileHandle, Filesystem, FopenFlags, Generation, INodeNo,
-    InitFlags, KernelConfig, LockOwner, OpenAccMode, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData,
-    ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr,
-    Request, TimeOrNow, WriteFlags,
+    BsdFileFlags, CopyFileRangeFlags, Errno, FileHandle, Filesystem, FopenFlags, Generation, INodeNo, InitFlags,
+    KernelConfig, LockOwner, OpenAccMode, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory,
+    ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow,
+    WriteFlags,
 };
 use rustix::fs::{OFlags, XattrFlags};
-use seqferry_nfs::{
-    Attributes, Caller, Creation, DirectoryEntry, FileError, FileId, FileKind, NewTime, Presence, SetAttributes, Share,
-    Stability,
-};
+use seqferry_nfs::{Caller, NewTime, Presence, SetAttributes, Share, Stability};
 use seqferry_vfs::FileSystem;
 use tokio::runtime::Handle;
 
-use crate::fuse::{BACKGROUND, BLOCK_SIZE, ENTRIES, send_xattr};
+use self::asked::{Answer, Asked, PERMISSIONS};
+use crate::fuse::{BACKGROUND, BLOCK_SIZE, send_xattr};
 use crate::interrupt::wait_for_interrupt;
-use crate::known_files::{KnownFiles, hidden_name};
+use crate::known_files::KnownFiles;
 
 /// Time for which the kernel believes names and attributes. Another program may change the bucket.
 const VALID: Duration = Duration::from_secs(1);
-/// First pause before a share that asked for patience is asked again; it doubles up to the longest.
-const FIRST_PAUSE: Duration = Duration::from_millis(50);
-const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 /// Handle of a file that is open for writing: its bytes are made durable when it is closed.
 const WRITING: FileHandle = FileHandle(1);
 const READING: FileHandle = FileHandle(0);
-/// Permission bits of a mode, with those for set-user-id, set-group-id and sticky.
-const PERMISSIONS: u32 = 0o7777;
 /// Prefix of the attributes that users set. The others are of the kernel, and of other file systems.
 const OF_USERS: &[u8] = b"user.";
 /// Prefix of an attribute of folders, with a name behind it: Samba asks so for the name as it is written there.
@@ -48,25 +42,12 @@ const REAL_NAME: &[u8] = b"glusterfs.get_real_filename:";
 /// Prefix of the attributes that describe a mount as a whole.
 const OF_MOUNT: &str = "user.seqferry.";
 
-/// Result of a call, in terms of the kernel.
-type Answer<T> = Result<T, Errno>;
-type Call<'a, T> = Pin<Box<dyn Future<Output = Result<T, FileError>> + Send + 'a>>;
-
 pub(crate) struct ShareDoor {
     share: Arc<dyn Share>,
     /// Files below the share: their counts describe the mount.
     files: Arc<FileSystem>,
     known: Arc<KnownFiles>,
     runtime: Handle,
-}
-
-/// One request: the share, what the kernel knows of it, and who asks.
-struct Asked {
-    share: Arc<dyn Share>,
-    known: Arc<KnownFiles>,
-    caller: Caller,
-    uid: u32,
-    thread: u32,
 }
 
 impl ShareDoor {
@@ -118,174 +99,10 @@ impl ShareDoor {
     }
 }
 
-impl Asked {
-    fn file(&self, inode: INodeNo) -> Answer<FileId> {
-        self.known.file(inode).ok_or(Errno::ESTALE)
-    }
-
-    /// Ask the share, again and again while it asks for patience. A call under way is never broken off.
-    async fn ask<'a, T>(&'a self, mut call: impl FnMut(&'a dyn Share, &'a Caller) -> Call<'a, T>) -> Answer<T> {
-        let mut pause = FIRST_PAUSE;
-        loop {
-            match call(self.share.as_ref(), &self.caller).await {
-                Err(FileError::TryLater) => {}
-                answer => return answer.map_err(errno),
-            }
-            tokio::select! {
-                () = tokio::time::sleep(pause) => pause = LONGEST_PAUSE.min(pause * 2),
-                () = wait_for_interrupt(self.thread) => return Err(Errno::EINTR),
-            }
-        }
-    }
-
-    async fn attributes(&self, file: FileId) -> Answer<Attributes> {
-        self.ask(|share, caller| share.attributes(caller, file)).await
-    }
-
-    async fn lookup(&self, directory: FileId, name: &[u8]) -> Answer<Attributes> {
-        if name.len() > self.share.limits().max_name as usize {
-            return Err(Errno::ENAMETOOLONG);
-        }
-        self.ask(|share, caller| share.lookup(caller, directory, name)).await
-    }
-
-    /// Facts that a new file, folder or link gets.
-    fn facts_of_new(&self, mode: Option<u32>) -> SetAttributes {
-        SetAttributes { mode: mode.map(|mode| mode & PERMISSIONS), uid: Some(self.uid), ..SetAttributes::default() }
-    }
-
-    async fn create(&self, directory: FileId, name: &[u8], mode: u32, is_exclusive: bool) -> Answer<Attributes> {
-        let set = self.facts_of_new(Some(mode));
-        let how = if is_exclusive { Creation::Guarded(set) } else { Creation::Unchecked(set) };
-        Ok(self.ask(|share, caller| share.create(caller, directory, name, how)).await?.attributes)
-    }
-
-    /// Give a file that programs have open another name, under which it is out of sight, until they close it.
-    async fn hide_if_open(&self, directory: FileId, name: &[u8]) -> Answer<bool> {
-        let found = match self.lookup(directory, name).await {
-            Ok(found) if found.kind != FileKind::Directory => found.file,
-            Ok(_) | Err(Errno::ENOENT) => return Ok(false),
-            Err(error) => return Err(error),
-        };
-        if !self.known.is_open(found) {
-            return Ok(false);
-        }
-        let hidden = hidden_name(found);
-        self.ask(|share, caller| share.rename(caller, directory, name, directory, hidden.as_bytes())).await?;
-        self.known.hide(found, directory, hidden);
-        Ok(true)
-    }
-
-    async fn remove(&self, directory: FileId, name: &[u8]) -> Answer<()> {
-        if self.hide_if_open(directory, name).await? {
-            return Ok(());
-        }
-        self.ask(|share, caller| share.remove(caller, directory, name)).await.map(drop)
-    }
-
-    async fn rename(&self, old: (FileId, &[u8]), new: (FileId, &[u8])) -> Answer<()> {
-        if old != new {
-            let source = self.lookup(old.0, old.1).await?;
-            let is_itself = self.lookup(new.0, new.1).await.is_ok_and(|target| target.file == source.file);
-            if !is_itself {
-                self.hide_if_open(new.0, new.1).await?;
-            }
-        }
-        self.ask(|share, caller| share.rename(caller, old.0, old.1, new.0, new.1)).await.map(drop)
-    }
-
-    async fn release(&self, inode: INodeNo) {
-        if let Some((directory, name)) = self.known.close(inode) {
-            // A name that is left is removed with its folder, or stays out of the bucket as all of its kind.
-            let _gone = self.ask(|share, caller| share.remove(caller, directory, name.as_bytes())).await;
-        }
-    }
-
-    /// Facts for the kernel about a file that it now knows.
-    fn entry(&self, found: &Attributes) -> FileAttr {
-        self.known.look_up(found.file);
-        self.known.facts(found)
-    }
-
-    async fn set(&self, inode: INodeNo, set: SetAttributes) -> Answer<FileAttr> {
-        let file = self.file(inode)?;
-        let changed = self.ask(|share, caller| share.set_attributes(caller, file, set, None)).await?;
-        let found = match changed.after {
-            Some(found) => found,
-            None => self.attributes(file).await?,
-        };
-        Ok(self.known.facts(&found))
-    }
-
-    async fn entries(&self, inode: INodeNo, offset: u64) -> Answer<Vec<DirectoryEntry>> {
-        let directory = self.file(inode)?;
-        Ok(self.ask(|share, caller| share.read_directory(caller, directory, offset, ENTRIES)).await?.entries)
-    }
-
-    /// The name of a folder that is this one but for its case. `ENOENT`: there is none.
-    async fn real_name(&self, inode: INodeNo, wanted: &[u8]) -> Answer<Bytes> {
-        let directory = self.file(inode)?;
-        match self.lookup(directory, wanted).await {
-            Ok(_) => return Ok(Bytes::copy_from_slice(wanted)),
-            Err(Errno::ENOENT) => {}
-            Err(error) => return Err(error),
-        }
-        let mut cookie = 0;
-        loop {
-            let page = self.ask(|share, caller| share.read_directory(caller, directory, cookie, ENTRIES)).await?;
-            if let Some(found) = page.entries.iter().find(|entry| is_same_but_for_case(&entry.name, wanted)) {
-                return Ok(found.name.clone());
-            }
-            match page.entries.last() {
-                Some(last) if !page.is_end => cookie = last.cookie,
-                Some(_) | None => return Err(Errno::ENOENT),
-            }
-        }
-    }
-
-    async fn commit(&self, inode: INodeNo) -> Answer<()> {
-        let file = self.file(inode)?;
-        self.ask(|share, caller| share.commit(caller, file)).await.map(drop)
-    }
-}
-
-fn errno(error: FileError) -> Errno {
-    match error {
-        FileError::NotPermitted => Errno::EPERM,
-        FileError::NotFound => Errno::ENOENT,
-        FileError::Io => Errno::EIO,
-        FileError::AccessDenied => Errno::EACCES,
-        FileError::Exists => Errno::EEXIST,
-        FileError::CrossDevice => Errno::EXDEV,
-        FileError::NotADirectory => Errno::ENOTDIR,
-        FileError::IsADirectory => Errno::EISDIR,
-        FileError::Invalid | FileError::BadCookie | FileError::NotSynchronized => Errno::EINVAL,
-        FileError::TooLarge => Errno::EFBIG,
-        FileError::NoSpace => Errno::ENOSPC,
-        FileError::ReadOnly => Errno::EROFS,
-        FileError::NameTooLong => Errno::ENAMETOOLONG,
-        FileError::NotEmpty => Errno::ENOTEMPTY,
-        FileError::QuotaExceeded => Errno::EDQUOT,
-        FileError::Stale => Errno::ESTALE,
-        FileError::NotSupported => Errno::EOPNOTSUPP,
-        FileError::TryLater => Errno::EAGAIN,
-    }
-}
-
 fn new_time(time: TimeOrNow) -> NewTime {
     match time {
         TimeOrNow::Now => NewTime::Now,
         TimeOrNow::SpecificTime(time) => NewTime::At(time),
-    }
-}
-
-fn is_same_but_for_case(name: &[u8], wanted: &[u8]) -> bool {
-    if name.is_ascii() || wanted.is_ascii() {
-        return name.eq_ignore_ascii_case(wanted);
-    }
-    match (std::str::from_utf8(name), std::str::from_utf8(wanted)) {
-        (Ok(name), Ok(wanted)) => name.to_lowercase() == wanted.to_lowercase(),
-        _ => false,
     }
 }
 
