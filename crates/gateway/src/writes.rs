@@ -223,10 +223,15 @@ impl ClaimedCache {
 /// Make the folder of a cache that is to be written, if it is not there. Refuse one that is not on a local disk, unless
 /// that is allowed.
 pub(crate) fn check_file_system(path: &Path, is_allowed: bool) -> Result<(), GatewayError> {
-    let made = make_folder(path, |folder| File::open(folder)?.sync_all());
-    match made.and_then(|()| unsafe_file_system(path)) {
+    let look = |folder: &Path| unsafe_file_system(folder).map(|system| system.filter(|_| !is_allowed));
+    let existing = path.ancestors().find(|folder| folder.is_dir()).unwrap_or(Path::new("."));
+    // Before the folder is made: a refusal leaves nothing. A folder that cannot be opened is no answer.
+    let refused = match look(existing) {
+        Ok(Some(system)) => Ok(Some(system)),
+        Ok(None) | Err(_) => make_folder(path, |made| File::open(made)?.sync_all()).and_then(|()| look(path)),
+    };
+    match refused {
         Ok(None) => Ok(()),
-        Ok(Some(_)) if is_allowed => Ok(()),
         Ok(Some(system)) => Err(GatewayError(format!(
             "the cache {} is on {system}, where files that clients have written could be lost: name a folder on a local \
              disk with --cache, or accept the loss with --unsafe-cache",

@@ -224,6 +224,7 @@ def test_a_cache_that_cannot_keep_files_is_refused_with_one_line(
         said = refusal(seaweedfs, tmp_path, runs, "--cache", str(in_memory))
         assert "is on tmpfs" in said
         assert "--unsafe-cache" in said
+        assert not in_memory.exists()
         overlapping = runs + f'[[share]]\nname = "all"\nsource = "s3://{bucket}"\n'
         said = refusal(seaweedfs, tmp_path, overlapping, "--cache", str(tmp_path / "third"))
         assert "the shares runs and all overlap" in said

@@ -83,8 +83,8 @@ pub(super) fn not_understood(error: &serde_json::Error) -> String {
 
 fn failed(what: &str, path: &str, error: FileError) -> String {
     let next = match error {
+        FileError::TryLater => return format!("{what} of {path} failed: the bucket does not answer; try again later"),
         FileError::NotFound | FileError::Stale => "look at the names with seqferry gateway ls",
-        FileError::TryLater => "the bucket does not answer: try again later",
         _ => "the gateway has written the cause to stderr",
     };
     format!("{what} of {path} failed: {error}; {next}")
