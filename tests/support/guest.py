@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import shutil
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -54,14 +55,34 @@ def missing() -> str | None:
     return None
 
 
-def booted(folder: Path, port: int, export: str, script: str) -> RunningProcess:
+def _libraries(program: Path) -> list[Path]:
+    """Libraries that a program loads, and its loader."""
+    said = subprocess.run(["ldd", program], capture_output=True, text=True, check=True).stdout
+    return [Path(word) for line in said.splitlines() for word in line.split() if word.startswith("/")]
+
+
+def booted(
+    folder: Path, port: int, export: str, script: str, *, programs: Sequence[Path] = (), files: Sequence[Path] = ()
+) -> RunningProcess:
     """A guest that mounts an export of this machine at /mnt and runs a script of busybox there; its console is stdout.
 
     Its 10.0.2.2 is the loopback address of this machine.
+
+    Args:
+        programs: programs of this machine that the script calls by name.
+        files: files that it finds in /.
     """
     root = folder / "root"
     (root / "bin").mkdir(parents=True)
     shutil.copy(_BUSYBOX, root / "bin/busybox")
+    for program in programs:
+        shutil.copy(program, root / "bin")
+        for library in _libraries(program):
+            target = root / library.relative_to("/")
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(library, target)
+    for file in files:
+        shutil.copy(file, root)
     shutil.copytree(_FOLDER / "modules", root / "modules")
     shutil.copy(_FOLDER / "modules.list", root / "modules")
     init = root / "init"

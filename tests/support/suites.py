@@ -88,6 +88,23 @@ _FSX_WEIGHTS: Final = {
 }
 
 
+def fsx_program() -> Path:
+    """fsx.
+
+    Raises:
+        MissingToolError: the suite is not built.
+    """
+    return find_tool("fsx", variable="SEQFERRY_FSX", hint=_HINT)
+
+
+def fsx_settings(*, length: int, keeps_size: bool = False) -> str:
+    """Settings of fsx: the operations, and the most bytes that the file has. See ``fsx``."""
+    # Truncation, and closing with another size, are not for files that keep their size.
+    weights = _FSX_WEIGHTS | ({"close_open": 0, "truncate": 0} if keeps_size else {"truncate": 4})
+    lines = [f"flen = {length}", f"blockmode = {json.dumps(keeps_size)}", "[weights]"]
+    return "\n".join([*lines, *(f"{name} = {weight}" for name, weight in weights.items())])
+
+
 def fsx(file: Path, scratch: Path, *, seed: int, operations: int, length: int, keeps_size: bool = False) -> None:
     """Runs random operations on a file, each read compared with what was written.
 
@@ -100,11 +117,7 @@ def fsx(file: Path, scratch: Path, *, seed: int, operations: int, length: int, k
         AssertionError: a read gave other bytes; the text holds the last operations.
         MissingToolError: the suite is not built.
     """
-    program = find_tool("fsx", variable="SEQFERRY_FSX", hint=_HINT)
-    # Truncation, and closing with another size, are not for files that keep their size.
-    weights = _FSX_WEIGHTS | ({"close_open": 0, "truncate": 0} if keeps_size else {"truncate": 4})
-    lines = [f"flen = {length}", f"blockmode = {json.dumps(keeps_size)}", "[weights]"]
-    (scratch / "fsx.toml").write_text("\n".join([*lines, *(f"{name} = {weight}" for name, weight in weights.items())]))
-    command = [program, "-f", scratch / "fsx.toml", "-N", str(operations), "-S", str(seed), "-P", scratch, file]
+    (scratch / "fsx.toml").write_text(fsx_settings(length=length, keeps_size=keeps_size))
+    command = [fsx_program(), "-f", scratch / "fsx.toml", "-N", str(operations), "-S", str(seed), "-P", scratch, file]
     done = subprocess.run(command, capture_output=True, text=True, timeout=200)
     assert done.returncode == 0, f"fsx with seed {seed}: {done.stdout}{done.stderr}"

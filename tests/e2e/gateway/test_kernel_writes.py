@@ -1,11 +1,12 @@
 """Writing to a share through the NFS client of the Linux kernel, in an emulated machine.
 
-The share is served by the instrument ``writable_gateway``: what clients write stays on this machine.
+The share is served by the instrument ``writable_gateway``, which settles within milliseconds, or never.
 """
 
 from __future__ import annotations
 
 import hashlib
+import os
 import random
 from collections.abc import Callable
 from pathlib import Path
@@ -16,7 +17,10 @@ from support import guest
 from support.buckets import is_file
 from support.control import Word
 from support.gateways import ServedInstrument
+from support.run import MissingToolError
 from support.servers import S3Server
+from support.suites import fsx_program, fsx_settings
+from support.waiting import eventually
 
 MIB = 1024 * 1024
 
@@ -104,4 +108,72 @@ def test_the_kernel_writes_and_keeps_all_that_was_acknowledged_when_the_gateway_
     listed = seaweedfs.client().list_objects_v2(Bucket=bucket)["Contents"]
     assert {entry["Key"]: entry["Size"] for entry in listed if is_file(entry["Key"])} == {
         "runs/object": len(objects["object"])
+    }
+
+
+_RANDOM = """
+number=0
+while [ "$(wget -q -O - http://10.0.2.2:{control}/ 2>/dev/null)" != restarted ]; do
+    number=$((number + 1))
+    echo GUEST run $number
+    fsx -f /fsx.toml -N 400 -S $(({seed} + number)) -P /tmp file$number > /tmp/said 2>&1 && continue
+    echo BAD fsx
+    cat /tmp/said
+done
+for name in file*; do echo FILE $name $(sha256sum < $name); done
+"""
+
+
+@pytest.mark.timeout(400)
+def test_random_operations_of_the_kernel_are_whole_while_the_file_is_uploaded_and_the_gateway_killed(
+    seaweedfs: S3Server, make_bucket: Callable[..., str], rng: random.Random, tmp_path: Path
+) -> None:
+    try:
+        program, missing = fsx_program(), guest.missing()
+    except MissingToolError as error:
+        program, missing = None, str(error)
+    if program is None or missing is not None:
+        if program is None and os.environ.get("SEQFERRY_REQUIRE_SERVERS") == "1":
+            pytest.fail(str(missing), pytrace=False)
+        pytest.skip(str(missing))
+    seed = rng.randrange(2**31)
+    print(f"seed of fsx: {seed}")
+    (tmp_path / "fsx.toml").write_text(fsx_settings(length=MIB))
+    bucket = make_bucket(seaweedfs)
+    shares = ServedInstrument(tmp_path, seaweedfs, bucket, "runs/", quiet=0.02)
+    try:
+        with (
+            Word() as control,
+            guest.booted(
+                tmp_path,
+                shares.port,
+                "/runs",
+                _RANDOM.format(seed=seed, control=control.port),
+                programs=[program],
+                files=[tmp_path / "fsx.toml"],
+            ) as machine,
+        ):
+            machine.wait_for_output("GUEST run 1", deadline=200)
+            eventually(lambda: bool(_objects(seaweedfs, bucket)), what="a file to be in the bucket", deadline=60)
+            shares.restart()
+            control.word = "restarted"
+            machine.wait_for_output("GUEST done", deadline=140)
+            said = machine.stdout
+        assert "BAD " not in said, said
+        found = [line.split() for line in said.splitlines() if line.startswith("FILE ")]
+        files = {f"runs/{name}": digest for _, name, digest, *_ in found}
+        assert files, said
+        eventually(lambda: _objects(seaweedfs, bucket) == files, what="the bucket to have the files as they are")
+    finally:
+        shares.close()
+
+
+def _objects(server: S3Server, bucket: str) -> dict[str, str]:
+    """Keys of files, and the SHA-256 of each."""
+    client = server.client()
+    keys = [entry["Key"] for entry in client.list_objects_v2(Bucket=bucket).get("Contents", [])]
+    return {
+        key: hashlib.sha256(client.get_object(Bucket=bucket, Key=key)["Body"].read()).hexdigest()
+        for key in keys
+        if is_file(key)
     }
