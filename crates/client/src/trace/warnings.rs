@@ -83,7 +83,7 @@ impl<S: Subscriber> Layer<S> for Warnings {
         let mut message = Message::default();
         event.record(&mut message);
         if is_shown && !message.0.is_empty() {
-            let text = message.0.escape_debug();
+            let text = shown(&message.0);
             let _infallible = writeln!(lines, "{program}: {text}");
         }
         // A log that cannot be written cannot be reported.
@@ -91,9 +91,31 @@ impl<S: Subscriber> Layer<S> for Warnings {
     }
 }
 
+/// Characters that Rust escapes in literals, and that print.
+const PRINTED: [char; 3] = ['\'', '"', '\\'];
+
+/// A text on one line of a terminal: what does not print is escaped.
+fn shown(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for piece in text.split_inclusive(PRINTED) {
+        let rest = piece.strip_suffix(PRINTED).unwrap_or(piece);
+        shown.extend(rest.escape_debug());
+        shown.push_str(&piece[rest.len()..]);
+    }
+    shown
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_warning_is_one_line_as_people_read_it() {
+        assert_eq!(
+            shown("Check the endpoint's name: \"a\\b\", \u{1b}[2J\n\u{202e}é"),
+            concat!("Check the endpoint's name: \"a\\b\", \\u{1b}[2J\\n", "\\u{202e}é")
+        );
+    }
 
     #[test]
     fn nothing_but_warnings_of_our_crates_is_switched_on() {
