@@ -3,6 +3,7 @@
 use seqferry_nfs::{Access, Attributes, Caller, FileError, NewTime, Result, SetAttributes};
 use seqferry_vfs::tree::names::{HiddenReason, check_name};
 
+use super::CONFLICTS;
 use crate::ids::ROOT;
 use crate::overlay::{Node, STATED_GID, STATED_MODE, STATED_MODIFIED, STATED_UID, nanoseconds, now};
 use crate::prefix_claim::CLAIM;
@@ -35,6 +36,11 @@ pub(super) fn checked_name(name: &[u8]) -> Result<&str> {
 /// is another gateway's.
 pub(super) fn is_reserved(parent: u64, name: &str) -> bool {
     parent == ROOT && (name == PROBE || name == CLAIM)
+}
+
+/// True for a name that nobody may give: to a file that is no folder, also that of the folder of files that were kept.
+pub(super) fn is_refused(parent: u64, name: &str, is_directory: bool) -> bool {
+    is_reserved(parent, name) || parent == ROOT && name == CONFLICTS && !is_directory
 }
 
 fn is_owner(caller: &Caller, attributes: &Attributes) -> bool {

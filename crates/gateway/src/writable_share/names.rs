@@ -7,7 +7,7 @@ use seqferry_nfs::{
 use seqferry_vfs::VersionPin;
 
 use super::Inner;
-use super::checks::{LONGEST_KEY, apply, check, check_removal, check_set, checked_name, inherited_group, is_reserved};
+use super::checks::{LONGEST_KEY, apply, check, check_removal, check_set, checked_name, inherited_group, is_refused};
 use super::find::{Child, HeldNode, Lower, Parent};
 use crate::ids::ROOT;
 use crate::journal::Disk;
@@ -162,10 +162,10 @@ impl<D: Disk> Inner<D> {
         if matches!(overlay.entry(parent.file.number, new.name), Some(Entry::Node(_))) {
             return Err(FileError::Exists);
         }
-        if is_reserved(parent.file.number, new.name) {
+        let is_directory = new.content == Content::Directory;
+        if is_refused(parent.file.number, new.name, is_directory) {
             return Err(FileError::AccessDenied);
         }
-        let is_directory = new.content == Content::Directory;
         self.check_key(overlay, parent, new.name, usize::from(is_directory))?;
         let (number, next) = overlay.free_number(&self.ids);
         let (gid, inherited) = inherited_group(&directory.attributes(), caller);
@@ -424,7 +424,8 @@ impl<D: Disk> Inner<D> {
         if (old.file, old_name) == (new.file, new_name) {
             return Ok((Vec::new(), (untouched(&old_node.attributes()), untouched(&new_node.attributes()))));
         }
-        if is_reserved(new.file.number, new_name) {
+        let is_directory = moved.kind == FileKind::Directory;
+        if is_refused(new.file.number, new_name, is_directory) {
             return Err(FileError::AccessDenied);
         }
         check_removal(caller, &old_node.attributes(), &moved)?;
@@ -432,7 +433,6 @@ impl<D: Disk> Inner<D> {
             Self::check_replaced(overlay, &moved, &replaced)?;
             check_removal(caller, &new_node.attributes(), &replaced)?;
         }
-        let is_directory = moved.kind == FileKind::Directory;
         if is_directory && self.is_below(overlay, new.file.number, moved.file.number) {
             return Err(FileError::Invalid);
         }

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use seqferry_nfs::{NewTime, SetAttributes, Share as _, Stability};
+use seqferry_nfs::{Creation, FileError, NewTime, SetAttributes, Share as _, Stability};
 use seqferry_store::prelude::*;
 use seqferry_store::{ObjectRef, StoredMetadata};
 use seqferry_store_testing::ObjectWriteExt as _;
@@ -343,6 +343,25 @@ async fn the_folder_of_conflicts_shows_and_its_files_are_as_others() {
     let setting = setting.restarted(&mut random(), true).await;
     drained(&setting).await;
     assert_eq!(keys(&setting).await, [".seqferry-conflicts/"]);
+}
+
+#[tokio::test]
+async fn the_name_of_the_folder_of_conflicts_is_given_to_folders_alone() {
+    let setting = Setting::new(&[("there", b"1".to_vec())]).await;
+    let (top, name) = (setting.share.root(), b".seqferry-conflicts");
+    let how = Creation::Guarded(SetAttributes::default());
+    let made = setting.share.create(&root(), top, name, how).await;
+    assert_eq!(made.unwrap_err(), FileError::AccessDenied);
+    let linked =
+        setting.share.create_link(&root(), top, name, Bytes::from_static(b"there"), SetAttributes::default()).await;
+    assert_eq!(linked.unwrap_err(), FileError::AccessDenied);
+    let renamed = setting.share.rename(&root(), top, b"there", top, name).await;
+    assert_eq!(renamed.unwrap_err(), FileError::AccessDenied);
+    setting.share.create_directory(&root(), top, b"folder", SetAttributes::default()).await.unwrap();
+    setting.put("folder/.seqferry-conflicts", "a file").await;
+    setting.share.rename(&root(), top, b"folder", top, name).await.unwrap();
+    drained(&setting).await;
+    assert_eq!(keys(&setting).await, [".seqferry-conflicts/", ".seqferry-conflicts/.seqferry-conflicts", "there"]);
 }
 
 #[tokio::test]
