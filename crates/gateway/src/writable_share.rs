@@ -12,6 +12,7 @@ mod find;
 mod inspect;
 mod names;
 mod upload;
+mod waiting_writers;
 mod walk;
 
 use std::collections::{BTreeSet, HashMap};
@@ -41,6 +42,7 @@ pub(crate) use inspect::{Left, NameState, WritingStatus};
 pub use upload::UploadSpec;
 use upload::control::UploadControl;
 pub(crate) use upload::control::{CONFLICTS, UploadRules};
+use waiting_writers::WaitingWriters;
 use walk::Outage;
 
 /// Locks of files that are kept, and times of questions to the bucket.
@@ -97,6 +99,7 @@ struct Inner<D: Disk> {
     stale_after: Duration,
     /// Times of the last questions to the bucket about files that are as it has them.
     looked: Mutex<HashMap<u64, Instant>>,
+    waiting_writers: WaitingWriters,
     clean_files: usize,
     /// Control of the uploads.
     control: Arc<UploadControl>,
@@ -162,6 +165,7 @@ impl<D: Disk> WritableShare<D> {
             locks: Mutex::default(),
             stale_after: spec.stale_after,
             looked: Mutex::default(),
+            waiting_writers: WaitingWriters::default(),
             clean_files: bounds.clean_files,
             control: Arc::default(),
             outage: Outage::default(),

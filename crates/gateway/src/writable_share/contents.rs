@@ -206,7 +206,9 @@ impl<D: Disk> Inner<D> {
             // The file may have been removed while this call waited.
             self.ledger.read(|overlay| overlay.node(number).map(drop)).ok_or(FileError::Stale)?;
             if !bytes.is_empty() {
-                self.write_bytes(number, offset, bytes).await?;
+                let taken = self.write_bytes(number, offset, bytes).await;
+                self.waiting_writers.answered(number, taken == Err(FileError::TryLater));
+                taken?;
             }
             let written = |node: &mut Node| {
                 let before = Some(summary(node));

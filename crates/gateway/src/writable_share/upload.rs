@@ -1,6 +1,7 @@
 //! Upload of a share to its bucket: one version of an object for each file that was left alone for a while.
 //!
-//! 1. **Settle**: a file is uploaded when it was not changed for the quiet time.
+//! 1. **Settle**: a file is uploaded when it was not changed for the quiet time. One whose writer waits for room on the
+//!    disk is not left alone: it goes while half-written only where nothing else can make room.
 //! 2. **Freeze**: its generation is its `changed`. Bytes are read for an upload only while that is the same; else the
 //!    upload is given up, and begins again when the file has settled.
 //! 3. **Upload** ([`send`]): one request, or parts, whose upload is in the journal before its first part. The write has
@@ -210,7 +211,24 @@ impl<D: Disk> Uploader<D> {
             evict.into_iter().chain(due).collect::<Vec<_>>()
         });
         let seen = settling.seen();
+        let found = self.without_half_written(found, schedule.is_any_busy());
         schedule.plan(found, seen, now);
+    }
+
+    /// Work without files whose writers wait for room, as long as other work makes room, or has made some that the
+    /// writers have not asked for yet.
+    fn without_half_written(&self, mut found: Vec<Work>, is_any_busy: bool) -> Vec<Work> {
+        let waiting = self.inner.waiting_writers.files();
+        if waiting.is_empty() {
+            return found;
+        }
+        let is_half_written =
+            |work: &Work| matches!(work, Work::Send(Sending { number, .. }) if waiting.contains(number));
+        let is_other = |work: &Work| matches!(work, Work::Send(_)) && !is_half_written(work);
+        if is_any_busy || found.iter().any(is_other) || !self.inner.data.is_full() {
+            found.retain(|work| !is_half_written(work));
+        }
+        found
     }
 
     /// Time between two looks for work.
@@ -254,5 +272,7 @@ mod evict_tests;
 mod history;
 #[cfg(test)]
 mod order_tests;
+#[cfg(test)]
+mod room_tests;
 #[cfg(test)]
 mod tests;

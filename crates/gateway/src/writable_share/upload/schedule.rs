@@ -185,6 +185,11 @@ impl Schedule {
         }
     }
 
+    /// True while any work is under way.
+    pub(super) fn is_any_busy(&self) -> bool {
+        !self.busy.is_empty()
+    }
+
     /// True while work on the same, or another one with its key, is under way.
     fn is_busy(&self, work: &Work) -> bool {
         self.busy.contains(&Subject::of(work)) || key_of(work).is_some_and(|key| self.keys.contains(key))
