@@ -36,16 +36,23 @@ EPOCH_WITHOUT_GIT: Final = 315532800
 
 @dataclass(frozen=True, slots=True)
 class Platform:
-    """A Rust target, and the tag that wheels for it have."""
+    """A Rust target, the tag that wheels for it have, and Debian's name of the architecture if Debian builds for it."""
 
     target: str
     compatibility: str
+    debian: str | None
+
+    @property
+    def standard_library(self) -> str:
+        """Commands that install the standard library of Rust for it."""
+        rustup = f"rustup target add {self.target}"
+        return f"{rustup}; without rustup, Debian's libstd-rust-web-dev:{self.debian}" if self.debian else rustup
 
 
 PLATFORMS: Final = (
-    Platform("x86_64-unknown-linux-gnu", "manylinux2014"),
-    Platform("aarch64-unknown-linux-gnu", "manylinux2014"),
-    Platform("x86_64-unknown-linux-musl", "musllinux_1_2"),
+    Platform("x86_64-unknown-linux-gnu", "manylinux2014", "amd64"),
+    Platform("aarch64-unknown-linux-gnu", "manylinux2014", "arm64"),
+    Platform("x86_64-unknown-linux-musl", "musllinux_1_2", None),
 )
 
 
@@ -117,7 +124,7 @@ def build_wheels(out: Path, platforms: Sequence[Platform]) -> list[Path]:
         if not has_standard_library(platform.target):
             say(
                 f"left out: {platform.target}; this Rust toolchain has no standard library for it "
-                f"(rustup target add {platform.target})"
+                f"({platform.standard_library})"
             )
             continue
         begun = time.monotonic()

@@ -4,7 +4,8 @@
     image.py --keep DIR    leaves what it makes on the way in DIR
 
 The root is Debian's Python and the authorities' certificates, unpacked and never run, so that each architecture can be
-built on any. The packages are those of ``requirements-runtime.lock``. Run by ``make image``.
+built on any. The packages are those of ``requirements-runtime.lock``. Qemu starts an image of another architecture
+where it is installed. Run by ``make image``.
 """
 
 from __future__ import annotations
@@ -16,11 +17,12 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 import dist
+from image_parts import ARCHITECTURES, STATE, USER, Architecture, ImageError, run
+from try_image import try_where_possible
 
 ROOT: Final = Path(__file__).parents[2]
 LOCK: Final = ROOT / "requirements-runtime.lock"
@@ -30,10 +32,6 @@ PYTHON: Final = "3.11"
 
 PACKAGES: Final = "python3,ca-certificates,base-files,libgcc-s1,libstdc++6,tzdata"
 SITE: Final = f"usr/local/lib/python{PYTHON}/dist-packages"
-USER: Final = 65532
-"""The number that images without a shell use for a user without rights."""
-
-STATE: Final = "var/lib/seqferry"
 TOOLS: Final = {"mmdebstrap": "mmdebstrap", "buildah": "buildah", "umoci": "umoci", "bwrap": "bubblewrap"}
 
 # What scanners of images read: the packages of an unpacked root are in no list otherwise.
@@ -57,30 +55,6 @@ from seqferry.cli import main
 
 sys.exit(main())
 """
-
-
-class ImageError(Exception):
-    """An image that cannot be made, or does not start."""
-
-
-@dataclass(frozen=True, slots=True)
-class Architecture:
-    """Names of an architecture in wheels and at Debian, which are those of OCI."""
-
-    machine: str
-    debian: str
-
-
-ARCHITECTURES: Final = (Architecture("x86_64", "amd64"), Architecture("aarch64", "arm64"))
-
-
-def run(*command: str | Path, environment: dict[str, str] | None = None) -> str:
-    ran = subprocess.run(
-        command, capture_output=True, text=True, check=False, env={**os.environ, **(environment or {})}
-    )
-    if ran.returncode != 0:
-        raise ImageError(f"{command[0]} ended with {ran.returncode}: {(ran.stdout + ran.stderr).strip()[-2000:]}")
-    return ran.stdout
 
 
 def make_root(architecture: Architecture, root: Path) -> None:
@@ -166,49 +140,6 @@ def commit(architecture: Architecture, version: str, root: Path, layout: Path) -
     run(*buildah, "rm", container)
 
 
-def start(layout: Path, version: str, *words: str) -> str:
-    """Output of a command in an unpacked image: read-only, as its user, without a network."""
-    bundle = layout.parent / "bundle"
-    if not bundle.exists():
-        run("umoci", "unpack", "--image", f"{layout}:{version}", bundle)
-    return run(
-        "bwrap", "--unshare-all", "--die-with-parent", "--clearenv", "--ro-bind", bundle / "rootfs", "/",
-        "--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", "--tmpfs", f"/{STATE}",
-        "--uid", str(USER), "--gid", str(USER), "--chdir", f"/{STATE}",
-        *(word for pair in (
-            ("SEQFERRY_STATE_DIR", f"/{STATE}"), ("HOME", f"/{STATE}"), ("LANG", "C.UTF-8"), ("PATH", "/usr/local/bin"),
-        ) for word in ("--setenv", *pair)),
-        *words,
-    )  # fmt: skip
-
-
-SERVES: Final = """
-import subprocess, sys, urllib.request
-
-server = subprocess.Popen(["/usr/local/bin/seqferry", "serve", "--port", "0"], stdout=subprocess.PIPE, text=True)
-url = server.stdout.readline().strip()
-for path in ("/healthz", "/readyz"):
-    with urllib.request.urlopen(url + path, timeout=30) as answer:
-        assert answer.status == 200, path
-server.terminate()
-assert server.wait(30) == 0
-print("serves")
-"""
-
-
-def try_image(layout: Path, version: str) -> None:
-    """Start the image: the command, and a server that answers.
-
-    Raises:
-        ImageError: it does not.
-    """
-    said = start(layout, version, "/usr/local/bin/seqferry", "--version")
-    if version not in said:
-        raise ImageError(f"The image says it is {said.strip()}, not {version}.")
-    if start(layout, version, "/usr/bin/python3", "-c", SERVES).strip() != "serves":
-        raise ImageError("The server in the image does not answer.")
-
-
 def archive(layout: Path, target: Path) -> None:
     """One file of the layout, the same for the same image."""
     run(
@@ -227,11 +158,7 @@ def build_image(architecture: Architecture, wheel: Path, work: Path, out: Path) 
     make_root(architecture, root)
     install(architecture, wheel, root)
     commit(architecture, version[1], root, layout)
-    if os.uname().machine == architecture.machine:
-        try_image(layout, version[1])
-        dist.say(f"started from the image for {architecture.debian}: the command, and a server that answers")
-    else:
-        dist.say(f"not started: {architecture.debian}; this machine is {os.uname().machine}")
+    dist.say(try_where_possible(architecture, layout, version[1]))
     target = out / f"seqferry-{version[1]}-linux-{architecture.debian}.oci.tar"
     archive(layout, target)
     return target
