@@ -57,7 +57,9 @@ def test_a_wheel_works_in_an_empty_environment_and_holds_what_it_must(
     [wheel] = out.glob("*.whl")
     version = subprocess.run([seqferry(), "--version"], capture_output=True, text=True, check=True).stdout.split()[1]
     assert wheel.name.startswith(f"seqferry-{version}-cp311-abi3-")
-    assert {file.name for file in out.iterdir()} >= {f"seqferry-{version}.tar.gz", "SHA256SUMS", "SHA256SUMS.sig"}
+    assert {file.name for file in out.iterdir()} >= {
+        f"seqferry-{version}.tar.gz", "requirements-runtime.lock", "SHA256SUMS", "SHA256SUMS.sig",
+    }  # fmt: skip
     components = json.loads((out / "seqferry-crates.cdx.json").read_text())["components"]
     assert {"tokio", "aws-lc-sys"} <= {one["name"] for one in components}
     assert_sums_are_signed(out, signing_key)

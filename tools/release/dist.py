@@ -1,7 +1,8 @@
 """Builds what a release consists of into a folder, checks it, and tries it in an empty environment.
 
     dist.py                 wheels for each platform that the Rust toolchain can build for, sdist, bills of materials,
-                            SHA256SUMS, and SHA256SUMS.sig when SEQFERRY_SIGNING_KEY names an SSH key
+                            requirements-runtime.lock, SHA256SUMS, and SHA256SUMS.sig when SEQFERRY_SIGNING_KEY names
+                            an SSH key
     dist.py --host          one wheel for this machine, with its own linker and the packages of this environment
 
 Run by ``make dist`` with the tools of ``requirements.lock`` beside this file.
@@ -217,6 +218,7 @@ def make(out: Path, platforms: Sequence[Platform], *, host: bool, tries: bool, p
         has_cyclonedx = Path(sys.executable).with_name("cyclonedx-py").exists()
         sbom = out / "seqferry-python.cdx.json" if has_cyclonedx else None
         try_wheel.try_wheel(own[0], say, sbom=sbom, demo=not host)
+    shutil.copyfile(try_wheel.RUNTIME_LOCK, out / try_wheel.RUNTIME_LOCK.name)  # those who install need no clone
     seal(out)
     say(f"{len(list(out.iterdir()))} files in {out}")
 
