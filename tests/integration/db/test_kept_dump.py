@@ -102,9 +102,7 @@ def test_all_that_is_unfinished_goes_on(
 
     if rolled_back:
         _use_by_a_newer_version(settings)
-    with Service.open(settings) as service:
-        start_worker(service)
-
+    with Service.open(settings) as service, start_worker(service):  # it stops before service and database close
         killed = until_ended(service, dump.killed)
         assert (killed.state, killed.totals.done) == ("done", 30)
         assert list(digests(s3server, target, "run/")) == ["s029"], "what was done is not done again"
