@@ -50,9 +50,9 @@ class Scene:
         return self.server.submit("s3://vendor/run42/", f"s3://ours/{target}/", **place, **options)
 
     def stuck(self, target: str, **options: Any) -> str:
-        """A transfer that runs for as long as the test."""
+        """A transfer that runs for as long as the test, also on a busy machine: its requests are tried for minutes."""
         self.simulator.set_faults({**NEVER, "key_prefix": f"{target}/"})
-        transfer = self.submit(target, keys=["0000.bam", "0001.bam"], **options)
+        transfer = self.submit(target, keys=["0000.bam", "0001.bam"], attempts=100, **options)
         running(self.server, transfer)
         return transfer
 
