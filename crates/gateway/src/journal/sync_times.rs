@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 const SHORTEST: Duration = Duration::from_micros(125);
 /// Steps: the last one holds all that took a minute or more.
 const STEPS: usize = 20;
-/// Time that is counted together. What is told is of the last two of these.
+/// Length of a window. The figure covers the present window and the one before.
 const WINDOW: Duration = Duration::from_mins(1);
 
 type Counts = [u64; STEPS];

@@ -38,7 +38,7 @@ pub(super) fn is_reserved(parent: u64, name: &str) -> bool {
     parent == ROOT && (name == PROBE || name == CLAIM)
 }
 
-/// True for a name that nobody may give: to a file that is no folder, also that of the folder of files that were kept.
+/// True for a name that clients may not give: a reserved one, and to all but folders that of the folder of conflicts.
 pub(super) fn is_refused(parent: u64, name: &str, is_directory: bool) -> bool {
     is_reserved(parent, name) || parent == ROOT && name == CONFLICTS && !is_directory
 }

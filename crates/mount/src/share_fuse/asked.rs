@@ -145,7 +145,7 @@ impl Asked {
         Ok(self.ask(|share, caller| share.read_directory(caller, directory, offset, ENTRIES)).await?.entries)
     }
 
-    /// The name of a folder that is this one but for its case. `ENOENT`: there is none.
+    /// Name in a directory that differs from `wanted` in case only. `ENOENT`: there is none.
     pub(super) async fn real_name(&self, inode: INodeNo, wanted: &[u8]) -> Answer<Bytes> {
         let directory = self.file(inode)?;
         match self.lookup(directory, wanted).await {
