@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use seqferry_client::{Budget, BudgetLimits, ClientPool, EndpointSpec, RetryPolicy, RuntimeProbe};
 use seqferry_nfs::{ClientList, ExportSpec as NfsExportSpec, HandleKey, Server, ServerLimits, Share, Squash};
-use seqferry_store::Address;
+use seqferry_store::{Address, Advice};
 use seqferry_vfs::disk_cache::{CacheLimits, CacheTier, DiskCache, OpenError, TierOptions};
 use seqferry_vfs::{ArchiveView, Export, ExportSpec, FileSystem, Freshness, Pool, TreeOptions};
 use sha2::{Digest as _, Sha256};
@@ -164,6 +164,7 @@ impl GatewaySpec {
         let (server, socket, opened) = runtime.block_on(opening)?;
         let address = server.as_ref().map(Server::address);
         // Everything can be served. Before this nothing was changed in a bucket but for the claims.
+        Advice::serve();
         let (mut exports, mut shares, mut uploads) = (Vec::new(), Vec::new(), Vec::new());
         for one in opened {
             one.export.maintain(runtime.handle());

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use seqferry_client::{Budget, BudgetLimits, ClientPool, EndpointSpec, RetryPolicy};
+use seqferry_store::Advice;
 use seqferry_vfs::disk_cache::{CacheLimits, CacheTier, DiskCache, TierOptions};
 use seqferry_vfs::{
     ArchiveView, AuditReport, ClientSource, Export, ExportSpec, FileSystem, Freshness, Pool, Tree, TreeOptions,
@@ -93,6 +94,7 @@ impl BucketMount {
         let opened = runtime.block_on(Export::open(spec, &clients, Pool::new(self.memory)));
         let export = opened.map_err(|error| MountError(error.0))?;
         let mounted = start(Arc::clone(export.files()), &self.options, runtime.handle())?;
+        Advice::serve();
         export.maintain(runtime.handle());
         Ok(MountedBucket { mounted, export, runtime: Some(runtime) })
     }

@@ -47,8 +47,9 @@ pyo3::create_exception!(
 #[pymodule]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
-    let advice = module.py().import("seqferry.model.advice")?.getattr("ADVICE")?.extract()?;
-    Advice::install(&advice).map_err(|codes| PyImportError::new_err(format!("no advice for {codes}")))?;
+    let words = module.py().import("seqferry.model.advice")?;
+    let (commands, serving) = (words.getattr("ADVICE")?.extract()?, words.getattr("SERVING")?.extract()?);
+    Advice::install(&commands, &serving).map_err(|codes| PyImportError::new_err(format!("no advice for {codes}")))?;
     module.add("ADVICE_CODES", Advice::ALL.iter().map(|advice| advice.code()).collect::<Vec<_>>())?;
     module.add("EngineError", module.py().get_type::<EngineError>())?;
     module.add_class::<buckets::ObjectFacts>()?;

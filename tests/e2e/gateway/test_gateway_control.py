@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from seqferry.model.advice import SERVING
 from support.buckets import file_keys
 from support.gateways import WrittenShares, names, read, written_share
 from support.processes import run, seqferry
@@ -103,6 +104,7 @@ def test_a_file_that_fails_is_named_with_its_cause_by_flush_ls_and_status(
     [failing] = flushed["failing"]
     assert (failing["share"], failing["path"]) == ("runs", "denied")
     assert f"s3://{bucket}/runs/denied" in failing["cause"]
+    assert failing["cause"].endswith(SERVING["grant_write"]), "nobody runs a command again"
     assert states(shares, "/runs") == {"denied": "failing", "fine": "in_s3"}
     writing = shares.writing()
     assert writing["failing_files"] == 1

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from seqferry.model.advice import SERVING
 from support.gateways import WrittenShares, need_libnfs, read, written_share
 from support.own_server import OwnServer
 from support.waiting import eventually
@@ -56,7 +57,9 @@ def test_clients_write_on_while_the_bucket_is_away_and_all_files_arrive_once(
         files[path] = body
     eventually(lambda: shares.writing()["failing_files"] == 4, what="uploads to fail", deadline=90, every=0.5)
     assert read(shares, "runs/0") == files["runs/0"]
-    assert shares.writing()["dirty_files"] == 4
+    writing = shares.writing()
+    assert writing["dirty_files"] == 4
+    assert all(file["cause"].endswith(SERVING["check_network"]) for file in writing["failing"]), writing["failing"]
 
     own.start()
     shares.ask("flush", "--wait")

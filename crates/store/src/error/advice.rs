@@ -2,13 +2,22 @@
 //!
 //! This crate and those above it say which step would help. The words of the step name options and commands, which are
 //! not known here: the caller of the engine installs them once for the process. Before that the code stands for them.
+//! A process that serves (a gateway, a mount) ends with no failure: nobody runs a command again, and some steps have
+//! other words there.
 
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-/// The installed sentences, in the order of [`Advice::ALL`].
-static SENTENCES: OnceLock<Vec<String>> = OnceLock::new();
+/// The sentences of a process, each list in the order of [`Advice::ALL`].
+struct Sentences {
+    commands: Vec<String>,
+    serving: Vec<String>,
+}
+
+static SENTENCES: OnceLock<Sentences> = OnceLock::new();
+static SERVES: AtomicBool = AtomicBool::new(false);
 
 macro_rules! advice {
     ($($(#[doc = $doc:literal])+ $name:ident = $code:literal,)+) => {
@@ -218,24 +227,45 @@ advice! {
 
 impl fmt::Display for Advice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let sentence = SENTENCES.get().and_then(|sentences| sentences.get(*self as usize));
-        f.write_str(sentence.map_or(self.code(), String::as_str))
+        f.write_str(self.sentence(SENTENCES.get(), SERVES.load(Ordering::Relaxed)))
     }
 }
 
 impl Advice {
-    /// Installs the sentence of each code for the process. Sentences that are installed already stay.
+    /// Installs the sentences of the process: one for each code, and others for some codes while the process serves.
+    /// Sentences that are installed already stay.
     ///
     /// # Errors
     /// The codes without a sentence. Nothing is installed then.
-    pub fn install(sentences: &HashMap<String, String>) -> Result<(), String> {
-        let of = |advice: &Self| sentences.get(advice.code()).filter(|sentence| !sentence.is_empty()).cloned();
-        let missing: Vec<&str> = Self::ALL.iter().filter(|one| of(one).is_none()).map(|one| one.code()).collect();
+    pub fn install(commands: &HashMap<String, String>, serving: &HashMap<String, String>) -> Result<(), String> {
+        let sentences = Sentences::of(commands, serving)?;
+        SENTENCES.get_or_init(|| sentences);
+        Ok(())
+    }
+
+    /// States that this process serves from now on.
+    pub fn serve() {
+        SERVES.store(true, Ordering::Relaxed);
+    }
+
+    fn sentence(self, installed: Option<&Sentences>, serves: bool) -> &str {
+        let list = installed.map(|sentences| if serves { &sentences.serving } else { &sentences.commands });
+        list.and_then(|sentences| sentences.get(self as usize)).map_or(self.code(), String::as_str)
+    }
+}
+
+impl Sentences {
+    fn of(commands: &HashMap<String, String>, serving: &HashMap<String, String>) -> Result<Self, String> {
+        let of = |advice: &Advice| commands.get(advice.code()).filter(|sentence| !sentence.is_empty());
+        let missing: Vec<&str> = Advice::ALL.iter().filter(|one| of(one).is_none()).map(|one| one.code()).collect();
         if !missing.is_empty() {
             return Err(missing.join(", "));
         }
-        SENTENCES.get_or_init(|| Self::ALL.iter().filter_map(of).collect());
-        Ok(())
+        let while_serving = |advice: &Advice| serving.get(advice.code()).or_else(|| of(advice)).cloned();
+        Ok(Self {
+            commands: Advice::ALL.iter().filter_map(of).cloned().collect(),
+            serving: Advice::ALL.iter().filter_map(while_serving).collect(),
+        })
     }
 }
 
@@ -261,7 +291,22 @@ mod tests {
         sentences.remove("restore");
         sentences.insert("run_again".to_owned(), String::new());
 
-        assert_eq!(Advice::install(&sentences), Err("restore, run_again".to_owned()));
+        assert_eq!(Advice::install(&sentences, &HashMap::new()), Err("restore, run_again".to_owned()));
         assert_eq!(Advice::Restore.to_string(), "restore");
+    }
+
+    #[test]
+    fn a_process_that_serves_says_the_words_of_serving_where_there_are_any() {
+        let words = |text: &'static str| move |advice: &Advice| (advice.code().to_owned(), text.to_owned());
+        let commands = Advice::ALL.iter().map(words("Run it again.")).collect();
+        let serving = [Advice::RunAgain].iter().map(words("It may succeed later.")).collect();
+        let sentences = Sentences::of(&commands, &serving).expect("each code has a sentence");
+
+        for advice in Advice::ALL {
+            assert_eq!(advice.sentence(Some(&sentences), false), "Run it again.");
+        }
+        assert_eq!(Advice::RunAgain.sentence(Some(&sentences), true), "It may succeed later.");
+        assert_eq!(Advice::Restore.sentence(Some(&sentences), true), "Run it again.");
+        assert_eq!(Advice::Restore.sentence(None, true), "restore");
     }
 }
