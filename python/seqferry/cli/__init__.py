@@ -34,9 +34,10 @@ def main() -> None:
 
     if sys.argv[1:] == ["--version"]:
         # Without the commands, which are many modules.
-        from seqferry.cli.version import show
+        from seqferry.cli import version
 
-        show()
+        if code := version.run():
+            os._exit(code)  # what stdout has not taken is not tried again
         return
 
     # Half the usual work of importing big packages is to look, four hundred times, for garbage that is not there.

@@ -333,8 +333,8 @@ class Settings:
         _require_text(self.state_dir, "The state folder", "--state-dir or SEQFERRY_STATE_DIR")
         if self.state_dir == _NO_STATE_DIR:
             raise ConfigError(
-                f"There is no state folder: user {os.getuid()} has no home folder here, and HOME is not set. Name a "
-                "folder that you may write to with --state-dir or SEQFERRY_STATE_DIR."
+                f"There is no state folder: user {os.getuid()} has no home folder here, and HOME names none that is "
+                "there. Name a folder that you may write to with --state-dir or SEQFERRY_STATE_DIR."
             )
         try:
             if self.uses_sqlite and not self.sqlite_path.exists():

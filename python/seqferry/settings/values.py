@@ -81,6 +81,8 @@ def parse_address(address: str, variable: str) -> URL:
         url = make_url(address)
     except (ArgumentError, ValueError):
         raise UsageError(f"{variable}: {_NO_ADDRESS}.") from None
-    if "@" in (url.host or ""):
+    # After a password with @ and /, the rest of the password is host and database, which messages show.
+    in_database = url.password is not None and "@" in (url.database or "")
+    if in_database or "@" in (url.host or ""):
         raise UsageError(f"{variable}: it holds two @; write one in a user name or password as %40.")
     return url

@@ -128,6 +128,24 @@ def test_commands_import_only_what_they_need(cli: Cli, arguments: list[str], hea
     assert ran.returncode == 0, ran.stderr
 
 
+@pytest.mark.parametrize("arguments", [["--version"], ["--help"], ["config", "show"]])
+def test_a_full_disk_below_stdout_is_one_line_and_a_failure(cli: Cli, arguments: list[str]) -> None:
+    with Path("/dev/full").open("w") as full:
+        ran = subprocess.run(
+            [cli.command, *arguments],
+            env={**os.environ, **cli.environment()},
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+
+    assert (ran.returncode, ran.stderr) == (
+        1,
+        "seqferry: Standard output took not all that was written to it: No space left on device. Make room there.\n",
+    )
+
+
 @pytest.mark.parametrize("stderr", ["full disk", "terminal that is gone", "pipe that takes no more at this moment"])
 def test_the_work_goes_on_where_what_is_said_of_it_cannot_be_written(
     cli: Cli, filled: tuple[str, str], tmp_path: Path, stderr: str

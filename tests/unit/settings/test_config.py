@@ -133,6 +133,8 @@ def test_a_value_that_makes_no_sense_is_named(name: str, text: str) -> None:
         # What cannot be taken apart is not shown at all.
         ("postgresql://u:secret@host:secret/db", "PostgreSQL"),
         ("postgresql://u:x@secret@host/db", "PostgreSQL"),
+        ("postgresql://u:x@sec/ret@host/db", "PostgreSQL"),
+        ("postgresql://u@host/of@two", "postgresql://host/of@two"),
     ],
 )
 def test_the_label_of_the_database_holds_nothing_of_a_password(address: str, label: str) -> None:
@@ -144,6 +146,7 @@ def test_the_label_of_the_database_holds_nothing_of_a_password(address: str, lab
     [
         "postgresql://u:hunter2@host:abc/db",
         "postgresql://u:x@hunter2@host/db",
+        "postgresql://u:x@hunter2/y#z@host/db",
         "postgresql://u:hunter2@host/db?foo=bar",
         "postgresql://u:x?hunter2=@host/db?hunter2=1",
     ],
@@ -256,6 +259,17 @@ def test_a_state_folder_that_cannot_be_made_is_named_with_the_remedy(tmp_path: P
         Settings.load({}, state_dir=str(in_the_way / "state")).prepare_state_dir()
 
     assert str(in_the_way / "state") in refused.value.message
+
+
+def test_a_home_that_is_not_there_is_not_said_to_be_unset() -> None:
+    """As of Debian's user ``nobody`` and of containers: HOME is set, to a folder that does not exist."""
+    with pytest.raises(ConfigError) as refused:
+        Settings.load({"HOME": "/nonexistent"}).prepare_state_dir()
+
+    assert refused.value.message == (
+        f"There is no state folder: user {os.getuid()} has no home folder here, and HOME names none that is there. "
+        "Name a folder that you may write to with --state-dir or SEQFERRY_STATE_DIR."
+    )
 
 
 def test_the_state_folder_is_for_its_owner_only(tmp_path: Path) -> None:
