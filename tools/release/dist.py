@@ -25,6 +25,7 @@ from typing import Final
 import checks
 import notices
 import try_wheel
+import wheel_paths
 
 ROOT: Final = Path(__file__).parents[2]
 SUMS: Final = "SHA256SUMS"
@@ -202,11 +203,14 @@ def main() -> int:
 def make(out: Path, platforms: Sequence[Platform], *, host: bool, tries: bool, page: bool) -> None:
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir(parents=True)
-    count = notices.write()
-    say(f"{notices.NOTICES.name}: notices of {count} crates")
+    crates, packages = notices.write()
+    if page and not packages:
+        raise notices.NoticesError("The licences of the page's packages are in web/node_modules, which is missing.")
+    say(f"{notices.NOTICES.name}: notices of {crates} crates and {packages} npm packages")
     wheels = [build(out, [], build_environment(None))] if host else build_wheels(out, platforms)
     sdist = build_sdist(out)
     for wheel in wheels:
+        wheel_paths.remove_root(wheel, ROOT)
         checks.check_wheel(wheel, page=page)
     checks.check_sdist(sdist)
     if not host:

@@ -1,8 +1,10 @@
-"""Licence notices of the crates in the native module: each text once, with the crates that it belongs to.
+"""Licence notices of the crates in the native module and of the npm packages in the page: each text once, with the
+crates and packages that it belongs to.
 
     notices.py    writes LICENSE-THIRD-PARTY, which wheel and sdist take along by ``license-files``
 
-Reads ``cargo metadata`` and the sources in cargo's cache; needs no network once ``cargo fetch`` has run.
+Reads ``cargo metadata`` and the sources in cargo's cache, and ``web/node_modules``; needs no network once
+``cargo fetch`` and ``npm ci`` have run.
 """
 
 from __future__ import annotations
@@ -24,8 +26,17 @@ PROGRAMS: Final = {".rs", ".html", ".py", ".toml"}
 """Endings of files that are no licence, as ``copying.rs``."""
 
 
+WEB: Final = ROOT / "web"
+PAGE_SOURCES: Final = {".ts", ".svelte"}
+IMPORTED: Final = re.compile(r"""(?:from|import)\s*\(?\s*["'](@[\w.-]+/[\w.-]+|[a-z][\w.-]*)(?=["'/])""")
+"""Package of an import in the sources of the page; those of files begin with a dot."""
+
+COMPILED_WITH: Final = "svelte"
+"""Its run-time part is in the page, whatever the sources import."""
+
+
 class NoticesError(Exception):
-    """A crate that cannot be accounted for."""
+    """A crate or package that cannot be accounted for."""
 
 
 def metadata(*arguments: str) -> dict[str, Any]:
@@ -51,6 +62,37 @@ def linked(found: dict[str, Any]) -> dict[str, dict[str, Any]]:
     return {one: packages[one] for one in seen if packages[one]["source"] is not None}
 
 
+def page_packages(web: Path = WEB) -> list[dict[str, Any]]:
+    """npm packages that the page imports, with all that those depend on, in the shape of crates.
+
+    Some of them only compile the page: more notices than needed do no harm. Empty where the packages are not installed.
+
+    Raises:
+        NoticesError: a package that the page needs is not among the installed ones.
+    """
+    modules = web / "node_modules"
+    if not (modules / COMPILED_WITH).is_dir():
+        return []
+    sources = [file for file in (web / "src").rglob("*") if file.suffix in PAGE_SOURCES and ".test." not in file.name]
+    todo = {COMPILED_WITH, *(name for file in sources for name in IMPORTED.findall(file.read_text()))}
+    found: dict[str, dict[str, Any]] = {}
+    while todo:
+        name = todo.pop()
+        manifest = modules / name / "package.json"
+        if not manifest.is_file():
+            raise NoticesError(f"{manifest} is missing: the page needs it. Install the packages of the page: npm ci")
+        package = json.loads(manifest.read_text())
+        found[name] = {
+            "name": name,
+            "version": package["version"],
+            "license": package.get("license"),
+            "links": None,
+            "manifest_path": str(manifest),
+        }
+        todo |= package.get("dependencies", {}).keys() - found.keys()
+    return [*found.values()]
+
+
 def texts_of(package: dict[str, Any]) -> list[str]:
     """Licences and notices in the source of a crate; of native code that it brings along also those deeper down."""
     folder = Path(package["manifest_path"]).parent
@@ -60,15 +102,15 @@ def texts_of(package: dict[str, Any]) -> list[str]:
     return [file.read_text(errors="replace").strip() for file in sorted(files) if file.is_file()]
 
 
-def notices(crates: list[dict[str, Any]]) -> str:
-    """Text of the notices.
+def notices(crates: list[dict[str, Any]], packages: list[dict[str, Any]]) -> str:
+    """Text of the notices of crates and of npm packages.
 
     Raises:
-        NoticesError: a crate names no licence.
+        NoticesError: one of them names no licence.
     """
     by_text: dict[str, list[str]] = defaultdict(list)
     without: list[str] = []
-    for package in sorted(crates, key=lambda one: (one["name"], one["version"])):
+    for package in sorted([*crates, *packages], key=lambda one: (one["name"], one["version"])):
         expression = package["license"]
         name = f"{package['name']} {package['version']}"
         texts = [text for text in texts_of(package) if text]
@@ -79,31 +121,36 @@ def notices(crates: list[dict[str, Any]]) -> str:
             by_text[text].append(title)
         if not texts:
             without.append(title)
+    opening = (
+        f"The native module of Seqferry is compiled from {len(crates)} crates of others, and its page from "
+        f"{len(packages)} npm packages, under these licences."
+    )
     parts = [
-        f"The native module of Seqferry is compiled from {len(crates)} crates of others, under these licences.",
+        opening,
         *("\n".join(("-" * 80, *names, "", text)) for text, names in by_text.items()),
     ]
     if without:
-        parts.append("\n".join(("-" * 80, "Crates that ship no text of their licence:", "", *without)))
+        parts.append("\n".join(("-" * 80, "Crates and packages that ship no text of their licence:", "", *without)))
     return "\n\n".join(parts) + "\n"
 
 
-def write(path: Path = NOTICES) -> int:
-    """Write the notices; returns the number of crates."""
+def write(path: Path = NOTICES) -> tuple[int, int]:
+    """Write the notices; returns the numbers of crates and of npm packages."""
     crates: dict[str, dict[str, Any]] = {}
     for platform in PLATFORMS:
         crates |= linked(metadata(f"--filter-platform={platform}"))
-    path.write_text(notices([*crates.values()]))
-    return len(crates)
+    packages = page_packages()
+    path.write_text(notices([*crates.values()], packages))
+    return len(crates), len(packages)
 
 
 def main() -> int:
     try:
-        count = write()
+        crates, packages = write()
     except NoticesError as why:
         print(f"notices: {why}", file=sys.stderr)
         return 1
-    print(f"{NOTICES.name}: notices of {count} crates, {NOTICES.stat().st_size >> 10} KiB")
+    print(f"{NOTICES.name}: notices of {crates} crates and {packages} npm packages, {NOTICES.stat().st_size >> 10} KiB")
     return 0
 
 

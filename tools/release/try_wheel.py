@@ -18,6 +18,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+import wheel_paths
+
 ROOT: Final = Path(__file__).parents[2]
 RUNTIME_LOCK: Final = ROOT / "requirements-runtime.lock"
 DEMO_LOCK: Final = ROOT / "target/dist/demo.lock"
@@ -181,6 +183,7 @@ def write_sbom(python: Path, sbom: Path) -> None:
     tool = Path(sys.executable).with_name("cyclonedx-py")
     command = [tool, "environment", "--output-reproducible", "--output-file", sbom, python]
     subprocess.run(command, check=True)
+    sbom.write_bytes(wheel_paths.without_root(sbom.read_bytes(), ROOT))
 
 
 def main() -> int:
