@@ -17,6 +17,7 @@ from typing import Any
 import jsonschema_rs
 import pytest
 import yaml
+from sqlalchemy import make_url
 
 ROOT = Path(__file__).parents[2]
 FILES = ROOT / "deploy/container"
@@ -89,3 +90,11 @@ def test_a_machine_without_the_tools_of_an_image_is_told_what_to_install(tmp_pat
     assert ended.stderr == (
         "image: no image is built: install bubblewrap, buildah, mmdebstrap, umoci (Debian: apt-get install ...)\n"
     )
+
+
+def test_any_password_of_the_database_can_be_given_to_compose() -> None:
+    """In an address the characters @ / % of a password have a meaning; in a variable of libpq they have none."""
+    environment = COMPOSE["x-seqferry"]["environment"]
+
+    assert make_url(environment["SEQFERRY_DATABASE_URL"]).password is None
+    assert environment["PGPASSWORD"] == COMPOSE["services"]["database"]["environment"]["POSTGRES_PASSWORD"]
