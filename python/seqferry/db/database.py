@@ -72,6 +72,10 @@ _NO_RIGHT: Final = "42501"
 _READ_ONLY: Final = "25006"
 """SQLSTATE of PostgreSQL's refusals: insufficient privilege, and a change in a read-only transaction."""
 
+_ISOLATION: Final = "READ COMMITTED"
+"""Of each transaction that names none, whatever a role or database has as its default. A writer that has waited for a
+lock has to see what was committed meanwhile, as the head of the ledger."""
+
 LEAST_VERSION: Final = 14
 """Major version of PostgreSQL that is needed: older ones are not maintained, and not tested."""
 
@@ -118,6 +122,7 @@ class Database:
                 pool_use_lifo=True,  # few are used while little is done
                 pool_pre_ping=True,
                 hide_parameters=True,  # errors end in logs
+                isolation_level=_ISOLATION,
                 connect_args=_connect_args(url, "seqferry"),
             )
             # Before SQLAlchemy's own first questions, whose answers it cannot read in another encoding.
