@@ -32,10 +32,12 @@ def to_stderr(form: LogFormat) -> None:
     """Have the process say on stderr when it starts, stops and meets trouble, with times in UTC."""
     handler = logging.StreamHandler()
     handler.setFormatter(formatter(form))
-    logger = logging.getLogger("seqferry")
-    logger.setLevel(logging.INFO)
-    logger.addHandler(handler)
-    logger.propagate = False
+    # The library of the queue gives its logger a handler and a form of its own where it finds none.
+    for name, level in (("seqferry", logging.INFO), ("dbos", logging.WARNING)):
+        logger = logging.getLogger(name)
+        logger.setLevel(level)
+        logger.addHandler(handler)
+        logger.propagate = False
 
 
 def formatter(form: LogFormat) -> logging.Formatter:

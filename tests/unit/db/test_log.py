@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+import json
 import logging
+import subprocess
+import sys
+from collections.abc import Iterator
 
 import pytest
 from dbos import _error as errors
 
 from seqferry.db.dbos_logging import quieten_dbos
+
+
+@pytest.fixture(autouse=True)
+def _without_a_memory() -> Iterator[None]:
+    """What an earlier test logged is not taken for a repetition."""
+    logger = logging.getLogger("dbos")
+    kept, logger.filters = logger.filters, []
+    yield
+    logger.filters = kept
 
 
 def _said(caplog: pytest.LogCaptureFixture, cause: Exception) -> list[str]:
@@ -65,3 +78,70 @@ def test_a_traceback_within_a_message_is_one_line(caplog: pytest.LogCaptureFixtu
     logging.getLogger("dbos").warning(text)
 
     assert [record.getMessage() for record in caplog.records] == [said]
+
+
+_AWAY_LINE = "Exception encountered in queue thread for transfers.1: the database is away"
+
+
+def _log(at: float, text: str) -> None:
+    logger = logging.getLogger("dbos")
+    record = logger.makeRecord("dbos", logging.WARNING, "dbos/_queue.py", 848, text, (), None)
+    record.created = at
+    logger.handle(record)
+
+
+def test_an_outage_is_one_line_a_minute_for_all_queues(caplog: pytest.LogCaptureFixture) -> None:
+    quieten_dbos()
+    for moment in range(1200):  # tenths of a second
+        for queue in ("transfers.1", "batches.2"):
+            _log(moment / 10, f"Exception encountered in queue thread for {queue}: the database is away")
+
+    assert [record.getMessage() for record in caplog.records] == [
+        _AWAY_LINE,
+        f"{_AWAY_LINE} (1199 more of this cause since the last such line)",
+    ]
+
+
+def test_another_cause_is_told_at_once(caplog: pytest.LogCaptureFixture) -> None:
+    quieten_dbos()
+    for cause in ("away", "away", "full", "away"):
+        _log(0.0, f"Exception encountered in queue thread for transfers.1: the database is {cause}")
+
+    assert [record.getMessage().rpartition(" ")[2] for record in caplog.records] == ["away", "full"]
+
+
+def test_causes_that_are_remembered_are_bounded(caplog: pytest.LogCaptureFixture) -> None:
+    quieten_dbos()
+    for number in [*range(1000), 0, 999]:
+        _log(0.0, f"Exception: cause {number}")
+
+    assert len(caplog.records) == 1001  # the first one was forgotten, the last one was not
+
+
+def test_a_line_holds_no_statement(caplog: pytest.LogCaptureFixture) -> None:
+    quieten_dbos()
+    _log(0.0, "Exception in queue: (psycopg.Error) away [SQL: SELECT secret FROM t] (Background on this error at: x)")
+
+    assert [record.getMessage() for record in caplog.records] == ["Exception in queue: (psycopg.Error) away"]
+
+
+_LIBRARY = """\
+import json
+import logging
+import subprocess
+import sys
+from dbos._logger import init_logger
+from seqferry.db.dbos_logging import quieten_dbos
+from seqferry.settings.logs import to_stderr
+to_stderr("json")
+init_logger()
+quieten_dbos()
+logging.getLogger("dbos").warning("Exception in queue thread: away")
+"""
+
+
+def test_lines_of_the_library_have_the_form_of_the_log() -> None:
+    said = subprocess.run([sys.executable, "-c", _LIBRARY], check=True, capture_output=True, text=True).stderr
+
+    facts = json.loads(said)  # one line of JSON and nothing else
+    assert (facts["logger"], facts["level"], facts["message"]) == ("dbos", "warning", "Exception in queue thread: away")
