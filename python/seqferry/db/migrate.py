@@ -13,10 +13,11 @@ from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
 import sqlalchemy as sa
 
+from seqferry.db import preconditions
 from seqferry.db.advisory import AdvisoryLock
 from seqferry.db.database import Database
 from seqferry.db.dbos_logging import quieten_dbos
@@ -24,6 +25,9 @@ from seqferry.model.errors import ConfigError
 from seqferry.model.shortages import shortage
 from seqferry.places import private_files
 from seqferry.settings.config import Settings
+
+if TYPE_CHECKING:
+    import psycopg
 
 HEAD: Final = "0027"
 """The newest migration, written down so that a database that is up to date costs one query and no import of alembic."""
@@ -36,6 +40,16 @@ FIRST_TOLERANT: Final = "0025"
 _OLDEST_READER: Final = "oldest reader"
 """Note in the database: the newest migration in it that ``contracts``. Programs that know it can use the database."""
 _LOCK_POLL_SECONDS: Final = 0.1
+_LOCK_SECONDS: Final = 120.0
+"""Longest wait for another process that changes the tables: far longer than a migration takes."""
+
+_TABLES_WAIT_SECONDS: Final = 4
+"""Longest wait of a change for a table that is in use: what comes after waits behind the change."""
+_TABLES_TRIES: Final = 8
+_TABLES_PAUSE_SECONDS: Final = 2.0
+"""Between two tries, in which what has waited goes on."""
+_NO_LOCK: Final = "55P03"
+"""SQLSTATE of a wait for a lock that was given up."""
 
 
 def migrate(settings: Settings, database: Database) -> None:
@@ -53,7 +67,9 @@ def migrate(settings: Settings, database: Database) -> None:
         if found is not None and found.partition(" ")[0] > HEAD:
             raise _newer(database)
         if not database.is_sqlite:
-            _require_rights(database)
+            preconditions.require_rights(database, VERSION_TABLE)
+            if found is None:
+                preconditions.require_vacancy(database, VERSION_TABLE)
         _migrate_dbos(database)
         _migrate_ours(database)
 
@@ -142,37 +158,50 @@ def _current(database: Database) -> str | None:
         return f"{ours} dbos {made_by}"
 
 
-def _require_rights(database: Database) -> None:
-    """See that the user may make or change all tables, before any is.
+def _migrate_ours(database: Database) -> None:
+    for tries_left in reversed(range(_TABLES_TRIES)):
+        try:
+            _try_to_migrate_ours(database)
+            return
+        except ConfigError as why:
+            if getattr(getattr(why.__cause__, "orig", None), "sqlstate", None) != _NO_LOCK:
+                raise
+            if tries_left == 0:
+                raise ConfigError(
+                    f"The tables of the database {database.label} are in use{_user(database)}, and cannot be changed. "
+                    "Wait for it to end, or end it with `select pg_terminate_backend(PID)`, and start again; nothing "
+                    "was changed."
+                ) from why
+        time.sleep(_TABLES_PAUSE_SECONDS)
 
-    Raises:
-        ConfigError: it may not.
-    """
+
+def _user(database: Database) -> str:
+    """The client that holds a lock on our tables for longest, as the middle of a sentence; empty where none does."""
     with database.read() as connection:
-        found = connection.execute(_RIGHTS, {"table": VERSION_TABLE}).mappings().one()
-    lacks = [right for right, is_there in found.items() if not is_there]
-    if lacks:
-        raise ConfigError(
-            f"The tables of the database {database.label} cannot be made: its user lacks {', '.join(lacks)}. Make it "
-            "the owner of the database and of its tables; nothing was changed."
+        found = connection.execute(_USER, {"table": VERSION_TABLE}).one_or_none()
+    return "" if found is None else f" by the process {found.pid} of PostgreSQL ({found.client})"
+
+
+_USER: Final = sa.text("""
+    select pid, coalesce(nullif(application_name, ''), 'user ' || usename, 'a prepared transaction') as client
+    from pg_locks left join pg_stat_activity using (pid)
+    where granted and pid <> pg_backend_pid()
+        and relation in (
+            select oid from pg_class
+            where relkind = 'r' and relnamespace = (select relnamespace from pg_class where oid = to_regclass(:table))
         )
-
-
-_RIGHTS: Final = sa.text("""
-    select
-        has_database_privilege(current_database(), 'CREATE')
-            or coalesce(has_schema_privilege(to_regnamespace('dbos'), 'CREATE'), false)
-            as "CREATE on the database",
-        has_schema_privilege('public', 'CREATE') as "CREATE on the schema public",
-        coalesce((select pg_has_role(relowner, 'USAGE') from pg_class where oid = to_regclass(:table)), true)
-            as "the rights of the owner of the tables"
+    order by xact_start limit 1
 """)
 
 
-def _migrate_ours(database: Database) -> None:
+def _try_to_migrate_ours(database: Database) -> None:
     from importlib.metadata import version
 
     with database.write() as connection:
+        if not database.is_sqlite:
+            # Over what a role has: it is meant for queries, and a migration may take longer than one.
+            connection.exec_driver_sql(f"set local lock_timeout = '{_TABLES_WAIT_SECONDS}s'")
+            connection.exec_driver_sql("set local statement_timeout = 0")
         upgrade_to(connection)
         for about, comment in (("dbos", version("dbos")), (_OLDEST_READER, oldest_reader())):
             connection.execute(sa.text("delete from schema_note where about = :about"), {"about": about})
@@ -195,6 +224,18 @@ def _migrate_dbos(database: Database) -> None:
             f"The tables of the work queue could not be made in the database {database.label}: "
             f"{type(why).__name__}. See that its user may create schemas and tables."
         ) from why
+
+
+def _holder(connection: psycopg.Connection[Any]) -> str:
+    found = connection.execute(_HOLDER, [int(AdvisoryLock.MIGRATION)]).fetchone()
+    return "" if found is None else f": the process {found[0]} of PostgreSQL, whose client is at {found[1]}"
+
+
+_HOLDER: Final = """
+    select pid, coalesce(host(client_addr), 'this host') from pg_locks join pg_stat_activity using (pid)
+    where locktype = 'advisory' and granted and classid = 0 and objid = %s and objsubid = 1
+        and database = (select oid from pg_database where datname = current_database())
+"""
 
 
 @contextmanager
@@ -225,7 +266,13 @@ def _postgres_lock(database: Database) -> Generator[None]:
             )
         # Polled, not waited for: a waiting statement would block the holder of the lock while it makes indexes
         # concurrently, and so would never end.
+        give_up = time.monotonic() + _LOCK_SECONDS
         while connection.execute("select pg_try_advisory_lock(%s)", key).fetchone() != (True,):
+            if time.monotonic() > give_up:
+                raise ConfigError(
+                    f"Another process has been changing the tables of the database {database.label} for "
+                    f"{_LOCK_SECONDS:.0f} s{_holder(connection)}. Wait for it to end, or end it, and start again."
+                )
             time.sleep(_LOCK_POLL_SECONDS)
         try:
             yield

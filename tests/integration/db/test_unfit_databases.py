@@ -9,7 +9,8 @@ import psycopg
 import pytest
 from control import settings_for
 
-from seqferry.db import database
+from seqferry.db import database, migrate
+from seqferry.db.advisory import AdvisoryLock
 from seqferry.model.errors import ConfigError
 from seqferry.service.service import Service
 from support.postgres import Postgres
@@ -125,3 +126,90 @@ def test_a_wrong_address_gets_one_line(postgres: Postgres, tmp_path: Path, chang
     if changed.startswith(":"):
         url = f"postgresql://postgres@127.0.0.1{changed}"
     assert said in _refusal(url, tmp_path)
+
+
+def _alter(url: str, *statements: str) -> None:
+    with psycopg.connect(url, autocommit=True) as admin:
+        for statement in statements:
+            admin.execute(statement.encode())
+
+
+def _with_path(url: str, path: str) -> str:
+    """The address of a database whose users have this search_path from now on."""
+    _alter(url, f'alter database "{url.rpartition("/")[2]}" set search_path = {path}')
+    return url
+
+
+def test_a_search_path_without_a_schema_gets_one_line(postgres_url: str, tmp_path: Path) -> None:
+    assert "names no schema that is there" in _refusal(_with_path(postgres_url, "nowhere"), tmp_path)
+    assert _tables(postgres_url) == 0
+
+
+def test_the_tables_are_made_in_the_first_schema_of_the_search_path(postgres_url: str, tmp_path: Path) -> None:
+    _alter(postgres_url, "create schema mine")
+    _change(_with_path(postgres_url, "mine, public"), tmp_path)
+
+    with psycopg.connect(postgres_url) as connection:
+        assert connection.execute("select to_regclass('mine.transfer') is not null").fetchone() == (True,)
+        assert connection.execute("select to_regclass('public.transfer') is null").fetchone() == (True,)
+
+
+def test_no_second_set_of_tables_is_made_where_the_search_path_hides_the_first(
+    migrated_url: str, tmp_path: Path
+) -> None:
+    _alter(migrated_url, "create schema mine")
+    before = _tables(migrated_url)
+
+    assert "are in its schema public, which" in _refusal(_with_path(migrated_url, "mine"), tmp_path)
+    assert _tables(migrated_url) == before
+    with psycopg.connect(migrated_url) as connection:
+        assert connection.execute("select to_regclass('mine.transfer') is null").fetchone() == (True,)
+
+
+def test_tables_of_another_product_are_left_alone(postgres_url: str, tmp_path: Path) -> None:
+    _alter(postgres_url, "create table event (id int)", "create table transfer (id int)")
+
+    assert "tables of another product by the names event, transfer. " in _refusal(postgres_url, tmp_path)
+    assert _tables(postgres_url) == 2
+
+
+def test_a_queue_that_another_application_uses_is_left_alone(postgres_url: str, tmp_path: Path) -> None:
+    _alter(
+        postgres_url,
+        "create schema dbos",
+        "create table dbos.workflow_status (workflow_uuid text)",
+        "insert into dbos.workflow_status values ('theirs')",
+    )
+
+    assert "Another application has work in the schema dbos" in _refusal(postgres_url, tmp_path)
+    assert _tables(postgres_url) == 1
+
+
+def test_tables_that_another_client_uses_are_waited_for_within_bounds(
+    migrated_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(migrate, "_TABLES_TRIES", 2)
+    monkeypatch.setattr(migrate, "_TABLES_WAIT_SECONDS", 1)
+    monkeypatch.setattr(migrate, "_TABLES_PAUSE_SECONDS", 0.1)
+    _alter(migrated_url, "update seqferry_schema set version_num = '0026'", "drop table allotment")
+    before = _tables(migrated_url)
+
+    with psycopg.connect(migrated_url, application_name="a report") as other:
+        other.execute("lock table seqferry_schema in exclusive mode")
+        refusal = _refusal(migrated_url, tmp_path)
+        assert f"are in use by the process {other.info.backend_pid} of PostgreSQL (a report)" in refusal
+        assert _tables(migrated_url) == before
+
+    _change(migrated_url, tmp_path)
+    assert _tables(migrated_url) == before + 1
+
+
+def test_a_process_that_hangs_in_a_migration_is_waited_for_within_bounds(
+    postgres_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(migrate, "_LOCK_SECONDS", 0.5)
+    with psycopg.connect(postgres_url, autocommit=True) as other:
+        other.execute("select pg_advisory_lock(%s)", [int(AdvisoryLock.MIGRATION)])
+        refusal = _refusal(postgres_url, tmp_path)
+        assert f"the process {other.info.backend_pid} of PostgreSQL, whose client is at 127.0.0.1" in refusal
+        assert _tables(postgres_url) == 0
