@@ -280,13 +280,35 @@ class Database:
                 "to transaction mode (PgBouncer: pool_mode = transaction), or name the address of PostgreSQL itself."
             )
         advice = (
-            "See that it is up and that the address is right."
+            _advice(cause)
             if not self.is_sqlite
             else "See that this user may read it and the files beside it, or choose another --state-dir."
             if self.is_read_only
             else "See that there is room and that this user may write there, or choose another --state-dir."
         )
         return ConfigError(f"The database {self.label} cannot be used: {cause}. {advice}")
+
+
+def _advice(cause: str) -> str:
+    """The next step for a PostgreSQL server that cannot be used."""
+    for sign, step in _STEPS.items():
+        if sign in cause:
+            return step
+    return "See that it is up and that the address is right."
+
+
+_MORE_CONNECTIONS: Final = "Raise its max_connections, lower SEQFERRY_DATABASE_CONNECTIONS, or put a pooler before it."
+_STEPS: Final = {
+    "too many clients": _MORE_CONNECTIONS,
+    "remaining connection slots": _MORE_CONNECTIONS,
+    "too many connections": "Raise the CONNECTION LIMIT of its user, or lower SEQFERRY_DATABASE_CONNECTIONS.",
+    "No space left on device": "Make room on the disk of the server.",
+    "password authentication failed": "Correct user and password in the address.",
+    "statement timeout": "Raise the limit: `ALTER ROLE ... SET statement_timeout = 0`.",
+    "lock timeout": "Raise the limit: `ALTER ROLE ... SET lock_timeout = 0`.",
+    "certificate": "See that sslrootcert names the authority of its certificate, and that it names the host.",
+}
+"""Next steps by what is in a cause, where the server answered."""
 
 
 def _backend(connection: psycopg.Connection[Any]) -> int:

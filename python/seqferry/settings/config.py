@@ -219,7 +219,7 @@ class Settings:
                 # Options take their variables by themselves.
                 origins[name] = variable if str(given) == env.get(variable) else "option"
                 where = variable
-            elif (given := env.get(variable, "")) != "":
+            elif (given := env.get(variable, "").rstrip("\r\n")) != "":  # the end of a file that it was read from
                 where = origins[name] = variable
             elif name in written:
                 line, given = written[name]

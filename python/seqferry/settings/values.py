@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Final, Literal
 
 from seqferry.model.errors import UsageError
@@ -55,7 +56,30 @@ def postgres_address(text: str) -> str:
     # The text itself may hold a password, so it is not shown.
     if not separator or scheme not in _POSTGRES_SCHEMES or not rest:
         raise ValueError(_NO_ADDRESS)
-    return f"postgresql+psycopg://{rest}"
+    return f"postgresql+psycopg://{_with_hosts_as_options(rest)}"
+
+
+_HOSTS: Final = re.compile(
+    # No @ after the hosts: what stands before one is part of a user name or password.
+    r"(?P<user>[^/?]*@)?(?P<hosts>[^@/?]*,[^@/?]*)(?P<path>/[^?@]*)?(?:\?(?P<query>[^@]*))?",
+    re.DOTALL,
+)
+_HOST: Final = re.compile(r"(?:\[(?P<literal>[0-9A-Fa-f:.]+)\]|(?P<name>[^\[\]:,]+))(?::(?P<port>[0-9]*))?")
+
+
+def _with_hosts_as_options(rest: str) -> str:
+    """An address of several hosts, as PostgreSQL's own clients take it, in the form that SQLAlchemy reads."""
+    address = _HOSTS.fullmatch(rest)
+    if address is None:
+        return rest
+    hosts = [_HOST.fullmatch(one) for one in address["hosts"].split(",")]
+    found = [one for one in hosts if one is not None]
+    if len(found) < len(hosts):
+        raise ValueError(_NO_ADDRESS)
+    names = ",".join(one["literal"] or one["name"] for one in found)
+    ports = ",".join(one["port"] or "5432" for one in found)
+    more = f"&{address['query']}" if address["query"] else ""
+    return f"{address['user'] or ''}{address['path'] or '/'}?host={names}&port={ports}{more}"
 
 
 def database_label(parsed: Callable[[], URL | None]) -> str:
@@ -66,9 +90,17 @@ def database_label(parsed: Callable[[], URL | None]) -> str:
         url = None
     if url is None:
         return "PostgreSQL"
-    host = f"[{url.host}]" if url.host and ":" in url.host else url.host or ""
-    port = "" if url.port is None else f":{url.port}"
-    return f"postgresql://{host}{port}/{url.database or ''}"
+    if url.host is None and "," in (hosts := str(url.query.get("host", ""))):
+        ports = str(url.query.get("port", "")).split(",")
+        pairs = zip_longest(hosts.split(","), ports if len(ports) > 1 else (), fillvalue="")
+        shown = ",".join(_host_and_port(host, port) for host, port in pairs)
+    else:
+        shown = _host_and_port(url.host or "", "" if url.port is None else str(url.port))
+    return f"postgresql://{shown}/{url.database or ''}"
+
+
+def _host_and_port(host: str, port: str) -> str:
+    return f"{f'[{host}]' if ':' in host else host}{f':{port}' if port else ''}"
 
 
 def parse_address(address: str, variable: str) -> URL:

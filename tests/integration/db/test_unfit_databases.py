@@ -14,6 +14,7 @@ from seqferry.db.advisory import AdvisoryLock
 from seqferry.model.errors import ConfigError
 from seqferry.service.service import Service
 from support.postgres import Postgres
+from support.servers import free_ports
 
 pytestmark = pytest.mark.postgres
 
@@ -213,3 +214,24 @@ def test_a_process_that_hangs_in_a_migration_is_waited_for_within_bounds(
         refusal = _refusal(postgres_url, tmp_path)
         assert f"the process {other.info.backend_pid} of PostgreSQL, whose client is at 127.0.0.1" in refusal
         assert _tables(postgres_url) == 0
+
+
+def test_of_several_hosts_the_one_that_takes_changes_is_used(postgres_url: str, tmp_path: Path) -> None:
+    [unused] = free_ports(1)
+    url = postgres_url.replace("@127.0.0.1:", f"@127.0.0.1:{unused},127.0.0.1:")
+
+    _change(f"{url}?target_session_attrs=read-write", tmp_path)
+
+    assert _tables(postgres_url) > 0
+    assert "session is not read-only" in _refusal(f"{url}?target_session_attrs=read-only", tmp_path)
+
+
+def test_a_server_without_a_free_connection_gets_its_own_advice(
+    migrated_url: str, user: Callable[..., str], tmp_path: Path
+) -> None:
+    mine = user(migrated_url, "select on all tables in schema public")
+    name = f"user_{migrated_url[-12:]}"
+    _alter(migrated_url, f'alter role "{name}" connection limit 1')
+
+    with psycopg.connect(mine):
+        assert "Raise the CONNECTION LIMIT of its user" in _refusal(mine, tmp_path)

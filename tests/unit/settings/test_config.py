@@ -130,6 +130,9 @@ def test_a_value_that_makes_no_sense_is_named(name: str, text: str) -> None:
         ("postgresql://u:sec#ret@host", "postgresql://host/"),
         ("postgresql://u:secret@[::1]:5432/db", "postgresql://[::1]:5432/db"),
         ("postgresql:///db?host=/run/postgresql&password=secret", "postgresql:///db"),
+        ("postgresql://u:sec,ret@a:1,[::1],c/db?sslmode=require", "postgresql://a:1,[::1]:5432,c:5432/db"),
+        ("postgresql://u:1,sec/ret@host/db", "postgresql://host/db"),
+        ("postgresql://u:1,sec?ret@host/db", "postgresql://host/db"),
         # What cannot be taken apart is not shown at all.
         ("postgresql://u:secret@host:secret/db", "PostgreSQL"),
         ("postgresql://u:x@secret@host/db", "PostgreSQL"),
@@ -158,6 +161,22 @@ def test_an_address_that_makes_no_sense_is_refused_and_not_shown(tmp_path: Path,
         Database(settings)
 
     assert "hunter2" not in refused.value.message
+
+
+@pytest.mark.parametrize("address", ["postgresql://a:x,b/db", "postgresql://a,,b/db", "postgresql://a:1:2,b/db"])
+def test_hosts_that_make_no_sense_are_refused(address: str) -> None:
+    with pytest.raises(UsageError, match="SEQFERRY_DATABASE_URL: not a PostgreSQL address"):
+        Settings.load({}, database_url=address)
+
+
+def test_the_line_end_of_a_file_is_no_part_of_a_value() -> None:
+    token = "0123456789abcdef"
+    read = {"HOST_NAME": "core1\n", "FOLDERS": "/data\r\n", "TOKEN": f"{token}\n", "MEMORY": "64MiB\n", "TRACE": "\n"}
+
+    settings = Settings.load({f"SEQFERRY_{name}": text for name, text in read.items()})
+
+    assert (settings.host_name, settings.folders, settings.token) == ("core1", ("/data",), token)
+    assert (settings.memory, settings.trace) == (64 * 1024**2, None)
 
 
 def test_options_of_postgres_in_the_address_win(tmp_path: Path) -> None:
