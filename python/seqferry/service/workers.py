@@ -17,7 +17,8 @@ def drain(service: Service, name: str) -> ProcessStatus:
     """Have a worker end when the batches that it is at have ended. Asking again changes nothing.
 
     Args:
-        name: as ``seqferry workers`` shows it, its whole id, or a start of it that only one worker has.
+        name: as ``seqferry workers`` shows it, its whole id, its host, or a start of it. Of several the one that is
+            alive.
 
     Raises:
         NotFoundError: no worker has this name, or several have.
@@ -46,10 +47,15 @@ def is_there(service: Service, worker_id: str) -> bool:
 def _find_by_name(service: Service, name: str) -> ProcessStatus:
     all_known = service.workers()
     found = [one for one in all_known if name in (one.process.id, one.process.name)]
+    if not found:
+        found = [one for one in all_known if name == one.process.host]
     if not found and len(name) >= _SHORTEST:
         found = [one for one in all_known if one.process.name.startswith(name)]
+    if len(found) > 1:  # rows of killed ones stay for a week
+        found = [one for one in found if one.alive] or found
     if len(found) > 1:
         raise NotFoundError(f"Several workers have names that begin with '{name[:80]}'; give more of it.")
     if not found:
-        raise NotFoundError(f"There is no worker '{name[:80]}'. See all with: seqferry workers")
+        more = f" A start of a name has at least {_SHORTEST} characters." if len(name) < _SHORTEST else ""
+        raise NotFoundError(f"There is no worker '{name[:80]}'.{more} See all with: seqferry workers")
     return found[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -92,3 +93,14 @@ def test_an_idle_worker_ends_at_once(service: Service, worker: StartWorker) -> N
     assert running.wait(30) == 0
     with pytest.raises((NotFoundError, ConflictError)):
         workers.drain(service, name)
+
+
+def test_the_name_of_a_host_is_that_of_the_one_worker_alive_there(service: Service, worker: StartWorker) -> None:
+    killed = worker("v1")
+    killed.signal(signal.SIGKILL)
+    killed.wait()
+    running = worker("v1")
+
+    workers.drain(service, "v1")
+
+    assert running.wait(30) == 0
