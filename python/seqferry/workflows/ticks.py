@@ -58,6 +58,7 @@ class ScheduleReconciler:
         self._applied: dict[str, tuple[Any, ...]] | None = None
         self._caught_up: dict[str, float] = {}
         self._looked_at = float("-inf")
+        self._said = ""
 
     def rest_seconds(self) -> float:
         """Seconds between two turns while nothing changes: with no schedule there is nothing to miss."""
@@ -84,8 +85,12 @@ class ScheduleReconciler:
         try:
             paused = schedules.pause_without_token(self._service)
         except ConfigError as why:
-            log.warning("the tokens of schedules cannot be looked at: %s", why.message)
+            # Once, and not at each look for as long as it lasts.
+            if why.message != self._said:
+                log.warning("the tokens of schedules cannot be looked at: %s", why.message)
+            self._said = why.message
             return
+        self._said = ""
         for name in paused:
             log.warning("schedule %s is paused: the token that it was added with is gone", name)
 

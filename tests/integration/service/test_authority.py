@@ -14,7 +14,7 @@ from http_client import bearer, http_of
 
 from seqferry.db import schedule_rows
 from seqferry.db.tables import schedule, transfer
-from seqferry.model.errors import PolicyError
+from seqferry.model.errors import ConfigError, PolicyError
 from seqferry.model.models import TransferSpec
 from seqferry.service import authority, control, schedules, tokens
 from seqferry.service.service import Service
@@ -22,6 +22,7 @@ from seqferry.settings.policy import Policy
 from seqferry.settings.tokens import ENVIRONMENT, OWNER, owner_token
 from seqferry.spec.build import build_spec
 from seqferry.spec.run import Command, build_run_spec
+from seqferry.workflows import ticks
 from seqferry.workflows.ticks import ScheduleReconciler
 from seqferry.workflows.worker import Worker
 from support.servers import S3Server
@@ -329,3 +330,24 @@ def test_a_submission_that_is_repeated_with_its_key_is_held_against_the_policy(
         again = client.post("/api/v1/transfers", json=body, headers=headers)
 
     assert again.status_code == 403, json.dumps(again.json())
+
+
+def test_tokens_that_cannot_be_looked_at_are_said_once(
+    service: Service, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    causes = iter(["away", "away", "full", None, "full"])
+
+    def look(_service: Service) -> list[str]:
+        cause = next(causes)
+        if cause is not None:
+            raise ConfigError(cause)
+        return []
+
+    monkeypatch.setattr(schedules, "pause_without_token", look)
+    monkeypatch.setattr(ticks, "_LOOK_SECONDS", 0.0)
+    reconciler = ScheduleReconciler(service)
+    for _ in range(5):
+        reconciler.turn()
+
+    said = [one.getMessage().rpartition(" ")[2] for one in caplog.records if "tokens of schedules" in one.getMessage()]
+    assert said == ["away", "full", "full"]
