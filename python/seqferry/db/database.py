@@ -303,6 +303,7 @@ _STEPS: Final = {
     "remaining connection slots": _MORE_CONNECTIONS,
     "too many connections": "Raise the CONNECTION LIMIT of its user, or lower SEQFERRY_DATABASE_CONNECTIONS.",
     "No space left on device": "Make room on the disk of the server.",
+    "no pg_hba.conf entry": "Allow this host and user in its pg_hba.conf; where it asks for TLS, add sslmode=require.",
     "password authentication failed": "Correct user and password in the address.",
     "statement timeout": "Raise the limit: `ALTER ROLE ... SET statement_timeout = 0`.",
     "lock timeout": "Raise the limit: `ALTER ROLE ... SET lock_timeout = 0`.",
