@@ -49,7 +49,8 @@ def give_up(transfer_id: str, message: str) -> None:
 @DBOS.step(name="wait", retries_allowed=True, max_attempts=10)
 def wait(transfer_id: str) -> None:
     runtime = current()
-    runtime.patiently(lambda: transfer_steps.wait_for_batches(runtime, transfer_id))
+    with runtime.waiting(transfer_id):
+        runtime.patiently(lambda: transfer_steps.wait_for_batches(runtime, transfer_id))
 
 
 @DBOS.step(name="finish", retries_allowed=True)

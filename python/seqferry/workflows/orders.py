@@ -76,7 +76,7 @@ class LimitKeeper:
     def _set(self) -> None:
         database = self._runtime.database
         with database.read() as connection:
-            work = self._with_endpoints(connection, transfers.at_work(connection, self._runtime.supervised))
+            work = self._with_endpoints(connection, transfers.at_work(connection, self._runtime.at_storage))
         wanted = limits_over_all(work, self._settings.place_limits)
         if database.is_sqlite:
             self._shares = wanted

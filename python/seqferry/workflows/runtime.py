@@ -95,6 +95,7 @@ class Runtime:
         self._running: dict[tuple[str, int], RunningBatch] = {}
         self._meters: dict[str, Meter] = {}
         self._supervised: dict[str, int] = {}
+        self._waiting: dict[str, int] = {}
         self._turns: set[tuple[str, int]] = set()
         self._preflights: dict[str, KnownObjects] = {}
         self._allowed = set[str]()
@@ -262,10 +263,29 @@ class Runtime:
     # --- what runs ---
 
     @property
-    def supervised(self) -> set[str]:
-        """Ids of transfers that this process supervises: a workflow or a batch of theirs runs here."""
+    def at_storage(self) -> set[str]:
+        """Ids of the transfers that this process may send requests for: all but those that it only waits for."""
         with self._changed:
-            return set(self._supervised) | {transfer_id for transfer_id, _ in self._running}
+            found = {one for one, count in self._supervised.items() if count > self._waiting.get(one, 0)}
+            return found | {transfer_id for transfer_id, _ in self._running}
+
+    @contextmanager
+    def waiting(self, transfer_id: str) -> Generator[None]:
+        """Context of a workflow that waits for the batches of its transfer: it sends no requests meanwhile.
+
+        Its share of limits is left to others, and asked for again at the end.
+        """
+        with self._changed:
+            self._waiting[transfer_id] = self._waiting.get(transfer_id, 0) + 1
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._waiting[transfer_id] -= 1
+                if self._waiting[transfer_id] == 0:
+                    del self._waiting[transfer_id]
+        if self._on_work is not None:
+            self.patiently(self._on_work)
 
     @contextmanager
     def supervising(self, transfer_id: str) -> Generator[None]:

@@ -1,0 +1,53 @@
+"""Shares of limits go to the processes that send requests."""
+
+from __future__ import annotations
+
+import pytest
+
+from seqferry.service.service import Service
+from seqferry.workflows.runtime import Runtime
+
+
+@pytest.mark.parametrize("settings", ["sqlite"], indirect=True)
+def test_a_workflow_that_waits_for_its_batches_needs_no_share_until_they_have_ended(service: Service) -> None:
+    asked: list[set[str]] = []
+    runtime = Runtime(
+        service.database,
+        service.queue,
+        service.engine,
+        service.settings.state_dir,
+        "executor",
+        "session",
+        on_work=lambda: asked.append(runtime.at_storage),
+    )
+
+    with runtime.supervising("one"):
+        with runtime.waiting("one"):
+            assert runtime.at_storage == set(), "its batches run elsewhere"
+            with runtime.supervising("one"):  # a batch of it runs here
+                assert runtime.at_storage == {"one"}
+            assert runtime.at_storage == set()
+            assert runtime.at_work() == ["one"], "it is shown as supervised"
+        assert runtime.at_storage == {"one"}, "its end may ask the storage"
+
+    assert runtime.at_storage == set()
+    assert asked == [{"one"}, {"one"}, {"one"}], "at the begin, for the batch, and at the end of the wait"
+
+
+@pytest.mark.parametrize("settings", ["sqlite"], indirect=True)
+def test_a_wait_that_is_broken_off_asks_for_no_share(service: Service) -> None:
+    asked: list[bool] = []
+    runtime = Runtime(
+        service.database,
+        service.queue,
+        service.engine,
+        service.settings.state_dir,
+        "executor",
+        "session",
+        on_work=lambda: asked.append(True),
+    )
+
+    with pytest.raises(RuntimeError), runtime.waiting("one"):
+        raise RuntimeError
+
+    assert (asked, runtime.at_storage) == ([], set())
