@@ -32,7 +32,10 @@ def give_orders(runtime: Runtime) -> None:
         stopping = transfers.stopping(connection, {batch.run.transfer_id for batch in running})
         paused = transfers.find_paused(connection, {batch.run.transfer_id for batch in running})
         lost = runtime.find_lost(connection, running)
+    present = runtime.running()
     for batch in running:
+        if batch not in present:  # it has ended meanwhile, and so has its workflow, which looks lost
+            continue
         if batch in lost:
             if not batch.suspended:
                 run = batch.run
