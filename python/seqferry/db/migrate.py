@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import sqlalchemy as sa
 
-from seqferry.db import preconditions
 from seqferry.db.advisory import AdvisoryLock
 from seqferry.db.database import Database
 from seqferry.db.dbos_logging import quieten_dbos
@@ -67,6 +66,8 @@ def migrate(settings: Settings, database: Database) -> None:
         if found is not None and found.partition(" ")[0] > HEAD:
             raise _newer(database)
         if not database.is_sqlite:
+            from seqferry.db import preconditions
+
             preconditions.require_rights(database, VERSION_TABLE)
             if found is None:
                 preconditions.require_vacancy(database, VERSION_TABLE)
