@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from seqferry.model.errors import UsageError
+import socket
+
+from seqferry.model.errors import ConfigError, UsageError
 
 
 def place(written: str, option: str) -> tuple[str, int]:
@@ -15,3 +17,26 @@ def place(written: str, option: str) -> tuple[str, int]:
     if not colon or not host or not port.isdecimal() or len(port) > 5 or not 0 < int(port) < 65536:
         raise UsageError(f"{option}: '{written}' is no address; write for example 127.0.0.1:9464.")
     return host.strip("[]"), int(port)
+
+
+def require_free(place: tuple[str, int], option: str) -> None:
+    """See that metrics can be offered there, before anything else begins.
+
+    Raises:
+        ConfigError: another process listens there, or this machine does not have the address.
+    """
+    host, port = place
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        family, kind, protocol, _, address = found[0]
+        with socket.socket(family, kind, protocol) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(address)
+    except OSError as why:
+        raise unavailable(place, option, why) from None
+
+
+def unavailable(place: tuple[str, int], option: str, why: OSError) -> ConfigError:
+    """The error of an address at which metrics cannot be offered."""
+    host, port = place
+    return ConfigError(f"Cannot offer metrics on {host}:{port}: {why.strerror or why}. Choose another {option}.")

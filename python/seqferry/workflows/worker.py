@@ -447,7 +447,7 @@ def run(settings: Settings, *, started: Callable[[Service], None] | None = None)
     A database that is away is waited for.
 
     Args:
-        started: called with the service of the worker once it works.
+        started: called with the service of the worker once it works; when it fails, the worker ends in order.
 
     Raises:
         WorkerBusyError, ConfigError: as ``Worker.start``.
@@ -470,7 +470,11 @@ def run(settings: Settings, *, started: Callable[[Service], None] | None = None)
         worker.service.keep_autoscale_limits()
         log.info("worker %s is ready", worker.executor_id)
         if started is not None:
-            started(worker.service)
+            try:
+                started(worker.service)
+            except BaseException:
+                worker.stop()
+                raise
         with manager.feed_watchdog(worker.service.engine.answers):
             manager.ready()
             while not asked.wait(1.0):

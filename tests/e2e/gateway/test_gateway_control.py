@@ -272,3 +272,23 @@ def test_metrics_and_health_are_offered_at_an_address_of_their_own(
     assert 'seqferry_gateway_uploaded_bytes_total{share="runs"} 5.0' in found
     wrong = run([seqferry(), "gateway", "serve", "--metrics", "nowhere"], environment=shares.environment, expect=2)
     assert "--metrics: 'nowhere' is no address" in wrong.stderr
+
+
+def test_a_gateway_whose_address_of_metrics_is_taken_is_refused_before_it_claims_its_prefix(
+    seaweedfs: S3Server, make_bucket: Callable[..., str], tmp_path: Path
+) -> None:
+    bucket = make_bucket(seaweedfs)
+    config = tmp_path / "config.toml"
+    config.write_text(written_share("runs", f"s3://{bucket}/runs/", NEVER))
+    environment = {
+        **seaweedfs.environment(),
+        "SEQFERRY_CONFIG": str(config),
+        "SEQFERRY_STATE_DIR": str(tmp_path / "state"),
+    }
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        place = f"127.0.0.1:{taken.getsockname()[1]}"
+        command = [seqferry(), "gateway", "serve", "--port", "0", "--cache", tmp_path / "cache", "--metrics", place]
+        refused = run(command, environment=environment, expect=1)
+
+    assert f"Cannot offer metrics on {place}: Address already in use. Choose another --metrics." in refused.stderr
+    assert "Contents" not in seaweedfs.client().list_objects_v2(Bucket=bucket), "not even a claim"

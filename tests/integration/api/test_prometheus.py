@@ -20,7 +20,7 @@ from seqferry.db.notice_rows import Subject
 from seqferry.db.tables import notice
 from seqferry.service.service import Service
 from seqferry.settings.config import Settings
-from support.processes import RunningProcess
+from support.processes import RunningProcess, run
 
 _OPENMETRICS = "application/openmetrics-text; version=1.0.0"
 
@@ -143,3 +143,14 @@ def test_a_worker_offers_its_metrics(sqlite_settings: Settings) -> None:
 
     assert "seqferry_workers 1.0" in text
     assert "seqferry_max_requests" in text
+
+
+def test_a_worker_whose_address_of_metrics_is_taken_is_refused_before_it_works(sqlite_settings: Settings) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        place = f"127.0.0.1:{taken.getsockname()[1]}"
+        command = [sys.executable, "-m", "seqferry", "worker", "--metrics-listen", place]
+        refused = run(command, environment={"SEQFERRY_STATE_DIR": str(sqlite_settings.state_dir)}, expect=1)
+
+    line = f"seqferry: Cannot offer metrics on {place}: Address already in use. Choose another --metrics-listen.\n"
+    assert refused.stderr == line
+    assert not sqlite_settings.sqlite_path.exists(), "it never was a worker"

@@ -14,7 +14,7 @@ from seqferry.cli.mount_process import ending_signals, resolve_path
 from seqferry.cli.output import display, text
 from seqferry.engine.gateways import GatewaySpec
 from seqferry.engine.mounts import DEFAULT_MEMORY, check_sizes
-from seqferry.model.errors import ConfigError, UsageError
+from seqferry.model.errors import UsageError
 from seqferry.model.locations import S3Location
 from seqferry.settings.config import Settings
 from seqferry.spec.addresses import parse_uri
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 _LOOK: Final = 0.2
 """Seconds between two looks at whether a signal has come."""
+
+_METRICS: Final = "--metrics"
 
 _PREVIEW: Final = (
     "seqferry: Shares that clients write to are a preview: keep what instruments have written until it is in the "
@@ -80,7 +82,7 @@ def serve(
     metrics: Annotated[
         str | None,
         typer.Option(
-            "--metrics",
+            _METRICS,
             envvar="SEQFERRY_GATEWAY_METRICS",
             metavar="HOST:PORT",
             help="Offer GET /metrics for Prometheus and /healthz here, without a token.",
@@ -110,7 +112,9 @@ def serve(
         memory=DEFAULT_MEMORY if memory is None else memory,
         max_bandwidth=max_bandwidth,
     )
-    place = None if metrics is None else listening.place(metrics, "--metrics")
+    place = None if metrics is None else listening.place(metrics, _METRICS)
+    if place is not None:
+        listening.require_free(place, _METRICS)
     return _serve(spec, settings, place, as_json=as_json)
 
 
@@ -176,9 +180,7 @@ def _offer(place: tuple[str, int], status: Callable[[], str]) -> None:
     try:
         gateway_metrics.offer(host, port, status)
     except OSError as why:
-        raise ConfigError(
-            f"Cannot offer metrics on {host}:{port}: {why.strerror or why}. Choose another --metrics."
-        ) from None
+        raise listening.unavailable(place, _METRICS, why) from None
 
 
 gateway_control.add_to(gateway)

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from seqferry.cli import exits, listening, options
-from seqferry.model.errors import ConfigError
 from seqferry.settings import logs
 from seqferry.settings.config import Settings
 
@@ -18,6 +17,8 @@ if TYPE_CHECKING:
 
 
 log: Final = logging.getLogger("seqferry.worker")
+
+_METRICS: Final = "--metrics-listen"
 
 
 def worker(
@@ -30,7 +31,7 @@ def worker(
     metrics_listen: Annotated[
         str | None,
         typer.Option(
-            "--metrics-listen",
+            _METRICS,
             envvar="SEQFERRY_METRICS_LISTEN",
             metavar="HOST:PORT",
             help="Offer GET /metrics for Prometheus here, without a token.",
@@ -52,7 +53,9 @@ def worker(
     )
     from seqferry.workflows.worker import run
 
-    place = None if metrics_listen is None else listening.place(metrics_listen, "--metrics-listen")
+    place = None if metrics_listen is None else listening.place(metrics_listen, _METRICS)
+    if place is not None:
+        listening.require_free(place, _METRICS)
     logs.to_stderr(settings.log_format)
     run(settings, started=None if place is None else partial(_offer_metrics, place))
     return exits.OK
@@ -67,7 +70,5 @@ def _offer_metrics(place: tuple[str, int], service: Service) -> None:
     try:
         start_http_server(port, host, metrics.registry(service))
     except OSError as why:
-        raise ConfigError(
-            f"Cannot offer metrics on {host}:{port}: {why.strerror or why}. Choose another --metrics-listen."
-        ) from None
+        raise listening.unavailable(place, _METRICS, why) from None
     log.info("metrics are on http://%s:%d/metrics", host, port)
