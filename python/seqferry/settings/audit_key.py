@@ -60,6 +60,7 @@ class KeyRing:
         """The database was seen to be kept with a key of this ring."""
         self._lock = threading.Lock()
         self._keys: dict[str, AuditKey] | None = None
+        self._has_warned = False
 
     def all(self) -> Mapping[str, AuditKey]:
         """All keys by their ids, the one that signs first; none while there is no file.
@@ -101,17 +102,18 @@ class KeyRing:
         if self.path is None:
             return None
         try:
-            _write(self.path, _since(at, time.time()))
-        except FileExistsError:
-            pass  # another process came first
+            is_made = _write(self.path, _since(at, time.time()))
         except OSError as why:
-            log.warning(
-                "The audit record is kept without a key: %s cannot be made (%s). Name a file with [audit] key.",
-                self.path,
-                why.strerror or why,
-            )
+            with self._lock:
+                is_new, self._has_warned = not self._has_warned, True
+            if is_new:  # each entry of the ledger asks for a key again
+                log.warning(
+                    "The audit record is kept without a key: %s cannot be made (%s). Name a file with [audit] key.",
+                    self.path,
+                    why.strerror or why,
+                )
             return None
-        else:
+        if is_made:
             log.info("Made the audit key %s. Keep a copy of it apart from the database.", self.path)
         return self.signing()
 
@@ -137,8 +139,8 @@ def _since(at: float | None, now: float) -> float:
     return now if at is None or not now - _LONGEST_RECORDING <= at <= now else at
 
 
-def _write(path: Path, since: float) -> None:
-    """Make the file whole or not at all; a process that comes first wins."""
+def _write(path: Path, since: float) -> bool:
+    """Make the file whole or not at all; False when another process came first."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     line = f"{secrets.token_hex(_BYTES)} {datetime.fromtimestamp(since, UTC).isoformat(timespec='seconds')}\n"
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=".audit-key-")  # for its owner only
@@ -148,8 +150,11 @@ def _write(path: Path, since: float) -> None:
             file.flush()
             os.fsync(file.fileno())
         os.link(name, path)
+    except FileExistsError:
+        return False
     finally:
         Path(name).unlink()
+    return True
 
 
 def _read(path: Path) -> dict[str, AuditKey]:

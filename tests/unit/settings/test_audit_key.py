@@ -52,6 +52,17 @@ def test_nothing_is_made_by_looking(tmp_path: Path) -> None:
     assert KeyRing(None).make() is None
 
 
+def test_a_key_that_cannot_be_made_is_said_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = tmp_path / "a file" / "audit.key"
+    path.parent.touch()
+    ring = KeyRing(path)
+
+    assert [ring.make() for _ in range(3)] == [None] * 3
+
+    [said] = [record.getMessage() for record in caplog.records]
+    assert said.startswith(f"The audit record is kept without a key: {path} cannot be made (File exists).")
+
+
 def test_the_first_key_signs_and_the_others_verify(tmp_path: Path) -> None:
     path = tmp_path / "audit.key"
     path.write_text(f"# rotated\n{'ab' * 32} 2026-01-01T00:00:00+00:00\n\n{'cd' * 32}\n")
