@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import sys
 from itertools import pairwise
+from pathlib import Path
 
 import httpx
 import pytest
@@ -145,12 +146,12 @@ def test_a_worker_offers_its_metrics(sqlite_settings: Settings) -> None:
     assert "seqferry_max_requests" in text
 
 
-def test_a_worker_whose_address_of_metrics_is_taken_is_refused_before_it_works(sqlite_settings: Settings) -> None:
+def test_a_worker_whose_address_of_metrics_is_taken_is_refused_before_it_works(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         place = f"127.0.0.1:{taken.getsockname()[1]}"
         command = [sys.executable, "-m", "seqferry", "worker", "--metrics-listen", place]
-        refused = run(command, environment={"SEQFERRY_STATE_DIR": str(sqlite_settings.state_dir)}, expect=1)
+        refused = run(command, environment={"SEQFERRY_STATE_DIR": str(tmp_path)}, expect=1)
 
     line = f"seqferry: Cannot offer metrics on {place}: Address already in use. Choose another --metrics-listen.\n"
     assert refused.stderr == line
-    assert not sqlite_settings.sqlite_path.exists(), "it never was a worker"
+    assert list(tmp_path.iterdir()) == [], "it never was a worker"
