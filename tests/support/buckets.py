@@ -7,12 +7,13 @@ import json
 import random
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 from urllib.parse import urlencode
 
 from support.run import ROOT
-from support.servers import Kind, S3Server
+from support.servers import ADMIN, Credentials, Kind, S3Server
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -222,14 +223,18 @@ def is_file(key: str) -> bool:
     return not key.endswith("/") and key.rpartition("/")[2] != CLAIM
 
 
-def file_keys(server: S3Server, bucket: str, prefix: str = "") -> list[str]:
+def file_keys(server: S3Server, bucket: str, prefix: str = "", *, credentials: Credentials = ADMIN) -> list[str]:
     """Keys of the files of shares below ``prefix``, as one listing has them."""
-    listed = server.client().list_objects_v2(Bucket=bucket, Prefix=prefix).get("Contents", [])
+    listed = server.client(credentials).list_objects_v2(Bucket=bucket, Prefix=prefix).get("Contents", [])
     return [entry["Key"] for entry in listed if is_file(entry["Key"])]
 
 
-def bodies(server: S3Server, bucket: str) -> dict[str, bytes]:
+def bodies(server: S3Server, bucket: str, *, credentials: Credentials = ADMIN) -> dict[str, bytes]:
     """The files of shares in a bucket, read back by another program than ours."""
-    client = server.client()
-    keys = file_keys(server, bucket)
-    return {key: client.get_object(Bucket=bucket, Key=key)["Body"].read() for key in keys}
+    client = server.client(credentials)
+    found: dict[str, bytes] = {}
+    for key in file_keys(server, bucket, credentials=credentials):
+        # A gateway removes its probe at any time: what goes between listing and reading is not there.
+        with suppress(client.exceptions.NoSuchKey):
+            found[key] = client.get_object(Bucket=bucket, Key=key)["Body"].read()
+    return found

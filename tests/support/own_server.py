@@ -7,7 +7,7 @@ from typing import Final
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from support.buckets import PROBE, is_file
+from support.buckets import PROBE, bodies, is_file
 from support.processes import RunningProcess
 from support.run import find_tool
 from support.servers import MOVER, REGION, S3Server, free_ports
@@ -51,10 +51,7 @@ class OwnServer:
 
     def objects(self, bucket: str) -> dict[str, bytes]:
         """The files of shares in a bucket."""
-        client = self.server.client(MOVER)
-        listed = client.list_objects_v2(Bucket=bucket).get("Contents", [])
-        keys = [entry["Key"] for entry in listed if is_file(entry["Key"])]
-        return {key: client.get_object(Bucket=bucket, Key=key)["Body"].read() for key in keys}
+        return bodies(self.server, bucket, credentials=MOVER)
 
     def versions(self, bucket: str) -> list[str]:
         """Keys of all versions of the files of shares in a bucket, in order."""

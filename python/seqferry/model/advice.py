@@ -165,27 +165,14 @@ ADVICE: Final = {
     "use_part_size": "use --part-size.",
 }
 
+_AGAIN: Final = ", then run the same command again."
+
 SERVING: Final = {
-    "grant_write": (
-        "Give these credentials s3:PutObject on the target, s3:PutObjectTagging for objects with tags (and the "
-        "KMS key's rights)."
-    ),
-    "grant_delete": "Give these credentials s3:DeleteObject on that bucket (s3:DeleteObjectVersion for versions).",
-    "grant_copy": (
-        "Give these credentials s3:GetObject and s3:GetObjectTagging on the source, s3:PutObject and "
-        "s3:PutObjectTagging on the target, s3:ListBucket on both (and the KMS key's rights)."
-    ),
+    **{code: words.removesuffix(_AGAIN) + "." for code, words in ADVICE.items() if words.endswith(_AGAIN)},
     "restore": "The object is archived: it can be read when a copy of it has been restored.",
     "await_restore": "A restore is under way: the object can be read when it has ended.",
-    "check_network": "Check the endpoint's address and the network.",
     "free_disk": "Make room on the disk.",
-    "change_permissions": "Run as a user who may read and write there, or change the permissions.",
-    "check_disk": "Check the disk and the system's log.",
     "stop_removals": "Somebody removes files below the target.",
-    "free_quota": "Make room at the target.",
-    "set_clock": "Set this machine's clock.",
-    "renew_credentials": "Renew the credentials (for example 'aws sso login').",
-    "ask_owner": "Ask the owner of the bucket or key to allow it.",
     "run_again": "Another attempt may succeed.",
     "repeat": "Another attempt may succeed.",
     "repeat_after_sender": "Read it again when the sender has finished.",
@@ -197,7 +184,6 @@ SERVING: Final = {
     "repeat_or_ask_about_archive": (
         "If it happens again, the archive or the way to it is damaged: ask the storage's operator."
     ),
-    "find_fault": "Look for a proxy, a network device or memory that is at fault.",
     "raise_memory": "Start it again with a larger --memory.",
     "raise_memory_or_cut_parts": "Start it again with a larger --memory.",
 }

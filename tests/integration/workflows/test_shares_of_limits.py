@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from seqferry.service.service import Service
 from seqferry.workflows.runtime import Runtime
 
 
+def _runtime(service: Service, on_work: Callable[[], None]) -> Runtime:
+    folder = service.settings.state_dir
+    return Runtime(service.database, service.queue, service.engine, folder, "executor", "session", on_work=on_work)
+
+
 @pytest.mark.parametrize("settings", ["sqlite"], indirect=True)
 def test_a_workflow_that_waits_for_its_batches_needs_no_share_until_they_have_ended(service: Service) -> None:
     asked: list[set[str]] = []
-    runtime = Runtime(
-        service.database,
-        service.queue,
-        service.engine,
-        service.settings.state_dir,
-        "executor",
-        "session",
-        on_work=lambda: asked.append(runtime.at_storage),
-    )
+    runtime = _runtime(service, lambda: asked.append(runtime.at_storage))
 
     with runtime.supervising("one"):
         with runtime.waiting("one"):
@@ -37,15 +36,7 @@ def test_a_workflow_that_waits_for_its_batches_needs_no_share_until_they_have_en
 @pytest.mark.parametrize("settings", ["sqlite"], indirect=True)
 def test_a_wait_that_is_broken_off_asks_for_no_share(service: Service) -> None:
     asked: list[bool] = []
-    runtime = Runtime(
-        service.database,
-        service.queue,
-        service.engine,
-        service.settings.state_dir,
-        "executor",
-        "session",
-        on_work=lambda: asked.append(True),
-    )
+    runtime = _runtime(service, lambda: asked.append(True))
 
     with pytest.raises(RuntimeError), runtime.waiting("one"):
         raise RuntimeError

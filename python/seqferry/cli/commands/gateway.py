@@ -113,8 +113,6 @@ def serve(
         max_bandwidth=max_bandwidth,
     )
     place = None if metrics is None else listening.place(metrics, _METRICS)
-    if place is not None:
-        listening.require_free(place, _METRICS)
     return _serve(spec, settings, place, as_json=as_json)
 
 

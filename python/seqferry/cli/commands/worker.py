@@ -54,8 +54,6 @@ def worker(
     from seqferry.workflows.worker import run
 
     place = None if metrics_listen is None else listening.place(metrics_listen, _METRICS)
-    if place is not None:
-        listening.require_free(place, _METRICS)
     logs.to_stderr(settings.log_format)
     run(settings, started=None if place is None else partial(_offer_metrics, place))
     return exits.OK
