@@ -208,6 +208,10 @@ demo: build ## mirror a delivery between two buckets, with a kill half-way, on a
 
 # --- checking -------------------------------------------------------------------------------------------------------
 
+.PHONY: test-times
+test-times: ## run every test and print where the time goes
+	@$(PYTHON) tools/time_tests.py
+
 .PHONY: test test-rust test-python test-page test-tools compiled-tests
 
 run_tests = $(PYTHON) tools/run_tests.py

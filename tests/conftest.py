@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 import pytest
 
 from support import postgres as postgres_server
-from support import servers
+from support import servers, times
 from support.failures import pytest_terminal_summary  # noqa: F401 - a hook
 from support.postgres import Postgres
 from support.proxy import Proxy
@@ -74,6 +74,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[_RUN] = run
     _clean_environment(run.folder)
     heed_signals_in_children()
+    times.register(config)
     if not worker:
         os.environ.setdefault("SEQFERRY_TEST_SEED", str(random.SystemRandom().randrange(2**32)))
 

@@ -14,6 +14,7 @@ from typing import Final, Self
 from support import lifelines, preloaded
 from support.preloaded import ForkedProcess
 from support.run import find_tool
+from support.times import measured
 from support.waiting import eventually
 
 
@@ -54,9 +55,10 @@ class RunningProcess:
             whole = {**os.environ, **(environment or {})}
             self._process: subprocess.Popen[bytes] | ForkedProcess
             if is_preloaded and not is_bound and preloaded.can_run(environment or {}):
-                self._process = ForkedProcess(
-                    self.command, whole, str(cwd or Path.cwd()), [stdout.fileno(), stderr.fileno()]
-                )
+                with measured("fork a command"):
+                    self._process = ForkedProcess(
+                        self.command, whole, str(cwd or Path.cwd()), [stdout.fileno(), stderr.fileno()]
+                    )
             else:
                 self._process = subprocess.Popen(
                     self.command,
@@ -99,8 +101,10 @@ class RunningProcess:
         Raises:
             TimeoutError: the process still runs after ``deadline`` seconds; its output is in the text.
         """
+        kind = "a forked command" if isinstance(self._process, ForkedProcess) else Path(self.command[0]).name
         try:
-            return self._process.wait(deadline)
+            with measured(f"wait for the end of {kind}"):
+                return self._process.wait(deadline)
         except subprocess.TimeoutExpired:
             raise TimeoutError(f"still running after {deadline:g} s: {self}") from None
 

@@ -20,6 +20,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
+from support.times import measured
+
 ROOT: Final = Path(__file__).resolve().parents[2]
 TOOLS: Final = ROOT / ".tools" / "bin"
 SCRIPTS: Final = ROOT / ".venv" / "bin"
@@ -77,7 +79,8 @@ class Run:
         with self._lock(name):
             if record.exists():
                 return json.loads(record.read_text())
-            made = make()
+            with measured(f"start {name}"):
+                made = make()
             record.write_text(json.dumps(made))
             return made
 

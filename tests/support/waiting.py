@@ -6,6 +6,8 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
+from support.times import measured
+
 T = TypeVar("T")
 
 
@@ -28,6 +30,13 @@ def eventually(
     Raises:
         TimeoutError: the deadline passed; the cause is the last quiet error, if there was one.
     """
+    with measured("wait for a condition"):
+        return _eventually(check, what, deadline, every, quiet)
+
+
+def _eventually(
+    check: Callable[[], T], what: str, deadline: float, every: float, quiet: tuple[type[Exception], ...]
+) -> T:
     until = time.monotonic() + deadline
     last: Exception | None = None
     while True:
