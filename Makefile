@@ -117,6 +117,11 @@ $(TOOLS)/fsx:
 	@tools/require $(CARGO) "a Rust toolchain, 1.94.1 or newer (https://rustup.rs)"
 	$(call install_suite,fsx,$(FSX_VERSION))
 
+# The emulated machine that mounts shares of the gateway.
+.PHONY: guest-kernel
+guest-kernel: ## unpack Debian's kernel for the emulated machine of the tests
+	tools/guest_kernel
+
 # Servers that only `make compat` talks to. Without Maven they are left out.
 .PHONY: compat-tools
 compat-tools: tools $(TOOLS)/minio
@@ -134,13 +139,13 @@ maven_copy = mvn --quiet --batch-mode org.apache.maven.plugins:maven-dependency-
 	@mkdir -p .tools/jars
 	$(call maven_copy,com.adobe.testing:s3mock:$(S3MOCK_VERSION):jar:exec)
 
-# Without Go the tests on versitygw, on MinIO and with s5cmd are skipped, unless everything has to be there.
+# Without Go the tests on versitygw and with s5cmd are skipped, unless everything has to be there.
 .PHONY: try-go-tools
 try-go-tools:
 	@if [ "$${SEQFERRY_REQUIRE_SERVERS:-}" = 1 ] || command -v $(GO) >/dev/null; then \
-		$(MAKE) --silent $(TOOLS)/versitygw $(TOOLS)/s5cmd $(TOOLS)/minio; \
-	elif [ ! -x $(TOOLS)/versitygw ] || [ ! -x $(TOOLS)/s5cmd ] || [ ! -x $(TOOLS)/minio ]; then \
-		echo "Go is not installed: the tests on versitygw, on MinIO and with s5cmd are skipped (https://go.dev/dl)"; \
+		$(MAKE) --silent $(TOOLS)/versitygw $(TOOLS)/s5cmd; \
+	elif [ ! -x $(TOOLS)/versitygw ] || [ ! -x $(TOOLS)/s5cmd ]; then \
+		echo "Go is not installed: the tests on versitygw and with s5cmd are skipped (https://go.dev/dl)"; \
 	fi
 
 # Through a module of its own, so that go.sum pins what is compiled.
@@ -191,13 +196,13 @@ dist/.stamp-nextflow-plugin: $(nextflow_plugin_sources) | .tools/nextflow/24.10.
 	$(PYTHON) tools/build_nextflow_plugin.py .tools/nextflow/24.10.0
 	@touch $@
 
-# Without Java or Maven the tests on Nextflow are skipped, unless everything has to be there.
+# Without Java or Maven a release is without the plugin, unless everything has to be there.
 .PHONY: try-nextflow
 try-nextflow:
 	@if [ "$${SEQFERRY_REQUIRE_SERVERS:-}" = 1 ] || { command -v mvn && command -v javac; } >/dev/null; then \
 		$(MAKE) --silent nextflow-tools nextflow-plugin; \
 	else \
-		echo "Java or Maven is not installed: the tests on Nextflow are skipped (Debian: apt-get install maven openjdk-17-jdk-headless)"; \
+		echo "Java or Maven is not installed: the plugin for Nextflow is left out (Debian: apt-get install maven openjdk-17-jdk-headless)"; \
 	fi
 
 # --- using ----------------------------------------------------------------------------------------------------------
@@ -212,13 +217,13 @@ demo: build ## mirror a delivery between two buckets, with a kill half-way, on a
 test-times: ## run every test and print where the time goes
 	@$(PYTHON) tools/time_tests.py
 
-.PHONY: test test-rust test-python test-page test-tools compiled-tests
+.PHONY: test test-all test-lanes test-rust test-python test-page test-tools lane-tools compiled-tests
 
 run_tests = $(PYTHON) tools/run_tests.py
 # Without the examples: clippy compiles those.
 cargo_tests = --cargo '$(CARGO) test --release --locked --tests $(RUST_PACKAGES)' \
 	--cargo '$(CARGO) test --release --locked --quiet --doc $(RUST_PACKAGES)'
-pytest_tests = --pytest '$(BIN)/python -m pytest'
+pytest_tests = --lanes --pytest '$(BIN)/python -m pytest'
 
 # pytest rewrites the assertions of test modules once, beside the Rust tests, which leave a core idle now and then.
 # Without this each of its workers rewrites them all.
@@ -226,8 +231,15 @@ rewrite_assertions = { test ! -e $(VENV)/.stamp-native || \
 	env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest --collect-only -qq -n 0; } >/dev/null 2>&1
 
 # What fails is run once more, alone, after all others (tests/README.md).
-test: compiled-tests test-tools test-page ## run every test: of the page, cargo, then pytest
+test: compiled-tests test-tools test-page ## run the tests of the page, cargo, then pytest, with the lanes that a change concerns
 	@$(rewrite_assertions) & $(run_tests) $(cargo_tests) $(pytest_tests)
+
+test-all: ## run every test: every lane, and each test on every pair of a database and a server
+	SEQFERRY_TEST_LANES=all SEQFERRY_TEST_PAIRS=all $(MAKE) test
+
+test-lanes: ## run the lanes LANES="guest samba" (tests/lanes.toml), and record those that pass
+	@SEQFERRY_TEST_LANES='$(or $(LANES),$(error name the lanes: make test-lanes LANES="guest samba"))' $(MAKE) test-tools
+	@$(BIN)/python tools/lanes.py run $(LANES)
 
 test-rust: compiled-tests ## run the Rust tests
 	$(run_tests) $(cargo_tests)
@@ -245,9 +257,15 @@ pictures: build $(TOOLS)/s3sim ## take the pictures of the page in docs/pictures
 compiled-tests: $(VENV)/.stamp-packages try-go-tools
 	$(CARGO) test --release --locked --no-run --quiet --tests $(RUST_PACKAGES)
 
-test-tools: build $(TOOLS)/s3proxy $(TOOLS)/s3sim $(TOOLS)/sim_load $(TOOLS)/writable_gateway try-go-tools try-nextflow
+test-tools: build $(TOOLS)/s3proxy $(TOOLS)/s3sim $(TOOLS)/sim_load $(TOOLS)/writable_gateway try-go-tools lane-tools
 	@command -v chromium >/dev/null || echo "Chromium is not installed: the tests of the page in a browser are skipped (Debian: apt-get install chromium)"
 	@command -v postgres initdb >/dev/null || ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || echo "PostgreSQL is not installed: its tests are skipped (Debian: apt-get install postgresql)"
+
+# A tool that cannot be made is named. The tests that need it are skipped, or fail where everything has to be there.
+lane-tools:
+	@for tool in $$($(PYTHON) tools/lanes.py choose --tools); do \
+		$(MAKE) --silent $$tool || echo "$$tool cannot be made: tests of its lane are skipped"; \
+	done
 
 # The native module is built only if there is none: after a change below crates/, `make build` brings it up to date.
 .PHONY: check

@@ -67,22 +67,18 @@ def read_passed(root: Path = ROOT) -> dict[str, str]:
     return json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
 
 
-class UnknownLaneError(Exception):
-    """A name of no lane."""
-
-
 def named(text: str, lanes: Iterable[str]) -> list[str]:
     """The lanes that SEQFERRY_TEST_LANES names.
 
     Raises:
-        UnknownLaneError: one of the names is that of no lane.
+        SystemExit: one of the names is that of no lane.
     """
     words = text.replace(",", " ").split()
     known = list(lanes)
     if words in (["all"], ["none"]):
         return known if words == ["all"] else []
     if unknown := [word for word in words if word not in known]:
-        raise UnknownLaneError(f"{', '.join(unknown)}: no lane has this name. Lanes: {', '.join(known)}")
+        raise SystemExit(f"No lane has the name {', '.join(unknown)}. Lanes: {', '.join(known)}")
     return [lane for lane in known if lane in words]
 
 
@@ -191,7 +187,7 @@ def record(name: str, root: Path = ROOT) -> str | None:
 
 def run(names: Sequence[str]) -> int:
     """Runs each lane by itself, and records those in which every test passed."""
-    from run_tests import Results, report, run_pytest  # noqa: PLC0415 - which imports this module
+    from run_tests import Results, report, run_pytest  # which imports this module
 
     os.environ[VARIABLE] = ",".join(names)
     status = 0
@@ -221,18 +217,14 @@ def main() -> int:
     for command in ("run", "passed"):
         commands.add_parser(command).add_argument("lanes", nargs="+", metavar="LANE")
     given = parser.parse_args()
-    try:
-        if given.command == "choose":
-            choice = current_choice()
-            lanes = read_lanes()
-            # Each once: lanes share tools.
-            tools = dict.fromkeys(tool for name in choice.runs for tool in lanes[name].tools)
-            print(choice.names if given.names else "\n".join(tools) if given.tools else choice)
-            return 0
-        names = named(" ".join(given.lanes), read_lanes())
-    except UnknownLaneError as error:
-        print(error, file=sys.stderr)
-        return 2
+    if given.command == "choose":
+        choice = current_choice()
+        lanes = read_lanes()
+        # Each once: lanes share tools.
+        tools = dict.fromkeys(tool for name in choice.runs for tool in lanes[name].tools)
+        print(choice.names if given.names else "\n".join(tools) if given.tools else choice)
+        return 0
+    names = named(" ".join(given.lanes), read_lanes())
     if given.command == "run":
         return run(names)
     refused = {name: why for name in names if (why := record(name))}

@@ -3,8 +3,9 @@
 A test that passes then lost a race: it is printed as ``FLAKY name`` with its first failure. A test that fails again is
 a fault. At most FORGIVEN flaky tests are forgiven in one run.
 
-    python tools/run_tests.py [--cargo 'cargo test ...']... [--pytest 'python -m pytest ...']
+    python tools/run_tests.py [--cargo 'cargo test ...']... [--pytest 'python -m pytest ...'] [--lanes]
 
+With --lanes heavy tests run only in the lanes that tools/lanes.py chooses, which are named at both ends of the output.
 The last line is ``N passed, N failed, N skipped``. The exit status is 0 if nothing failed but forgiven tests.
 """
 
@@ -22,6 +23,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+import lanes
 
 FORGIVEN = 5
 """A choice. A run in which more tests fail has a fault, or a machine that is too slow for it: nothing is repeated."""
@@ -148,7 +151,7 @@ def run_again(failures: list[Failure]) -> tuple[list[Failure], list[Failure]]:
     return flaky, failed
 
 
-def report(results: Results, *, forgiven: int = FORGIVEN) -> int:
+def report(results: Results, choice: lanes.Choice | None = None, *, forgiven: int = FORGIVEN) -> int:
     """Runs the failed tests again, prints what came of the run, and returns the exit status."""
     flaky: list[Failure] = []
     failed = results.failures
@@ -167,6 +170,8 @@ def report(results: Results, *, forgiven: int = FORGIVEN) -> int:
         print(f"BROKEN {cause}")
     for test in flaky:
         print(f"FLAKY {test.name}")
+    if choice is not None:
+        print(choice.summary)
     print(f"{len(flaky)} flaky, of at most {forgiven} that are forgiven")
     passed = results.passed + len(flaky)
     print(f"{passed} passed, {len(failed) + len(results.broken)} failed, {results.skipped} skipped", flush=True)
@@ -177,13 +182,18 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cargo", action="append", default=[], metavar="COMMAND", help="a command: cargo test ...")
     parser.add_argument("--pytest", action="append", default=[], metavar="COMMAND", help="a command: pytest ...")
+    parser.add_argument("--lanes", action="store_true", help="run heavy tests only in the lanes that are chosen")
     options = parser.parse_args()
+    choice = lanes.current_choice() if options.lanes else None
+    if choice is not None:
+        print(choice, flush=True)
+        os.environ[lanes.VARIABLE] = choice.names
     results = Results()
     for command in options.cargo:
         run_cargo(shlex.split(command), results)
     for command in options.pytest:
         run_pytest(shlex.split(command), results)
-    return report(results)
+    return report(results, choice)
 
 
 if __name__ == "__main__":

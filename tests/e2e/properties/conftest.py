@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -26,6 +27,8 @@ def kms_server(run: Run) -> Endpoint:
     try:
         find_tool("minio", variable="SEQFERRY_MINIO", hint="run `make compat-tools` (needs Go)")
     except MissingToolError as missing:
+        if os.environ.get("SEQFERRY_REQUIRE_SERVERS") == "1":
+            pytest.fail(str(missing), pytrace=False)
         pytest.skip(str(missing))
     return fleet.minio(run, {"MINIO_KMS_SECRET_KEY": f"{KMS_KEY}:{secret}"})
 
