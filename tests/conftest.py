@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import pytest
 
+from support import lanes, pairs, servers, times
 from support import postgres as postgres_server
-from support import servers, times
 from support.failures import pytest_terminal_summary  # noqa: F401 - a hook
 from support.postgres import Postgres
 from support.proxy import Proxy
@@ -77,9 +77,17 @@ def pytest_configure(config: pytest.Config) -> None:
     times.register(config)
     if not worker:
         os.environ.setdefault("SEQFERRY_TEST_SEED", str(random.SystemRandom().randrange(2**32)))
+        os.environ.setdefault(pairs.SEED, pairs.default_seed(config.rootpath))
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+@pytest.hookimpl(trylast=True)  # after -k and -m, so that a draw is among the selected items
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    lanes.leave_out(config, items)
+    pairs.keep_drawn(items, config)
+    _begin_with_long_tests(items)
+
+
+def _begin_with_long_tests(items: list[pytest.Item]) -> None:
     """Has each process begin with some of the long tests, so that none of five minutes begins as the last."""
     processes = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
     long = [one for one in items if one.get_closest_marker("long")]
@@ -94,8 +102,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items[:] = ordered + others
 
 
-def pytest_report_header() -> str:
-    return f"seed: SEQFERRY_TEST_SEED={os.environ['SEQFERRY_TEST_SEED']}"
+def pytest_report_header() -> list[str]:
+    return [f"seed: SEQFERRY_TEST_SEED={os.environ['SEQFERRY_TEST_SEED']}", pairs.header()]
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

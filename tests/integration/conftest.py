@@ -5,7 +5,6 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Final
 
 import psycopg
 import pytest
@@ -14,21 +13,9 @@ from control import PLACES, settings_for
 from seqferry.service.service import Service
 from seqferry.settings.config import Settings
 from seqferry.workflows.worker import Worker
-from support.pairs import is_left_out
 from support.postgres import Postgres
 from support.run import Run
 from support.state import prepare
-
-_FOLDER: Final = Path(__file__).parent
-
-
-@pytest.hookimpl(tryfirst=True)  # before the long ones are dealt out to the processes
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leaves out two of the four pairs of a database and a server (``support.pairs``)."""
-    left_out = {one for one in items if one.path.is_relative_to(_FOLDER) and is_left_out(one)}
-    if left_out:
-        config.hook.pytest_deselected(items=list(left_out))
-        items[:] = [one for one in items if one not in left_out]
 
 
 @pytest.fixture(params=PLACES)
