@@ -6,7 +6,7 @@ import json
 import os
 import re
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -80,15 +80,26 @@ def id_of(running: RunningProcess) -> str:
 
 @dataclass(frozen=True)
 class Places:
-    """A source and a target bucket on one server."""
+    """A source and a target bucket on one server, or prefixes of one case in them."""
 
     server: S3Server
     source: str
     target: str
+    case: str = ""
+
+    def of_case(self, number: int) -> Places:
+        """Prefixes of their own, for tests with many cases in two buckets."""
+        return replace(self, case=f"{number}/")
 
     @property
     def uris(self) -> tuple[str, str]:
-        return f"s3://{self.source}/run42/", f"s3://{self.target}/archive/"
+        return f"s3://{self.source}/run42/{self.case}", f"s3://{self.target}/archive/{self.case}"
+
+    def words(self, line: str, **more: str) -> list[str]:
+        """The words of a line, with the places for ``SRC`` and ``DST``, and ``more`` for its names."""
+        for name, meant in {**more, "SRC": self.uris[0], "DST": self.uris[1]}.items():
+            line = line.replace(name, meant)
+        return line.split()
 
     @property
     def s3(self) -> Any:
@@ -99,7 +110,7 @@ class Places:
         """Small objects under ``run42/``; the one called ``empty`` is."""
         content = {key: b"" if key == "empty" else f"content of {key!r}".encode() for key in keys}
         for key, body in content.items():
-            self.s3.put_object(Bucket=self.source, Key=f"run42/{key}", Body=body)
+            self.s3.put_object(Bucket=self.source, Key=f"run42/{self.case}{key}", Body=body)
         return content
 
     def fill_slow(self, objects: int, size: int) -> None:
@@ -110,15 +121,22 @@ class Places:
 
     def arrived(self) -> dict[str, tuple[str, Any]]:
         """ETag and date of what is at the target, by name: a second copy would have another date."""
-        answer = self.s3.list_objects_v2(Bucket=self.target, Prefix="archive/")
+        prefix = f"archive/{self.case}"
+        answer = self.s3.list_objects_v2(Bucket=self.target, Prefix=prefix)
         return {
-            each["Key"].removeprefix("archive/"): (each["ETag"], each["LastModified"])
+            each["Key"].removeprefix(prefix): (each["ETag"], each["LastModified"])
             for each in answer.get("Contents", [])
         }
 
+    def left(self) -> list[str]:
+        """Names of the first page of what is at the source."""
+        prefix = f"run42/{self.case}"
+        answer = self.s3.list_objects_v2(Bucket=self.source, Prefix=prefix)
+        return sorted(each["Key"].removeprefix(prefix) for each in answer.get("Contents", []))
+
     def content(self) -> dict[str, bytes]:
         return {
-            name: self.s3.get_object(Bucket=self.target, Key=f"archive/{name}")["Body"].read()
+            name: self.s3.get_object(Bucket=self.target, Key=f"archive/{self.case}{name}")["Body"].read()
             for name in self.arrived()
         }
 

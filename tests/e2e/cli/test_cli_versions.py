@@ -122,21 +122,6 @@ def test_a_delete_marker_is_refused_as_what_it_is(cli: Cli, versioned: Places) -
     assert versioned.content() == {}
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (("cp", "s3://b/run/", "s3://c/d/"), "that version of one object"),
-        (("cp", "s3://b/a", "s3://b/b", "s3://c/d/"), "is for one object"),
-        (("cp", "/etc/hosts", "s3://c/d/"), "that version of one object"),
-    ],
-)
-def test_a_version_of_several_objects_is_refused(cli: Cli, words: tuple[str, ...], said: str) -> None:
-    ran = cli.run(*words, "--version-id", "v")
-
-    assert ran.code == 2
-    assert said in ran.err
-
-
 def test_a_version_that_was_submitted_is_copied_by_whoever_goes_on(cli: Cli, versioned: Places) -> None:
     first, _ = _put(versioned, "a", b"first", b"second")
     command = ("cp", f"{versioned.uris[0]}a", f"{versioned.uris[1]}a", "--version-id", first)
@@ -274,19 +259,3 @@ def test_a_history_is_the_same_after_kills(
 
     assert ran.code == 0, ran.err
     assert _history(histories, histories.target, "archive/") == contents
-
-
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        (("--min-size", "1"), "whole histories"),
-        (("--if-exists", "skip"), "whole histories"),
-        (("--version-id", "v"), "that version of one object"),
-        (("--rename", "s/a/b/"), "no list or new names"),
-    ],
-)
-def test_what_makes_holes_in_a_history_is_refused(cli: Cli, options: tuple[str, ...], said: str) -> None:
-    ran = cli.run("cp", "--all-versions", "s3://b/run/", "s3://c/d/", *options)
-
-    assert ran.code == 2
-    assert said in ran.err
