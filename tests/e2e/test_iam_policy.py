@@ -200,6 +200,7 @@ def trial(
     return Trial(s3server, proxy, make_mover(proxy.server), source, target, tmp_path)
 
 
+@pytest.mark.every_server
 def test_a_copy_its_repetition_and_one_that_was_cut_off(trial: Trial) -> None:
     trial.put(trial.source, "in/small", "in/big")
     places = (f"s3://{trial.source}/in/", f"s3://{trial.target}/out/")
@@ -233,6 +234,7 @@ def test_a_copy_of_one_object_reads_the_version_that_it_found(trial: Trial) -> N
     trial.shows("copy of one")
 
 
+@pytest.mark.every_server
 def test_uploads_and_downloads(trial: Trial) -> None:
     (trial.folder / "run").mkdir()
     (trial.folder / "run" / "big").write_bytes(os.urandom(11 * MIB))
@@ -258,6 +260,7 @@ def test_a_mirror_that_removes(trial: Trial) -> None:
     trial.shows("sync")
 
 
+@pytest.mark.every_server
 def test_a_move(trial: Trial) -> None:
     trial.put(trial.source, "in/small", "in/big")
     places = (f"s3://{trial.source}/in/", f"s3://{trial.target}/out/")
@@ -267,6 +270,7 @@ def test_a_move(trial: Trial) -> None:
     assert ("s3:DeleteObject", f"{trial.source}/in/*") in trial.seen
 
 
+@pytest.mark.every_server
 def test_all_versions(trial: Trial) -> None:
     trial.put(trial.source, "in/small", "in/small", "in/big")
     places = (f"s3://{trial.source}/in/", f"s3://{trial.target}/out/")

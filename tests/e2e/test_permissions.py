@@ -6,6 +6,8 @@ import random
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from support.buckets import open_uploads
 from support.mover import MIB, SMALL_PARTS, Mover
 from support.servers import S3Server
@@ -18,6 +20,7 @@ def _read(server: S3Server, bucket: str, key: str) -> bytes:
     return server.client().get_object(Bucket=bucket, Key=key)["Body"].read()
 
 
+@pytest.mark.every_server
 def test_a_bucket_that_may_only_be_written_takes_files_and_nothing_in_it_is_replaced(
     s3server: S3Server, make_bucket: BucketFactory, make_mover: MoverFactory, rng: random.Random, tmp_path: Path
 ) -> None:
@@ -76,6 +79,7 @@ def test_an_object_that_may_only_be_read_is_copied_and_downloaded(
         assert _read(s3server, drop, "in/there") == b"theirs"
 
 
+@pytest.mark.every_server
 def test_a_permission_that_is_needed_is_named_and_so_is_a_bucket_that_is_missing(
     s3server: S3Server, make_bucket: BucketFactory, make_mover: MoverFactory, tmp_path: Path
 ) -> None:

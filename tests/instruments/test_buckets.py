@@ -22,6 +22,8 @@ from support.buckets import (
 )
 from support.servers import S3Server
 
+pytestmark = pytest.mark.every_server
+
 
 def test_a_filled_bucket_holds_what_was_made(
     s3server: S3Server, make_bucket: Callable[[S3Server], str], rng: random.Random

@@ -8,7 +8,11 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from support.servers import S3Server
+
+pytestmark = pytest.mark.every_server
 
 
 def _move(

@@ -14,6 +14,8 @@ from support import proxy as faults
 from support.proxy import Proxy
 from support.servers import S3Server
 
+pytestmark = pytest.mark.every_server
+
 MIB = 1024 * 1024
 
 

@@ -18,6 +18,8 @@ from support.run import ROOT
 from support.servers import S3Server
 from support.waiting import eventually
 
+pytestmark = pytest.mark.every_server
+
 
 def test_admin_and_mover_share_a_bucket(s3server: S3Server, make_bucket: Callable[..., str]) -> None:
     bucket = make_bucket(s3server)

@@ -25,6 +25,7 @@ def proxy(cli: Cli, places: Places, make_proxy: Callable[[S3Server], Proxy]) -> 
     return made
 
 
+@pytest.mark.every_server
 def test_doctor_finds_nothing_where_all_is_well(cli: Cli, places: Places) -> None:
     places.fill(["a"])
 
@@ -114,6 +115,7 @@ def _write(cli: Cli, answers: str) -> None:
         database.execute("update endpoint_fact set answers = ?", (answers,))
 
 
+@pytest.mark.every_server
 def test_doctor_asks_once_what_an_endpoint_can_do_and_again_on_demand(cli: Cli, places: Places, proxy: Proxy) -> None:
     places.fill(["a"])
     source = places.uris[0]
@@ -181,6 +183,7 @@ def test_what_these_credentials_may_not_ask_is_not_kept(cli: Cli, places: Places
     assert asked["ListObjectVersions"] == 0
 
 
+@pytest.mark.every_server
 def test_what_the_service_lacks_is_kept(cli: Cli, places: Places, proxy: Proxy) -> None:
     proxy.rule("ListObjectVersions", error(501, "NotImplemented"))
 
@@ -192,6 +195,7 @@ def test_what_the_service_lacks_is_kept(cli: Cli, places: Places, proxy: Proxy) 
     assert asked["ListObjectVersions"] == 0
 
 
+@pytest.mark.every_server
 def test_doctor_tells_what_transfers_have_learned_and_how_they_copied(cli: Cli, places: Places, proxy: Proxy) -> None:
     places.fill(["a"])
     unknown, _ = _doctor(cli, proxy, *places.uris)

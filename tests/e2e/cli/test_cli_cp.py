@@ -27,6 +27,7 @@ KEYS = [
 ]
 
 
+@pytest.mark.every_server
 def test_a_prefix_is_copied_verified_and_told(cli: Cli, places: Places) -> None:
     content = places.fill(KEYS)
 
@@ -42,6 +43,7 @@ def test_a_prefix_is_copied_verified_and_told(cli: Cli, places: Places) -> None:
     assert "Traceback" not in ran.err
 
 
+@pytest.mark.every_server
 def test_a_second_run_copies_nothing(cli: Cli, places: Places) -> None:
     places.fill(["a", "b"])
     assert cli.run("cp", *places.uris, "-q").code == 0
@@ -193,6 +195,7 @@ def test_a_state_folder_that_cannot_be_written_is_named(cli: Cli) -> None:
     assert str(cli.state) in ran.err
 
 
+@pytest.mark.every_server
 def test_wrong_credentials_are_told_without_showing_them(cli: Cli, places: Places) -> None:
     ran = cli.run(
         "cp",

@@ -13,6 +13,8 @@ from support.buckets import open_uploads
 from support.mover import MIB, SMALL_PARTS
 from support.servers import S3Server
 
+pytestmark = pytest.mark.every_server  # conditions count delete markers on one of them
+
 
 @pytest.fixture
 def versioned(cli: Cli, s3server: S3Server, make_bucket: Callable[..., str]) -> Places:

@@ -158,6 +158,7 @@ def _typed(line: str, words: dict[str, str]) -> str:
     return line
 
 
+@pytest.mark.every_server
 def test_each_error_names_its_object_and_a_next_step(cli: Cli, words: dict[str, str]) -> None:
     wrong: list[str] = []
     for line, code, named in LINES:
@@ -196,6 +197,7 @@ def test_an_endpoint_that_nobody_listens_at_is_told(cli: Cli, line: str) -> None
     _check_form(cli.run(*line.split(), env=environment), 1, "http://127.0.0.1:9")
 
 
+@pytest.mark.every_server
 def test_a_key_that_nobody_knows_is_told(cli: Cli, places: Places) -> None:
     environment = {"AWS_ACCESS_KEY_ID": "nobody", "AWS_SECRET_ACCESS_KEY": "moversecret"}
 
@@ -223,6 +225,7 @@ def test_a_refused_request_about_a_bucket_names_its_permission(
     assert advice in ran.err
 
 
+@pytest.mark.every_server
 def test_a_bucket_that_others_have_or_that_is_refused_is_told(cli: Cli, s3server: S3Server) -> None:
     cli.server = s3server
     name = f"of-admin-{uuid.uuid4().hex[:12]}"

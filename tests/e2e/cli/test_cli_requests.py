@@ -35,6 +35,7 @@ def _distinct(proxy: Proxy) -> bool:
     return len(made) == len(set(made))
 
 
+@pytest.mark.every_server
 def test_a_small_object_is_copied_with_few_requests(cli: Cli, places: Places, proxied: Proxy) -> None:
     places.fill(["a", "b"])
 
@@ -101,6 +102,7 @@ def test_a_missing_object_or_bucket_is_still_named(cli: Cli, places: Places, pro
     assert "no-such-bucket-here" in nowhere.err
 
 
+@pytest.mark.every_server
 def test_identical_trees_are_compared_by_their_listings(cli: Cli, places: Places, proxied: Proxy) -> None:
     names = [f"lane{number % 3}/{number:03d}.fq" for number in range(150)]
     places.fill(names)
@@ -165,6 +167,7 @@ def test_a_target_that_may_not_be_listed_is_looked_up(cli: Cli, places: Places, 
     assert _counted(proxied)["HeadObject"] == 2
 
 
+@pytest.mark.every_server
 def test_ls_of_a_prefix_asks_for_one_level(cli: Cli, places: Places, proxied: Proxy) -> None:
     places.fill(["a", *(f"deep/{number:04d}/x" for number in range(30)), "z/1"])
 

@@ -97,6 +97,7 @@ def test_a_removed_object_is_on_record(cli: Cli, places: Places) -> None:
     assert "removed objects; nothing arrives by it, so there is nothing to verify" in refused.err
 
 
+@pytest.mark.every_server
 def test_two_places_are_compared_and_nothing_is_changed(cli: Cli, places: Places) -> None:
     places.fill([*KEYS, "only"])
     assert cli.run("cp", *places.uris).code == 0
@@ -141,6 +142,7 @@ def test_a_folder_is_compared_with_a_bucket(cli: Cli, places: Places, tmp_path: 
     assert (ran.code, ran.out) == (3, "* b\n"), ran.err
 
 
+@pytest.mark.every_server
 def test_open_uploads_are_aborted_by_age(cli: Cli, places: Places) -> None:
     upload = places.s3.create_multipart_upload(Bucket=places.target, Key="archive/left")["UploadId"]
     body = b"p" * (5 << 20)
@@ -191,6 +193,7 @@ def test_what_is_removed_or_aborted_is_as_much_as_was_seen(cli: Cli, places: Pla
     assert places.left() == []
 
 
+@pytest.mark.every_server
 def test_buckets_are_made_listed_and_removed(cli: Cli, s3server: S3Server) -> None:
     cli.server = s3server
     name = f"made-{hashlib.md5(str(cli.state).encode()).hexdigest()[:16]}"
@@ -213,6 +216,7 @@ def test_buckets_are_made_listed_and_removed(cli: Cli, s3server: S3Server) -> No
     assert again.code in (0, 1)
 
 
+@pytest.mark.every_server
 def test_a_signed_address_reads_and_writes_one_object(cli: Cli, places: Places) -> None:
     content = places.fill(["a.txt"])
     uri = f"{places.uris[0]}a.txt"
@@ -348,6 +352,7 @@ def test_several_heads_are_told_apart(cli: Cli, places: Places) -> None:
     assert [line for line in shown.out.splitlines() if line.startswith("s3://")] == uris
 
 
+@pytest.mark.every_server
 def test_a_head_tells_what_is_known(cli: Cli, places: Places) -> None:
     places.s3.put_object(
         Bucket=places.source, Key="run42/x", Body=b"abc", ContentType="text/x-fasta", Metadata={"sample": "s1"}
@@ -362,6 +367,7 @@ def test_a_head_tells_what_is_known(cli: Cli, places: Places) -> None:
     assert cli.run("stat", f"{places.uris[0]}nothing").code == 1
 
 
+@pytest.mark.every_server
 def test_names_are_found_at_any_depth(cli: Cli, places: Places) -> None:
     places.fill(KEYS)
 

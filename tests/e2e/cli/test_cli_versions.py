@@ -13,6 +13,8 @@ from support.proxy import Proxy
 from support.servers import S3Server
 from support.waiting import eventually
 
+pytestmark = pytest.mark.every_server
+
 
 @pytest.fixture
 def versioned(cli: Cli, s3server: S3Server, make_bucket: Callable[..., str]) -> Places:

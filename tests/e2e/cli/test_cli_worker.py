@@ -100,6 +100,7 @@ def test_a_killed_cp_is_finished_by_resume(cli: Cli, places: Places, held: Proxy
     assert places.open_uploads() == []
 
 
+@pytest.mark.every_server
 def test_the_same_command_after_a_kill_goes_on_with_the_transfer(cli: Cli, places: Places, held: Proxy) -> None:
     process, transfer_id = start_until_held(cli, places, held)
     process.kill()
@@ -120,6 +121,7 @@ def test_the_same_command_after_a_kill_goes_on_with_the_transfer(cli: Cli, place
     assert sum(record.took_effect for record in held.log("UploadPartCopy")) <= 8 * 3 + 2
 
 
+@pytest.mark.every_server
 def test_the_same_command_beside_a_running_one_follows_its_transfer(cli: Cli, places: Places, held: Proxy) -> None:
     process, transfer_id = start_until_held(cli, places, held)
 
@@ -161,6 +163,7 @@ def test_cancel_stops_a_running_cp_and_leaves_no_upload_open(cli: Cli, places: P
     assert "Cancelled: " in again.err
 
 
+@pytest.mark.every_server
 def test_cancel_without_any_worker_aborts_what_a_killed_one_left_open(cli: Cli, places: Places, held: Proxy) -> None:
     process, transfer_id = start_until_held(cli, places, held)
     process.kill()

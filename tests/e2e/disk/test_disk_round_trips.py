@@ -33,6 +33,7 @@ def by_key(records: list[ObjectRecord]) -> dict[str, ObjectRecord]:
     return {record.source_key: record for record in records}
 
 
+@pytest.mark.every_server
 @pytest.mark.timeout(600)
 def test_a_folder_goes_up_and_comes_back_the_same(
     s3server: S3Server, make_bucket: BucketFactory, make_mover: MoverFactory, rng: random.Random, tmp_path: Path

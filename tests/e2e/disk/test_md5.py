@@ -20,6 +20,8 @@ from support.run import MissingToolError, find_tool
 from support.servers import MOVER, S3Server
 from support.trees import fill
 
+pytestmark = pytest.mark.every_server  # ETags differ
+
 MoverFactory = Callable[[S3Server], Mover]
 BucketFactory = Callable[..., str]
 

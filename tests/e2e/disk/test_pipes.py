@@ -34,6 +34,7 @@ def _spooled(mover: Mover) -> list[Path]:
     return list(place.iterdir()) if place.exists() else []
 
 
+@pytest.mark.every_server
 @pytest.mark.parametrize("spool", [(), ("--spool",)])
 @pytest.mark.parametrize("size", [0, 1, 11 * MIB])
 def test_what_goes_in_comes_out(
@@ -97,6 +98,7 @@ def test_a_broken_answer_is_read_again_and_nothing_comes_out_twice(
     assert (ended.returncode, ended.stdout == content) == (0, True), ended.stderr
 
 
+@pytest.mark.every_server
 def test_an_object_that_is_overwritten_while_it_is_read_ends_the_command(
     s3server: S3Server, proxy: Proxy, make_bucket: BucketFactory, make_mover: MoverFactory, rng: random.Random
 ) -> None:

@@ -18,6 +18,8 @@ from support.proxy import Proxy, Record, corrupt_request
 from support.servers import S3Server
 from support.trees import fill
 
+pytestmark = pytest.mark.every_server  # checksums differ
+
 MoverFactory = Callable[[S3Server], Mover]
 BucketFactory = Callable[..., str]
 

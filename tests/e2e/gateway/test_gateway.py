@@ -51,6 +51,7 @@ def put(server: S3Server, bucket: str, objects: dict[str, bytes]) -> None:
         server.client().put_object(Bucket=bucket, Key=key, Body=body)
 
 
+@pytest.mark.every_server
 def test_shares_list_and_read_what_the_bucket_holds(
     s3server: S3Server, make_bucket: Callable[..., str], serving: Serving, rng: random.Random
 ) -> None:

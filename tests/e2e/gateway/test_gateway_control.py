@@ -136,6 +136,7 @@ def test_a_refresh_shows_what_other_programs_wrote(
     assert "folder read again in" in shares.ask("refresh", "/runs/deep").stderr
 
 
+@pytest.mark.every_server
 def test_conflicts_are_listed_with_the_place_where_the_file_is_kept(
     s3server: S3Server, make_bucket: Callable[..., str], serving: Serving
 ) -> None:

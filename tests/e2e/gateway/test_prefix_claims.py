@@ -65,6 +65,7 @@ def runs(bucket: str, *lines: str) -> str:
     return written_share("runs", f"s3://{bucket}/runs/", *(lines or (NEVER,)))
 
 
+@pytest.mark.every_server
 def test_a_second_gateway_on_a_prefix_is_refused_with_one_line_and_serves_nothing(
     s3server: S3Server, make_bucket: Callable[..., str], serving: Serving, tmp_path: Path
 ) -> None:
@@ -92,6 +93,7 @@ def test_a_second_gateway_on_a_prefix_is_refused_with_one_line_and_serves_nothin
     assert bodies(s3server, bucket) == {"runs/a": b"a"}
 
 
+@pytest.mark.every_server
 def test_a_gateway_whose_place_is_taken_uploads_nothing_more_until_the_other_one_has_ended(
     s3server: S3Server, make_bucket: Callable[..., str], serving: Serving
 ) -> None:
@@ -268,6 +270,7 @@ def test_an_identity_that_may_not_write_the_claim_is_told_so_before_anything_is_
     assert keys(s3server, other) == []
 
 
+@pytest.mark.every_server
 def test_two_gateways_that_start_at_once_are_one_in_the_end(
     s3server: S3Server, make_bucket: Callable[..., str], serving: Serving, rng: random.Random
 ) -> None:

@@ -19,6 +19,7 @@ MIB = 1024 * 1024
 QUIET = 0.3
 
 
+@pytest.mark.every_server
 def test_what_a_client_writes_is_in_the_bucket_byte_for_byte_also_after_kills(
     s3server: S3Server, make_bucket: Callable[..., str], rng: random.Random, tmp_path: Path
 ) -> None:

@@ -76,6 +76,7 @@ def test_a_gateway_that_was_killed_with_files_that_wait_sends_them_when_it_is_st
     assert bodies(seaweedfs, bucket) == {"runs/a.bam": body}
 
 
+@pytest.mark.every_server
 def test_a_file_that_was_removed_and_made_anew_is_uploaded_where_the_bucket_keeps_versions(
     s3server: S3Server, make_bucket: Callable[..., str], serving: Serving, rng: random.Random
 ) -> None:

@@ -62,6 +62,7 @@ def _run(*command: str) -> None:
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.every_database
 @pytest.mark.parametrize("kind", ["sqlite", "postgres"])
 def test_what_is_restored_from_a_backup_goes_on_and_copies_nothing_twice(
     kind: str,

@@ -72,6 +72,7 @@ def test_a_storm_of_passing_failures_is_ridden_out(stage: Stage, seed: int) -> N
     assert len(open_uploads(stage.server, stage.target)) <= len(lost)
 
 
+@pytest.mark.every_server
 @pytest.mark.parametrize("operation", COPIES)
 def test_a_lost_reply_costs_nothing_but_a_question(stage: Stage, operation: str) -> None:
     stage.proxy.rule(operation, lose_reply(), times=1)
@@ -82,6 +83,7 @@ def test_a_lost_reply_costs_nothing_but_a_question(stage: Stage, operation: str)
     stage.assert_whole()
 
 
+@pytest.mark.every_server  # with all tries on one of them
 @pytest.mark.long
 def test_a_service_that_is_down_for_good_fails_the_objects_as_retryable(stage: Stage) -> None:
     big = "*sized*17825792*"
@@ -101,6 +103,7 @@ def test_a_service_that_is_down_for_good_fails_the_objects_as_retryable(stage: S
     stage.assert_whole()
 
 
+@pytest.mark.every_server
 def test_a_source_that_is_overwritten_meanwhile_is_copied_whole_in_one_version(
     stage: Stage, rng: random.Random
 ) -> None:

@@ -62,6 +62,7 @@ def _write(folder: Path, objects: dict[str, bytes]) -> None:
         path.write_bytes(body)
 
 
+@pytest.mark.every_server
 def test_a_tree_reads_as_it_is_in_the_bucket(
     s3server: S3Server,
     make_bucket: Callable[..., str],
@@ -162,6 +163,7 @@ def test_metadata_and_attributes_show(
         assert refused.value.errno == errno.ENODATA
 
 
+@pytest.mark.every_server
 def test_a_replaced_object_is_opened_anew_and_open_files_keep_theirs(
     s3server: S3Server, make_bucket: Callable[..., str], mounter: Mounter, put: ObjectWriter
 ) -> None:

@@ -7,11 +7,15 @@ import random
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from support.mounts import Mounter
 from support.processes import run, seqferry
 from support.proxy import Proxy
 from support.servers import S3Server
 from support.sim import Simulator
+
+pytestmark = pytest.mark.every_server  # odd keys differ
 
 ObjectWriter = Callable[..., None]
 

@@ -13,6 +13,8 @@ import pytest
 from support.mover import MIB, SMALL_PARTS, Mover
 from support.servers import S3Server
 
+pytestmark = pytest.mark.every_server
+
 BucketFactory = Callable[..., str]
 MoverFactory = Callable[[S3Server], Mover]
 

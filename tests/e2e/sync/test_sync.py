@@ -56,6 +56,7 @@ def test_nothing_is_removed_unasked(places: Places) -> None:
     assert places.arrived() == ["in/a", "in/b", "in/d/c", "in/d/old", "in/old", "inner", "other/x"]
 
 
+@pytest.mark.every_server
 def test_what_the_source_has_not_is_removed_when_asked_for(places: Places) -> None:
     planned = places.mover.start(
         "sync", f"s3://{places.source}/run", f"s3://{places.target}/in", "--delete", "--dry-run"
@@ -180,6 +181,7 @@ def test_a_dry_run_says_what_would_not_be_removed(places: Places) -> None:
     assert "long/long" in planned.stderr
 
 
+@pytest.mark.every_server
 def test_an_object_that_is_overwritten_in_the_second_of_its_download_is_noticed(places: Places, tmp_path: Path) -> None:
     for turn in range(3):
         for body in (b"version-1", b"version-2"):

@@ -244,6 +244,7 @@ def test_it_is_offered_only_with_a_channel_for_mail_and_before_the_end(
     assert one.rows() == 0
 
 
+@pytest.mark.every_database
 def test_a_sender_killed_between_the_mail_and_its_record_sends_it_again_and_then_forgets_the_address(
     service: Service, mails: tuple[Mails, Channel], monkeypatch: pytest.MonkeyPatch
 ) -> None:

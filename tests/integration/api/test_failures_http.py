@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from ended import add_ended_batch, begin, finish
 from http_client import http_of
 
@@ -9,6 +10,7 @@ from seqferry.model.next_steps import step_for_readers
 from seqferry.service.service import Service
 
 
+@pytest.mark.every_database
 def test_a_cause_has_its_bytes_and_an_advice(service: Service) -> None:
     transfer_id = begin(service)
     add_ended_batch(service, transfer_id, ["done"])

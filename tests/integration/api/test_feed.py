@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import httpx
+import pytest
 import sqlalchemy as sa
 from control import spec_number
 from http_client import http, http_of
@@ -20,6 +21,8 @@ from seqferry.db.feed import Position
 from seqferry.db.record import events
 from seqferry.db.tables import event
 from seqferry.service.service import Service
+
+pytestmark = pytest.mark.every_database  # they differ in what a reader sees beside a writer
 
 PATH = "/api/v1/events"
 

@@ -66,6 +66,7 @@ def test_files_that_have_ended_are_read_once(service: Service, read: list[int]) 
         assert [one["status"] for one in second["filewise"]] == ["SUCCESS", "SUCCESS", "ERROR", "PENDING"]
 
 
+@pytest.mark.every_database
 def test_an_answer_is_sent_again_only_when_a_file_has_changed(service: Service, read: list[int]) -> None:
     transfer_id = _planned(service)
     with http_of(service) as client:

@@ -17,6 +17,8 @@ from seqferry.db.tables import object_
 from seqferry.model.errors import UsageError
 from seqferry.service.service import Service
 
+pytestmark = pytest.mark.every_database  # pages are SQL of each
+
 FILTERS = [
     ObjectFilter(),
     ObjectFilter(state="failed"),

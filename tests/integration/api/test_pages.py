@@ -16,6 +16,8 @@ from seqferry.db.tables import object_, transfer
 from seqferry.service.service import Service
 from seqferry.spec.build import build_spec
 
+pytestmark = pytest.mark.every_database  # pages are SQL of each
+
 
 def _filled(service: Service, rng: random.Random) -> tuple[str, dict[str, str]]:
     """A transfer of 7 batches; its keys in order of their rows, each with its state."""

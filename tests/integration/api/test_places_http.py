@@ -41,6 +41,7 @@ def _look(client: httpx.Client, place: str | None = None, **query: Any) -> httpx
     return client.get("/api/v1/places", params=({} if place is None else {"place": place}) | query)
 
 
+@pytest.mark.every_server
 def test_one_level_is_shown_page_by_page(own: Service, bucket: str) -> None:
     with http_of(own) as client:
         whole = _look(client, f"s3://{bucket}/run/").json()
@@ -101,6 +102,7 @@ def test_nothing_outside_of_what_clients_may_read_is_told(own: Service, bucket: 
     assert roots["folders"] == [{"name": f"{bucket}/run", "place": allowed}]
 
 
+@pytest.mark.every_server
 def test_buckets_are_named_only_where_all_of_them_may_be_read(
     own: Service, s3server: S3Server, bucket: str, make_bucket: Callable[..., str]
 ) -> None:
@@ -137,6 +139,7 @@ def test_what_makes_no_sense_is_refused(own: Service, bucket: str, query: dict[s
     assert "Traceback" not in answer.text
 
 
+@pytest.mark.every_server
 def test_capabilities_of_an_endpoint_are_told_and_kept(own: Service, bucket: str) -> None:
     with http_of(own) as client:
         first, again = (client.get("/api/v1/capabilities", params={"place": f"s3://{bucket}/run/"}) for _ in range(2))

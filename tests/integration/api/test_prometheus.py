@@ -43,6 +43,7 @@ def _values(family: Metric) -> dict[tuple[str, ...], float]:
     return {tuple(value for _, value in sorted(one.labels.items())): one.value for one in family.samples}
 
 
+@pytest.mark.every_database
 def test_the_control_plane_in_figures(service: Service) -> None:
     running, waiting = (service.submit(spec_number(number), actor="ada") for number in range(2))
     service.cancel(service.submit(spec_number(2), actor="ada"), actor="ada")
@@ -70,6 +71,7 @@ def test_the_control_plane_in_figures(service: Service) -> None:
     assert _values(found["seqferry_transfer_size_bytes"])["transfer", running] == 50
 
 
+@pytest.mark.every_database
 def test_notices_by_state_and_the_age_of_the_oldest_one(service: Service) -> None:
     with service.database.write() as connection:
         now = service.database.now(connection)

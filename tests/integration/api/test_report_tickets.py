@@ -94,6 +94,7 @@ def test_all_that_a_ticket_is_for_is_kept_and_of_the_ticket_a_digest(service: Se
     assert report_tickets.redeem(other, text) == wanted()
 
 
+@pytest.mark.every_database
 def test_of_requests_at_the_same_time_one_redeems_a_ticket(service: Service, other: Service) -> None:
     for _ in range(5):
         text, _ends = report_tickets.add(service, wanted())
@@ -104,6 +105,7 @@ def test_of_requests_at_the_same_time_one_redeems_a_ticket(service: Service, oth
         assert at_once(redeem, *[service, other] * AT_ONCE) == {"done": 1, "NotFoundError": 2 * AT_ONCE - 1}
 
 
+@pytest.mark.every_database
 def test_the_bound_of_a_link_holds_for_servers_that_are_asked_at_the_same_time(
     service: Service, other: Service
 ) -> None:

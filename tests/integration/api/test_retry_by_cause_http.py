@@ -76,6 +76,7 @@ def test_a_cause_is_not_retried_while_another_retry_is_under_way(service: Servic
     assert whole.json()["id"] == first
 
 
+@pytest.mark.every_database
 def test_of_two_retries_at_the_same_moment_one_is_refused(
     service: Service, failed: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -115,6 +116,7 @@ def test_a_chain_of_retries_is_one_thing(service: Service, failed: str) -> None:
     assert unknown.status_code == 404
 
 
+@pytest.mark.every_database
 def test_a_transfer_that_waits_tells_its_place_and_why(service: Service) -> None:
     ids = [service.submission(spec_number(number), actor="ada", priority=priority).id
            for number, priority in ((1, 0), (2, 5), (3, 0))]  # fmt: skip

@@ -20,6 +20,8 @@ from seqferry.model.locations import LocalFolder
 from seqferry.service.service import Service
 from seqferry.workflows.reporter import engine_counts
 
+pytestmark = pytest.mark.every_database  # thinning is SQL of each
+
 DAY = 86400.0
 
 

@@ -89,6 +89,7 @@ def test_what_is_submitted_waits_for_a_worker(
         assert kinds(service) == ["worker"]
 
 
+@pytest.mark.every_database
 def test_servers_at_one_database_and_state_folder_are_as_one(
     service: Service, seaweedfs: S3Server, submit: tuple[Callable[[httpx.Client], str], Callable[[], bool]]
 ) -> None:

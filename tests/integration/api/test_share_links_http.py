@@ -131,6 +131,7 @@ def test_a_transfer_is_shown_with_its_retries_whichever_of_them_is_shared(servic
     assert (whole["share"], whole["retries"], len(whole["receipts"])) == (1.0, 2, 3)
 
 
+@pytest.mark.every_database
 def test_a_label_shows_its_transfers_and_no_other(service: Service) -> None:
     with_failures(service, 1, "Run 1", project="X")
     named(service, 2, "Run 2", project="X")
@@ -384,6 +385,7 @@ def test_links_are_on_record_and_changes_to_them_are_found(service: Service) -> 
     assert findings(sa.update(share_link).values(label="project=Y")) == ["share_link_changed"] * 2
 
 
+@pytest.mark.every_database
 def test_links_of_one_transfer_and_in_all_are_bounded_revoked_ones_too(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -63,6 +63,7 @@ def _append(service: Service, transfer_id: str, kind: str, **data: Any) -> None:
         events.append(connection, transfer_id, time.time(), kind, "ada", data)
 
 
+@pytest.mark.every_database
 def test_events_come_once_in_order_and_as_they_happen(service: Service) -> None:
     one, other = (service.submit(spec_number(number), actor="ada") for number in range(2))
     with http_of(service) as client, _stream(client, one[:8]) as stream:

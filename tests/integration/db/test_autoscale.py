@@ -24,6 +24,8 @@ from seqferry.db.database import Database
 from seqferry.db.tables import batch, sample, tally, transfer
 from seqferry.service.service import Service
 
+pytestmark = pytest.mark.every_database  # the view is SQL of each
+
 MIB = 1024 * 1024
 GIB = 1024 * MIB
 TIB = 1024 * GIB

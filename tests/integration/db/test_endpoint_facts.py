@@ -77,6 +77,7 @@ def test_a_note_about_tags_is_one_about_the_source(database: Database) -> None:
     assert "this copy" in _learned(database, target)[0]
 
 
+@pytest.mark.every_database
 def test_processes_that_learn_at_the_same_time_lose_nothing(database: Database) -> None:
     specs = [TransferSpec(_place("from"), _place(f"to-{number}")) for number in range(16)]
 

@@ -16,6 +16,8 @@ from seqferry.service.service import Service
 from seqferry.workflows.worker import Worker
 from support.waiting import eventually
 
+pytestmark = pytest.mark.every_database  # the order is SQL of each
+
 
 class _Queue:
     """The queue of batches, and workers that take from its beginning and never ask whose turn it is."""

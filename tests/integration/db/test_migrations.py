@@ -34,6 +34,8 @@ from seqferry.service.service import Service
 from seqferry.settings.config import Settings
 from support.processes import RunningProcess
 
+pytestmark = pytest.mark.every_database
+
 
 def _opened(empty_settings: Settings) -> Database:
     empty_settings.prepare_state_dir()

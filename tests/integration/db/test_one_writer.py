@@ -85,6 +85,7 @@ def test_a_transfer_that_is_being_given_up_does_not_go_on(ferry: Ferry, proxy: P
     assert ferry.arrived() == ferry.sent()
 
 
+@pytest.mark.every_database
 def test_transfers_with_common_keys_are_done_one_after_the_other(ferry: Ferry, proxy: Proxy) -> None:
     ferry.fill({f"run/{number}": SMALL for number in range(3)} | {"run/big": MULTIPART, "other/x": SMALL})
     service = ferry.service
@@ -126,6 +127,7 @@ def _end(service: Service, transfer_id: str) -> float:
     return status.ended_at
 
 
+@pytest.mark.every_database
 def test_one_that_waits_can_be_cancelled_and_lets_others_pass(ferry: Ferry) -> None:
     ferry.fill({"run/a": SMALL})
     service, spec = ferry.service, ferry.spec()
@@ -139,6 +141,7 @@ def test_one_that_waits_can_be_cancelled_and_lets_others_pass(ferry: Ferry) -> N
     assert ferry.until_ended(third).state == "done"
 
 
+@pytest.mark.every_database
 def test_what_waits_is_begun_by_whichever_worker_is_there(ferry: Ferry) -> None:
     ferry.fill({"run/a": SMALL})
     service, spec = ferry.service, ferry.spec()
@@ -152,6 +155,7 @@ def test_what_waits_is_begun_by_whichever_worker_is_there(ferry: Ferry) -> None:
     assert until_ended(service, second).totals.skipped == 1
 
 
+@pytest.mark.every_database
 def test_submissions_at_the_same_moment_are_one_transfer_or_wait_for_one(service: Service) -> None:
     def submit(number: int) -> str:
         target = "s3://ours/in/" if number % 2 else "s3://ours/in/deep/"
@@ -271,6 +275,7 @@ def test_an_idempotency_key_of_an_earlier_version_is_that_of_its_client(service:
     assert service.find_submitted(spec, "K", actor="http night from 10.0.0.1") is None
 
 
+@pytest.mark.every_database
 def test_keys_that_the_database_cannot_hold_fail_by_themselves(
     service: Service, make_simulator: Callable[..., Simulator], start_worker: WorkerStarter
 ) -> None:

@@ -56,6 +56,7 @@ def _untagged(spec: TransferSpec) -> str:
     return _first(places["source"], places["target"], **data)
 
 
+@pytest.mark.every_database
 def test_specs_that_were_stored_get_tags(empty_settings: Settings) -> None:
     empty_settings.prepare_state_dir()
     database = Database(empty_settings)

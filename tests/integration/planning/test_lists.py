@@ -56,6 +56,7 @@ def _carry(ferry: Ferry, spec: TransferSpec) -> tuple[dict[str, str | None], str
     return {one.source_key: one.error_code for one in found if one.state == "failed"}, transfer_id
 
 
+@pytest.mark.every_server
 def test_a_key_that_is_denied_or_absent_fails_alone_and_each_is_looked_up_once(ferry: Ferry, proxy: Proxy) -> None:
     proxy.rule("HeadObject", access_denied(), bucket=ferry.source, key_is="run/denied")
 

@@ -23,6 +23,8 @@ from seqferry.service.service import Service
 from seqferry.workflows.runtime import Runtime
 from seqferry.workflows.transfer_steps import Planner
 
+pytestmark = pytest.mark.every_database  # rows are inserted in bulk by each in its own way
+
 
 @pytest.fixture(scope="module", params=PLACES)
 def opened(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:

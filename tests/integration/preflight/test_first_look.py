@@ -42,6 +42,7 @@ def _looks(ferry: Ferry, transfer_id: str) -> list[Event]:
     return [one for one in ferry.service.events(transfer_id) if one.kind == "preflight"]
 
 
+@pytest.mark.every_server
 def test_the_report_is_on_record_and_the_status_over_http_shows_it(
     ferry: Ferry, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:

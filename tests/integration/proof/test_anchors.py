@@ -88,6 +88,7 @@ def _bucket_of(service: Service) -> str:
     return str(service.settings.audit_anchor).removeprefix("s3://").partition("/")[0]
 
 
+@pytest.mark.every_server
 def test_an_anchor_is_locked_and_written_once(anchored: Service, s3server: S3Server, locked_bucket: str) -> None:
     assert _write(anchored) is None, "the ledger is empty"
     ended(anchored)
@@ -195,6 +196,7 @@ def test_a_ledger_that_was_removed_with_all_transfers_is_found(anchored: Service
     assert [one.kind for one in _audit(anchored)] == ["ledger_unknown"]
 
 
+@pytest.mark.every_server
 def test_anchors_that_were_deleted_or_overwritten_still_count_and_are_named(
     anchored: Service, s3server: S3Server, locked_bucket: str
 ) -> None:
@@ -213,6 +215,7 @@ def test_anchors_that_were_deleted_or_overwritten_still_count_and_are_named(
     assert sorted(one.head.count for one in outside.known) == [2, 4]
 
 
+@pytest.mark.every_server
 def test_an_anchor_that_is_gone_is_named(service: Service, s3server: S3Server, make_bucket: Callable[..., str]) -> None:
     _to(service, s3server, f"s3://{make_bucket(s3server)}")
     ended(service)
@@ -226,6 +229,7 @@ def test_an_anchor_that_is_gone_is_named(service: Service, s3server: S3Server, m
     assert [one.kind for one in _audit(service)] == ["anchor_removed"]
 
 
+@pytest.mark.every_server
 def test_retention_in_a_bucket_without_object_lock_leaves_an_anchor_that_is_said_to_be_unlocked(
     service: Service, s3server: S3Server, make_bucket: Callable[..., str]
 ) -> None:
@@ -247,6 +251,7 @@ def test_a_worker_anchors_by_itself_and_not_for_each_entry(anchored: Service) ->
     assert anchors.pending(anchored.database, anchored.settings) is None
 
 
+@pytest.mark.every_database  # commands are asked on SQLite
 def test_a_place_that_refuses_is_tried_again_and_shown_and_fails_no_transfer(
     service: Service, s3server: S3Server, proxy: Proxy, locked_bucket: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -289,6 +294,7 @@ def test_a_place_that_is_away_is_a_finding_of_the_audit(service: Service, s3serv
     assert [one.kind for one in _audit(service)] == ["anchor_unreadable"]
 
 
+@pytest.mark.every_database  # commands are asked on SQLite
 def test_the_commands_and_the_api_use_the_anchors(anchored: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     _, last = ended(anchored, number=1), ended(anchored, number=2)
     for name in ("anchor", "endpoint_url", "retention"):
@@ -343,13 +349,11 @@ def test_a_cp_leaves_an_anchor_and_one_that_cannot_be_written_fails_nothing(
     assert _audit(anchored) == []
 
 
-@pytest.mark.every_pair  # the command is for SQLite, on each server
+@pytest.mark.parametrize("settings", ["sqlite"], indirect=True)  # the command finds it in the state folder
 @pytest.mark.parametrize("at", ["request", "reply"])
 def test_a_writer_killed_before_or_after_its_write_took_effect_loses_nothing(
     service: Service, s3server: S3Server, proxy: Proxy, locked_bucket: str, at: Literal["request", "reply"]
 ) -> None:
-    if not service.database.is_sqlite:
-        pytest.skip("the command is for SQLite here")
     _to(service, s3server, f"s3://{locked_bucket}/heads", audit_retention="1d")
     ended(service)
     rule = proxy.rule("PutObject", hold(at))

@@ -196,6 +196,7 @@ def _adopt(service: Service, of: str | None = None) -> dict[str, str | None]:
     return {one.number: one.refusal for one in auditing.adopt(service.database, actor="ada", transfer_id=of)}
 
 
+@pytest.mark.every_database
 def test_older_records_are_named_and_adopted_once(service: Service, older: str) -> None:
     [found] = _audit(service)
     assert (found.kind, found.transfer_id) == ("not_adopted", older)
@@ -268,6 +269,7 @@ def test_what_is_younger_than_the_key_or_was_changed_is_not_adopted(service: Ser
     assert "not_adopted" in _kinds(_audit(service), changed)
 
 
+@pytest.mark.every_database
 def test_an_older_transfer_is_adopted_when_it_has_ended(service: Service, forger: Database) -> None:
     of = begin(service)
     with forger.write() as connection:
@@ -344,6 +346,7 @@ def test_the_commands_name_what_is_not_signed_and_end_with_3(service: Service, f
     assert "1 transfer from before the key" in again.stderr
 
 
+@pytest.mark.every_database
 @pytest.mark.parametrize("what", ["schedules", "share links"])
 def test_each_older_record_is_checked_twice_however_many_there_are(
     service: Service, forger: Database, what: str, monkeypatch: pytest.MonkeyPatch

@@ -58,6 +58,7 @@ def test_the_receipt_of_a_pruned_transfer_is_as_before(service: Service) -> None
     assert _prune(service) == []
 
 
+@pytest.mark.every_database
 def test_what_is_young_or_only_looked_at_stays(service: Service) -> None:
     old = ended(service)
 
@@ -86,6 +87,7 @@ def test_rows_that_were_changed_are_not_pruned(service: Service) -> None:
     assert "object_changed" in _findings(service)
 
 
+@pytest.mark.every_database
 def test_a_prune_that_was_cut_off_goes_on(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     old = ended(service)
     usual, calls = pruning._archive, list[int]()
@@ -120,9 +122,8 @@ def test_an_archive_that_was_changed_shows(service: Service) -> None:
     assert service.status(old).pruned_at is not None
 
 
+@pytest.mark.parametrize("settings", ["sqlite"], indirect=True)
 def test_the_command_prunes_and_says_so(service: Service) -> None:
-    if not service.database.is_sqlite:
-        pytest.skip("the same command")
     old = ended(service)
 
     assert (

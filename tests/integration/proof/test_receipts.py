@@ -60,6 +60,7 @@ def test_a_transfer_that_has_not_begun_has_a_receipt_of_its_cancel(service: Serv
     assert service.receipt_digest(transfer_id) == _again(service, transfer_id)
 
 
+@pytest.mark.every_database
 def test_batches_that_were_cancelled_before_they_began_are_sealed(service: Service) -> None:
     transfer_id = begin(service)
     with service.database.write() as connection:
@@ -90,6 +91,7 @@ def test_the_root_of_a_batch_follows_from_its_rows(service: Service) -> None:
     assert dict(zip(receipts.COLUMNS, rows[0], strict=True))["ended_at"] == 1_700_000_001_750_000
 
 
+@pytest.mark.every_database
 @pytest.mark.parametrize("rows", [0, 1, 5000])
 def test_packed_rows_come_back_as_they_were(service: Service, rows: int) -> None:
     transfer_id = begin(service)

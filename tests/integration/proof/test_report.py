@@ -193,9 +193,8 @@ def test_a_large_report_comes_in_pieces(service: Service) -> None:
     assert "".join(pieces).count("\r\n") == 2701
 
 
+@pytest.mark.parametrize("settings", ["sqlite"], indirect=True)
 def test_commands_write_and_check_it(service: Service, odd: str, tmp_path: Path) -> None:
-    if not service.database.is_sqlite:
-        pytest.skip("the same command")
     path = tmp_path / "r.html"
 
     assert command(service, "report", odd[:8], "--format", "html", "-o", str(path)).returncode == 0

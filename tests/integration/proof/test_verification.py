@@ -59,6 +59,7 @@ def _asked_over_http(service: Service, path: str) -> dict[str, Any]:
         return client.get(begun.headers["Location"]).json()
 
 
+@pytest.mark.every_database  # commands are asked on SQLite
 def test_what_is_gone_or_changed_today_is_named(service: Service, ferry: Ferry, s3server: S3Server) -> None:
     ferry.fill({f"run/{number}": SMALL for number in range(5)} | {"run/big": MULTIPART})
     ferry.work()
@@ -106,12 +107,11 @@ def _flip(path: Path, at: int) -> None:
     os.utime(path, ns=(known.st_atime_ns, known.st_mtime_ns))
 
 
-@pytest.mark.every_pair  # only one of the servers keeps files, on each database
+@pytest.mark.every_database  # commands are asked on SQLite
+@pytest.mark.parametrize("s3server", ["versitygw"], indirect=True)  # the other server keeps no plain files
 def test_a_byte_flipped_behind_the_servers_back_is_found_by_content(
     service: Service, ferry: Ferry, s3server: S3Server, run: Run
 ) -> None:
-    if s3server.kind != "versitygw":
-        pytest.skip("the other server keeps no plain files")
     ferry.fill({f"run/{number}": SMALL for number in range(3)} | {"run/big": MULTIPART, "run/empty": 0})
     ferry.work()
     transfer_id, _ = ferry.carry("run/", "in")

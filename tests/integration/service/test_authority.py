@@ -283,6 +283,7 @@ def test_a_run_that_the_policy_does_not_allow_any_more_fails_and_says_why(servic
         assert connection.execute(sa.select(schedule.c.state)).scalar() == "active"
 
 
+@pytest.mark.every_database
 def test_servers_that_share_a_database_judge_their_own_tokens_only(service: Service, spec: TransferSpec) -> None:
     schedules.add(service, NIGHTLY, spec, actor="http elsewhere from 10.0.0.1", name="nightly")
     tokens.add(service, "lab", "submit")

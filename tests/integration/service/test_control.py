@@ -341,6 +341,7 @@ def test_limits_of_an_operator_are_lowered_and_those_of_ones_own_replaced() -> N
     assert limits_of(settings, [Adjustment()], own_work=False).starts is None
 
 
+@pytest.mark.every_database
 def test_a_transfer_of_a_higher_priority_goes_first(service: Service) -> None:
     low, high = (service.submit(spec_number(number), actor="ada") for number in range(2))
 
@@ -362,6 +363,7 @@ def test_a_transfer_of_a_higher_priority_goes_first(service: Service) -> None:
         service.submission(spec_number(3), actor="ada", priority=11)
 
 
+@pytest.mark.every_database
 def test_many_are_selected_by_state_place_and_person(service: Service) -> None:
     ids = [service.submit(spec_number(number), actor=actor) for number, actor in enumerate(["ada@a", "bob@b", "ada@a"])]
     control.pause(service, ids[2], actor="ada")
@@ -466,9 +468,8 @@ def test_no_act_takes_an_empty_condition_for_none(service: Service, name: str) -
     assert service.status(transfer_id).state == "queued"
 
 
+@pytest.mark.parametrize("settings", ["sqlite"], indirect=True)  # the command finds it in the state folder
 def test_commands_take_the_filters_of_lists_and_the_number_that_was_seen(service: Service) -> None:
-    if not service.database.is_sqlite:
-        pytest.skip("the command finds a database in the state folder")
     ids = [service.submit(spec_number(number), actor="ada@a") for number in range(3)]
 
     def ran(*words: str) -> tuple[int, list[str], str]:

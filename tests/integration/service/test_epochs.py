@@ -129,6 +129,7 @@ def test_an_epoch_is_an_ended_transfer_with_a_row_for_each_version(settings: Set
     assert "written by uid 0 at fe80::1" in page
 
 
+@pytest.mark.every_database
 def test_an_epoch_that_is_on_record_already_adds_nothing(settings: Settings, service: Service) -> None:
     script = Script([outcome("a")], [outcome("a")])
     script.loses_forget = True

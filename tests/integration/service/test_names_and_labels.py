@@ -113,6 +113,7 @@ def test_a_submission_with_another_name_goes_on_with_the_same_transfer_and_renam
     assert service.status(keyed.id).description == RUN, "a repeated request changes nothing"
 
 
+@pytest.mark.every_database
 def test_rows_of_before_have_none(service: Service) -> None:
     transfer_id = _submit(service, 1)
 
@@ -123,6 +124,7 @@ def test_rows_of_before_have_none(service: Service) -> None:
     assert _described(service, transfer_id) == [{}]
 
 
+@pytest.mark.every_database
 def test_lists_are_filtered_by_name_and_labels(service: Service) -> None:
     ids = [
         _submit(service, 0, "Run 42", project="X", site="Köln"),
@@ -151,6 +153,7 @@ def test_lists_are_filtered_by_name_and_labels(service: Service) -> None:
     assert found(name="43", labels=(("project", "X"),)) == {1}
 
 
+@pytest.mark.every_database
 def test_a_unique_name_stands_for_the_id(service: Service) -> None:
     run, twice, again, hexadecimal = (
         _submit(service, 1, "Run 42"), _submit(service, 2, "nightly"), _submit(service, 3, "nightly"),

@@ -195,6 +195,7 @@ def test_a_receiver_that_is_gone_for_good_is_given_up(service: Service, receiver
     assert states(service) == {"lims": ("given_up", 1)}
 
 
+@pytest.mark.every_database
 def test_a_worker_that_has_vanished_with_work_is_told_of_once(
     settings: Settings, receiver: Receiver, mails: tuple[Mails, Channel], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -235,6 +236,7 @@ def test_a_worker_that_has_vanished_with_work_is_told_of_once(
     )
 
 
+@pytest.mark.every_database
 def test_a_transfer_without_progress_has_stalled_once_and_a_paused_one_has_not(
     service: Service, receiver: Receiver
 ) -> None:
@@ -250,6 +252,7 @@ def test_a_transfer_without_progress_has_stalled_once_and_a_paused_one_has_not(
     assert json.loads(receiver.taken[0][1])["type"] == "transfer.stalled"
 
 
+@pytest.mark.every_database
 def test_a_share_whose_files_wait_for_long_is_told_of_once_a_day(service: Service, receiver: Receiver) -> None:
     waits = {"dirty_files": 3, "dirty_bytes": 5000, "failing_files": 1, "conflicts": 0, "window_is_open": True}
     shares = {

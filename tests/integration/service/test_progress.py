@@ -35,6 +35,7 @@ def _report(service: Service, worker: str, transfer_id: str, in_progress: int) -
         worker_reports.report(connection, service.database, worker, {transfer_id: report}, recorded)
 
 
+@pytest.mark.every_database
 def test_bytes_of_an_object_that_ends_are_counted_once(service: Service, transfer_id: str) -> None:
     def told() -> int:
         return service.status(transfer_id).totals.bytes_done

@@ -214,6 +214,7 @@ def test_a_run_waits_for_another_transfer_that_writes_to_the_same_keys(service: 
     assert (run.outcome, "waits for its end" in str(run.message)) == ("waiting", True)
 
 
+@pytest.mark.every_database
 def test_the_same_tick_twice_gives_one_run_and_one_transfer(service: Service) -> None:
     made = schedules.add(service, EACH_SECOND, ANY_SPEC, actor="ada", name="often")
     due_at = float(int(time.time()) + 1)
@@ -224,6 +225,7 @@ def test_the_same_tick_twice_gives_one_run_and_one_transfer(service: Service) ->
     assert (len(service.transfers()), len(runs(service, "often"))) == (1, 1)
 
 
+@pytest.mark.every_database
 @pytest.mark.parametrize("killed", ["before", "inside", "after"])
 def test_a_worker_that_is_killed_around_the_submission_leaves_one_transfer(
     service: Service, spec: TransferSpec, killed: str
@@ -360,6 +362,7 @@ def test_what_cannot_fire_is_refused(service: Service, expression: str, timezone
     assert schedules.list_schedules(service) == []
 
 
+@pytest.mark.every_database
 def test_a_name_is_taken_once(service: Service) -> None:
     schedules.add(service, NIGHTLY, ANY_SPEC, actor="ada", name="nightly")
 

@@ -44,6 +44,7 @@ def test_all_files_of_a_state_folder_are_private_while_they_are_in_use(tmp_path:
     assert modes == dict.fromkeys(modes, 0o600)
 
 
+@pytest.mark.every_database
 def test_a_submitted_transfer_is_on_record_and_on_the_queue(service: Service) -> None:
     transfer_id = service.submit(ANY_SPEC, actor="ada")
 
@@ -59,6 +60,7 @@ def test_a_submitted_transfer_is_on_record_and_on_the_queue(service: Service) ->
     assert _queued(service) == [transfer_id]
 
 
+@pytest.mark.every_database
 def test_a_submit_that_fails_half_way_leaves_nothing(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object, **__: object) -> None:
         raise RuntimeError("killed")
@@ -91,6 +93,7 @@ def test_an_idempotency_key_is_not_for_another_transfer(service: Service) -> Non
         service.submit(ANY_SPEC, actor="ada", idempotency_key="k" * 256)
 
 
+@pytest.mark.every_database
 def test_submissions_with_one_key_at_the_same_moment_are_one_transfer(service: Service) -> None:
     with ThreadPoolExecutor(8) as pool:
         ids = set(pool.map(lambda _: service.submit(ANY_SPEC, actor="ada", idempotency_key="k"), range(8)))
@@ -186,6 +189,7 @@ def test_objects_come_page_by_page_and_by_state(service: Service) -> None:
         service.objects(transfer_id, state="broken")
 
 
+@pytest.mark.every_database
 def test_failures_are_grouped_by_cause_with_some_keys(service: Service) -> None:
     transfer_id = service.submit(ANY_SPEC, actor="ada")
     with service.database.write() as connection:

@@ -225,6 +225,7 @@ def test_all_servers_at_a_database_know_a_token_and_its_removal(settings: Settin
         assert [_status(client, {}) for client in (here, there)] == [200, 200]
 
 
+@pytest.mark.every_database
 def test_a_name_is_given_once_by_processes_that_add_at_the_same_time(settings: Settings) -> None:
     with Service.open(settings) as service:
 
@@ -282,6 +283,7 @@ def _file(settings: Settings, *names: str, removed: Sequence[str] = ()) -> Path:
     return file
 
 
+@pytest.mark.every_database
 def test_tokens_of_a_file_are_taken_over_once_by_processes_at_the_same_time(settings: Settings) -> None:
     file = _file(settings, "lab", "core", removed=["eve"])
     before = file.read_bytes()

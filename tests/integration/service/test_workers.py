@@ -30,6 +30,8 @@ from support.proxy import Proxy, held
 from support.servers import S3Server
 from support.waiting import eventually
 
+pytestmark = pytest.mark.every_database  # the clock and the rows of workers are SQL of each
+
 BucketFactory = Callable[..., str]
 
 

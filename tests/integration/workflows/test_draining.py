@@ -95,6 +95,7 @@ def test_an_idle_worker_ends_at_once(service: Service, worker: StartWorker) -> N
         workers.drain(service, name)
 
 
+@pytest.mark.every_database
 def test_the_name_of_a_host_is_that_of_the_one_worker_alive_there(service: Service, worker: StartWorker) -> None:
     killed = worker("v1")
     killed.signal(signal.SIGKILL)

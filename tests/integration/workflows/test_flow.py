@@ -69,6 +69,7 @@ def _delivery(small: int = 40, big: int = 3) -> dict[str, int]:
     )
 
 
+@pytest.mark.every_pair
 def test_a_prefix_arrives_whole_and_is_on_record(service: Service, make_ferry: FerryFactory) -> None:
     ferry = make_ferry(service)
     sizes = _delivery()

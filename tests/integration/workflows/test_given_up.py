@@ -18,6 +18,8 @@ from seqferry.workflows.worker import Worker
 from support.servers import S3Server
 from support.waiting import eventually
 
+pytestmark = pytest.mark.every_database  # the queue is one of each
+
 WorkerStarter = Callable[[Service], Worker]
 BucketFactory = Callable[..., str]
 

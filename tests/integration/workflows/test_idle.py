@@ -23,6 +23,8 @@ from seqferry.workflows.worker import Worker
 from support.servers import S3Server, free_ports
 from support.waiting import eventually
 
+pytestmark = pytest.mark.every_database  # workers are woken by each in its own way
+
 _WINDOW_SECONDS = {True: 2.0, False: 5.0}
 _MOST_A_SECOND = {True: 15.0, False: 2.4}
 """Statements of an idle worker, BEGIN and the like not counted, on SQLite or not. Without rest there are 60 (SQLite) to

@@ -77,6 +77,7 @@ def ready(
     return source, target, spec_on(proxy.server, f"s3://{source}/run/", f"s3://{target}/in/")
 
 
+@pytest.mark.every_database
 def test_a_killed_worker_is_followed_by_one_that_goes_on(
     service: Service, proxy: Proxy, s3server: S3Server, ready: tuple[str, str, TransferSpec]
 ) -> None:
@@ -184,6 +185,7 @@ def _taken_over(service: Service, transfer_id: str) -> bool:
     return bool(runs and runs > 1)
 
 
+@pytest.mark.every_database
 def test_a_worker_that_is_asked_to_stop_leaves_soon_and_gives_its_work_back(
     service: Service, proxy: Proxy, s3server: S3Server, ready: tuple[str, str, TransferSpec]
 ) -> None:
@@ -251,9 +253,8 @@ def test_a_killed_verification_reads_no_finished_object_again(service: Service, 
     assert "resumed" in [event.kind for event in service.events(verification)]
 
 
+@pytest.mark.parametrize("settings", ["sqlite"], indirect=True)  # the command finds it in the state folder
 def test_a_killed_verify_command_is_resumed(service: Service, proxy: Proxy, arrived: str) -> None:
-    if not service.database.is_sqlite:
-        pytest.skip("the command finds a database in the state folder")
     line = [str(seqferry()), "verify", arrived, "--content", "--state-dir", str(service.settings.state_dir)]
     with held(proxy, "GetObject", key="in/040"), RunningProcess(line) as first:
         proxy.wait_held()

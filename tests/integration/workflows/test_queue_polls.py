@@ -20,6 +20,7 @@ from support.servers import S3Server
 _POLL_SECONDS = 3.0
 
 
+@pytest.mark.every_database
 def test_batches_begin_once_they_are_planned(
     service: Service,
     versitygw: S3Server,

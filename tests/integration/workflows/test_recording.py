@@ -15,6 +15,8 @@ from seqferry.model.models import RESULT_COLUMNS
 from seqferry.service.service import Service
 from seqferry.workflows.recorder import Recorder
 
+pytestmark = pytest.mark.every_database  # results are written in bulk by each in its own way
+
 
 def _begun(service: Service, transfer_id: str, count: int, each: int) -> list[tuple[BatchRun, list[int]]]:
     """First runs of so many new batches, with the ids of their objects."""

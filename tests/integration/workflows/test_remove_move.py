@@ -172,6 +172,7 @@ def test_what_has_arrived_is_removed_at_the_source(ferry: Ferry) -> None:
     assert sorted(event.data["keys"]) == ["run/a", "run/b/c", "run/empty"]
 
 
+@pytest.mark.every_server
 def test_what_was_written_after_it_was_copied_stays_at_the_source(
     ferry: Ferry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -329,6 +330,7 @@ def test_a_source_is_removed_whose_copy_has_other_times_and_the_recorded_bytes(
     assert _left(ferry) == []
 
 
+@pytest.mark.every_server
 def test_a_source_stays_whose_copy_in_a_bucket_was_overwritten(ferry: Ferry, monkeypatch: pytest.MonkeyPatch) -> None:
     ferry.fill({"run/a": 10, "run/b": 10})
     client = ferry.server.client()

@@ -45,6 +45,7 @@ def both(request: pytest.FixtureRequest, service: Service, monkeypatch: pytest.M
         return whole, _ended(service, number=2, failed=3)
 
 
+@pytest.mark.every_database
 def test_every_status_and_filter_tells_it_from_done(service: Service, both: tuple[str, str]) -> None:
     whole, partly = both
 
