@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import subprocess
 import threading
@@ -14,7 +15,7 @@ from urllib.parse import parse_qsl
 import pytest
 
 from support.mover import Mover
-from support.processes import seqferry
+from support.processes import run, seqferry
 from support.proxy import Proxy, internal_error
 from support.servers import S3Server
 
@@ -68,10 +69,10 @@ def test_settings_without_effect_and_open_bodies_are_told_once(
     s3server: S3Server, make_bucket: BucketFactory, make_mover: MoverFactory, tmp_path: Path
 ) -> None:
     bucket = make_bucket(s3server)
-    run = tmp_path / "run"
-    run.mkdir()
+    files = tmp_path / "run"
+    files.mkdir()
     for number in range(20):
-        (run / str(number)).write_bytes(b"content")
+        (files / str(number)).write_bytes(b"content")
     config = tmp_path / "aws-config"
     config.write_text("[default]\ns3 =\n  max_bandwidth = 1MB/s\n")
     # An address that is not known to be this machine's.
@@ -79,50 +80,85 @@ def test_settings_without_effect_and_open_bodies_are_told_once(
         mover = make_mover(proxy.server)
         mover.env["AWS_CONFIG_FILE"] = str(config)
 
-        code, summary, err = mover.copy(f"{run}", f"s3://{bucket}/in/")
+        code, summary, err = mover.copy(f"{files}", f"s3://{bucket}/in/")
 
     assert (code, summary["objects_done"]) == (0, 20), f"{summary}\n{err}"
     assert err.count("--max-bandwidth") == 1, err
     assert err.count("payload_signing_enabled") == 1, err
 
 
-@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "iso-8859-1"])
-@pytest.mark.parametrize("name", ["AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE", None])
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The home folder of a user without any AWS setting."""
+    for name in [name for name in os.environ if name.startswith("AWS_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("SEQFERRY_STATE_DIR", str(tmp_path / "state"))
+    home = tmp_path / "home"
+    (home / ".aws").mkdir(parents=True)
+    monkeypatch.setenv("HOME", str(home))
+    return home
+
+
+@pytest.fixture
+def bucket(versitygw: S3Server, make_bucket: BucketFactory) -> str:
+    made = make_bucket(versitygw)
+    versitygw.client(versitygw.user).put_object(Bucket=made, Key="run/key", Body=b"content")
+    return made
+
+
+VERBS = ("ls s3://BUCKET/run/", "cp s3://BUCKET/run/ FOLDER", "aws s3 cp s3://BUCKET/run/key FOLDER")
+"""Of each way to the storage one."""
+
+
+def _run(line: str, bucket: str, folder: Path, *options: str, **more: str) -> subprocess.CompletedProcess[str]:
+    words = line.replace("BUCKET", bucket).replace("FOLDER", str(folder / "in")).split()
+    return run([seqferry(), *words, *options], environment=more, expect=None, is_preloaded=True)
+
+
+def _keys(server: S3Server) -> str:
+    known = server.environment()
+    return (
+        f"aws_access_key_id = {known['AWS_ACCESS_KEY_ID']}\naws_secret_access_key = {known['AWS_SECRET_ACCESS_KEY']}\n"
+    )
+
+
 def test_files_in_other_encodings_than_utf_8_hold(
-    versitygw: S3Server, make_bucket: BucketFactory, tmp_path: Path, encoding: str, name: str | None
+    versitygw: S3Server, bucket: str, home: Path, tmp_path: Path, subtests: pytest.Subtests
 ) -> None:
-    """The first section of the file is the one that would be passed over. None: the usual file of a home."""
-    bucket, known = make_bucket(versitygw), versitygw.environment()
-    versitygw.client(versitygw.user).put_object(Bucket=bucket, Key="run/key", Body=b"content")
-    file = tmp_path / "settings" if name else tmp_path / ".aws" / "config"
-    file.parent.mkdir(exist_ok=True)
-    lines = [
-        "[default]",
-        "# é",
-        f"aws_access_key_id = {known['AWS_ACCESS_KEY_ID']}",
-        f"aws_secret_access_key = {known['AWS_SECRET_ACCESS_KEY']}",
-        f"endpoint_url = {versitygw.endpoint_url}",
-    ]
-    if name == "AWS_SHARED_CREDENTIALS_FILE":
-        (tmp_path / ".aws").mkdir()
-        (tmp_path / ".aws" / "config").write_text(f"[default]\n{lines.pop()}\n")
-    file.write_text("\r\n".join(lines), encoding=encoding)
+    """The first section of the file is the one that would be passed over.
 
-    for words in (["ls", f"s3://{bucket}/run/"], ["cp", f"s3://{bucket}/run/", f"{tmp_path}/in"]):
-        ran = _run(tmp_path, *words, **({name: str(file)} if name else {}))
-        assert ran.returncode == 0, ran.stderr
+    Encodings: ``crates/store/src/s3/profile_files.rs`` and ``tests/unit/model/test_encoding.py``.
+    """
+    config, named = home / ".aws" / "config", tmp_path / "settings"
+    endpoint = f"endpoint_url = {versitygw.endpoint_url}\n"
+    for name, encoding in (
+        ("AWS_CONFIG_FILE", "utf-8-sig"),
+        ("AWS_SHARED_CREDENTIALS_FILE", "utf-16"),
+        ("", "latin-1"),
+    ):
+        with subtests.test(name or str(config)):
+            lines = f"[default]\n# é\n{_keys(versitygw)}"
+            if name == "AWS_SHARED_CREDENTIALS_FILE":
+                config.write_text(f"[default]\n{endpoint}")
+            else:
+                config.unlink(missing_ok=True)
+                lines += endpoint
+            (named if name else config).write_text(lines.replace("\n", "\r\n"), encoding=encoding, newline="")
+
+            for line in VERBS[:2]:
+                ran = _run(line, bucket, tmp_path, **({name: str(named)} if name else {}))
+                assert ran.returncode == 0, ran.stderr
 
 
-@pytest.mark.parametrize("profile", ["role", "chained", "web", "environment"])
 @pytest.mark.parametrize("region", ["", "region = eu-central-1\n"], ids=["nowhere", "of the source profile"])
 def test_a_role_profile_needs_no_region(
-    versitygw: S3Server, make_bucket: BucketFactory, tmp_path: Path, profile: str, region: str
+    versitygw: S3Server, bucket: str, home: Path, tmp_path: Path, region: str, subtests: pytest.Subtests
 ) -> None:
-    bucket, known = make_bucket(versitygw), versitygw.environment()
-    versitygw.client(versitygw.user).put_object(Bucket=bucket, Key="run/key", Body=b"content")
+    known = versitygw.environment()
     (tmp_path / "token").write_text("token")
-    (tmp_path / ".aws").mkdir()
-    (tmp_path / ".aws" / "config").write_text(f"""
+    (home / ".aws" / "config").write_text(f"""
 [profile base]
 aws_access_key_id = AKIABASE
 aws_secret_access_key = secret
@@ -143,133 +179,88 @@ credential_source = Environment
     with _sts(known["AWS_ACCESS_KEY_ID"], known["AWS_SECRET_ACCESS_KEY"]) as (url, regions):
         more = {"AWS_ENDPOINT_URL": versitygw.endpoint_url, "AWS_ENDPOINT_URL_STS": url}
         more |= {"AWS_ACCESS_KEY_ID": "AKIAENV", "AWS_SECRET_ACCESS_KEY": "secret"}
+        for profile in ("role", "chained", "web", "environment"):
+            with subtests.test(profile):
+                regions.clear()
 
-        for words in (["ls", f"s3://{bucket}/run/"], ["cp", f"s3://{bucket}/run/", f"{tmp_path}/in"]):
-            ran = _run(tmp_path, *words, "--profile", profile, **more)
-            assert ran.returncode == 0, ran.stderr
+                for line in VERBS[:2]:
+                    ran = _run(line, bucket, tmp_path, "--profile", profile, **more)
+                    assert ran.returncode == 0, ran.stderr
 
-    is_of_source = region and profile in ("role", "chained")
-    expected = "" if profile == "web" else "eu-central-1" if is_of_source else "us-east-1"
-    assert set(regions) == {expected}
-
-
-@pytest.mark.parametrize("words", ["ls s3://BUCKET/run/", "cp s3://BUCKET/run/ in", "aws s3 cp s3://BUCKET/run/key in"])
-@pytest.mark.parametrize(
-    "variable",
-    [
-        "AWS_ENDPOINT_URL",
-        "AWS_ENDPOINT_URL_S3",
-        "AWS_CONFIG_FILE",
-        "AWS_SHARED_CREDENTIALS_FILE",
-        "AWS_PROFILE",
-        "AWS_ACCESS_KEY_ID",
-        "AWS_SESSION_TOKEN",
-        "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS",
-    ],
-)
-def test_a_variable_that_is_set_to_nothing_says_nothing(
-    versitygw: S3Server, make_bucket: BucketFactory, tmp_path: Path, words: str, variable: str
-) -> None:
-    """As a container gets it from a template whose value is not there."""
-    bucket, known = make_bucket(versitygw), versitygw.environment()
-    versitygw.client(versitygw.user).put_object(Bucket=bucket, Key="run/key", Body=b"content")
-    (tmp_path / ".aws").mkdir()
-    (tmp_path / ".aws" / "config").write_text(f"[default]\nendpoint_url = {versitygw.endpoint_url}\n")
-    (tmp_path / ".aws" / "credentials").write_text(
-        "[default]\n"
-        f"aws_access_key_id = {known['AWS_ACCESS_KEY_ID']}\n"
-        f"aws_secret_access_key = {known['AWS_SECRET_ACCESS_KEY']}\n"
-    )
-
-    ran = _run(tmp_path, *words.replace("BUCKET", bucket).replace(" in", f" {tmp_path}/in").split(), **{variable: ""})
-
-    assert ran.returncode == 0, ran.stderr
+                is_of_source = region and profile in ("role", "chained")
+                expected = "" if profile == "web" else "eu-central-1" if is_of_source else "us-east-1"
+                assert set(regions) == {expected}
 
 
-@pytest.mark.parametrize("verb", ["ls", "cp"])
 @pytest.mark.parametrize("is_of_profile", [False, True], ids=["variable", "profile"])
 def test_endpoints_of_the_settings_are_ignored_where_the_settings_say_so(
-    versitygw: S3Server, make_bucket: BucketFactory, tmp_path: Path, verb: str, is_of_profile: bool
+    versitygw: S3Server, bucket: str, home: Path, tmp_path: Path, is_of_profile: bool
 ) -> None:
     """Only --endpoint-url counts then, as for all AWS tools; without it the request is one to AWS."""
-    bucket, known = make_bucket(versitygw), versitygw.environment()
-    versitygw.client(versitygw.user).put_object(Bucket=bucket, Key="run/key", Body=b"content")
-    (tmp_path / ".aws").mkdir()
+    known = versitygw.environment()
     ignored = "ignore_configured_endpoint_urls = true\n" if is_of_profile else ""
-    (tmp_path / ".aws" / "config").write_text(f"[default]\nendpoint_url = http://127.0.0.1:1\n{ignored}")
+    (home / ".aws" / "config").write_text(f"[default]\nendpoint_url = http://127.0.0.1:1\n{ignored}")
     more = {name: known[name] for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")}
     # No request leaves this machine: the address of AWS is not reached through this proxy.
     more |= {"AWS_ENDPOINT_URL": "http://127.0.0.1:2", "HTTPS_PROXY": "http://127.0.0.1:3"}
     if not is_of_profile:
         more["AWS_IGNORE_CONFIGURED_ENDPOINT_URLS"] = "true"
-    words = [verb, f"s3://{bucket}/run/", *([f"{tmp_path}/in"] if verb == "cp" else [])]
 
-    named = _run(tmp_path, *words, "--endpoint-url", versitygw.endpoint_url, **more)
-    without = _run(tmp_path, *words, **more)
+    for line in VERBS[:2]:
+        named = _run(line, bucket, tmp_path, "--endpoint-url", versitygw.endpoint_url, **more)
+        without = _run(line, bucket, tmp_path, **more)
 
-    assert named.returncode == 0, named.stderr
-    assert without.returncode != 0
-    assert "AWS, region" in without.stderr, without.stderr
+        assert named.returncode == 0, named.stderr
+        assert without.returncode != 0
+        assert "AWS, region" in without.stderr, without.stderr
 
 
-@pytest.mark.parametrize("words", ["ls s3://BUCKET/run/", "cp s3://BUCKET/run/ in", "aws s3 cp s3://BUCKET/run/key in"])
-@pytest.mark.parametrize("profile", ["absent", "without"])
 def test_a_profile_of_the_environment_that_gives_no_credentials_is_named(
-    versitygw: S3Server, make_bucket: BucketFactory, tmp_path: Path, words: str, profile: str
+    versitygw: S3Server, bucket: str, home: Path, tmp_path: Path, subtests: pytest.Subtests
 ) -> None:
-    bucket = make_bucket(versitygw)
-    (tmp_path / ".aws").mkdir()
-    (tmp_path / ".aws" / "config").write_text("[profile without]\nregion = us-east-1\n[default]\n")
-    more = {"AWS_ENDPOINT_URL": versitygw.endpoint_url, "AWS_REGION": "us-east-1", "AWS_PROFILE": profile}
+    (home / ".aws" / "config").write_text("[profile without]\nregion = us-east-1\n[default]\n")
+    more = {"AWS_ENDPOINT_URL": versitygw.endpoint_url, "AWS_REGION": "us-east-1"}
+    for line, profile in itertools.product(VERBS, ("absent", "without")):
+        with subtests.test(f"{line} as {profile}"):
+            ran = _run(line, bucket, tmp_path, AWS_PROFILE=profile, **more)
 
-    ran = _run(tmp_path, *words.replace("BUCKET", bucket).split(), **more)
-
-    assert ran.returncode == 1
-    assert f'profile "{profile}", which AWS_PROFILE names, gives no credentials' in ran.stderr
-    assert "provider was not enabled" not in ran.stderr
+            assert ran.returncode == 1
+            assert f'profile "{profile}", which AWS_PROFILE names, gives no credentials' in ran.stderr
+            assert "provider was not enabled" not in ran.stderr
 
 
-_NAMES = (
+EMPTY = (
     *("AWS_REGION", "AWS_DEFAULT_REGION", "AWS_PROFILE", "AWS_SESSION_TOKEN", "AWS_ENDPOINT_URL_S3", "AWS_CA_BUNDLE"),
     *("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE", "AWS_MAX_ATTEMPTS", "AWS_ROLE_ARN", "AWS_USE_FIPS_ENDPOINT"),
     *("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_CONTAINER_CREDENTIALS_FULL_URI", "AWS_RETRY_MODE"),
+    *("AWS_ENDPOINT_URL", "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS"),
 )
 
 
-@pytest.mark.parametrize("words", [["ls", "SRC"], ["cp", "SRC", "DST"], ["aws", "s3", "ls", "SRC"]], ids="-".join)
-@pytest.mark.parametrize("profile", ["role", "default"])
 def test_a_variable_that_is_set_to_nothing_is_not_set(
-    versitygw: S3Server, make_bucket: BucketFactory, tmp_path: Path, words: list[str], profile: str
+    versitygw: S3Server, bucket: str, home: Path, tmp_path: Path, subtests: pytest.Subtests
 ) -> None:
-    bucket, known = make_bucket(versitygw), versitygw.environment()
-    versitygw.client(versitygw.user).put_object(Bucket=bucket, Key="run/key", Body=b"content")
-    places = {"SRC": f"s3://{bucket}/run/", "DST": f"{tmp_path}/in"}
-    (tmp_path / ".aws").mkdir()
-    (tmp_path / ".aws" / "config").write_text(f"""
+    """As a container gets it from a template whose value is not there."""
+    known = versitygw.environment()
+    (home / ".aws" / "config").write_text(f"""
 [default]
-aws_access_key_id = {known["AWS_ACCESS_KEY_ID"]}
-aws_secret_access_key = {known["AWS_SECRET_ACCESS_KEY"]}
+endpoint_url = {versitygw.endpoint_url}
+{_keys(versitygw)}
 [profile role]
+endpoint_url = {versitygw.endpoint_url}
 role_arn = arn:aws:iam::123456789012:role/reader
 source_profile = default
 """)
     with _sts(known["AWS_ACCESS_KEY_ID"], known["AWS_SECRET_ACCESS_KEY"]) as (url, regions):
-        more = {**dict.fromkeys(_NAMES, ""), "AWS_ENDPOINT_URL": versitygw.endpoint_url, "AWS_ENDPOINT_URL_STS": url}
-        option = ["--profile", profile] if profile != "default" else []
+        more = {**dict.fromkeys(EMPTY, ""), "AWS_ENDPOINT_URL_STS": url}
+        for line, options in itertools.product(VERBS, ((), ("--profile", "role"))):
+            with subtests.test(" ".join((line, *options))):
+                regions.clear()
 
-        ran = _run(tmp_path, *[places.get(word, word) for word in words], *option, **more)
+                ran = _run(line, bucket, tmp_path, *options, **more)
 
-    assert ran.returncode == 0, ran.stderr
-    assert set(regions) == ({"us-east-1"} if option else set())
-
-
-def _run(home: Path, *words: str, **more: str) -> subprocess.CompletedProcess[str]:
-    """The command with no AWS settings but these."""
-    own = {"PATH": os.environ["PATH"], "HOME": str(home), "SEQFERRY_STATE_DIR": str(home / "state")}
-    own |= {"AWS_MAX_ATTEMPTS": "1", "AWS_EC2_METADATA_DISABLED": "true"}
-    return subprocess.run(
-        [seqferry(), *words], env=own | more, capture_output=True, text=True, timeout=120, check=False
-    )
+                assert ran.returncode == 0, ran.stderr
+                assert set(regions) == ({"us-east-1"} if options else set())
 
 
 @contextmanager

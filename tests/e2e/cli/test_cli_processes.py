@@ -77,16 +77,6 @@ def test_tokens_are_made_listed_and_removed(cli: Cli) -> None:
     assert len(cli.run("token", "list").out.splitlines()) == 2
 
 
-@pytest.mark.parametrize(
-    "wrong", [["a b"], ["local"], ["env"], ["x", "--role", "king"], ["x", "--expires", "soon"], ["x" * 65]]
-)
-def test_what_cannot_be_a_token_is_a_usage_error(cli: Cli, wrong: list[str]) -> None:
-    ran = cli.run("token", "add", *wrong)
-
-    assert ran.code == 2
-    assert ran.out == ""
-
-
 def test_serve_and_worker_are_refused_where_one_is_at_work(cli: Cli) -> None:
     first = cli.start("serve", "--port", "0")
     first.wait_for_line("http://")

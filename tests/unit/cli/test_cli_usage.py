@@ -75,6 +75,10 @@ from seqferry.model.errors import SeqferryError, StorageError
         (("rb", "s3://b", "--expect", "3"), "--force"),
         (("mv", "s3://b/x/", "s3://b/x/"), "s3://b/x/"),
         (("mv", "s3://b/x/", "s3://b/x/inside/"), "s3://b/x/inside/"),
+        # Names, roles and lives of tokens.
+        *((("token", "add", wrong), wrong) for wrong in ("a b", "local", "env", "x" * 65)),
+        (("token", "add", "x", "--role", "king"), "king"),
+        (("token", "add", "x", "--expires", "soon"), "soon"),
         # Bytes of an object.
         (("cat", "s3://b/x", "--range", "3-1"), "--range 3-1 is no range"),
         (("cat", "s3://b/x", "--range", "x"), "--range x is no range"),

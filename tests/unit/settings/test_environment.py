@@ -1,4 +1,4 @@
-"""The environment of a command as it prepares it."""
+"""Variables of the AWS tools without a value: as a container gets them from a template whose value is not there."""
 
 from __future__ import annotations
 
@@ -9,22 +9,16 @@ import pytest
 from seqferry.settings import environment
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "stays"),
-    [
-        ("AWS_REGION", "", False),
-        ("AWS_SECRET_ACCESS_KEY", "", False),
-        ("AWS_REGION", "eu-west-1", True),
-        ("AWS_REGION", " ", True),
-        ("SEQFERRY_STATE_DIR", "", True),
-        ("MY_AWS_REGION", "", True),
-    ],
-)
-def test_a_variable_of_aws_without_a_value_is_not_set(
-    monkeypatch: pytest.MonkeyPatch, name: str, value: str, stays: bool
-) -> None:
-    monkeypatch.setenv(name, value)
+def test_aws_variables_that_are_set_to_nothing_are_not_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("AWS_ENDPOINT_URL", "AWS_REGION", "AWS_PROFILE", "AWS_SESSION_TOKEN", "AWS_CONFIG_FILE", "XDG_ANY"):
+        monkeypatch.setenv(name, "")
+    monkeypatch.setenv("AWS_CA_BUNDLE", "/etc/bundle")
+    before = dict(os.environ)
 
     environment.prepare()
 
-    assert (os.environ.get(name) == value) is stays
+    gone = {name for name in before if name not in os.environ}
+    assert gone == {name for name, value in before.items() if name.startswith("AWS_") and not value}
+    assert len(gone) >= 5
+    assert os.environ["AWS_CA_BUNDLE"] == "/etc/bundle"
+    assert os.environ["XDG_ANY"] == ""
