@@ -13,9 +13,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from made_archives import MIB, many, names, put, raw
 
 from support.buckets import keys, open_uploads
+from support.made_archives import MIB, many, names, put, raw, split_zip
 from support.mover import SMALL_PARTS, Mover
 from support.proxy import Proxy
 from support.servers import S3Server
@@ -24,18 +24,12 @@ MoverFactory = Callable[[S3Server], Mover]
 BucketFactory = Callable[..., str]
 
 
-def _compressed(kind: str, body: bytes, folder: Path) -> bytes:
+def _compressed(kind: str, body: bytes) -> bytes:
     """As the usual program compresses it."""
-    program = {
-        "gz": ["gzip", "-1"],
-        "members.gz": ["gzip", "-1"],
-        "bgz": ["bgzip"],
-        "zst": ["zstd", "-q", "-3"],
-        "frames.zst": ["zstd", "-q", "-3", "--no-check"],
-    }[kind]
+    program = {"bgz": ["bgzip"], "zst": ["zstd", "-q", "-3"], "frames.zst": ["zstd", "-q", "-3", "--no-check"]}[kind]
     if (found := shutil.which(program[0])) is None:
-        pytest.skip(f"{program[0]} is not installed (Debian: gzip, tabix, zstd)")
-    middle = len(body) // 2 + 77 if kind in ("members.gz", "frames.zst") else len(body)
+        pytest.skip(f"{program[0]} is not installed (Debian: tabix, zstd)")
+    middle = len(body) // 2 + 77 if kind == "frames.zst" else len(body)
     pieces = [piece for piece in (body[:middle], body[middle:]) if piece]
     made = [
         subprocess.run([found, *program[1:], "-c"], input=piece, stdout=subprocess.PIPE, check=True).stdout
@@ -54,8 +48,9 @@ def _members(rng: random.Random) -> dict[str, bytes]:
     }
 
 
+# All that other programs compress is unpacked in ``integration/planning/test_archive_corpus.py``.
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("kind", ["gz", "members.gz", "bgz", "zst", "frames.zst"])
+@pytest.mark.parametrize("kind", ["bgz", "frames.zst"])
 def test_a_compressed_tar_is_unpacked_as_its_plain_tar(
     versitygw: S3Server,
     make_bucket: BucketFactory,
@@ -66,7 +61,7 @@ def test_a_compressed_tar_is_unpacked_as_its_plain_tar(
 ) -> None:
     bucket, mover, members = make_bucket(versitygw), make_mover(versitygw), _members(rng)
     key = f"x.tar.{kind.rpartition('.')[2]}"
-    put(versitygw, bucket, key, _compressed(kind, many(members), tmp_path))
+    put(versitygw, bucket, key, _compressed(kind, many(members)))
 
     code, _, err = mover.copy(f"s3://{bucket}/{key}", f"{tmp_path}/to", verb="unpack")
     assert code == 0, err
@@ -80,30 +75,29 @@ def test_a_compressed_tar_is_unpacked_as_its_plain_tar(
         assert client.get_object(Bucket=bucket, Key=f"out/{name}")["Body"].read() == body, name
 
 
-@pytest.mark.parametrize("key", ["x.tar", "x.tgz", "x.tar.zst", "only"])
 def test_a_small_archive_without_an_index_is_read_once(
     s3server: S3Server, make_proxy: Callable[[S3Server], Proxy], make_bucket: BucketFactory, make_mover: MoverFactory,
-    rng: random.Random, tmp_path: Path, key: str,
+    rng: random.Random, tmp_path: Path,
 ) -> None:  # fmt: skip
     bucket, proxy = make_bucket(s3server), make_proxy(s3server)
     members = {f"run/{number:03d}": rng.randbytes(rng.randrange(40_000)) for number in range(150)}
     members["run/long"] = rng.randbytes(3 * MIB)
     plain = many(members)
-    body = {"x.tgz": gzip.compress(plain, 1), "x.tar.zst": b""}.get(key, plain)
-    put(s3server, bucket, key, body or _compressed("zst", plain, tmp_path))
-    size = s3server.client().head_object(Bucket=bucket, Key=key)["ContentLength"]
+    archives = {"x.tar": plain, "x.tgz": gzip.compress(plain, 1), "x.tar.zst": _compressed("zst", plain), "only": plain}
     mover = make_mover(proxy.server)
-    chosen = ["--exclude", "*", "--include", "run/00*"] if key == "only" else []
+    for key, stored in archives.items():
+        put(s3server, bucket, key, stored)
+        chosen = ["--exclude", "*", "--include", "run/00*"] if key == "only" else []
 
-    code, _, err = mover.copy(f"s3://{bucket}/{key}", f"{tmp_path}/to", *chosen, verb="unpack")
+        code, _, err = mover.copy(f"s3://{bucket}/{key}", f"{tmp_path}/{key}", *chosen, verb="unpack")
 
-    assert code == 0, err
-    wanted = {name: body for name, body in members.items() if not chosen or name.startswith("run/00")}
-    found = {f"run/{path.name}": path.read_bytes() for path in (tmp_path / "to/run").iterdir()}
-    assert found == wanted
-    gets = [record for record in proxy.log() if record.operation == "GetObject" and (record.key or key) == key]
-    # The first bytes are read by themselves where the name does not tell the format.
-    assert sum(record.reply_bytes for record in gets) < size + 64 * 1024, f"{len(gets)} reads of {size} bytes"
+        assert code == 0, f"{key}: {err}"
+        wanted = {name: body for name, body in members.items() if not chosen or name.startswith("run/00")}
+        assert {f"run/{path.name}": path.read_bytes() for path in (tmp_path / key / "run").iterdir()} == wanted, key
+        gets = [record for record in proxy.log("GetObject") if record.key == key]
+        # The first bytes are read by themselves where the name does not tell the format.
+        read = sum(record.reply_bytes for record in gets)
+        assert 0 < read < len(stored) + 64 * 1024, f"{key}: {len(gets)} reads of {len(stored)} bytes"
 
 
 def test_a_damaged_or_truncated_compressed_tar_leaves_nothing_behind(
@@ -113,15 +107,12 @@ def test_a_damaged_or_truncated_compressed_tar_leaves_nothing_behind(
     whole = gzip.compress(many({"a": rng.randbytes(200_000), "b": rng.randbytes(200_000)}), 1)
     flipped = bytearray(whole)
     flipped[len(whole) // 2] ^= 0x55
-    short = gzip.compress(many({"a": b"1" * 100_000})[:50_000])
-    cases = {"cut": whole[: len(whole) // 2], "flipped": bytes(flipped), "short": short}
-    for name, body in cases.items():
+    for name, body in {"cut": whole[: len(whole) // 2], "flipped": bytes(flipped)}.items():
         put(versitygw, bucket, f"in/{name}.tgz", body)
 
         code, summary, err = mover.copy(f"s3://{bucket}/in/{name}.tgz", f"s3://{bucket}/out/", verb="unpack")
 
-        assert code == 1, err
-        assert summary["error_code"] in ("DamagedArchive", "TruncatedArchive", "InvalidArchive"), summary
+        assert (code, summary["state"]) == (1, "failed"), err
         assert "Fetch the archive again" in summary["error_message"], summary
     assert all(key.startswith("in/") for key in keys(versitygw, bucket))
     assert open_uploads(versitygw, bucket) == []
@@ -156,7 +147,7 @@ def _zip(members: dict[str, bytes], method: int, *, stream: bool = False) -> byt
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(
-    ("method", "stream"), [(zipfile.ZIP_STORED, False), (zipfile.ZIP_DEFLATED, False), (zipfile.ZIP_DEFLATED, True)]
+    ("method", "stream"), [(zipfile.ZIP_STORED, False), (zipfile.ZIP_DEFLATED, True)], ids=["stored", "deflated stream"]
 )
 def test_a_zip_is_unpacked(
     versitygw: S3Server, make_bucket: BucketFactory, make_mover: MoverFactory, rng: random.Random, tmp_path: Path,
@@ -188,21 +179,7 @@ def test_hostile_and_damaged_zips_are_refused(
     assert {failure["error_code"] for failure in summary["failures"]} == {"ParentComponent", "AbsolutePath"}
     assert names(tmp_path / "parent/to") == ["good"]
 
-    other_name = bytearray(_zip({"good": b"good", "name": b"name"}, zipfile.ZIP_STORED))
-    at = other_name.index(b"name")
-    other_name[at : at + 4] = b"evil"
-    put(versitygw, bucket, "names.zip", bytes(other_name))
-    code, summary, _ = mover.copy(f"s3://{bucket}/names.zip", f"{tmp_path}/names", verb="unpack")
-    assert code == 1
-    assert [failure["error_code"] for failure in summary["failures"]] == ["DamagedArchive"]
-    assert names(tmp_path / "names") == ["good"]
-
-    whole = _zip({"good": b"good" * 1000}, zipfile.ZIP_STORED)
-    put(versitygw, bucket, "cut.zip", whole[:-30])
-    code, summary, _ = mover.copy(f"s3://{bucket}/cut.zip", f"{tmp_path}/cut", verb="unpack")
-    assert (code, summary["error_code"]) == (1, "InvalidArchive")
-
-    wrong = bytearray(whole)
+    wrong = bytearray(_zip({"good": b"good" * 1000}, zipfile.ZIP_STORED))
     wrong[200] ^= 1
     put(versitygw, bucket, "wrong.zip", bytes(wrong))
     code, summary, _ = mover.copy(f"s3://{bucket}/wrong.zip", f"{tmp_path}/wrong", verb="unpack")
@@ -210,48 +187,19 @@ def test_hostile_and_damaged_zips_are_refused(
     assert names(tmp_path / "wrong") == []
 
 
-def test_a_volume_of_a_split_zip_is_named(
-    versitygw: S3Server, make_bucket: BucketFactory, make_mover: MoverFactory, rng: random.Random, tmp_path: Path
+def test_the_joined_volumes_of_a_split_zip_are_unpacked(
+    versitygw: S3Server, make_bucket: BucketFactory, make_mover: MoverFactory, tmp_path: Path
 ) -> None:
-    bucket, mover, folder = make_bucket(versitygw), make_mover(versitygw), tmp_path / "from"
-    folder.mkdir()
-    for name in ("a", "b"):
-        (folder / name).write_bytes(rng.randbytes(100_000))
-    made = {"zip": ["zip", "-q", "-s", "64k", "x.zip", "a", "b"], "7z": ["7z", "a", "-v64k", "y.zip", "a", "b"]}
-    for program, command in made.items():
-        if shutil.which(program) is None:
-            pytest.skip(f"{program} is not installed (Debian: zip, p7zip-full)")
-        subprocess.run(command, cwd=folder, stdout=subprocess.DEVNULL, check=True)
-    volumes = sorted(path.name for path in folder.iterdir() if len(path.name) > 1)
-    assert {"x.z01", "x.zip", "y.zip.001", "y.zip.002"} <= set(volumes)
+    bucket, mover, volumes = make_bucket(versitygw), make_mover(versitygw), split_zip("7z", tmp_path)
+    assert len(volumes) > 1
+    put(versitygw, bucket, "y.zip.001", volumes["y.zip.001"])
+    put(versitygw, bucket, "whole.zip", b"".join(volumes.values()))
 
-    for name in volumes:
-        put(versitygw, bucket, name, (folder / name).read_bytes())
-        code, summary, _ = mover.copy(f"s3://{bucket}/{name}", f"{tmp_path}/to", verb="unpack")
-        assert (code, summary["error_code"]) == (1, "SplitArchive"), (name, summary)
-        assert "split (multi-disk) zip" in str(summary["error_message"])
-        assert "volumes" in str(summary["error_message"])
+    code, summary, _ = mover.copy(f"s3://{bucket}/y.zip.001", f"{tmp_path}/to", verb="unpack")
+    assert (code, summary["error_code"]) == (1, "SplitArchive"), summary
     assert names(tmp_path / "to") == []
-
-    joined = b"".join((folder / name).read_bytes() for name in volumes if name.startswith("y.zip."))
-    put(versitygw, bucket, "whole.zip", joined)
     code, _, err = mover.copy(f"s3://{bucket}/whole.zip", f"{tmp_path}/to", verb="unpack")
     assert (code, names(tmp_path / "to")) == (0, ["a", "b"]), err
-
-
-@pytest.mark.parametrize("key", ["x.tar.gz", "x.TGZ", "x.tar.zst", "x.zip", "x.tar"])
-def test_an_archive_of_no_bytes_is_named(
-    versitygw: S3Server, make_bucket: BucketFactory, make_mover: MoverFactory, tmp_path: Path, key: str
-) -> None:
-    bucket, mover = make_bucket(versitygw), make_mover(versitygw)
-    put(versitygw, bucket, key, b"")
-
-    code, summary, _ = mover.copy(f"s3://{bucket}/{key}", f"{tmp_path}/to", verb="unpack")
-
-    # GNU tar takes an empty file for an empty archive, and gzip, zstd and unzip refuse one.
-    wanted = "TruncatedArchive" if key == "x.tar" else "EmptyArchive"
-    assert (code, summary["error_code"]) == (1, wanted)
-    assert key == "x.tar" or "0 bytes" in str(summary["error_message"])
 
 
 def test_archives_are_listed(versitygw: S3Server, make_bucket: BucketFactory, make_mover: MoverFactory) -> None:

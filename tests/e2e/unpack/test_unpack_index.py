@@ -10,9 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from made_archives import MIB, many, names, put
-
 from support.buckets import keys
+from support.made_archives import MIB, many, names, put
 from support.mover import Mover
 from support.proxy import Proxy
 from support.servers import S3Server
@@ -99,11 +98,8 @@ def test_an_index_of_another_archive_is_refused_before_a_byte_is_written(
     put(versitygw, bucket, "in/y.tar", many({"b": b"2" * 700, "c": b"1"}, format=tarfile.USTAR_FORMAT))
     etag = versitygw.client().head_object(Bucket=bucket, Key="in/x.tar")["ETag"].strip('"')
     indexes = {
-        "of another size": index_of(versitygw, bucket, "in/y.tar", size=5, etag=etag),
         "under a false name": index_of(versitygw, bucket, "in/y.tar", etag=etag),
         "without a proof": index_of(versitygw, bucket, "in/y.tar", etag=None),
-        "cut": index_of(versitygw, bucket, "in/x.tar")[:-20],
-        "nothing of the kind": b"hello\n",
     }
     for case, index in indexes.items():
         put(versitygw, bucket, "in/x.tar.sfidx", index)

@@ -8,9 +8,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from made_archives import MIB, many, put
 
 from support.buckets import open_uploads
+from support.made_archives import MIB, many, put
 from support.mover import SMALL_PARTS, Mover
 from support.proxy import Proxy, hold
 from support.servers import S3Server
