@@ -168,19 +168,22 @@ def current_choice(root: Path = ROOT) -> Choice:
     return choose(changes, int(_git(root, "rev-list", "--count", "HEAD") or 0))
 
 
-def record(name: str, root: Path = ROOT) -> str | None:
-    """Writes that the lane passed at this commit.
+def current_commit(root: Path = ROOT) -> str | None:
+    return (_git(root, "rev-parse", "HEAD") or "").strip() or None
+
+
+def record(name: str, commit: str | None, root: Path = ROOT) -> str | None:
+    """Writes that the lane passed at a commit.
 
     Returns:
         None; or the reason why nothing is recorded: the lane ran on something else than this commit.
     """
-    head = (_git(root, "rev-parse", "HEAD") or "").strip()
-    changed = changed_paths(read_lanes(root)[name], head, root)
-    if not head or changed is None:
+    changed = changed_paths(read_lanes(root)[name], commit, root)
+    if commit is None or changed is None:
         return "git knows no commit here"
     if changed:
-        return f"commit {', '.join(changed)} first"
-    passed = {**read_passed(root), name: head}
+        return f"not as in the commit at which it began: {', '.join(changed)}"
+    passed = {**read_passed(root), name: commit}
     (root / PASSED).write_text(json.dumps(passed, indent=1, sort_keys=True) + "\n", encoding="utf-8")
     return None
 
@@ -193,18 +196,18 @@ def run(names: Sequence[str]) -> int:
     status = 0
     lines: list[str] = []
     for name, lane in ((name, read_lanes()[name]) for name in names):
-        results = Results()
+        results, commit = Results(), current_commit()
         run_pytest([sys.executable, "-m", "pytest", *lane.tests], results)
         failed = report(results)
         status |= failed
         if failed:
             lines.append(f"{name} failed")
-        elif results.skipped:
-            lines.append(f"{name} passed and is not recorded: {results.skipped} tests were skipped")
-        else:
-            refused = record(name)
-            lines.append(f"{name} passed" + (f" and is not recorded: {refused}" if refused else ""))
-    print("\n".join(["", *lines, f"What passed is recorded in {PASSED}, which belongs into the commit of the change."]))
+            continue
+        skipped = f"{results.skipped} tests were skipped" if results.skipped else None
+        refused = skipped or record(name, commit)
+        how = f"is not recorded: {refused}" if refused else f"is recorded in {PASSED}: commit it with the change"
+        lines.append(f"{name} passed and {how}")
+    print("\n".join(["", *lines]))
     return status
 
 
@@ -227,7 +230,7 @@ def main() -> int:
     names = named(" ".join(given.lanes), read_lanes())
     if given.command == "run":
         return run(names)
-    refused = {name: why for name in names if (why := record(name))}
+    refused = {name: why for name in names if (why := record(name, current_commit()))}
     for name, why in refused.items():
         print(f"{name} is not recorded: {why}", file=sys.stderr)
     return 1 if refused else 0
