@@ -77,7 +77,7 @@ def pytest_configure(config: pytest.Config) -> None:
     times.register(config)
     if not worker:
         os.environ.setdefault("SEQFERRY_TEST_SEED", str(random.SystemRandom().randrange(2**32)))
-        os.environ.setdefault(pairs.SEED, pairs.default_seed(config.rootpath))
+        pairs.begin(config)
 
 
 @pytest.hookimpl(trylast=True)  # after -k and -m, so that a draw is among the selected items

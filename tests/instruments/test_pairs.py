@@ -24,6 +24,10 @@ sys.path.insert(0, {str(ROOT / "tests")!r})
 import pytest
 from support import pairs
 
+def pytest_configure(config):
+    if not hasattr(config, "workerinput"):
+        pairs.begin(config)
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config, items):
     pairs.keep_drawn(items, config)
@@ -178,6 +182,27 @@ def test_a_selection_by_words_is_made_before_the_draw(project: Path) -> None:
     names, _ = _collect(project, "-k", "test_table and seaweedfs")
 
     assert len(names) == 40
+
+
+def test_a_run_with_worker_processes_says_how_many_cases_were_left_out(project: Path) -> None:
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-p",
+        "no:cacheprovider",
+        "-p",
+        "no:schemathesis",
+        "-n1",
+        "-k",
+        "test_plain",
+    ]
+    plain = {name: value for name, value in os.environ.items() if name != pairs.MODE}
+
+    done = subprocess.run(command, cwd=project, env=plain, text=True, capture_output=True)
+
+    assert "pairs: 3 cases deselected" in done.stdout, done.stdout + done.stderr
+    assert "1 passed" in done.stdout
 
 
 def test_without_git_the_seed_is_a_fixed_word(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

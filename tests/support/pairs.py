@@ -15,7 +15,7 @@ import subprocess
 from collections import defaultdict
 from collections.abc import Collection, Iterable
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
@@ -42,6 +42,26 @@ def default_seed(root: Path) -> str:
     return found.stdout.strip() or "none"
 
 
+class _LeftOut:
+    """Prints how many cases the workers of pytest-xdist have left out, which they do not report."""
+
+    count = 0
+
+    def pytest_testnodedown(self, node: Any) -> None:
+        self.count = max(self.count, getattr(node, "workeroutput", {}).get(MODE, 0))
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        if self.count:
+            terminalreporter.write_line(f"pairs: {self.count} cases deselected, on pairs that were not drawn")
+
+
+def begin(config: pytest.Config) -> None:
+    """Sets the seed of this run, in the process that starts the others."""
+    os.environ.setdefault(SEED, default_seed(config.rootpath))
+    if config.getoption("numprocesses", default=None):
+        config.pluginmanager.register(_LeftOut())
+
+
 def header() -> str:
     """A line that says which pairs run."""
     if os.environ.get(MODE) == "all":
@@ -62,6 +82,8 @@ def keep_drawn(items: list[pytest.Item], config: pytest.Config) -> None:
     left_out = _left_out(items, os.environ[SEED], _named(config))
     if left_out:
         config.hook.pytest_deselected(items=[one for one in items if one in left_out])
+        if hasattr(config, "workeroutput"):
+            config.workeroutput[MODE] = len(left_out)
         items[:] = [one for one in items if one not in left_out]
 
 
