@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import fnmatch
+import io
 import json
 import os
 from collections.abc import Callable, Container, Iterator
+from contextlib import redirect_stdout
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,7 @@ from urllib.parse import unquote
 import pytest
 from botocore.exceptions import ClientError
 
+from seqferry.cli import app
 from seqferry.model import permissions
 from support.buckets import CLAIM
 from support.gateways import ServedShares, WrittenShares, missing_libnfs, read, written_share
@@ -106,7 +109,9 @@ def uses(record: Record, *, carries_tags: bool, of_versions: bool) -> set[Use]:
 
 
 def printed(*words: str) -> dict[str, Any]:
-    return json.loads(run([seqferry(), "iam-policy", *words], is_preloaded=True).stdout)
+    with redirect_stdout(io.StringIO()) as out:
+        assert app.run(["iam-policy", *words]) == 0
+    return json.loads(out.getvalue())
 
 
 def allows(policy: dict[str, Any], use: Use) -> Iterator[Use]:

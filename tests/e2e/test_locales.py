@@ -50,7 +50,12 @@ def _ran(server: S3Server, locale: dict[str, str], cwd: Path, *words: str | byte
     )
 
 
-@pytest.mark.parametrize("tool", [[], ["aws", "s3"], ["s5cmd"]], ids=["seqferry", "aws", "s5cmd"])
+@pytest.mark.parametrize(
+    ("locale", "tool"),
+    [("latin-1", []), ("EUC-JP", ["aws", "s3"]), ("POSIX", ["s5cmd"])],
+    indirect=["locale"],
+    ids=["seqferry", "aws", "s5cmd"],
+)
 def test_a_name_arrives_as_it_is(
     tool: list[str],
     locale: dict[str, str],
@@ -82,9 +87,13 @@ def test_folders_and_lists_keep_names(
 
     up = _ran(versitygw, locale, tmp_path, "cp", "--files-from", "list", "größe", f"s3://{bucket}/")
     down = _ran(versitygw, locale, tmp_path, "cp", f"s3://{bucket}/*.txt", "zurück")
+    listed = _ran(versitygw, locale, tmp_path, "ls", f"s3://{bucket}/")
     status = _ran(versitygw, locale, tmp_path, "status", "--json")
 
     assert (up.returncode, down.returncode, status.returncode) == (0, 0, 0), up.stderr + down.stderr
+    stored = versitygw.client(versitygw.user).list_objects_v2(Bucket=bucket)["Contents"]
+    assert [one["Key"] for one in stored] == [_NAME]
+    assert listed.stdout.endswith(f" {_NAME}\n")
     assert (tmp_path / "zurück" / _NAME).read_text() == "content"
 
 

@@ -38,16 +38,13 @@ def options() -> list[tuple[str, str]]:
     return sorted(found)
 
 
-@pytest.mark.parametrize(("option", "variable"), options())
-def test_every_option_and_its_variable_are_documented(option: str, variable: str) -> None:
-    assert f"`{option}`" in CONFIGURATION
-    assert f"`{variable}`" in CONFIGURATION
-
-
-def test_no_option_is_documented_that_is_not_there() -> None:
+def test_the_options_that_are_documented_are_those_that_there_are() -> None:
+    found = options()
     documented = set(re.findall(r"`(--[a-z-]+)`", CONFIGURATION))
-    there = {option for option, _ in options()} | {"--dryrun", "--no-preflight"}
+    there = {option for option, _ in found} | {"--dryrun", "--no-preflight"}
 
+    assert len(found) > 200
+    assert not [name for pair in found for name in pair if f"`{name}`" not in CONFIGURATION]
     assert documented <= there
 
 
@@ -76,13 +73,12 @@ def claims() -> list[tuple[str, str]]:
     return re.findall(r"`((?:tests|crates)/[\w/.]+)::(\w+)`", text)
 
 
-@pytest.mark.parametrize(("file", "test"), claims())
-def test_the_tests_that_hold_a_claim_exist(file: str, test: str) -> None:
-    assert re.search(rf"\b(?:def|fn) {test}\(", (ROOT / file).read_text()), f"{file} has no {test}"
+def test_the_tests_that_hold_a_claim_exist() -> None:
+    found = claims()
+    tests = {file: set(re.findall(r"\b(?:def|fn) (\w+)\(", (ROOT / file).read_text())) for file, _ in found}
 
-
-def test_there_are_claims() -> None:
-    assert len(claims()) > 20
+    assert len(found) > 20
+    assert not [(file, test) for file, test in found if test not in tests[file]]
 
 
 ARCHITECTURE = (ROOT / "docs/architecture.md").read_text()
@@ -108,10 +104,11 @@ def places_of_code() -> list[str]:
     )
 
 
-@pytest.mark.parametrize("place", places_of_code())
-def test_each_crate_and_large_module_is_on_the_page_of_the_architecture(place: str) -> None:
-    module = place.rpartition("/")[2] if place.endswith(".py") else place
-    assert f"`{place}`" in ARCHITECTURE or f"`{module}`" in ARCHITECTURE
+def test_each_crate_and_large_module_is_on_the_page_of_the_architecture() -> None:
+    names = {place: place.rpartition("/")[2] if place.endswith(".py") else place for place in places_of_code()}
+
+    assert len(names) > 40
+    assert not [place for place, name in names.items() if not any(f"`{one}`" in ARCHITECTURE for one in (place, name))]
 
 
 def test_files_that_the_page_of_the_architecture_names_exist() -> None:
@@ -227,10 +224,10 @@ def test_descriptions_begin_with_their_subject() -> None:
 FOLDERS = ("docs", "tests", "crates", "benches", "tools", "deploy", "examples", "integrations")
 
 
-def pages() -> list[str]:
-    """Every Markdown page of the repository, from its root."""
+def texts() -> dict[str, str]:
+    """Text of every Markdown page of the repository, by its path from the root."""
     found = [*ROOT.glob("*.md"), *(page for folder in FOLDERS for page in (ROOT / folder).rglob("*.md"))]
-    return sorted(page.relative_to(ROOT).as_posix() for page in found)
+    return {page.relative_to(ROOT).as_posix(): page.read_text() for page in sorted(found)}
 
 
 def prose(text: str) -> list[str]:
@@ -285,21 +282,20 @@ def long_lines(text: str) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("page", pages())
-def test_links_and_anchors_of_a_page_resolve(page: str) -> None:
-    assert not dead_links(ROOT / page, (ROOT / page).read_text())
+def test_links_and_anchors_of_pages_resolve() -> None:
+    assert not [(page, link) for page, text in texts().items() for link in dead_links(ROOT / page, text)]
 
 
-@pytest.mark.parametrize("page", pages())
-def test_pages_that_a_page_names_exist(page: str) -> None:
-    named = set(re.findall(r"`(docs/[\w./-]+\.md)`", (ROOT / page).read_text()))
+def test_pages_that_a_page_names_exist() -> None:
+    named = re.compile(r"`(docs/[\w./-]+\.md)`")
 
-    assert not [name for name in sorted(named) if not (ROOT / name).is_file()]
+    assert not [
+        (page, name) for page, text in texts().items() for name in named.findall(text) if not (ROOT / name).is_file()
+    ]
 
 
-@pytest.mark.parametrize("page", pages())
-def test_lines_of_a_page_fit_on_a_screen(page: str) -> None:
-    assert not long_lines((ROOT / page).read_text())
+def test_lines_of_pages_fit_on_a_screen() -> None:
+    assert not [(page, line) for page, text in texts().items() for line in long_lines(text)]
 
 
 def test_a_dead_link_is_found() -> None:
