@@ -8,14 +8,17 @@ import subprocess
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from seqferry.engine import mounts
-from support.processes import RunningProcess, run, seqferry
+from support.processes import RunningProcess, run_seqferry, seqferry
 from support.servers import S3Server
 from support.sim import Simulator
 from support.waiting import eventually
 
 Server = S3Server | Simulator
+LOG: Final = "mount.log"
+"""Where processes that serve in the background print, in the state folder."""
 
 
 def missing_fuse() -> str | None:
@@ -42,7 +45,13 @@ class Mount:
         return found.stats
 
     def umount(self, *options: str) -> None:
-        run([seqferry(), "umount", self.directory, *options], environment=self.environment)
+        run_seqferry("umount", self.directory, *options, environment=self.environment)
+
+    @property
+    def serving(self) -> list[int]:
+        """Processes that serve folders in the background for the user of this environment, and this one in any way."""
+        log = Path(self.environment["SEQFERRY_STATE_DIR"], LOG)
+        return _named(self.directory) + _writing_to(log)
 
     @property
     def is_mounted(self) -> bool:
@@ -74,7 +83,7 @@ class Mounter:
     ) -> Mount:
         """Mounts in the background, with the environment of the server or another one."""
         mount = self._new(server, directory, environment)
-        run([seqferry(), "mount", uri, mount.directory, *options], environment=mount.environment)
+        run_seqferry("mount", uri, mount.directory, *options, environment=mount.environment)
         return mount
 
     def adopt(self, server: Server, directory: Path) -> Mount:
@@ -82,12 +91,12 @@ class Mounter:
         return self._new(server, directory)
 
     def foreground(
-        self, server: Server, uri: str, *options: str, directory: Path | None = None
+        self, server: Server, uri: str, *options: str, directory: Path | None = None, is_preloaded: bool = True
     ) -> tuple[Mount, RunningProcess]:
-        """Mounts in a process that the test holds."""
+        """Mounts in a process that the test holds. See ``RunningProcess``; the memory of a fork is no figure."""
         mount = self._new(server, directory)
         command = [seqferry(), "mount", uri, mount.directory, "--foreground", *options]
-        running = RunningProcess(command, environment=mount.environment)
+        running = RunningProcess(command, environment=mount.environment, is_preloaded=is_preloaded)
         self._serving.append(running)
         running.wait_for_output("is mounted at")
         return mount, running
@@ -101,12 +110,22 @@ class Mounter:
                 subprocess.run(["umount", "-l", mount.directory], check=False, capture_output=True)
                 subprocess.run(["fusermount3", "-uz", mount.directory], check=False, capture_output=True)
             # One that is written uploads on after it, for ever where its server has gone.
-            for pid in _serving(mount.directory):
+            for pid in mount.serving:
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
 
 
-def _serving(directory: Path) -> list[int]:
+def _writing_to(log: Path) -> list[int]:
+    """Processes whose standard output is a file: the command line of one that was forked is that of its parent."""
+    found: list[int] = []
+    for output in Path("/proc").glob("[0-9]*/fd/1"):
+        with suppress(OSError):  # it has ended meanwhile
+            if output.readlink() == log:
+                found.append(int(output.parts[2]))
+    return found
+
+
+def _named(directory: Path) -> list[int]:
     """Processes whose command line names a folder."""
     found: list[int] = []
     for command in Path("/proc").glob("[0-9]*/cmdline"):

@@ -44,7 +44,8 @@ class RunningProcess:
         """Starts ``command`` with ``environment`` on top of this process's own. It has no terminal and no input.
 
         Args:
-            is_preloaded: the command is that of ``seqferry()``, and a process that has made its imports may run it.
+            is_preloaded: the command is that of ``seqferry()`` or ``[sys.executable, "-c", ...]``, and a process that
+                has made the imports of the first may run it.
             is_bound: the kernel kills it when the thread that starts it ends, also by a kill of this process.
         """
         self.command = [str(word) for word in command]
@@ -176,3 +177,10 @@ def run(
         status = process.wait(deadline)
         assert expect is None or status == expect, f"expected status {expect}: {process}"
         return subprocess.CompletedProcess(process.command, status, process.stdout, process.stderr)
+
+
+def run_seqferry(
+    *arguments: str | Path, environment: Mapping[str, str] | None = None, expect: int | None = 0
+) -> subprocess.CompletedProcess[str]:
+    """Runs ``seqferry`` as ``run`` does, by a process that has made its imports."""
+    return run([seqferry(), *arguments], environment=environment, expect=expect, is_preloaded=True)

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from support.mounts import Mounter
-from support.processes import run, seqferry
+from support.processes import run_seqferry
 from support.servers import S3Server
 
 ObjectWriter = Callable[..., None]
@@ -23,8 +23,8 @@ MIB = 1024 * 1024
 
 
 def _cache(server: S3Server, folder: Path, *arguments: str | Path, expect: int = 0) -> list[dict[str, Any]]:
-    command = [seqferry(), "cache", *arguments, "--cache", folder, "--json"]
-    done = run(command, environment=server.environment(), expect=expect)
+    command = ["cache", *arguments, "--cache", folder, "--json"]
+    done = run_seqferry(*command, environment=server.environment(), expect=expect)
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
@@ -99,17 +99,15 @@ def test_what_an_identity_may_not_read_is_not_shown_from_the_cache(
         list((mount.directory / "x.tar.d").iterdir())
     mount.umount()
     copy = ["cp", f"s3://{bucket}/ref/", f"{tmp_path / 'copy'}/", "--cache", folder, "--state-dir", tmp_path / "state"]
-    denied = run([seqferry(), *copy], environment=s3server.environment(), expect=1)
+    denied = run_seqferry(*copy, environment=s3server.environment(), expect=1)
     assert "AccessDenied" in denied.stdout + denied.stderr
     assert [path for path in (tmp_path / "copy").rglob("*") if path.is_file()] == []
 
 
 def test_a_mistyped_folder_is_no_empty_cache(seaweedfs: S3Server, tmp_path: Path) -> None:
     for command in (["ls"], ["verify"], ["rm", "--all"]):
-        refused = run(
-            [seqferry(), "cache", *command, "--cache", tmp_path / "cahce"],
-            environment=seaweedfs.environment(),
-            expect=2,
+        refused = run_seqferry(
+            "cache", *command, "--cache", tmp_path / "cahce", environment=seaweedfs.environment(), expect=2
         )
         assert f"There is no cache at {tmp_path / 'cahce'}" in refused.stderr
         assert len(refused.stderr.strip().splitlines()) == 1, refused.stderr
@@ -186,6 +184,6 @@ def test_an_archive_is_mounted_by_its_name(
     target = tmp_path / "refused"
     target.mkdir()
     environment = {**s3server.environment(), "SEQFERRY_STATE_DIR": str(tmp_path / "state")}
-    done = run([seqferry(), "mount", f"s3://{bucket}/no.tar", target], environment=environment, expect=1)
+    done = run_seqferry("mount", f"s3://{bucket}/no.tar", target, environment=environment, expect=1)
     assert "not a tar archive" in done.stderr
     assert f"To read it as a file, mount s3://{bucket}/" in done.stderr

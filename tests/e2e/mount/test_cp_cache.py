@@ -11,7 +11,7 @@ import pytest
 
 from support.mounts import Mounter
 from support.mover import Mover
-from support.processes import run, seqferry
+from support.processes import run_seqferry
 from support.proxy import Proxy, corrupt
 from support.servers import S3Server
 
@@ -119,7 +119,7 @@ def test_bytes_that_were_wrong_on_the_way_do_not_stay_in_the_cache(
     assert proxy.fired(rule) == 1
     assert code == 0, said
     assert (tmp_path / "copy" / "a").read_bytes() == body
-    run([seqferry(), "cache", "verify", "--cache", cache], environment=proxy.server.environment())
+    run_seqferry("cache", "verify", "--cache", cache, environment=proxy.server.environment())
     proxy.clear_log()
     code, _, said = mover.copy(f"s3://{bucket}/ref/", f"{tmp_path}/again/", "--cache", str(cache))
     assert code == 0, said

@@ -14,7 +14,7 @@ import pytest
 
 from support.buckets import CLAIM, PROBE
 from support.mounts import Mounter
-from support.processes import run, seqferry
+from support.processes import run_seqferry
 from support.run import MissingToolError
 from support.servers import S3Server
 from support.suites import differences, fsx, pjdfstest
@@ -74,7 +74,7 @@ def test_a_file_of_random_operations_is_whole_after_a_kill_and_in_the_bucket(
     before = (mount.directory / "file").read_bytes()
     os.kill(serving.pid, signal.SIGKILL)
     serving.wait()
-    run([seqferry(), "umount", mount.directory], environment=mount.environment)
+    run_seqferry("umount", mount.directory, environment=mount.environment)
     mount, serving = mounter.foreground(s3server, f"s3://{bucket}", *options)
 
     assert (mount.directory / "file").read_bytes() == before

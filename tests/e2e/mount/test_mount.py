@@ -21,7 +21,7 @@ import pytest
 from seqferry.engine import mounts
 from support import proxy as faults
 from support.mounts import Mounter, gone
-from support.processes import RunningProcess, run, seqferry
+from support.processes import RunningProcess, run, run_seqferry, seqferry
 from support.proxy import Proxy
 from support.servers import S3Server
 from support.sim import Simulator
@@ -206,9 +206,9 @@ def test_a_killed_mount_can_be_unmounted_and_mounted_again(
     with pytest.raises(OSError) as dead:
         names(mount.directory)
     assert dead.value.errno == errno.ENOTCONN
-    refused = run([seqferry(), "mount", f"s3://{bucket}", mount.directory], environment=mount.environment, expect=1)
+    refused = run_seqferry("mount", f"s3://{bucket}", mount.directory, environment=mount.environment, expect=1)
     assert "seqferry umount" in refused.stderr
-    assert "does not answer" in run([seqferry(), "mounts"], environment=mount.environment).stdout
+    assert "does not answer" in run_seqferry("mounts", environment=mount.environment).stdout
     mount.umount()
     again = mounter(seaweedfs, f"s3://{bucket}", directory=mount.directory)
     assert (again.directory / "file").read_bytes() == b"x" * MIB
@@ -245,7 +245,7 @@ def test_signals_unmount_and_files_in_use_are_not_lost(
         mount, serving = mounter.foreground(seaweedfs, f"s3://{bucket}")
         with (mount.directory / "file").open("rb") as file:
             assert file.read(10) == b"y" * 10
-            refused = run([seqferry(), "umount", mount.directory], environment=mount.environment, expect=1)
+            refused = run_seqferry("umount", mount.directory, environment=mount.environment, expect=1)
             assert "is in use" in refused.stderr
             serving.signal(number)
             gone(mount)
@@ -305,16 +305,16 @@ def test_what_cannot_be_mounted_says_why_in_one_line(
     ]
     for uri, directory, said in cases:
         for options in ([], ["--foreground"]):
-            command = [seqferry(), "mount", uri, directory, *options]
-            refused = run(command, environment=used.environment, expect=1)
+            command = ["mount", uri, directory, *options]
+            refused = run_seqferry(*command, environment=used.environment, expect=1)
             assert said in refused.stderr, refused.stderr
             assert len(refused.stderr.strip().splitlines()) == 1, refused.stderr
             assert not mounts.is_mounted(directory) or directory == used.directory
-    refused = run([seqferry(), "umount", empty], environment=used.environment, expect=1)
+    refused = run_seqferry("umount", empty, environment=used.environment, expect=1)
     assert "is not mounted by seqferry" in refused.stderr
-    run([seqferry(), "mount", f"s3://{bucket}", full, "--allow-non-empty"], environment=used.environment)
+    run_seqferry("mount", f"s3://{bucket}", full, "--allow-non-empty", environment=used.environment)
     assert names(full) == []
-    run([seqferry(), "umount", full], environment=used.environment)
+    run_seqferry("umount", full, environment=used.environment)
     assert names(full) == ["x"]
 
 
@@ -331,7 +331,7 @@ def test_mounts_are_listed_with_what_they_did(
     stats = mount.stats()
     assert stats["requests"] == 1
     assert stats["bytes_fetched"] == 1000
-    listed = run([seqferry(), "mounts", "--json"], environment=mount.environment).stdout
+    listed = run_seqferry("mounts", "--json", environment=mount.environment).stdout
     facts = {told["directory"]: told for told in map(json.loads, listed.splitlines())}
     told = facts[str(mount.directory)]
     assert (told["source"], told["alive"], told["cache"]) == (f"s3://{bucket}/", True, 0)
@@ -354,7 +354,7 @@ def test_an_fstab_line_mounts(
     try:
         assert stat.S_IMODE((directory / "file").stat().st_mode) == 0o400
     finally:
-        run([seqferry(), "umount", directory], environment=used.environment)
+        run_seqferry("umount", directory, environment=used.environment)
     refused = run([helper, f"s3://{bucket}", directory, "-o", "colour=red"], environment=used.environment, expect=2)
     assert "colour=red" in refused.stderr
 
@@ -373,7 +373,7 @@ def test_an_fstab_line_means_its_names_in_any_locale(
     try:
         assert (directory / "file").read_bytes() == b"x"
     finally:
-        run([seqferry(), "umount", directory], environment=used.environment)
+        run_seqferry("umount", directory, environment=used.environment)
 
 
 _AS_NOBODY = """
@@ -445,7 +445,7 @@ def test_a_bucket_that_may_not_be_listed_is_named_and_nothing_is_mounted(
     s3server.allow_only(bucket, "s3:GetObject")
     empty = mounter.adopt(s3server, tmp_path / "empty").directory
 
-    refused = run([seqferry(), "mount", f"s3://{bucket}", empty], environment=used.environment, expect=1)
+    refused = run_seqferry("mount", f"s3://{bucket}", empty, environment=used.environment, expect=1)
 
     assert len(refused.stderr.strip().splitlines()) == 1, refused.stderr
     assert f"s3://{bucket}" in refused.stderr
@@ -480,13 +480,11 @@ class _Directory:
 
 
 def test_a_folder_that_changes_while_it_is_read_gives_each_name_once(
-    s3server: S3Server, make_bucket: Callable[..., str], mounter: Mounter, put: ObjectWriter
+    make_simulator: Callable[..., Simulator], mounter: Mounter, put: ObjectWriter
 ) -> None:
-    bucket = make_bucket(s3server)
-    kept = {f"d/kept-{number:04}": b"" for number in range(1500)}
-    put(s3server, bucket, kept)
-    put(s3server, bucket, {f"d/gone-{number:02}": b"" for number in range(20)})
-    folder = mounter(s3server, f"s3://{bucket}", "--metadata-ttl", "0").directory / "d"
+    simulator = make_simulator("--instant", "--bucket", "b=keys=d/kept-{i:04};count=1500;size=0")
+    put(simulator, "b", {f"d/gone-{number:02}": b"" for number in range(20)})
+    folder = mounter(simulator, "s3://b", "--metadata-ttl", "0").directory / "d"
     directory = _Directory(folder)
     places: list[tuple[int, str]] = []
 
@@ -501,15 +499,15 @@ def test_a_folder_that_changes_while_it_is_read_gives_each_name_once(
 
     found = [str(directory.next()) for _ in range(700)]
     middle = directory.tell()
-    client = s3server.client()
+    client = simulator.client()
     for number in range(20):
-        client.delete_object(Bucket=bucket, Key=f"d/gone-{number:02}")
-    put(s3server, bucket, {f"d/{letter}-new": b"" for letter in "akz"})
+        client.delete_object(Bucket="b", Key=f"d/gone-{number:02}")
+    put(simulator, "b", {f"d/{letter}-new": b"" for letter in "akz"})
     assert (folder / "a-new").exists(), "the change is seen meanwhile"
     rest = read_on()
 
     assert len(found + rest) == len(set(found + rest)), "no name comes twice"
-    assert {Path(key).name for key in kept} <= {*found, *rest}, "and none that stays is left out"
+    assert {f"kept-{number:04}" for number in range(1500)} <= {*found, *rest}, "and none that stays is left out"
     directory.seek(middle)
     assert [name for name in read_on() if name.startswith("kept-")] == [
         name for name in rest if name.startswith("kept-")

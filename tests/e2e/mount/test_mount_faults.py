@@ -15,7 +15,7 @@ import pytest
 
 from support import proxy as faults
 from support.mounts import Mounter
-from support.processes import RunningProcess, run, seqferry
+from support.processes import RunningProcess, run, run_seqferry
 from support.proxy import Proxy, archived, error, expired_token, reset
 from support.servers import ADMIN, MOVER, Credentials, S3Server
 from support.sim import Simulator
@@ -56,18 +56,13 @@ def test_a_cold_read_fills_the_cache_for_the_next_mount(
         fetched.append(mount.stats()["bytes_fetched"])
         mount.umount()
         # Blocks are written beside the reads; the process has ended when they are.
-        eventually(lambda one=mount: not _serving(one.directory), what="the serving process to end")
+        eventually(lambda one=mount: not one.serving, what="the serving process to end")
     whole = sum(map(len, objects.values()))
     assert fetched[0] >= whole
     assert fetched[1] < whole / 2
     assert fetched[-1] == asked
-    listed = run([seqferry(), "cache", "ls", "--cache", tmp_path / "cache", "--json"], environment=mount.environment)
+    listed = run_seqferry("cache", "ls", "--cache", tmp_path / "cache", "--json", environment=mount.environment)
     assert all(json.loads(line)["pinned"] for line in listed.stdout.splitlines())
-
-
-def _serving(directory: Path) -> bool:
-    found = subprocess.run(["pgrep", "-f", f"mount .* {directory}"], capture_output=True, text=True)
-    return found.stdout.strip() != ""
 
 
 def test_a_flipped_byte_in_the_cache_is_never_served(
@@ -82,7 +77,7 @@ def test_a_flipped_byte_in_the_cache_is_never_served(
     body = rng.randbytes(3 * MIB + 5)
     put(seaweedfs, bucket, {"file": body})
     options = ("--cache", str(tmp_path / "cache"))
-    run([seqferry(), "cache", "warm", f"s3://{bucket}", *options], environment=seaweedfs.environment())
+    run_seqferry("cache", "warm", f"s3://{bucket}", *options, environment=seaweedfs.environment())
     (data,) = (tmp_path / "cache" / "objects").rglob("*.data")
     places = [rng.randrange(len(body)) for _ in range(5)]
     with data.open("r+b") as file:
@@ -158,9 +153,9 @@ def test_a_cache_on_a_network_or_user_space_file_system_is_refused(
     put(seaweedfs, bucket, {"folder/file": b"x"})
     remote = mounter(seaweedfs, f"s3://{bucket}").directory / "folder"
     (target := tmp_path / "target").mkdir()
-    command = [seqferry(), "mount", f"s3://{bucket}", target, "--cache", remote]
+    command = ["mount", f"s3://{bucket}", target, "--cache", remote]
 
-    refused = run(command, environment=seaweedfs.environment(), expect=1)
+    refused = run_seqferry(*command, environment=seaweedfs.environment(), expect=1)
 
     assert "it is on FUSE" in refused.stderr
     assert "local disk" in refused.stderr
@@ -173,7 +168,7 @@ def test_a_thousand_open_files_read_at_random_within_the_memory(
 ) -> None:
     simulator = make_simulator("--instant", "--bucket", "big=keys=f{i:03};count=100;size=1GiB")
     pool = 32 * MIB
-    mount, serving = mounter.foreground(simulator, "s3://big", "--memory", "32MiB")
+    mount, serving = mounter.foreground(simulator, "s3://big", "--memory", "32MiB", is_preloaded=False)
     client = simulator.client()
     files = [os.open(mount.directory / f"f{number % 100:03}", os.O_RDONLY) for number in range(1000)]
     try:
@@ -326,7 +321,7 @@ def test_a_mount_killed_at_any_moment_is_mounted_again_with_its_cache(
         run(["rm", "-rf", tmp_path / "partial"])
     mount = mounter(proxy.server, f"s3://{bucket}", *options, directory=folder)
     assert {key: (folder / key).read_bytes() for key in objects} == objects
-    verified = run([seqferry(), "cache", "verify", *options, "--json"], environment=mount.environment)
+    verified = run_seqferry("cache", "verify", *options, "--json", environment=mount.environment)
     assert all(json.loads(line)["damaged"] == 0 for line in verified.stdout.splitlines())
 
 

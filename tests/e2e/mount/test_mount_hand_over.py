@@ -12,7 +12,7 @@ import pytest
 from support.buckets import CLAIM, keys
 from support.mounts import Mount, Mounter, gone
 from support.own_server import OwnServer
-from support.processes import run, seqferry
+from support.processes import run_seqferry
 from support.servers import S3Server
 from support.waiting import eventually
 
@@ -25,8 +25,8 @@ def own(tmp_path: Path) -> Iterator[OwnServer]:
 
 
 def has_ended(mount: Mount, cache: Path) -> bool:
-    command = [seqferry(), "gateway", "status", "--cache", cache]
-    return "No gateway runs" in run(command, environment=mount.environment, expect=None).stderr
+    command = ["gateway", "status", "--cache", cache]
+    return "No gateway runs" in run_seqferry(*command, environment=mount.environment, expect=None).stderr
 
 
 def end(mount: Mount, cache: Path) -> None:
@@ -54,8 +54,8 @@ def test_a_mount_goes_on_with_what_waits_since_another_one_was_unmounted_while_t
     gone(first)
     assert not has_ended(first, cache), "its process uploads on"
 
-    other = [seqferry(), "mount", f"s3://{bucket}/other", first.directory, *options]
-    refused = run(other, environment=first.environment, expect=None)
+    other = ["mount", f"s3://{bucket}/other", first.directory, *options]
+    refused = run_seqferry(*other, environment=first.environment, expect=None)
     assert f"it still uploads to s3://{bucket}/runs/: wait for its end" in refused.stderr
     began = time.monotonic()
     second = mounter(own.server, uri, *options)
@@ -76,9 +76,7 @@ def test_a_mount_on_a_claimed_prefix_is_refused_and_takes_it_over_when_asked(
     command = ["--read-write", "--cache", str(tmp_path / "second")]
     (folder := tmp_path / "mnt").mkdir()
 
-    refused = run(
-        [seqferry(), "mount", f"s3://{bucket}/runs", folder, *command], environment=first.environment, expect=None
-    )
+    refused = run_seqferry("mount", f"s3://{bucket}/runs", folder, *command, environment=first.environment, expect=None)
     second = mounter(s3server, f"s3://{bucket}/runs", *command, "--take-over")
     (second.directory / "a").write_bytes(b"a")
     assert [path.name for path in second.directory.iterdir()] == ["a"]

@@ -17,7 +17,7 @@ import pytest
 
 from support.buckets import CLAIM, PROBE
 from support.mounts import Mount, Mounter, gone
-from support.processes import run, seqferry
+from support.processes import run, run_seqferry
 from support.servers import S3Server
 from support.waiting import eventually
 
@@ -61,8 +61,8 @@ def uploaded(server: S3Server, bucket: str, mount: Mount, cache: Path) -> dict[s
 
 
 def _is_drained(mount: Mount, cache: Path) -> bool:
-    command = [seqferry(), "gateway", "status", "--cache", cache]
-    done = run(command, environment=mount.environment, expect=None)
+    command = ["gateway", "status", "--cache", cache]
+    done = run_seqferry(*command, environment=mount.environment, expect=None)
     return "No gateway runs" in done.stderr
 
 
@@ -171,7 +171,7 @@ def test_what_was_closed_survives_the_process_and_is_uploaded_by_the_next_mount(
         (mounted.directory / name).write_bytes(body)
     os.kill(serving.pid, signal.SIGKILL)
     serving.wait()
-    run([seqferry(), "umount", mounted.directory], environment=mounted.environment)
+    run_seqferry("umount", mounted.directory, environment=mounted.environment)
 
     again, serving = mounter.foreground(s3server, f"s3://{bucket}", *options)
     assert {name: (again.directory / name).read_bytes() for name in names(again.directory)} == files
@@ -187,7 +187,7 @@ def test_a_mount_that_is_drained_is_unmounted_and_has_uploaded_everything(
     mounted = mount(versitygw, f"s3://{bucket}")
     (mounted.directory / "a").write_bytes(b"written")
 
-    run([seqferry(), "gateway", "drain", "--cache", tmp_path / "cache"], environment=mounted.environment)
+    run_seqferry("gateway", "drain", "--cache", tmp_path / "cache", environment=mounted.environment)
 
     gone(mounted)
     assert versions(versitygw, bucket) == {"a": [b"written"]}
@@ -227,7 +227,7 @@ def test_extended_attributes_stay_with_their_file_on_this_machine(
     (folder / "old").rename(folder / "older")
     os.kill(serving.pid, signal.SIGKILL)
     serving.wait()
-    run([seqferry(), "umount", mounted.directory], environment=mounted.environment)
+    run_seqferry("umount", mounted.directory, environment=mounted.environment)
 
     again, serving = mounter.foreground(s3server, f"s3://{bucket}", *options)
     folder = again.directory
@@ -262,28 +262,19 @@ def test_samba_is_told_names_that_differ_in_case_only(
         real_name("absent")
 
 
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        (["--read-write"], "--read-write needs a folder"),
-        (["--read-write", "--cache", "CACHE", "--pin"], "--pin is for mounts that are only read"),
-        (["--read-write", "--cache", "CACHE", "--consistency", "frozen"], "--consistency frozen is for mounts"),
-        (["--read-write", "--cache", "CACHE", "--no-sign-request"], "--no-sign-request is for mounts"),
-        (["--read-write", "--cache", "/dev/shm/seqferry-no-cache"], "is on tmpfs"),
-    ],
-)
+# What else such a mount cannot obey is in ``unit/cli/test_refused_options.py``.
 def test_what_a_written_mount_cannot_obey_is_refused_in_one_line(
-    seaweedfs: S3Server, make_bucket: MakeBucket, tmp_path: Path, options: list[str], said: str
+    seaweedfs: S3Server, make_bucket: MakeBucket, tmp_path: Path
 ) -> None:
     bucket = make_bucket(seaweedfs)
     (folder := tmp_path / "mnt").mkdir()
-    arguments = [str(tmp_path / "cache") if word == "CACHE" else word for word in options]
     environment = {**seaweedfs.environment(), "SEQFERRY_STATE_DIR": str(tmp_path / "state")}
-    done = run([seqferry(), "mount", f"s3://{bucket}", folder, *arguments], environment=environment, expect=None)
+    options = ("--read-write", "--cache", "/dev/shm/seqferry-no-cache")
+    done = run_seqferry("mount", f"s3://{bucket}", folder, *options, environment=environment, expect=None)
     assert done.returncode != 0
     lines = [line for line in done.stderr.splitlines() if "preview" not in line]
     assert len(lines) == 1, done.stderr
-    assert said in lines[0]
+    assert "is on tmpfs" in lines[0]
     assert not os.path.ismount(folder)
     assert not Path("/dev/shm/seqferry-no-cache").exists()
 
@@ -295,13 +286,13 @@ def test_the_mount_is_listed_and_commands_of_gateways_tell_of_it(
     mounted = mount(seaweedfs, f"s3://{bucket}")
     (mounted.directory / "f").write_bytes(b"12345")
     assert mounted.stats()["open_files"] >= 0
-    asked = [seqferry(), "gateway", "ls", "/mount", "--cache", tmp_path / "cache", "--json"]
-    told: dict[str, Any] = json.loads(run(asked, environment=mounted.environment).stdout.splitlines()[0])
+    asked = ["gateway", "ls", "/mount", "--cache", tmp_path / "cache", "--json"]
+    told: dict[str, Any] = json.loads(run_seqferry(*asked, environment=mounted.environment).stdout.splitlines()[0])
     assert told["name"] == "f"
     second = tmp_path / "second"
     second.mkdir()
-    command = [seqferry(), "mount", f"s3://{bucket}", second, "--read-write", "--cache", tmp_path / "cache"]
-    done = run(command, environment=mounted.environment, expect=None)
+    command = ["mount", f"s3://{bucket}", second, "--read-write", "--cache", tmp_path / "cache"]
+    done = run_seqferry(*command, environment=mounted.environment, expect=None)
     assert "another gateway uses" in done.stderr
     with pytest.raises(subprocess.CalledProcessError):
         subprocess.run(["fusermount3", "-u", second], check=True, capture_output=True)
@@ -329,5 +320,5 @@ def test_what_a_mount_has_uploaded_is_a_transfer_on_record(
 
 
 def _json_lines(mounted: Mount, *arguments: str) -> list[dict[str, Any]]:
-    done = run([seqferry(), *arguments, "--json"], environment=mounted.environment)
+    done = run_seqferry(*arguments, "--json", environment=mounted.environment)
     return [json.loads(line) for line in done.stdout.splitlines()]

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from support.mounts import Mounter
-from support.processes import run, seqferry
+from support.processes import run, run_seqferry
 from support.proxy import Proxy
 from support.servers import S3Server
 from support.sim import Simulator
@@ -54,7 +54,7 @@ def test_a_remount_is_warm(
     assert [line for line in _walk(once_more.directory) if " f " in line] == files
     assert "is damaged" in (tmp_path / "mount-state" / "mount.log").read_text()
     once_more.umount()
-    run([seqferry(), "cache", "rm", f"s3://{bucket}/d1/", "--cache", tmp_path / "cache"], environment=mount.environment)
+    run_seqferry("cache", "rm", f"s3://{bucket}/d1/", "--cache", tmp_path / "cache", environment=mount.environment)
     assert list(names.iterdir()) == []
 
 
@@ -65,7 +65,7 @@ def test_a_manifest_fixes_the_view(
     objects = {"ref/a": b"aa", "ref/sub/b": b"b", "ref/sub/c d": b"", "other": b"o"}
     put(proxy.server, bucket, objects)
     environment = proxy.server.environment()
-    listed = run([seqferry(), "ls", f"s3://{bucket}/", "--recursive", "--json"], environment=environment).stdout
+    listed = run_seqferry("ls", f"s3://{bucket}/", "--recursive", "--json", environment=environment).stdout
     (manifest := tmp_path / "manifest").write_text(listed)
     put(proxy.server, bucket, {"ref/new": b"n", "ref/sub/b": b"another one"})
     proxy.clear_log()
@@ -85,8 +85,8 @@ def test_a_manifest_fixes_the_view(
     for text, said in [("x\n", "line 1"), ('{"key": "other", "size": 1, "etag": "e"}', "names no object")]:
         manifest.write_text(text)
         (folder := tmp_path / "empty").mkdir(exist_ok=True)
-        command = [seqferry(), "mount", f"s3://{bucket}/ref", folder, "--manifest", manifest]
-        refused = run(command, environment=mount.environment, expect=1)
+        command = ["mount", f"s3://{bucket}/ref", folder, "--manifest", manifest]
+        refused = run_seqferry(*command, environment=mount.environment, expect=1)
         assert said in refused.stderr
         assert len(refused.stderr.strip().splitlines()) == 1, refused.stderr
 
@@ -100,13 +100,13 @@ def test_keys_that_cannot_be_files_are_named_before_anything_is_mounted(
     )
     put(simulator, "even", {"a": b"1", "b/c": b"2"})
 
-    done = run([seqferry(), "mount", "s3://odd", "--check"], environment=simulator.environment(), expect=1)
+    done = run_seqferry("mount", "s3://odd", "--check", environment=simulator.environment(), expect=1)
     lines = done.stdout.splitlines()
     assert "s3://odd/x//: empty segment in the key" in lines
     assert "s3://odd/../: segment . or .. in the key" in lines
     assert len(lines) == 3
     assert "3 files in 3 folders, 3 bytes. 3 keys cannot be files." in done.stderr
-    done = run([seqferry(), "mount", "--check", "s3://even/b"], environment=simulator.environment())
+    done = run_seqferry("mount", "--check", "s3://even/b", environment=simulator.environment())
     assert "Nothing is hidden." in done.stderr
 
 

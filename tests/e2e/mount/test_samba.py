@@ -14,7 +14,7 @@ import pytest
 
 from support.buckets import PROBE, is_file
 from support.mounts import Mounter, gone
-from support.processes import run, seqferry
+from support.processes import run_seqferry
 from support.samba import PAGE, Samba, missing_samba, missing_smbtorture
 from support.servers import S3Server
 from support.suites import differences
@@ -89,9 +89,9 @@ def test_what_clients_of_windows_write_is_in_the_bucket_once(
 
     mount.umount("--force")
     gone(mount)
-    asked = [seqferry(), "gateway", "status", "--cache", cache]
+    asked = ["gateway", "status", "--cache", cache]
     eventually(
-        lambda: "No gateway runs" in run(asked, environment=mount.environment, expect=None).stderr,
+        lambda: "No gateway runs" in run_seqferry(*asked, environment=mount.environment, expect=None).stderr,
         what="everything to be in the bucket",
     )
     client = s3server.client()
