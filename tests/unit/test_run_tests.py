@@ -120,6 +120,19 @@ def test_a_run_that_breaks_fails_whatever_its_tests_do(tmp_path: Path, text: str
     assert " 0 failed" not in last_line(ended)
 
 
+def test_pytest_is_given_the_chosen_lanes_and_they_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    test = "import os\n\ndef test_lanes() -> None:\n    assert os.environ['SEQFERRY_TEST_LANES'] == 'samba,guest'\n"
+    monkeypatch.setenv("SEQFERRY_TEST_LANES", "guest samba")
+
+    ended = run(project(tmp_path, {"test_f.py": test}), "--pytest", PYTEST, "--lanes")
+
+    assert ended.returncode == 0, ended.stdout
+    assert ended.stdout.startswith("Lanes that run:\n    samba: SEQFERRY_TEST_LANES=guest samba\n    guest: ")
+    [ran, left_out] = ended.stdout.splitlines()[-4:-2]
+    assert ran == "Lanes that ran: samba, guest"
+    assert left_out.startswith("Lanes that did not run: suites, ")
+
+
 def test_rust_tests_are_run_again_alone_and_a_crash_is_a_fault(tmp_path: Path) -> None:
     if shutil.which("cargo") is None:
         pytest.skip("cargo is not installed (https://rustup.rs)")
