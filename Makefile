@@ -268,18 +268,16 @@ lane-tools:
 	done
 
 # The native module is built only if there is none: after a change below crates/, `make build` brings it up to date.
-.PHONY: check
-check: $(VENV)/.stamp-packages ## the quick loop while working: format, clippy, types, arrows and unit tests
+.PHONY: check check-page
+check: $(VENV)/.stamp-packages ## the quick loop while working: lint, types and tests that a change concerns (BASE=<commit>)
 	@test -e $(VENV)/.stamp-native || $(MAKE) build
-	$(MAKE) lint-format lint-rust
-	$(BIN)/ruff check --quiet
-	$(BIN)/lint-imports
-	$(BIN)/python tools/check_crates.py
-	$(BIN)/python tools/check_rust_modules.py
-	$(BIN)/python tools/check_rust_words.py
-	$(BIN)/pyright
-	$(CARGO) test --release --locked --quiet --lib $(RUST_PACKAGES)
-	$(BIN)/python -m pytest -q tests/unit
+	@PYO3_PYTHON=$(abspath $(BIN)/python) $(BIN)/python tools/changed.py $(if $(BASE),--base '$(BASE)') \
+		--cargo '$(CARGO)' --cargo-test '$(CARGO) test --release --locked' --page '$(MAKE) --silent check-page' $(ARGS)
+
+check-page: page-types
+	$(npm) run --silent check
+	$(npm) run --silent lint
+	$(npm) test --silent -- --reporter=dot
 
 CASES ?= 20000
 .PHONY: fuzz
