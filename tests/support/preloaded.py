@@ -2,7 +2,8 @@
 
 A short command takes half a CPU second, most of it for imports.
 One parent for each process of the test run imports the command once, and forks for each run: the child has its own
-session, environment, folder and output, and calls what the installed script calls.
+session, environment, folder and output, and calls what the installed script calls, or runs a program as ``python -c``
+does.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ class ForkedProcess:
     def __init__(
         self, arguments: Sequence[str], environment: Mapping[str, str], folder: str, output: list[int]
     ) -> None:
-        """Start ``seqferry`` with these arguments, in a session of its own and with standard output and error."""
+        """Start ``seqferry`` or ``python -c``, in a session of its own and with standard output and error."""
         told, telling = os.pipe()
         request = {"arguments": list(arguments), "environment": dict(environment), "folder": folder}
         try:
@@ -98,9 +99,13 @@ _USED: Final = (
     *(
         "seqferry.service.service",
         "seqferry.workflows.worker",
+        "seqferry.workflows.durable",
+        "seqferry.workflows.ticks",
         "seqferry.workflows.inline",
         "seqferry.db.verifications",
+        "seqferry.db.fair_turns",
     ),
+    *("seqferry.api.server", "uvicorn.lifespan.off", "uvicorn.loops.asyncio"),
     *("seqferry.settings.environment", "dbos", "dbos._sys_db_sqlite", "alembic.command", "alembic.config"),
     *("sqlalchemy.dialects.sqlite", "sqlalchemy.dialects.postgresql.psycopg"),
 )
@@ -180,10 +185,16 @@ def _main() -> NoReturn:
 
     _import_all()
     gc.freeze()
-    sys.argv = _serve(socket.socket(fileno=int(sys.argv[1])))
-    from seqferry.cli import main
+    command, *words = _serve(socket.socket(fileno=int(sys.argv[1])))
+    if command == sys.executable:
+        option, program, *words = words
+        sys.argv = [option, *words]
+        exec(program, {"__name__": "__main__"})
+    else:
+        from seqferry.cli import main
 
-    main()
+        sys.argv = [command, *words]
+        main()
     sys.exit(0)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-import sys
 from itertools import pairwise
 from pathlib import Path
 
@@ -21,7 +20,7 @@ from seqferry.db.notice_rows import Subject
 from seqferry.db.tables import notice
 from seqferry.service.service import Service
 from seqferry.settings.config import Settings
-from support.processes import RunningProcess, run
+from support.processes import RunningProcess, run, seqferry
 
 _OPENMETRICS = "application/openmetrics-text; version=1.0.0"
 
@@ -137,10 +136,10 @@ def test_metrics_need_a_token(service: Service) -> None:
 def test_a_worker_offers_its_metrics(sqlite_settings: Settings) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-    command = [sys.executable, "-m", "seqferry", "worker", "--log-format", "json"]
+    command = [seqferry(), "worker", "--log-format", "json"]
     place = f"127.0.0.1:{port}"
     environment = {"SEQFERRY_STATE_DIR": str(sqlite_settings.state_dir), "SEQFERRY_METRICS_LISTEN": place}
-    with RunningProcess(command, environment=environment) as process:
+    with RunningProcess(command, environment=environment, is_preloaded=True) as process:
         process.wait_for_output("metrics are on")
         text = httpx.get(f"http://{place}/metrics", trust_env=False).text
 
@@ -151,8 +150,8 @@ def test_a_worker_offers_its_metrics(sqlite_settings: Settings) -> None:
 def test_a_worker_whose_address_of_metrics_is_taken_is_refused_before_it_works(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         place = f"127.0.0.1:{taken.getsockname()[1]}"
-        command = [sys.executable, "-m", "seqferry", "worker", "--metrics-listen", place]
-        refused = run(command, environment={"SEQFERRY_STATE_DIR": str(tmp_path)}, expect=1)
+        command = [seqferry(), "worker", "--metrics-listen", place]
+        refused = run(command, environment={"SEQFERRY_STATE_DIR": str(tmp_path)}, expect=1, is_preloaded=True)
 
     line = f"seqferry: Cannot offer metrics on {place}: Address already in use. Choose another --metrics-listen.\n"
     assert refused.stderr == line

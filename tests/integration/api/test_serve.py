@@ -48,7 +48,7 @@ TOKEN = "hunter2-hunter2-hunter2"
 @contextmanager
 def _serving(settings: Settings, *options: str, **environment: str) -> Iterator[tuple[RunningProcess, str]]:
     command = [sys.executable, "-c", _SERVE, str(settings.state_dir), *options]
-    with RunningProcess(command, environment=environment) as process:
+    with RunningProcess(command, environment=environment, is_preloaded=True) as process:
         yield process, process.wait_for_line(" .").split()[2]
 
 

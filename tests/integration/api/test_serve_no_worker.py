@@ -31,7 +31,7 @@ def answering(service: Service, **environment: str) -> Generator[tuple[RunningPr
     settings = service.settings
     url = {} if settings.database_url is None else {"SEQFERRY_DATABASE_URL": settings.database_url}
     command = [seqferry(), "serve", "--no-worker", "--port", "0", "--state-dir", str(settings.state_dir)]
-    with RunningProcess(command, environment={**url, **environment}) as process:
+    with RunningProcess(command, environment={**url, **environment}, is_preloaded=True) as process:
         address = process.wait_for_line("http://").strip()
         headers = bearer(tokens.owner_token(settings.state_dir))
         with httpx.Client(base_url=address, headers=headers, trust_env=False, timeout=60) as client:

@@ -107,7 +107,7 @@ def test_processes_that_open_a_fresh_database_at_once_take_turns(empty_settings:
     command = [sys.executable, "-c", script, str(empty_settings.state_dir), empty_settings.database_url or ""]
 
     with ExitStack() as stack:
-        opening = [stack.enter_context(RunningProcess(command)) for _ in range(4)]
+        opening = [stack.enter_context(RunningProcess(command, is_preloaded=True)) for _ in range(4)]
         for process in opening:
             assert (process.wait(), process.stdout) == (0, "0\n"), process
 

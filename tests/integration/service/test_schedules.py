@@ -65,7 +65,7 @@ run(Settings.load(state_dir=Path(sys.argv[1]), database_url=sys.argv[2] or None)
 def start_process(settings: Settings, killed: str = "never") -> RunningProcess:
     """A worker in a process of its own, killed before, inside or after its first submission."""
     place = [str(settings.state_dir), settings.database_url or ""]
-    return RunningProcess([sys.executable, "-c", _WORKER, *place, killed])
+    return RunningProcess([sys.executable, "-c", _WORKER, *place, killed], is_preloaded=True)
 
 
 @pytest.fixture

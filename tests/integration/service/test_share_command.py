@@ -56,7 +56,7 @@ def test_the_address_is_that_of_the_running_server(own: Service) -> None:
     of = ended(own)
     without = command(own, "share", of)
     line = [str(seqferry()), "serve", "--port", "0", "--state-dir", str(own.settings.state_dir)]
-    with RunningProcess(line) as server:
+    with RunningProcess(line, is_preloaded=True) as server:
         address = server.wait_for_line("http://").strip()
         made = command(own, "share", of)
 

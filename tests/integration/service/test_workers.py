@@ -146,7 +146,7 @@ def _gateway(folder: Path, server: S3Server, bucket: str, **place: str) -> Runni
     config = folder / "gateway.toml"
     config.write_text(f'[[share]]\nname = "runs"\nsource = "s3://{bucket}/run/"\n')
     environment = {**server.environment(), "SEQFERRY_CONFIG": str(config), **place}
-    return RunningProcess([seqferry(), "gateway", "serve", "--port", "0"], environment=environment)
+    return RunningProcess([seqferry(), "gateway", "serve", "--port", "0"], environment=environment, is_preloaded=True)
 
 
 def test_a_gateway_is_among_the_workers_until_it_ends(

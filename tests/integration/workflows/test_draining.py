@@ -39,7 +39,7 @@ def worker(settings: Settings, tmp_path: Path) -> Iterator[StartWorker]:
             if settings.database_url is not None:
                 environment["SEQFERRY_DATABASE_URL"] = settings.database_url
             command = [seqferry(), "worker", "--state-dir", str(folder)]
-            running = stack.enter_context(RunningProcess(command, environment=environment))
+            running = stack.enter_context(RunningProcess(command, environment=environment, is_preloaded=True))
             eventually(lambda: "is ready" in running.stderr, what="the worker")
             return running
 

@@ -67,7 +67,7 @@ def worker(lab: Settings, tmp_path: Path) -> Iterator[StartWorker]:
                 "SEQFERRY_FOLDERS": str(folders),
                 "SEQFERRY_SHARED_FOLDERS": str(shared),
             }
-            running = stack.enter_context(RunningProcess(command, environment=environment))
+            running = stack.enter_context(RunningProcess(command, environment=environment, is_preloaded=True))
             eventually(lambda: "is ready" in running.stderr, what="the worker")
             return running
 
@@ -270,12 +270,12 @@ def test_a_command_does_itself_what_no_worker_serves(
     words = [f"{folder}/", f"s3://{bucket}/", "--endpoint-url", versitygw.endpoint_url]
     state = ["--state-dir", str(tmp_path / "cp")]
 
-    ran = run([seqferry(), "cp", *words, *state], environment=environment)
+    ran = run([seqferry(), "cp", *words, *state], environment=environment, is_preloaded=True)
     assert "No worker at the database can do the transfer; this command does the work." in ran.stderr
     assert _keys(versitygw, bucket) == {"a", "b"}
 
     (folder / "c").write_text("c")
-    ran = run([seqferry(), "cp", *words, *state, "--detach"], environment=environment)
+    ran = run([seqferry(), "cp", *words, *state, "--detach"], environment=environment, is_preloaded=True)
     assert f"It waits for a worker with the folder {folder} of the host lab." in ran.stderr
 
 

@@ -108,7 +108,7 @@ def test_a_process_that_is_killed_is_followed_by_one_that_goes_on(
 ) -> None:
     fill(s3server, buckets[0], {f"run/{number}": SMALL for number in range(10)} | {"run/big": MULTIPART}, rng)
     spec = stored.write(_spec(proxy.server, buckets))
-    process = RunningProcess([sys.executable, "-c", _CP, str(own.settings.state_dir), spec])
+    process = RunningProcess([sys.executable, "-c", _CP, str(own.settings.state_dir), spec], is_preloaded=True)
     with held(proxy, "UploadPartCopy", part=3), process:
         transfer_id = process.wait_for_line("-")
         proxy.wait_succeeded("UploadPartCopy", 2)
@@ -210,7 +210,9 @@ def test_a_kill_while_the_queue_takes_over_loses_and_repeats_nothing(
 ) -> None:
     fill(s3server, buckets[0], {f"run/{number}": SMALL for number in range(7)}, rng)
     spec = stored.write(_spec(proxy.server, buckets))
-    process = RunningProcess([sys.executable, "-c", _CP_MANY + _CP, str(own.settings.state_dir), spec])
+    process = RunningProcess(
+        [sys.executable, "-c", _CP_MANY + _CP, str(own.settings.state_dir), spec], is_preloaded=True
+    )
     # Two end without the queue, two are under way without it, and the rest is on it.
     with held(proxy, "CopyObject", after=2), process:
         transfer_id = process.wait_for_line("-")

@@ -40,7 +40,8 @@ run(Settings.load(state_dir=Path(sys.argv[1]), database_url=sys.argv[2] or None)
 
 
 def _worker(settings: Settings) -> RunningProcess:
-    return RunningProcess([sys.executable, "-c", _WORKER, str(settings.state_dir), settings.database_url or ""])
+    command = [sys.executable, "-c", _WORKER, str(settings.state_dir), settings.database_url or ""]
+    return RunningProcess(command, is_preloaded=True)
 
 
 def _fill(server: S3Server, bucket: str, rng: random.Random) -> None:
@@ -256,7 +257,7 @@ def test_a_killed_verification_reads_no_finished_object_again(service: Service, 
 @pytest.mark.parametrize("settings", ["sqlite"], indirect=True)  # the command finds it in the state folder
 def test_a_killed_verify_command_is_resumed(service: Service, proxy: Proxy, arrived: str) -> None:
     line = [str(seqferry()), "verify", arrived, "--content", "--state-dir", str(service.settings.state_dir)]
-    with held(proxy, "GetObject", key="in/040"), RunningProcess(line) as first:
+    with held(proxy, "GetObject", key="in/040"), RunningProcess(line, is_preloaded=True) as first:
         proxy.wait_held()
         verification = service.transfers()[0].id
         eventually(lambda: service.status(verification).totals.done == 149, what="all objects but that one")

@@ -60,9 +60,8 @@ def _worker(
 ) -> RunningProcess:
     url = sa.make_url(settings.database_url or "")
     text = (url if port is None else url.set(port=port)).render_as_string(hide_password=False)
-    return RunningProcess(
-        [sys.executable, "-c", _WORKER, str(settings.state_dir), text, str(dead_after), str(max_requests)]
-    )
+    command = [sys.executable, "-c", _WORKER, str(settings.state_dir), text, str(dead_after), str(max_requests)]
+    return RunningProcess(command, is_preloaded=True)
 
 
 @pytest.fixture

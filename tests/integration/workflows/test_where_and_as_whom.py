@@ -405,7 +405,7 @@ _NAME = "import time; from seqferry.places import processes; print(processes.suf
 @pytest.fixture
 def killed() -> str:
     """The name of a worker of this machine that was killed."""
-    with RunningProcess([sys.executable, "-c", _NAME]) as worker:
+    with RunningProcess([sys.executable, "-c", _NAME], is_preloaded=True) as worker:
         worker.wait_for_output("@")
         name = f"host-{worker.pid}-01234567{worker.stdout.strip()}"
         worker.kill()
