@@ -10,24 +10,26 @@ from cli_process import Cli, Places
 KEYS = ["a.txt", "b.log", "c.bam", "d/a.txt", "d/b.log", "d/e/c.bam", "x[1].txt"]
 
 
-@pytest.mark.parametrize(
-    ("options", "arrived"),
-    [
-        (("--exclude", "*", "--include", "*.txt"), {"a.txt", "d/a.txt", "x[1].txt"}),
-        (("--include", "*.txt", "--exclude", "*"), set[str]()),
-        (("--exclude=*.log", "--exclude=d/e/*"), {"a.txt", "c.bam", "d/a.txt", "x[1].txt"}),
-        (("--min-size", "20"), {"d/a.txt", "d/b.log", "d/e/c.bam", "x[1].txt"}),
-        (("--older-than", "2000-01-01"), set[str]()),
-        (("--newer-than", "1d", "--max-size", "18"), {"a.txt", "b.log", "c.bam"}),
-    ],
-)
-def test_rules_sizes_and_ages_select(cli: Cli, places: Places, options: tuple[str, ...], arrived: set[str]) -> None:
-    places.fill(KEYS)
+def test_rules_sizes_and_ages_select(cli: Cli, places: Places, subtests: pytest.Subtests) -> None:
+    """What each rule selects: ``tests/unit/spec/test_selection.py``."""
+    for number, (options, arrived) in enumerate(
+        [
+            ("--exclude * --include *.txt", {"a.txt", "d/a.txt", "x[1].txt"}),
+            ("--include *.txt --exclude *", set[str]()),
+            ("--exclude=*.log --exclude=d/e/*", {"a.txt", "c.bam", "d/a.txt", "x[1].txt"}),
+            ("--min-size 20 --max-size 21", {"d/a.txt", "d/b.log", "x[1].txt"}),
+            ("--older-than 2000-01-01", set[str]()),
+            ("--newer-than 1d --exclude d/*", {"a.txt", "b.log", "c.bam", "x[1].txt"}),
+        ]
+    ):
+        with subtests.test(options):
+            own = places.of_case(number)
+            own.fill(KEYS)
 
-    ran = cli.run("cp", *options, *places.uris)
+            ran = cli.run("cp", *options.split(), *own.uris)
 
-    assert ran.code == (0 if arrived else 4), ran.err
-    assert set(places.content()) == arrived
+            assert ran.code == (0 if arrived else 4), ran.err
+            assert set(own.content()) == arrived
 
 
 def test_a_wildcard_selects_and_names_by_what_follows_its_folder(cli: Cli, places: Places) -> None:
