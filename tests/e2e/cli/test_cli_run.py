@@ -1,6 +1,6 @@
 """A list of commands as one durable transfer, with its effect at the storage.
 
-Refused lists: ``tests/unit/cli/test_cli_run.py``.
+Refused lists: ``tests/unit/cli/test_command_lines_of_lists.py``.
 """
 
 from __future__ import annotations
