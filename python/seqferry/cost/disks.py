@@ -12,7 +12,9 @@ from seqferry.cost.lines import Line, Pricer
 from seqferry.model.errors import UsageError
 from seqferry.model.prices import GB
 
-_WRITTEN: Final = re.compile(r"(?P<type>[a-z][a-z0-9]*)(?::(?P<iops>\d+))?(?::(?P<throughput>\d+))?(?:@(?P<size>\d+))?")
+_WRITTEN: Final = re.compile(
+    r"(?P<type>[a-z][a-z0-9]*)(?::(?P<iops>\d{1,9}))?(?::(?P<throughput>\d{1,9}))?(?:@(?P<size>\d{1,9}))?"
+)
 _LARGEST: Final = 65_536
 """GB of the largest disk of EBS."""
 _NAMES: Final = ("root", "cache")

@@ -32,6 +32,7 @@ def test_a_disk_is_read(written: str, sizes: tuple[int, ...], found: list[Disk])
     ("written", "sizes", "said"),
     [
         ("", (20,), "'' is no disk"),
+        pytest.param(f"io1:{'9' * 5000}", (20,), "is no disk", id="digits"),
         ("GP3", (20,), "is no disk"),
         ("gp3:", (20,), "is no disk"),
         ("gp3:1:2:3", (20,), "is no disk"),

@@ -21,7 +21,7 @@ _LONGEST: Final = 7 * 86_400
 """Seconds that a signature of S3 lasts at most."""
 
 
-_DURATION: Final = re.compile(r"(\d+)\s*([smhdw]?)")
+_DURATION: Final = re.compile(r"(\d{1,9})\s*([smhdw]?)")
 
 
 _SECONDS: Final = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
