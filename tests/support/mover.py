@@ -83,7 +83,7 @@ class Mover:
         began = time.monotonic()
         while True:
             try:
-                proxy.wait_held(rule, deadline=2.0)
+                proxy.wait_held(rule, deadline=0.5)
                 return True
             except TimeoutError as stuck:
                 status = self.status(transfer_id)

@@ -15,7 +15,9 @@ from support.buckets import odd_keys
 from support.servers import Kind
 
 _LONGEST_NAME: Final = 255
-_MTIME_NS: Final = (0, 2**31 * 10**9)
+_SETTLED_NS: Final = 1_700_000_000 * 10**9
+"""A time in the past: an upload waits for 2 seconds to look again at a file of these seconds, or of the future."""
+LATEST_NS: Final = 2**31 * 10**9
 _CHARACTERS: Final = (
     "abcdefghijklmnopqrstuvwxyz0123456789 .-_~!@#$%^&()[]{}=+,;'`\"*?<>|:äßéœøΩжש中文字🧬\t\u0301\u200b"
 )
@@ -59,15 +61,28 @@ def random_names(rng: random.Random, count: int, *, without: str = "") -> list[s
     return sorted(names)
 
 
-def fill(folder: Path, rng: random.Random, names: Sequence[str], sizes: Sequence[int] = (0, 1, 1000)) -> None:
+def fill(
+    folder: Path,
+    rng: random.Random,
+    names: Sequence[str],
+    sizes: Sequence[int] = (0, 1, 1000),
+    *,
+    latest_ns: int = _SETTLED_NS,
+) -> None:
     """Files of random bytes, modes and times under these names; the sizes in turn, the first names the first ones."""
     for number, name in enumerate(names):
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(rng.randbytes(sizes[number % len(sizes)]))
         path.chmod(rng.choice([0o600, 0o640, 0o644, 0o755]))
-        moment = rng.randrange(*_MTIME_NS)
+        moment = rng.randrange(latest_ns)
         os.utime(path, ns=(moment, moment))
+
+
+def settle(*paths: Path) -> None:
+    """Gives files a time in the past, so that no upload waits to look at them again."""
+    for path in paths:
+        os.utime(path, ns=(_SETTLED_NS, _SETTLED_NS))
 
 
 def tree(folder: Path) -> dict[str, Entry]:

@@ -7,14 +7,15 @@ import random
 import socket
 from collections.abc import Callable
 from pathlib import Path
+from typing import Final
 
 import pytest
 
 from seqferry.model.models import ObjectRecord
-from support.buckets import MIB, keys, open_uploads
+from support.buckets import KIB, MIB, keys, open_uploads
 from support.mover import SMALL_PARTS, Mover
 from support.servers import S3Server
-from support.trees import assert_same_tree, fill, odd_names, random_names, tree
+from support.trees import LATEST_NS, assert_same_tree, fill, odd_names, random_names, settle, tree
 
 SIZES = (0, 1, 1000, 5 * MIB - 1, 5 * MIB, 5 * MIB + 1, 11 * MIB, 70_000)
 
@@ -41,7 +42,7 @@ def test_a_folder_goes_up_and_comes_back_the_same(
     bucket, mover = make_bucket(s3server), make_mover(s3server)
     names = [f"sized/{number}.bin" for number in range(len(SIZES))] + odd_names(s3server.kind)
     fill(tmp_path / "run", rng, names, SIZES)
-    fill(tmp_path / "run", rng, random_names(rng, 200, without="\\"))
+    fill(tmp_path / "run", rng, random_names(rng, 200, without="\\"), latest_ns=LATEST_NS)
 
     up = summary_of(mover.copy(f"{tmp_path}/run", f"s3://{bucket}/in", *SMALL_PARTS))
     assert up["objects_done"] == up["streamed"] == len(names) + 200
@@ -108,40 +109,60 @@ def _with_holes(path: Path, rng: random.Random, size: int, holes: list[tuple[int
             file.write(rng.randbytes(begin - at))
             at = file.seek(end)
         file.truncate(size)
+    settle(path)
 
 
-@pytest.mark.parametrize(
-    "holes",
-    [
-        pytest.param([(0, 21 * MIB)], id="nothing-else"),
-        pytest.param([(0, 6 * MIB), (7 * MIB, 13 * MIB + 5), (14 * MIB, 21 * MIB)], id="at-both-ends"),
-        pytest.param([(4 * MIB, 16 * MIB)], id="parts-of-zeros"),
-    ],
-)
+HOLES: Final = {
+    "nothing else": (21 * MIB, [(0, 21 * MIB)]),
+    "at both ends": (21 * MIB, [(0, 6 * MIB), (7 * MIB, 13 * MIB + 5), (14 * MIB, 21 * MIB)]),
+    "parts of zeros": (21 * MIB, [(4 * MIB, 16 * MIB)]),
+    "between blocks": (21 * MIB, [(256 * KIB, 10 * MIB), (10 * MIB + 256 * KIB, 21 * MIB - 256 * KIB)]),
+    "whole": (4 * MIB, [(256 * KIB, 2 * MIB), (2 * MIB + 256 * KIB, 4 * MIB - 256 * KIB)]),
+    "small": (MIB, [(0, MIB)]),
+}
+"""Sizes of files, and their holes from and to: files of several parts, and of one."""
+
+
 def test_a_file_with_holes_arrives_as_it_reads(
-    s3server: S3Server,
-    make_bucket: BucketFactory,
-    make_mover: MoverFactory,
-    rng: random.Random,
-    tmp_path: Path,
-    holes: list[tuple[int, int]],
+    s3server: S3Server, make_bucket: BucketFactory, make_mover: MoverFactory, rng: random.Random, tmp_path: Path
 ) -> None:
     bucket, mover = make_bucket(s3server), make_mover(s3server)
     (tmp_path / "run").mkdir()
-    for name, size in (("big", 21 * MIB), ("small", MIB)):
-        fitting = [(begin, end) for begin, end in holes if end <= size] or [(0, size)]
-        _with_holes(tmp_path / "run" / name, rng, size, fitting)
-    content = (tmp_path / "run/big").read_bytes()
-    taken = (tmp_path / "run/big").stat().st_blocks * 512
-    assert taken < 21 * MIB - sum(end - begin for begin, end in holes) + MIB, "the file system keeps no holes"
+    for name, (size, holes) in HOLES.items():
+        _with_holes(tmp_path / "run" / name, rng, size, holes)
+    taken = {name: _on_disk(tmp_path / "run" / name) for name in HOLES}
+    for name, (size, holes) in HOLES.items():
+        without = size - sum(end - begin for begin, end in holes)
+        assert taken[name] < without + MIB, f"{name}: the file system keeps no holes"
 
     summary_of(mover.copy(f"{tmp_path}/run", f"s3://{bucket}/in/", *SMALL_PARTS))
-    assert s3server.client().get_object(Bucket=bucket, Key="in/big")["Body"].read() == content
+    for name in HOLES:
+        stored = s3server.client().get_object(Bucket=bucket, Key=f"in/{name}")["Body"].read()
+        assert stored == (tmp_path / "run" / name).read_bytes(), name
 
     # What comes down takes no more room either, but for runs that are shorter than a piece.
     summary_of(mover.copy(f"s3://{bucket}/in/", f"{tmp_path}/back", *SMALL_PARTS))
     assert_same_tree(tmp_path / "run", tmp_path / "back")
-    assert (tmp_path / "back/big").stat().st_blocks * 512 <= taken + 2 * MIB * len(holes)
+    for name, (_, holes) in HOLES.items():
+        assert _on_disk(tmp_path / "back" / name) <= taken[name] + 2 * MIB * len(holes), name
+    assert _on_disk(tmp_path / "back" / "between blocks") < 21 * MIB // 2
+    assert _on_disk(tmp_path / "back" / "whole") < 2 * MIB
+
+
+def test_zeros_that_another_tool_has_uploaded_become_holes(
+    s3server: S3Server, make_bucket: BucketFactory, make_mover: MoverFactory, tmp_path: Path
+) -> None:
+    bucket, size = make_bucket(s3server), 16 * MIB
+    s3server.client().put_object(Bucket=bucket, Key="in/zeros", Body=b"\0" * size + b"end")
+
+    summary_of(make_mover(s3server).copy(f"s3://{bucket}/in/zeros", f"{tmp_path}/zeros", *SMALL_PARTS))
+
+    assert (tmp_path / "zeros").read_bytes() == b"\0" * size + b"end"
+    assert _on_disk(tmp_path / "zeros") < size // 2
+
+
+def _on_disk(path: Path) -> int:
+    return path.stat().st_blocks * 512
 
 
 def test_links_are_followed_skipped_or_kept(
@@ -199,7 +220,8 @@ def test_what_cannot_be_an_object_is_said_and_the_rest_arrives(
         listening.bind(str(run / "sock"))
     (run / "dangling").symlink_to("nowhere")
     (run / "d/loop").symlink_to("..")
-    Path(os.fsdecode(bytes(run) + b"/latin-\xe9.txt")).write_bytes(b"x")
+    (latin := Path(os.fsdecode(bytes(run) + b"/latin-\xe9.txt"))).write_bytes(b"x")
+    settle(latin)
 
     code, summary, err = mover.copy(str(run), f"s3://{bucket}/in/")
 
@@ -213,18 +235,18 @@ def test_what_cannot_be_an_object_is_said_and_the_rest_arrives(
     assert all(record.error_message for record in records if record.state != "done")
 
 
-@pytest.mark.long
-@pytest.mark.timeout(900)
-def test_20000_odd_names_go_up_and_come_back(
+@pytest.mark.timeout(300)
+def test_thousands_of_odd_names_go_up_and_come_back(
     seaweedfs: S3Server, make_bucket: BucketFactory, make_mover: MoverFactory, rng: random.Random, tmp_path: Path
 ) -> None:
     bucket, mover = make_bucket(seaweedfs), make_mover(seaweedfs)
-    fill(tmp_path / "run", rng, random_names(rng, 20_000, without="\\"), (0, 1, 100, 2000))
+    # Several pages of a listing, and several batches.
+    fill(tmp_path / "run", rng, random_names(rng, 3000, without="\\"), (0, 1, 100, 2000))
 
     up = summary_of(mover.copy(f"{tmp_path}/run", f"s3://{bucket}/"))
     down = summary_of(mover.copy(f"s3://{bucket}/", f"{tmp_path}/back"))
 
-    assert up["objects_done"] == down["objects_done"] == 20_000
+    assert up["objects_done"] == down["objects_done"] == 3000
     assert_same_tree(tmp_path / "run", tmp_path / "back")
 
 

@@ -17,7 +17,7 @@ from support.processes import seqferry
 from support.proxy import Proxy, corrupt, hold
 from support.servers import S3Server
 from support.sim import Simulator
-from support.trees import assert_same_tree, fill, tree
+from support.trees import assert_same_tree, fill, settle, tree
 
 MoverFactory = Callable[[S3Server | Simulator], Mover]
 BucketFactory = Callable[..., str]
@@ -407,6 +407,7 @@ def test_records_of_transfers_are_neither_copied_nor_overwritten_nor_removed(
     mover.state.mkdir(parents=True)
     (home / "file").write_bytes(b"mine")
     (home / ".local" / "state" / "other").write_bytes(b"mine too")
+    settle(home / "file", home / ".local" / "state" / "other")
 
     code, summary, err = mover.copy(str(home), f"s3://{bucket}/home/", "--delete", verb="sync")
 
@@ -427,6 +428,7 @@ def test_a_standard_output_that_is_full_or_closed_is_said_and_is_no_fault_of_our
 ) -> None:
     bucket, mover = make_bucket(s3server), make_mover(s3server)
     (tmp_path / "file").write_bytes(b"x")
+    settle(tmp_path / "file")
     environment = {**os.environ, **s3server.environment(), "SEQFERRY_STATE_DIR": str(mover.state)}
 
     def run(command: str) -> subprocess.CompletedProcess[str]:

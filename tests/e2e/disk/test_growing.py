@@ -41,7 +41,7 @@ def _appended_to(file: Path, times: int = 1000) -> Generator[None]:
         writer.join()
 
 
-@pytest.mark.parametrize("verb", ["cp", "sync", "mv", "pack"])
+@pytest.mark.parametrize("verb", ["cp", "mv", "pack"])
 def test_half_of_a_file_that_rests_between_two_appends_is_no_success(
     s3server: S3Server, make_bucket: BucketFactory, make_mover: MoverFactory, tmp_path: Path, verb: str
 ) -> None:
@@ -87,9 +87,6 @@ def test_what_was_changed_a_moment_ago_is_left_alone(
     (left,) = mover.objects(summary["id"], "skipped")
     assert (left.source_key, left.error_code) == ("new", "Unsettled")
     assert "may still grow" in str(left.error_message)
-    refused = mover.start("cp", f"{folder}/", f"s3://{bucket}/in/", "--settle", "soon")
-    assert refused.wait() == 2
-    assert "--settle 'soon' is no age" in refused.stderr
     # Files that are said to be at rest go, and are not looked at again.
     code, summary, err = mover.copy(f"{folder}/", f"s3://{bucket}/in/", "--settle", "0s")
     assert code == 0, err

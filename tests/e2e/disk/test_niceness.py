@@ -25,7 +25,7 @@ from support.waiting import eventually
 MB = 1_000_000
 LINK = 20 * MB
 LIMIT = 2 * MB
-SIZE = 20 * MIB
+SIZE = 15 * MIB
 PART = 5 * MIB
 
 # Sends to an address as fast as the link takes it, until it is ended.

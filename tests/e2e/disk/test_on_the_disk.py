@@ -100,23 +100,20 @@ def test_results_of_objects_share_the_syncs_of_others(
     assert len(syncs) < 25, "a few for each batch, none for each object"
 
 
-@pytest.mark.parametrize("existing", [False, True])
 def test_unpacked_files_share_a_sync_of_the_file_system_that_comes_before_their_end(
     simulator: Simulator,
     mover: Mover,
     syscalls: Callable[[], Syscalls],
     tmp_path: Path,
     rng: random.Random,
-    existing: bool,
 ) -> None:
     kind = subprocess.run(["stat", "-f", "-c", "%T", tmp_path], capture_output=True, text=True, check=True).stdout
     if kind.strip() not in ("ext2/ext3", "xfs", "btrfs"):
         pytest.skip(f"a sync of {kind.strip()} need not reach the disk")
     archive, target = tmp_path / "x.tar", tmp_path / "to"
     _archive(archive, 200, rng)
-    if existing:
-        target.mkdir()
-        (target / "150").write_bytes(b"the old one")
+    target.mkdir()
+    (target / "150").write_bytes(b"the old one")
     trace = syscalls()
     mover.within = trace.within
     running = mover.start("unpack", str(archive), str(target))
@@ -131,7 +128,7 @@ def test_unpacked_files_share_a_sync_of_the_file_system_that_comes_before_their_
     assert any(named[-1].ended < sync.begun and sync.ended < said.begun for sync in whole)
     alone = [call for call in calls if call.name in ("fsync", "fdatasync") and re.match(rf"\d+<{inside}/", call.text)]
     # A file that is there is never replaced by one that is not on the disk.
-    assert len(alone) == int(existing), alone
+    assert len(alone) == 1, alone
     assert len(whole) < 20
     # The ends go on record behind the sync of the files.
     ends = [
@@ -142,20 +139,17 @@ def test_unpacked_files_share_a_sync_of_the_file_system_that_comes_before_their_
     assert not ends or whole[0].ended < ends[-1].begun
 
 
-@pytest.mark.parametrize("existing", [False, True])
 def test_files_unpacked_without_sync_are_waited_for_on_no_disk(
     simulator: Simulator,
     mover: Mover,
     syscalls: Callable[[], Syscalls],
     tmp_path: Path,
     rng: random.Random,
-    existing: bool,
 ) -> None:
     archive, target = tmp_path / "x.tar", tmp_path / "to"
     members = _archive(archive, 200, rng)
-    if existing:
-        target.mkdir()
-        (target / "150").write_bytes(b"the old one")
+    target.mkdir()
+    (target / "150").write_bytes(b"the old one")
     trace = syscalls()
     mover.within = trace.within
     running = mover.start("unpack", "--no-sync", str(archive), str(target))
@@ -167,7 +161,7 @@ def test_files_unpacked_without_sync_are_waited_for_on_no_disk(
     inside = re.escape(str(target))
     alone = [call for call in calls if call.name in ("fsync", "fdatasync") and re.match(rf"\d+<{inside}/", call.text)]
     # Also here no file that is there is replaced by one that is not on the disk.
-    assert len(alone) == int(existing), alone
+    assert len(alone) == 1, alone
 
 
 def _archive(archive: Path, count: int, rng: random.Random) -> dict[str, bytes]:

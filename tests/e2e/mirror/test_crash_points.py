@@ -1,13 +1,14 @@
 """Each named crash point: a process ends there once, the next one goes on, and what has to hold holds.
 
-A point that is never reached fails its test. See ``seqferry.engine.crash_points``.
+Points of one transfer share it: each process goes on where the one before has ended, and ends at the next point.
+A point that is never reached fails its test, by name. See ``seqferry.engine.crash_points``.
 """
 
 from __future__ import annotations
 
 import random
 import signal
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -19,8 +20,8 @@ from seqferry.engine import crash_points
 from seqferry.service.service import Service
 from support.buckets import open_uploads
 from support.mover import MIB, SMALL_PARTS, Mover
-from support.processes import RunningProcess
 from support.servers import S3Server
+from support.trees import settle
 from support.waiting import eventually
 
 _ENDED_BY: Final = {-signal.SIGKILL, -signal.SIGABRT}
@@ -55,8 +56,12 @@ class Stage:
         read = {one["Key"]: client.get_object(Bucket=self.bucket, Key=one["Key"])["Body"].read() for one in listed}
         return {key.removeprefix(prefix): body for key, body in read.items()}
 
-    def crashes(self, point: str, *words: str) -> RunningProcess:
-        """A command that ends at the point."""
+    def crashes(self, points: Sequence[str], *words: str) -> None:
+        """Run a command again for each point, at which it ends."""
+        for point in points:
+            self._crash(point, words)
+
+    def _crash(self, point: str, words: Sequence[str]) -> None:
         self.mover.env = {crash_points.VARIABLE: point}
         running = self.mover.start(*words)
         self.mover.env = {}
@@ -65,7 +70,6 @@ class Stage:
         except TimeoutError as late:
             raise AssertionError(f"{point} was never reached: {late}") from None
         assert status in _ENDED_BY, f"{point} was never reached: {running}"
-        return running
 
     def goes_on(self, transfer_id: str, *, expect: int = 0) -> None:
         running = self.mover.start("resume", transfer_id)
@@ -89,21 +93,22 @@ def stage(
     return found
 
 
-def _copy(stage: Stage, point: str) -> str:
+def _copy(stage: Stage, points: Sequence[str]) -> str:
     stage.put("run/", stage.sent)
     transfer_id = stage.mover.submit(stage.source, stage.target, *SMALL_PARTS)
-    stage.crashes(point, "worker")
+    stage.crashes(points, "worker")
     stage.goes_on(transfer_id)
     assert stage.found("in/") == stage.sent
     return transfer_id
 
 
-def _submit(stage: Stage, point: str) -> str:
+def _submit(stage: Stage, points: Sequence[str]) -> str:
     stage.put("run/", stage.sent)
     words = ("cp", stage.source, stage.target, *SMALL_PARTS)
-    stage.crashes(point, *words, "--detach")
-    recorded = stage.rows("select id from transfer")
-    assert len(recorded) == (1 if point.startswith("after") else 0)
+    for point in points:
+        stage.crashes([point], *words, "--detach")
+        recorded = stage.rows("select id from transfer")
+        assert len(recorded) == (1 if point.startswith("after") else 0), point
     running = stage.mover.start(*words)
     assert running.wait(120) == 0, running
     [(transfer_id,)] = stage.rows("select id from transfer")
@@ -111,12 +116,12 @@ def _submit(stage: Stage, point: str) -> str:
     return transfer_id
 
 
-def _move(stage: Stage, point: str) -> str:
+def _move(stage: Stage, points: Sequence[str]) -> str:
     stage.put("run/", stage.sent)
     running = stage.mover.start("mv", stage.source, stage.target, *SMALL_PARTS, "--detach")
     assert running.wait() == 0, running
     transfer_id = running.stdout.strip()
-    stage.crashes(point, "worker")
+    stage.crashes(points, "worker")
     assert stage.found("in/") | stage.found("run/") == stage.sent
     stage.goes_on(transfer_id)
     assert stage.found("in/") == stage.sent
@@ -124,49 +129,50 @@ def _move(stage: Stage, point: str) -> str:
     return transfer_id
 
 
-def _sync(stage: Stage, point: str) -> str:
+def _sync(stage: Stage, points: Sequence[str]) -> str:
     stage.put("run/", stage.sent)
     stage.put("in/", {"extra1": b"1", "extra2": b"2"})
     running = stage.mover.start("sync", stage.source, stage.target, *SMALL_PARTS, "--delete", "--detach")
     assert running.wait() == 0, running
     transfer_id = running.stdout.strip()
-    stage.crashes(point, "worker")
+    stage.crashes(points, "worker")
     stage.goes_on(transfer_id)
     assert stage.found("in/") == stage.sent
     return transfer_id
 
 
-def _remove(stage: Stage, point: str) -> str:
+def _remove(stage: Stage, points: Sequence[str]) -> str:
     stage.put("run/", stage.sent)
     stage.put("in/", {"kept": b"kept"})
     running = stage.mover.start("rm", "--recursive", stage.source, "--detach")
     assert running.wait() == 0, running
     transfer_id = running.stdout.strip()
-    stage.crashes(point, "worker")
+    stage.crashes(points, "worker")
     stage.goes_on(transfer_id)
     assert stage.found("run/") == {}
     assert stage.found("in/") == {"kept": b"kept"}
     return transfer_id
 
 
-def _upload(stage: Stage, point: str) -> str:
+def _upload(stage: Stage, points: Sequence[str]) -> str:
     stage.folder.mkdir()
     for name, body in stage.sent.items():
         (stage.folder / name).write_bytes(body)
+        settle(stage.folder / name)
     transfer_id = stage.mover.submit(f"{stage.folder}/", stage.target, *SMALL_PARTS)
-    stage.crashes(point, "worker")
+    stage.crashes(points, "worker")
     stage.goes_on(transfer_id)
     assert stage.found("in/") == stage.sent
     return transfer_id
 
 
-def _cancel(stage: Stage, point: str) -> str:
+def _cancel(stage: Stage, points: Sequence[str]) -> str:
     """What a killed worker left open is aborted after a cancel."""
     stage.put("run/", stage.sent)
     transfer_id = stage.mover.submit(stage.source, stage.target, *SMALL_PARTS)
-    stage.crashes("after-UploadPartCopy", "worker")
+    stage.crashes(["after-UploadPartCopy"], "worker")
     assert len(open_uploads(stage.server, stage.bucket)) == 1
-    stage.crashes(point, "cancel", transfer_id)  # works itself, since no worker is there
+    stage.crashes(points, "cancel", transfer_id)  # works itself, since no worker is there
     with stage.mover.start("worker"):
         eventually(lambda: stage.mover.status(transfer_id).ended, what="the end", deadline=60)
     assert stage.mover.status(transfer_id).state == "cancelled"
@@ -176,11 +182,11 @@ def _cancel(stage: Stage, point: str) -> str:
     return transfer_id
 
 
-def _schedule(stage: Stage, point: str) -> str:
+def _schedule(stage: Stage, points: Sequence[str]) -> str:
     stage.put("run/", stage.sent)
     running = stage.mover.start("schedule", "add", "* * * * * *", "sync", stage.source, stage.target, *SMALL_PARTS)
     assert running.wait() == 0, running
-    stage.crashes(point, "worker")
+    stage.crashes(points, "worker")
     with stage.mover.start("worker"):
         eventually(lambda: stage.found("in/") == stage.sent, what="what the schedule copies", deadline=60, every=0.5)
     submitted = stage.rows("select transfer_id from schedule_run where outcome in ('submitted', 'waiting')")
@@ -189,62 +195,84 @@ def _schedule(stage: Stage, point: str) -> str:
     return ""
 
 
-_BY_SCENARIO: Final[dict[Callable[[Stage, str], str], tuple[str, ...]]] = {
-    _submit: ("before-submission-recorded", "after-submission-recorded"),
-    _copy: (
-        "after-plan-begun",
-        "before-batches-recorded",
-        "after-batches-recorded",
-        "before-plan-ended",
-        "after-plan-ended",
-        "after-batch-begun",
-        "before-upload-recorded",
-        "after-upload-recorded",
-        "before-results-recorded",
-        "after-results-recorded",
-        "before-batch-ended",
-        "after-batch-ended",
-        "before-transfer-ended",
-        "after-transfer-ended",
-        "before-CopyObject",
-        "after-CopyObject",
-        "before-CreateMultipartUpload",
-        "after-CreateMultipartUpload",
-        "before-UploadPartCopy",
-        "after-UploadPartCopy",
-        "before-CompleteMultipartUpload",
-        "after-CompleteMultipartUpload",
+_TABLE: Final[dict[str, tuple[Callable[[Stage, Sequence[str]], str], tuple[str, ...]]]] = {
+    "submission": (_submit, ("before-submission-recorded", "after-submission-recorded")),
+    "plan": (
+        _copy,
+        (
+            "after-plan-begun",
+            "before-batches-recorded",
+            "after-batches-recorded",
+            "before-plan-ended",
+            "after-plan-ended",
+        ),
     ),
-    _move: (
-        "before-sources-recorded",
-        "after-sources-recorded",
-        "after-sources-removed",
-        "before-DeleteObject",
-        "after-DeleteObject",
+    "requests": (
+        _copy,
+        (
+            "after-batch-begun",
+            "before-CopyObject",
+            "after-CopyObject",
+            "before-CreateMultipartUpload",
+            "after-CreateMultipartUpload",
+            "before-upload-recorded",
+            "after-upload-recorded",
+            "before-UploadPartCopy",
+            "after-UploadPartCopy",
+            "before-CompleteMultipartUpload",
+            "after-CompleteMultipartUpload",
+        ),
     ),
-    _sync: ("before-extras-recorded", "after-extras-recorded", "after-extras-removed"),
-    _remove: ("before-DeleteObjects", "after-DeleteObjects"),
-    _upload: ("before-PutObject", "after-PutObject", "before-UploadPart", "after-UploadPart"),
-    _cancel: (
-        "before-given-up-aborted",
-        "after-given-up-aborted",
-        "before-AbortMultipartUpload",
-        "after-AbortMultipartUpload",
+    "results": (
+        _copy,
+        (
+            "before-results-recorded",
+            "after-results-recorded",
+            "before-batch-ended",
+            "after-batch-ended",
+            "before-transfer-ended",
+            "after-transfer-ended",
+        ),
     ),
-    _schedule: ("before-schedule-run-recorded", "after-schedule-run-recorded"),
+    "move": (
+        _move,
+        (
+            "before-sources-recorded",
+            "after-sources-recorded",
+            "before-DeleteObject",
+            "after-DeleteObject",
+            "after-sources-removed",
+        ),
+    ),
+    "sync": (_sync, ("before-extras-recorded", "after-extras-recorded", "after-extras-removed")),
+    # The process that goes on removes one by one what may be gone: a transfer reaches one of the two.
+    "removal, before": (_remove, ("before-DeleteObjects",)),
+    "removal, after": (_remove, ("after-DeleteObjects",)),
+    "upload": (_upload, ("before-PutObject", "after-PutObject", "before-UploadPart", "after-UploadPart")),
+    "cancel": (
+        _cancel,
+        (
+            "before-given-up-aborted",
+            "before-AbortMultipartUpload",
+            "after-AbortMultipartUpload",
+            "after-given-up-aborted",
+        ),
+    ),
+    "schedule": (_schedule, ("before-schedule-run-recorded", "after-schedule-run-recorded")),
 }
-_TABLE: Final = [(scenario, point) for scenario, points in _BY_SCENARIO.items() for point in points]
 
 
 def test_every_point_is_visited() -> None:
-    assert sorted(point for _, point in _TABLE) == sorted(crash_points.POINTS | crash_points.REQUESTS)
+    visited = [point for _, points in _TABLE.values() for point in points]
+    assert sorted(visited) == sorted(crash_points.POINTS | crash_points.REQUESTS)
 
 
-@pytest.mark.parametrize(("scenario", "point"), _TABLE, ids=[point for _, point in _TABLE])
-def test_a_process_that_ends_at_a_point_costs_nothing(
-    stage: Stage, scenario: Callable[[Stage, str], str], point: str
-) -> None:
-    transfer_id = scenario(stage, point)
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("scenario", _TABLE)
+def test_a_process_that_ends_at_a_point_costs_nothing(stage: Stage, scenario: str) -> None:
+    play, points = _TABLE[scenario]
+
+    transfer_id = play(stage, points)
 
     assert open_uploads(stage.server, stage.bucket) == []
     unended = "select 1 from batch b join transfer t on t.id = b.transfer_id where b.state <> 'ended'"

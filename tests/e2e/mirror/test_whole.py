@@ -1,4 +1,4 @@
-"""Hundreds of objects with everything S3 can store arrive identical in all respects, read back with another client."""
+"""Objects with everything S3 can store arrive identical in all respects, read back with another client."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ AROUND = [0, 1, 5 * MIB - 1, 5 * MIB, 5 * MIB + 1, 10 * MIB - 1, 10 * MIB, 10 * 
 @pytest.mark.parametrize(
     "options", [SMALL_PARTS, ("--copy-threshold", "5MiB")], ids=["our parts", "the source's parts"]
 )
-def test_500_objects_arrive_identical(
+def test_objects_of_all_kinds_arrive_identical(
     s3server: S3Server,
     make_bucket: Callable[..., str],
     make_mover: Callable[[S3Server], Mover],
@@ -31,7 +31,7 @@ def test_500_objects_arrive_identical(
     options: tuple[str, ...],
 ) -> None:
     source, target = make_bucket(s3server), make_bucket(s3server)
-    made = fill(s3server, source, rng, Shape(objects=500, sizes=AROUND, prefix="run 42/"))
+    made = fill(s3server, source, rng, Shape(objects=200, sizes=AROUND, prefix="run 42/"))
     # As most tools upload: several parts, and no checksum over the whole.
     for number in range(3):
         s3server.client(s3server.user).upload_fileobj(
@@ -49,7 +49,7 @@ def test_500_objects_arrive_identical(
     assert_same(s3server, source, target, source_prefix="run 42/", target_prefix="archive/")
     assert open_uploads(s3server, target) == []
     records = mover.objects(summary["id"])
-    assert len(records) == len(made) + 3 >= 500
+    assert len(records) == len(made) + 3 >= 200
     assert {record.state for record in records} == {"done"}
     verified = Counter(record.verified for record in records)
     assert set(verified) <= {"checksum", "etag", "size"}, verified

@@ -14,6 +14,7 @@ from support.buckets import open_uploads
 from support.mover import MIB, Mover
 from support.proxy import Proxy, Record, hold
 from support.servers import S3Server
+from support.trees import settle
 from support.waiting import eventually
 
 KILLS = 6
@@ -106,6 +107,7 @@ def test_killed_while_it_packs_on_this_machine_it_goes_on(
         path = tmp_path / "run" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(data)
+        settle(path)
     mover, out = make_mover(versitygw), tmp_path / "out"
     target = out / "run.tar"
     started = mover.start("pack", f"{tmp_path}/run", str(target), "--part-size", "5MiB", "--detach")

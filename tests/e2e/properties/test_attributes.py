@@ -13,6 +13,9 @@ from compat.fleet import Endpoint
 from support.headers import recording
 from support.mover import MIB, SMALL_PARTS, Mover
 from support.servers import S3Server
+from support.trees import settle
+
+pytestmark = pytest.mark.every_server
 
 BucketFactory = Callable[..., str]
 MoverFactory = Callable[[S3Server], Mover]
@@ -94,6 +97,7 @@ def test_uploads_get_attributes_and_keep_what_files_carry(
     bucket, client = make_bucket(s3server), s3server.client()
     (tmp_path / "small").write_bytes(b"ACGT")
     (tmp_path / "big").write_bytes(rng.randbytes(6 * MIB))
+    settle(tmp_path / "small", tmp_path / "big")
     options = ("--content-type", "application/fastq", "--metadata", "sample=9", "--tags", "lane=3")
 
     code, _, err = make_mover(s3server).copy(
@@ -148,34 +152,3 @@ def test_an_acl_is_set(
     assert code == 0, err
     grants = client.get_object_acl(Bucket=target, Key="in/a")["Grants"]
     assert any(grant["Grantee"].get("URI", "").endswith("AllUsers") for grant in grants)
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        (("--sse", "aws"), "aws:kms:dsse"),
-        (("--sse", "AES-256"), "aws:kms:dsse"),
-        (("--sse=aws",), "aws:kms:dsse"),
-        (("--sse-kms-key-id", "k"), "--sse aws:kms"),
-        (("--acl", "everyone"), "choose one of private"),
-        (("--acl", "private", "--grants", "read=id=1"), "cannot be had together"),
-        (("--grants", "read"), "PERMISSION=KIND=GRANTEE"),
-        (("--metadata", "a"), "has no value"),
-        (("--metadata", "a=1,a=2"), "names 'a' twice"),
-        (("--metadata", "a=\u00fc"), "printable ASCII"),
-        (("--metadata", "{"), "JSON"),
-        (("--content-type", "a\nb"), "printable ASCII"),
-        (("--tags", ",".join(f"t{n}=1" for n in range(11))), "11 tags"),
-        (("--object-lock-mode", "GOVERNANCE"), "belong together"),
-        (("--object-lock-mode", "GOVERNANCE", "--object-lock-until", "2001-01-01"), "has passed"),
-        (("--object-lock-mode", "GOVERNANCE", "--object-lock-until", "soon"), "is no time"),
-    ],
-)
-def test_what_cannot_be_carried_is_refused_before_anything_starts(
-    make_mover: MoverFactory, versitygw: S3Server, options: tuple[str, ...], words: str
-) -> None:
-    ran = make_mover(versitygw).start("cp", "s3://a/b/", "s3://c/d/", *options)
-
-    assert ran.wait() == 2
-    assert words in ran.stderr
-    assert "Traceback" not in ran.stderr

@@ -12,6 +12,7 @@ import pytest
 
 from support.mover import MIB, SMALL_PARTS, Mover
 from support.servers import S3Server
+from support.trees import settle
 
 pytestmark = pytest.mark.every_server
 
@@ -34,6 +35,7 @@ def test_copies_and_uploads_keep_the_checksum_that_was_asked_for(
     (tmp_path / "run").mkdir()
     for name, content in contents.items():
         (tmp_path / "run" / name).write_bytes(content)
+        settle(tmp_path / "run" / name)
     given = (*SMALL_PARTS, "--checksum-algorithm", algorithm)
 
     # versitygw takes the checksum of a source for that of each of its copied parts, so that none is kept of a copy in

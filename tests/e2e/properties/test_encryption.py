@@ -14,6 +14,7 @@ from botocore.exceptions import ClientError
 from compat.fleet import Endpoint
 from support.mover import MIB, SMALL_PARTS, Mover
 from support.servers import S3Server
+from support.trees import settle
 
 KMS_KEY = "lab"
 EndpointMoverFactory = Callable[[Any], Mover]
@@ -68,6 +69,7 @@ def test_copies_and_uploads_are_encrypted_as_asked(
     folder.mkdir()
     for key, content in contents.items():
         (tmp_path / key).write_bytes(content)
+        settle(tmp_path / key)
     up = new_bucket(kms_server)
     code, _, err = mover.copy(f"{folder}/", f"s3://{up}/in/", *SMALL_PARTS, *options)
     assert code == 0, err
@@ -151,6 +153,7 @@ def test_a_customers_key_encrypts_and_reads_and_is_nowhere_on_record(
     (tmp_path / "run").mkdir()
     for key, content in contents.items():
         (tmp_path / key).write_bytes(content)
+        settle(tmp_path / key)
 
     # Up with the first key, over to the second, and down again.
     code, summary, err = mover.copy(f"{tmp_path}/run/", f"s3://{first}/run/", *SMALL_PARTS, "--sse-c-key", names[0])
@@ -184,6 +187,7 @@ def test_a_worker_without_the_key_leaves_the_transfer_alone(
     key, file = tmp_path / "lab.key", tmp_path / "a"
     key.write_bytes(bytes(range(32)))
     file.write_bytes(b"a")
+    settle(file)
 
     transfer = mover.submit(str(file), f"s3://{bucket}/a", "--sse-c-key", str(key))
     key.write_bytes(bytes(32))

@@ -12,6 +12,7 @@ import pytest
 
 from support.mover import MIB, SMALL_PARTS, Mover
 from support.servers import S3Server
+from support.trees import settle
 
 MoverFactory = Callable[[S3Server], Mover]
 BucketFactory = Callable[..., str]
@@ -53,6 +54,7 @@ def test_a_lock_is_set_and_carried_and_named_when_it_is_not(
     (tmp_path / "run").mkdir()
     (tmp_path / "run/small").write_bytes(b"ACGT")
     (tmp_path / "run/big").write_bytes(rng.randbytes(6 * MIB))
+    settle(*(tmp_path / "run").iterdir())
     until = UNTIL.strftime("%Y-%m-%dT%H:%M:%SZ")
     lock = ("--object-lock-mode", "GOVERNANCE", "--object-lock-until", until, "--object-lock-legal-hold")
 
@@ -77,6 +79,7 @@ def test_a_bucket_without_object_lock_refuses_and_nothing_stays(
 ) -> None:
     bucket, mover = make_bucket(seaweedfs), make_mover(seaweedfs)
     (tmp_path / "a").write_bytes(b"a")
+    settle(tmp_path / "a")
 
     code, summary, _ = mover.copy(
         str(tmp_path / "a"), f"s3://{bucket}/a", "--object-lock-mode", "GOVERNANCE", "--object-lock-until", "1d"

@@ -123,19 +123,3 @@ def test_archived_objects_alone_end_the_transfer_before_it_begins(
     code, summary, err = mover.copy(f"s3://{bucket}/run/", f"s3://{target}/in/")
 
     assert (code, summary["objects"], summary["error_code"]) == (1, 0, "Archived"), err
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        (("--days", "3"), "give --restore"),
-        (("--restore", "--tier", "Fast"), "Expedited"),
-    ],
-)
-def test_what_makes_no_sense_is_refused(
-    moto: Endpoint, mover_at: EndpointMoverFactory, options: tuple[str, ...], words: str
-) -> None:
-    ran = mover_at(moto).start("cp", "s3://a/b/", "s3://c/d/", *options)
-
-    assert ran.wait() == 2
-    assert words in ran.stderr

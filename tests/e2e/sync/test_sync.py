@@ -15,6 +15,7 @@ from support.buckets import keys
 from support.mover import Mover
 from support.proxy import Proxy, access_denied, hold
 from support.servers import S3Server
+from support.trees import settle
 
 
 @dataclass(frozen=True)
@@ -193,8 +194,10 @@ def test_an_object_that_is_overwritten_in_the_second_of_its_download_is_noticed(
         assert (tmp_path / f"turn{turn}" / "k").read_bytes() == b"version-2"
 
 
-@pytest.mark.parametrize("spelling", [("--size-only",), ("--if-size-differ",), ("--if-exists", "size")])
-@pytest.mark.parametrize("way", ["up", "down", "between"])
+@pytest.mark.parametrize(
+    ("way", "spelling"),
+    [("up", ("--size-only",)), ("down", ("--if-size-differ",)), ("between", ("--if-exists", "size"))],
+)
 def test_size_only_leaves_what_has_the_size(
     s3server: S3Server,
     make_bucket: Callable[..., str],
@@ -219,6 +222,7 @@ def test_size_only_leaves_what_has_the_size(
             else:
                 (Path(place)).mkdir(exist_ok=True)
                 (Path(place) / name).write_bytes(body)
+                settle(Path(place) / name)
 
     code, summary, err = mover.copy(f"{from_}/", f"{to}/", *spelling, verb="sync")
 
