@@ -60,9 +60,10 @@ def run_on_a_terminal(cli: Cli, *arguments: str, env: dict[str, str] | None = No
         os.close(ours)
 
 
-@pytest.fixture
-def filled(seaweedfs_places: Places) -> tuple[str, str]:
-    body = os.urandom(16 * MIB)
+@pytest.fixture(params=[16 * MIB])
+def filled(request: pytest.FixtureRequest, seaweedfs_places: Places) -> tuple[str, str]:
+    """A source with objects of a size that a test may choose, and a target."""
+    body = os.urandom(request.param)
     for name in ("one", "two", "odd\x1b[31m[red]\nname"):
         seaweedfs_places.s3.put_object(Bucket=seaweedfs_places.source, Key=f"run42/{name}", Body=body)
     return seaweedfs_places.uris
@@ -146,6 +147,7 @@ def test_a_full_disk_below_stdout_is_one_line_and_a_failure(cli: Cli, arguments:
     )
 
 
+@pytest.mark.parametrize("filled", [1000], indirect=True, ids=["small"])
 @pytest.mark.parametrize("stderr", ["full disk", "terminal that is gone", "pipe that takes no more at this moment"])
 def test_the_work_goes_on_where_what_is_said_of_it_cannot_be_written(
     cli: Cli, filled: tuple[str, str], tmp_path: Path, stderr: str

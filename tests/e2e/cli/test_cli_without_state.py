@@ -21,9 +21,8 @@ def environment(make_simulator: Callable[..., Simulator], tmp_path: Path) -> dic
     return {**make_simulator("--instant", *BUCKETS).environment(), **home}
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
+def test_what_records_nothing_needs_no_state_folder(environment: dict[str, str], subtests: pytest.Subtests) -> None:
+    for line in (
         "cat s3://vendor/run/f00000",
         "cat s3://vendor/run/f0000*",
         "cat --range 0-9 s3://vendor/run/f00000",
@@ -35,10 +34,9 @@ def environment(make_simulator: Callable[..., Simulator], tmp_path: Path) -> dic
         "pack --dry-run s3://vendor/run/ s3://ours/run.tar",
         "preflight s3://vendor/run/ s3://ours/run/",
         "rb s3://empty",
-    ],
-)
-def test_what_records_nothing_needs_no_state_folder(environment: dict[str, str], line: str) -> None:
-    run([seqferry(), *line.split()], environment=environment, is_preloaded=True)
+    ):
+        with subtests.test(line):
+            run([seqferry(), *line.split()], environment=environment, is_preloaded=True)
 
 
 def test_standard_input_goes_up_without_a_state_folder(environment: dict[str, str], tmp_path: Path) -> None:
