@@ -214,6 +214,7 @@ def disk(tmp_path: Path) -> Path:
     (tmp_path / "real/in").mkdir(parents=True)
     (tmp_path / "real/in/x").write_text("x")
     (tmp_path / "link").symlink_to(tmp_path / "real")
+    (tmp_path / "deep").symlink_to(tmp_path / "real/in")
     return tmp_path
 
 
@@ -228,6 +229,7 @@ Maker = Callable[[Path], list[TransferSpec]]
             ("writes", "reads"),
         ),
         (lambda at: [_copy("s3://a/x/", f"{at}/link/in/"), _copy(f"{at}/real/", "s3://b/")], ("writes", "reads")),
+        (lambda at: [_copy("s3://a/x", f"{at}/deep/y"), _copy(f"{at}/real/", "s3://b/")], ("writes", "reads")),
         (lambda at: [_copy("s3://a/x/", f"{at}/new/"), _copy(f"{at}/real/", "s3://b/")], None),
         (lambda at: [_copy("s3://a/x", f"{at}/new/x"), _copy("s3://a/y", f"{at}/link/../new/x")], ("writes", "writes")),
         (lambda at: [_copy("s3://a/x", f"{at}/new/x"), _copy("s3://a/y", f"{at}/new/y")], None),
