@@ -14,8 +14,8 @@ from seqferry.engine import buckets
 from seqferry.model.errors import StorageError
 from seqferry.model.locations import S3Location
 from seqferry.model.models import TransferSpec
-from seqferry.planning import versions
-from seqferry.planning.decision import MAX_VERSIONS, NO_RULES
+from seqferry.planning import decision, versions
+from seqferry.planning.decision import NO_RULES
 
 _SPEC: Any = TransferSpec(S3Location("from", "run/"), S3Location("to", "in/"), strip="run/", operation="history")
 _ENGINE: Any = None
@@ -96,7 +96,8 @@ def test_versions_go_on_where_the_history_of_the_target_ends(
 
 
 def test_more_versions_of_one_object_than_a_batch_takes_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    group = [_version("run/a", number) for number in range(MAX_VERSIONS + 1)]
+    monkeypatch.setattr(decision, "MAX_VERSIONS", 3)
+    group = [_version("run/a", number) for number in range(4)]
     _listed(monkeypatch, [group])
 
     found = versions._of_object(_ENGINE, _SPEC, group, NO_RULES)

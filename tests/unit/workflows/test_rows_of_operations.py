@@ -148,7 +148,7 @@ def _fate(key: str, number: int) -> Any:
     return SimpleNamespace(version=version, decision=versions.Decision("copy", f"in/{key}"))
 
 
-@given(st.lists(st.lists(st.integers(1, 5), max_size=4), max_size=5))
+@given(st.lists(st.lists(st.integers(1, 5), max_size=3), max_size=3))
 def test_versions_of_one_object_stay_in_one_batch_in_their_order(sizes: list[list[int]]) -> None:
     pages = [
         [[_fate(f"{number} {place}", each) for each in range(size)] for place, size in enumerate(page)]
