@@ -13,7 +13,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import httpx
-from http_client import bearer
+from http_client import bearer, plain_client
 from mirror import SMALL, digests, fill
 
 from seqferry.api.connections import MAX_CONNECTIONS
@@ -102,8 +102,8 @@ def test_hostile_clients_neither_stop_nor_fill_the_server_nor_harm_its_transfer(
         def watch() -> list[int]:
             codes: list[int] = []
             while not stopped.wait(0.05):
-                codes.append(httpx.get(f"{url}/healthz", trust_env=False, timeout=20).status_code)
-                codes.append(httpx.get(f"{url}/readyz", trust_env=False, timeout=20).status_code)
+                with plain_client(url, timeout=20, limits=rest) as stranger:
+                    codes += [stranger.get(path).status_code for path in ("/healthz", "/readyz")]
             return codes
 
         pool = stack.enter_context(ThreadPoolExecutor(64))

@@ -183,7 +183,7 @@ def test_a_database_that_is_frozen_for_a_while_kills_no_worker(
     sizes = {f"run/big{number}": MULTIPART for number in range(2)}
     fill(s3server, source, sizes, rng)
     own = settings_for(tmp_path / "own", own_postgres.url(own_postgres.create_database()))
-    with Service.open(own) as service, _worker(own, dead_after=DEAD_AFTER_SECONDS) as first, _worker(own) as second:
+    with Service.open(own) as service, _worker(own, dead_after=6.0) as first, _worker(own, dead_after=6.0) as second:
         for each in (first, second):
             each.wait_for_output("is ready")
         with held(proxy, "UploadPartCopy", part=3):
@@ -192,7 +192,7 @@ def test_a_database_that_is_frozen_for_a_while_kills_no_worker(
             )
             proxy.wait_held(count=2)
             with own_postgres.frozen():
-                time.sleep(DEAD_AFTER_SECONDS + 4.0)  # no state to wait for: the silence itself
+                time.sleep(10.0)  # no state to wait for: the silence itself
             for each in (first, second):
                 each.wait_for_output("the database did not answer for some time")
         status = until_ended(service, transfer_id)
