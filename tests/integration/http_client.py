@@ -12,6 +12,7 @@ from unittest.mock import patch
 
 import httpx
 import uvicorn.server
+from fastapi import FastAPI
 from starlette.types import ASGIApp
 
 from seqferry.api import create_app
@@ -66,3 +67,11 @@ def http(app: ASGIApp, token: str | None = None, **options: Any) -> Iterator[htt
             running.should_exit = True
             thread.join(30)
             assert not thread.is_alive()
+            _await_no_reader(app)
+
+
+def _await_no_reader(app: ASGIApp) -> None:
+    """Wait for threads that still read for streams which have ended: the caller closes the database next."""
+    if isinstance(app, FastAPI):
+        pool: Any = app.state.context.service.database.engine.pool
+        eventually(lambda: not pool.checkedout(), what="the last look of a stream", every=0.002)
