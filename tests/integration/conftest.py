@@ -41,7 +41,9 @@ def migrated(run: Run, postgres: Postgres, tmp_path_factory: pytest.TempPathFact
 def migrated_url(postgres: Postgres, migrated: str) -> Iterator[str]:
     name = f"copy_{uuid.uuid4().hex[:16]}"
     with psycopg.connect(postgres.url(), autocommit=True) as admin:
-        admin.execute(f'create database "{name}" template "{migrated}"'.encode())
+        # A third less CPU time than by the log. PostgreSQL 14 has no other way, and no such option.
+        how = " strategy file_copy" if admin.info.server_version >= 150000 else ""
+        admin.execute(f'create database "{name}" template "{migrated}"{how}'.encode())
     yield postgres.url(name)
     postgres.drop_database(name)
 
