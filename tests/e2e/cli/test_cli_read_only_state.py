@@ -35,11 +35,11 @@ class Place:
         self.folder = folder
         self.state = folder / "state"
         self.transfer_id = ""
-        self._environment = {**environment, "HOME": str(folder), "TMPDIR": str(folder), "XDG_CONFIG_HOME": ""}
+        self.environment = {**environment, "HOME": str(folder), "TMPDIR": str(folder), "XDG_CONFIG_HOME": ""}
 
     def run(self, line: str, *, expect: int = 0) -> subprocess.CompletedProcess[str]:
         words = [*_ordinary(), str(seqferry()), *line.split(), "--state-dir", str(self.state)]
-        return run(words, environment=self._environment, expect=expect)
+        return run(words, environment=self.environment, expect=expect)
 
     def shut(self) -> None:
         self.state.chmod(0o555)
@@ -48,9 +48,9 @@ class Place:
 @pytest.fixture
 def place(make_simulator: Callable[..., Simulator], tmp_path: Path) -> Iterator[Place]:
     made = Place(tmp_path, make_simulator("--instant", *BUCKETS).environment())
-    made.run("cp s3://vendor/run/ s3://ours/run/")
-    [one] = made.run("status --json").stdout.splitlines()
-    made.transfer_id = json.loads(one)["id"]
+    line = f"cp s3://vendor/run/ s3://ours/run/ --json --state-dir {made.state}"
+    copied = run([seqferry(), *line.split()], environment=made.environment, is_preloaded=True)
+    made.transfer_id = json.loads(copied.stdout.splitlines()[0])["id"]
     yield made
     made.state.chmod(0o755)
 
