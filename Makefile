@@ -220,9 +220,9 @@ test-times: ## run every test and print where the time goes
 .PHONY: test test-all test-lanes test-rust test-python test-page test-tools lane-tools compiled-tests
 
 run_tests = $(PYTHON) tools/run_tests.py
+cargo_test = $(CARGO) --config crates/tests.toml test --release --locked
 # Without the examples: clippy compiles those.
-cargo_tests = --cargo '$(CARGO) test --release --locked --tests $(RUST_PACKAGES)' \
-	--cargo '$(CARGO) test --release --locked --quiet --doc $(RUST_PACKAGES)'
+cargo_tests = --cargo '$(cargo_test) --tests $(RUST_PACKAGES)' --cargo '$(cargo_test) --quiet --doc $(RUST_PACKAGES)'
 pytest_tests = --lanes --pytest '$(BIN)/python -m pytest'
 
 # pytest rewrites the assertions of test modules once, beside the Rust tests, which leave a core idle now and then.
@@ -255,7 +255,7 @@ pictures: build $(TOOLS)/s3sim ## take the pictures of the page in docs/pictures
 	$(BIN)/python -m pytest -n0 --quiet tests/e2e/web/take_pictures.py
 
 compiled-tests: $(VENV)/.stamp-packages try-go-tools
-	$(CARGO) test --release --locked --no-run --quiet --tests $(RUST_PACKAGES)
+	$(cargo_test) --no-run --quiet --tests $(RUST_PACKAGES)
 
 test-tools: build $(TOOLS)/s3proxy $(TOOLS)/s3sim $(TOOLS)/sim_load $(TOOLS)/writable_gateway try-go-tools lane-tools
 	@command -v chromium >/dev/null || echo "Chromium is not installed: the tests of the page in a browser are skipped (Debian: apt-get install chromium)"
@@ -272,7 +272,7 @@ lane-tools:
 check: $(VENV)/.stamp-packages ## the quick loop while working: lint, types and tests that a change concerns (BASE=<commit>)
 	@test -e $(VENV)/.stamp-native || $(MAKE) build
 	@PYO3_PYTHON=$(abspath $(BIN)/python) $(BIN)/python tools/changed.py $(if $(BASE),--base '$(BASE)') \
-		--cargo '$(CARGO)' --cargo-test '$(CARGO) test --release --locked' --page '$(MAKE) --silent check-page' $(ARGS)
+		--cargo '$(CARGO)' --cargo-test '$(cargo_test)' --page '$(MAKE) --silent check-page' $(ARGS)
 
 check-page: page-types
 	$(npm) run --silent check

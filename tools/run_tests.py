@@ -120,7 +120,8 @@ def run_cargo(command: list[str], results: Results) -> None:
     # A failed target names its own package and target: of the options only those of the build stay.
     options = [word for word in command if word in ("--release", "--locked", "--offline", "--quiet")]
     before = len(results.failures) + len(results.broken)
-    reader = CargoOutput((command[0], "test", *options), results)
+    begin = command[: command.index("test") + 1]
+    reader = CargoOutput((*begin, *options), results)
     status = _run([*command, "--no-fail-fast"], reader=reader)
     if status and len(results.failures) + len(results.broken) == before:
         results.broken.append(f"{shlex.join(command)} ended with status {status}")
