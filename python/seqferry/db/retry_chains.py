@@ -52,10 +52,10 @@ def chain(connection: sa.Connection, root: str) -> list[str]:
     return found
 
 
-def retry_beside(connection: sa.Connection, retry_of: str, transfer_id: str) -> str | None:
-    """Another transfer that retries the same one as ``transfer_id`` does."""
-    query = sa.select(transfer.c.id).where(transfer.c.retry_of == retry_of, transfer.c.id != transfer_id).limit(1)
-    return connection.execute(query).scalar_one_or_none()
+def retry_beside(connection: sa.Connection, retry_of: str, transfer_id: str, since: float) -> str | None:
+    """Another transfer that retries the same one as ``transfer_id`` does, created after ``since``."""
+    of_same = (transfer.c.retry_of == retry_of, transfer.c.id != transfer_id, transfer.c.created_at > since)
+    return connection.execute(sa.select(transfer.c.id).where(*of_same).limit(1)).scalar_one_or_none()
 
 
 def _find_verified(written: str) -> str | None:

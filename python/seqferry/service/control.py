@@ -146,17 +146,20 @@ def retry(
         check_count(left, expected, "object")
     else:
         spec = _of_cause(service, spec, latest, cause, expected)
-    return service.submission(spec, actor=actor, description=asked.description, also=_only_one_of(spec.retry_of))
+    return service.submission(
+        spec, actor=actor, description=asked.description, also=_only_one_of(spec.retry_of, latest)
+    )
 
 
-def _only_one_of(retry_of: str | None) -> Callable[[sa.Connection, Submission], None]:
-    """Refuses a retry beside another of the same transfer, which began since it was looked for: both would go on with
-    the same failures, and the chain follows one."""
+def _only_one_of(retry_of: str | None, latest: Status) -> Callable[[sa.Connection, Submission], None]:
+    """Refuses a retry beside another of the same transfer that was created after ``latest``, the last one found: both
+    would go on with the same failures, and the chain follows one. A retry that failed as a whole is retried by another
+    of the same transfer."""
 
     def check(connection: sa.Connection, made: Submission) -> None:
         if retry_of is None:
             return
-        other = retry_chains.retry_beside(connection, retry_of, made.id)
+        other = retry_chains.retry_beside(connection, retry_of, made.id, latest.created_at)
         if other is not None:
             raise ConflictError(f"Transfer {other} retries {retry_of} already; wait until it has ended.")
 
