@@ -12,6 +12,7 @@ The last line is ``N passed, N failed, N skipped``. The exit status is 0 if noth
 from __future__ import annotations
 
 import argparse
+import io
 import json
 import os
 import re
@@ -20,9 +21,10 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import lanes
 
@@ -96,10 +98,14 @@ class CargoOutput:
 
 
 def _run(
-    command: Sequence[str], *, environment: Mapping[str, str] = os.environ, reader: CargoOutput | None = None
+    command: Sequence[str],
+    *,
+    environment: Mapping[str, str] = os.environ,
+    reader: CargoOutput | None = None,
+    output: TextIO | None = None,
 ) -> int:
     """Runs a command and prints its output as it comes."""
-    print("$", shlex.join(command), flush=True)
+    print("$", shlex.join(command), flush=True, file=output)
     with subprocess.Popen(
         command,
         stdout=subprocess.PIPE,
@@ -110,19 +116,19 @@ def _run(
     ) as running:
         assert running.stdout is not None
         for line in running.stdout:
-            print(line, end="", flush=True)
+            print(line, end="", flush=True, file=output)
             if reader is not None:
                 reader.add_line(line.rstrip("\n"))
     return running.returncode
 
 
-def run_cargo(command: list[str], results: Results) -> None:
+def run_cargo(command: list[str], results: Results, output: TextIO | None = None) -> None:
     # A failed target names its own package and target: of the options only those of the build stay.
     options = [word for word in command if word in ("--release", "--locked", "--offline", "--quiet")]
     before = len(results.failures) + len(results.broken)
     begin = command[: command.index("test") + 1]
     reader = CargoOutput((*begin, *options), results)
-    status = _run([*command, "--no-fail-fast"], reader=reader)
+    status = _run([*command, "--no-fail-fast"], reader=reader, output=output)
     if status and len(results.failures) + len(results.broken) == before:
         results.broken.append(f"{shlex.join(command)} ended with status {status}")
 
@@ -140,6 +146,29 @@ def run_pytest(command: list[str], results: Results) -> None:
     # 1 says that tests failed. Others say that something is wrong with the run: interrupted, no tests, wrong options.
     if status not in (0, 1) or (status and not found.get("failures")):
         results.broken.append(f"{shlex.join(command)} ended with status {status}")
+
+
+def run_all(cargo: Sequence[str], pytest: Sequence[str]) -> Results:
+    """Runs the commands of cargo beside those of pytest: each leaves a core idle now and then.
+
+    What cargo prints comes whole, after what pytest prints.
+    """
+    results, of_cargo, output = Results(), Results(), io.StringIO()
+
+    def run_each() -> None:
+        for command in cargo:
+            run_cargo(shlex.split(command), of_cargo, output if pytest else None)
+
+    with ThreadPoolExecutor(1) as beside:
+        running = beside.submit(run_each)
+        for command in pytest:
+            run_pytest(shlex.split(command), results)
+        running.result()
+    print(output.getvalue(), end="", flush=True)
+    results.passed += of_cargo.passed
+    results.failures[:0] = of_cargo.failures
+    results.broken[:0] = of_cargo.broken
+    return results
 
 
 def run_again(failures: list[Failure]) -> tuple[list[Failure], list[Failure]]:
@@ -189,12 +218,7 @@ def main() -> int:
     if choice is not None:
         print(choice, flush=True)
         os.environ[lanes.VARIABLE] = choice.names
-    results = Results()
-    for command in options.cargo:
-        run_cargo(shlex.split(command), results)
-    for command in options.pytest:
-        run_pytest(shlex.split(command), results)
-    return report(results, choice)
+    return report(run_all(options.cargo, options.pytest), choice)
 
 
 if __name__ == "__main__":

@@ -65,21 +65,21 @@ def test_an_idle_worker_asks_the_database_little(settings: Settings) -> None:
 
 
 def test_work_that_comes_to_an_idle_worker_begins_at_once(
-    settings: Settings, versitygw: S3Server, make_bucket: Callable[..., str], rng: random.Random
+    settings: Settings,
+    versitygw: S3Server,
+    make_bucket: Callable[..., str],
+    rng: random.Random,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr("seqferry.workflows.pacing.LOOK_SECONDS", 600.0)  # no poll stands in for the notification
     source, target = make_bucket(versitygw), make_bucket(versitygw)
     fill(versitygw, source, {"run/a": 1}, rng)
     with _statements() as count, Service.open(settings) as service, Worker.start(settings, service):
         _least_rate(count, settings)
         # Submitted by another process, whose commits are all that this one can see of it.
         with Service.open(settings) as other:
-            at = time.monotonic()
             transfer_id = other.submit(spec_on(versitygw, f"s3://{source}/run/", f"s3://{target}/in/"), actor="ada")
-            eventually(lambda: service.status(transfer_id).started_at is not None, what="the start", deadline=10.0)
-            waited = time.monotonic() - at
             eventually(lambda: service.status(transfer_id).ended, what="the end")
-    # A poll that stood in for the notification would take up to 2 s, and threads rest for 15 s to a minute.
-    assert waited < 1.5, waited
 
 
 @pytest.mark.postgres
