@@ -119,6 +119,13 @@ def _skip(missing: MissingToolError) -> NoReturn:
     pytest.skip(str(missing))
 
 
+@pytest.fixture(autouse=True)
+def _attempts_end_with_the_test() -> Iterator[None]:
+    """An engine of this process sets AWS_MAX_ATTEMPTS, which later tests and their commands would inherit."""
+    yield
+    os.environ.pop("AWS_MAX_ATTEMPTS", None)
+
+
 @pytest.fixture
 def seed(request: pytest.FixtureRequest) -> int:
     """This test's own number, the same for the same SEQFERRY_TEST_SEED."""
