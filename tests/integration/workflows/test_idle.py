@@ -71,7 +71,9 @@ def test_work_that_comes_to_an_idle_worker_begins_at_once(
     rng: random.Random,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("seqferry.workflows.pacing.LOOK_SECONDS", 600.0)  # no poll stands in for the notification
+    # No poll stands in for the notification: the heartbeat looks for work as well.
+    for module in ("pacing", "threads"):
+        monkeypatch.setattr(f"seqferry.workflows.{module}.LOOK_SECONDS", 600.0)
     source, target = make_bucket(versitygw), make_bucket(versitygw)
     fill(versitygw, source, {"run/a": 1}, rng)
     with _statements() as count, Service.open(settings) as service, Worker.start(settings, service):

@@ -8,6 +8,7 @@ from typing import Final
 import pytest
 
 from seqferry.cli.app import COMMANDS, run
+from seqferry.engine.native_calls import process_settings
 from support.messages import AT_A_STORAGE, check_form
 
 NO_ID: Final = "00000000-0000-4000-8000-000000000000"
@@ -105,12 +106,15 @@ def test_an_error_names_its_object_and_a_next_step(
 
 
 @pytest.mark.parametrize("line", ["ls s3://b", "cp s3://b/k s3://c/", "rm s3://b/k", "head s3://b/k", "mb s3://bbb"])
-def test_an_endpoint_that_nobody_listens_at_is_told(
+def test_an_endpoint_where_no_server_listens_is_named(
     line: str, state: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("SEQFERRY_STATE_DIR", str(state))
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
     monkeypatch.setenv("SEQFERRY_ATTEMPTS", "1")
+    # A command sets both for its process, which is that of other tests here.
+    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
+    monkeypatch.setattr(process_settings, "attempts", None)
 
     assert run(line.split()) == 1
 
