@@ -214,7 +214,7 @@ demo: build ## mirror a delivery between two buckets, with a kill half-way, on a
 # --- checking -------------------------------------------------------------------------------------------------------
 
 .PHONY: test-times
-test-times: ## run every test and print where the time goes
+test-times: ## run the tests as `make test` does, and print where the time goes
 	@$(PYTHON) tools/time_tests.py
 
 .PHONY: test test-all test-lanes test-rust test-python test-page test-tools lane-tools compiled-tests
@@ -225,14 +225,14 @@ cargo_test = $(CARGO) --config crates/tests.toml test --release --locked
 cargo_tests = --cargo '$(cargo_test) --tests $(RUST_PACKAGES)' --cargo '$(cargo_test) --quiet --doc $(RUST_PACKAGES)'
 pytest_tests = --lanes --pytest '$(BIN)/python -m pytest'
 
-# pytest rewrites the assertions of test modules once, beside the Rust tests, which leave a core idle now and then.
-# Without this each of its workers rewrites them all.
+# Rewrites the assertions of test modules before pytest begins. Without it each of its workers rewrites them all.
 rewrite_assertions = { test ! -e $(VENV)/.stamp-native || \
 	env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest --collect-only -qq -n 0; } >/dev/null 2>&1
 
 # What fails is run once more, alone, after all others (tests/README.md).
-test: compiled-tests test-tools test-page ## run the tests of the page, cargo, then pytest, with the lanes that a change concerns
-	@$(rewrite_assertions) & $(run_tests) $(cargo_tests) $(pytest_tests)
+test: compiled-tests test-tools test-page ## run the tests of the page, cargo and pytest, with the lanes that a change concerns
+	@$(rewrite_assertions) || true
+	@$(run_tests) $(cargo_tests) $(pytest_tests)
 
 test-all: ## run every test: every lane, and each test on every pair of a database and a server
 	SEQFERRY_TEST_LANES=all SEQFERRY_TEST_PAIRS=all $(MAKE) test

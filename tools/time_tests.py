@@ -1,4 +1,4 @@
-"""Runs all tests and prints where the time goes, as the tables of tests/README.md.
+"""Runs the tests and prints where the time goes, as the tables of tests/README.md.
 
     python tools/time_tests.py [make target ...]
 

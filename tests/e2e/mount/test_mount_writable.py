@@ -287,8 +287,8 @@ def test_the_mount_is_listed_and_commands_of_gateways_tell_of_it(
     (mounted.directory / "f").write_bytes(b"12345")
     assert mounted.stats()["open_files"] >= 0
     asked = ["gateway", "ls", "/mount", "--cache", tmp_path / "cache", "--json"]
-    told: dict[str, Any] = json.loads(run_seqferry(*asked, environment=mounted.environment).stdout.splitlines()[0])
-    assert told["name"] == "f"
+    printed: dict[str, Any] = json.loads(run_seqferry(*asked, environment=mounted.environment).stdout.splitlines()[0])
+    assert printed["name"] == "f"
     second = tmp_path / "second"
     second.mkdir()
     command = ["mount", f"s3://{bucket}", second, "--read-write", "--cache", tmp_path / "cache"]

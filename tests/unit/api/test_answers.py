@@ -186,16 +186,16 @@ def test_data_that_are_too_long_for_a_frame_are_left_out_and_said_to_be() -> Non
 
 
 def test_a_stream_is_told_only_what_has_changed_for_it() -> None:
-    progress, told = ProgressFeed(None, lambda: None), dict[str, bytes]()
+    progress, sent = ProgressFeed(None, lambda: None), dict[str, bytes]()
     progress._publish({"a": b"1", "b": b"1"})
-    assert sorted(progress.news(told, None)) == [b"1", b"1"]
-    assert progress.news(told, None) == []
+    assert sorted(progress.news(sent, None)) == [b"1", b"1"]
+    assert progress.news(sent, None) == []
 
     progress._publish({"a": b"2", "b": b"1"})
-    assert progress.news(told, None) == [b"2"]
+    assert progress.news(sent, None) == [b"2"]
 
     progress._publish({"b": b"1"})
-    progress.news(told, None)
+    progress.news(sent, None)
     progress._publish({"a": b"2", "b": b"1"})
-    assert progress.news(told, None) == [b"2"]
+    assert progress.news(sent, None) == [b"2"]
     assert progress.news({}, {"b"}) == [b"1"]

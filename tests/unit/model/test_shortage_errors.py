@@ -1,4 +1,4 @@
-"""Errors of a system that gives no more, told from all others."""
+"""Errors of a system that gives no more, as distinct from all others."""
 
 from __future__ import annotations
 

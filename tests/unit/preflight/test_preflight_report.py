@@ -112,9 +112,9 @@ def test_a_refusal_of_the_storage_is_told_by_its_code(error: StorageError, code:
     ],
 )
 def test_the_first_line_says_how_much_was_looked_at(facts: dict[str, Any], first: str) -> None:
-    told = report.facts(Report(objects=3)) | facts
+    facts_found = report.facts(Report(objects=3)) | facts
 
-    assert list(report.lines(told, "s3://a/")) == [first]
+    assert list(report.lines(facts_found, "s3://a/")) == [first]
 
 
 @pytest.mark.parametrize(
