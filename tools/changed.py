@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import json
 import os
 import re
 import shlex
@@ -54,6 +55,9 @@ PROCESSES = 2 * (os.cpu_count() or 1)
 # Built from crates, but not into the native module.
 INSTRUMENT_CRATES = frozenset({"testkit", "store-testing"})
 
+WORKSPACE = ("--workspace", "--exclude", "seqferry-py")
+"""What ``make test`` gives to cargo. Any other choice of packages gives dependencies other features, which compiles
+them anew. So the tests of all crates are compiled, which is quick, and those of the changed crates are run."""
 
 _MODULE = re.compile(r"seqferry(\.\w+)+\.?")
 
@@ -328,22 +332,28 @@ def long_steps(
 ) -> list[list[Step]]:
     """Lists of steps. The lists run beside each other, the steps of one in their order."""
     python = [sys.executable, "-m", "pytest", "--quiet", f"-n{min(len(tests), PROCESSES)}", *tests]
-    packages = [word for crate in crates.tests for word in ("--package", f"seqferry-{crate}")]
-    clippy = (*commands.cargo, "clippy", "--release", "--locked", "--quiet", *packages, "--all-targets")
+    clippy = (*commands.cargo, "clippy", "--release", "--locked", "--quiet", "--workspace", "--all-targets")
     # The bindings have no tests of their own.
-    rust = [
-        Step(f"tests of {crate}", (*commands.cargo_test, "--quiet", "--package", f"seqferry-{crate}", *targets))
-        for crate, targets in crates.tests.items()
-        if crate != "py"
-    ]
+    tested = {crate: options for crate, options in crates.tests.items() if crate != "py"}
+    targets = sorted({*tested.values()})
+    words = ("--tests",) if ("--tests",) in targets else tuple(word for options in targets for word in options)
+    run = (*commands.cargo_test, "--quiet", *_runner(tested), *WORKSPACE, *words)
+    rust = [Step(f"tests of {', '.join(tested)}", run)] if tested else []
     binaries = Path(sys.executable).parent
     found = [
         [Step("pytest", tuple(python))] if tests else [],
-        [Step("clippy", (*clippy, "--", "-D", "warnings")), *rust] if packages else [],
+        [Step("clippy", (*clippy, "--", "-D", "warnings")), *rust] if crates.tests else [],
         [Step("pyright", (f"{binaries}/pyright", *(typed or ())))] if typed is None or typed else [],
         [Step("page", commands.page)] if any(name.startswith("web/") for name in changed) else [],
     ]
     return [steps for steps in found if steps]
+
+
+def _runner(crates: Iterable[str]) -> tuple[str, ...]:
+    """Options of cargo that make it run the test programs of these crates only."""
+    names = "|".join(f"seqferry-{crate}" for crate in crates)
+    words = ["sh", "-c", f'case "$CARGO_PKG_NAME" in {names}) exec "$@";; esac', "sh"]
+    return "--config", f"target.'cfg(all())'.runner={json.dumps(words)}"
 
 
 def run_steps(steps: Iterable[Step]) -> list[str]:

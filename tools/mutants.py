@@ -203,7 +203,8 @@ def planted_mutants(tree: Path) -> dict[int, Mutant]:
 Tests = tuple[str, ...]
 
 CARGO = [
-    *("cargo", "test", "--release", "--locked", "--quiet", "--no-run", "--message-format=json"),
+    *("cargo", "--config", "crates/tests.toml", "test", "--release", "--locked"),
+    *("--quiet", "--no-run", "--message-format=json"),
     *("--tests", "--workspace", "--exclude", "seqferry-py"),
 ]
 
@@ -275,7 +276,7 @@ class Hunt:
     def __init__(self, tree: Path, processes: int) -> None:
         self.tree, self.processes = tree.resolve(), processes
         self.kept = tree / "mutants-results.json"
-        self.results: dict[str, Any] = {"without": {}, "mutants": {}}
+        self.results: dict[str, Any] = {"mutants": {}}
         if self.kept.exists():
             self.results = json.loads(self.kept.read_text())
         self._programs: dict[str, list[str]] = {}
@@ -347,39 +348,20 @@ class Hunt:
             found: dict[str, Any] = json.loads(failures.read_text()) if failures.exists() else {}
             return status, output.read(), [name for name, _ in found.get("failures", ())]
 
-    def seconds_without(self, tests: Tests) -> float | None:
-        """How long these tests take without a mutant; None if one of them fails, and then they do not count."""
-        name = f"{' '.join(tests)} ({self.lanes})"
-        known: dict[str, Any] | None = self.results["without"].get(name)
-        if known is None:
-            begun = time.monotonic()
-            failed = self.run(tests, 0, 7200)
-            known = {"failed": failed, "seconds": round(time.monotonic() - begun, 1)}
-            self.results["without"][name] = known
-            self.keep()
-            print(f"    without mutants: {name}: {failed or 'green'} ({known['seconds']} s)", flush=True)
-        return None if known["failed"] else known["seconds"]
-
     def hunt(self, number: int, selected: list[Tests], minutes: float) -> dict[str, Any]:
-        """The verdict on a mutant. Runs without mutants do not count into its time."""
-        spent, not_counted = 0.0, list[str]()
-        verdict, by = "survived", None
+        """The verdict on a mutant. A failure counts if the same test passes without the mutant."""
+        begun, by, verdict = time.monotonic(), None, "survived"
         for tests in selected:
-            usual = self.seconds_without(tests)
-            if usual is None:
-                not_counted.append(" ".join(tests))
-                continue
-            # What takes three times as long as usual hangs: that is caught as well.
-            left, enough = minutes * 60 - spent, 3 * usual + 60
-            begun = time.monotonic()
-            by = self.run(tests, number, min(left, enough))
-            spent += time.monotonic() - begun
-            if by:
-                verdict = "undecided" if by.startswith("too slow") and left < enough else "caught"
-                if "::" in by and tests[0] == "pytest" and not self.run(("pytest", by), number, enough):
-                    verdict, by = "undecided", f"{by}, which passes alone"
+            if by := self.run(tests, number, minutes * 60):
+                again = ("pytest", by) if "::" in by and tests[0] == "pytest" else tests
+                if again != tests and not self.run(again, number, minutes * 60):
+                    verdict = "undecided: passes alone"
+                else:
+                    # What is too slow hangs if it needs a third of the time without the mutant: that is caught as well.
+                    failed = self.run(again, 0, minutes * 60 / 3)
+                    verdict = "undecided: without the mutant, too" if failed else "caught"
                 break
-        return {"verdict": verdict, "by": by, "seconds": round(spent), "not_counted": not_counted, "how": self.lanes}
+        return {"verdict": verdict, "by": by, "seconds": round(time.monotonic() - begun), "how": self.lanes}
 
 
 def run(tree: Path, numbers: list[int], *, minutes: float, whole: bool, processes: int) -> None:
@@ -407,7 +389,7 @@ def main() -> None:
     planting.add_argument("--without", type=numbers_in, default=set[int](), metavar="N,N", help="draw others for these")
     listing = commands.add_parser("tests", help="print the tests that come first for each mutant")
     running = commands.add_parser("run", help="run these tests in a built copy, until one catches the mutant")
-    running.add_argument("--minutes", type=float, default=6, help="of each mutant, at most")
+    running.add_argument("--minutes", type=float, default=6, help="of each of these runs, at most")
     running.add_argument("--whole", action="store_true", help="run all tests")
     running.add_argument("--processes", type=int, default=4, help="of pytest")
     for command in (planting, listing, running):

@@ -10,14 +10,18 @@ import shutil
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request, expect, sync_playwright
 
 from support.run import ROOT, MissingToolError
 
 PHONE: Final = {"width": 390, "height": 844}
 DESK: Final = {"width": 1280, "height": 860}
+DEADLINE: Final = 20_000
+"""Milliseconds that actions and expectations wait at most. Playwright's 5 seconds are short on a busy machine."""
 _OF_ANSWERS: Final = "Failed to load resource"
 """The console's word for an answer of 400 and more, or for none. The page shows those itself."""
+
+expect.set_options(timeout=DEADLINE)
 
 
 class Chromium:
@@ -59,7 +63,7 @@ class Tab:
             **options,
         }
         self.context: BrowserContext = browser.new_context(**given)
-        self.context.set_default_timeout(20_000)
+        self.context.set_default_timeout(DEADLINE)
         self.page: Page = self.context.new_page()
         self.page.on("pageerror", lambda error: self.troubles.append(f"error: {error}"))
         self.page.on("console", self._heard)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
@@ -170,5 +172,12 @@ def test_lists_of_steps_hold_what_the_change_concerns() -> None:
         ["pyright"],
         ["page"],
     ]
-    assert found[1][1].command == ("env", "A=1", "cargo", "test", "--quiet", "--package", "seqferry-store", "--tests")
+    command = found[1][1].command
+    assert command[:5] == ("env", "A=1", "cargo", "test", "--quiet")
+    assert command[-4:] == (*changed.WORKSPACE, "--tests")
+    runner = json.loads(command[command.index("--config") + 1].partition("=")[2])
+    for crate, printed in (("store", "a b\n"), ("store-testing", ""), ("rows", "")):
+        environment = {**os.environ, "CARGO_PKG_NAME": f"seqferry-{crate}"}
+        ran = subprocess.run([*runner, "echo", "a b"], env=environment, check=True, capture_output=True, text=True)
+        assert ran.stdout == printed
     assert changed.long_steps([], [], [], changed.Crates({}, False, False), commands) == []
