@@ -138,12 +138,12 @@ def _meanings_of(verb: str, typed: str) -> Mapping[str, Meaning]:
         return words.of_verb(verb, typed)
     from seqferry.cli import mount_words  # other verbs need not wait for it
 
-    return mount_words.MEANINGS
+    return {**words.GLOBAL, **mount_words.MEANINGS}
 
 
 def _answers(verb: str) -> Mapping[str, str]:
     if verb != "mount":
-        return ANSWERS
+        return {**ANSWERS, **words.OF_VERB_ANSWERS.get(verb, {})}
     from seqferry.cli import mount_words
 
     return {**ANSWERS, **mount_words.ANSWERS}

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
+from seqferry.model.errors import UsageError
+
 VERBS: Final = {
     "copy": ("cp",),
     "copyto": ("cp",),
@@ -57,6 +59,41 @@ LISTS: Final = frozenset({"ls", "du"})
 TAKEN: Final = COPIES | LISTS | {"rm", "mb", "rb", "presign", "head", "cat", "cleanup", "mount"}
 """Verbs whose options are translated."""
 
+
+class Meaning(NamedTuple):
+    """An option of others.
+
+    Attributes:
+        ours: our options for it; empty where Seqferry does it by default.
+        values: how many values it takes.
+        of_value: its value in our form; None to take it as it is.
+        into: our options and their values for its value, where they are more than one, or where only some values have
+            an equal.
+    """
+
+    ours: tuple[str, ...] = ()
+    values: int = 0
+    of_value: Callable[[str], str] | None = None
+    into: Callable[[str], list[str]] | None = None
+
+
+_NO_EFFECT: Final = Meaning()
+_VALUE_WITHOUT_EFFECT: Final = Meaning(values=1)
+
+GLOBAL: Final[Mapping[str, Meaning]] = {
+    "--output": _VALUE_WITHOUT_EFFECT,
+    "--query": _VALUE_WITHOUT_EFFECT,
+    "--color": _VALUE_WITHOUT_EFFECT,
+    "--no-paginate": _NO_EFFECT,
+    "--no-cli-pager": _NO_EFFECT,
+    "--no-cli-auto-prompt": _NO_EFFECT,
+    "--cli-read-timeout": _VALUE_WITHOUT_EFFECT,
+    "--cli-connect-timeout": _VALUE_WITHOUT_EFFECT,
+    "--cli-binary-format": _VALUE_WITHOUT_EFFECT,
+}
+"""Options of the AWS CLI for all of its commands that change nothing here, before the verb or after it. The first five
+change nothing in ``aws s3`` itself; timeouts are chosen by Seqferry."""
+
 BEFORE_THE_VERB: Final = {
     "--endpoint-url": 1,
     "--profile": 1,
@@ -68,41 +105,20 @@ BEFORE_THE_VERB: Final = {
     "--numworkers": 1,
     "--log": 1,
     "--stat": 0,
-    "--output": 1,
-    "--color": 1,
-    "--no-paginate": 0,
-    "--no-cli-pager": 0,
     "--use-list-objects-v1": 0,
     "--verbose": 0,
+    **{name: meaning.values for name, meaning in GLOBAL.items()},
 }
 """Options that may precede the verb, each with how many values it takes."""
 
 BEFORE_NAMES: Final = {"-n": "--dry-run", "--dryrun": "--dry-run", "-v": "--verbose", "-q": "--quiet"}
 
-SAYS_NOTHING: Final = frozenset(
-    {"--log", "--stat", "--output", "--color", "--no-paginate", "--no-cli-pager", "--use-list-objects-v1", "--verbose"}
-)
+SAYS_NOTHING: Final = frozenset({"--log", "--stat", "--use-list-objects-v1", "--verbose", *GLOBAL})
 """Options before the verb that change nothing here."""
 
 VERBOSE: Final = frozenset({"-v", "-vv", "--verbose"})
 
 OF_COPIES: Final = frozenset({"--numworkers"})
-
-
-class Meaning(NamedTuple):
-    """An option of others.
-
-    Attributes:
-        ours: our options for it; empty where Seqferry does it by default.
-        values: how many values it takes.
-        of_value: its value in our form; None to take it as it is.
-        into: our options and their values for its value, where they are more than one.
-    """
-
-    ours: tuple[str, ...] = ()
-    values: int = 0
-    of_value: Callable[[str], str] | None = None
-    into: Callable[[str], list[str]] | None = None
 
 
 def _mebibytes(value: str) -> str:
@@ -127,6 +143,25 @@ def _from(first: str) -> str:
     return f"{first}-"
 
 
+def _key_file(named: str) -> str:
+    """The file of a customer's key, which the AWS CLI reads by ``fileb://``."""
+    return named.removeprefix("fileb://")
+
+
+def _case_conflict(mode: str) -> list[str]:
+    """No option for the modes of the AWS CLI that leave names which differ in case as two files, as Linux has them.
+
+    Raises:
+        UsageError: one of them is to be left out.
+    """
+    if mode in ("ignore", "warn"):
+        return []
+    raise UsageError(
+        f"--case-conflict {mode}: names that differ in case only are two files on Linux, and both are written; write "
+        "ignore, or leave one out with --exclude."
+    )
+
+
 OPTIONS: Final[Mapping[str, Meaning]] = {
     "-a": Meaning(("--recursive",)),
     "--progress": Meaning(),
@@ -148,6 +183,14 @@ OPTIONS: Final[Mapping[str, Meaning]] = {
     "--checkers": Meaning(values=1),
     "--page-size": Meaning(values=1),
     "--expected-size": Meaning(values=1),
+    "--checksum-mode": Meaning(values=1),
+    "--sse-c": Meaning(values=1),
+    "--sse-c-copy-source": Meaning(values=1),
+    "--sse-c-key": Meaning(("--sse-c-key",), 1, _key_file),
+    "--sse-c-copy-source-key": Meaning(("--sse-c-copy-source-key",), 1, _key_file),
+    "--case-conflict": Meaning(values=1, into=_case_conflict),
+    "--progress-frequency": Meaning(values=1),
+    "--progress-multiline": Meaning(),
     "--only-show-errors": Meaning(("--quiet",)),
     "--use-json-log": Meaning(("--json",)),
     "--bwlimit": Meaning(("--max-bandwidth",), 1),
@@ -175,6 +218,9 @@ OPTIONS: Final[Mapping[str, Meaning]] = {
     "--max-age": Meaning(("--newer-than",), 1),
 }
 """Options of ``cp``, ``sync``, ``mv`` and ``check`` under other names."""
+
+_OF_WRITERS: Final = ("--part-size", "--s3-chunk-size", "--s3-storage-class")
+"""Those of them that say how objects are written."""
 
 _LISTING: Final[Mapping[str, Meaning]] = {
     "-l": Meaning(),
@@ -233,6 +279,7 @@ OF_TYPED: Final[Mapping[str, Mapping[str, Meaning]]] = {
 
 _OF_VERBS: Final[Mapping[str, Mapping[str, Meaning]]] = {
     **dict.fromkeys(COPIES, OPTIONS),
+    "check": {name: meaning for name, meaning in OPTIONS.items() if name not in _OF_WRITERS},
     "ls": _LISTING,
     "du": {name: meaning for name, meaning in _LISTING.items() if name != "--show-fullpath"} | {"-r": Meaning()},
     "rm": _REMOVING,
@@ -243,7 +290,7 @@ _OF_VERBS: Final[Mapping[str, Mapping[str, Meaning]]] = {
 
 def of_verb(verb: str, typed: str = "") -> dict[str, Meaning]:
     """Options of others for one of our verbs, which was ``typed`` under this name."""
-    return {**_OF_VERBS.get(verb, {}), **OF_TYPED.get(typed, {})}
+    return {**(GLOBAL if verb in TAKEN else {}), **_OF_VERBS.get(verb, {}), **OF_TYPED.get(typed, {})}
 
 
 ANSWERS: Final = {
@@ -252,7 +299,7 @@ ANSWERS: Final = {
     "--if-source-newer": "objects are compared by ETag or checksum, not by age; --if-exists skip keeps what is at DST.",
     "--filter": "write --exclude and --include in their order; the last one that matches decides.",
     "--filter-from": "write --exclude and --include in their order; the last one that matches decides.",
-    "--backup-dir": "nothing at DST is lost where its bucket keeps versions; --if-exists fail reports what is there.",
+    "--backup-dir": "a bucket with versioning keeps what is replaced, a file on a disk is gone; see --if-exists skip.",
     "--no-verify-ssl": "connections are always verified; name your certificate with AWS_CA_BUNDLE=FILE.",
     "--no-check-certificate": "connections are always verified; name your certificate with AWS_CA_BUNDLE=FILE.",
     "--ca-bundle": "name your certificate with AWS_CA_BUNDLE=FILE.",
@@ -263,10 +310,45 @@ ANSWERS: Final = {
     "--tpslimit-burst": "--tpslimit N limits the requests per second; its burst cannot be set.",
     "--flatten": "several sources of one folder, or a wildcard, name objects by what follows the last slash.",
     "--force-glacier-transfer": "--restore asks for readable copies of archived objects, waits for them and copies.",
-    "--debug": "SEQFERRY_TRACE=stderr shows each request, SEQFERRY_DEBUG=1 where an error comes from.",
+    **dict.fromkeys(
+        ("--debug", "--v2-debug"),
+        "SEQFERRY_TRACE=stderr shows each request, SEQFERRY_DEBUG=1 where an error comes from.",
+    ),
+    "--cli-auto-prompt": "seqferry asks for no options; seqferry VERB --help lists them.",
+    "--cli-error-format": "an error is one line of text, and an event where --json is given; leave it out.",
+    "--website-redirect": "copies redirect to no other address; use the tool of your storage.",
+    "--validate-same-s3-paths": "places are compared by bucket and key; write buckets, not access points, for both.",
     "--log-file": "write 2>FILE for what is said, --json >FILE for events.",
     "--log-level": "--quiet says less; SEQFERRY_TRACE=stderr shows each request.",
     "--exit-on-error": "a failed object stops no other; the exit code tells, and status ID --failed names it.",
     "--delete-excluded": "what is excluded is left alone at DST as well; remove it with seqferry rm.",
 }
 """Options that have no equal, each with what to do instead."""
+
+_NEEDS_CREDENTIALS: Final = "it changes a bucket, which needs credentials; leave it out."
+
+OF_VERB_ANSWERS: Final[Mapping[str, Mapping[str, str]]] = {
+    "check": dict.fromkeys((*_OF_WRITERS, "--storage-class", "--dry-run"), "check writes nothing; leave it out."),
+    "mv": dict.fromkeys(
+        ("--version-id", "--all-versions"),
+        "mv removes what it has copied, and an earlier version is not what is there now; use cp.",
+    ),
+    "sync": dict.fromkeys(("--version-id", "--all-versions"), "sync takes current versions; use cp."),
+    "ls": {
+        "--bucket-name-prefix": "write seqferry ls --name 'PREFIX*' for the buckets whose names begin so.",
+        "--bucket-region": "buckets are listed with those of all regions; leave it out.",
+    },
+    "mb": {
+        "--tags": "seqferry does not configure buckets; use the tool of your storage.",
+        "--no-sign-request": _NEEDS_CREDENTIALS,
+    },
+    "rb": {"--no-sign-request": _NEEDS_CREDENTIALS},
+    "rm": {
+        "--no-sign-request": _NEEDS_CREDENTIALS,
+        "--request-payer": "the owner of a bucket pays for removals; leave it out.",
+    },
+    "presign": {
+        "--no-sign-request": "an address that is not signed needs no command: ENDPOINT/BUCKET/KEY.",
+    },
+}
+"""Options that have no equal for one of our verbs, each with what to do instead."""

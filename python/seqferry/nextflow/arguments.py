@@ -27,6 +27,7 @@ class Option:
         name: under which a value is kept; empty for an option that changes nothing here.
         takes_value: a word follows it.
         refused: why it cannot be carried out; empty for one that can.
+        harmless: values that change nothing here, of an option that is refused otherwise.
         sign: its values are rules that select, with this sign before each.
         pattern: what each of several values looks like; None for an option with one.
         is_passed_on: it is an argument of ``build_spec`` as it is.
@@ -35,6 +36,7 @@ class Option:
     name: str = ""
     takes_value: bool = False
     refused: str = ""
+    harmless: tuple[str, ...] = ()
     sign: str = ""
     pattern: re.Pattern[str] | None = None
     is_passed_on: bool = False
@@ -85,7 +87,7 @@ def parse(tool: str, words: Sequence[str], options: Mapping[str, Option]) -> Par
         if option is None:
             known = ", ".join(sorted(option for option, facts in options.items() if not facts.refused))
             raise RefusedError(f"Unknown options: {name}. {tool} knows {known}.")
-        if option.refused:
+        if option.refused and not option.harmless:
             raise RefusedError(f"{tool} cannot carry out {name}: {option.refused}")
         if option.takes_value and not equals:
             value = next(rest, None)
@@ -93,6 +95,8 @@ def parse(tool: str, words: Sequence[str], options: Mapping[str, Option]) -> Par
                 raise RefusedError(f"{name}: expected one argument.")
         elif equals and not option.takes_value:
             raise RefusedError(f"{name} takes no value.")
+        if option.refused and value not in option.harmless:
+            raise RefusedError(f"{tool} cannot carry out {name} {value}: {option.refused}")
         _keep(parsed, option, value or "")
     return parsed
 
@@ -128,6 +132,9 @@ def complete(words: Sequence[str]) -> Iterator[str]:
         elif word == "--grants" and _GRANT.fullmatch(following):
             while rest and _GRANT.fullmatch(rest[-1]):
                 yield f"--grants={rest.pop()}"
+        elif word == "--tags" and "=" not in following and len(rest) > 1:
+            # The AWS CLI writes the key and the value of a tag as two words.
+            yield f"--tags={rest.pop()}={rest.pop()}"
         elif word == "--":
             yield word
             yield from reversed(rest)
@@ -152,7 +159,7 @@ def of_engine(*names: str) -> dict[str, Option]:
     """Options that are passed on as they are."""
     made: dict[str, Option] = {}
     for name in names:
-        pattern = _GRANT if name == "--grants" else re.compile(".*") if name == "--metadata" else None
+        pattern = _GRANT if name == "--grants" else re.compile(".*") if name in ("--metadata", "--tags") else None
         made[name] = Option(name.removeprefix("--").replace("-", "_"), True, pattern=pattern, is_passed_on=True)
     return made
 
@@ -165,6 +172,9 @@ SELECTING: Final[dict[str, Option]] = {
 
 FLAG: Final = Option()
 """Changes nothing here: what it turns off or on is so in any case."""
+
+VALUE: Final = Option(takes_value=True)
+"""The same, with a value."""
 
 
 def refuse(why: str, *, takes_value: bool = True) -> Option:

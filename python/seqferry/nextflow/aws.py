@@ -18,6 +18,7 @@ from seqferry.nextflow.arguments import (
     FLAG,
     SELECTING,
     USAGE,
+    VALUE,
     Option,
     ParsedArguments,
     RefusedError,
@@ -40,9 +41,13 @@ _GLOBAL: Final[dict[str, Option]] = {
     "--endpoint-url": value("endpoint_url"),
     "--no-sign-request": flag("no_sign_request"),
     "--debug": flag("debug"),
-    "--no-cli-pager": FLAG,
-    "--no-paginate": FLAG,
-    "--output": refuse("its output is text."),
+    "--v2-debug": flag("debug"),
+    # These change nothing in aws s3 itself, or what the engine chooses.
+    **dict.fromkeys(("--no-cli-pager", "--no-paginate", "--no-cli-auto-prompt"), FLAG),
+    **dict.fromkeys(("--output", "--query", "--color", "--cli-binary-format"), VALUE),
+    **dict.fromkeys(("--cli-read-timeout", "--cli-connect-timeout"), VALUE),
+    "--cli-auto-prompt": refuse("it asks for no options.", takes_value=False),
+    "--cli-error-format": refuse("its errors are text."),
     "--ca-bundle": refuse("name the file in AWS_CA_BUNDLE."),
     "--no-verify-ssl": refuse("certificates are always checked; name yours in AWS_CA_BUNDLE.", takes_value=False),
 }
@@ -54,17 +59,30 @@ _COPY: Final[dict[str, Option]] = {
     "--only-show-errors": flag("quiet"),
     "--quiet": flag("silent"),
     "--no-progress": FLAG,
+    "--progress-multiline": FLAG,
+    "--progress-frequency": VALUE,
     "--recursive": flag("recursive"),
     # Archived objects are always asked for, and one that is not restored fails by name.
     "--force-glacier-transfer": FLAG,
     "--ignore-glacier-warnings": FLAG,
     "--follow-symlinks": FLAG,
     "--no-follow-symlinks": flag("skip_symlinks"),
-    "--expected-size": Option(takes_value=True),
-    "--page-size": Option(takes_value=True),
+    "--no-overwrite": flag("no_overwrite"),
+    "--no-guess-mime-type": FLAG,
+    "--expected-size": VALUE,
+    "--page-size": VALUE,
+    # What arrives is always held against its checksum.
+    "--checksum-mode": VALUE,
+    "--case-conflict": Option(
+        takes_value=True,
+        refused="names that differ in case only are two files on Linux, and both are written.",
+        harmless=("ignore", "warn"),
+    ),
+    "--dryrun": refuse("write seqferry cp --dry-run.", takes_value=False),
+    "--website-redirect": refuse("copies redirect to no other address."),
     # The algorithm, of which there is one.
-    "--sse-c": Option(takes_value=True),
-    "--sse-c-copy-source": Option(takes_value=True),
+    "--sse-c": VALUE,
+    "--sse-c-copy-source": VALUE,
     "--sse-c-key": value("sse_c_key"),
     "--sse-c-copy-source-key": value("sse_c_copy_source_key"),
     **_PAYER,
@@ -72,14 +90,16 @@ _COPY: Final[dict[str, Option]] = {
     **of_engine(
         *("--storage-class", "--acl", "--grants", "--sse", "--sse-kms-key-id", "--checksum-algorithm", "--copy-props"),
         *("--content-type", "--content-encoding", "--content-language", "--content-disposition", "--cache-control"),
-        *("--expires", "--metadata", "--metadata-directive"),
+        *("--expires", "--metadata", "--metadata-directive", "--tags", "--source-region"),
     ),
 }
 
 _LIST: Final[dict[str, Option]] = {
     **_GLOBAL,
     "--recursive": flag("recursive"),
-    "--page-size": Option(takes_value=True),
+    "--page-size": VALUE,
+    **dict.fromkeys(("--human-readable", "--summarize"), refuse("write seqferry ls, which has it.", takes_value=False)),
+    **dict.fromkeys(("--bucket-name-prefix", "--bucket-region"), refuse("it lists no buckets.")),
     **_PAYER,
 }
 
@@ -181,6 +201,8 @@ def _copy(parsed: ParsedArguments) -> int:
             options[name] = key_file("--" + name.replace("_", "-"), parsed.options[name])
     if parsed.given("skip_symlinks"):
         options["symlinks"] = "skip"
+    if parsed.given("no_overwrite"):
+        options["if_exists"] = "skip"
     if not recursive and not paths.is_local(source) and _is_prefix(source):
         raise RefusedError(f"{source} is a prefix; copy all below it with --recursive.")
     if not recursive and paths.is_local(source) and source != "-" and os.path.isdir(source):  # noqa: PTH112

@@ -41,7 +41,8 @@ def engine() -> Engine:
 def copy(
     source: str, target: str, options: dict[str, Any], *, below: bool, arrived: Callable[[str, str], None] | None
 ) -> tuple[TransferSpec, Result]:
-    """Copy between S3 and this machine; ``-`` is standard input or output. What is at the target is replaced.
+    """Copy between S3 and this machine; ``-`` is standard input or output. What is at the target is replaced, unless
+    ``options`` say otherwise.
 
     A transfer that a signal stops aborts its uploads first.
 
@@ -53,12 +54,11 @@ def copy(
         asked = build_spec(
             source_path,
             target_path,
-            if_exists="overwrite",
             # A task reads its inputs next.
             page_cache=True,
             below=below,
             allow_local=True,
-            **options,
+            **{"if_exists": "overwrite"} | options,
         )
         spec = identity.resolve(asked)
         transfer = Transfer(engine(), spec, arrived)

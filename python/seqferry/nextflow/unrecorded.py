@@ -219,6 +219,8 @@ class Transfer(JobPlan):
                 why = row["error_code"], row["error_operation"], row["error_message"], row["error_class"]
                 self._fail(planned.info.key, planned.target_key, *why)
                 continue
+            if row["state"] == "skipped":
+                continue
             self.result.done += 1
             self.result.bytes_done += row["size"]
             if self._arrived is not None:

@@ -37,6 +37,7 @@ _PAYER = {"x-amz-request-payer": "requester"}
             "aws s3 cp --content-type text/x --cache-control no-cache --metadata a=b,c=d FILE DST",
             {"content-type": "text/x", "cache-control": "no-cache", "x-amz-meta-a": "b", "x-amz-meta-c": "d"},
         ),
+        ("aws s3 cp --tags run 42 --checksum-mode ENABLED --output json FILE DST", {"x-amz-tagging": "run=42"}),
         ("aws s3 cp --recursive --sse --exclude * --include FILE . DST/", _AES),
         ("s5cmd cp --sse aws:kms --sse-kms-key-id lab FILE DST", _KMS),
         ("s5cmd cp --acl public-read FILE DST", {"x-amz-acl": "public-read"}),
@@ -59,6 +60,24 @@ def test_an_upload_says_what_was_asked_for(
     sent = recorder.of("PUT", "up")
     assert sent, done.stderr
     assert headers.items() <= sent[0].items(), done.stderr
+
+
+def test_an_upload_that_must_not_overwrite_leaves_what_is_there(
+    versitygw: S3Server, make_bucket: Callable[..., str], tmp_path: Path
+) -> None:
+    bucket = make_bucket(versitygw)
+    client = versitygw.client(versitygw.user)
+    client.put_object(Bucket=bucket, Key="there", Body=b"old")
+    (tmp_path / "file").write_bytes(b"new")
+
+    for key in ("there", "new"):
+        words = ("aws", "s3", "cp", "--no-overwrite", "file", f"s3://{bucket}/{key}")
+        done = _run(versitygw, versitygw.endpoint_url, tmp_path, *words)
+        assert done.returncode == 0, done.stderr
+        assert ("upload: " in done.stdout) == (key == "new")
+
+    bodies = [client.get_object(Bucket=bucket, Key=key)["Body"].read() for key in ("there", "new")]
+    assert bodies == [b"old", b"new"]
 
 
 @pytest.mark.parametrize(
